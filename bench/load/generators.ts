@@ -1,0 +1,58 @@
+/** The processes that make the load. They are started once, so that no scenario pays for their start or their first compiles. */
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { Tinypool } from 'tinypool';
+import { Histogram } from './histogram.ts';
+import type { LoadResult, LoadTask } from './task.ts';
+
+const MAX_GENERATORS = 4;
+/** More than a task takes, so that what went wrong is told by the task itself. */
+const GRACE_MS = 20_000;
+
+export class Generators {
+  /** Half of the cores; the other half is for the server. */
+  readonly count = Math.min(MAX_GENERATORS, Math.max(1, Math.floor(availableParallelism() / 2)));
+  readonly #pool = new Tinypool({
+    runtime: 'child_process',
+    filename: fileURLToPath(new URL('./worker.ts', import.meta.url)),
+    name: 'run',
+    minThreads: this.count,
+    maxThreads: this.count,
+  });
+
+  /** Runs the task with its connections spread over the generators. Rejects with what went wrong in any of them. */
+  async run(task: LoadTask): Promise<LoadResult> {
+    const shares = task.subscribe ? [task.connections] : spread(task.connections, this.count);
+    const signal = AbortSignal.timeout(task.warmUpMs + task.measureMs + GRACE_MS);
+    const results: LoadResult[] = await Promise.all(
+      shares.map((connections) => this.#pool.run({ ...task, connections }, { signal })),
+    );
+    return results.length === 1 ? (results[0] as LoadResult) : merge(results);
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+}
+
+function spread(connections: number, generators: number): number[] {
+  const used = Math.min(connections, generators);
+  return Array.from({ length: used }, (_, i) => Math.floor((connections + i) / used));
+}
+
+function merge(results: LoadResult[]): LoadResult {
+  const latencies = new Histogram();
+  for (const result of results) latencies.add(result.latencies);
+  const sum = (member: 'answered' | 'requests' | 'events' | 'failed' | 'cpuMs'): number =>
+    results.reduce((total, result) => total + result[member], 0);
+  return {
+    answered: sum('answered'),
+    elapsedMs: Math.max(...results.map((result) => result.elapsedMs)),
+    latencies: latencies.counts(),
+    requests: sum('requests'),
+    events: sum('events'),
+    failed: sum('failed'),
+    firstFailure: results.find((result) => result.firstFailure !== null)?.firstFailure ?? null,
+    cpuMs: sum('cpuMs'),
+  };
+}

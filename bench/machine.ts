@@ -1,0 +1,59 @@
+/** On what the numbers were taken: without it they say nothing. */
+import { closeSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { cpus, release, totalmem, type } from 'node:os';
+import { join } from 'node:path';
+import { median } from './statistics.ts';
+
+export type Machine = {
+  cpu: string;
+  cores: number;
+  memoryGiB: number;
+  kernel: string;
+  node: string;
+  /** Of the folder that the gateway wrote to. On `tmpfs` a durable write costs nothing, and the write numbers mean little. */
+  fileSystem: string;
+  /** Median milliseconds to append 4 KiB there and fsync. */
+  fsyncMs: number;
+};
+
+const FILE_SYSTEMS: Record<number, string> = {
+  0xef53: 'ext4',
+  0x01021994: 'tmpfs',
+  0x9123683e: 'btrfs',
+  0x58465342: 'xfs',
+  0x794c7630: 'overlay',
+  0x2fc12fc1: 'zfs',
+};
+const FSYNCS = 51;
+const BLOCK = Buffer.alloc(4096);
+
+export function describeMachine(dir: string): Machine {
+  const cores = cpus();
+  const kind = statfsSync(dir).type;
+  return {
+    cpu: cores[0]?.model ?? 'unknown',
+    cores: cores.length,
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    kernel: `${type()} ${release()}`,
+    node: process.version,
+    fileSystem: FILE_SYSTEMS[kind] ?? `0x${kind.toString(16)}`,
+    fsyncMs: fsyncTime(join(dir, 'fsync-probe')),
+  };
+}
+
+function fsyncTime(path: string): number {
+  const file = openSync(path, 'w');
+  try {
+    return median(
+      Array.from({ length: FSYNCS }, () => {
+        const startedAt = performance.now();
+        writeSync(file, BLOCK);
+        fsyncSync(file);
+        return performance.now() - startedAt;
+      }),
+    );
+  } finally {
+    closeSync(file);
+    rmSync(path);
+  }
+}

@@ -1,0 +1,71 @@
+/** The answers of the gateway that commands read (decisions, sections 1 to 5). Times in milliseconds since the epoch. */
+import type { Manifest } from '../protocol/manifest.ts';
+
+export type AppRecord = {
+  id: string;
+  name: string;
+  version: string;
+  description?: string;
+  status: 'active' | 'no_active_version' | 'quarantined';
+  activeVersion: string | null;
+  registeredAt: number;
+  updatedAt: number;
+  queries: number;
+  actions: number;
+};
+
+export type VersionRecord = {
+  versionId: string;
+  active: boolean;
+  sha256: string;
+  version: string;
+  uploadedAt: number;
+  files: number;
+  bytes: number;
+};
+
+export type UploadAnswer = {
+  id: string;
+  versionId: string;
+  activeVersion: string | null;
+  files: number;
+  bytes: number;
+  deduplicated: boolean;
+  migrationsApplied: number[];
+  pruned: string[];
+};
+
+export type ActivateAnswer = { id: string; activeVersion: string; previousVersion: string | null };
+
+/** `svc_describe` without and with `app`. */
+export type AppSummary =
+  | {
+      app: string;
+      name: string;
+      version: string;
+      description?: string;
+      queries: { name: string; description?: string }[];
+      actions: { name: string; description?: string; confirmation?: string }[];
+    }
+  | { app: string; error: { code: string; message: string } };
+export type DescribedApp = Manifest & { app: string };
+
+export type ToolAnswer<T> = { isError: false; data: T };
+export type ActionResult = { status: number; body: unknown };
+
+export type SqlAnswer =
+  | { columns: string[]; rows: unknown[]; truncated: boolean }
+  | { changes: number; lastInsertRowid: number | string };
+
+/** Lines are the apps' own: only `ts` is sure to be there. */
+export type LogEntry = {
+  ts: number;
+  level?: string;
+  app?: string;
+  msg?: string;
+  tool?: string;
+  traceId?: string;
+  [more: string]: unknown;
+};
+
+export type ChangeEvent = { app: string; table: string; action: string; source: string; ts: number; seq: number };

@@ -1,0 +1,27 @@
+/** What a command is, and what it is given when it runs. */
+import type { ArgumentSpec, Arguments } from './arguments.ts';
+import type { Client } from './client.ts';
+import type { Surroundings } from './data-directory.ts';
+import type { Terminal } from './terminal/terminal.ts';
+
+export type CommandContext = Surroundings & {
+  args: Arguments;
+  terminal: Terminal;
+  /** The client for the gateway that the options and surroundings name. Throws `UnreachableError` when none is known. */
+  connect(): Client;
+  /** The data directory that the options and surroundings name, whether or not it exists. */
+  dataDirectory: string;
+};
+
+/** Does the work; the number is the exit code, nothing is 0. */
+export type RunCommand = (context: CommandContext) => Promise<number> | Promise<void>;
+
+export type Command = ArgumentSpec & {
+  group: 'Gateway' | 'Apps' | 'Data';
+  summary: string;
+  /** Paragraphs for `svc help <command>`. */
+  details?: string[];
+  examples?: string[];
+  /** Commands are loaded when they run, so that none pays for the others. */
+  load(): Promise<{ run: RunCommand }>;
+};

@@ -1,0 +1,409 @@
+/** The commands against an HTTP server that speaks the gateway's routes. */
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { list } from 'tar';
+import { COMMANDS } from './commands.ts';
+import { EXIT } from './failure.ts';
+import {
+  type FakeGateway,
+  failure,
+  type Routes,
+  type RunOptions,
+  type Seen,
+  startGateway,
+  svc,
+  TOKEN,
+  temporaryFolder,
+} from './test-support.ts';
+
+const V1 = 'v_20260101T000000000Z_aaaaaa';
+const V2 = 'v_20260102T000000000Z_bbbbbb';
+const V3 = 'v_20260103T000000000Z_cccccc';
+const version = (versionId: string, active = false) => ({
+  versionId,
+  active,
+  sha256: '',
+  version: '1',
+  uploadedAt: 0,
+  files: 3,
+  bytes: 2048,
+});
+
+const ROUTES: Routes = {
+  'GET /svc/_apps': {
+    json: [
+      {
+        id: 'notes',
+        name: 'Notes',
+        version: '1.0.0',
+        status: 'active',
+        activeVersion: V2,
+        registeredAt: 0,
+        updatedAt: Date.now(),
+        queries: 1,
+        actions: 2,
+      },
+      {
+        id: 'todos',
+        name: 'To\u001b[2Jdo',
+        version: '0.3.0',
+        status: 'quarantined',
+        activeVersion: V1,
+        registeredAt: 0,
+        updatedAt: 0,
+        queries: 4,
+        actions: 12,
+      },
+    ],
+  },
+  'GET /svc/_apps/notes': { json: { id: 'notes' } },
+  'GET /svc/_apps/notes/versions': { json: [version(V3), version(V2, true), version(V1)] },
+  'POST /svc/_apps/notes/activate': ({ body }) => ({
+    json: { id: 'notes', activeVersion: JSON.parse(body.toString()).versionId, previousVersion: V2 },
+  }),
+  'POST /svc/_apps/notes/restart': { json: { id: 'notes', restarted: true } },
+  'DELETE /svc/_apps/notes': { json: { id: 'notes', deleted: true } },
+  'DELETE /svc/_apps/notes?purge=1': { json: { id: 'notes', deleted: true } },
+  'POST /svc/_tool/svc_describe': ({ body }) => ({
+    json: {
+      isError: false,
+      data:
+        JSON.parse(body.toString()).app === undefined
+          ? {
+              apps: [
+                {
+                  app: 'notes',
+                  name: 'Notes',
+                  version: '1.0.0',
+                  queries: [{ name: 'list' }],
+                  actions: [{ name: 'add' }],
+                },
+              ],
+            }
+          : {
+              app: 'notes',
+              id: 'notes',
+              name: 'Notes',
+              version: '1.0.0',
+              queries: [{ name: 'list', description: 'All of them' }],
+              actions: [
+                { name: 'add', input: { type: 'object', properties: { text: {}, color: {} }, required: ['text'] } },
+              ],
+            },
+    },
+  }),
+  'POST /svc/_tool/svc_read': ({ body }) => {
+    const { app, query, input } = JSON.parse(body.toString());
+    if (app !== 'notes') return failure(404, 'UNKNOWN_APP', `No app "${app}" is registered.`);
+    if (query === 'lsit') return failure(404, 'UNKNOWN_QUERY', '"notes" has no query "lsit".');
+    if (query === 'crash') return failure(500, 'HANDLER_ERROR', 'The handler threw: boom');
+    return { json: { isError: false, data: [{ id: 1, text: 'Milk', input: JSON.stringify(input) }] } };
+  },
+  'POST /svc/_tool/svc_write': ({ body, headers }) => {
+    const { action, input } = JSON.parse(body.toString());
+    const status = action === 'remove' ? 404 : 201;
+    const replayed: Record<string, string> =
+      headers['idempotency-key'] === 'again' ? { 'idempotency-replayed': 'true' } : {};
+    return { status, headers: replayed, json: { isError: false, data: { status, body: { got: input } } } };
+  },
+  'POST /svc/_apps/notes/sql': ({ body }) => {
+    const { sql, params } = JSON.parse(body.toString());
+    if (sql.startsWith('delete')) return { json: { changes: 2, lastInsertRowid: 0 } };
+    return { json: { columns: ['id', 'text'], rows: [[1, params?.[0] ?? null]], truncated: true } };
+  },
+  'GET /svc/_logs?app=notes&limit=50': {
+    json: [{ ts: 1, level: 'warn', app: 'notes', tool: 'add', msg: 'one', n: 5 }],
+  },
+  'GET /svc/_logs?app=notes&limit=2': { json: [] },
+  'GET /svc/_logs?app=todos&limit=50': { json: [{ ts: 0, level: 'info', app: 'todos', msg: 'zero' }] },
+};
+
+const start = (t: Parameters<typeof startGateway>[0], routes: Routes = {}): Promise<FakeGateway> =>
+  startGateway(t, { ...ROUTES, ...routes });
+const last = (gateway: FakeGateway): Seen => gateway.seen.at(-1) as Seen;
+const sent = (gateway: FakeGateway): unknown => JSON.parse(last(gateway).body.toString());
+
+type Case = {
+  line: string[];
+  options?: RunOptions;
+  code?: number;
+  /** Text that stdout or stderr must have; `not` must be in neither. */
+  out?: (string | RegExp)[];
+  err?: (string | RegExp)[];
+  not?: (string | RegExp)[];
+  /** The last request: its line, and its JSON. */
+  request?: string;
+  body?: unknown;
+};
+
+const CASES: Case[] = [
+  {
+    line: ['apps'],
+    out: [/^APP {4}NAME/, /notes {2}Notes {8,}● active/, '● quarantined', 'To\\x1b[2Jdo'],
+    not: ['\u001b'],
+  },
+  { line: ['versions', 'notes'], out: [`${V2}  ● live`, '2 KiB'], request: 'GET /svc/_apps/notes/versions' },
+  { line: ['activate', 'notes', V3], out: [`✓ ${V3} of notes is live`], body: { versionId: V3 } },
+  { line: ['activate', 'notes', 'aaaaaa'], body: { versionId: V1 } },
+  { line: ['rollback', 'notes'], out: [`✓ ${V1} of notes is live`], body: { versionId: V1 } },
+  { line: ['rollback', 'notes', V3], body: { versionId: V3 } },
+  { line: ['restart', 'notes'], out: ['✓ notes is restarted'], request: 'POST /svc/_apps/notes/restart' },
+  { line: ['rm', 'notes', '--yes'], out: ['stays in the trash for 7 days'], request: 'DELETE /svc/_apps/notes' },
+  { line: ['rm', 'notes', '-y', '--purge'], out: ['with its data'], request: 'DELETE /svc/_apps/notes?purge=1' },
+  { line: ['rm', 'notes'], code: EXIT.usage, err: ['--yes'], request: 'GET /svc/_apps/notes' },
+  {
+    line: ['rm', 'notes'],
+    options: { tty: true, stdin: 'n\n' },
+    code: EXIT.failed,
+    err: ['Nothing was removed.'],
+    request: 'GET /svc/_apps/notes',
+  },
+  { line: ['rm', 'notes'], options: { tty: true, stdin: 'y\n' }, request: 'DELETE /svc/_apps/notes' },
+  { line: ['describe'], out: ['notes  Notes 1.0.0', 'queries  list'] },
+  { line: ['describe', 'notes'], out: ['All of them', 'text, color?'], body: { app: 'notes' } },
+  { line: ['describe', 'notes', 'add'], out: ['svc write notes add', '"required"'] },
+  { line: ['describe', 'notes', 'ad'], code: EXIT.failed, err: ['no query or action "ad"', 'Did you mean "add"?'] },
+  {
+    line: ['read', 'notes', 'list'],
+    out: ['[{"id":1,"text":"Milk","input":"{}"}]'],
+    body: { app: 'notes', query: 'list', input: {} },
+  },
+  { line: ['read', 'notes', 'list', '{"limit":5}'], body: { app: 'notes', query: 'list', input: { limit: 5 } } },
+  {
+    line: ['read', 'notes', 'list', '-'],
+    options: { stdin: '{"limit":6}' },
+    body: { app: 'notes', query: 'list', input: { limit: 6 } },
+  },
+  {
+    line: ['read', 'notes', 'list'],
+    options: { tty: true, env: { NO_COLOR: '1' } },
+    out: [/^id {2}text {2}input\n 1 {2}Milk {2}\{\}\n$/],
+  },
+  { line: ['read', 'notes', 'list', '{oops'], code: EXIT.usage, err: ['not valid JSON', 'Quote it'] },
+  { line: ['read', 'note', 'list'], code: EXIT.failed, err: ['UNKNOWN_APP', 'Did you mean "notes"?'] },
+  { line: ['read', 'xyz', 'list'], code: EXIT.failed, err: ['Registered apps: notes, todos'] },
+  { line: ['read', 'notes', 'lsit'], code: EXIT.failed, err: ['UNKNOWN_QUERY', 'Did you mean "list"?'] },
+  { line: ['read', 'notes', 'crash'], code: EXIT.failed, err: ['HANDLER_ERROR', 'svc logs notes'] },
+  {
+    line: ['write', 'notes', 'add', '{"text":"Milk"}'],
+    out: ['{"got":{"text":"Milk"}}'],
+    err: ['status 201'],
+    body: { app: 'notes', action: 'add', input: { text: 'Milk' } },
+  },
+  { line: ['write', 'notes', 'add', '--json'], out: [/^\{"status":201,"body":\{"got":\{\}\}\}\n$/] },
+  { line: ['write', 'notes', 'add', '--key', 'again'], err: ['used before'] },
+  { line: ['write', 'notes', 'remove'], code: EXIT.failed, err: ['status 404'], out: ['got'] },
+  {
+    line: ['sql', 'notes', 'select ?', '["x"]'],
+    out: [/^id {2}text\n 1 {2}x\n$/],
+    err: ['1 row, and there are more'],
+    body: { sql: 'select ?', params: ['x'] },
+  },
+  { line: ['sql', 'notes', 'delete from notes'], out: ['✓ 2 rows changed'], body: { sql: 'delete from notes' } },
+  { line: ['logs', 'notes'], out: [/warn {3}add {2}one {2}n=5\n$/] },
+  { line: ['logs', 'notes', '-n', '2'], err: ['Nothing has been logged'] },
+  { line: ['logs'], out: [/todos {2}zero\n.* notes {2}add {2}one/] },
+  { line: ['logs', 'notes', '-n', '9999'], code: EXIT.usage, err: ['--lines takes a whole number from 1 to 500'] },
+  {
+    line: ['apps', '--token', 'wrong'],
+    code: EXIT.refused,
+    err: ['UNAUTHORIZED', 'The token from --token', 'svc token'],
+  },
+  {
+    line: ['apps', '--url', 'http://127.0.0.1:1'],
+    code: EXIT.unreachable,
+    err: ['nothing listens there', 'svc serve', 'svc doctor'],
+  },
+  {
+    line: ['apps', '--json', '--token', 'wrong'],
+    code: EXIT.refused,
+    out: [/^\{"isError":true,"error":\{"code":"UNAUTHORIZED".*"hint":/],
+  },
+  { line: ['versions', 'a/../b'], code: EXIT.failed, request: 'GET /svc/_apps/a%2F..%2Fb/versions' },
+  { line: [], out: ['svc <command>', ...COMMANDS.map(({ summary }) => summary)] },
+  { line: ['help', 'push'], out: ['Usage  svc push <dir> [options]', '--no-activate'] },
+  { line: ['push', '--help'], out: ['Usage  svc push <dir> [options]'] },
+  { line: ['raed', 'notes'], code: EXIT.usage, err: ['There is no command "raed".', 'Did you mean "svc read"?'] },
+  { line: ['--json', 'apps'], code: EXIT.usage, out: ['"code":"USAGE"'] },
+  { line: ['serve', '--store', 'git'], code: EXIT.usage, err: ['There is no store "git".'] },
+  { line: ['--version'], out: [/^\d+\.\d+\.\d+\n$/] },
+];
+
+for (const { line, options = {}, code = EXIT.ok, out = [], err = [], not = [], request, body } of CASES) {
+  test(`svc ${line.join(' ')} ${options.tty ? '(on a terminal) ' : ''}→ ${code}`, async (t) => {
+    const gateway = await start(t);
+    const outcome = await svc(line, { ...options, env: { ...gateway.env, ...options.env } });
+    assert.equal(outcome.code, code, outcome.stderr + outcome.stdout);
+    for (const text of out) assertHas(outcome.stdout, text);
+    for (const text of err) assertHas(outcome.stderr, text);
+    for (const text of not) assert.ok(!has(outcome.stdout + outcome.stderr, text), `must not contain ${text}`);
+    if (request !== undefined) assert.equal(`${last(gateway).method} ${last(gateway).path}`, request);
+    if (body !== undefined) assert.deepEqual(sent(gateway), body);
+  });
+}
+
+function has(text: string, wanted: string | RegExp): boolean {
+  return typeof wanted === 'string' ? text.includes(wanted) : wanted.test(text);
+}
+
+function assertHas(text: string, wanted: string | RegExp): void {
+  assert.ok(has(text, wanted), `${wanted} is not in:\n${text}`);
+}
+
+test('every command that answers prints one JSON document with --json', async (t) => {
+  const gateway = await start(t);
+  for (const line of [
+    ['apps'],
+    ['versions', 'notes'],
+    ['describe'],
+    ['describe', 'notes', 'add'],
+    ['read', 'notes', 'list'],
+    ['sql', 'notes', 'x'],
+    ['logs'],
+    ['rm', 'notes', '--yes'],
+    ['token', '--data-dir', 'none'],
+    ['doctor'],
+  ]) {
+    const { stdout } = await svc([...line, '--json'], { env: gateway.env, cwd: temporaryFolder(t) });
+    assert.doesNotThrow(() => JSON.parse(stdout), `svc ${line.join(' ')}: ${stdout}`);
+    assert.equal(stdout.trimEnd().split('\n').length, 1);
+  }
+});
+
+test('a new app can be pushed as it is, without what does not belong to it', async (t) => {
+  const folder = temporaryFolder(t);
+  let archive: Buffer = Buffer.alloc(0);
+  const gateway = await start(t, {
+    'POST /svc/_apps/my-notes/upload?activate=0': ({ body, headers }) => {
+      archive = body;
+      assert.equal(headers['content-type'], 'application/gzip');
+      const answer = {
+        id: 'my-notes',
+        versionId: V1,
+        activeVersion: V1,
+        files: 8,
+        bytes: 5000,
+        deduplicated: false,
+        migrationsApplied: [1],
+        pruned: [V3],
+      };
+      return { status: 201, json: answer };
+    },
+  });
+
+  const made = await svc(['new', 'My Notes', '--name', 'A & "B"'], { cwd: folder });
+  assert.equal(made.code, EXIT.ok, made.stderr);
+  const app = join(folder, 'My Notes');
+  assert.equal(JSON.parse(readFileSync(join(app, 'app.json'), 'utf8')).name, 'A & "B"');
+  assert.match(readFileSync(join(app, 'index.html'), 'utf8'), /<title>A &amp; &quot;B&quot;<\/title>/);
+  assert.equal(
+    (await svc(['new', 'My Notes'], { cwd: folder })).code,
+    EXIT.failed,
+    'a folder with files is left alone',
+  );
+
+  writeFileSync(join(app, '.env'), 'SECRET=1');
+  writeFileSync(join(app, 'data.sqlite-wal'), '');
+  writeFileSync(join(app, 'README.md'), '# Notes');
+  writeFileSync(join(app, 'plan.docx'), '');
+  mkdirSync(join(app, 'node_modules/x'), { recursive: true });
+  symlinkSync('/etc/passwd', join(app, 'passwd.txt'));
+  const pushed = await svc(['push', 'My Notes', '--no-activate'], { env: gateway.env, cwd: folder, tty: true });
+  assert.equal(pushed.code, EXIT.ok, pushed.stderr);
+
+  const names: string[] = [];
+  const reader = list({ onReadEntry: (entry) => names.push(entry.path) });
+  reader.end(gunzipSync(archive));
+  assert.deepEqual(names, [
+    'README.md',
+    'actions/add.js',
+    'actions/remove.js',
+    'app.js',
+    'app.json',
+    'index.html',
+    'migrations/0001_notes.sql',
+    'queries/list.js',
+    'style.css',
+  ]);
+  for (const text of [
+    '.env (hidden)',
+    'data.sqlite-wal (database)',
+    'plan.docx (file type)',
+    'node_modules (dependencies)',
+    'passwd.txt (link)',
+    '100 %',
+  ]) {
+    assertHas(pushed.stderr, text);
+  }
+  for (const text of ['is live', '8 files', V3, `${gateway.url}/svc/my-notes/`]) assertHas(pushed.stdout, text);
+});
+
+test('a folder that is no app is refused before anything is sent', async (t) => {
+  const gateway = await start(t);
+  const { code, stderr } = await svc(['push', temporaryFolder(t)], { env: gateway.env });
+  assert.equal(code, EXIT.failed);
+  assertHas(stderr, 'no app.json');
+  assertHas(stderr, 'svc new');
+  assert.equal(gateway.seen.length, 0);
+});
+
+test('changes go on after a lost connection, from the last event, until the app is gone', async (t) => {
+  const change = (seq: number) =>
+    `id: ${seq}\nevent: change\ndata: ${JSON.stringify({ app: 'notes', table: 'notes', action: 'add', source: 'agent', ts: 0, seq })}\n\n`;
+  const replies = [
+    { stream: ['retry: 1\n\n', change(1), change(2)], hangUp: true },
+    { stream: ['event: reset\ndata: {}\n\n'], hangUp: true },
+    failure(404, 'UNKNOWN_APP', 'No app "notes" is registered.'),
+  ];
+  const gateway = await start(t, {
+    'GET /svc/notes/_changes?tables=notes': () => replies.shift() ?? failure(500, 'INTERNAL', ''),
+  });
+  const { code, stdout, stderr } = await svc(['changes', 'notes', '--tables', 'notes'], { env: gateway.env });
+  assert.equal(code, EXIT.failed);
+  assert.match(stdout, /notes {2}by add \(agent\) {2}#1\n.*#2\nreset/);
+  assertHas(stderr, 'UNKNOWN_APP');
+  const streams = gateway.seen.filter(({ path }) => path.includes('_changes'));
+  assert.deepEqual(
+    streams.map(({ headers }) => headers['last-event-id']),
+    [undefined, '2', '2'],
+  );
+});
+
+test('logs -f prints what was, then what comes, each once', async (t) => {
+  const entry = (ts: number) => ({ ts, level: 'info', app: 'notes', msg: `entry ${ts}` });
+  const event = (ts: number) => `event: log\ndata: ${JSON.stringify(entry(ts))}\n\n`;
+  let streams = 0;
+  const gateway = await start(t, {
+    'GET /svc/_logs?app=notes&limit=50': { json: [entry(1), entry(2)] },
+    'GET /svc/_logs?app=notes&follow=1': () =>
+      streams++ === 0
+        ? { stream: ['retry: 1\n\n', event(2), event(3)], hangUp: true }
+        : failure(404, 'UNKNOWN_APP', 'Gone.'),
+  });
+  const { stdout } = await svc(['logs', 'notes', '-f', '--json'], { env: gateway.env });
+  const lines = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  assert.deepEqual(
+    lines.slice(0, 3).map(({ ts }) => ts),
+    [1, 2, 3],
+  );
+});
+
+test('token rotate waits until the running gateway takes the new token', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'token.bin');
+  writeFileSync(file, `${TOKEN}\n`);
+  const before = await svc(['token', '--data-dir', folder]);
+  assert.equal(before.stdout, `${TOKEN}\n`);
+
+  const idle = await svc(['token', 'rotate', '--data-dir', folder, '--json']);
+  const { token, taken } = JSON.parse(idle.stdout);
+  assert.equal(readFileSync(file, 'utf8').trim(), token);
+  assert.notEqual(token, TOKEN);
+  assert.equal(taken, false);
+});

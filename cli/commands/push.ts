@@ -1,0 +1,54 @@
+/** `svc push`: packs a folder and uploads it. */
+import { resolve } from 'node:path';
+import type { UploadAnswer } from '../api.ts';
+import { type LeftOut, packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
+import type { CommandContext } from '../command.ts';
+import { appPath, withQuery } from '../paths.ts';
+import { startProgress } from '../terminal/progress.ts';
+import { oneLine } from '../terminal/style.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { formatBytes, plural } from '../terminal/units.ts';
+
+/** Names listed of what is left out. */
+const LISTED = 6;
+
+export async function run({ args, terminal, connect, cwd }: CommandContext): Promise<void> {
+  const client = connect();
+  const folder = resolve(cwd, args.at(0));
+  const id = args.text('id') ?? readAppId(folder);
+  const { files, leftOut } = scanAppFolder(folder);
+  if (leftOut.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(leftOut)));
+
+  const archive = await packFiles(folder, files);
+  const progress = startProgress(terminal.stderr, terminal.noteStyle, `Uploading ${id}`);
+  const path = withQuery(appPath(id, '/upload'), { activate: args.has('no-activate') ? 0 : undefined });
+  let answer: UploadAnswer;
+  try {
+    answer = await client.upload<UploadAnswer>(path, archive, (sent) => progress.update(sent, archive.length));
+  } finally {
+    progress.end();
+  }
+  terminal.answer(answer, () => draw(terminal, answer, `${client.url}/svc/${answer.id}/`));
+}
+
+function draw(terminal: Terminal, answer: UploadAnswer, page: string): void {
+  const { style } = terminal;
+  const live = answer.activeVersion === answer.versionId;
+  const what = answer.deduplicated ? 'was there already' : 'is stored';
+  terminal.line(`${style('green', '✓')} ${style('bold', answer.id)} ${answer.versionId} ${live ? 'is live' : what}`);
+  const facts: [name: string, value: string][] = [
+    ['files', `${plural(answer.files, 'file')}, ${formatBytes(answer.bytes)}`],
+  ];
+  if (live && answer.deduplicated) facts.push(['content', 'unchanged since an earlier upload']);
+  if (answer.migrationsApplied.length > 0) facts.push(['migrated', answer.migrationsApplied.join(', ')]);
+  if (answer.pruned.length > 0) facts.push(['pruned', answer.pruned.join(', ')]);
+  if (live) facts.push(['page', style('cyan', page)]);
+  else facts.push(['next', `svc activate ${answer.id} ${answer.versionId.slice(-6)}`]);
+  for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
+}
+
+function drawLeftOut(leftOut: LeftOut[]): string {
+  const names = leftOut.slice(0, LISTED).map(({ path, reason }) => `${oneLine(path)} (${reason})`);
+  const more = leftOut.length - names.length;
+  return `Left out: ${names.join(', ')}${more > 0 ? `, and ${more} more` : ''}`;
+}

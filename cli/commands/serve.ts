@@ -1,0 +1,140 @@
+/** `svc serve`: runs the gateway until it is stopped. */
+import { resolve } from 'node:path';
+import type { Logger } from 'pino';
+import { type Config, ConfigError, loadConfig } from '../../supervisor/config.ts';
+import type { RunningGateway } from '../../supervisor/serve.ts';
+import type { AppRecord } from '../api.ts';
+import { packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
+import { type BannerFacts, readyLine, welcome } from '../banner.ts';
+import { Client } from '../client.ts';
+import type { CommandContext } from '../command.ts';
+import { shortPath } from '../data-directory.ts';
+import { CommandError, UsageError } from '../failure.ts';
+import { appPath } from '../paths.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { packageVersion } from '../version.ts';
+
+const MAX_PORT = 65_535;
+
+export async function run(context: CommandContext): Promise<number> {
+  const { args, terminal, cwd } = context;
+  const store = args.text('store') ?? 'tarball';
+  if (store !== 'tarball') {
+    throw new UsageError(`There is no store "${store}".`, { command: 'serve', hint: 'There is: --store tarball' });
+  }
+  const { config, dataDir } = configure(context);
+  const folders = args.list('with').map((folder) => resolve(cwd, folder));
+  const gateway = await start(config, dataDir, terminal);
+  const { url, token, pid } = gateway;
+  const client = new Client({ url, urlFrom: 'this gateway', token: token ?? undefined, tokenFrom: 'this gateway' });
+  try {
+    for (const folder of folders) await install(client, folder);
+  } catch (error) {
+    await gateway.stop();
+    throw error;
+  }
+  if (terminal.json) terminal.line(JSON.stringify({ event: 'ready', url, token, pid, dataDir: gateway.dataDir }));
+  else await greet(context, gateway, client);
+  return gateway.exited;
+}
+
+async function start(config: Partial<Config>, dataDir: string, terminal: Terminal): Promise<RunningGateway> {
+  // Loaded here, so that a wrong option is told before everything that a gateway needs.
+  const { serve } = await import('../../supervisor/serve.ts');
+  try {
+    const { appsDir, ...settings } = config;
+    return await serve({
+      ...settings,
+      ...(appsDir == null ? {} : { appsDir }),
+      ...(await terminalLog(config, terminal)),
+      dataDir,
+    });
+  } catch (error) {
+    throw explainStart(error as NodeJS.ErrnoException, config);
+  }
+}
+
+/** Uploads an app's folder, unless an app of its id is there. */
+async function install(client: Client, folder: string): Promise<void> {
+  const id = readAppId(folder);
+  const apps = await client.get<AppRecord[]>('/svc/_apps');
+  if (apps.some((app) => app.id === id)) return;
+  const archive = await packFiles(folder, scanAppFolder(folder).files);
+  await client.upload(appPath(id, '/upload'), archive, () => {});
+}
+
+/** The configuration file with the options over it. */
+function configure({ args, cwd, dataDirectory }: CommandContext): { config: Partial<Config>; dataDir: string } {
+  const file = args.text('config');
+  const config: Partial<Config> = file === undefined ? {} : readConfig(resolve(cwd, file));
+  const host = args.text('host');
+  const port = args.number('port', 0, MAX_PORT);
+  const edge = args.text('edge');
+  if (host !== undefined) config.host = host;
+  if (port !== undefined) config.port = port;
+  if (edge !== undefined) config.edge = checkEdge(edge);
+  const dataDir = args.has('data-dir') || config.dataDir === undefined ? dataDirectory : resolve(cwd, config.dataDir);
+  return { config: { ...config, dataDir }, dataDir };
+}
+
+function readConfig(file: string): Partial<Config> {
+  try {
+    return { ...loadConfig(file) };
+  } catch (error) {
+    if (error instanceof ConfigError) throw new CommandError(error.message);
+    throw error;
+  }
+}
+
+function checkEdge(edge: string): Config['edge'] {
+  if (edge === 'auto' || edge === 'uws' || edge === 'node') return edge;
+  throw new UsageError(`There is no edge "${edge}".`, { command: 'serve', hint: 'There are: auto, uws, node' });
+}
+
+/** What keeps a gateway from starting, with the way out. */
+function explainStart(error: NodeJS.ErrnoException, { host, port }: Partial<Config>): Error {
+  const address = `port ${port ?? 'that is configured'}${host === undefined ? '' : ` of ${host}`}`;
+  switch (error.code) {
+    case 'EADDRINUSE':
+      return new CommandError(
+        `Something else listens on ${address} already.`,
+        'Stop it (is it a gateway? svc status), or take any free port: svc serve --port 0',
+      );
+    case 'EACCES':
+      return new CommandError(
+        `Listening on ${address} is not permitted.`,
+        'Ports below 1024 are for the system: svc serve --port 8787',
+      );
+    case 'EADDRNOTAVAIL':
+      return new CommandError(
+        `This machine has no address ${host}.`,
+        'Leave --host out to listen on this machine only.',
+      );
+    default:
+      return error;
+  }
+}
+
+/** Log lines are JSON, but for somebody who looks at them. */
+async function terminalLog({ log = 'info' }: Partial<Config>, terminal: Terminal): Promise<{ logger?: Logger }> {
+  if (!terminal.stderr.isTTY || terminal.json) return {};
+  const { createTerminalLog } = await import('../terminal-log.ts');
+  return { logger: createTerminalLog(log, terminal.stderr, terminal.noteStyle) };
+}
+
+async function greet(context: CommandContext, gateway: RunningGateway, client: Client): Promise<void> {
+  const { terminal } = context;
+  const { url, pid, token, edge } = gateway;
+  const apps = terminal.interactive ? await client.get<AppRecord[]>('/svc/_apps') : [];
+  const facts: BannerFacts = {
+    version: packageVersion(),
+    url,
+    pid,
+    token,
+    dataDir: shortPath(gateway.dataDir, context),
+    edge,
+    apps: apps.map(({ id }) => id),
+  };
+  terminal.line(readyLine(facts, terminal.style));
+  if (terminal.interactive) terminal.lines(welcome(facts, terminal.style));
+}

@@ -1,0 +1,118 @@
+/** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
+import type { AppRecord, DescribedApp, ToolAnswer } from './api.ts';
+import type { Client } from './client.ts';
+import { CommandError, GatewayError, UnreachableError, UsageError } from './failure.ts';
+import { nearest } from './terminal/nearest.ts';
+import { printable } from './terminal/style.ts';
+
+export type Explanation = { title: string; lines: string[] };
+
+/** Names listed when none is near the one that was typed. */
+const LISTED = 8;
+
+/** What the command line named; commands that name an app name it first. */
+export type Subject = { app?: string | undefined; tool?: string | undefined };
+
+/** `subject` is what names are compared with, and `client` answers what there is. */
+export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
+  if (error instanceof GatewayError) return explainGatewayError(error, client, subject);
+  const title = printable(error instanceof Error ? error.message : String(error));
+  if (error instanceof UsageError) {
+    const help = error.command === undefined ? [] : [`See: svc help ${error.command}`];
+    return { title, lines: [...split(error.hint), ...help] };
+  }
+  if (error instanceof UnreachableError || error instanceof CommandError) return { title, lines: split(error.hint) };
+  return { title, lines: [] };
+}
+
+async function explainGatewayError(
+  error: GatewayError,
+  client: Client | undefined,
+  subject: Subject,
+): Promise<Explanation> {
+  const { code, message, path, issues } = error.body;
+  const title = `${code}: ${printable(message)}`;
+  const where = path === undefined || path === '' || message.includes(path) ? [] : [`at ${printable(path)}`];
+  const listed = (issues ?? []).slice(1).map((issue) => printable(`${issue.path || '(input)'}: ${issue.message}`));
+  return { title, lines: [...where, ...listed, ...(await nextStep(error.body.code, client, subject))] };
+}
+
+async function nextStep(code: string, client: Client | undefined, subject: Subject): Promise<string[]> {
+  const { app = '<app>', tool = '' } = subject;
+  switch (code) {
+    case 'UNAUTHORIZED':
+      return [tokenHint(client)];
+    case 'UNKNOWN_APP':
+      return suggest(
+        app,
+        await namesOf(client, appNames),
+        'Registered apps',
+        'No app is registered yet: svc push <dir>',
+      );
+    case 'UNKNOWN_QUERY':
+    case 'UNKNOWN_ACTION': {
+      const list = code === 'UNKNOWN_QUERY' ? 'queries' : 'actions';
+      const names = await namesOf(client, (open) => toolNames(open, app, list));
+      return suggest(tool, names, `Its ${list}`, `It has no ${list}.`);
+    }
+    case 'UNKNOWN_VERSION':
+      return [`Stored versions: svc versions ${app}`];
+    case 'NO_ACTIVE_VERSION':
+      return [`Make one live: svc versions ${app}, then svc activate ${app} <version>`];
+    case 'QUARANTINED':
+      return [`See why: svc logs ${app}.  Then push a fixed version, or try again: svc restart ${app}`];
+    case 'HANDLER_ERROR':
+      return [`Details: svc logs ${app}`];
+    case 'INVALID_INPUT':
+    case 'WRONG_KIND':
+      return [`What it takes: svc describe ${app}`];
+    case 'OVERLOADED':
+    case 'RATE_LIMITED':
+      return ['Try again in a moment.  Who is busy: svc status'];
+    case 'INTERNAL':
+      return ['The gateway logged the details where it runs (standard error of svc serve).'];
+    default:
+      return [];
+  }
+}
+
+function tokenHint(client: Client | undefined): string {
+  const { token, tokenFrom } = client?.connection ?? { token: undefined, tokenFrom: '' };
+  if (token === undefined)
+    return 'No token was sent. Give one with --token or SVC_TOKEN; "svc token" prints it on the gateway\'s machine.';
+  return `The token from ${tokenFrom} is not the gateway's. "svc token" prints the right one on the gateway's machine.`;
+}
+
+function suggest(typed: string, names: string[] | null, title: string, whenNone: string): string[] {
+  if (names === null) return [];
+  const meant = nearest(typed, names);
+  if (meant !== undefined) return [`Did you mean "${meant}"?`];
+  if (names.length === 0) return [whenNone];
+  return [`${title}: ${names.slice(0, LISTED).join(', ')}${names.length > LISTED ? ', …' : ''}`];
+}
+
+/** Asking must not hide the error that is being explained. */
+async function namesOf(
+  client: Client | undefined,
+  ask: (client: Client) => Promise<string[]>,
+): Promise<string[] | null> {
+  if (client === undefined) return null;
+  try {
+    return await ask(client);
+  } catch {
+    return null;
+  }
+}
+
+async function appNames(client: Client): Promise<string[]> {
+  return (await client.get<AppRecord[]>('/svc/_apps')).map(({ id }) => id);
+}
+
+async function toolNames(client: Client, app: string, list: 'queries' | 'actions'): Promise<string[]> {
+  const { data } = await client.post<ToolAnswer<DescribedApp>>('/svc/_tool/svc_describe', { app });
+  return data[list].map(({ name }) => name);
+}
+
+function split(hint: string | undefined): string[] {
+  return hint === undefined ? [] : hint.split('\n');
+}

@@ -1,0 +1,14 @@
+/** Addresses of the gateway's routes that name something. */
+
+export function appPath(id: string, rest = ''): string {
+  return `/svc/_apps/${encodeURIComponent(id)}${rest}`;
+}
+
+/** A path with the parameters that have a value. */
+export function withQuery(path: string, parameters: Record<string, string | number | undefined>): string {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined) given.set(name, String(value));
+  }
+  return given.size === 0 ? path : `${path}?${given}`;
+}

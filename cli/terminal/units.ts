@@ -1,0 +1,62 @@
+/** Numbers as people read them: bytes, durations, times. */
+
+const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+const TIME_UNITS: [name: string, ms: number][] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1000],
+];
+
+/** `0 B`, `38.2 KiB`, `12 MiB`. */
+export function formatBytes(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < BYTE_UNITS.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  const digits = unit === 0 || value >= 100 ? 0 : 1;
+  return `${Number(value.toFixed(digits))} ${BYTE_UNITS[unit]}`;
+}
+
+/** The two largest units of a time in milliseconds: `12 ms`, `45 s`, `2 h 14 min`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const first = TIME_UNITS.findIndex(([, size]) => ms >= size);
+  let rest = ms;
+  return TIME_UNITS.slice(first, first + 2)
+    .map(([name, size]) => {
+      const count = Math.floor(rest / size);
+      rest -= count * size;
+      return count === 0 ? '' : `${count} ${name}`;
+    })
+    .filter((part) => part !== '')
+    .join(' ');
+}
+
+/** How long ago a time was: `just now`, `3 min ago`, `2 d ago`. */
+export function formatAge(at: number, now: number): string {
+  const ms = now - at;
+  if (ms < 10_000) return 'just now';
+  const [name, size] = TIME_UNITS.find(([, unit]) => ms >= unit) as [string, number];
+  return `${Math.floor(ms / size)} ${name} ago`;
+}
+
+/** Local time of day with milliseconds, `15:04:05.123`. */
+export function formatClock(at: number): string {
+  const date = new Date(at);
+  const two = (n: number): string => String(n).padStart(2, '0');
+  const ms = String(date.getMilliseconds()).padStart(3, '0');
+  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${ms}`;
+}
+
+/** `1,204`. */
+export function formatCount(count: number): string {
+  return count.toLocaleString('en-US');
+}
+
+/** `1 file`, `3 files`. */
+export function plural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}

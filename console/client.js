@@ -1,0 +1,203 @@
+/**
+ * The page bridge, served at `/svc/_client.js` and put first into the `<head>` of every app's page:
+ *
+ *     <script src="/svc/_client.js" data-app="todos"></script>
+ *
+ * It gives the page `window.svc` (decisions, section 5), one change stream, and its settings on `<html>` before the first
+ * paint. The session cookie authenticates; a page under `/svc/_draft/<sid>/` talks to that draft's routes only.
+ */
+(() => {
+  const RETRY_MS = 1000;
+  const RETRY_MAX_MS = 30_000;
+  /** A browser allows six HTTP/1.1 connections per origin over all tabs, so a tab in the background gives its own back. */
+  const HIDDEN_MS = 30_000;
+
+  const appId = document.currentScript.dataset.app;
+  const root = /^\/svc\/_draft\/[^/]+(?=\/)/.exec(location.pathname)?.[0] ?? '/svc';
+  const settingsUrl = `${root}/_apps/${appId}/settings`;
+  window.svc ??= {};
+  const { svc } = window;
+
+  // ---- Calls ---------------------------------------------------------------------------------------------------------
+
+  /**
+   * Every rejection is one of these. `code` is the gateway's error code, `UNREACHABLE` when no answer came, or
+   * `ACTION_FAILED` for an action that answered with a status of 400 or above and names no code in its body.
+   */
+  class SvcError extends Error {
+    constructor(status, { code, message, path, issues }, body) {
+      super(message);
+      this.name = 'SvcError';
+      Object.assign(this, { code, status, path, issues, body });
+    }
+  }
+
+  async function request(method, url, value) {
+    const init = { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) };
+    let response;
+    let answer;
+    try {
+      response = await fetch(url, init);
+      answer = await response.json();
+    } catch {
+      throw new SvcError(response?.status ?? 0, { code: 'UNREACHABLE', message: 'The gateway did not answer.' });
+    }
+    if (answer.isError) throw new SvcError(response.status, answer.error);
+    return answer;
+  }
+
+  const tool = async (name, args) => (await request('POST', `${root}/_tool/${name}`, args)).data;
+
+  /** Resolves to the query's value. */
+  svc.read = ({ query, input = {} }) => {
+    if (source?.readyState !== EventSource.OPEN) missed = true;
+    return tool('svc_read', { app: appId, query, input });
+  };
+
+  /** Resolves to the action's body. */
+  svc.write = async ({ action, input = {} }) => {
+    const { status, body } = await tool('svc_write', { app: appId, action, input });
+    if (status < 400) return body;
+    const told = { code: 'ACTION_FAILED', message: `The action ${action} answered with status ${status}.` };
+    for (const member of ['code', 'message', 'path']) {
+      if (typeof body?.[member] === 'string') told[member] = body[member];
+    }
+    throw new SvcError(status, told, body);
+  };
+
+  /** The app's manifest, or one tool of it: `describe({ action: 'add' })`. */
+  svc.describe = (filter = {}) => tool('svc_describe', { app: appId, ...filter });
+
+  svc.appId = appId;
+
+  // ---- Changes -------------------------------------------------------------------------------------------------------
+
+  let source = null;
+  let retries = 0;
+  let retryTimer;
+  let hiddenTimer;
+  /** Something may have changed that the stream did not tell: what the page has read is told to be read again. */
+  let missed = false;
+
+  const emit = (detail) => document.dispatchEvent(new CustomEvent('svc:datachange', { bubbles: true, detail }));
+  const reset = () => emit({ type: 'reset', app: appId, tables: [] });
+
+  /**
+   * Calls back with `{ type: 'change', table, tables, action, source, ts, seq }` for each change of the app's data, and
+   * with `{ type: 'reset', tables: [] }` when changes may have been missed and everything should be read again.
+   * Returns the function that unsubscribes. The same object is the `detail` of the DOM event `svc:datachange`.
+   */
+  svc.onChange = (callback) => {
+    const listener = (event) => callback(event.detail);
+    document.addEventListener('svc:datachange', listener);
+    return () => document.removeEventListener('svc:datachange', listener);
+  };
+
+  function connect() {
+    clearTimeout(retryTimer);
+    if (source) return;
+    source = new EventSource(`${root}/${appId}/_changes`);
+    source.addEventListener('open', () => {
+      retries = 0;
+      if (missed) reset();
+      missed = false;
+    });
+    source.addEventListener('change', (event) => emit({ type: 'change', ...JSON.parse(event.data) }));
+    source.addEventListener('reset', reset);
+    source.addEventListener('error', () => {
+      // A lost connection the browser reopens by itself, with Last-Event-ID. An HTTP error it takes as final; we do not.
+      if (source.readyState !== EventSource.CLOSED) return;
+      disconnect();
+      const wait = Math.min(RETRY_MS * 2 ** retries++, RETRY_MAX_MS);
+      retryTimer = setTimeout(connect, wait * (0.5 + Math.random() / 2));
+    });
+  }
+
+  function disconnect() {
+    clearTimeout(retryTimer);
+    source?.close();
+    source = null;
+    missed = true;
+  }
+
+  document.addEventListener('visibilitychange', () => {
+    clearTimeout(hiddenTimer);
+    if (document.visibilityState === 'visible') connect();
+    else hiddenTimer = setTimeout(disconnect, HIDDEN_MS);
+  });
+  // An open stream would keep the page out of the back/forward cache.
+  addEventListener('pagehide', disconnect);
+  addEventListener('pageshow', connect);
+  connect();
+
+  // ---- Settings ------------------------------------------------------------------------------------------------------
+
+  /**
+   * Settings must be on `<html>` before the first paint, HTML is served as it was stored and the script tag is the same for
+   * everybody: so the script asks, and asks synchronously. The gateway that has just served the page answers in about a
+   * millisecond. Without an answer the page keeps the looks of its own style sheet.
+   */
+  function loadSettings() {
+    try {
+      const xhr = new XMLHttpRequest();
+      xhr.open('GET', settingsUrl, false);
+      xhr.send();
+      return xhr.status === 200 ? JSON.parse(xhr.responseText) : {};
+    } catch {
+      return {};
+    }
+  }
+
+  const { knobs = [], prefs = {}, settings = {} } = loadSettings();
+  const defaults = Object.fromEntries(knobs.map((knob) => [knob.key, knob.default]));
+  let stored = settings;
+  /** The URL may only choose what a knob offers: a link cannot put a value of its own into the page. */
+  const query = Object.fromEntries(
+    [...new URLSearchParams(location.search)].filter(([key, value]) =>
+      knobs.some((knob) => knob.key === key && knob.options.some((option) => option.value === value)),
+    ),
+  );
+  /** What the embedding page has set since. */
+  let live = {};
+
+  const isSetting = (key, value) =>
+    /^[a-z][a-z0-9_-]*$/i.test(key) && ['string', 'number', 'boolean'].includes(typeof value);
+  const kebab = (key) => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
+  /** Sets `data-<key>` for every setting, and `--<key>` as well for colours (`appAccent`, `appPaperColor`). */
+  function applySettings() {
+    const html = document.documentElement;
+    const entries = [defaults, prefs, stored, query, live].flatMap((layer) => Object.entries(layer));
+    const next = Object.fromEntries(entries.filter(([key, value]) => isSetting(key, value)));
+    for (const key of Object.keys({ ...svc.settings, ...next })) {
+      const name = kebab(key);
+      if (key in next) html.setAttribute(`data-${name}`, next[key]);
+      else html.removeAttribute(`data-${name}`);
+      if (/^app\w*(Color|Accent)$/.test(key)) html.style.setProperty(`--${name}`, next[key] ?? '');
+    }
+    /** The settings in force, a frozen object. */
+    svc.settings = Object.freeze(next);
+  }
+
+  /** Stores a change of the app's settings, for all its users; `null` takes a setting back to its default. */
+  svc.saveSettings = async (patch) => {
+    const next = Object.fromEntries(Object.entries({ ...stored, ...patch }).filter(([, value]) => value !== null));
+    await request('PUT', settingsUrl, next);
+    stored = next;
+    for (const key of Object.keys(patch)) {
+      delete query[key];
+      delete live[key];
+    }
+    applySettings();
+  };
+
+  addEventListener('message', ({ source: sender, origin, data }) => {
+    if (sender !== parent || origin !== location.origin) return;
+    if (data?.type === 'svc:settings') live = { ...live, ...data.settings };
+    else if (data?.type === 'svc:theme') live = { ...live, theme: data.theme };
+    else return;
+    applySettings();
+  });
+
+  applySettings();
+})();

@@ -1,0 +1,24 @@
+// Mounts a gateway in a Fastify server and keeps the Bearer check: node examples/embedding/fastify.js <dataDir> [port]
+import Fastify from 'fastify';
+import { buildGateway } from 'svc-gateway';
+
+const [dataDir = '.svc', port = '3000'] = process.argv.slice(2);
+
+const gateway = buildGateway({ dataDir });
+await gateway.start();
+
+const fastify = Fastify();
+fastify.get('/', async () => ({ apps: '/svc/' }));
+// Before Fastify reads the body: the gateway answers on the raw response, and Fastify leaves it alone.
+fastify.addHook('onRequest', (request, reply, done) => {
+  if (gateway.handle(request.raw, reply.raw)) reply.hijack();
+  else done();
+});
+
+console.log(await fastify.listen({ host: '127.0.0.1', port: Number(port) }));
+
+process.once('SIGTERM', async () => {
+  await gateway.stop();
+  fastify.server.closeAllConnections();
+  await fastify.close();
+});

@@ -1,0 +1,112 @@
+/**
+ * The one table of error codes, and the one shape in which they leave the gateway (decisions, section 1).
+ */
+
+/** Code → HTTP status and when it is used. Documentation and tests are held against this table. */
+export const ERROR_CODES = {
+  BAD_REQUEST: { status: 400, when: 'The request is not valid HTTP or JSON, or its body has the wrong shape.' },
+  UNAUTHORIZED: { status: 401, when: 'The access token or session cookie is missing or wrong.' },
+  FORBIDDEN: { status: 403, when: 'A session cookie was used from another origin.' },
+  NOT_FOUND: { status: 404, when: 'Nothing is served at this address.' },
+  METHOD_NOT_ALLOWED: { status: 405, when: 'The address exists, the method does not; `Allow` lists those that do.' },
+  LENGTH_REQUIRED: { status: 411, when: 'The request uses a transfer encoding that this edge does not take.' },
+  PAYLOAD_TOO_LARGE: { status: 413, when: 'The body is larger than the route takes.' },
+  RANGE_NOT_SATISFIABLE: { status: 416, when: 'The requested range lies outside the file.' },
+  HEADERS_TOO_LARGE: { status: 431, when: 'The request has too many or too large headers.' },
+  RATE_LIMITED: { status: 429, when: 'Too many requests in the window; `Retry-After` says when to try again.' },
+  CONFLICT: { status: 409, when: 'The same thing is already being done.' },
+  OVERLOADED: { status: 503, when: 'The mailbox of the app is full; `Retry-After` says when to try again.' },
+  INTERNAL: { status: 500, when: 'A fault of the gateway itself; the log has the details.' },
+
+  RESERVED_ID: { status: 400, when: 'The id starts with an underscore.' },
+  INVALID_ID: { status: 400, when: 'The id does not match the grammar for app ids.' },
+  UNKNOWN_TOOL: { status: 404, when: 'The dispatcher has no tool of this name.' },
+  UNKNOWN_APP: { status: 404, when: 'No app is registered under this id.' },
+  UNKNOWN_QUERY: { status: 404, when: 'The app has no query of this name.' },
+  UNKNOWN_ACTION: { status: 404, when: 'The app has no action of this name.' },
+  UNKNOWN_VERSION: { status: 404, when: 'The app has no version of this id.' },
+  WRONG_KIND: { status: 400, when: 'A query was called through svc_write, or an action through svc_read.' },
+  INVALID_INPUT: { status: 400, when: 'The input does not match the schema; `path` points at the value.' },
+  NO_ACTIVE_VERSION: { status: 503, when: 'The app is registered but has no active version.' },
+  QUARANTINED: { status: 503, when: 'The app crashed too often; upload or activate a version, or restart it.' },
+  HANDLER_ERROR: { status: 500, when: 'The handler threw, timed out, died, or returned what cannot be sent.' },
+  IDEMPOTENCY_MISMATCH: { status: 422, when: 'The idempotency key was used before with another input.' },
+
+  INVALID_MANIFEST: { status: 400, when: 'The manifest is not valid; `path` names the field (500 through the dispatcher).' },
+  INVALID_MIGRATION: { status: 400, when: 'A migration has a bad name or number, or statements that it may not have.' },
+  MIGRATION_FAILED: { status: 422, when: 'A migration failed; it was rolled back and the previous version still serves.' },
+  INVALID_ARCHIVE: { status: 400, when: 'The upload is not a gzipped tar archive, or it is truncated.' },
+  ARCHIVE_ENTRY_TYPE: { status: 400, when: 'The archive has a link, device or pipe; only files and folders are taken.' },
+  ARCHIVE_PATH: { status: 400, when: 'The archive has a name that is absolute, escapes, is too long, or collides.' },
+  ARCHIVE_EXTENSION: { status: 400, when: 'The archive has a file of a type that apps may not hold.' },
+  ARCHIVE_TOO_LARGE: { status: 413, when: 'The archive is over a limit: total size, size of a file, or entries.' },
+  VERSION_ACTIVE: { status: 409, when: 'The active version cannot be deleted.' },
+  STORAGE_FULL: { status: 507, when: 'The disk is full; nothing was changed.' },
+} as const satisfies Record<string, { status: number; when: string }>;
+
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** One failing value of an `INVALID_INPUT` answer; `path` is a JSON Pointer. */
+export type InputIssue = { path: string; message: string; keyword: string };
+
+/** The `error` member of every failed answer, and the payload of every error frame. */
+export type ErrorBody = {
+  code: string;
+  message: string;
+  path?: string;
+  issues?: InputIssue[];
+};
+
+/**
+ * An error that may leave the gateway: its message is written for the caller and holds no stack and no absolute path.
+ * Anything else that is thrown is logged and answered as `INTERNAL`.
+ */
+export class SvcError extends Error {
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly path?: string;
+  readonly issues?: InputIssue[];
+  /** Extra response headers, such as `allow` and `retry-after`. */
+  readonly headers?: Record<string, string>;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    extra: { path?: string; issues?: InputIssue[]; status?: number; headers?: Record<string, string>; cause?: unknown } = {},
+  ) {
+    super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
+    this.name = 'SvcError';
+    this.code = code;
+    this.status = extra.status ?? ERROR_CODES[code].status;
+    if (extra.path !== undefined) this.path = extra.path;
+    if (extra.issues !== undefined) this.issues = extra.issues;
+    if (extra.headers !== undefined) this.headers = extra.headers;
+  }
+
+  toBody(): ErrorBody {
+    const body: ErrorBody = { code: this.code, message: this.message };
+    if (this.path !== undefined) body.path = this.path;
+    if (this.issues !== undefined) body.issues = this.issues;
+    return body;
+  }
+}
+
+/** Rebuilds an error that crossed a process or thread as data; codes we do not know become `INTERNAL`. */
+export function errorFromBody(body: ErrorBody): SvcError {
+  const code: ErrorCode = Object.hasOwn(ERROR_CODES, body.code) ? (body.code as ErrorCode) : 'INTERNAL';
+  return new SvcError(code, body.message, {
+    ...(body.path === undefined ? {} : { path: body.path }),
+    ...(body.issues === undefined ? {} : { issues: body.issues }),
+  });
+}
+
+/** The envelope of every failed answer. */
+export function errorEnvelope(error: ErrorBody): { isError: true; error: ErrorBody } {
+  return { isError: true, error };
+}
+
+/** Disk-full in the words of Node or SQLite. */
+export function isDiskFull(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return code === 'ENOSPC' || code === 'EDQUOT' || code === 'SQLITE_FULL';
+}

@@ -1,0 +1,201 @@
+/**
+ * The messages between the processes of one gateway. A frame is an array whose first element is its kind; payloads that
+ * the supervisor need not understand (inputs, results) travel as JSON bytes inside it.
+ */
+import type { ErrorBody } from './errors.ts';
+
+export const Kind = {
+  hello: 1,
+  ready: 2,
+  dispatch: 3,
+  result: 4,
+  error: 5,
+  cancel: 6,
+  ping: 7,
+  pong: 8,
+  log: 9,
+  db: 10,
+  dbResult: 11,
+  dbError: 12,
+  start: 13,
+  stop: 14,
+  exited: 15,
+  stuck: 16,
+} as const;
+
+/** What a dispatched call runs. `sql` is the built-in tool behind `svc sql`. */
+export const ToolKind = { query: 0, action: 1, sql: 2 } as const;
+export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
+
+/** First frame on every connection: the ticket that says who is calling. */
+export type HelloFrame = [typeof Kind.hello, ticket: string];
+
+/** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
+export type ReadyFrame = [typeof Kind.ready, detail: { pid: number; threadId?: number }];
+
+/** Supervisor → actor. `body` is the JSON text of the request, whose `input` member is the input; empty means `{}`. */
+export type DispatchFrame = [
+  typeof Kind.dispatch,
+  callId: number,
+  remainingMs: number,
+  kind: ToolKindValue,
+  tool: string,
+  body: Uint8Array,
+  traceId: string,
+];
+
+/**
+ * Actor → supervisor. `status` is 200 for queries, else the envelope's; `body` is JSON text: a query's value, an action's
+ * `body` member, the answer of `sql`. `handlerMs` is the time from the arrival of the dispatch.
+ */
+export type ResultFrame = [typeof Kind.result, callId: number, status: number, body: Uint8Array, handlerMs: number];
+
+/** Actor → supervisor: the call failed. */
+export type ErrorFrame = [typeof Kind.error, callId: number, error: ErrorBody, handlerMs: number];
+
+/** Supervisor → actor: nobody waits for this call any more. */
+export type CancelFrame = [typeof Kind.cancel, callId: number, reason: 'deadline' | 'client-gone' | 'shutdown'];
+
+export type PingFrame = [typeof Kind.ping, n: number];
+export type PongFrame = [typeof Kind.pong, n: number, stats: ProcessStats];
+
+/** What a process or thread says of itself in a heartbeat: bytes, and microseconds of CPU. */
+export type ProcessStats = {
+  rss?: number;
+  heapUsed: number;
+  cpuUser?: number;
+  cpuSystem?: number;
+  eventLoopMs?: number;
+  counters?: Record<string, number>;
+};
+
+/** Actor → supervisor: one line for the app's log, JSON text without the newline. */
+export type LogFrame = [typeof Kind.log, line: string];
+
+/** A value that SQLite stores. Integers outside ±2^53 travel as bigint, blobs as bytes. */
+export type SqlValue = null | number | bigint | string | Uint8Array;
+/** Positional parameters, or one object of named ones. */
+export type SqlParams = SqlValue[] | Record<string, SqlValue>;
+
+/** What `run` and each statement of a `batch` answer. */
+export type RunResult = { changes: number; lastInsertRowid: number | bigint };
+/** A row by column name. */
+export type Row = Record<string, SqlValue>;
+export type SqlStatement = [sql: string, params: SqlParams];
+/** One file of `migrations/`: its name, which starts with its number, and where it lies. */
+export type MigrationFile = { name: string; path: string };
+
+/** Operations on one database; from `userVersion` on they are refused unless the ticket says `maintain`. */
+export const DbOp = {
+  run: 0,
+  get: 1,
+  all: 2,
+  batch: 3,
+  exec: 4,
+  begin: 5,
+  commit: 6,
+  rollback: 7,
+  userVersion: 8,
+  migrate: 9,
+  close: 10,
+} as const;
+
+/**
+ * Worker or supervisor → writer. `id` pairs the answer with the request; `tx` is the number that `begin` answered, 0
+ * outside a transaction. Flat, because every write of every app is one.
+ */
+export type DbFrame =
+  | [
+      typeof Kind.db,
+      id: number,
+      op: typeof DbOp.run | typeof DbOp.get | typeof DbOp.all,
+      tx: number,
+      sql: string,
+      params: SqlParams,
+    ]
+  | [typeof Kind.db, id: number, op: typeof DbOp.batch, tx: number, statements: SqlStatement[]]
+  | [typeof Kind.db, id: number, op: typeof DbOp.exec, tx: number, sql: string]
+  | [typeof Kind.db, id: number, op: typeof DbOp.commit | typeof DbOp.rollback, tx: number]
+  | [typeof Kind.db, id: number, op: typeof DbOp.begin | typeof DbOp.userVersion | typeof DbOp.close, tx: 0]
+  | [typeof Kind.db, id: number, op: typeof DbOp.migrate, tx: 0, files: MigrationFile[], backupTo: string | null];
+/**
+ * Writer → asker, after the commit. run: a `RunResult`; get: row or null; all: rows; batch: an array of run results; exec,
+ * commit, rollback, close: null; begin: the transaction's number; userVersion: number; migrate: numbers applied.
+ */
+export type DbResultFrame = [typeof Kind.dbResult, id: number, value: unknown];
+/** `code` is SQLite's own where it has one. Migration errors carry the file in `path`. */
+export type DbErrorFrame = [typeof Kind.dbError, id: number, error: ErrorBody];
+
+/**
+ * The one line of JSON that a handler host reads from its standard input. `actorMemoryMb` bounds the heap of each actor;
+ * `spare: false` keeps no started thread in reserve. When its input ends the host ends.
+ */
+export type HostBootstrap = { supervisorSocket: string; ticket: string; actorMemoryMb: number; spare?: boolean };
+
+/** What a handler host needs to run one version of an app. */
+export type ActorSpec = {
+  actorId: number;
+  app: string;
+  name: string;
+  version: string;
+  versionId: string;
+  codeDir: string;
+  /** Folder with what activation prepared: `validators.js`, which must exist. */
+  preparedDir: string;
+  dataFile: string;
+  /** Sockets and signed tickets of this actor. */
+  supervisorSocket: string;
+  writerSocket: string;
+  supervisorTicket: string;
+  writerTicket: string;
+  maxResultBytes: number;
+  /** Names of the tools; `queries/<name>.js` and `actions/<name>.js` are loaded when they are first called. */
+  queries: string[];
+  actions: string[];
+};
+
+/** Why an actor or a process ended: a closed list, shown in status and counted. */
+export const RETIRE_REASONS = [
+  'idle',
+  'evicted',
+  'superseded',
+  'deadline',
+  'memory',
+  'crash',
+  'unresponsive',
+  'shutdown',
+  'removed',
+] as const;
+export type RetireReason = (typeof RETIRE_REASONS)[number];
+
+export type StartFrame = [typeof Kind.start, spec: ActorSpec];
+/** Without `force` the actor first finishes the calls it has; `force` ends the thread, as far as it is not in native code. */
+export type StopFrame = [typeof Kind.stop, actorId: number, force: boolean];
+/** Host → supervisor. `stopped` is answered to `stop` only; `detail` is for people and holds no path. */
+export type ExitedFrame = [
+  typeof Kind.exited,
+  actorId: number,
+  reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start',
+  detail: string,
+];
+
+/** Writer → supervisor, from a thread of its own: the writer has been busy with one statement of this app for `ms`. */
+export type StuckFrame = [typeof Kind.stuck, app: string, ms: number];
+
+export type Frame =
+  | HelloFrame
+  | ReadyFrame
+  | DispatchFrame
+  | ResultFrame
+  | ErrorFrame
+  | CancelFrame
+  | PingFrame
+  | PongFrame
+  | LogFrame
+  | DbFrame
+  | DbResultFrame
+  | DbErrorFrame
+  | StartFrame
+  | StopFrame
+  | ExitedFrame
+  | StuckFrame;

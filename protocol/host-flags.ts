@@ -1,0 +1,27 @@
+/** The command line of a handler host: Node's permission model, as far as the running Node has it. */
+
+/** What is asked of Node, first name that it knows wins; nothing is guessed from version numbers. */
+const WANTED: string[][] = [
+  // From 23.5 on it is called --permission; 20 has only the older name.
+  ['--permission', '--experimental-permission'],
+  ['--allow-worker'],
+  // better-sqlite3 is native code.
+  ['--allow-addons'],
+  // From 25 on the network has a permission of its own, which the sockets between our processes need too.
+  ['--allow-net'],
+  // vm.SourceTextModule, with which handlers are loaded.
+  ['--experimental-vm-modules'],
+  // eval and new Function: ways round the module loader. WebAssembly still compiles.
+  ['--disallow-code-generation-from-strings'],
+  ['--no-warnings'],
+];
+
+/**
+ * Flags for `node <flags> dist/host.js`. The host can read the files and folders in `readable` (absolute paths, each with
+ * what is under it) and nothing else, write nothing and start no process; SQLite's own file access is not affected.
+ * `allowed` is `process.allowedNodeEnvironmentFlags` of the Node that will run it.
+ */
+export function hostFlags({ allowed, readable }: { allowed: ReadonlySet<string>; readable: string[] }): string[] {
+  const flags = WANTED.flatMap((names) => names.find((name) => allowed.has(name)) ?? []);
+  return [...flags, ...readable.map((path) => `--allow-fs-read=${path}`)];
+}

@@ -1,0 +1,27 @@
+/** What the supervisor asks of its job threads, and what they answer. */
+import type { ErrorBody } from './errors.ts';
+import type { VersionSummary } from './manifest.ts';
+
+/** Checks an uploaded archive and prepares the version in it: `staging/code` and `staging/prepared`. */
+export type IngestJob = {
+  /** The uploaded file. */
+  archive: string;
+  app: string;
+  /** An existing folder, which is removed when the archive is refused. */
+  staging: string;
+  /** Time of the upload in milliseconds, which becomes part of the version's id. */
+  uploadedAt: number;
+  /** sha256 of the versions that are stored: content that is there already is not prepared again. */
+  known: string[];
+};
+
+/** The staged version, or the sha256 of the known one that has the same content. */
+export type IngestResult = { staged: VersionSummary } | { known: string };
+
+/** Checks a stored version again, whose `app.json` was changed by hand. */
+export type CheckJob = { code: string; app: string };
+/** sha256 of the `app.json` that was found valid. */
+export type CheckResult = { manifestSha256: string };
+
+/** Errors cross the thread as data. */
+export type JobAnswer<T> = { ok: true; value: T } | { ok: false; error: ErrorBody };

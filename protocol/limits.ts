@@ -1,0 +1,183 @@
+/**
+ * Every limit of the gateway, with its default, in one place.
+ * Sizes are bytes, times milliseconds, unless the name says otherwise. Source: the specification's "Limits" table and
+ * sections 1–5 of the decisions; the others are ours and stand here so that no queue, map, buffer or wait is unbounded.
+ */
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** What an operator may change in the configuration file; the values here are the defaults. */
+export const DEFAULTS = {
+  host: '127.0.0.1',
+  port: 8787,
+  versionRetention: 5,
+  maxLiveActors: 64,
+  actorMemoryMb: 128,
+  actorIdleMs: 5 * MINUTE,
+  queryTimeoutMs: 10 * SECOND,
+  actionTimeoutMs: 30 * SECOND,
+  automationTimeoutMs: 5 * MINUTE,
+  mailboxLimit: 1024,
+  maxResultBytes: 8 * MiB,
+  trashDays: 7,
+} as const;
+
+export const LIMITS = {
+  /** Smallest value `versionRetention` may take. */
+  minVersionRetention: 2,
+
+  /** Any body that a route reads, except uploads. */
+  requestBodyBytes: 1 * MiB,
+  /** An upload as it travels, compressed. The archive rules below are what really bounds it. */
+  uploadBodyBytes: 64 * MiB,
+  archiveTotalBytes: 50 * MiB,
+  archiveFileBytes: 5 * MiB,
+  archiveEntries: 5000,
+  archiveNameBytes: 255,
+  /** Metadata of one entry (long names, extended attributes). */
+  archiveMetaBytes: 64 * KiB,
+  /** What one entry may take in the inflated archive besides its content: headers and padding. */
+  archiveOverheadBytes: 4 * KiB,
+  manifestBytes: 1 * MiB,
+  /** How deep arrays and objects of a manifest, its schemas included, may nest. */
+  manifestDepth: 64,
+  /** Checking the simplest inputs against a schema, when its version is stored. */
+  schemaProbeMs: 1 * SECOND,
+  /** Static files below this size are not compressed. */
+  compressBytes: 1 * KiB,
+
+  /** Job threads: checking and preparing uploads. */
+  jobThreads: 2,
+  jobMs: 2 * MINUTE,
+  jobIdleMs: 10 * SECOND,
+  jobMemoryMb: 512,
+  /** Uploads and the like that may wait for a job thread. */
+  jobQueue: 64,
+  /** Header section of a request: all names and values together. */
+  headerBytes: 16 * KiB,
+  headerCount: 100,
+  urlBytes: 8 * KiB,
+  /** A request must have arrived whole within this time. */
+  requestTimeoutMs: 30 * SECOND,
+  /** An upload may take longer: it is allowed this for its whole body. */
+  uploadTimeoutMs: 5 * MINUTE,
+  /** How long the rest of a refused body is read and thrown away, so that its sender gets to read the answer. */
+  lingerMs: 2 * SECOND,
+
+  toolTimeoutMs: 600 * SECOND,
+  /** Issues listed in an `INVALID_INPUT` answer. */
+  inputIssues: 20,
+  idempotencyMs: 24 * HOUR,
+  idempotencyKeyBytes: 255,
+
+  /** A frame between two of our processes; a result plus its envelope must fit. */
+  frameBytes: 72 * MiB,
+  /** Bytes waiting to be written to one peer before it counts as stuck. */
+  linkBacklogBytes: 128 * MiB,
+  /** Time a new connection has to say `hello`. */
+  helloMs: 5 * SECOND,
+
+  /** Calls one actor works on at a time; the others wait in its mailbox. */
+  actorConcurrency: 64,
+  /** Statement text of one call to `db`. */
+  sqlBytes: 100 * KiB,
+  sqlParameters: 32_766,
+  batchStatements: 10_000,
+  readRows: 100_000,
+  readBytes: 64 * MiB,
+  /** How long `db.transaction()` may hold the app's write lane. */
+  leaseMs: 5 * SECOND,
+  /** A statement that keeps the writer busy this long ends with the writer being replaced. */
+  writerStuckMs: 5 * SECOND,
+  /** Prepared statements kept per connection. */
+  statementCache: 200,
+  /** Statements that may wait in one lane. */
+  laneQueue: 20_000,
+  /** Statements in one group commit. */
+  groupCommit: 1000,
+  /** A group that has taken this long is committed before its next statement. */
+  groupMs: 50,
+  /** How often a client looks for a writer that is being replaced. */
+  writerRetryMs: 50,
+  /** How long the writer waits for a lock that a program outside the gateway holds; all lanes wait with it. */
+  writerBusyMs: 250,
+  /** How long a read waits for such a lock. */
+  readBusyMs: 1 * SECOND,
+  /** WAL pages not yet in the database file after which they are copied there, in a thread of their own. */
+  checkpointPages: 1000,
+  /** WAL pages after which the writer itself finishes a checkpoint, so that the file starts over. */
+  walPages: 8000,
+  /** Commits after which the size of the log is looked at again; also whenever a lane has nothing to do. */
+  checkpointCommits: 32,
+  /** Page cache of one open database. */
+  databaseCacheBytes: 2 * MiB,
+  /** Databases the writer keeps open. */
+  openDatabases: 128,
+  /** A database that nobody is connected to is closed after this time. */
+  databaseIdleMs: 30 * SECOND,
+
+  /** Ad-hoc SQL from the command line: rows and time. */
+  sqlRows: 200,
+  sqlMs: 2 * SECOND,
+
+  heartbeatMs: 1 * SECOND,
+  /** No answer to heartbeats for this long: the process is killed and replaced. */
+  heartbeatDeadMs: 10 * SECOND,
+  /** After a deadline passed, an actor has this long to answer a ping before its thread is ended. */
+  cancelGraceMs: 1 * SECOND,
+  /** A thread that was told to end and has not by then takes its host process down. */
+  terminateMs: 2 * SECOND,
+  /** Starting an actor, from the order to `ready`. */
+  actorStartMs: 10 * SECOND,
+  childStartMs: 15 * SECOND,
+  /** A handler host starts the thread that it keeps in reserve once no actor has been started for this long. */
+  spareDelayMs: 250,
+  drainMs: 10 * SECOND,
+  restartIntensity: 5,
+  restartWindowMs: 30 * SECOND,
+  restartBackoffMs: 100,
+  restartBackoffMaxMs: 5 * SECOND,
+  /** Tries to start an actor before it is `failed_to_start`. */
+  startTries: 3,
+  /** Calls remembered per app as having taken its actor down. */
+  poisonCalls: 32,
+
+  changeRing: 1024,
+  changeHeartbeatMs: 15 * SECOND,
+  changeRetryMs: 2 * SECOND,
+  /** Bytes waiting for one subscriber before its backlog is folded into one `reset`. */
+  subscriberBacklogBytes: 256 * KiB,
+  /** Event streams open at once, over all apps. */
+  subscribers: 20_000,
+  /** All rings together; over it, the ring of the app that has been quiet longest is emptied. */
+  changeRingsBytes: 64 * MiB,
+
+  /** Bytes of static files kept in memory, over all apps. */
+  staticCacheBytes: 64 * MiB,
+  /** Lists of static files kept in memory, over all versions, as bytes of their JSON. */
+  staticIndexBytes: 16 * MiB,
+
+  logFileBytes: 5 * MiB,
+  logGenerations: 2,
+  logLineBytes: 64 * KiB,
+  /** Characters of a handler's error message that its caller sees. */
+  errorMessageChars: 4096,
+  /** Log bytes an app may have waiting before lines are dropped and counted. */
+  logBacklogBytes: 1 * MiB,
+  /** Lines are collected this long and written together. */
+  logFlushMs: 50,
+
+  sessionMs: 12 * HOUR,
+  /** How often the token file is read again, in case the file watcher missed a rotation. */
+  tokenPollMs: 5 * SECOND,
+  settingsBytes: 64 * KiB,
+  backups: 3,
+  /** Free disk below which `doctor` warns. */
+  lowDiskBytes: 512 * MiB,
+  dayMs: DAY,
+} as const;

@@ -1,0 +1,87 @@
+/**
+ * One connection between two of our processes: frames in, frames out, written in one go per turn of the event loop.
+ * It opens nothing itself; the stream is given to it.
+ */
+import type { Duplex } from 'node:stream';
+import { encodeFrame, FrameDecoder } from './codec.ts';
+import type { Frame } from './frames.ts';
+import { LIMITS } from './limits.ts';
+
+export type LinkHandlers = {
+  onFrame(frame: Frame, link: Link): void;
+  /** Called exactly once, whatever ended the connection; `error` when it did not end cleanly. */
+  onClose(error: Error | null, link: Link): void;
+};
+
+export class Link {
+  readonly #stream: Duplex;
+  readonly #handlers: LinkHandlers;
+  readonly #decoder: FrameDecoder;
+  #pending: Buffer[] = [];
+  #flushScheduled = false;
+  #closed = false;
+  #error: Error | null = null;
+
+  constructor(stream: Duplex, handlers: LinkHandlers, maxFrameBytes: number = LIMITS.frameBytes) {
+    this.#stream = stream;
+    this.#handlers = handlers;
+    this.#decoder = new FrameDecoder(maxFrameBytes);
+    stream.on('data', (chunk: Buffer) => this.#receive(chunk));
+    stream.on('error', (error: Error) => {
+      this.#error ??= error;
+    });
+    stream.on('close', () => this.#finish());
+    stream.on('end', () => this.#stream.end());
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Queues a frame; all frames of one turn leave in one write. A closed link drops it. Throws `FrameError` when too large. */
+  send(frame: Frame): void {
+    if (this.#closed) return;
+    this.#pending.push(encodeFrame(frame));
+    if (this.#flushScheduled) return;
+    this.#flushScheduled = true;
+    setImmediate(this.#flush);
+  }
+
+  /** Ends the connection; what was queued is written first unless `error` is given. */
+  close(error?: Error): void {
+    if (error) {
+      this.#error ??= error;
+      this.#stream.destroy();
+      return;
+    }
+    this.#flush();
+    this.#stream.end();
+  }
+
+  readonly #flush = (): void => {
+    this.#flushScheduled = false;
+    if (this.#closed || this.#pending.length === 0) return;
+    const bytes = this.#pending.length === 1 ? (this.#pending[0] as Buffer) : Buffer.concat(this.#pending);
+    this.#pending = [];
+    this.#stream.write(bytes);
+    if (this.#stream.writableLength > LIMITS.linkBacklogBytes) this.close(new Error('The peer does not read.'));
+  };
+
+  #receive(chunk: Buffer): void {
+    if (this.#closed) return;
+    try {
+      this.#decoder.push(chunk, (frame) => {
+        if (!this.#closed) this.#handlers.onFrame(frame, this);
+      });
+    } catch (error) {
+      this.close(error as Error);
+    }
+  }
+
+  #finish(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#pending = [];
+    this.#handlers.onClose(this.#error, this);
+  }
+}

@@ -1,0 +1,92 @@
+/** The types of an app's manifest, `app.json` (specification, "Resources"; decisions, section 2). */
+
+export type JsonSchema = boolean | { [keyword: string]: unknown };
+
+export type QueryDefinition = {
+  name: string;
+  description?: string;
+  input?: JsonSchema;
+  output?: JsonSchema;
+  timeoutMs?: number;
+  reads?: string[];
+  [member: string]: unknown;
+};
+
+export type ActionDefinition = {
+  name: string;
+  description?: string;
+  confirmation?: 'none' | 'required';
+  input?: JsonSchema;
+  output?: JsonSchema;
+  timeoutMs?: number;
+  writes?: string[];
+  [member: string]: unknown;
+};
+
+/** A setting that the page takes as `data-<key>`. */
+export type Knob = {
+  key: string;
+  label: string;
+  type: 'segmented' | 'swatch';
+  default: string;
+  options: { value: string; label: string }[];
+};
+
+/** A manifest after its check: `queries` and `actions` are there, unknown members are kept. */
+export type Manifest = {
+  id: string;
+  name: string;
+  version: string;
+  manifestVersion?: number;
+  description?: string;
+  kind?: 'app' | 'automation';
+  tables?: unknown;
+  knobs?: Knob[];
+  queries: QueryDefinition[];
+  actions: ActionDefinition[];
+  [member: string]: unknown;
+};
+
+/** One query as the supervisor keeps it in memory. */
+export type QuerySummary = { name: string; description?: string; timeoutMs?: number };
+export type ActionSummary = QuerySummary & { confirmation?: 'none' | 'required'; writes: string[] };
+
+/**
+ * What the supervisor keeps of a version, prepared when it was stored (`prepared/<versionId>/version.json`), so that it
+ * never parses a manifest to answer a call. Times are milliseconds since the epoch.
+ */
+export type VersionSummary = {
+  versionId: string;
+  /** sha256 of the content: names and bytes of the files, not of the archive's wrapper. */
+  sha256: string;
+  /** sha256 of `app.json`, by which a later edit of the file is noticed. */
+  manifestSha256: string;
+  uploadedAt: number;
+  files: number;
+  bytes: number;
+  name: string;
+  version: string;
+  description?: string;
+  kind: 'app' | 'automation';
+  queries: QuerySummary[];
+  actions: ActionSummary[];
+  knobs: Knob[];
+  /** Numbers 1…n of the migrations this version has. */
+  migrations: number;
+  automations: number;
+};
+
+/** One servable file of a version (`prepared/<versionId>/static.json`: path → entry). */
+export type StaticEntry = {
+  type: string;
+  /** Strong ETag with its quotes, from the sha256 of the bytes that are served. */
+  etag: string;
+  bytes: number;
+  /** Served from the prepared folder (HTML with the bridge in it) instead of the version's own. */
+  prepared?: boolean;
+  /** Sizes of the compressed copies beside it, where they are smaller. */
+  br?: number;
+  gzip?: number;
+  /** sha256 sources of the page's inline scripts, for its policy. */
+  scriptHashes?: string[];
+};

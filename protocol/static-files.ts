@@ -1,0 +1,43 @@
+/** Which files of an app may be served, and as what (specification, "Per-app surface"; decisions, section 5). */
+
+/** Extension → content type: the static allowlist. What is not here is not served. */
+export const STATIC_TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.htm': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
+  '.json': 'application/json; charset=utf-8',
+  '.map': 'application/json; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.jpg': 'image/jpeg',
+  '.jpeg': 'image/jpeg',
+  '.webp': 'image/webp',
+  '.gif': 'image/gif',
+  '.ico': 'image/x-icon',
+  '.woff': 'font/woff',
+  '.woff2': 'font/woff2',
+  '.ttf': 'font/ttf',
+  '.otf': 'font/otf',
+};
+
+const RESERVED_NAMES = new Set(['data.sqlite', '_registry.json', 'app.json']);
+const RESERVED_FOLDERS = new Set(['queries', 'actions', 'migrations', 'automations']);
+
+/**
+ * The content type of a file of an app, or undefined when it is never served. `path` is relative, decoded and uses `/`.
+ * Reserved names are reserved in any folder and in any case; reserved folders are those at the top.
+ */
+export function staticType(path: string): string | undefined {
+  const segments = path.toLowerCase().split('/');
+  if (RESERVED_FOLDERS.has(segments[0] as string)) return undefined;
+  for (const segment of segments) {
+    if (segment === '' || segment.startsWith('.') || /[\\\0]/.test(segment)) return undefined;
+  }
+  const name = segments[segments.length - 1] as string;
+  const dot = name.lastIndexOf('.');
+  if (dot <= 0 || RESERVED_NAMES.has(name)) return undefined;
+  const extension = name.slice(dot);
+  return Object.hasOwn(STATIC_TYPES, extension) ? STATIC_TYPES[extension] : undefined;
+}

@@ -1,0 +1,31 @@
+/** Tickets: who a connection is, signed with the key of this boot, so that a message can never claim to be another. */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+
+export type Ticket =
+  | { role: 'writer' }
+  | { role: 'writer-watch' }
+  | { role: 'host'; host: string }
+  | { role: 'actor'; actorId: number; app: string }
+  /** A connection to the writer: the one database that it may use, and whether it may migrate and close it. */
+  | { role: 'database'; name: string; file: string; maintain: boolean };
+
+export function signTicket(ticket: Ticket, key: Buffer): string {
+  const body = Buffer.from(JSON.stringify(ticket)).toString('base64url');
+  return `${body}.${mac(body, key)}`;
+}
+
+/** The ticket, or null when it was not signed with this key. */
+export function openTicket(text: unknown, key: Buffer): Ticket | null {
+  if (typeof text !== 'string') return null;
+  const dot = text.indexOf('.');
+  if (dot < 0) return null;
+  const body = text.slice(0, dot);
+  const given = Buffer.from(text.slice(dot + 1));
+  const expected = Buffer.from(mac(body, key));
+  if (given.length !== expected.length || !timingSafeEqual(given, expected)) return null;
+  return JSON.parse(Buffer.from(body, 'base64url').toString()) as Ticket;
+}
+
+function mac(body: string, key: Buffer): string {
+  return createHmac('sha256', key).update(body).digest('base64url');
+}

@@ -1,0 +1,50 @@
+// Builds dist/: one bundle per process or thread, so that each starts by reading one file, and the type declarations.
+import { execFileSync } from 'node:child_process';
+import { cpSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const dist = join(root, 'dist');
+const common = {
+  absWorkingDir: root,
+  bundle: true,
+  platform: 'node',
+  format: 'esm',
+  target: 'node20.19',
+  sourcemap: 'linked',
+  logLevel: 'warning',
+};
+
+rmSync(dist, { recursive: true, force: true });
+await Promise.all([
+  build({
+    ...common,
+    entryPoints: { cli: 'cli/main.ts', index: 'supervisor/index.ts', job: 'workers/jobs/main.ts' },
+    outdir: dist,
+    packages: 'external',
+    splitting: true,
+  }),
+  // Everything but the native module is in the file: a thread or process that starts reads one file and no packages.
+  build({
+    ...common,
+    entryPoints: {
+      writer: 'workers/writer/main.ts',
+      'writer-thread': 'workers/writer/thread.ts',
+      host: 'workers/handler/host.ts',
+      actor: 'workers/handler/actor.ts',
+    },
+    outdir: dist,
+    external: ['better-sqlite3', 'msgpackr-extract'],
+    banner: { js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);" },
+  }),
+]);
+cpSync(join(root, 'console'), join(dist, 'console'), { recursive: true });
+cpSync(join(root, 'cli/scaffold'), join(dist, 'scaffold'), { recursive: true });
+if (process.argv.includes('--types')) {
+  execFileSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], {
+    cwd: root,
+    stdio: 'inherit',
+  });
+}

@@ -1,0 +1,149 @@
+/** The apps' logs, `<appsDir>/<id>/logs.jsonl`: collected in memory, written together, never waited for. */
+import { LIMITS } from '../protocol/limits.ts';
+import { isMissing } from './atomic-file.ts';
+import type { Layout } from './layout.ts';
+import { appendLines, lastLines } from './log-file.ts';
+
+/**
+ * One line of a log as callers get it: `ts` is milliseconds since the epoch (ISO 8601 in the file), the other members are
+ * those that its writer gave it.
+ */
+export type LogEntry = { ts: number; [member: string]: unknown };
+
+/** `line` is the JSON text of a `LogEntry`. */
+export type LogFollower = (app: string, line: string) => void;
+
+/** Lines of one app that wait to be written. */
+type Batch = { lines: string[]; bytes: number };
+
+export class AppLogs {
+  readonly #layout: Layout;
+  readonly #now: () => number;
+  readonly #waiting = new Map<string, Batch>();
+  /** Lines left out since the app's log last said so. */
+  readonly #dropped = new Map<string, number>();
+  readonly #followers = new Map<LogFollower, string | null>();
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> | undefined;
+  #droppedLines = 0;
+
+  constructor({ layout, now = Date.now }: { layout: Layout; now?: () => number }) {
+    this.#layout = layout;
+    this.#now = now;
+  }
+
+  /** Lines that were left out because too many waited, or because the disk was full. */
+  get droppedLines(): number {
+    return this.#droppedLines;
+  }
+
+  /** Takes one line, JSON text without the newline. Followers get it at once, the file soon. */
+  append(app: string, line: string): void {
+    const batch = this.#waiting.get(app) ?? { lines: [], bytes: 0 };
+    this.#waiting.set(app, batch);
+    this.#timer ??= setTimeout(() => this.#start(), LIMITS.logFlushMs);
+
+    const bytes = Buffer.byteLength(line);
+    if (bytes > LIMITS.logLineBytes || batch.bytes + bytes > LIMITS.logBacklogBytes) {
+      this.#drop(app, 1);
+      return;
+    }
+    // A raw line break is white space in JSON, but would end the line here.
+    const text = /[\r\n]/.test(line) ? line.replace(/[\r\n]+/g, ' ') : line;
+    batch.lines.push(text);
+    batch.bytes += bytes;
+    if (this.#followers.size > 0) this.#tell(app, text);
+  }
+
+  /**
+   * The app's last `limit` entries, oldest first, those not written yet included; with `before`, those older than that
+   * time (milliseconds since the epoch). Lines that are no JSON object with a `ts`, such as one that a crash cut off, are left out.
+   */
+  async tail(app: string, limit: number, before = Number.POSITIVE_INFINITY): Promise<LogEntry[]> {
+    await this.flush();
+    return lastLines(this.#layout.app(app).logs, limit, (line) => {
+      const entry = parseEntry(line);
+      return entry && entry.ts < before ? entry : undefined;
+    });
+  }
+
+  /** Calls `follower` for every line from now on, of one app or (null) of all. Returns what ends that. */
+  follow(app: string | null, follower: LogFollower): () => void {
+    // Wrapped, so that one function may follow twice.
+    const own: LogFollower = (from, line) => follower(from, line);
+    this.#followers.set(own, app);
+    return () => this.#followers.delete(own);
+  }
+
+  /** Forgets what waits for the app and lets a write that runs end: its folder can then be removed. */
+  async close(app: string): Promise<void> {
+    this.#waiting.delete(app);
+    this.#dropped.delete(app);
+    await this.#writing;
+  }
+
+  /** Resolves when everything appended before is written, or was dropped. */
+  async flush(): Promise<void> {
+    await this.#writing;
+    this.#start();
+    await this.#writing;
+  }
+
+  /** Writes what waits now. What comes meanwhile is collected for the next time. */
+  #start(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#writing) return;
+    this.#writing = this.#writeAll().finally(() => {
+      this.#writing = undefined;
+      if (this.#waiting.size > 0) this.#timer ??= setTimeout(() => this.#start(), LIMITS.logFlushMs);
+    });
+  }
+
+  async #writeAll(): Promise<void> {
+    const batches = [...this.#waiting];
+    this.#waiting.clear();
+    for (const [app, { lines }] of batches) {
+      const dropped = this.#dropped.get(app) ?? 0;
+      this.#dropped.delete(app);
+      const notice = dropped > 0 ? [this.#notice(app, dropped)] : [];
+      try {
+        await appendLines(this.#layout.app(app).logs, Buffer.from(`${[...lines, ...notice].join('\n')}\n`));
+      } catch (error) {
+        // Without its folder the app was removed, and its log with it.
+        if (isMissing(error)) continue;
+        this.#drop(app, lines.length);
+        this.#dropped.set(app, (this.#dropped.get(app) ?? 0) + dropped);
+      }
+    }
+  }
+
+  #tell(app: string, line: string): void {
+    const entry = parseEntry(line);
+    if (!entry) return;
+    const text = JSON.stringify(entry);
+    for (const [follower, wanted] of this.#followers) {
+      if (wanted === null || wanted === app) follower(app, text);
+    }
+  }
+
+  #drop(app: string, lines: number): void {
+    this.#droppedLines += lines;
+    this.#dropped.set(app, (this.#dropped.get(app) ?? 0) + lines);
+  }
+
+  #notice(app: string, lines: number): string {
+    const msg = `Log lines dropped here: ${lines}. They were too large, too many at once, or the disk was full.`;
+    return JSON.stringify({ ts: new Date(this.#now()).toISOString(), level: 'warn', app, msg });
+  }
+}
+
+function parseEntry(line: string): LogEntry | undefined {
+  try {
+    const entry = JSON.parse(line) as { ts?: unknown } | null;
+    const ts = typeof entry?.ts === 'string' ? Date.parse(entry.ts) : Number.NaN;
+    return Number.isNaN(ts) ? undefined : { ...entry, ts };
+  } catch {
+    return undefined;
+  }
+}

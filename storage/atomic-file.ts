@@ -1,0 +1,96 @@
+/** Files and folders that are either old or new after a crash, never half: temporary name, fsync, rename, fsync of the folder. */
+import { randomUUID } from 'node:crypto';
+import { access, cp, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+
+/** Replaces the file, durably. The folder must exist. Rejects with Node's error (`ENOSPC`, …) and leaves the old file. */
+export async function writeFileAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
+  const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`);
+  try {
+    const file = await open(temporary, 'wx', mode);
+    try {
+      await file.writeFile(data);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  await syncDir(dirname(path));
+}
+
+/** The parsed file; undefined when there is none. Rejects with a `SyntaxError` when it is not JSON. */
+export async function readJson(path: string): Promise<unknown> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+  return JSON.parse(text);
+}
+
+/** Makes the names in a folder durable: what was created, renamed or removed in it. */
+export async function syncDir(path: string): Promise<void> {
+  // Windows has no handle for a folder; its file system journals names itself.
+  if (process.platform === 'win32') return;
+  const dir = await open(path, 'r');
+  try {
+    await dir.sync();
+  } finally {
+    await dir.close();
+  }
+}
+
+/** Moves a file or folder within one file system, durably. The target's folder is created when missing. */
+export async function renameDurable(from: string, to: string): Promise<void> {
+  await mkdirDurable(dirname(to));
+  await rename(from, to);
+  await syncDir(dirname(to));
+  await syncDir(dirname(from));
+}
+
+/** Moves a folder, to another file system too: it then arrives whole under its name before the old one goes. */
+export async function moveDir(from: string, to: string): Promise<void> {
+  try {
+    await renameDurable(from, to);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error;
+    const arriving = join(dirname(to), `.${basename(to)}.tmp`);
+    await rm(arriving, { recursive: true, force: true });
+    await cp(from, arriving, { recursive: true, preserveTimestamps: true });
+    await renameDurable(arriving, to);
+    await rm(from, { recursive: true, force: true });
+  }
+}
+
+/** Removes a file that may be missing, durably. */
+export async function removeDurable(path: string): Promise<void> {
+  await rm(path, { force: true });
+  await syncDir(dirname(path));
+}
+
+/** Creates a folder and those above it; readable by its owner only. */
+export async function mkdirDurable(path: string): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode: 0o700 });
+  if (first !== undefined) await syncDir(dirname(first));
+}
+
+export async function exists(path: string): Promise<boolean> {
+  try {
+    await access(path);
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
+export function isMissing(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | null)?.code;
+  return code === 'ENOENT' || code === 'ENOTDIR';
+}

@@ -1,0 +1,78 @@
+/** The record of the gateway's child processes, by which a new gateway finds what a dead one left behind. */
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { LIMITS } from '../protocol/limits.ts';
+import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
+
+/** `role` is what the child does (`writer`, `host`, …), `instance` the boot of the gateway that started it. */
+export type ChildRecord = ProcessIdentity & { role: string; instance: string };
+
+const POLL_MS = 10;
+
+/**
+ * Keeps `run/children.json` up to date. Written whole under a temporary name, without fsync: a crash of the machine ends
+ * the children too.
+ */
+export class Children {
+  readonly #path: string;
+  readonly #instance: string;
+  readonly #records = new Map<number, ChildRecord>();
+
+  constructor(path: string, instance: string) {
+    this.#path = path;
+    this.#instance = instance;
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  }
+
+  add(pid: number, role: string): void {
+    this.#records.set(pid, { ...identityOf(pid), role, instance: this.#instance });
+    this.#write();
+  }
+
+  remove(pid: number): void {
+    if (this.#records.delete(pid)) this.#write();
+  }
+
+  #write(): void {
+    const temporary = `${this.#path}.tmp`;
+    writeFileSync(temporary, JSON.stringify([...this.#records.values()], null, 2), { mode: 0o600 });
+    renameSync(temporary, this.#path);
+  }
+}
+
+/**
+ * Ends the processes that a dead gateway left running and waits until they are gone. Only those whose identity matches:
+ * a pid that was given to another program since is left alone. Answers what was ended; rejects when one does not end.
+ */
+export async function reapChildren(path: string): Promise<ChildRecord[]> {
+  const left = readRecords(path).filter((child) => compareIdentity(child) === 'same');
+  for (const child of left) kill(child.pid);
+  const deadline = Date.now() + LIMITS.heartbeatDeadMs;
+  for (const child of left) {
+    while (compareIdentity(child) === 'same') {
+      if (Date.now() > deadline)
+        throw new Error(`A ${child.role} of an earlier gateway (pid ${child.pid}) does not end.`);
+      await wait(POLL_MS);
+    }
+  }
+  return left;
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+/** A record that cannot be read names nobody; children also end by themselves when their parent is gone. */
+function readRecords(path: string): ChildRecord[] {
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    return Array.isArray(value) ? (value as ChildRecord[]).filter((child) => typeof child?.pid === 'number') : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,90 @@
+/** One gateway owns a data directory: a lock file with the identity of the process that holds it. */
+import { randomUUID } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
+
+export class DataLockedError extends Error {
+  readonly code = 'DATA_LOCKED';
+  readonly pid: number;
+
+  constructor(pid: number) {
+    super(
+      `The data directory is in use by another gateway (pid ${pid}). Stop it, or give this one a --data-dir of its own.`,
+    );
+    this.name = 'DataLockedError';
+    this.pid = pid;
+  }
+}
+
+export type DataLock = { release(): void };
+
+/** Tries of taking a lock over while others do the same. */
+const TRIES = 5;
+
+/** Takes the lock, over from a process that has died. Throws `DataLockedError`. Synchronous: it comes before everything. */
+export function acquireDataLock(path: string): DataLock {
+  const mine = JSON.stringify(identityOf(process.pid));
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const written = `${path}.${randomUUID()}.tmp`;
+  writeFileSync(written, mine, { mode: 0o600, flag: 'wx' });
+  try {
+    for (let tries = 1; !linked(written, path); tries++) {
+      const found = readLock(path);
+      const holder = parseIdentity(found);
+      if (holder !== null && (tries > TRIES || compareIdentity(holder) !== 'gone'))
+        throw new DataLockedError(holder.pid);
+      if (found !== null) removeStale(path, found);
+    }
+  } finally {
+    rmSync(written, { force: true });
+  }
+  return {
+    release() {
+      if (readLock(path) === mine) rmSync(path, { force: true });
+    },
+  };
+}
+
+/** A link fails when the name is taken and appears with its whole content: no lock is ever seen empty. */
+function linked(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+/** Moves the dead holder's lock away. If another gateway took the name meanwhile, its lock is put back. */
+function removeStale(path: string, stale: string): void {
+  const aside = `${path}.${randomUUID()}.tmp`;
+  try {
+    renameSync(path, aside);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw error;
+  }
+  if (readLock(aside) !== stale) linked(aside, path);
+  rmSync(aside, { force: true });
+}
+
+function readLock(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+function parseIdentity(text: string | null): ProcessIdentity | null {
+  if (text === null) return null;
+  try {
+    const value = JSON.parse(text) as ProcessIdentity | null;
+    return typeof value?.pid === 'number' ? { pid: value.pid, startedAs: value.startedAs ?? null } : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,45 @@
+/** Tells a process from a later one that was given the same pid. */
+import { readFileSync } from 'node:fs';
+
+/** A pid and what it was started as; `startedAs` is null where the system does not say (not Linux). */
+export type ProcessIdentity = { pid: number; startedAs: string | null };
+
+export function identityOf(pid: number): ProcessIdentity {
+  return { pid, startedAs: startedAs(pid) };
+}
+
+/**
+ * `same`: the very process runs. `gone`: it does not, though another may have its pid. `unknown`: something runs under this
+ * pid, and this system cannot say whether it is the same.
+ */
+export function compareIdentity(recorded: ProcessIdentity): 'same' | 'gone' | 'unknown' {
+  if (!isRunning(recorded.pid)) return 'gone';
+  const now = startedAs(recorded.pid);
+  if (process.platform === 'linux' && now === null) return 'gone';
+  if (recorded.startedAs === null || now === null) return 'unknown';
+  return now === recorded.startedAs ? 'same' : 'gone';
+}
+
+function isRunning(pid: number): boolean {
+  if (!Number.isSafeInteger(pid) || pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** Boot and clock tick at which the process started; null for one that has ended and waits for its parent, and elsewhere. */
+function startedAs(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The second field is the program's name in parentheses and may hold anything, parentheses and spaces included.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const [state, ticks] = [fields[0], fields[19]];
+    if (ticks === undefined || state === 'Z' || state === 'X') return null;
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}/${ticks}`;
+  } catch {
+    return null;
+  }
+}

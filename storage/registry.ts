@@ -1,0 +1,203 @@
+/**
+ * The registered apps (`_registry.json`) and what is known of each. A start reads the one file; an app's own files are read,
+ * and repaired, when it is first needed, and then kept.
+ */
+import { readdir, stat } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import { SvcError } from '../protocol/errors.ts';
+import { isAppId } from '../protocol/ids.ts';
+import type { VersionSummary } from '../protocol/manifest.ts';
+import { exists, mkdirDurable, moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
+import type { Layout } from './layout.ts';
+import { repairApp } from './repair.ts';
+
+/** One app as it stands; replaced, never changed in place. Times are milliseconds since the epoch. */
+export type AppState = {
+  readonly id: string;
+  readonly registeredAt: number;
+  /** When the active version became it, or when the app was registered. */
+  readonly updatedAt: number;
+  readonly active: VersionSummary | null;
+};
+
+export type RegistryOptions = {
+  layout: Layout;
+  /** SQLite's `user_version` of an app's data; asked only when an activation was cut off. */
+  userVersion(app: string): Promise<number>;
+  log: Pick<Logger, 'warn' | 'error'>;
+  now?(): number;
+};
+
+/** id → time of registration. */
+type Entries = ReadonlyMap<string, number>;
+
+/** Apps whose files are read at a time when all of them are asked for. */
+const LOADING_AT_ONCE = 16;
+
+export class Registry {
+  readonly #options: Required<RegistryOptions>;
+  readonly #loaded = new Map<string, AppState>();
+  readonly #loading = new Map<string, Promise<AppState>>();
+  #entries: Entries;
+  #writing: Promise<unknown> = Promise.resolve();
+
+  /** Reads the registry; one that is missing or damaged is rebuilt from the apps' folders, which is logged. */
+  static async open(options: RegistryOptions): Promise<Registry> {
+    const { layout, log } = options;
+    for (const dir of [layout.appsDir, layout.tmpDir, layout.trashDir]) await mkdirDurable(dir);
+    const known = await readEntries(layout.registry);
+    const registry = new Registry({ now: Date.now, ...options }, known ?? (await entriesFromFolders(layout)));
+    if (known === null) {
+      if (await exists(layout.registry)) {
+        await moveDir(layout.registry, `${layout.registry}.damaged-${registry.#options.now()}`);
+        log.error(
+          { apps: registry.#entries.size },
+          '_registry.json was damaged. It was put aside and rebuilt from the folders of the apps.',
+        );
+      } else if (registry.#entries.size > 0) {
+        log.warn(
+          { apps: registry.#entries.size },
+          '_registry.json was missing. It was rebuilt from the folders of the apps.',
+        );
+      }
+      await registry.#save(registry.#entries);
+    }
+    return registry;
+  }
+
+  private constructor(options: Required<RegistryOptions>, entries: Entries) {
+    this.#options = options;
+    this.#entries = entries;
+  }
+
+  /** Sorted. */
+  ids(): string[] {
+    return [...this.#entries.keys()].sort();
+  }
+
+  has(id: string): boolean {
+    return this.#entries.has(id);
+  }
+
+  /** What is known of an app without reading anything; undefined before its first use. */
+  loaded(id: string): AppState | undefined {
+    return this.#loaded.get(id);
+  }
+
+  /** An app as it stands; repairs its files on first use. Rejects with `UNKNOWN_APP`. */
+  async state(id: string): Promise<AppState> {
+    const loaded = this.#loaded.get(id);
+    if (loaded !== undefined) return loaded;
+    const registeredAt = this.#entries.get(id);
+    if (registeredAt === undefined) throw unknownApp(id);
+    let loading = this.#loading.get(id);
+    if (loading === undefined) {
+      loading = this.#load(id, registeredAt).finally(() => this.#loading.delete(id));
+      this.#loading.set(id, loading);
+    }
+    return loading;
+  }
+
+  /** Every app, sorted by id. One whose files cannot be read stands there without an active version. */
+  async states(): Promise<AppState[]> {
+    const ids = this.ids();
+    const states: AppState[] = [];
+    for (let at = 0; at < ids.length; at += LOADING_AT_ONCE) {
+      const some = ids
+        .slice(at, at + LOADING_AT_ONCE)
+        .map((id) => this.state(id).catch((error: unknown) => this.#unreadable(id, error)));
+      for (const state of await Promise.all(some)) if (state !== null) states.push(state);
+    }
+    return states;
+  }
+
+  /** Durable once it resolves. */
+  async register(id: string): Promise<void> {
+    await this.#change((entries) => entries.set(id, this.#options.now()));
+  }
+
+  /** Durable once it resolves; what was known of the app is forgotten. */
+  async deregister(id: string): Promise<void> {
+    await this.#change((entries) => entries.delete(id));
+    this.#loaded.delete(id);
+  }
+
+  /** Keeps in mind what the app's files say now. */
+  setActive(id: string, active: VersionSummary | null, activatedAt: number): void {
+    const registeredAt = this.#entries.get(id) ?? activatedAt;
+    this.#loaded.set(id, { id, registeredAt, updatedAt: activatedAt, active });
+  }
+
+  /** The app's files are read and repaired again when it is next needed. */
+  forget(id: string): void {
+    this.#loaded.delete(id);
+  }
+
+  async #load(id: string, registeredAt: number): Promise<AppState> {
+    const { layout, ...tools } = this.#options;
+    const found = await repairApp(id, layout.app(id), { ...tools, tmpDir: layout.tmpDir });
+    const updatedAt = Math.max(found?.activatedAt ?? 0, registeredAt);
+    // An activation that went on meanwhile knows better.
+    const state = this.#loaded.get(id) ?? { id, registeredAt, updatedAt, active: found?.active ?? null };
+    if (this.#entries.has(id)) this.#loaded.set(id, state);
+    return state;
+  }
+
+  #unreadable(id: string, error: unknown): AppState | null {
+    const registeredAt = this.#entries.get(id);
+    if (registeredAt === undefined) return null;
+    this.#options.log.error({ app: id, err: error }, 'The files of an app cannot be read.');
+    return { id, registeredAt, updatedAt: registeredAt, active: null };
+  }
+
+  /** One change at a time; memory follows the file, so that a full disk changes neither. */
+  #change(change: (entries: Map<string, number>) => void): Promise<void> {
+    const changed = this.#writing.then(async () => {
+      const entries = new Map(this.#entries);
+      change(entries);
+      await this.#save(entries);
+      this.#entries = entries;
+    });
+    this.#writing = changed.catch(() => {});
+    return changed;
+  }
+
+  async #save(entries: Entries): Promise<void> {
+    const apps = Object.fromEntries([...entries].map(([id, at]) => [id, { registeredAt: new Date(at).toISOString() }]));
+    await writeFileAtomic(this.#options.layout.registry, `${JSON.stringify({ apps }, null, 2)}\n`);
+  }
+}
+
+export function unknownApp(id: string): SvcError {
+  return new SvcError('UNKNOWN_APP', `No app "${id.slice(0, 80)}" is registered.`);
+}
+
+/** Null when the file is missing or is no registry. */
+async function readEntries(path: string): Promise<Entries | null> {
+  let value: unknown;
+  try {
+    value = await readJson(path);
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+  const apps = (value as { apps?: unknown } | null | undefined)?.apps;
+  if (typeof apps !== 'object' || apps === null) return null;
+  const entries = new Map<string, number>();
+  for (const [id, entry] of Object.entries(apps)) {
+    const at = Date.parse((entry as { registeredAt?: string } | null)?.registeredAt ?? '');
+    if (isAppId(id)) entries.set(id, Number.isNaN(at) ? 0 : at);
+  }
+  return entries;
+}
+
+/** The folders that hold an app: they have versions. Registered when the folder was made, as far as the system knows. */
+async function entriesFromFolders(layout: Layout): Promise<Entries> {
+  const entries = new Map<string, number>();
+  for (const name of await readdir(layout.appsDir)) {
+    if (!isAppId(name) || !(await exists(layout.app(name).versionsDir))) continue;
+    const { birthtimeMs } = await stat(layout.app(name).dir);
+    entries.set(name, Math.floor(birthtimeMs));
+  }
+  return entries;
+}

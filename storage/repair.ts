@@ -1,0 +1,69 @@
+/** Puts one app's files right after a crash, when the app is first needed: the old version or the new one, whole. */
+import type { Logger } from 'pino';
+import type { VersionSummary } from '../protocol/manifest.ts';
+import { exists, removeDurable } from './atomic-file.ts';
+import type { AppPaths } from './layout.ts';
+import { listVersions, readCurrent, readPending, readVersion, removeHalfVersions, writeCurrent } from './versions.ts';
+
+export type RepairTools = {
+  /** Where what is being deleted lies meanwhile. */
+  tmpDir: string;
+  /** SQLite's `user_version` of the app's data: how many migrations it has had. */
+  userVersion(app: string): Promise<number>;
+  now(): number;
+  log: Pick<Logger, 'warn'>;
+};
+
+/** The version that is active once everything is put right, and since when; null when there is none. */
+export async function repairApp(
+  id: string,
+  app: AppPaths,
+  tools: RepairTools,
+): Promise<{ active: VersionSummary; activatedAt: number } | null> {
+  const whole = await removeHalfVersions(app, tools.tmpDir);
+  await settlePending(id, app, whole, tools);
+  const current = await readCurrent(app);
+  if (current === null) return null;
+  const active = current === 'damaged' ? null : await readVersion(app, current.activeVersion);
+  if (current !== 'damaged' && active !== null) return { active, activatedAt: current.activatedAt };
+  return fallBack(id, app, current === 'damaged' ? null : current.activeVersion, tools);
+}
+
+/**
+ * An activation that was cut off is finished when its migrations are in the data, for the old code does not know them; else
+ * it never happened.
+ */
+async function settlePending(id: string, app: AppPaths, whole: Set<string>, tools: RepairTools): Promise<void> {
+  if (!(await exists(app.pending))) return;
+  const pending = await readPending(app);
+  if (pending !== null && whole.has(pending.versionId) && (await tools.userVersion(id)) >= pending.migrations) {
+    await writeCurrent(app, { activeVersion: pending.versionId, activatedAt: tools.now() });
+    tools.log.warn(
+      { app: id, version: pending.versionId },
+      'An activation was cut off after its migrations; finished it.',
+    );
+  }
+  await removeDurable(app.pending);
+}
+
+async function fallBack(
+  id: string,
+  app: AppPaths,
+  missing: string | null,
+  tools: RepairTools,
+): Promise<{ active: VersionSummary; activatedAt: number } | null> {
+  const [newest] = await listVersions(app);
+  const reason = missing === null ? 'current.json is damaged' : `the active version ${missing} is missing`;
+  if (newest === undefined) {
+    await removeDurable(app.current);
+    tools.log.warn({ app: id }, `Repaired: ${reason}, and there is no other. The app has no active version now.`);
+    return null;
+  }
+  const activatedAt = tools.now();
+  await writeCurrent(app, { activeVersion: newest.versionId, activatedAt });
+  tools.log.warn(
+    { app: id, version: newest.versionId },
+    `Repaired: ${reason}. The newest whole version is active now.`,
+  );
+  return { active: newest, activatedAt };
+}

@@ -1,0 +1,116 @@
+/**
+ * The stored versions of one app (specification, "Versioning"; decisions, section 2). A version is whole when its code folder
+ * and its `version.json` exist: what was prepared is renamed into place first, the code last.
+ */
+import { readdir, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { isVersionId } from '../protocol/ids.ts';
+import type { VersionSummary } from '../protocol/manifest.ts';
+import { exists, isMissing, mkdirDurable, readJson, renameDurable, writeFileAtomic } from './atomic-file.ts';
+import type { AppPaths, VersionPaths } from './layout.ts';
+
+/** `current.json`. `activatedAt` is milliseconds since the epoch, in the file ISO 8601; 0 when the file does not say. */
+export type CurrentPointer = { activeVersion: string; activatedAt: number };
+
+/** `pending.json`: an activation that was begun. `migrations` is the `user_version` that its migrations lead to. */
+export type PendingActivation = { versionId: string; migrations: number };
+
+/** Whole versions, newest first. */
+export async function listVersions(app: AppPaths): Promise<VersionSummary[]> {
+  const summaries = await Promise.all((await names(app.versionsDir)).map((id) => readVersion(app, id)));
+  return summaries.filter((summary) => summary !== null).sort((a, b) => b.uploadedAt - a.uploadedAt);
+}
+
+/** What was prepared of a whole version; null when there is no such version or only a part of one. */
+export async function readVersion(app: AppPaths, versionId: string): Promise<VersionSummary | null> {
+  if (!isVersionId(versionId) || !(await exists(app.version(versionId).code))) return null;
+  const summary = await readJsonOrNull(app.version(versionId).summary);
+  return isRecord(summary) && summary.versionId === versionId ? (summary as VersionSummary) : null;
+}
+
+/** Puts a staged version into place; all or nothing after a crash. */
+export async function installVersion(app: AppPaths, versionId: string, staged: VersionPaths): Promise<void> {
+  const target = app.version(versionId);
+  await mkdirDurable(app.preparedDir);
+  await mkdirDurable(app.versionsDir);
+  await rm(target.prepared, { recursive: true, force: true });
+  await renameDurable(staged.prepared, target.prepared);
+  await renameDurable(staged.code, target.code);
+}
+
+/** Removes a version, which is gone as a whole from the first step on. `tmpDir` takes what is being deleted. */
+export async function removeVersion(app: AppPaths, versionId: string, tmpDir: string): Promise<void> {
+  const target = app.version(versionId);
+  const going = join(tmpDir, `${basename(app.dir)}-${versionId}-removed`);
+  await rm(going, { recursive: true, force: true });
+  try {
+    await renameDurable(target.code, going);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+  await rm(target.prepared, { recursive: true, force: true });
+  await rm(going, { recursive: true, force: true });
+}
+
+/** Removes what a crash left of versions that are not whole; answers the ids of those that are. */
+export async function removeHalfVersions(app: AppPaths, tmpDir: string): Promise<Set<string>> {
+  const whole = new Set<string>();
+  const found = new Set([...(await names(app.versionsDir)), ...(await names(app.preparedDir))]);
+  for (const versionId of found) {
+    if ((await readVersion(app, versionId)) !== null) whole.add(versionId);
+    else await removeVersion(app, versionId, tmpDir);
+  }
+  return whole;
+}
+
+/** The pointer; null when no version is active, `damaged` when the file cannot be read as one. */
+export async function readCurrent(app: AppPaths): Promise<CurrentPointer | null | 'damaged'> {
+  let value: unknown;
+  try {
+    value = await readJson(app.current);
+  } catch (error) {
+    if (error instanceof SyntaxError) return 'damaged';
+    throw error;
+  }
+  if (value === undefined) return null;
+  if (!isRecord(value) || typeof value.activeVersion !== 'string') return 'damaged';
+  const activatedAt = typeof value.activatedAt === 'string' ? Date.parse(value.activatedAt) : Number.NaN;
+  return { activeVersion: value.activeVersion, activatedAt: Number.isNaN(activatedAt) ? 0 : activatedAt };
+}
+
+export async function writeCurrent(app: AppPaths, pointer: CurrentPointer): Promise<void> {
+  const activatedAt = new Date(pointer.activatedAt).toISOString();
+  await writeFileAtomic(app.current, `${JSON.stringify({ activeVersion: pointer.activeVersion, activatedAt })}\n`);
+}
+
+export async function readPending(app: AppPaths): Promise<PendingActivation | null> {
+  const value = await readJsonOrNull(app.pending);
+  if (!isRecord(value) || typeof value.versionId !== 'string' || typeof value.migrations !== 'number') return null;
+  return { versionId: value.versionId, migrations: value.migrations };
+}
+
+export async function writePending(app: AppPaths, pending: PendingActivation): Promise<void> {
+  await writeFileAtomic(app.pending, `${JSON.stringify(pending)}\n`);
+}
+
+async function names(dir: string): Promise<string[]> {
+  try {
+    return (await readdir(dir)).filter(isVersionId);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+async function readJsonOrNull(path: string): Promise<unknown> {
+  try {
+    return (await readJson(path)) ?? null;
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

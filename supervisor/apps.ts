@@ -1,0 +1,117 @@
+/** What is live: finds the app of a call, its actor and its files, from memory once it was used (decisions, section 3). */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { SvcError } from '../protocol/errors.ts';
+import type { VersionSummary } from '../protocol/manifest.ts';
+import type { Layout } from '../storage/layout.ts';
+import { type Registry, unknownApp } from '../storage/registry.ts';
+import { readVersion } from '../storage/versions.ts';
+import type { Jobs } from './jobs.ts';
+import type { PageVersion } from './pages.ts';
+import type { Actor } from './tree/actor.ts';
+import type { Tree } from './tree/tree.ts';
+
+/** An app that can be called: registered, with an active version whose manifest is sound. */
+export type App = { readonly id: string; readonly active: VersionSummary };
+
+export type AppsOptions = {
+  layout: Layout;
+  registry: Registry;
+  tree: Tree;
+  jobs: Jobs;
+};
+
+export class Apps {
+  readonly #options: AppsOptions;
+  readonly #ready = new Map<string, App>();
+  readonly #loading = new Map<string, Promise<App>>();
+
+  constructor(options: AppsOptions) {
+    this.#options = options;
+  }
+
+  /** The app; at once when it was used before. Throws or rejects with `UNKNOWN_APP`, `NO_ACTIVE_VERSION`, `INVALID_MANIFEST`. */
+  get(id: string): App | Promise<App> {
+    const app = this.#ready.get(id);
+    if (app) return app;
+    if (!this.#options.registry.has(id)) throw unknownApp(id);
+    let loading = this.#loading.get(id);
+    if (!loading) {
+      loading = this.#load(id).finally(() => this.#loading.delete(id));
+      this.#loading.set(id, loading);
+    }
+    return loading;
+  }
+
+  /** Rejects with `UNKNOWN_APP`; an app without an active version is fine. */
+  async registered(id: string): Promise<void> {
+    await this.#options.registry.state(id);
+  }
+
+  actor(app: App): Actor {
+    return this.#options.tree.actor(app.id, app.active);
+  }
+
+  /** The version whose tools are callable now: during a swap, still the old one until the new one is ready. */
+  serving(app: App): VersionSummary {
+    return this.#options.tree.existing(app.id)?.summary ?? app.active;
+  }
+
+  /** The files of the active version, or of a retained one; null when there is no such version. */
+  async page(id: string, versionId?: string): Promise<PageVersion | null> {
+    const { layout, registry } = this.#options;
+    const active = (await registry.state(id)).active;
+    const wanted = versionId ?? active?.versionId;
+    if (wanted === undefined) throw noActiveVersion(id);
+    if (wanted !== active?.versionId && (await readVersion(layout.app(id), wanted)) === null) return null;
+    const { code, prepared } = layout.app(id).version(wanted);
+    return { id, versionId: wanted, codeDir: code, preparedDir: prepared };
+  }
+
+  /** Makes a version the one that serves, or none. Resolves when calls go to it. */
+  async swap(id: string, active: VersionSummary | null): Promise<void> {
+    this.#ready.delete(id);
+    if (active) await this.#options.tree.existing(id)?.swap(active);
+    else await this.#options.tree.remove(id);
+  }
+
+  /** Ends the app's actor: the app goes away. */
+  async stop(id: string): Promise<void> {
+    this.#ready.delete(id);
+    await this.#options.tree.remove(id);
+  }
+
+  /** A registry record with what only the process tree knows. */
+  withStatus<T extends { id: string; status: string }>(record: T): T {
+    const state = this.#options.tree.existing(record.id)?.state;
+    return state === 'quarantined' || state === 'failed_to_start' ? { ...record, status: 'quarantined' } : record;
+  }
+
+  async #load(id: string): Promise<App> {
+    const { active } = await this.#options.registry.state(id);
+    if (!active) throw noActiveVersion(id);
+    await this.#recheck(id, active);
+    const app = { id, active };
+    // A deployment may have come between: then the next call loads again.
+    if (this.#options.registry.loaded(id)?.active === active) this.#ready.set(id, app);
+    return app;
+  }
+
+  /** A manifest that was edited by hand since it was checked is checked again: through the dispatcher its fault is ours. */
+  async #recheck(id: string, active: VersionSummary): Promise<void> {
+    const { code, manifest } = this.#options.layout.app(id).version(active.versionId);
+    const bytes = await readFile(manifest).catch(() => Buffer.alloc(0));
+    if (createHash('sha256').update(bytes).digest('hex') === active.manifestSha256) return;
+    try {
+      await this.#options.jobs.check({ app: id, code });
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'INVALID_MANIFEST') throw error;
+      const { message, path } = error;
+      throw new SvcError('INVALID_MANIFEST', message, { status: 500, ...(path === undefined ? {} : { path }) });
+    }
+  }
+}
+
+export function noActiveVersion(id: string): SvcError {
+  return new SvcError('NO_ACTIVE_VERSION', `"${id}" has no active version; upload or activate one.`);
+}

@@ -1,0 +1,150 @@
+/** The configuration: defaults, the file, and what the host or the command line sets (decisions, section 9). */
+import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { resolve } from 'node:path';
+import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
+/** Times in milliseconds, sizes in bytes unless the name says otherwise. */
+export type Config = {
+  dataDir: string;
+  /** Null: `apps` in the data directory. */
+  appsDir: string | null;
+  host: string;
+  port: number;
+  edge: 'auto' | 'uws' | 'node';
+  versionRetention: number;
+  handlerHosts: number;
+  maxLiveActors: number;
+  actorMemoryMb: number;
+  actorIdleMs: number;
+  queryTimeoutMs: number;
+  actionTimeoutMs: number;
+  mailboxLimit: number;
+  maxResultBytes: number;
+  durability: 'full' | 'normal';
+  corsOrigins: string[];
+  trashDays: number;
+  log: LogLevel;
+};
+
+/** A configuration that cannot be used; the message names the key. */
+export class ConfigError extends Error {
+  readonly key: string | null;
+
+  constructor(message: string, key: string | null = null) {
+    super(message);
+    this.name = 'ConfigError';
+    this.key = key;
+  }
+}
+
+type Check = (value: unknown) => string | null;
+
+const text: Check = (value) => (typeof value === 'string' && value !== '' ? null : 'a non-empty string');
+const oneOf =
+  (...allowed: string[]): Check =>
+  (value) =>
+    allowed.includes(value as string) ? null : `one of ${allowed.map((word) => `"${word}"`).join(', ')}`;
+const integer =
+  (min: number, max: number): Check =>
+  (value) =>
+    Number.isInteger(value) && (value as number) >= min && (value as number) <= max
+      ? null
+      : `an integer from ${min} to ${max}`;
+const origins: Check = (value) =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string' && /^https?:\/\/[^/\s]+$/.test(item))
+    ? null
+    : 'a list of origins such as "https://example.org"';
+
+const DAY = LIMITS.dayMs;
+const MiB = 1024 * 1024;
+
+/** What each key must be; a key that is not here is an error. */
+const CHECKS: Record<keyof Config, Check> = {
+  dataDir: text,
+  appsDir: text,
+  host: text,
+  port: integer(0, 65_535),
+  edge: oneOf('auto', 'uws', 'node'),
+  versionRetention: integer(LIMITS.minVersionRetention, 1000),
+  handlerHosts: integer(1, 64),
+  maxLiveActors: integer(1, 10_000),
+  actorMemoryMb: integer(16, 16_384),
+  actorIdleMs: integer(1000, DAY),
+  queryTimeoutMs: integer(10, LIMITS.toolTimeoutMs),
+  actionTimeoutMs: integer(10, LIMITS.toolTimeoutMs),
+  mailboxLimit: integer(1, 1_000_000),
+  maxResultBytes: integer(1024, 64 * MiB),
+  durability: oneOf('full', 'normal'),
+  corsOrigins: origins,
+  trashDays: integer(0, 3650),
+  log: oneOf('debug', 'info', 'warn', 'error', 'silent'),
+};
+
+/** Every key of the configuration file, for documents and messages. */
+export const CONFIG_KEYS = Object.keys(CHECKS) as (keyof Config)[];
+
+export function defaultConfig(dataDir: string): Config {
+  return {
+    dataDir,
+    appsDir: null,
+    host: DEFAULTS.host,
+    port: DEFAULTS.port,
+    edge: 'auto',
+    versionRetention: DEFAULTS.versionRetention,
+    handlerHosts: Math.max(1, availableParallelism() - 1),
+    maxLiveActors: DEFAULTS.maxLiveActors,
+    actorMemoryMb: DEFAULTS.actorMemoryMb,
+    actorIdleMs: DEFAULTS.actorIdleMs,
+    queryTimeoutMs: DEFAULTS.queryTimeoutMs,
+    actionTimeoutMs: DEFAULTS.actionTimeoutMs,
+    mailboxLimit: DEFAULTS.mailboxLimit,
+    maxResultBytes: DEFAULTS.maxResultBytes,
+    durability: 'full',
+    corsOrigins: [],
+    trashDays: DEFAULTS.trashDays,
+    log: 'info',
+  };
+}
+
+/** Checks a part of a configuration. Throws `ConfigError` for the first key that is unknown or wrong. */
+export function checkConfig(value: unknown, source: string): Partial<Config> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new ConfigError(`${source} must be a JSON object.`);
+  for (const [key, setting] of Object.entries(value)) {
+    const check = Object.hasOwn(CHECKS, key) ? CHECKS[key as keyof Config] : undefined;
+    if (!check)
+      throw new ConfigError(`${source} has the unknown key "${key}". Known keys: ${CONFIG_KEYS.join(', ')}.`, key);
+    const wanted = check(setting);
+    if (wanted) throw new ConfigError(`"${key}" in ${source} must be ${wanted}.`, key);
+  }
+  return value as Partial<Config>;
+}
+
+/** Reads a configuration file. Throws `ConfigError`. */
+export function loadConfig(path: string): Partial<Config> {
+  let content: string;
+  try {
+    content = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new ConfigError(`The configuration file ${path} cannot be read (${(error as NodeJS.ErrnoException).code}).`);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(content);
+  } catch (error) {
+    throw new ConfigError(`The configuration file ${path} is not JSON: ${(error as Error).message}`);
+  }
+  return checkConfig(value, path);
+}
+
+/** The whole configuration; later parts win. Relative folders are taken from the current one. */
+export function resolveConfig(dataDir: string, ...parts: Partial<Config>[]): Config {
+  const config: Config = Object.assign(defaultConfig(dataDir), ...parts);
+  checkConfig({ ...config, appsDir: config.appsDir ?? 'apps' }, 'the configuration');
+  config.dataDir = resolve(config.dataDir);
+  if (config.appsDir !== null) config.appsDir = resolve(config.dataDir, config.appsDir);
+  return config;
+}

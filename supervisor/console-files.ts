@@ -1,0 +1,38 @@
+/** The files of the gateway's own page, the console at `/svc/`: read once, served from memory. */
+import type { Logger } from 'pino';
+import { answerError } from './answers.ts';
+import { type Asset, openAsset, serveAsset } from './assets.ts';
+import type { Exchange } from './edge/edge.ts';
+import { consoleFile } from './entry-points.ts';
+import { pagePolicy } from './pages.ts';
+
+const TYPES = {
+  'index.html': 'text/html; charset=utf-8',
+  'console.js': 'text/javascript; charset=utf-8',
+  'console.css': 'text/css; charset=utf-8',
+};
+
+export class ConsoleFiles {
+  readonly #log: Logger;
+  readonly #assets = new Map<string, Promise<Asset>>();
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  serve(exchange: Exchange, name: keyof typeof TYPES): void {
+    const fail = (error: unknown) => answerError(exchange, error, this.#log, pagePolicy());
+    let asset = this.#assets.get(name);
+    if (!asset) {
+      asset = openAsset(consoleFile(name), TYPES[name], { ...pagePolicy(), 'cache-control': 'no-cache' });
+      this.#assets.set(name, asset);
+    }
+    asset.then(
+      (ready) => serveAsset(exchange, ready, fail),
+      (error: unknown) => {
+        this.#assets.delete(name);
+        fail(error);
+      },
+    );
+  }
+}

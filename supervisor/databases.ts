@@ -1,0 +1,55 @@
+/** The supervisor's connections to the SQLite writer: the gateway's own databases, and upkeep of the apps'. */
+import { connect } from 'node:net';
+import { DbClient } from '../protocol/db-client.ts';
+import { Kind, type MigrationFile } from '../protocol/frames.ts';
+import { Link } from '../protocol/link.ts';
+import type { Ticket } from '../protocol/ticket.ts';
+
+export type DatabasesOptions = {
+  writerSocket: string;
+  ticket(ticket: Ticket): string;
+  /** The file of an app's database. */
+  dataFile(app: string): string;
+};
+
+export class Databases {
+  readonly #options: DatabasesOptions;
+
+  constructor(options: DatabasesOptions) {
+    this.#options = options;
+  }
+
+  /** A client for one database file; `maintain` allows migrations and closing. It connects when it is first used. */
+  client(name: string, file: string, maintain: boolean): DbClient {
+    const { writerSocket, ticket } = this.#options;
+    return new DbClient((handlers) => {
+      const link = new Link(connect(writerSocket), handlers);
+      link.send([Kind.hello, ticket({ role: 'database', name, file, maintain })]);
+      return link;
+    });
+  }
+
+  /** Migrations that the app's database has had: SQLite's `user_version`. */
+  userVersion(app: string): Promise<number> {
+    return this.#maintain(app, (client) => client.userVersion());
+  }
+
+  /** Applies what is pending; resolves with the numbers applied. Rejects with `MIGRATION_FAILED`, the file in `path`. */
+  migrate(app: string, files: MigrationFile[], backupTo: string | null): Promise<number[]> {
+    return this.#maintain(app, (client) => client.migrate(files, backupTo));
+  }
+
+  /** Makes the writer let go of the app's file. */
+  async close(app: string): Promise<void> {
+    await this.#maintain(app, (client) => client.close());
+  }
+
+  async #maintain<T>(app: string, work: (client: DbClient) => Promise<T>): Promise<T> {
+    const client = this.client(app, this.#options.dataFile(app), true);
+    try {
+      return await work(client);
+    } finally {
+      client.end();
+    }
+  }
+}

@@ -1,0 +1,313 @@
+/**
+ * Deployments: uploads, activations and removals of apps (specification, "Registry"; decisions, section 2). One at a time
+ * for each app. What is refused or fails leaves nothing on disk and changes nothing.
+ */
+import { randomUUID } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { mkdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Logger } from 'pino';
+import { isDiskFull, SvcError } from '../protocol/errors.ts';
+import { checkAppId } from '../protocol/ids.ts';
+import type { IngestJob, IngestResult } from '../protocol/jobs.ts';
+import type { Manifest, VersionSummary } from '../protocol/manifest.ts';
+import { exists, isMissing, moveDir } from '../storage/atomic-file.ts';
+import { type Layout, VersionPaths } from '../storage/layout.ts';
+import { type Registry, unknownApp } from '../storage/registry.ts';
+import { moveToTrash } from '../storage/trash.ts';
+import { installVersion, listVersions, readPending, readVersion, removeVersion } from '../storage/versions.ts';
+import { type ActivationDatabases, activateVersion } from './activation.ts';
+import { type AppRecord, appRecord, type VersionRecord, versionRecord } from './app-record.ts';
+import { SerialByKey } from './serial.ts';
+
+export type DeploymentsOptions = {
+  layout: Layout;
+  registry: Registry;
+  jobs: { ingest(job: IngestJob): Promise<IngestResult> };
+  databases: ActivationDatabases & {
+    /** Lets go of the app's file. */
+    close(app: string): Promise<void>;
+  };
+  actors: {
+    /** New calls go to this version; calls under way end on the old one. */
+    swap(app: string, active: VersionSummary): Promise<void> | void;
+    /** No call of the app runs any more once it resolves. */
+    stop(app: string): Promise<void>;
+  };
+  /** Versions kept for each app; the active one always is. */
+  versionRetention: number;
+  log: Pick<Logger, 'info' | 'error'>;
+  now?(): number;
+};
+
+/** Filled by automations once they are provisioned. */
+export type MintedWebhook = { webhookId: string; secret: string; automationId: string; ownerApp: string; url: string };
+
+export type UploadResult = {
+  id: string;
+  versionId: string;
+  activeVersion: string | null;
+  sha256: string;
+  files: number;
+  bytes: number;
+  deduplicated: boolean;
+  migrationsApplied: number[];
+  pruned: string[];
+  webhooks: MintedWebhook[];
+};
+
+export class Deployments {
+  readonly #options: Required<DeploymentsOptions>;
+  readonly #serial = new SerialByKey();
+
+  constructor(options: DeploymentsOptions) {
+    this.#options = { now: Date.now, ...options };
+  }
+
+  /** Every app, sorted by id. */
+  async records(): Promise<AppRecord[]> {
+    return (await this.#options.registry.states()).map(appRecord);
+  }
+
+  /** Rejects with `UNKNOWN_APP`. */
+  async record(id: string): Promise<AppRecord> {
+    return appRecord(await this.#options.registry.state(id));
+  }
+
+  /** The `app.json` of the active version; null when there is none. Rejects with `UNKNOWN_APP`. */
+  async manifest(id: string): Promise<Manifest | null> {
+    const { active } = await this.#options.registry.state(id);
+    if (active === null) return null;
+    const { manifest } = this.#options.layout.app(id).version(active.versionId);
+    try {
+      const value = JSON.parse(await readFile(manifest, 'utf8')) as Partial<Manifest>;
+      return { queries: [], actions: [], ...value } as Manifest;
+    } catch (error) {
+      if (!(error instanceof SyntaxError) && !isMissing(error)) throw error;
+      throw new SvcError('INVALID_MANIFEST', `The app.json of "${id}" cannot be read; upload the app again.`, {
+        cause: error,
+      });
+    }
+  }
+
+  /** Newest first. Rejects with `UNKNOWN_APP`. */
+  async versions(id: string): Promise<VersionRecord[]> {
+    const { active } = await this.#options.registry.state(id);
+    return (await listVersions(this.#options.layout.app(id))).map((summary) => versionRecord(summary, active));
+  }
+
+  /**
+   * Stores a gzipped tar archive as a version and activates it unless told otherwise; registers the app if it is new.
+   * Rejects with the errors of archives, manifests and migrations, and with those of `body`.
+   */
+  async upload(id: string, body: Readable, { activate = true }: { activate?: boolean } = {}): Promise<UploadResult> {
+    const staging = join(this.#options.layout.tmpDir, `upload-${randomUUID()}`);
+    const archive = join(staging, 'upload.tgz');
+    return this.#changing(async () => {
+      try {
+        checkAppId(id);
+        await mkdir(staging, { mode: 0o700 });
+        await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
+        return await this.#serial.run(id, () => this.#store(id, archive, staging, activate));
+      } finally {
+        body.destroy();
+        await rm(staging, { recursive: true, force: true });
+      }
+    });
+  }
+
+  /** Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION` or `MIGRATION_FAILED`. */
+  activate(
+    id: string,
+    versionId: string,
+  ): Promise<{ id: string; activeVersion: string; previousVersion: string | null }> {
+    return this.#changing(() =>
+      this.#serial.run(id, async () => {
+        const { active } = await this.#options.registry.state(id);
+        const version = await this.#version(id, versionId);
+        await this.#makeActive(id, version);
+        await this.#swap(id, version, active);
+        return { id, activeVersion: versionId, previousVersion: active?.versionId ?? null };
+      }),
+    );
+  }
+
+  /** Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION` or `VERSION_ACTIVE`. */
+  deleteVersion(id: string, versionId: string): Promise<{ id: string; versionId: string; deleted: true }> {
+    const { layout, registry } = this.#options;
+    return this.#changing(() =>
+      this.#serial.run(id, async () => {
+        const { active } = await registry.state(id);
+        await this.#version(id, versionId);
+        if (active?.versionId === versionId) {
+          throw new SvcError('VERSION_ACTIVE', `The version ${versionId} is active; activate another one first.`);
+        }
+        await removeVersion(layout.app(id), versionId, layout.tmpDir);
+        return { id, versionId, deleted: true } as const;
+      }),
+    );
+  }
+
+  /** Its data goes with it: to the trash, or at once when `purge` is set. Rejects with `UNKNOWN_APP`. */
+  remove(id: string, { purge = false }: { purge?: boolean } = {}): Promise<{ id: string; deleted: true }> {
+    const { registry, layout, now } = this.#options;
+    return this.#changing(() =>
+      this.#serial.run(id, async () => {
+        if (!registry.has(id)) throw unknownApp(id);
+        // First of all no new call may find the app and start it again.
+        await registry.deregister(id);
+        await this.#letGo(id);
+        if (purge) await this.#purge(id);
+        else await moveToTrash(layout, id, now());
+        return { id, deleted: true } as const;
+      }),
+    );
+  }
+
+  async #store(id: string, archive: string, staging: string, activate: boolean): Promise<UploadResult> {
+    const { layout, registry, jobs } = this.#options;
+    const isNew = !registry.has(id);
+    const previous = isNew ? null : (await registry.state(id)).active;
+    const app = layout.app(id);
+    const stored = isNew ? [] : await listVersions(app);
+    const uploadedAt = Math.max(this.#options.now(), (stored[0]?.uploadedAt ?? 0) + 1);
+    const known = stored.map(({ sha256 }) => sha256);
+    const ingested = await jobs.ingest({ archive, app: id, staging, uploadedAt, known });
+    const duplicate = 'known' in ingested ? stored.find(({ sha256 }) => sha256 === ingested.known) : undefined;
+    const version = 'staged' in ingested ? ingested.staged : (duplicate as VersionSummary);
+
+    let migrationsApplied: number[] = [];
+    try {
+      if (isNew) await this.#clearLeftovers(id);
+      if (duplicate === undefined) {
+        await installVersion(
+          app,
+          version.versionId,
+          new VersionPaths(join(staging, 'code'), join(staging, 'prepared')),
+        );
+      }
+      if (activate) migrationsApplied = await this.#makeActive(id, version);
+      if (isNew) await registry.register(id);
+    } catch (error) {
+      if (isNew) await this.#undoFirst(id);
+      else if (duplicate === undefined) await this.#undoVersion(id, version.versionId);
+      throw error;
+    }
+    if (activate) await this.#swap(id, version, previous);
+    const { versionId, sha256, files, bytes } = version;
+    const active = activate ? version : previous;
+    const pruned = await this.#prune(id, [active?.versionId, versionId, previous?.versionId]);
+    this.#options.log.info({ app: id, version: versionId, activated: activate }, 'Uploaded.');
+    return {
+      id,
+      versionId,
+      activeVersion: active?.versionId ?? null,
+      sha256,
+      files,
+      bytes,
+      deduplicated: duplicate !== undefined,
+      migrationsApplied,
+      pruned,
+      webhooks: [],
+    };
+  }
+
+  /** Moves the pointer. When that is cut off halfway, what is known of the app is forgotten, so that it will be repaired. */
+  async #makeActive(id: string, version: VersionSummary): Promise<number[]> {
+    const { layout, registry, databases, now } = this.#options;
+    if (registry.loaded(id)?.active?.versionId === version.versionId) return [];
+    try {
+      return await activateVersion(id, layout.app(id), version, databases, now());
+    } catch (error) {
+      if ((await readPending(layout.app(id))) !== null) registry.forget(id);
+      throw error;
+    }
+  }
+
+  async #swap(id: string, version: VersionSummary, previous: VersionSummary | null): Promise<void> {
+    const { registry, actors, now } = this.#options;
+    if (previous?.versionId === version.versionId) return;
+    registry.setActive(id, version, now());
+    await this.#afterwards(id, 'The calls of an app could not be moved to its new version.', async () =>
+      actors.swap(id, version),
+    );
+  }
+
+  /** The newest versions stay, and those in `needed`: one that was active until now may still be at work. */
+  async #prune(id: string, needed: (string | undefined)[]): Promise<string[]> {
+    const { layout, versionRetention } = this.#options;
+    const versions = (await listVersions(layout.app(id))).map(({ versionId }) => versionId);
+    const kept = new Set(versions.filter((versionId) => needed.includes(versionId)));
+    for (const versionId of versions) if (kept.size < versionRetention) kept.add(versionId);
+    const pruned = versions.filter((versionId) => !kept.has(versionId));
+    for (const versionId of pruned) {
+      await this.#afterwards(id, 'An old version could not be removed.', () =>
+        removeVersion(layout.app(id), versionId, layout.tmpDir),
+      );
+    }
+    return pruned;
+  }
+
+  /** What follows an activation cannot take it back. */
+  async #afterwards(app: string, message: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#options.log.error({ app, err: error }, message);
+    }
+  }
+
+  async #version(id: string, versionId: string): Promise<VersionSummary> {
+    const version = await readVersion(this.#options.layout.app(id), versionId);
+    if (version === null)
+      throw new SvcError('UNKNOWN_VERSION', `The app "${id}" has no version "${versionId.slice(0, 80)}".`);
+    return version;
+  }
+
+  /** A folder of an app that is not registered was left by a crash, in a first upload or a removal. */
+  async #clearLeftovers(id: string): Promise<void> {
+    const { layout, now } = this.#options;
+    if (!(await exists(layout.app(id).dir))) return;
+    await this.#letGo(id);
+    await moveToTrash(layout, id, now());
+  }
+
+  async #undoFirst(id: string): Promise<void> {
+    await this.#letGo(id);
+    await this.#purge(id);
+  }
+
+  /** Unless the version's migrations may have been committed: its activation is then finished when the app is next needed. */
+  async #undoVersion(id: string, versionId: string): Promise<void> {
+    const { layout } = this.#options;
+    const app = layout.app(id);
+    if ((await readPending(app)) === null) await removeVersion(app, versionId, layout.tmpDir);
+  }
+
+  async #letGo(id: string): Promise<void> {
+    await this.#options.actors.stop(id);
+    await this.#options.databases.close(id);
+  }
+
+  async #purge(id: string): Promise<void> {
+    const { layout } = this.#options;
+    const going = join(layout.tmpDir, `${id}-${randomUUID()}-removed`);
+    try {
+      await moveDir(layout.app(id).dir, going);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
+    await rm(going, { recursive: true, force: true });
+  }
+
+  async #changing<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      throw new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed.', { cause: error });
+    }
+  }
+}

@@ -1,0 +1,596 @@
+/** One table of cases for both edges, over real sockets. Where the two differ, the case says so. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { describe, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Edge, Exchange, ExchangeHandler, ResponseStream } from './edge.ts';
+import { type EdgeKind, openEdge } from './open-edge.ts';
+import { sendError } from './response.ts';
+
+const KINDS = ['uws', 'node'] as const;
+const LIMIT = 1000;
+const HOST = 'Host: gateway\r\n';
+const X = 'x'.charCodeAt(0);
+const Y = 'y'.charCodeAt(0);
+const GET = `GET /next HTTP/1.1\r\n${HOST}\r\n`;
+
+/** Answers with what it was asked, once it has the body. */
+const echo: ExchangeHandler = (exchange) => {
+  const { method, path, query } = exchange;
+  exchange.readBody(
+    LIMIT,
+    (body) => {
+      const answer = JSON.stringify({ method, path, query, body: body.toString(), test: exchange.header('x-test') });
+      exchange.send(200, { 'content-type': 'application/json' }, answer);
+    },
+    (error) => sendError(exchange, error),
+  );
+};
+
+type Served = { edge: Edge; port: number; url: string; seen: Exchange[]; faults: unknown[] };
+
+async function serving(
+  kind: EdgeKind,
+  handler: ExchangeHandler,
+  run: (served: Served) => Promise<void>,
+): Promise<void> {
+  const seen: Exchange[] = [];
+  const faults: unknown[] = [];
+  const { edge } = openEdge(kind, {
+    handler: (exchange) => {
+      seen.push(exchange);
+      handler(exchange);
+    },
+    onFault: (error) => faults.push(error),
+  });
+  const port = await edge.listen('127.0.0.1', 0);
+  try {
+    await run({ edge, port, url: `http://127.0.0.1:${port}`, seen, faults });
+  } finally {
+    await edge.close();
+  }
+}
+
+/** Sends bytes as they are, ends its side, and returns what came back until the connection was closed. */
+async function raw(port: number, bytes: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  const received: Buffer[] = [];
+  socket.on('data', (chunk) => received.push(chunk));
+  socket.on('error', () => {});
+  socket.end(Buffer.from(bytes, 'latin1'));
+  await once(socket, 'close');
+  return Buffer.concat(received).toString('latin1');
+}
+
+/** A connection that has sent a request and does not read. */
+async function silentClient(port: number, path: string): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  socket.pause();
+  socket.write(`GET ${path} HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
+  return socket;
+}
+
+const NO_ANSWER = 0;
+
+/** The status of an answer that is the only one, or `NO_ANSWER`. */
+function statusOf(text: string): number {
+  assert.ok(text === '' || text.match(/HTTP\/1\.1 \d/g)?.length === 1, `one answer at most: ${text}`);
+  return Number(text.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length));
+}
+
+/** A promise and the function that settles it. */
+function signal<T = void>(): { promise: Promise<T>; fire: (value: T) => void } {
+  let fire: (value: T) => void = () => {};
+  const promise = new Promise<T>((resolve) => {
+    fire = resolve;
+  });
+  return { promise, fire };
+}
+
+for (const kind of KINDS) {
+  describe(`${kind} edge`, () => {
+    test('hands over method, path, query, headers and body as sent', () =>
+      serving(kind, echo, async ({ url }) => {
+        const answer = await fetch(`${url}/a%20b//c?x=1?&y`, {
+          method: 'POST',
+          body: 'hällo',
+          headers: { 'X-Test': 'yes' },
+        });
+        assert.equal(answer.status, 200);
+        assert.equal(answer.headers.get('content-type'), 'application/json');
+        assert.ok(answer.headers.get('date'));
+        const expected = { method: 'POST', path: '/a%20b//c', query: 'x=1?&y', body: 'hällo', test: 'yes' };
+        assert.deepEqual(await answer.json(), expected);
+      }));
+
+    test('paths that look odd reach the handler unchanged', () =>
+      serving(kind, echo, async ({ port, seen }) => {
+        for (const path of ['//', '/%', '/%zz%00', '/..%2f', '/*', '/a?']) {
+          assert.equal(
+            statusOf(await raw(port, `GET ${path} HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`)),
+            200,
+            path,
+          );
+        }
+        assert.deepEqual(
+          seen.map((exchange) => exchange.path),
+          ['//', '/%', '/%zz%00', '/..%2f', '/*', '/a'],
+        );
+      }));
+
+    test('HEAD has the headers and the length of GET, and no body', () =>
+      serving(
+        kind,
+        (exchange) => exchange.send(200, { etag: '"x"' }, 'twelve bytes'),
+        async ({ port }) => {
+          const answer = await raw(port, `HEAD / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
+          assert.match(answer, /content-length: 12\r\n/i);
+          assert.match(answer, /etag: "x"\r\n/i);
+          assert.ok(answer.endsWith('\r\n\r\n'));
+        },
+      ));
+
+    test('204 and 304 have no body and no length; headers given as a list are repeated', () =>
+      serving(
+        kind,
+        (exchange) => exchange.send(Number(exchange.query), { 'set-cookie': ['a=1', 'b=2'] }, 'ignored'),
+        async ({ port }) => {
+          for (const status of [204, 304]) {
+            const answer = await raw(port, `GET /?${status} HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
+            assert.equal(statusOf(answer), status);
+            assert.doesNotMatch(answer, /content-length|transfer-encoding|ignored/i);
+            assert.match(answer, /set-cookie: a=1\r\n(.*\r\n)*set-cookie: b=2\r\n/i);
+          }
+        },
+      ));
+
+    for (const { name, bytes, status } of [
+      { name: 'of the limit', bytes: LIMIT, status: 200 },
+      { name: 'one byte over the limit', bytes: LIMIT + 1, status: 413 },
+      { name: 'far over the limit', bytes: 5_000_000, status: 413 },
+    ]) {
+      test(`a body ${name}, with its length`, () =>
+        serving(kind, echo, async ({ url }) => {
+          const answer = await fetch(url, { method: 'POST', body: 'x'.repeat(bytes) });
+          assert.equal(answer.status, status);
+          await answer.text();
+        }));
+
+      // The uws edge cannot see how its parser reads chunks, so it takes none.
+      test(`a body ${name}, in chunks`, () =>
+        serving(kind, echo, async ({ url, seen }) => {
+          const body = new Blob(['x'.repeat(bytes)]).stream();
+          const answer = await fetch(url, { method: 'POST', body, duplex: 'half' } as RequestInit);
+          assert.equal(answer.status, kind === 'uws' ? 411 : status);
+          await answer.text();
+          assert.equal(seen.length, kind === 'uws' ? 0 : 1);
+        }));
+    }
+
+    test('a refused body ends the connection, in the one error shape', () =>
+      serving(kind, echo, async ({ port }) => {
+        const socket = connect(port, '127.0.0.1');
+        let answer = '';
+        socket.on('data', (chunk) => {
+          answer += chunk;
+        });
+        socket.write(`POST / HTTP/1.1\r\n${HOST}Content-Length: ${LIMIT + 1}\r\n\r\n${'x'.repeat(LIMIT + 1)}`);
+        await once(socket, 'close');
+        assert.equal(statusOf(answer), 413);
+        assert.match(answer, /connection: close\r\n/i);
+        assert.match(answer, /x-content-type-options: nosniff\r\n/i);
+        assert.match(answer, /referrer-policy: no-referrer\r\n/i);
+        assert.match(answer, /\r\n\r\n\{"isError":true,"error":\{"code":"PAYLOAD_TOO_LARGE","message":"[^"]+"\}\}$/);
+      }));
+
+    test('a body that comes in pieces is put together, and the connection is used again', () =>
+      serving(kind, echo, async ({ port }) => {
+        const socket = connect(port, '127.0.0.1');
+        socket.setNoDelay(true);
+        for (const word of ['first', 'second']) {
+          socket.write(`POST / HTTP/1.1\r\n${HOST}Content-Length: ${word.length}\r\n\r\n`);
+          for (const letter of word) {
+            await nextTurn();
+            socket.write(letter);
+          }
+          const [chunk] = await once(socket, 'data');
+          assert.match(String(chunk), new RegExp(`"body":"${word}"`));
+        }
+        socket.destroy();
+      }));
+
+    test('requests of which each is answered at once may be pipelined', () =>
+      serving(
+        kind,
+        (exchange) => exchange.send(200, {}, exchange.path),
+        async ({ port }) => {
+          const answer = await raw(port, `${GET}${GET}`);
+          assert.equal(answer.match(/HTTP\/1\.1 200 OK/g)?.length, 2);
+        },
+      ));
+
+    // The native parser ends a connection with a second request before the first was answered.
+    test('a pipelined request while the first is being answered', () =>
+      serving(
+        kind,
+        (exchange) => {
+          setImmediate(() => exchange.send(200, {}, exchange.path));
+        },
+        async ({ port, seen }) => {
+          const answer = await raw(port, `${GET}${GET}`);
+          assert.equal(seen.length, kind === 'uws' ? 1 : 2);
+          assert.equal(answer.match(/HTTP\/1\.1 200 OK/g)?.length ?? 0, kind === 'uws' ? 0 : 2);
+        },
+      ));
+
+    test('a client that goes away is noticed, and answering it afterwards does nothing', async () => {
+      const arrived = signal<Exchange>();
+      const gone = signal();
+      await serving(
+        kind,
+        (exchange) => {
+          exchange.onAbort(() => gone.fire());
+          arrived.fire(exchange);
+        },
+        async ({ port, faults }) => {
+          const socket = await silentClient(port, '/');
+          const exchange = await arrived.promise;
+          assert.equal(exchange.aborted, false);
+          socket.destroy();
+          await gone.promise;
+          assert.equal(exchange.aborted, true);
+          exchange.send(200, {}, 'too late');
+          const stream = exchange.stream(200, {});
+          stream.write('too late');
+          stream.end();
+          let late = 0;
+          exchange.onAbort(() => {
+            late += 1;
+          });
+          assert.equal(late, 1);
+          assert.deepEqual(faults, []);
+        },
+      );
+    });
+
+    test('a complete answer is no abort', async () => {
+      let aborts = 0;
+      await serving(
+        kind,
+        (exchange) => {
+          exchange.onAbort(() => {
+            aborts += 1;
+          });
+          exchange.send(200, {}, 'done');
+        },
+        async ({ url, seen }) => {
+          await (await fetch(url, { headers: { connection: 'close' } })).text();
+          assert.equal(aborts, 0);
+          assert.equal(seen[0]?.aborted, false);
+        },
+      );
+    });
+
+    for (const size of [16, 64 * 1024]) {
+      test(`a stream of ${size}-byte writes waits for a reader that does not read, and loses nothing`, async () => {
+        const started = signal<ResponseStream>();
+        const drained = signal();
+        await serving(
+          kind,
+          (exchange) => started.fire(exchange.stream(200, {})),
+          async ({ port }) => {
+            const socket = await silentClient(port, '/');
+            const stream = await started.promise;
+            stream.onDrain(() => drained.fire());
+            const chunk = 'x'.repeat(size);
+            let sent = 0;
+            do {
+              for (let i = 0; i < 100; i++) stream.write(chunk);
+              sent += 100 * size;
+              await nextTurn();
+            } while (stream.buffered === 0);
+            const before = stream.buffered;
+            assert.equal(stream.write('y'.repeat(100_000)), false);
+            assert.ok(stream.buffered >= before + 100_000);
+
+            let received = 0;
+            socket.on('data', (bytes: Buffer) => {
+              for (const byte of bytes) if (byte === X || byte === Y) received += 1;
+            });
+            socket.resume();
+            await drained.promise;
+            stream.end();
+            await once(socket, 'close');
+            assert.equal(received, sent + 100_000);
+          },
+        );
+      });
+    }
+
+    test('a stream that ends while bytes wait still delivers them', () =>
+      serving(
+        kind,
+        (exchange) => {
+          const stream = exchange.stream(200, {});
+          stream.write(Buffer.alloc(8 * 1024 * 1024, 'x'));
+          stream.end();
+        },
+        async ({ url }) => {
+          assert.equal((await (await fetch(url)).arrayBuffer()).byteLength, 8 * 1024 * 1024);
+        },
+      ));
+
+    for (const type of ['buffer', 'text'] as const) {
+      test(`an answer of 8 MiB arrives whole (${type})`, () => {
+        const body = Buffer.alloc(8 * 1024 * 1024, 'abcdefg');
+        return serving(
+          kind,
+          (exchange) => exchange.send(200, {}, type === 'buffer' ? body : body.toString()),
+          async ({ url }) => {
+            for (let i = 0; i < 2; i++) {
+              const answer = await fetch(url);
+              assert.equal(answer.headers.get('content-length'), String(body.length));
+              assert.ok(body.equals(Buffer.from(await answer.arrayBuffer())));
+            }
+          },
+        );
+      });
+    }
+
+    test('an upload is read as fast as its consumer reads it', async () => {
+      const size = 8 * 1024 * 1024;
+      await serving(
+        kind,
+        async (exchange) => {
+          let received = 0;
+          for await (const chunk of exchange.streamBody(size, LIMITS.uploadTimeoutMs)) {
+            received += chunk.length;
+            await nextTurn();
+          }
+          exchange.send(200, {}, String(received));
+        },
+        async ({ url }) => {
+          const answer = await fetch(url, { method: 'POST', body: Buffer.alloc(size) });
+          assert.equal(await answer.text(), String(size));
+        },
+      );
+    });
+
+    for (const { name, limit, timeoutMs, code } of [
+      { name: 'over its limit', limit: 9, timeoutMs: LIMITS.uploadTimeoutMs, code: 'PAYLOAD_TOO_LARGE' },
+      { name: 'over its time', limit: 10, timeoutMs: 1, code: 'BAD_REQUEST' },
+    ]) {
+      test(`an upload ${name} errors, and the answer still goes out`, () =>
+        serving(
+          kind,
+          (exchange) => {
+            const upload = exchange.streamBody(limit, timeoutMs);
+            upload.on('error', (error) => sendError(exchange, error as SvcError));
+            upload.resume();
+          },
+          async ({ port }) => {
+            const socket = connect(port, '127.0.0.1');
+            let answer = '';
+            socket.on('data', (chunk) => {
+              answer += chunk;
+            });
+            const body = name === 'over its limit' ? 'x'.repeat(10) : 'x';
+            socket.write(`POST / HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\n${body}`);
+            await once(socket, 'close');
+            assert.match(answer, new RegExp(`"code":"${code}"`));
+          },
+        ));
+    }
+
+    test('an upload whose sender goes away errors', async () => {
+      const failed = signal<SvcError>();
+      await serving(
+        kind,
+        (exchange) => {
+          const upload = exchange.streamBody(100, LIMITS.uploadTimeoutMs);
+          upload.on('error', (error) => failed.fire(error as SvcError));
+          upload.once('data', () => exchange.onAbort(() => {}));
+          upload.resume();
+        },
+        async ({ port }) => {
+          const socket = connect(port, '127.0.0.1');
+          socket.write(`POST / HTTP/1.1\r\n${HOST}Content-Length: 100\r\n\r\npart`, () => socket.destroy());
+          assert.equal((await failed.promise).code, 'BAD_REQUEST');
+        },
+      );
+    });
+
+    test('a handler that throws is answered INTERNAL, reported, and ends nothing else', () =>
+      serving(
+        kind,
+        (exchange) => {
+          if (exchange.path === '/now') throw new Error('secret');
+          if (exchange.path === '/header') exchange.send(200, { 'x-evil': 'a\r\nb: c' }, '');
+          exchange.readBody(
+            LIMIT,
+            () => {
+              throw new Error('secret');
+            },
+            () => {},
+          );
+        },
+        async ({ url, faults }) => {
+          for (const path of ['/now', '/header', '/later']) {
+            const answer = await fetch(url + path);
+            assert.equal(answer.status, 500);
+            const text = await answer.text();
+            assert.match(text, /"code":"INTERNAL"/);
+            assert.doesNotMatch(text, /secret|evil/);
+          }
+          assert.equal(faults.length, 3);
+        },
+      ));
+
+    test('after stopAccepting open connections are served and told to close; new ones are refused', async () => {
+      const arrived = signal<Exchange>();
+      await serving(
+        kind,
+        (exchange) => arrived.fire(exchange),
+        async ({ edge, port }) => {
+          const socket = connect(port, '127.0.0.1');
+          socket.write(GET);
+          const exchange = await arrived.promise;
+          edge.stopAccepting();
+          const [error] = await once(connect(port, '127.0.0.1'), 'error');
+          assert.equal((error as NodeJS.ErrnoException).code, 'ECONNREFUSED');
+          exchange.send(200, {}, 'last words');
+          const [chunk] = await once(socket, 'data');
+          assert.match(String(chunk), /^HTTP\/1\.1 200 OK\r\n(.*\r\n)*connection: close\r\n(.*\r\n)*\r\nlast words$/i);
+          await once(socket, 'close');
+        },
+      );
+    });
+
+    test('close ends open streams and idle connections, and tells their exchanges', async () => {
+      const gone = signal();
+      await serving(
+        kind,
+        (exchange) => {
+          exchange.onAbort(() => gone.fire());
+          exchange.stream(200, {}).write('open');
+        },
+        async ({ edge, port }) => {
+          const reader = await silentClient(port, '/');
+          const idle = connect(port, '127.0.0.1');
+          await Promise.all([once(idle, 'connect'), once(reader, 'readable')]);
+          const closed = Promise.all([once(idle, 'close'), once(reader.resume(), 'close')]);
+          await edge.close();
+          await Promise.all([closed, gone.promise]);
+        },
+      );
+    });
+
+    test('a port that is taken is said to be so', () =>
+      serving(kind, echo, async ({ port }) => {
+        const { edge } = openEdge(kind, { handler: echo, onFault: () => {} });
+        await assert.rejects(edge.listen('127.0.0.1', port), { code: 'EADDRINUSE' });
+      }));
+
+    // The native parser takes it for the end of the headers, and does not show it.
+    test('a header without a name', () =>
+      serving(kind, echo, async ({ port }) => {
+        assert.equal(statusOf(await raw(port, get(`${HOST}: a\r\n`))), kind === 'uws' ? 200 : 400);
+      }));
+
+    test('malformed requests', async (t) => {
+      await serving(kind, echo, async ({ port, seen, faults }) => {
+        for (const { name, bytes, answer, inBody } of MALFORMED) {
+          await t.test(name, async () => {
+            const before = seen.length;
+            const expected = (typeof answer === 'number' ? answer : answer[kind]) ?? NO_ANSWER;
+            assert.equal(statusOf(await raw(port, bytes)), expected);
+            // Whatever a lenient parser takes for the end of the malformed request, another one stands right there.
+            const followed = await raw(port, bytes + GET);
+            assert.ok([expected, NO_ANSWER].includes(statusOf(followed)));
+            const paths = new Set(seen.slice(before).map((exchange) => exchange.path));
+            assert.deepEqual([...paths], inBody && kind === 'node' ? ['/first'] : []);
+
+            const next = await raw(port, `GET /well-formed HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
+            assert.equal(statusOf(next), 200);
+          });
+        }
+        assert.deepEqual(faults, []);
+      });
+    });
+  });
+}
+
+/** What is answered; null where the connection is ended without an answer. */
+type Answered = number | { uws: number | null; node: number | null };
+
+function post(headers: string, body: string): string {
+  return `POST /first HTTP/1.1\r\n${HOST}${headers}\r\n${body}`;
+}
+
+function get(headers: string, target = '/first', version = 'HTTP/1.1'): string {
+  return `GET ${target} ${version}\r\n${headers}\r\n`;
+}
+
+const CHUNKED_HELLO = '5\r\nhello\r\n0\r\n\r\n';
+
+/** What the native parser refuses by itself, without an answer. */
+const NATIVE: Answered = { uws: null, node: 400 };
+
+/** The native parser takes it; the edge takes nothing chunked. */
+const BROKEN_CHUNK: Answered = { uws: 411, node: 400 };
+
+/** `inBody`: the headers are well-formed, so node:http has handed the request over when it meets the fault. */
+const MALFORMED: { name: string; bytes: string; answer: Answered; inBody?: true }[] = [
+  { name: 'equal Content-Lengths', bytes: post('Content-Length: 5\r\nContent-Length: 5\r\n', 'hello'), answer: 400 },
+  {
+    name: 'different Content-Lengths',
+    bytes: post('Content-Length: 5\r\nContent-Length: 0\r\n', 'hello'),
+    answer: 400,
+  },
+  { name: 'a list of Content-Lengths', bytes: post('Content-Length: 5, 5\r\n', 'hello'), answer: NATIVE },
+  { name: 'Content-Length with a sign', bytes: post('Content-Length: +5\r\n', 'hello'), answer: NATIVE },
+  { name: 'Content-Length in hex', bytes: post('Content-Length: 0x5\r\n', 'hello'), answer: NATIVE },
+  { name: 'negative Content-Length', bytes: post('Content-Length: -1\r\n', 'hello'), answer: NATIVE },
+  { name: 'endless Content-Length', bytes: post(`Content-Length: ${'9'.repeat(20)}\r\n`, 'hello'), answer: NATIVE },
+  { name: 'empty Content-Length', bytes: post('Content-Length:\r\n', ''), answer: 400 },
+  {
+    name: 'Content-Length and Transfer-Encoding',
+    bytes: post('Content-Length: 5\r\nTransfer-Encoding: chunked\r\n', CHUNKED_HELLO),
+    answer: NATIVE,
+  },
+  ...['xchunked', 'chunked, identity', 'identity', 'gzip, chunked', 'chunked, chunked', '"chunked"', ''].map(
+    (coding) => ({
+      name: `Transfer-Encoding: ${coding}`,
+      bytes: post(`Transfer-Encoding: ${coding}\r\n`, CHUNKED_HELLO),
+      answer: 400,
+    }),
+  ),
+  {
+    name: 'Transfer-Encoding twice',
+    bytes: post('Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n', CHUNKED_HELLO),
+    answer: 400,
+  },
+  {
+    name: 'a chunk without CRLF',
+    bytes: post('Transfer-Encoding: chunked\r\n', '5\r\nhello0\r\n\r\n'),
+    answer: BROKEN_CHUNK,
+    inBody: true,
+  },
+  {
+    name: 'a chunk size of garbage',
+    bytes: post('Transfer-Encoding: chunked\r\n', 'zz\r\nhello\r\n'),
+    answer: NATIVE,
+    inBody: true,
+  },
+  { name: 'two Hosts', bytes: get('Host: a\r\nHost: b\r\n'), answer: 400 },
+  { name: 'no Host', bytes: get(''), answer: NATIVE },
+  { name: 'Host with a path', bytes: get('Host: a/b\r\n'), answer: 400 },
+  { name: 'Host with a user', bytes: get('Host: a@b\r\n'), answer: 400 },
+  { name: 'NUL in the URL', bytes: get(HOST, '/a\0b'), answer: NATIVE },
+  { name: 'a byte over 127 in the URL', bytes: get(HOST, '/\xe9'), answer: 400 },
+  { name: 'a space in the URL', bytes: get(HOST, '/a b'), answer: NATIVE },
+  { name: 'a long URL', bytes: get(HOST, `/${'a'.repeat(LIMITS.urlBytes)}`), answer: 400 },
+  { name: 'an absolute URL', bytes: get(HOST, 'http://gateway/first'), answer: NATIVE },
+  { name: 'a target without a slash', bytes: get(HOST, 'first'), answer: NATIVE },
+  { name: 'OPTIONS *', bytes: `OPTIONS * HTTP/1.1\r\n${HOST}\r\n`, answer: NATIVE },
+  { name: 'a header of 64 KiB', bytes: get(`${HOST}X: ${'a'.repeat(65_536)}\r\n`), answer: 431 },
+  { name: '2,000 headers', bytes: get(HOST + 'A: b\r\n'.repeat(2000)), answer: { uws: null, node: 431 } },
+  { name: 'line ends without CR', bytes: 'GET /first HTTP/1.1\nHost: a\n\n', answer: NATIVE },
+  { name: 'one line end without CR', bytes: get('Host: a\nX: b\r\n'), answer: NATIVE },
+  { name: 'a folded header', bytes: get(`${HOST}X: a\r\n b\r\n`), answer: NATIVE },
+  { name: 'a space before the colon', bytes: get(`${HOST}X : a\r\n`), answer: NATIVE },
+  { name: 'a header without a colon', bytes: get(`${HOST}garbage\r\n`), answer: NATIVE },
+  { name: 'NUL in a header', bytes: get(`${HOST}X: a\0b\r\n`), answer: NATIVE },
+  { name: 'CR in a header', bytes: get(`${HOST}X: a\rb\r\n`), answer: NATIVE },
+  { name: 'HTTP/2.0', bytes: get(HOST, '/first', 'HTTP/2.0'), answer: NATIVE },
+  { name: 'the preface of HTTP/2', bytes: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', answer: NATIVE },
+  { name: 'HTTP/1.1 in lower case', bytes: get(HOST, '/first', 'http/1.1'), answer: NATIVE },
+  { name: 'a method in lower case', bytes: `get /first HTTP/1.1\r\n${HOST}\r\n`, answer: NATIVE },
+  { name: 'a TLS greeting', bytes: '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', answer: NATIVE },
+  { name: 'garbage', bytes: 'sdf lkj\r\n\r\n', answer: NATIVE },
+];

@@ -1,0 +1,75 @@
+/**
+ * What the routes see of HTTP. Two adapters implement it, `uws` and `node`; both answer with the same status, headers and
+ * bytes. An embedding host's `(req, res)` is wrapped by the `node` adapter too.
+ */
+import type { Readable } from 'node:stream';
+import type { SvcError } from '../../protocol/errors.ts';
+
+/** Lower-case names. `content-length` is set by the edge and never given here. */
+export type ResponseHeaders = Record<string, string | string[]>;
+
+/** A response whose length is not known, such as an event stream. */
+export type ResponseStream = {
+  /** False when bytes are waiting for a slow reader; they are kept, `onDrain` tells when they have gone. */
+  write(chunk: string | Buffer): boolean;
+  /** Bytes accepted by `write` that the socket has not taken yet. */
+  readonly buffered: number;
+  onDrain(callback: () => void): void;
+  end(): void;
+};
+
+/** One request and its answer. Exactly one of `send` and `stream` is called, once; after an abort both do nothing. */
+export type Exchange = {
+  /** Upper case, as sent. */
+  readonly method: string;
+  /** Path as sent: not decoded, without the query. Starts with `/`. */
+  readonly path: string;
+  /** What follows the first `?`, or the empty string. */
+  readonly query: string;
+  /** A request header by lower-case name; repeated ones are joined by `, `. */
+  header(name: string): string | undefined;
+  /** True once the client has gone away before the answer was complete. */
+  readonly aborted: boolean;
+  /** Called at most once, when the client goes away before the answer is complete; at once if it has gone already. */
+  onAbort(callback: () => void): void;
+  /**
+   * Collects the body. `onError` gets `PAYLOAD_TOO_LARGE` as soon as a declared or received length is over `limit`
+   * (the rest of the body is thrown away) or `BAD_REQUEST` when it did not arrive in time; the connection ends with the
+   * answer. Either callback may run before this returns; neither runs after an abort. Must be called in the turn in which
+   * the exchange was handed over, and at most once.
+   */
+  readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void): void;
+  /**
+   * The body as a stream with back-pressure, for uploads. It errors with `PAYLOAD_TOO_LARGE` over `limit`, with
+   * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Called like `readBody`.
+   */
+  streamBody(limit: number, timeoutMs: number): Readable;
+  /**
+   * The whole answer. A HEAD request gets the headers and the length, without the body; 204 and 304 have neither body nor
+   * length. A `Buffer` is not copied: leave it unchanged. Throws a `TypeError`, with nothing sent, for a header value
+   * that is not printable ASCII; so does `stream`.
+   */
+  send(status: number, headers: ResponseHeaders, body: string | Buffer): void;
+  /** The headers leave with the first `write`. */
+  stream(status: number, headers: ResponseHeaders): ResponseStream;
+};
+
+export type ExchangeHandler = (exchange: Exchange) => void;
+
+export type EdgeOptions = {
+  /** Gets every well-formed request. It should not throw: what it throws is answered as `INTERNAL` and given to `onFault`. */
+  handler: ExchangeHandler;
+  /** Told what `handler`, or a callback it gave to `readBody`, threw. For the log. */
+  onFault(error: unknown): void;
+};
+
+/** A listening HTTP server. */
+export type Edge = {
+  readonly kind: 'uws' | 'node';
+  /** Resolves with the port; port 0 takes any free one. Rejects when the address cannot be had (`EADDRINUSE`, …). */
+  listen(host: string, port: number): Promise<number>;
+  /** Takes no new connections; those that are open live on until `close`, and are told `connection: close` with their next answer. */
+  stopAccepting(): void;
+  /** Ends every connection, idle or not, open streams too. Their exchanges hear of it through `onAbort`. */
+  close(): Promise<void>;
+};

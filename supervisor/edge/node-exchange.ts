@@ -1,0 +1,228 @@
+/** One request and its answer on node:http, the gateway's own or an embedding host's. */
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import type { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
+import { declaredLength, findHeader, type HeaderList } from './framing.ts';
+import { bodyCutShort, bodyTooLarge, bodyTooSlow, checkHeaders, guard, isBodyless, NOWHERE } from './response.ts';
+
+/** What the exchanges of one edge share. */
+export type NodeState = { draining: boolean; readonly onFault: (error: unknown) => void };
+
+export class NodeExchange implements Exchange {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly headers: HeaderList;
+  aborted = false;
+  readonly #edge: NodeState;
+  readonly #req: IncomingMessage;
+  readonly #res: ServerResponse;
+  #answered = false;
+  /** The connection ends with the answer. */
+  #closing = false;
+  /** The answer waits until the rest of the body was thrown away. */
+  #holding = false;
+  #held: (() => void) | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  #onAbort: (() => void) | null = null;
+
+  constructor(edge: NodeState, req: IncomingMessage, res: ServerResponse) {
+    this.#edge = edge;
+    this.#req = req;
+    this.#res = res;
+    this.method = req.method ?? '';
+    // A host's router may have cut off the part of the path under which it mounted us.
+    const target = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '';
+    const mark = target.indexOf('?');
+    this.path = mark === -1 ? target : target.slice(0, mark);
+    this.query = mark === -1 ? '' : target.slice(mark + 1);
+    this.headers = req.rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text));
+    res.on('close', () => {
+      clearTimeout(this.#timer);
+      if (!res.writableFinished) this.#abort();
+    });
+    // A write that meets a closing socket makes the response fail; `close` tells us, and an error that nobody hears
+    // ends the process.
+    res.on('error', () => {});
+  }
+
+  header(name: string): string | undefined {
+    return findHeader(this.headers, name);
+  }
+
+  onAbort(callback: () => void): void {
+    if (this.aborted) callback();
+    else this.#onAbort = callback;
+  }
+
+  readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void): void {
+    const parsed = parsedBody(this.#req);
+    if (parsed !== null) {
+      if (parsed.length > limit) onError(bodyTooLarge(limit));
+      else onBody(parsed);
+      return;
+    }
+    const fail = (error: SvcError) => guard(this, this.#edge.onFault, () => onError(error));
+    if (declaredLength(this.headers) > limit) {
+      this.#discardBody();
+      fail(bodyTooLarge(limit));
+      return;
+    }
+    const req = this.#req;
+    const parts: Buffer[] = [];
+    let received = 0;
+    const stop = () => {
+      clearTimeout(this.#timer);
+      req.off('data', onData).off('end', onEnd);
+    };
+    const onData = (chunk: Buffer) => {
+      received += chunk.length;
+      parts.push(chunk);
+      if (received <= limit) return;
+      stop();
+      this.#discardBody();
+      fail(bodyTooLarge(limit));
+    };
+    const onEnd = () => {
+      stop();
+      const body = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts, received);
+      guard(this, this.#edge.onFault, () => onBody(body));
+    };
+    this.#timer = setTimeout(() => {
+      stop();
+      this.#closing = true;
+      fail(bodyTooSlow());
+    }, LIMITS.requestTimeoutMs);
+    req.on('data', onData).on('end', onEnd);
+  }
+
+  streamBody(limit: number, timeoutMs: number): Readable {
+    const req = this.#req;
+    const parsed = parsedBody(req);
+    const source: Readable = parsed === null ? req : Readable.from([parsed]);
+    let received = 0;
+    let whole = false;
+    const onData = (chunk: Buffer) => {
+      received += chunk.length;
+      if (received > limit) tooLarge();
+      else if (!upload.push(chunk)) source.pause();
+    };
+    const onEnd = () => {
+      whole = true;
+      clearTimeout(this.#timer);
+      upload.push(null);
+    };
+    const onClose = () => {
+      if (!whole) upload.destroy(bodyCutShort());
+    };
+    const upload = new Readable({
+      read: () => {
+        source.resume();
+      },
+      destroy: (error, callback) => {
+        clearTimeout(this.#timer);
+        source.off('data', onData).off('end', onEnd).off('close', onClose);
+        source.resume();
+        callback(error);
+      },
+    });
+    // Its consumer may be done with it when it fails, and an error that nobody hears ends the process.
+    upload.on('error', () => {});
+    const tooLarge = () => {
+      upload.destroy(bodyTooLarge(limit));
+      if (parsed === null) this.#discardBody();
+    };
+    if (declaredLength(this.headers) > limit) {
+      tooLarge();
+      return upload;
+    }
+    this.#timer = setTimeout(() => {
+      this.#closing = true;
+      upload.destroy(bodyTooSlow(timeoutMs));
+    }, timeoutMs);
+    source.on('data', onData).on('end', onEnd).on('close', onClose);
+    source.pause();
+    return upload;
+  }
+
+  send(status: number, headers: ResponseHeaders, body: string | Buffer): void {
+    if (this.#answered || this.aborted) return;
+    checkHeaders(headers);
+    this.#answered = true;
+    const write = () => {
+      const bodyless = isBodyless(status);
+      const length = bodyless ? {} : { 'content-length': Buffer.byteLength(body) };
+      this.#res.writeHead(status, this.#headersFor(headers, length));
+      if (bodyless || this.method === 'HEAD') this.#res.end();
+      else this.#res.end(body);
+    };
+    if (this.#holding) this.#held = write;
+    else write();
+  }
+
+  stream(status: number, headers: ResponseHeaders): ResponseStream {
+    if (this.#answered || this.aborted) return NOWHERE;
+    checkHeaders(headers);
+    this.#answered = true;
+    const res = this.#res;
+    res.writeHead(status, this.#headersFor(headers, {}));
+    const isOver = () => this.aborted || res.writableEnded;
+    return {
+      write: (chunk) => isOver() || res.write(chunk),
+      get buffered() {
+        return isOver() ? 0 : res.writableLength;
+      },
+      onDrain: (callback) => {
+        res.on('drain', callback);
+      },
+      end: () => {
+        if (!isOver()) res.end();
+      },
+    };
+  }
+
+  /** The connection ends with the answer to this request. */
+  closeAfter(): void {
+    this.#closing = true;
+  }
+
+  /** Throws the rest of the body away and holds the answer until then, so that the sender gets to read it. */
+  #discardBody(): void {
+    this.#closing = true;
+    this.#holding = true;
+    const release = () => {
+      clearTimeout(this.#timer);
+      this.#holding = false;
+      const held = this.#held;
+      this.#held = null;
+      if (!this.aborted) held?.();
+    };
+    this.#timer = setTimeout(release, LIMITS.lingerMs);
+    this.#req.once('end', release).resume();
+  }
+
+  #headersFor(headers: ResponseHeaders, more: OutgoingHttpHeaders): OutgoingHttpHeaders {
+    return this.#closing || this.#edge.draining
+      ? { ...headers, ...more, connection: 'close' }
+      : { ...headers, ...more };
+  }
+
+  #abort(): void {
+    this.aborted = true;
+    this.#held = null;
+    const callback = this.#onAbort;
+    this.#onAbort = null;
+    if (callback !== null) guard(this, this.#edge.onFault, callback);
+  }
+}
+
+/** The bytes of a body that a host's body parser has consumed, or null when it is still to be read. */
+function parsedBody(req: IncomingMessage): Buffer | null {
+  if (!req.readableDidRead && !req.readableEnded) return null;
+  const body = (req as { body?: unknown }).body;
+  if (body === undefined || body === null) return Buffer.alloc(0);
+  if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+}

@@ -1,0 +1,20 @@
+/** Chooses the edge: uWebSockets.js where its binary loads, else node:http (architecture, "Libraries"). */
+import type { Edge, EdgeOptions } from './edge.ts';
+import { createNodeEdge } from './node.ts';
+import { createUwsEdge } from './uws.ts';
+
+export type EdgeKind = 'auto' | 'uws' | 'node';
+
+/**
+ * `notice` is the one line to log when `auto` had to fall back. Throws when `uws` was asked for by name and its native
+ * module cannot be loaded.
+ */
+export function openEdge(kind: EdgeKind, options: EdgeOptions): { edge: Edge; notice: string | null } {
+  if (kind === 'node') return { edge: createNodeEdge(options), notice: null };
+  if (kind === 'uws') return { edge: createUwsEdge(options), notice: null };
+  try {
+    return { edge: createUwsEdge(options), notice: null };
+  } catch (error) {
+    return { edge: createNodeEdge(options), notice: `${(error as Error).message} Serving with node:http.` };
+  }
+}

@@ -1,0 +1,275 @@
+/**
+ * One request and its answer on uWebSockets.js: the hot path. `res` may not be touched after an abort or a complete
+ * answer, and the bytes of a body chunk are gone when its callback returns.
+ */
+
+import type { HttpResponse } from 'uWebSockets.js';
+import { Readable } from 'node:stream';
+import type { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
+import { declaredLength, findHeader, type HeaderList } from './framing.ts';
+import {
+  bodyCutShort,
+  bodyTooLarge,
+  bodyTooSlow,
+  checkHeaders,
+  guard,
+  isBodyless,
+  NOWHERE,
+  sendError,
+  statusLine,
+} from './response.ts';
+import { UwsStream } from './uws-stream.ts';
+
+/** Longer bodies are sent from the caller's buffer as the socket takes them; shorter ones the socket may copy. */
+const COPY_BYTES = 64 * 1024;
+
+/** What the exchanges of one edge share. */
+export type UwsState = { draining: boolean; readonly onFault: (error: unknown) => void };
+
+export class UwsExchange implements Exchange {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  aborted = false;
+  readonly #res: HttpResponse;
+  readonly #headers: HeaderList;
+  readonly #edge: UwsState;
+  /** `send` or `stream` was called. */
+  #answered = false;
+  /** The last byte was handed to the socket. */
+  #complete = false;
+  /** The connection ends with the answer. */
+  #closing = false;
+  /** The answer waits until the rest of the body was thrown away, or the parser has left its buffer. */
+  #holding = false;
+  #held: (() => void) | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  #stream: UwsStream | null = null;
+  #upload: Readable | null = null;
+  #paused = false;
+  #onAbort: (() => void) | null = null;
+
+  constructor(edge: UwsState, res: HttpResponse, method: string, path: string, query: string, headers: HeaderList) {
+    this.#edge = edge;
+    this.#res = res;
+    this.method = method;
+    this.path = path;
+    this.query = query;
+    this.#headers = headers;
+    res.onAborted(() => this.#abort());
+  }
+
+  header(name: string): string | undefined {
+    return findHeader(this.#headers, name);
+  }
+
+  onAbort(callback: () => void): void {
+    if (this.aborted) callback();
+    else this.#onAbort = callback;
+  }
+
+  readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void): void {
+    // A length was declared, or there is no body: chunked bodies do not come this far.
+    if (declaredLength(this.#headers) > limit) {
+      this.#discardBody();
+      onError(bodyTooLarge(limit));
+      return;
+    }
+    let parts: Buffer[] | null = null;
+    this.#res.onData((chunk, last) => {
+      if (this.#closing) return;
+      if (last && parts === null) {
+        guard(this, this.#edge.onFault, () => onBody(copy(chunk)));
+        return;
+      }
+      if (parts === null) {
+        parts = [];
+        this.#timer = setTimeout(() => {
+          this.#closing = true;
+          guard(this, this.#edge.onFault, () => onError(bodyTooSlow()));
+        }, LIMITS.requestTimeoutMs);
+      }
+      parts.push(copy(chunk));
+      if (!last) return;
+      clearTimeout(this.#timer);
+      const body = Buffer.concat(parts);
+      guard(this, this.#edge.onFault, () => onBody(body));
+    });
+  }
+
+  streamBody(limit: number, timeoutMs: number): Readable {
+    const upload = new Readable({
+      read: () => this.#resume(),
+      destroy: (error, callback) => {
+        clearTimeout(this.#timer);
+        this.#resume();
+        callback(error);
+      },
+    });
+    // Its consumer may be done with it when it fails, and an error that nobody hears ends the process.
+    upload.on('error', () => {});
+    this.#upload = upload;
+    if (declaredLength(this.#headers) > limit) {
+      upload.destroy(bodyTooLarge(limit));
+      this.#discardBody();
+      return upload;
+    }
+    this.#timer = setTimeout(() => {
+      this.#closing = true;
+      upload.destroy(bodyTooSlow(timeoutMs));
+    }, timeoutMs);
+    this.#res.onData((chunk, last) => {
+      if (upload.destroyed) return;
+      if (chunk.byteLength > 0 && !upload.push(copy(chunk)) && !last) {
+        this.#paused = true;
+        this.#res.pause();
+      }
+      if (!last) return;
+      clearTimeout(this.#timer);
+      upload.push(null);
+    });
+    return upload;
+  }
+
+  send(status: number, headers: ResponseHeaders, body: string | Buffer): void {
+    if (this.#answered || this.aborted) return;
+    checkHeaders(headers);
+    this.#answered = true;
+    if (this.#holding) this.#held = () => this.#write(status, headers, body);
+    else this.#write(status, headers, body);
+  }
+
+  stream(status: number, headers: ResponseHeaders): ResponseStream {
+    if (this.#answered || this.aborted) return NOWHERE;
+    checkHeaders(headers);
+    this.#answered = true;
+    if (this.method === 'HEAD') {
+      this.#writeHead(status, headers, true);
+      return NOWHERE;
+    }
+    this.#writeHead(status, headers, false);
+    this.#stream = new UwsStream(this.#res, () => this.#finished());
+    return this.#stream;
+  }
+
+  /**
+   * Answers a request that must not reach a handler and ends its connection. The answer leaves in the next turn: until
+   * then the native parser ends the connection when it finds another request in its buffer, instead of handing it over.
+   */
+  refuse(error: SvcError): void {
+    if (error.code === 'LENGTH_REQUIRED') {
+      this.#discardBody();
+    } else {
+      this.#closing = true;
+      this.#holding = true;
+      setImmediate(() => this.#release());
+    }
+    sendError(this, error);
+  }
+
+  /** Throws the rest of the body away and holds the answer until then, so that the sender gets to read it. */
+  #discardBody(): void {
+    this.#closing = true;
+    this.#holding = true;
+    this.#timer = setTimeout(() => this.#release(), LIMITS.lingerMs);
+    this.#res.onData((_chunk, last) => {
+      if (!last) return;
+      clearTimeout(this.#timer);
+      setImmediate(() => this.#release());
+    });
+  }
+
+  #release(): void {
+    this.#holding = false;
+    const held = this.#held;
+    this.#held = null;
+    if (!this.aborted) held?.();
+  }
+
+  #write(status: number, headers: ResponseHeaders, body: string | Buffer): void {
+    const res = this.#res;
+    if (isBodyless(status)) {
+      this.#writeHead(status, headers, true);
+    } else if (this.method !== 'HEAD' && body.length > COPY_BYTES) {
+      this.#writeLarge(status, headers, typeof body === 'string' ? Buffer.from(body) : body);
+    } else {
+      this.#finished();
+      const close = this.#closing || this.#edge.draining;
+      res.cork(() => {
+        res.writeStatus(statusLine(status));
+        writeHeaders(res, headers);
+        if (this.method === 'HEAD') res.endWithoutBody(Buffer.byteLength(body), close);
+        else res.end(body, close);
+      });
+    }
+  }
+
+  #writeLarge(status: number, headers: ResponseHeaders, body: Buffer): void {
+    const res = this.#res;
+    this.#writeHead(status, headers, false);
+    this.#resume();
+    const more = (offset: number): boolean => {
+      const [taken, done] = res.tryEnd(offset === 0 ? body : body.subarray(offset), body.length);
+      if (done) this.#finished();
+      return taken;
+    };
+    res.cork(() => {
+      if (!more(0)) res.onWritable(more);
+    });
+  }
+
+  /** Status and headers; `whole` when nothing follows, not even a length. */
+  #writeHead(status: number, headers: ResponseHeaders, whole: boolean): void {
+    const res = this.#res;
+    if (whole) this.#finished();
+    res.cork(() => {
+      res.writeStatus(statusLine(status));
+      writeHeaders(res, headers);
+      if (this.#closing || this.#edge.draining) res.writeHeader('connection', 'close');
+      if (whole) res.endWithoutBody();
+    });
+  }
+
+  /** Goes on reading the socket, which a slow consumer of the body had stopped. */
+  #resume(): void {
+    if (!this.#paused || this.aborted || this.#complete) return;
+    this.#paused = false;
+    this.#res.resume();
+  }
+
+  /** Right before the last byte is handed over: from then on `res` is gone, and a paused socket would stay so. */
+  #finished(): void {
+    clearTimeout(this.#timer);
+    this.#resume();
+    this.#complete = true;
+    this.#onAbort = null;
+  }
+
+  #abort(): void {
+    if (this.#complete) return;
+    clearTimeout(this.#timer);
+    this.aborted = true;
+    this.#held = null;
+    this.#stream?.abandon();
+    if (this.#upload !== null && !this.#upload.readableEnded) this.#upload.destroy(bodyCutShort());
+    const callback = this.#onAbort;
+    this.#onAbort = null;
+    if (callback !== null) guard(this, this.#edge.onFault, callback);
+  }
+}
+
+function writeHeaders(res: HttpResponse, headers: ResponseHeaders): void {
+  for (const name in headers) {
+    const value = headers[name] as string | string[];
+    if (typeof value === 'string') res.writeHeader(name, value);
+    else for (const item of value) res.writeHeader(name, item);
+  }
+}
+
+function copy(chunk: ArrayBuffer): Buffer {
+  const bytes = Buffer.allocUnsafe(chunk.byteLength);
+  bytes.set(new Uint8Array(chunk));
+  return bytes;
+}

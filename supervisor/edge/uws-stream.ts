@@ -1,0 +1,99 @@
+/** A streamed answer on uWebSockets.js, with back-pressure. */
+import type { HttpResponse } from 'uWebSockets.js';
+import type { ResponseStream } from './edge.ts';
+
+/** Larger chunks are cut into slices of this many bytes, so that little of them waits out of our sight, in the socket. */
+const SLICE_BYTES = 64 * 1024;
+
+/**
+ * The socket keeps what it cannot send of the slice that it was given; the slices after it wait here. How much the socket
+ * keeps cannot be asked, so `buffered` counts its last slice whole until the socket is writable again.
+ */
+export class UwsStream implements ResponseStream {
+  readonly #res: HttpResponse;
+  readonly #onEnd: () => void;
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+  #inSocket = 0;
+  #ending = false;
+  #closed = false;
+  #onDrain: (() => void) | null = null;
+
+  /** `res` has its status and headers. `onEnd` is called right before the answer is complete. */
+  constructor(res: HttpResponse, onEnd: () => void) {
+    this.#res = res;
+    this.#onEnd = onEnd;
+    res.onWritable(() => this.#writable());
+  }
+
+  get buffered(): number {
+    return this.#waitingBytes + this.#inSocket;
+  }
+
+  write(chunk: string | Buffer): boolean {
+    if (this.#closed || this.#ending || chunk.length === 0) return true;
+    if (this.#inSocket === 0 && chunk.length <= SLICE_BYTES) return this.#push(chunk);
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+    for (let at = 0; at < bytes.length; at += SLICE_BYTES) this.#waiting.push(bytes.subarray(at, at + SLICE_BYTES));
+    this.#waitingBytes += bytes.length;
+    this.#pump();
+    return this.#inSocket === 0;
+  }
+
+  onDrain(callback: () => void): void {
+    this.#onDrain = callback;
+  }
+
+  end(): void {
+    this.#ending = true;
+    if (this.#waiting.length === 0) this.#finish();
+  }
+
+  /** After an abort: nothing may touch `res` any more. */
+  abandon(): void {
+    this.#closed = true;
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    this.#inSocket = 0;
+  }
+
+  /** Hands one slice to the socket; false when it could not send all of it. */
+  #push(slice: string | Buffer): boolean {
+    let sent = true;
+    this.#res.cork(() => {
+      sent = this.#res.write(slice);
+    });
+    if (!sent) this.#inSocket = Buffer.byteLength(slice);
+    return sent;
+  }
+
+  #pump(): void {
+    while (this.#inSocket === 0 && this.#waiting.length > 0 && !this.#closed) {
+      const slice = this.#waiting.shift() as Buffer;
+      this.#waitingBytes -= slice.length;
+      this.#push(slice);
+    }
+  }
+
+  #writable(): boolean {
+    if (this.#closed) return true;
+    // This version does not send what the socket keeps before it calls us; leaving a cork does.
+    this.#res.cork(() => {});
+    const waited = this.#inSocket > 0;
+    this.#inSocket = 0;
+    this.#pump();
+    if (this.#inSocket > 0 || this.#closed) return true;
+    if (this.#ending) this.#finish();
+    else if (waited) this.#onDrain?.();
+    return true;
+  }
+
+  #finish(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#onEnd();
+    this.#res.cork(() => {
+      this.#res.end();
+    });
+  }
+}

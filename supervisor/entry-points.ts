@@ -1,0 +1,28 @@
+/** Where the files are that other processes and threads run: always the built ones, whoever asks. */
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The folder that holds our package.json: above `dist/` when built, above `supervisor/` when run from source. */
+export const packageRoot: string = (() => {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, 'package.json'))) folder = dirname(folder);
+  return folder;
+})();
+
+export function entryPoint(name: 'writer' | 'host' | 'job'): string {
+  return join(packageRoot, 'dist', `${name}.js`);
+}
+
+/** Files of the console and the page bridge. */
+export function consoleFile(name: string): string {
+  return join(packageRoot, 'dist', 'console', name);
+}
+
+/** What a handler host has to read besides the apps: its own code and the native module, wherever npm has put it. */
+export function hostReadable(): string[] {
+  const require = createRequire(import.meta.url);
+  const modules = dirname(dirname(require.resolve('better-sqlite3/package.json')));
+  return [join(packageRoot, 'dist'), join(packageRoot, 'package.json'), modules];
+}

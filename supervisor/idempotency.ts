@@ -1,0 +1,119 @@
+/** `Idempotency-Key` on actions: the recorded answer of a key is replayed for a day (decisions, section 3). */
+import { createHash } from 'node:crypto';
+import type { DbClient } from '../protocol/db-client.ts';
+import { SvcError } from '../protocol/errors.ts';
+import { LIMITS } from '../protocol/limits.ts';
+
+/** What was answered: the HTTP status and the whole body. */
+export type RecordedAnswer = { status: number; body: Buffer };
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS idempotency (
+    app TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    status INTEGER,
+    body BLOB,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (app, key)
+  ) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS idempotency_created ON idempotency (created_at)`;
+
+export class Idempotency {
+  readonly #db: DbClient;
+  readonly #now: () => number;
+  /** Keys whose call runs now, so that two requests at once can never both pass. */
+  readonly #running = new Set<string>();
+  #ready: Promise<unknown> | null = null;
+
+  /** `db` is the gateway's runtime database; `now` gives milliseconds since the epoch. */
+  constructor(db: DbClient, now: () => number = Date.now) {
+    this.#db = db;
+    this.#now = now;
+  }
+
+  /**
+   * Claims a key for a call. Resolves with the recorded answer when there is one, or null when the call is to run; then
+   * `record` or `release` must follow. Rejects with `IDEMPOTENCY_MISMATCH`, or `CONFLICT` while the first call runs or
+   * when a crash of the gateway cut it off.
+   */
+  async claim(app: string, key: string, action: string, input: unknown): Promise<RecordedAnswer | null> {
+    const name = `${app}\0${key}`;
+    if (this.#running.has(name)) throw new SvcError('CONFLICT', 'A call with this idempotency key is still running.');
+    this.#running.add(name);
+    let claimed = false;
+    try {
+      const fingerprint = createHash('sha256')
+        .update(`${action}\0${JSON.stringify(input)}`)
+        .digest('base64');
+      await this.#open();
+      const now = this.#now();
+      const [, insert] = await this.#db.batch([
+        ['DELETE FROM idempotency WHERE created_at < ?', [now - LIMITS.idempotencyMs]],
+        [
+          'INSERT OR IGNORE INTO idempotency (app, key, fingerprint, created_at) VALUES (?, ?, ?, ?)',
+          [app, key, fingerprint, now],
+        ],
+      ]);
+      claimed = insert?.changes === 1;
+      if (claimed) return null;
+      const row = await this.#db.get('SELECT fingerprint, status, body FROM idempotency WHERE app = ? AND key = ?', [
+        app,
+        key,
+      ]);
+      return recorded(row, fingerprint);
+    } finally {
+      if (!claimed) this.#running.delete(name);
+    }
+  }
+
+  /** Stores the answer; it is replayed from now on. */
+  async record(app: string, key: string, answer: RecordedAnswer): Promise<void> {
+    try {
+      await this.#db.run('UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [
+        answer.status,
+        answer.body,
+        app,
+        key,
+      ]);
+    } finally {
+      this.#running.delete(`${app}\0${key}`);
+    }
+  }
+
+  /** The call did not run: the key may be used again. */
+  async release(app: string, key: string): Promise<void> {
+    try {
+      await this.#db.run('DELETE FROM idempotency WHERE app = ? AND key = ?', [app, key]);
+    } finally {
+      this.#running.delete(`${app}\0${key}`);
+    }
+  }
+
+  async #open(): Promise<void> {
+    this.#ready ??= this.#db.exec(SCHEMA);
+    try {
+      await this.#ready;
+    } catch (error) {
+      this.#ready = null;
+      throw error;
+    }
+  }
+}
+
+function recorded(row: Record<string, unknown> | null, fingerprint: string): RecordedAnswer {
+  if (!row) throw new SvcError('CONFLICT', 'A call with this idempotency key has just ended; send it again.');
+  if (row.fingerprint !== fingerprint) {
+    throw new SvcError(
+      'IDEMPOTENCY_MISMATCH',
+      'This idempotency key was used before with another action or input; use a new key.',
+    );
+  }
+  if (row.status === null) {
+    throw new SvcError(
+      'CONFLICT',
+      'The first call with this idempotency key was cut off and its outcome is unknown. Check what it did, then use a new key.',
+    );
+  }
+  return { status: Number(row.status), body: Buffer.from(row.body as Uint8Array) };
+}

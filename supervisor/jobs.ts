@@ -1,0 +1,88 @@
+/** The pool of job threads. It holds no thread while there is nothing to do. */
+import type { Piscina } from 'piscina';
+import { errorFromBody, SvcError } from '../protocol/errors.ts';
+import type { CheckJob, CheckResult, IngestJob, IngestResult, JobAnswer } from '../protocol/jobs.ts';
+import { LIMITS } from '../protocol/limits.ts';
+
+export type JobsOptions = {
+  /** The module of the job threads, `dist/job.js`. */
+  file: string;
+  jobMs?: number;
+  memoryMb?: number;
+};
+
+export class Jobs {
+  readonly #file: string;
+  readonly #jobMs: number;
+  readonly #memoryMb: number;
+  #pool: Promise<Piscina> | undefined;
+
+  constructor({ file, jobMs = LIMITS.jobMs, memoryMb = LIMITS.jobMemoryMb }: JobsOptions) {
+    this.#file = file;
+    this.#jobMs = jobMs;
+    this.#memoryMb = memoryMb;
+  }
+
+  /** Checks and stages an uploaded archive. Rejects with the archive's or manifest's error. */
+  ingest(job: IngestJob): Promise<IngestResult> {
+    return this.#run('ingest', job);
+  }
+
+  /** Checks the manifest of a stored version again. Rejects with `INVALID_MANIFEST`. */
+  check(job: CheckJob): Promise<CheckResult> {
+    return this.#run('check', job);
+  }
+
+  /** Job threads that live now. */
+  async threads(): Promise<number> {
+    return this.#pool === undefined ? 0 : (await this.#pool).threads.length;
+  }
+
+  /** Ends every thread; jobs under way reject. */
+  async close(): Promise<void> {
+    await (await this.#pool)?.destroy();
+  }
+
+  async #run<T>(name: 'ingest' | 'check', job: IngestJob | CheckJob): Promise<T> {
+    this.#pool ??= this.#start();
+    const pool = await this.#pool;
+    const signal = AbortSignal.timeout(this.#jobMs);
+    let answer: JobAnswer<T>;
+    try {
+      answer = (await pool.run(job, { name, signal })) as JobAnswer<T>;
+    } catch (error) {
+      throw jobError(error, signal.aborted);
+    }
+    if (!answer.ok) throw errorFromBody(answer.error);
+    return answer.value;
+  }
+
+  /** piscina is loaded with the first job: most starts of a gateway have none. */
+  async #start(): Promise<Piscina> {
+    const { Piscina } = await import('piscina');
+    return new Piscina({
+      filename: this.#file,
+      minThreads: 0,
+      maxThreads: LIMITS.jobThreads,
+      maxQueue: LIMITS.jobQueue,
+      idleTimeout: LIMITS.jobIdleMs,
+      resourceLimits: { maxOldGenerationSizeMb: this.#memoryMb },
+    });
+  }
+}
+
+/** A thread that died takes its own job with it, and no other. */
+function jobError(error: unknown, timedOut: boolean): SvcError {
+  if (timedOut)
+    return new SvcError('INVALID_ARCHIVE', 'Checking the upload took too long; make it or its schemas simpler.');
+  const { code, message } = error as { code?: unknown; message?: string };
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') {
+    return new SvcError('INVALID_ARCHIVE', 'Checking the upload took too much memory; make it or its schemas simpler.');
+  }
+  if (message === 'Task queue is at limit') {
+    return new SvcError('OVERLOADED', 'Too many uploads are being checked; try again.', {
+      headers: { 'retry-after': '5' },
+    });
+  }
+  return new SvcError('INTERNAL', 'A job of the gateway failed; the log has the details.', { cause: error });
+}

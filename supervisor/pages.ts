@@ -1,0 +1,203 @@
+/** Static files of the apps under `/svc/<id>/` (specification, "Per-app surface"; decisions, section 5). */
+import { constants } from 'node:fs';
+import { open, readFile, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { SvcError } from '../protocol/errors.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import type { StaticEntry } from '../protocol/manifest.ts';
+import { staticType } from '../protocol/static-files.ts';
+import { VersionPaths } from '../storage/layout.ts';
+import { type Asset, openAsset, serveAsset } from './assets.ts';
+import type { Encoding } from './conditional.ts';
+import type { Exchange, ResponseHeaders } from './edge/edge.ts';
+import { errorAnswer } from './edge/response.ts';
+import { ReadCache } from './read-cache.ts';
+
+/** The version whose files are asked for; the folders are absolute. */
+export type PageVersion = { id: string; versionId: string; codeDir: string; preparedDir: string };
+
+type Page = StaticEntry & { encodings: readonly Encoding[]; policy: ResponseHeaders };
+type PageIndex = { pages: ReadonlyMap<string, Page>; bytes: number };
+
+const EXTENSION = { br: '.br', gzip: '.gz', identity: '' } as const;
+const NOT_KEPT = 'no-cache';
+const IMMUTABLE = 'public, max-age=31536000, immutable';
+
+/** The headers that every answer under `/svc/<id>/` has, errors too. `scripts` are hash sources of inline scripts. */
+export function pagePolicy(scripts: readonly string[] = []): ResponseHeaders {
+  const scriptSources = ["'self'", ...scripts].join(' ');
+  return {
+    'content-security-policy': `default-src 'self'; script-src ${scriptSources}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'`,
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+  };
+}
+
+const PLAIN_POLICY = pagePolicy();
+
+/** An error on the pages' surface, in the one error shape. */
+export function sendPageError(exchange: Exchange, error: SvcError): void {
+  const { status, headers, body } = errorAnswer(error);
+  exchange.send(status, { ...headers, ...PLAIN_POLICY, 'cache-control': 'no-store' }, body);
+}
+
+export class Pages {
+  readonly #log: Pick<Logger, 'error'>;
+  readonly #clientFile: string;
+  readonly #files = new ReadCache<Buffer>(LIMITS.staticCacheBytes, (bytes) => bytes.length);
+  readonly #indexes = new ReadCache<PageIndex>(LIMITS.staticIndexBytes, (index) => index.bytes);
+  #client: Promise<Asset> | undefined;
+
+  /** `clientFile` is the built page bridge, `dist/console/client.js`. */
+  constructor({ log, clientFile }: { log: Pick<Logger, 'error'>; clientFile: string }) {
+    this.#log = log;
+    this.#clientFile = clientFile;
+  }
+
+  /**
+   * Answers with a file of `version`. `rest` is the undecoded path after `/svc/<id>`, or after `/svc/<id>/_v/<versionId>`
+   * with `pinned`: the address then names the version, so what it gives never changes.
+   */
+  serve(exchange: Exchange, version: PageVersion, rest: string, pinned = false): void {
+    const fail = this.#fail(exchange);
+    try {
+      checkMethod(exchange);
+      if (rest === '') {
+        redirectToFolder(exchange);
+        return;
+      }
+      const path = filePath(rest);
+      const send = (index: PageIndex): void => this.#send(exchange, version, index, path, pinned);
+      const index = this.#index(version);
+      if (index instanceof Promise) index.then(send).catch(fail);
+      else send(index);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  /** Answers with the page bridge, `/svc/_client.js`. */
+  clientScript(exchange: Exchange): void {
+    const fail = this.#fail(exchange);
+    try {
+      checkMethod(exchange);
+    } catch (error) {
+      fail(error);
+      return;
+    }
+    this.#client ??= openAsset(this.#clientFile, 'text/javascript; charset=utf-8', {
+      ...PLAIN_POLICY,
+      'cache-control': NOT_KEPT,
+    });
+    this.#client.then(
+      (asset) => serveAsset(exchange, asset, fail),
+      (error: unknown) => {
+        this.#client = undefined;
+        fail(error);
+      },
+    );
+  }
+
+  /** Drops what is kept of a retired version, or of all versions of an app that was removed. */
+  forget(id: string, versionId?: string): void {
+    const prefix = versionId === undefined ? `${id}/` : `${id}/${versionId}/`;
+    this.#indexes.forget(prefix);
+    this.#files.forget(prefix);
+  }
+
+  #send(exchange: Exchange, version: PageVersion, index: PageIndex, path: string, pinned: boolean): void {
+    const page = index.pages.get(path);
+    if (!page) throw notFound();
+    // A page carries the bridge, which is the gateway's and not the version's: it is looked at again even when pinned.
+    const kept = pinned && !page.type.startsWith('text/html');
+    const asset: Asset = {
+      type: page.type,
+      etag: page.etag,
+      encodings: page.encodings,
+      headers: { ...page.policy, 'cache-control': kept ? IMMUTABLE : NOT_KEPT },
+      read: (encoding) => this.#bytes(version, page, path, encoding),
+    };
+    serveAsset(exchange, asset, this.#fail(exchange));
+  }
+
+  #bytes(version: PageVersion, page: Page, path: string, encoding: Encoding): Buffer | Promise<Buffer> {
+    const name = path + EXTENSION[encoding];
+    return this.#files.get(`${version.id}/${version.versionId}/${name}`, () => {
+      const isPrepared = page.prepared === true || encoding !== 'identity';
+      const { code, staticDir } = new VersionPaths(version.codeDir, version.preparedDir);
+      return readPlainFile(isPrepared ? staticDir : code, name);
+    });
+  }
+
+  #index(version: PageVersion): PageIndex | Promise<PageIndex> {
+    return this.#indexes.get(`${version.id}/${version.versionId}/`, async () => {
+      const bytes = await readFile(new VersionPaths(version.codeDir, version.preparedDir).static);
+      const entries = JSON.parse(bytes.toString()) as Record<string, StaticEntry>;
+      const pages = new Map(Object.entries(entries).map(([path, entry]) => [path, pageOf(entry)]));
+      return { pages, bytes: bytes.length };
+    });
+  }
+
+  #fail(exchange: Exchange): (error: unknown) => void {
+    return (error) => {
+      if (error instanceof SvcError) {
+        sendPageError(exchange, error);
+        return;
+      }
+      this.#log.error({ err: error, path: exchange.path }, 'A static file could not be read.');
+      sendPageError(exchange, new SvcError('INTERNAL', 'The file could not be read; the log has the details.'));
+    };
+  }
+}
+
+function pageOf(entry: StaticEntry): Page {
+  const encodings: Encoding[] = [];
+  if (entry.br !== undefined) encodings.push('br');
+  if (entry.gzip !== undefined) encodings.push('gzip');
+  return { ...entry, encodings, policy: entry.scriptHashes ? pagePolicy(entry.scriptHashes) : PLAIN_POLICY };
+}
+
+function checkMethod(exchange: Exchange): void {
+  if (exchange.method === 'GET' || exchange.method === 'HEAD') return;
+  throw new SvcError('METHOD_NOT_ALLOWED', 'Files can only be read: use GET or HEAD.', {
+    headers: { allow: 'GET, HEAD' },
+  });
+}
+
+/** Relative addresses in a page only work below the folder. */
+function redirectToFolder(exchange: Exchange): void {
+  const query = exchange.query === '' ? '' : `?${exchange.query.replace(/[^!-~]/g, encodeURIComponent)}`;
+  exchange.send(308, { ...PLAIN_POLICY, location: `${exchange.path}/${query}` }, '');
+}
+
+/** The file that an undecoded path asks for. The index lists what may be served; these checks hold even if it is wrong. */
+function filePath(rest: string): string {
+  let path: string;
+  try {
+    path = decodeURIComponent(rest.slice(1));
+  } catch {
+    throw new SvcError('BAD_REQUEST', 'The address has a malformed percent-encoding.');
+  }
+  if (path.includes('\0')) throw new SvcError('BAD_REQUEST', 'The address has a NUL in it.');
+  if (path === '' || path.endsWith('/')) path += 'index.html';
+  if (staticType(path) === undefined) throw notFound();
+  return path;
+}
+
+function notFound(): SvcError {
+  return new SvcError('NOT_FOUND', 'The app serves no file at this address.');
+}
+
+/** Reads `root/name`, without following a symbolic link on the way from `root`. What is no plain file is not found. */
+async function readPlainFile(root: string, name: string): Promise<Buffer> {
+  const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, name))]);
+  if (real !== join(realRoot, name)) throw notFound();
+  const file = await open(real, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+  try {
+    if (!(await file.stat()).isFile()) throw notFound();
+    return await file.readFile();
+  } finally {
+    await file.close();
+  }
+}

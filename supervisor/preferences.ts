@@ -1,0 +1,59 @@
+/** The user of this gateway: an id and preferences, kept in the identity database (decisions, sections 5 and 8). */
+import { randomUUID } from 'node:crypto';
+import type { DbClient } from '../protocol/db-client.ts';
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS users (id TEXT PRIMARY KEY, created_at INTEGER NOT NULL);
+  CREATE TABLE IF NOT EXISTS prefs (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`;
+
+export class Preferences {
+  readonly #db: DbClient;
+  #ready: Promise<unknown> | null = null;
+
+  constructor(db: DbClient) {
+    this.#db = db;
+  }
+
+  /** The user's id, made on first need. */
+  async id(): Promise<string> {
+    await this.#open();
+    await this.#db.run('INSERT INTO users (id, created_at) SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM users)', [
+      randomUUID(),
+      Date.now(),
+    ]);
+    const row = await this.#db.get('SELECT id FROM users');
+    return String(row?.id);
+  }
+
+  /** Every preference; values are any JSON. */
+  async read(): Promise<Record<string, unknown>> {
+    await this.#open();
+    const rows = await this.#db.all('SELECT key, value FROM prefs ORDER BY key');
+    return Object.fromEntries(rows.map((row) => [String(row.key), JSON.parse(String(row.value))]));
+  }
+
+  /** Sets what `patch` names; null deletes. Resolves with all preferences. */
+  async patch(patch: Record<string, unknown>): Promise<Record<string, unknown>> {
+    await this.#open();
+    const statements = Object.entries(patch).map(([key, value]): [string, (string | null)[]] =>
+      value === null
+        ? ['DELETE FROM prefs WHERE key = ?', [key]]
+        : [
+            'INSERT INTO prefs (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
+            [key, JSON.stringify(value)],
+          ],
+    );
+    if (statements.length > 0) await this.#db.batch(statements);
+    return this.read();
+  }
+
+  async #open(): Promise<void> {
+    this.#ready ??= this.#db.exec(SCHEMA);
+    try {
+      await this.#ready;
+    } catch (error) {
+      this.#ready = null;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Route, Router } from './router.ts';
+
+const route = (method: Route['method'], path: string): Route => ({ method, path, summary: path, handle: () => {} });
+const router = new Router([
+  route('GET', '/svc/_apps'),
+  route('GET', '/svc/_apps/:id'),
+  route('DELETE', '/svc/_apps/:id'),
+  route('POST', '/svc/_apps/:id/upload'),
+  route('GET', '/svc/:id/_changes'),
+  route('GET', '/svc/:id/*'),
+]);
+
+for (const [method, path, expected, params] of [
+  ['GET', '/svc/_apps', '/svc/_apps', {}],
+  ['HEAD', '/svc/_apps', '/svc/_apps', {}],
+  ['GET', '/svc/_apps/todos', '/svc/_apps/:id', { id: 'todos' }],
+  ['POST', '/svc/_apps/todos/upload', '/svc/_apps/:id/upload', { id: 'todos' }],
+  ['GET', '/svc/_apps/a%20b', '/svc/_apps/:id', { id: 'a b' }],
+  ['GET', '/svc/todos/_changes', '/svc/:id/_changes', { id: 'todos' }],
+  ['GET', '/svc/todos', '/svc/:id/*', { id: 'todos', '*': '' }],
+  ['GET', '/svc/todos/', '/svc/:id/*', { id: 'todos', '*': '/' }],
+  ['GET', '/svc/todos/a/b%2Fc.js', '/svc/:id/*', { id: 'todos', '*': '/a/b%2Fc.js' }],
+] as const) {
+  test(`${method} ${path} is ${expected}`, () => {
+    const match = router.match(method, path);
+    assert.ok('route' in match, 'error' in match ? match.error.message : '');
+    assert.equal(match.route.path, expected);
+    assert.deepEqual(match.params, params);
+  });
+}
+
+for (const [method, path, code, allow] of [
+  ['POST', '/svc/_apps', 'METHOD_NOT_ALLOWED', 'GET, HEAD, OPTIONS'],
+  ['PUT', '/svc/_apps/todos', 'METHOD_NOT_ALLOWED', 'GET, HEAD, DELETE, OPTIONS'],
+  ['GET', '/svc/_apps/todos/upload', 'METHOD_NOT_ALLOWED', 'POST, OPTIONS'],
+  ['GET', '/svc/_apps/%zz', 'BAD_REQUEST', undefined],
+  ['GET', '/svcx/todos/', 'NOT_FOUND', undefined],
+  ['GET', '/', 'NOT_FOUND', undefined],
+  ['GET', '//', 'NOT_FOUND', undefined],
+] as const) {
+  test(`${method} ${path} is ${code}`, () => {
+    const match = router.match(method, path);
+    assert.ok('error' in match);
+    assert.equal(match.error.code, code);
+    assert.equal(match.error.headers?.allow, allow);
+  });
+}
+
+test('a prefix is claimed by whole segments only', () => {
+  for (const path of ['/svc', '/svc/', '/svc/todos', '/_svc-user/id']) assert.ok(router.claims(path), path);
+  for (const path of ['/svcx', '/', '/_svc-userx/id', '//svc']) assert.ok(!router.claims(path), path);
+});

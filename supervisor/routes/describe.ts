@@ -1,0 +1,70 @@
+/** `svc_describe`: what apps there are and what they can do (decisions, section 3). */
+import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
+import { noActiveVersion } from '../apps.ts';
+import type { Services } from '../services.ts';
+
+type ToolLine = { name: string; description?: string };
+type AppLine =
+  | { app: string; name: string; version: string; description?: string; kind: string; queries: ToolLine[]; actions: (ToolLine & { confirmation?: string })[] }
+  | { app: string; error: ErrorBody };
+
+/** The `data` of the answer. Rejects with the error to answer. */
+export async function describe(services: Services, body: Record<string, unknown>): Promise<unknown> {
+  for (const member of ['app', 'query', 'action']) {
+    if (body[member] !== undefined && typeof body[member] !== 'string') {
+      throw new SvcError('BAD_REQUEST', `"${member}" must be a string.`, { path: member });
+    }
+  }
+  const { app: id, query, action } = body as { app?: string; query?: string; action?: string };
+  if (query !== undefined && action !== undefined) {
+    throw new SvcError('INVALID_INPUT', 'Ask for a query or for an action, not for both.', { path: '' });
+  }
+  if (id === undefined) {
+    if (query !== undefined || action !== undefined) {
+      throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
+    }
+    return { apps: await listApps(services) };
+  }
+  await services.apps.get(id);
+  const manifest = await services.deployments.manifest(id);
+  if (!manifest) throw noActiveVersion(id);
+  if (query === undefined && action === undefined) return { ...manifest, app: id };
+  const kind = query === undefined ? 'action' : 'query';
+  const name = query ?? action;
+  const definition = (kind === 'query' ? manifest.queries : manifest.actions).find((tool) => tool.name === name);
+  if (!definition) {
+    throw new SvcError(kind === 'query' ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION', `"${id}" has no ${kind} "${name?.slice(0, 80)}".`);
+  }
+  return { app: id, name: manifest.name, version: manifest.version, [kind]: definition };
+}
+
+async function listApps(services: Services): Promise<AppLine[]> {
+  return Promise.all(services.registry.ids().map((id) => line(services, id)));
+}
+
+async function line(services: Services, id: string): Promise<AppLine> {
+  try {
+    const { active } = await services.apps.get(id);
+    return appLine(id, active);
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    return { app: id, error: { code: error.code, message: error.message } };
+  }
+}
+
+function appLine(app: string, active: VersionSummary): AppLine {
+  return {
+    app,
+    name: active.name,
+    version: active.version,
+    ...(active.description === undefined ? {} : { description: active.description }),
+    kind: active.kind,
+    queries: active.queries.map(({ name, description }) => ({ name, ...(description === undefined ? {} : { description }) })),
+    actions: active.actions.map(({ name, description, confirmation }) => ({
+      name,
+      ...(description === undefined ? {} : { description }),
+      ...(confirmation === undefined ? {} : { confirmation }),
+    })),
+  };
+}

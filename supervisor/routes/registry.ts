@@ -1,0 +1,99 @@
+/** The registry: apps, their versions and uploads (specification, "Registry"; decisions, section 2). */
+import { SvcError } from '../../protocol/errors.ts';
+import { checkAppId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { answerJson } from '../answers.ts';
+import type { Route } from '../router.ts';
+import type { Services } from '../services.ts';
+import { queryOf, readJson } from './requests.ts';
+
+export function registryRoutes(services: Services): Route[] {
+  const { apps, deployments } = services;
+  return [
+    {
+      method: 'GET',
+      path: '/svc/_apps',
+      summary: 'List the registered apps.',
+      handle: async (exchange) => {
+        const records = await deployments.records();
+        answerJson(exchange, 200, records.map((record) => apps.withStatus(record)));
+      },
+    },
+    {
+      method: 'GET',
+      path: '/svc/_apps/:id',
+      summary: 'One app with its manifest.',
+      handle: async (exchange, { id = '' }) => {
+        checkAppId(id);
+        const record = apps.withStatus(await deployments.record(id));
+        const manifest = record.activeVersion === null ? null : await deployments.manifest(id);
+        answerJson(exchange, 200, { ...record, manifest });
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/svc/_apps/:id',
+      summary: 'Stop an app, deregister it, and move its files to the trash (`?purge=1` removes them).',
+      handle: async (exchange, { id = '' }) => {
+        checkAppId(id);
+        answerJson(exchange, 200, await deployments.remove(id, { purge: queryOf(exchange).get('purge') === '1' }));
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_apps/:id/upload',
+      summary: 'Store a gzipped tar archive as a version and activate it (`?activate=0` only stores it).',
+      handle: async (exchange, { id = '' }) => {
+        const body = exchange.streamBody(LIMITS.uploadBodyBytes, LIMITS.uploadTimeoutMs);
+        try {
+          checkAppId(id);
+          const activate = queryOf(exchange).get('activate') !== '0';
+          const result = await deployments.upload(id, body, { activate });
+          answerJson(exchange, result.deduplicated ? 200 : 201, result);
+        } finally {
+          body.destroy();
+        }
+      },
+    },
+    {
+      method: 'GET',
+      path: '/svc/_apps/:id/versions',
+      summary: 'The versions of an app, newest first.',
+      handle: async (exchange, { id = '' }) => {
+        checkAppId(id);
+        answerJson(exchange, 200, await deployments.versions(id));
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_apps/:id/activate',
+      summary: 'Make a stored version the active one: `{ "versionId" }`.',
+      handle: async (exchange, { id = '' }) => {
+        const { versionId } = await readJson(exchange);
+        checkAppId(id);
+        if (typeof versionId !== 'string') throw new SvcError('BAD_REQUEST', '"versionId" must be a string.', { path: 'versionId' });
+        answerJson(exchange, 200, await deployments.activate(id, versionId));
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/svc/_apps/:id/versions/:versionId',
+      summary: 'Delete a version that is not active.',
+      handle: async (exchange, { id = '', versionId = '' }) => {
+        checkAppId(id);
+        answerJson(exchange, 200, await deployments.deleteVersion(id, versionId));
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_apps/:id/restart',
+      summary: 'Replace the thread of an app and lift its quarantine.',
+      handle: async (exchange, { id = '' }) => {
+        checkAppId(id);
+        const app = await apps.get(id);
+        apps.actor(app).restart();
+        answerJson(exchange, 200, { id, restarted: true });
+      },
+    },
+  ];
+}

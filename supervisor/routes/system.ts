@@ -1,0 +1,99 @@
+/** Looking at the gateway itself: health, the process tree, logs, and SQL by hand. */
+import { SvcError } from '../../protocol/errors.ts';
+import { ToolKind } from '../../protocol/frames.ts';
+import { checkAppId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
+import type { Exchange } from '../edge/edge.ts';
+import type { Route } from '../router.ts';
+import type { Services } from '../services.ts';
+import { systemStatus } from '../status.ts';
+import { newTraceId } from '../trace.ts';
+import { Call } from '../tree/call.ts';
+import { integerOf, queryOf } from './requests.ts';
+
+export function systemRoutes(services: Services): Route[] {
+  const { apps, logs } = services;
+  return [
+    {
+      method: 'GET',
+      path: '/svc/_health',
+      open: true,
+      summary: 'Whether the gateway answers, and its version.',
+      handle: (exchange) => answerJson(exchange, 200, { ok: true, version: services.version }, { 'cache-control': 'no-store' }),
+    },
+    {
+      method: 'GET',
+      path: '/svc/_system',
+      summary: 'The process tree: every process and actor with its state.',
+      handle: async (exchange) => answerJson(exchange, 200, await systemStatus(services), { 'cache-control': 'no-store' }),
+    },
+    {
+      method: 'GET',
+      path: '/svc/_logs',
+      summary: 'Log entries of an app (`?app=`, `?limit=`, `?before=`), oldest first; `?follow=1` streams new ones of one app or all.',
+      handle: async (exchange) => {
+        const query = queryOf(exchange);
+        const app = query.get('app');
+        if (app !== null) await apps.registered(app);
+        if (query.get('follow') === '1') {
+          followLogs(services, exchange, app);
+          return;
+        }
+        if (app === null) throw new SvcError('BAD_REQUEST', 'Say which app: ?app=<id>, or follow all of them with ?follow=1.', { path: 'app' });
+        const before = integerOf(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+        answerJson(exchange, 200, await logs.tail(app, integerOf(query, 'limit', 50, 500), before));
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_apps/:id/sql',
+      summary: "Run one SQL statement on an app's database: `{ \"sql\", \"params\"? }`.",
+      handle: (exchange, { id = '' }) => {
+        exchange.readBody(
+          LIMITS.requestBodyBytes,
+          (bytes) => {
+            runSql(services, exchange, id, bytes).catch((error: unknown) => answerError(exchange, error, services.log));
+          },
+          (error) => answerError(exchange, error, services.log),
+        );
+      },
+    },
+  ];
+}
+
+async function runSql(services: Services, exchange: Exchange, id: string, body: Buffer): Promise<void> {
+  checkAppId(id);
+  const app = await services.apps.get(id);
+  const actor = services.apps.actor(app);
+  const request = { kind: ToolKind.sql, tool: 'sql', body, traceId: newTraceId(exchange.header('traceparent')), allowedMs: LIMITS.sqlMs };
+  const call = new Call(
+    request,
+    {
+      result: (_status, result) => exchange.send(200, JSON_HEADERS, Buffer.from(result)),
+      failed: (error) => answerError(exchange, error, services.log),
+      outcomeUnknown: () => services.changes.reset(id),
+    },
+    performance.now(),
+  );
+  exchange.onAbort(() => actor.abandon(call));
+  actor.submit(call);
+}
+
+function followLogs(services: Services, exchange: Exchange, app: string | null): void {
+  if (exchange.method === 'HEAD') {
+    exchange.send(200, { 'content-type': 'text/event-stream' }, '');
+    return;
+  }
+  const stream = exchange.stream(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform' });
+  stream.write(': log entries follow\n\n');
+  const unfollow = services.logs.follow(app, (_app, line) => {
+    // A reader that does not read misses lines rather than filling our memory; the file has them all.
+    if (stream.buffered < LIMITS.subscriberBacklogBytes) stream.write(`event: log\ndata: ${line}\n\n`);
+  });
+  const heartbeat = setInterval(() => stream.write(':\n\n'), LIMITS.changeHeartbeatMs).unref();
+  exchange.onAbort(() => {
+    unfollow();
+    clearInterval(heartbeat);
+  });
+}

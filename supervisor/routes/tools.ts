@@ -1,0 +1,213 @@
+/** The dispatcher: `svc_describe`, `svc_read`, `svc_write` (specification, "Three-tool dispatcher"; decisions, section 3). */
+import { SvcError } from '../../protocol/errors.ts';
+import { ToolKind } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { ActionSummary, QuerySummary, VersionSummary } from '../../protocol/manifest.ts';
+import type { App } from '../apps.ts';
+import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
+import type { Exchange } from '../edge/edge.ts';
+import type { Route } from '../router.ts';
+import type { Services } from '../services.ts';
+import { Call, type CallReply, type CallTiming } from '../tree/call.ts';
+import { newTraceId } from '../trace.ts';
+import { describe } from './describe.ts';
+import { type Body, parseBody } from './requests.ts';
+
+const EMPTY = Buffer.alloc(0);
+const READ_PREFIX = Buffer.from('{"isError":false,"data":');
+const READ_SUFFIX = Buffer.from('}');
+const WRITE_SUFFIX = Buffer.from('}}');
+/** Codes of calls that never reached the handler, so that their idempotency key may be used again. */
+const NOT_RUN = new Set(['UNKNOWN_APP', 'UNKNOWN_ACTION', 'NO_ACTIVE_VERSION', 'INVALID_MANIFEST', 'INVALID_INPUT', 'OVERLOADED', 'QUARANTINED']);
+
+export function toolRoutes(services: Services): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/svc/_tool/:tool',
+      summary: 'Call `svc_describe`, `svc_read` or `svc_write`.',
+      handle: (exchange, params) => {
+        exchange.readBody(
+          LIMITS.requestBodyBytes,
+          (bytes) => {
+            try {
+              dispatch(services, exchange, params.tool as string, bytes);
+            } catch (error) {
+              answerError(exchange, error, services.log);
+            }
+          },
+          (error) => answerError(exchange, error, services.log),
+        );
+      },
+    },
+  ];
+}
+
+function dispatch(services: Services, exchange: Exchange, tool: string, bytes: Buffer): void {
+  const body = parseBody(bytes);
+  if (tool === 'svc_read') {
+    withApp(services, exchange, body, 'query', (app, name) => read(services, exchange, app, name, bytes));
+  } else if (tool === 'svc_write') {
+    withApp(services, exchange, body, 'action', (app, name) => write(services, exchange, app, name, body, bytes));
+  } else if (tool === 'svc_describe') {
+    describe(services, body).then(
+      (data) => answerJson(exchange, 200, { isError: false, data }, { 'server-timing': serverTiming({ queueMs: 0, handlerMs: 0 }) }),
+      (error: unknown) => answerError(exchange, error, services.log),
+    );
+  } else {
+    throw new SvcError('UNKNOWN_TOOL', `There is no tool "${tool.slice(0, 80)}"; the tools are svc_describe, svc_read and svc_write.`);
+  }
+}
+
+function withApp(
+  services: Services,
+  exchange: Exchange,
+  body: Body,
+  member: 'query' | 'action',
+  next: (app: App, name: string) => void,
+): void {
+  const id = body.app;
+  const name = body[member];
+  if (typeof id !== 'string') throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
+  if (typeof name !== 'string') {
+    throw new SvcError('BAD_REQUEST', `Say which ${member}: "${member}" must be a string.`, { path: member });
+  }
+  const app = services.apps.get(id);
+  if (!(app instanceof Promise)) {
+    next(app, name);
+    return;
+  }
+  app.then((found) => next(found, name)).catch((error: unknown) => answerError(exchange, error, services.log));
+}
+
+function read(services: Services, exchange: Exchange, app: App, name: string, bytes: Buffer): void {
+  const summary = services.apps.serving(app);
+  const query = summary.queries.find((tool) => tool.name === name);
+  if (!query) throw unknownTool(app.id, summary, 'query', name);
+  const reply: CallReply = {
+    result: (_status, body, timing) => sendSpliced(exchange, 200, READ_PREFIX, body, READ_SUFFIX, timing),
+    failed: (error, timing) => answerError(exchange, error, services.log, { 'server-timing': serverTiming(timing) }),
+    outcomeUnknown: () => {},
+  };
+  submit(services, exchange, app, query, ToolKind.query, bytes, reply);
+}
+
+function write(services: Services, exchange: Exchange, app: App, name: string, body: Body, bytes: Buffer): void {
+  const summary = services.apps.serving(app);
+  const action = summary.actions.find((tool) => tool.name === name);
+  if (!action) throw unknownTool(app.id, summary, 'action', name);
+  const key = exchange.header('idempotency-key');
+  if (key === undefined) {
+    submit(services, exchange, app, action, ToolKind.action, bytes, writeReply(services, exchange, app, action));
+    return;
+  }
+  if (key === '' || Buffer.byteLength(key) > LIMITS.idempotencyKeyBytes) {
+    throw new SvcError('BAD_REQUEST', `An idempotency key has 1 to ${LIMITS.idempotencyKeyBytes} bytes.`);
+  }
+  services.idempotency
+    .claim(app.id, key, name, body.input ?? {})
+    .then((recorded) => {
+      if (recorded) {
+        exchange.send(recorded.status, { ...JSON_HEADERS, 'idempotency-replayed': 'true' }, recorded.body);
+        return;
+      }
+      // Whoever asks again with this key wants the answer, so the call runs though this client may go away.
+      submit(services, exchange, app, action, ToolKind.action, bytes, recordedReply(services, exchange, app, action, key), false);
+    })
+    .catch((error: unknown) => answerError(exchange, error, services.log));
+}
+
+function submit(
+  services: Services,
+  exchange: Exchange,
+  app: App,
+  tool: QuerySummary,
+  kind: 0 | 1,
+  bytes: Buffer,
+  reply: CallReply,
+  abandonable = true,
+): void {
+  const allowedMs = tool.timeoutMs ?? (kind === ToolKind.query ? services.config.queryTimeoutMs : services.config.actionTimeoutMs);
+  const request = { kind, tool: tool.name, body: bytes.length === 0 ? EMPTY : bytes, traceId: newTraceId(exchange.header('traceparent')), allowedMs };
+  const call = new Call(request, reply, performance.now());
+  const actor = services.apps.actor(app);
+  if (abandonable) exchange.onAbort(() => actor.abandon(call));
+  actor.submit(call);
+}
+
+/** Answers an action: change events first, as soon as its commit is known, then the envelope. */
+function writeReply(services: Services, exchange: Exchange, app: App, action: ActionSummary): CallReply {
+  return {
+    result: (status, body, timing) => {
+      announce(services, app, action, status);
+      sendSpliced(exchange, httpStatus(status), writePrefix(status), body, WRITE_SUFFIX, timing);
+    },
+    failed: (error, timing) => answerError(exchange, error, services.log, { 'server-timing': serverTiming(timing) }),
+    outcomeUnknown: () => services.changes.reset(app.id),
+  };
+}
+
+/** The same, with the answer recorded under its idempotency key before it leaves. */
+function recordedReply(services: Services, exchange: Exchange, app: App, action: ActionSummary, key: string): CallReply {
+  const finish = (status: number, body: Buffer, timing: CallTiming): void => {
+    services.idempotency.record(app.id, key, { status, body }).then(
+      () => exchange.send(status, { ...JSON_HEADERS, 'server-timing': serverTiming(timing) }, body),
+      (error: unknown) => answerError(exchange, error, services.log),
+    );
+  };
+  return {
+    result: (status, body, timing) => {
+      announce(services, app, action, status);
+      finish(httpStatus(status), Buffer.concat([writePrefix(status), body, WRITE_SUFFIX]), timing);
+    },
+    failed: (error, timing) => {
+      if (!NOT_RUN.has(error.code)) {
+        finish(error.status, Buffer.from(JSON.stringify({ isError: true, error: error.toBody() })), timing);
+        return;
+      }
+      services.idempotency.release(app.id, key).then(
+        () => answerError(exchange, error, services.log, { 'server-timing': serverTiming(timing) }),
+        (cause: unknown) => answerError(exchange, cause, services.log),
+      );
+    },
+    outcomeUnknown: () => services.changes.reset(app.id),
+  };
+}
+
+function announce(services: Services, app: App, action: ActionSummary, status: number): void {
+  if (status >= 400) return;
+  for (const table of action.writes) services.changes.emit(app.id, { table, action: action.name, source: 'handler' });
+}
+
+/** A response of these has no body, and the envelope is one. */
+function httpStatus(status: number): number {
+  return status === 204 || status === 304 ? 200 : status;
+}
+
+function writePrefix(status: number): Buffer {
+  return Buffer.from(`{"isError":false,"data":{"status":${status},"body":`);
+}
+
+/** Puts the handler's bytes into the envelope without looking at them. */
+function sendSpliced(exchange: Exchange, status: number, prefix: Buffer, body: Uint8Array, suffix: Buffer, timing: CallTiming): void {
+  const answer = Buffer.allocUnsafe(prefix.length + body.length + suffix.length);
+  answer.set(prefix, 0);
+  answer.set(body, prefix.length);
+  answer.set(suffix, prefix.length + body.length);
+  exchange.send(status, { ...JSON_HEADERS, 'server-timing': serverTiming(timing) }, answer);
+}
+
+function serverTiming(timing: CallTiming): string {
+  return `queue;dur=${timing.queueMs.toFixed(2)}, handler;dur=${timing.handlerMs.toFixed(2)}`;
+}
+
+function unknownTool(app: string, summary: VersionSummary, wanted: 'query' | 'action', name: string): SvcError {
+  const shown = name.slice(0, 80);
+  const [own, other] = wanted === 'query' ? [summary.queries, summary.actions] : [summary.actions, summary.queries];
+  if (other.some((tool) => tool.name === name)) {
+    const use = wanted === 'query' ? 'an action: call it through svc_write' : 'a query: call it through svc_read';
+    return new SvcError('WRONG_KIND', `"${shown}" of "${app}" is ${use}.`);
+  }
+  const known = own.map((tool) => tool.name).slice(0, 20).join(', ') || 'none';
+  return new SvcError(wanted === 'query' ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION', `"${app}" has no ${wanted} "${shown}"; it has: ${known}.`);
+}

@@ -1,0 +1,104 @@
+/** The daemon: a gateway behind an edge of its own, with signals (architecture, "Supervision"). */
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { LIMITS } from '../protocol/limits.ts';
+import { mkdirDurable, writeFileAtomic } from '../storage/atomic-file.ts';
+import type { Edge } from './edge/edge.ts';
+import { openEdge } from './edge/open-edge.ts';
+import { buildGateway, type Gateway, type GatewayOptions, VERSION } from './gateway.ts';
+
+export type ServeOptions = GatewayOptions & {
+  /** Stop on SIGTERM and SIGINT, at once on the second one (default true). */
+  signals?: boolean;
+};
+
+export type RunningGateway = {
+  readonly gateway: Gateway;
+  readonly url: string;
+  readonly token: string | null;
+  readonly pid: number;
+  readonly dataDir: string;
+  readonly edge: 'uws' | 'node';
+  /** Stops accepting, lets calls end (10 s), ends streams, flushes. */
+  stop(): Promise<void>;
+  /** The exit code, once it has stopped: 0, or 1 when it could not go on. */
+  readonly exited: Promise<number>;
+};
+
+/** Builds a gateway, starts it and listens. Rejects with `EADDRINUSE` and the like, `DATA_LOCKED`, or `ConfigError`. */
+export async function serve(options: ServeOptions): Promise<RunningGateway> {
+  let finish: (code: number) => void = () => {};
+  const exited = new Promise<number>((resolve) => {
+    finish = resolve;
+  });
+  let edge: Edge | null = null;
+  const gateway = buildGateway({
+    ...options,
+    onFatal: (reason) => {
+      options.onFatal?.(reason);
+      void (edge?.close() ?? Promise.resolve()).finally(() => finish(1));
+    },
+  });
+  const { config } = gateway;
+  await gateway.start();
+  const daemonFile = join(config.dataDir, 'run', 'daemon.json');
+  try {
+    const opened = openEdge(config.edge, {
+      handler: gateway.exchangeHandler,
+      onFault: (error) => gateway.log.error({ err: error }, 'a request failed unexpectedly'),
+    });
+    edge = opened.edge;
+    if (opened.notice) gateway.log.warn(opened.notice);
+    const port = await edge.listen(config.host, config.port);
+    const url = `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`;
+    gateway.setListening({ edge: edge.kind, url });
+    await mkdirDurable(join(config.dataDir, 'run'));
+    const daemon = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
+    await writeFileAtomic(daemonFile, `${JSON.stringify(daemon)}\n`);
+    const stop = stopper(gateway, edge, daemonFile, finish);
+    if (options.signals ?? true) stopOnSignals(stop, gateway);
+    return {
+      gateway,
+      url,
+      token: gateway.token,
+      pid: process.pid,
+      dataDir: config.dataDir,
+      edge: edge.kind,
+      stop,
+      exited,
+    };
+  } catch (error) {
+    await gateway.stop(0);
+    throw error;
+  }
+}
+
+function stopper(gateway: Gateway, edge: Edge, daemonFile: string, finish: (code: number) => void): () => Promise<void> {
+  let stopping: Promise<void> | null = null;
+  const stop = async () => {
+    edge.stopAccepting();
+    await gateway.stop(LIMITS.drainMs);
+    await edge.close();
+    await rm(daemonFile, { force: true });
+    finish(0);
+  };
+  return () => {
+    stopping ??= stop();
+    return stopping;
+  };
+}
+
+function stopOnSignals(stop: () => Promise<void>, gateway: Gateway): void {
+  let signalled = false;
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (signalled) {
+      gateway.destroy();
+      process.exit(1);
+    }
+    signalled = true;
+    gateway.log.info(`${signal}: stopping; once more to stop at once`);
+    void stop();
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+}

@@ -1,0 +1,36 @@
+/** What the routes work with: the parts of a gateway, wired once in `gateway.ts`. */
+import type { Logger } from 'pino';
+import type { AppLogs } from '../storage/app-log.ts';
+import type { Layout } from '../storage/layout.ts';
+import type { Registry } from '../storage/registry.ts';
+import type { Apps } from './apps.ts';
+import type { Access } from './auth.ts';
+import type { ChangeStreams } from './changes.ts';
+import type { Config } from './config.ts';
+import type { ConsoleFiles } from './console-files.ts';
+import type { Deployments } from './deploy.ts';
+import type { Idempotency } from './idempotency.ts';
+import type { Pages } from './pages.ts';
+import type { Preferences } from './preferences.ts';
+import type { Tree } from './tree/tree.ts';
+
+export type Services = {
+  version: string;
+  config: Config;
+  /** Null when the embedding host owns authentication. */
+  access: Access | null;
+  apps: Apps;
+  deployments: Deployments;
+  registry: Registry;
+  layout: Layout;
+  tree: Tree;
+  changes: ChangeStreams;
+  pages: Pages;
+  consoleFiles: ConsoleFiles;
+  logs: AppLogs;
+  idempotency: Idempotency;
+  preferences: Preferences;
+  log: Logger;
+  /** What `serve` found out about its edge; null while nothing listens or when a host owns the server. */
+  listening: () => { edge: 'uws' | 'node'; url: string } | null;
+};

@@ -1,0 +1,150 @@
+/** The process tree as `GET /svc/_system` shows it: every process and actor. */
+import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
+import type { RetireReason } from '../protocol/frames.ts';
+import type { Services } from './services.ts';
+import type { Actor } from './tree/actor.ts';
+import type { Child } from './tree/child.ts';
+import { processUsage } from './tree/process-usage.ts';
+
+/** How long an actor is asked for its memory before the answer goes without it. */
+const STATS_MS = 200;
+
+/** Times in milliseconds, memory in bytes; null where it is not known. */
+export type ActorStatus = {
+  app: string;
+  versionId: string;
+  state: string;
+  uptimeMs: number | null;
+  restarts: number;
+  mailbox: number;
+  inFlight: number;
+  memory: number | null;
+  calls: number;
+  lastExit: string | null;
+};
+
+export type ProcessStatus = {
+  role: 'supervisor' | 'writer' | 'host';
+  name: string;
+  pid: number | null;
+  state: string;
+  uptimeMs: number | null;
+  restarts: number;
+  rss: number | null;
+  cpuMs: number | null;
+  lastExit: string | null;
+  counters?: Record<string, number>;
+  actors?: ActorStatus[];
+};
+
+export type SystemStatus = {
+  version: string;
+  node: string;
+  pid: number;
+  uptimeMs: number;
+  edge: 'uws' | 'node' | null;
+  url: string | null;
+  dataDir: string;
+  processes: ProcessStatus[];
+  counters: {
+    subscribers: number;
+    changeRingBytes: number;
+    droppedLogLines: number;
+    retired: Record<RetireReason, number>;
+  };
+};
+
+export async function systemStatus(services: Services): Promise<SystemStatus> {
+  const { tree } = services;
+  await Promise.all(
+    tree.actors.flatMap((actor) => actor.generations.map((generation) => generation.refreshStats(STATS_MS))),
+  );
+  const cpu = cpuUsage();
+  const listening = services.listening();
+  const supervisor: ProcessStatus = {
+    role: 'supervisor',
+    name: 'supervisor',
+    pid,
+    state: 'running',
+    uptimeMs: Math.round(uptime() * 1000),
+    restarts: 0,
+    rss: memoryUsage.rss(),
+    cpuMs: Math.round((cpu.user + cpu.system) / 1000),
+    lastExit: null,
+  };
+  const resting = tree.actors.filter((actor) => actor.generations.length === 0);
+  const hosts = await Promise.all(
+    tree.hosts.all.map(async (host) => {
+      const actors = tree.actors.flatMap((actor) => actorsOn(host, actor));
+      const homeless = resting.filter((actor) => tree.hosts.hostOf(actor.app) === host).map(restingStatus);
+      return {
+        ...(await childStatus(host)),
+        actors: [...actors, ...homeless].sort((a, b) => (a.app < b.app ? -1 : 1)),
+      };
+    }),
+  );
+  return {
+    version: services.version,
+    node: nodeVersion,
+    pid,
+    uptimeMs: supervisor.uptimeMs ?? 0,
+    edge: listening?.edge ?? null,
+    url: listening?.url ?? null,
+    dataDir: services.config.dataDir,
+    processes: [supervisor, await childStatus(tree.writer), ...hosts],
+    counters: {
+      subscribers: services.changes.subscribers,
+      changeRingBytes: services.changes.ringBytes,
+      droppedLogLines: services.logs.droppedLines,
+      retired: tree.retired,
+    },
+  };
+}
+
+async function childStatus(child: Child): Promise<ProcessStatus> {
+  const usage = child.pid === null ? null : await processUsage(child.pid);
+  return {
+    role: child.spec.role,
+    name: child.name,
+    pid: child.pid,
+    state: child.state,
+    uptimeMs: child.pid === null ? null : Math.round(performance.now() - child.startedAt),
+    restarts: child.restarts,
+    rss: usage?.rss ?? child.stats?.rss ?? null,
+    cpuMs: usage?.cpuMs ?? null,
+    lastExit: child.lastExit,
+    ...(child.stats?.counters ? { counters: child.stats.counters } : {}),
+  };
+}
+
+function actorsOn(host: Child, actor: Actor): ActorStatus[] {
+  return actor.generations
+    .filter((generation) => generation.host === host)
+    .map((generation) => ({
+      app: actor.app,
+      versionId: generation.spec.versionId,
+      state: generation.state,
+      uptimeMs: generation.startedAt === 0 ? null : Math.round(performance.now() - generation.startedAt),
+      restarts: actor.restarts,
+      mailbox: actor.mailbox.size,
+      inFlight: generation.inFlight.size,
+      memory: generation.stats?.heapUsed ?? null,
+      calls: generation.calls,
+      lastExit: actor.lastExit,
+    }));
+}
+
+function restingStatus(actor: Actor): ActorStatus {
+  return {
+    app: actor.app,
+    versionId: actor.summary.versionId,
+    state: actor.state,
+    uptimeMs: null,
+    restarts: actor.restarts,
+    mailbox: actor.mailbox.size,
+    inFlight: 0,
+    memory: null,
+    calls: 0,
+    lastExit: actor.lastExit,
+  };
+}

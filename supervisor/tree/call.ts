@@ -1,0 +1,106 @@
+/** One tool call on its way through an actor. */
+import { createHash } from 'node:crypto';
+import { SvcError } from '../../protocol/errors.ts';
+import { ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
+import type { Deadlines, Due } from './deadlines.ts';
+
+/** Milliseconds: waiting in the mailbox, and running in the handler. */
+export type CallTiming = { queueMs: number; handlerMs: number };
+
+/** Who asked. Exactly one of `result` and `failed` is called, once. */
+export type CallReply = {
+  /** `body` is JSON text; `status` is 200 for queries. */
+  result(status: number, body: Uint8Array, timing: CallTiming): void;
+  failed(error: SvcError, timing: CallTiming): void;
+  /**
+   * The call may have committed rows that no answer tells of: it timed out or its actor died (before `failed`), or it ended
+   * after it had timed out (after `failed`).
+   */
+  outcomeUnknown(): void;
+};
+
+export type CallRequest = {
+  kind: ToolKindValue;
+  tool: string;
+  /** JSON text whose `input` member is the input; empty for `{}`. */
+  body: Uint8Array;
+  traceId: string;
+  /** Time it is allowed in all, waiting included, in milliseconds. */
+  allowedMs: number;
+};
+
+export class Call implements Due {
+  readonly request: CallRequest;
+  readonly reply: CallReply;
+  readonly queuedAt: number;
+  readonly deadline: number;
+  /** Set when it was answered, or when nobody wants it any more and it has not started. */
+  settled = false;
+  attempts = 0;
+  sentAt = 0;
+  /** Number within its actor while it is in flight. */
+  id = 0;
+  #deadlines: Deadlines | null = null;
+  #onExpired: ((call: Call) => void) | null = null;
+
+  constructor(request: CallRequest, reply: CallReply, now: number) {
+    this.request = request;
+    this.reply = reply;
+    this.queuedAt = now;
+    this.deadline = now + request.allowedMs;
+  }
+
+  /** Puts the call under the clock; `onExpired` acts when its deadline passes before it is settled. */
+  watch(deadlines: Deadlines, onExpired: (call: Call) => void): void {
+    this.#deadlines = deadlines;
+    this.#onExpired = onExpired;
+    deadlines.add(this);
+  }
+
+  /** Nobody wants an answer any more. */
+  drop(): void {
+    this.settled = true;
+    this.#deadlines?.delete(this);
+  }
+
+  expire(): void {
+    this.#onExpired?.(this);
+  }
+
+  /** Queries may run twice; an action that started may have written. */
+  get repeatable(): boolean {
+    return this.request.kind === ToolKind.query;
+  }
+
+  timing(handlerMs: number): CallTiming {
+    const queueMs = this.sentAt === 0 ? 0 : this.sentAt - this.queuedAt;
+    return { queueMs, handlerMs };
+  }
+
+  succeed(status: number, body: Uint8Array, handlerMs: number): void {
+    this.drop();
+    this.reply.result(status, body, this.timing(handlerMs));
+  }
+
+  fail(error: SvcError, handlerMs = 0): void {
+    this.drop();
+    this.reply.failed(error, this.timing(handlerMs));
+  }
+
+  /** Answers a call that had started and whose effect nobody can know. */
+  failUnknown(why: string): void {
+    if (this.repeatable) {
+      this.fail(new SvcError('HANDLER_ERROR', why));
+      return;
+    }
+    this.reply.outcomeUnknown();
+    this.fail(
+      new SvcError('HANDLER_ERROR', `${why} Its outcome is unknown: what it wrote before may be stored. Check before you repeat it.`),
+    );
+  }
+
+  /** The same app, tool and input have the same fingerprint. */
+  fingerprint(): string {
+    return createHash('sha256').update(`${this.request.kind}\0${this.request.tool}\0`).update(this.request.body).digest('base64');
+  }
+}

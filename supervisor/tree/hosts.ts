@@ -1,0 +1,88 @@
+/**
+ * The handler hosts: a fixed number that apps are spread over, and solitary ones for apps under suspicion, so that a host
+ * that keeps dying without a known culprit soon has the culprit to itself.
+ */
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Child, ChildSpec } from './child.ts';
+import { place } from './placement.ts';
+
+/** Apps that may have a host of their own at a time. */
+const SOLITARY_LIMIT = 4;
+
+export type HostsOptions = {
+  count: number;
+  create(spec: Pick<ChildSpec, 'name'>, solitaryFor: string | null): Child;
+  now: () => number;
+};
+
+export class Hosts {
+  readonly #options: HostsOptions;
+  readonly #shared: Child[] = [];
+  readonly #solitary = new Map<string, { host: Child; since: number }>();
+  /** For each shared host, the apps that were busy at its recent deaths, newest last. */
+  readonly #suspects = new Map<Child, string[][]>();
+
+  constructor(options: HostsOptions) {
+    this.#options = options;
+    for (let n = 1; n <= options.count; n++) this.#shared.push(options.create({ name: `host-${n}` }, null));
+  }
+
+  get all(): Child[] {
+    return [...this.#shared, ...[...this.#solitary.values()].map((entry) => entry.host)];
+  }
+
+  start(): void {
+    for (const host of this.#shared) host.start();
+  }
+
+  hostOf(app: string): Child {
+    return this.#solitary.get(app)?.host ?? place(app, this.#shared);
+  }
+
+  /** A shared host died and nobody was found guilty; `busy` are the apps with calls in flight on it. */
+  diedUnexplained(host: Child, busy: string[]): void {
+    const deaths = this.#suspects.get(host) ?? [];
+    deaths.push(busy);
+    this.#suspects.set(host, deaths.slice(-LIMITS.restartIntensity));
+  }
+
+  /**
+   * A shared host exceeded its restart intensity: the apps that were busy at most of its deaths get hosts of their own, and
+   * it starts afresh for the others. Answers the apps that were moved.
+   */
+  spread(host: Child): string[] {
+    const counts = new Map<string, number>();
+    for (const busy of this.#suspects.get(host) ?? []) for (const app of busy) counts.set(app, (counts.get(app) ?? 0) + 1);
+    this.#suspects.delete(host);
+    const moved = [...counts]
+      .filter(([app, deaths]) => deaths > 1 && !this.#solitary.has(app))
+      .sort((a, b) => b[1] - a[1])
+      .slice(0, Math.max(0, SOLITARY_LIMIT - this.#solitary.size))
+      .map(([app]) => app);
+    for (const app of moved) {
+      const solitary = this.#options.create({ name: `host-for-${app}` }, app);
+      this.#solitary.set(app, { host: solitary, since: this.#options.now() });
+      solitary.start();
+    }
+    host.revive();
+    return moved;
+  }
+
+  /** Takes an app's own host away: it was cleared or quarantined. */
+  async release(app: string): Promise<void> {
+    const entry = this.#solitary.get(app);
+    if (!entry) return;
+    this.#solitary.delete(app);
+    await entry.host.stop(LIMITS.terminateMs);
+  }
+
+  /** Apps whose own host has run this long without dying: they go back to the others when they rest. */
+  cleared(): string[] {
+    const until = this.#options.now() - 2 * LIMITS.restartWindowMs;
+    return [...this.#solitary].filter(([, entry]) => entry.since < until && entry.host.restarts === 0).map(([app]) => app);
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    await Promise.all(this.all.map((host) => host.stop(graceMs)));
+  }
+}

@@ -1,0 +1,61 @@
+/** A bounded first-in-first-out queue of calls. Calls that were settled while they waited are skipped. Pure. */
+
+export type Waiting = { readonly settled: boolean };
+
+export class Mailbox<T extends Waiting> {
+  readonly #limit: number;
+  #items: T[] = [];
+  #head = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Calls that wait; settled ones count until they are reached. */
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
+
+  /** False when the mailbox is full. */
+  push(item: T): boolean {
+    if (this.size >= this.#limit) {
+      this.#compact();
+      if (this.size >= this.#limit) return false;
+    }
+    this.#items.push(item);
+    return true;
+  }
+
+  /** Puts calls that had left already back in front, whatever the limit: they were admitted before. */
+  putBack(items: T[]): void {
+    this.#items = [...items, ...this.#items.slice(this.#head)];
+    this.#head = 0;
+  }
+
+  /** The next call that is still wanted. */
+  shift(): T | undefined {
+    while (this.#head < this.#items.length) {
+      const item = this.#items[this.#head] as T;
+      this.#head++;
+      if (this.#head > 64 && this.#head * 2 > this.#items.length) {
+        this.#items = this.#items.slice(this.#head);
+        this.#head = 0;
+      }
+      if (!item.settled) return item;
+    }
+    return undefined;
+  }
+
+  /** Takes out every call that is still wanted. */
+  drain(): T[] {
+    const items = this.#items.slice(this.#head).filter((item) => !item.settled);
+    this.#items = [];
+    this.#head = 0;
+    return items;
+  }
+
+  #compact(): void {
+    this.#items = this.#items.slice(this.#head).filter((item) => !item.settled);
+    this.#head = 0;
+  }
+}

@@ -1,0 +1,334 @@
+/** The supervision tree: the writer, the handler hosts and the actors on them, started, watched, placed and stopped. */
+import { randomBytes } from 'node:crypto';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type ActorSpec, type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/frames.ts';
+import { hostFlags } from '../../protocol/host-flags.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Link } from '../../protocol/link.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
+import { signTicket, type Ticket } from '../../protocol/ticket.ts';
+import { entryPoint, hostReadable } from '../entry-points.ts';
+import { Actor, type ActorEnvironment } from './actor.ts';
+import { Child, type ChildSpec } from './child.ts';
+import { Deadlines } from './deadlines.ts';
+import { Generation } from './generation.ts';
+import { Hosts } from './hosts.ts';
+import { type LinkOwner, LinkServer } from './links.ts';
+
+export type TreeOptions = {
+  /** Where an app's things are. */
+  paths(app: string, versionId: string): { codeDir: string; preparedDir: string; dataFile: string };
+  /** The folder that handler hosts may read. */
+  appsDir: string;
+  handlerHosts: number;
+  maxLiveActors: number;
+  actorMemoryMb: number;
+  actorIdleMs: number;
+  mailboxLimit: number;
+  maxResultBytes: number;
+  durability: 'full' | 'normal';
+  log(level: 'info' | 'warn' | 'error', message: string, app?: string): void;
+  appLog(app: string, line: string): void;
+  /** The writer is back after a restart, or runs for the first time. */
+  onWriterReady(): void;
+  /** The writer cannot be kept running: the daemon must end. */
+  onFatal(reason: string): void;
+  /** A process came into being or is gone: what the next gateway has to know should this one be killed. */
+  onProcess(pid: number, role: string, alive: boolean): void;
+};
+
+export class Tree {
+  readonly writer: Child;
+  readonly hosts: Hosts;
+  readonly deadlines = new Deadlines(() => performance.now());
+  /** How often each retire reason happened. */
+  readonly retired: Record<RetireReason, number> = Object.fromEntries(
+    RETIRE_REASONS.map((reason) => [reason, 0]),
+  ) as Record<RetireReason, number>;
+
+  readonly #options: TreeOptions;
+  readonly #key = randomBytes(32);
+  readonly #dir: string;
+  readonly #supervisorSocket: string;
+  readonly writerSocket: string;
+  readonly #links: LinkServer;
+  readonly #actors = new Map<string, Actor>();
+  readonly #generations = new Map<number, Generation>();
+  readonly #waiting = new Set<Actor>();
+  readonly #occupied = new Set<Actor>();
+  readonly #env: ActorEnvironment;
+  #nextActorId = 0;
+  #housekeeping: NodeJS.Timeout | null = null;
+  #stopping = false;
+
+  constructor(options: TreeOptions) {
+    this.#options = options;
+    // Short on purpose: the path of a Unix socket may have little more than 100 bytes.
+    this.#dir = mkdtempSync(join(tmpdir(), 'svc-'));
+    chmodSync(this.#dir, 0o700);
+    const socket = (name: string) =>
+      process.platform === 'win32' ? `\\\\.\\pipe\\svc-${randomBytes(8).toString('hex')}-${name}` : join(this.#dir, name);
+    this.#supervisorSocket = socket('supervisor');
+    this.writerSocket = socket('writer');
+    this.#links = new LinkServer(this.#key, this.#welcome, (why) => options.log('warn', `a connection was closed: ${why}`));
+    this.#env = this.#environment();
+    this.writer = this.#createWriter();
+    this.hosts = new Hosts({ count: options.handlerHosts, create: this.#createHost, now: () => performance.now() });
+  }
+
+  /** Listens and starts every process; resolves when the writer is ready, without waiting for the hosts. */
+  async start(): Promise<void> {
+    await this.#links.listen(this.#supervisorSocket);
+    const ready = new Promise<void>((resolve) => {
+      this.#onWriterReady = resolve;
+    });
+    this.writer.start();
+    this.hosts.start();
+    this.#housekeeping = setInterval(() => this.#tidy(), 1000);
+    await ready;
+  }
+
+  /** Signs what a connection may claim to be. */
+  ticket(ticket: Ticket): string {
+    return signTicket(ticket, this.#key);
+  }
+
+  /** The actor of an app; made on first need, with the version that is active. */
+  actor(app: string, summary: VersionSummary): Actor {
+    let actor = this.#actors.get(app);
+    if (!actor) {
+      actor = new Actor(app, summary, this.#env);
+      this.#actors.set(app, actor);
+    }
+    return actor;
+  }
+
+  existing(app: string): Actor | undefined {
+    return this.#actors.get(app);
+  }
+
+  get actors(): Actor[] {
+    return [...this.#actors.values()];
+  }
+
+  /** Stops an app's actor and forgets it. */
+  async remove(app: string): Promise<void> {
+    const actor = this.#actors.get(app);
+    if (!actor) return;
+    this.#actors.delete(app);
+    this.#waiting.delete(actor);
+    await actor.stop('removed', LIMITS.cancelGraceMs);
+    await this.hosts.release(app);
+  }
+
+  /** Lets calls end for `drainMs`, then stops actors, hosts and the writer, in this order. */
+  async stop(drainMs: number): Promise<void> {
+    this.#stopping = true;
+    if (this.#housekeeping) clearInterval(this.#housekeeping);
+    await Promise.all(this.actors.map((actor) => actor.stop('shutdown', drainMs)));
+    await this.hosts.stop(LIMITS.terminateMs);
+    await this.writer.stop(LIMITS.drainMs);
+    this.#links.close();
+    rmSync(this.#dir, { recursive: true, force: true });
+  }
+
+  /** Kills everything without asking. */
+  destroy(): void {
+    this.#stopping = true;
+    for (const child of [...this.hosts.all, this.writer]) child.kill('the gateway ends');
+    rmSync(this.#dir, { recursive: true, force: true });
+  }
+
+  #onWriterReady: () => void = () => {};
+
+  #environment(): ActorEnvironment {
+    return {
+      now: () => performance.now(),
+      random: Math.random,
+      deadlines: this.deadlines,
+      mailboxLimit: this.#options.mailboxLimit,
+      spawn: (app, summary, events) => {
+        const spec = this.#spec(app, summary);
+        const generation = new Generation(spec, summary, this.hosts.hostOf(app), events, () => performance.now());
+        this.#generations.set(spec.actorId, generation);
+        return generation;
+      },
+      admit: (actor) => this.#admit(actor),
+      rested: (actor) => {
+        if (this.#waiting.size === 0) return;
+        actor.rest('evicted');
+        this.#admitNext();
+      },
+      retired: (_actor, reason) => {
+        this.retired[reason]++;
+        for (const [id, generation] of this.#generations) if (generation.state === 'gone') this.#generations.delete(id);
+        queueMicrotask(() => this.#admitNext());
+      },
+      log: (app, level, message) => this.#options.log(level, message, app),
+      appLog: (app, line) => this.#options.appLog(app, line),
+    };
+  }
+
+  #spec(app: string, summary: VersionSummary): ActorSpec {
+    const actorId = ++this.#nextActorId;
+    const paths = this.#options.paths(app, summary.versionId);
+    return {
+      actorId,
+      app,
+      name: summary.name,
+      version: summary.version,
+      versionId: summary.versionId,
+      ...paths,
+      supervisorSocket: this.#supervisorSocket,
+      writerSocket: this.writerSocket,
+      supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
+      writerTicket: this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }),
+      maxResultBytes: this.#options.maxResultBytes,
+      queries: summary.queries.map((tool) => tool.name),
+      actions: summary.actions.map((tool) => tool.name),
+    };
+  }
+
+  /** Room for one more live actor, made by resting the one that was used longest ago if need be. */
+  #admit(actor: Actor): boolean {
+    for (const other of this.#occupied) if (!other.occupied) this.#occupied.delete(other);
+    if (this.#occupied.size >= this.#options.maxLiveActors) {
+      let oldest: Actor | null = null;
+      for (const other of this.#occupied) if (other.rested && (!oldest || other.lastUsed < oldest.lastUsed)) oldest = other;
+      if (!oldest) {
+        this.#waiting.add(actor);
+        return false;
+      }
+      oldest.rest('evicted');
+      this.#occupied.delete(oldest);
+    }
+    this.#occupied.add(actor);
+    return true;
+  }
+
+  #admitNext(): void {
+    for (const actor of this.#waiting) {
+      this.#waiting.delete(actor);
+      actor.proceed();
+      return;
+    }
+  }
+
+  readonly #welcome = (ticket: Ticket, link: Link): LinkOwner | null => {
+    switch (ticket.role) {
+      case 'writer':
+        return this.writer.attach(link);
+      case 'writer-watch':
+        return { onFrame: (frame) => this.#writerStuck(frame), onClose: () => {} };
+      case 'host':
+        return this.hosts.all.find((host) => host.name === ticket.host)?.attach(link) ?? null;
+      case 'actor':
+        return this.#generations.get(ticket.actorId)?.attach(link) ?? null;
+      case 'database':
+        return null;
+    }
+  };
+
+  #createWriter(): Child {
+    const spec: ChildSpec = {
+      name: 'writer',
+      role: 'writer',
+      entry: entryPoint('writer'),
+      flags: [],
+      bootstrap: () => ({
+        supervisorSocket: this.#supervisorSocket,
+        writerSocket: this.writerSocket,
+        ticket: this.ticket({ role: 'writer' }),
+        watchTicket: this.ticket({ role: 'writer-watch' }),
+        key: this.#key.toString('hex'),
+        durability: this.#options.durability,
+      }),
+    };
+    return new Child(
+      spec,
+      {
+        onReady: () => {
+          this.#onWriterReady();
+          this.#options.onWriterReady();
+        },
+        onFrame: (frame) => {
+          throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
+        },
+        onExit: (reason, restarting) => {
+          if (!restarting && !this.#stopping) this.#options.onFatal(`The SQLite writer does not stay up: ${reason}.`);
+        },
+        onProcess: (pid, alive) => this.#options.onProcess(pid, 'writer', alive),
+        log: (level, message) => this.#options.log(level, message),
+      },
+      { now: () => performance.now(), random: Math.random },
+    );
+  }
+
+  readonly #createHost = ({ name }: { name: string }, solitaryFor: string | null): Child => {
+    const host: Child = new Child(
+      {
+        name,
+        role: 'host',
+        entry: entryPoint('host'),
+        flags: hostFlags({ allowed: process.allowedNodeEnvironmentFlags, readable: [...hostReadable(), this.#options.appsDir] }),
+        bootstrap: () => ({
+          supervisorSocket: this.#supervisorSocket,
+          ticket: this.ticket({ role: 'host', host: name }),
+          actorMemoryMb: this.#options.actorMemoryMb,
+        }),
+      },
+      {
+        onReady: () => {
+          for (const generation of this.#generations.values()) if (generation.host === host) generation.hostReady();
+        },
+        onFrame: (frame) => {
+          if (frame[0] !== Kind.exited) throw new Error(`A host may not send frames of kind ${frame[0]}.`);
+          const generation = this.#generations.get(frame[1]);
+          if (generation?.host === host) generation.exited(frame[2], frame[3]);
+        },
+        onExit: (reason, restarting) => this.#hostDied(host, solitaryFor, reason, restarting),
+        onProcess: (pid, alive) => this.#options.onProcess(pid, 'host', alive),
+        log: (level, message) => this.#options.log(level, message),
+      },
+      { now: () => performance.now(), random: Math.random },
+    );
+    return host;
+  };
+
+  #hostDied(host: Child, solitaryFor: string | null, reason: string, restarting: boolean): void {
+    const hit = [...this.#generations.values()].filter((generation) => generation.host === host);
+    const busy = hit.filter((generation) => generation.inFlight.size > 0).map((generation) => generation.spec.app);
+    if (!solitaryFor) this.hosts.diedUnexplained(host, busy);
+    for (const generation of hit) generation.hostGone(`its host ${reason}`, solitaryFor === null);
+    if (restarting || this.#stopping) return;
+    if (solitaryFor) {
+      this.#actors.get(solitaryFor)?.quarantine(`its host ${reason} again and again`);
+      void this.hosts.release(solitaryFor);
+      return;
+    }
+    const moved = this.hosts.spread(host);
+    this.#options.log('error', `${host.name} kept dying; it starts afresh${moved.length ? `, without ${moved.join(', ')}` : ''}`);
+    for (const generation of this.#generations.values()) if (generation.host === host) generation.hostReady();
+  }
+
+  /** The writer has been busy with one statement for too long: it is replaced, and the app whose statement it is pays. */
+  #writerStuck(frame: Frame): void {
+    if (frame[0] !== Kind.stuck) throw new Error(`The writer's watch may not send frames of kind ${frame[0]}.`);
+    const [, app, ms] = frame;
+    this.#actors.get(app)?.blame('deadline', `a statement kept the writer busy for ${Math.round(ms)} ms`);
+    this.writer.kill(`busy for ${Math.round(ms)} ms with one statement of ${app}`);
+  }
+
+  #tidy(): void {
+    const idleSince = performance.now() - this.#options.actorIdleMs;
+    for (const actor of this.#occupied) if (actor.rested && actor.lastUsed < idleSince) actor.rest('idle');
+    for (const app of this.hosts.cleared()) {
+      const actor = this.#actors.get(app);
+      if (actor && actor.state !== 'idle' && !actor.rested) continue;
+      actor?.rest('evicted');
+      void this.hosts.release(app);
+    }
+  }
+}

@@ -1,0 +1,148 @@
+/** The `svc` command as people use it: the built executable, a real gateway, real apps. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const SVC = fileURLToPath(new URL('../bin/svc.js', import.meta.url));
+const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));
+const env = { PATH: process.env.PATH, HOME: home };
+
+type Outcome = { code: number; stdout: string; stderr: string };
+
+function start(...argv: string[]): ChildProcess {
+  return spawn(process.execPath, [SVC, ...argv], { cwd: home, env, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+async function svc(...argv: string[]): Promise<Outcome> {
+  const child = start(...argv);
+  const output = { stdout: '', stderr: '' };
+  child.stdout?.on('data', (chunk) => (output.stdout += chunk));
+  child.stderr?.on('data', (chunk) => (output.stderr += chunk));
+  const [code] = await once(child, 'close');
+  return { code, ...output };
+}
+
+/** The one JSON document of a command that succeeds. */
+async function json(...argv: string[]) {
+  const { code, stdout, stderr } = await svc(...argv, '--json');
+  assert.equal(code, 0, stdout + stderr);
+  return JSON.parse(stdout);
+}
+
+async function firstLine(child: ChildProcess): Promise<string> {
+  assert.ok(child.stdout);
+  const [line] = await once(createInterface({ input: child.stdout }), 'line');
+  return line;
+}
+
+let daemon: ChildProcess;
+let ready: { event: string; url: string; token: string; pid: number; dataDir: string };
+
+before(async () => {
+  assert.equal((await svc('new', 'notes')).code, 0);
+  daemon = start('serve', '--data-dir', '.svc', '--port', '0', '--with', 'notes', '--json');
+  ready = JSON.parse(await firstLine(daemon));
+});
+
+after(() => {
+  daemon.kill('SIGKILL');
+  rmSync(home, { recursive: true, force: true });
+});
+
+test('serve --json prints exactly one line, once it accepts requests', async () => {
+  assert.deepEqual(Object.keys(ready), ['event', 'url', 'token', 'pid', 'dataDir']);
+  assert.equal(ready.event, 'ready');
+  assert.equal(ready.pid, daemon.pid);
+  assert.equal(ready.token, readFileSync(join(home, '.svc/token.bin'), 'utf8').trim());
+  const answer = await fetch(`${ready.url}/svc/_health`);
+  assert.equal((await answer.json()).ok, true);
+});
+
+test('the app given with --with works at once: actions, queries, SQL', async () => {
+  const added = await json('write', 'notes', 'add', '{"text":"Milk"}');
+  assert.equal(added.status, 201);
+  assert.equal((await svc('write', 'notes', 'remove', '{"id":99}')).code, 1, 'an action that answers 404 has failed');
+  assert.deepEqual(
+    (await json('read', 'notes', 'list')).map(({ text }: { text: string }) => text),
+    ['Milk'],
+  );
+  assert.deepEqual((await json('sql', 'notes', 'select text from notes where id = ?', '[1]')).rows, [['Milk']]);
+  assert.equal((await json('sql', 'notes', 'update notes set text = :text', '{"text":"Tea"}')).changes, 1);
+  assert.match((await svc('logs', 'notes')).stdout, /info {3}add {2}a note was added {2}id=1/);
+});
+
+test('changes and logs are followed as they happen', async () => {
+  const changes = start('changes', 'notes', '--json');
+  const logs = start('logs', 'notes', '-f', '--json');
+  const change = firstLine(changes);
+  await firstLine(logs);
+  // The stream may not stand yet when the first write comes: write until it has been seen.
+  let seen = false;
+  const event = change.then((line) => {
+    seen = true;
+    return JSON.parse(line);
+  });
+  while (!seen) await svc('write', 'notes', 'add', '{"text":"Bread"}');
+  assert.equal((await event).table, 'notes');
+  changes.kill();
+  logs.kill();
+});
+
+test('push, versions and rollback', async () => {
+  const [first] = await json('versions', 'notes');
+  const manifest = join(home, 'notes/app.json');
+  writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('0.1.0', '0.2.0'));
+  const pushed = await json('push', 'notes');
+  assert.notEqual(pushed.versionId, first.versionId);
+  assert.equal(pushed.activeVersion, pushed.versionId);
+  assert.equal((await json('rollback', 'notes')).activeVersion, first.versionId);
+  assert.equal((await json('activate', 'notes', pushed.versionId.slice(-6))).activeVersion, pushed.versionId);
+  const { code, stderr } = await svc('rollback', 'notes', 'v_20200101T000000000Z_000000');
+  assert.equal(code, 1);
+  assert.match(stderr, /UNKNOWN_VERSION.*\n.*svc versions notes/);
+});
+
+test('status shows the process tree, doctor finds nothing broken', async () => {
+  const { processes } = await json('status');
+  assert.deepEqual([...new Set(processes.map(({ role }: { role: string }) => role))], ['supervisor', 'writer', 'host']);
+  assert.match((await svc('status')).stdout, /└─ host-\d+ .*\n {3}└─ notes [0-9a-f]{6} /);
+  assert.equal((await svc('doctor')).code, 0);
+});
+
+test('errors name what was meant', async () => {
+  assert.match((await svc('read', 'note', 'list')).stderr, /UNKNOWN_APP.*\n.*"notes"/);
+  assert.match((await svc('read', 'notes', 'lst')).stderr, /UNKNOWN_QUERY.*\n.*"list"/);
+  assert.equal((await svc('apps', '--token', 'wrong')).code, 64);
+});
+
+test('a second gateway on the directory, or on the port, is told why it cannot start', async () => {
+  const locked = await svc('serve', '--data-dir', '.svc', '--port', '0');
+  assert.equal(locked.code, 1);
+  assert.match(locked.stderr, new RegExp(`in use by another gateway \\(pid ${daemon.pid}\\)`));
+  const taken = await svc('serve', '--data-dir', 'other', '--port', new URL(ready.url).port);
+  assert.equal(taken.code, 1);
+  assert.match(taken.stderr, /Something else listens on port \d+ already[^]*--port 0/);
+});
+
+test('a rotated token is taken by the running gateway, and the old one is refused', async () => {
+  const { token, taken } = await json('token', 'rotate');
+  assert.equal(taken, true);
+  assert.notEqual(token, ready.token);
+  assert.equal((await svc('apps', '--token', ready.token, '--url', ready.url)).code, 64);
+  assert.equal((await svc('apps')).code, 0);
+});
+
+test('SIGTERM ends the gateway with exit code 0, and commands then say that none runs', async () => {
+  await json('rm', 'notes', '--yes');
+  daemon.kill('SIGTERM');
+  assert.deepEqual(await once(daemon, 'exit'), [0, null]);
+  const { code, stderr } = await svc('apps');
+  assert.equal(code, 3);
+  assert.match(stderr, /No gateway is running on .svc/);
+});

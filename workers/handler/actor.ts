@@ -1,0 +1,134 @@
+/**
+ * The thread of one live version of an app (`dist/actor.js`). It starts blank, with all its code loaded, and becomes an
+ * app's actor when it is handed a spec.
+ */
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { getHeapStatistics } from 'node:v8';
+import { parentPort, threadId } from 'node:worker_threads';
+import { DbClient } from '../../protocol/db-client.ts';
+import { type ActorSpec, type Frame, Kind } from '../../protocol/frames.ts';
+import type { Link } from '../../protocol/link.ts';
+import { openLink } from '../link.ts';
+import { Calls } from './calls.ts';
+import { Failures } from './failure.ts';
+import { AppLog } from './log.ts';
+import type { FromActor, ToActor } from './messages.ts';
+import { Modules } from './modules.ts';
+import { loadSqlite, Reader } from './reader.ts';
+import { installJsonRules } from './result.ts';
+import { closeSurface } from './surface.ts';
+import { loadValidators } from './validators.ts';
+
+if (parentPort === null) throw new Error('actor.js is started by a handler host, as a thread.');
+const host = parentPort;
+const tell = (message: FromActor): void => host.postMessage(message);
+
+class Actor {
+  readonly #calls: Calls;
+  readonly #failures: Failures;
+  readonly #log: AppLog;
+  readonly #reader: Reader;
+  readonly #writer: DbClient;
+  readonly #supervisor: Link;
+  #stopping = false;
+
+  /** Throws when the version cannot be run. */
+  constructor(spec: ActorSpec) {
+    const install = dirname(fileURLToPath(import.meta.url));
+    this.#failures = new Failures([spec.codeDir, spec.preparedDir, dirname(spec.dataFile), install]);
+    this.#log = new AppLog({
+      app: spec.app,
+      versionId: spec.versionId,
+      write: (line) => this.#supervisor.send([Kind.log, line]),
+      now: Date.now,
+    });
+    this.#reader = new Reader(spec.dataFile);
+    this.#writer = new DbClient((handlers) => openLink(spec.writerSocket, spec.writerTicket, handlers));
+    this.#calls = new Calls({
+      spec,
+      modules: new Modules(spec.codeDir),
+      validators: loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8')),
+      reader: this.#reader,
+      writer: this.#writer,
+      log: this.#log,
+      failures: this.#failures,
+      send: (frame) => this.#supervisor.send(frame),
+    });
+    this.#supervisor = openLink(spec.supervisorSocket, spec.supervisorTicket, {
+      onFrame: (frame) => this.#receive(frame),
+      onClose: () => this.#supervisorGone(),
+    });
+    this.#supervisor.send([Kind.ready, { pid: process.pid, threadId }]);
+    closeSurface(this.#log.console());
+    process.on('unhandledRejection', (reason) => this.#report('A promise was rejected and nobody handled it', reason));
+    process.on('uncaughtException', (error) => this.#crash(error));
+  }
+
+  /** Finishes the calls it has and ends the thread. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    await this.#calls.idle();
+    this.#writer.end();
+    this.#reader.close();
+    this.#supervisor.close();
+  }
+
+  #receive(frame: Frame): void {
+    switch (frame[0]) {
+      case Kind.dispatch:
+        this.#calls.dispatch(frame);
+        break;
+      case Kind.cancel:
+        this.#calls.cancel(frame[1], frame[2]);
+        break;
+      case Kind.ping:
+        this.#supervisor.send([
+          Kind.pong,
+          frame[1],
+          { heapUsed: getHeapStatistics().used_heap_size, counters: this.#calls.counters },
+        ]);
+        break;
+      default:
+        this.#supervisor.close(new Error('The supervisor sent a frame that an actor does not take.'));
+    }
+  }
+
+  /** The end of this connection is the end of the actor: nobody else could hand it a call. */
+  #supervisorGone(): void {
+    if (!this.#stopping) tell({ type: 'crashed', detail: 'The connection to the supervisor was lost.' });
+    process.exit(this.#stopping ? 0 : 1);
+  }
+
+  /** An error outside every call, such as in a timer: the state of the app's code is in doubt, so the thread ends. */
+  #crash(error: unknown): void {
+    this.#report('An error that nothing caught ended the app', error);
+    // The close writes what is queued, the last line of the log included.
+    this.#supervisor.close();
+    tell({ type: 'crashed', detail: this.#failures.message(error) });
+    process.exit(1);
+  }
+
+  #report(what: string, thrown: unknown): void {
+    this.#log.report('error', `${what}: ${this.#failures.message(thrown)}`, this.#failures.fields(thrown));
+  }
+}
+
+loadSqlite();
+installJsonRules();
+let actor: Actor | null = null;
+host.on('message', (message: ToActor) => {
+  if (message.type === 'stop') {
+    void actor?.stop();
+    return;
+  }
+  try {
+    actor = new Actor(message.spec);
+    tell({ type: 'ready' });
+  } catch (error) {
+    tell({ type: 'failed', detail: error instanceof Error ? error.message : String(error) });
+    process.exit(1);
+  }
+});

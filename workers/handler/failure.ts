@@ -1,0 +1,61 @@
+/** What a handler threw, as its caller may see it and as the app's log keeps it. */
+import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+
+const { stringify } = JSON;
+
+/** Our own frames: of no use to an app's author, and they would show where the gateway is installed. */
+const FOREIGN_FRAME = /^\s+at .*(?:file:\/\/|node:|[\\/]node_modules[\\/]).*$/gm;
+
+/**
+ * Hides the folders that the actor works with, in case an error names one; handlers cannot read any other path, so that
+ * they cannot tell it either. `roots` are absolute paths.
+ */
+export class Failures {
+  readonly #roots: string[];
+
+  constructor(roots: string[]) {
+    this.#roots = [...roots].sort((a, b) => b.length - a.length);
+  }
+
+  /** `HANDLER_ERROR` with the thrown message, or the body of an error of the gateway's own. */
+  toBody(thrown: unknown): ErrorBody {
+    if (thrown instanceof SvcError) return thrown.toBody();
+    return { code: 'HANDLER_ERROR', message: this.message(thrown) };
+  }
+
+  message(thrown: unknown): string {
+    return this.#hidePaths(messageOf(thrown)).slice(0, LIMITS.errorMessageChars);
+  }
+
+  /** Name, stack and code for the log; the stack holds the frames of the app only. */
+  fields(thrown: unknown): { err: Record<string, unknown> } {
+    if (!(thrown instanceof Error)) return { err: {} };
+    const { name, code, cause } = thrown as Error & { code?: unknown };
+    const stack = this.#hidePaths(String(thrown.stack).replace(FOREIGN_FRAME, '').replace(/\n+/g, '\n').trimEnd());
+    return {
+      err: {
+        name,
+        stack,
+        ...(code === undefined ? {} : { code }),
+        ...(cause === undefined ? {} : { cause: this.message(cause) }),
+      },
+    };
+  }
+
+  #hidePaths(text: string): string {
+    return this.#roots.reduce((hidden, root) => hidden.replaceAll(`${root}/`, '').replaceAll(root, '.'), text);
+  }
+}
+
+/** App code may throw anything, a proxy or an object whose `message` throws too. */
+function messageOf(thrown: unknown): string {
+  try {
+    if (thrown instanceof Error)
+      return String(thrown.message) || `The handler threw a ${thrown.name} without a message.`;
+    if (typeof thrown === 'string' && thrown !== '') return thrown;
+    return `The handler threw ${stringify(thrown) ?? String(thrown)}, which is no Error.`;
+  } catch {
+    return 'The handler threw a value that cannot be shown.';
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * A handler host (`dist/host.js`): a process that holds app actors, each in a thread. This thread only starts, stops and
+ * reports them; calls go past it, over each actor's own connection.
+ */
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+import { type Frame, type HostBootstrap, Kind, type ProcessStats } from '../../protocol/frames.ts';
+import type { Link } from '../../protocol/link.ts';
+import { openLink } from '../link.ts';
+import { Threads } from './threads.ts';
+
+function run({ supervisorSocket, ticket, actorMemoryMb, spare = true }: HostBootstrap): void {
+  let threads: Threads | null = null;
+  const link: Link = openLink(supervisorSocket, ticket, { onFrame: receive, onClose: () => end(threads) });
+  link.send([Kind.ready, { pid: process.pid }]);
+  threads = new Threads({
+    file: new URL('./actor.js', import.meta.url),
+    memoryMb: actorMemoryMb,
+    spare,
+    onExited: (actorId, reason, detail) => link.send([Kind.exited, actorId, reason, detail]),
+  });
+  process.stdin.on('close', () => end(threads));
+
+  function receive(frame: Frame): void {
+    switch (frame[0]) {
+      case Kind.start:
+        threads?.start(frame[1]);
+        break;
+      case Kind.stop:
+        threads?.stop(frame[1], frame[2]);
+        break;
+      case Kind.ping:
+        link.send([Kind.pong, frame[1], stats(threads?.count ?? 0)]);
+        break;
+      default:
+        link.close(new Error('The supervisor sent a frame that a handler host does not take.'));
+    }
+  }
+}
+
+function stats(actors: number): ProcessStats {
+  const { rss, heapUsed } = process.memoryUsage();
+  const { user, system } = process.cpuUsage();
+  return { rss, heapUsed, cpuUser: user, cpuSystem: system, counters: { actors } };
+}
+
+/** Ends at once. An exit waits for the threads, and one in a native loop would keep it waiting for ever. */
+function end(threads: Threads | null): never {
+  if (threads !== null && threads.count > 0) process.kill(process.pid, 'SIGKILL');
+  process.exit(0);
+}
+
+const lines = createInterface({ input: process.stdin });
+lines.once('line', (line) => run(JSON.parse(line) as HostBootstrap));

@@ -1,0 +1,152 @@
+/** An app's log: `log` and `console` of its handlers, as JSON lines that go to the supervisor. Never blocks, never throws. */
+import { format } from 'node:util';
+import { LIMITS } from '../../protocol/limits.ts';
+
+export type Level = 'debug' | 'info' | 'warn' | 'error';
+
+/** `log` as handlers see it: a text and fields in any order, `log.info('saved', { id })`. */
+export type Logger = Record<Level, (...args: unknown[]) => void>;
+
+/** Who a line is from. */
+export type LogOrigin = { tool: string | null; traceId: string | null };
+
+export type LogSink = {
+  app: string;
+  versionId: string;
+  /** Takes one line of JSON, without the newline. */
+  write(line: string): void;
+  /** Milliseconds since the epoch. */
+  now(): number;
+};
+
+const WINDOW_MS = LIMITS.heartbeatMs;
+const RESERVED = new Set(['ts', 'level', 'app', 'versionId', 'tool', 'traceId', 'msg']);
+const GATEWAY: LogOrigin = { tool: null, traceId: null };
+
+const { stringify } = JSON;
+const startTimer = setTimeout;
+
+export class AppLog {
+  readonly #sink: LogSink;
+  #windowStart = 0;
+  #windowBytes = 0;
+  #dropped = 0;
+
+  constructor(sink: LogSink) {
+    this.#sink = sink;
+  }
+
+  logger(origin: LogOrigin): Logger {
+    return {
+      debug: (...args) => this.#log('debug', origin, args),
+      info: (...args) => this.#log('info', origin, args),
+      warn: (...args) => this.#log('warn', origin, args),
+      error: (...args) => this.#log('error', origin, args),
+    };
+  }
+
+  /** A line of the actor itself about the app's code, such as the stack of an error. */
+  report(level: Level, msg: string, fields: Record<string, unknown>, origin: LogOrigin = GATEWAY): void {
+    this.#log(level, origin, [msg, fields]);
+  }
+
+  /** `console` for app code. Its lines name no call, because it is one object for all that run. */
+  console(): Record<string, (...args: unknown[]) => void> {
+    const write =
+      (level: Level) =>
+      (...args: unknown[]): void =>
+        this.#log(level, GATEWAY, [safely(() => format(...args), 'a value that cannot be shown')]);
+    const [debug, info, warn, error, nothing] = [
+      write('debug'),
+      write('info'),
+      write('warn'),
+      write('error'),
+      () => {},
+    ];
+    const assert = (condition: unknown, ...args: unknown[]): void => {
+      if (!condition) error('Assertion failed', ...args);
+    };
+    const ignored = 'clear count countReset group groupCollapsed groupEnd time timeEnd timeLog timeStamp'.split(' ');
+    return {
+      ...Object.fromEntries(ignored.map((name) => [name, nothing])),
+      ...{ log: info, info, dir: info, dirxml: info, table: info, debug, trace: debug, warn, error, assert },
+    };
+  }
+
+  #log(level: Level, origin: LogOrigin, args: unknown[]): void {
+    const now = this.#sink.now();
+    if (now - this.#windowStart >= WINDOW_MS) this.#startWindow(now);
+    // Over the limit nothing is formatted either: a loop that logs costs little more than the loop.
+    if (this.#windowBytes >= LIMITS.logBacklogBytes) {
+      if (this.#dropped++ === 0) startTimer(() => this.#startWindow(this.#sink.now()), WINDOW_MS).unref();
+      return;
+    }
+    this.#write(now, level, origin, args);
+  }
+
+  #startWindow(now: number): void {
+    const dropped = this.#dropped;
+    this.#dropped = 0;
+    this.#windowStart = now;
+    this.#windowBytes = 0;
+    if (dropped > 0) this.#write(now, 'warn', GATEWAY, [`${dropped} log lines were dropped: too many at once.`]);
+  }
+
+  #write(now: number, level: Level, origin: LogOrigin, args: unknown[]): void {
+    const head = {
+      ts: new Date(now).toISOString(),
+      level,
+      app: this.#sink.app,
+      versionId: this.#sink.versionId,
+      ...origin,
+    };
+    const line = safely(
+      () => toLine(head, args),
+      stringify({ ...head, msg: 'A log line could not be written as JSON.' }),
+    );
+    this.#windowBytes += line.length;
+    this.#sink.write(line);
+  }
+}
+
+function toLine(head: object, args: unknown[]): string {
+  const { msg, fields } = readArguments(args);
+  let line = safely(() => stringify({ ...head, msg, ...fields }), '');
+  if (line === '') line = stringify({ ...head, msg, fields: 'not serializable' });
+  if (Buffer.byteLength(line) <= LIMITS.logLineBytes) return line;
+  // A character takes up to six bytes in JSON.
+  return stringify({ ...head, msg: msg.slice(0, LIMITS.logLineBytes / 8), truncated: true });
+}
+
+/** Texts become the message, objects fields, an error both. */
+function readArguments(args: unknown[]): { msg: string; fields: Record<string, unknown> } {
+  const texts: string[] = [];
+  const fields: Record<string, unknown> = {};
+  for (const arg of args) {
+    if (arg instanceof Error) {
+      texts.push(String(arg.message));
+      fields.err = { name: arg.name, message: arg.message, stack: arg.stack, ...codeOf(arg) };
+    } else if (typeof arg === 'object' && arg !== null && !Array.isArray(arg)) {
+      for (const [key, value] of Object.entries(arg)) {
+        if (key === 'msg' && typeof value === 'string') texts.push(value);
+        else fields[RESERVED.has(key) ? `_${key}` : key] = value;
+      }
+    } else {
+      texts.push(typeof arg === 'string' ? arg : (safely(() => stringify(arg), '') ?? String(arg)));
+    }
+  }
+  return { msg: texts.join(' '), fields };
+}
+
+function codeOf(error: Error): { code?: unknown } {
+  const { code } = error as { code?: unknown };
+  return code === undefined ? {} : { code };
+}
+
+function safely<T>(make: () => T, otherwise: T): T {
+  try {
+    return make();
+  } catch {
+    return otherwise;
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * Loads handlers: ES modules from the version's own folder, linked to nothing but files of that folder. Modules are named
+ * by their path inside it (`queries/list.js`), which is what stacks and messages show.
+ */
+import { lstatSync, readFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
+import { join, posix } from 'node:path';
+import { type Module, SourceTextModule, SyntheticModule } from 'node:vm';
+import { locateSyntaxError } from './syntax-error.ts';
+
+/** A handler's default export. */
+export type Handler = (args: object) => unknown;
+
+const TYPES = ['.js', '.mjs', '.json'];
+
+export class Modules {
+  readonly #root: string;
+  readonly #modules = new Map<string, Module>();
+  /** One that failed to load stays so: the files of a version do not change. */
+  readonly #handlers = new Map<string, Handler | Promise<Handler>>();
+  /** Graphs are linked one after the other, so that none sees a module that another is still linking. */
+  #linked: Promise<unknown> = Promise.resolve();
+
+  /** `root` is the version's folder. */
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /**
+   * The default export of `file` (`queries/list.js`), at once when it is loaded already. Rejects with an error whose message
+   * names the file and says what is wrong with it.
+   */
+  handler(file: string): Handler | Promise<Handler> {
+    const known = this.#handlers.get(file);
+    if (known !== undefined) return known;
+    const loading = this.#loadHandler(file);
+    this.#handlers.set(file, loading);
+    loading.then(
+      (handler) => this.#handlers.set(file, handler),
+      () => {},
+    );
+    return loading;
+  }
+
+  async #loadHandler(file: string): Promise<Handler> {
+    const module = await this.#load(file, null);
+    const { default: handler } = module.namespace as { default?: unknown };
+    if (typeof handler !== 'function') throw new Error(`${file} must export default an async function.`);
+    return handler as Handler;
+  }
+
+  async #load(file: string, importer: string | null): Promise<Module> {
+    const module = this.#modules.get(file) ?? this.#graph(file, importer);
+    await this.#link(module);
+    if (module.status === 'errored') throw asLoadError(file, module.error);
+    try {
+      await module.evaluate();
+    } catch (error) {
+      throw asLoadError(file, error);
+    }
+    return module;
+  }
+
+  #link(module: Module): Promise<void> {
+    const linking = this.#linked.then(async () => {
+      if (module.status !== 'unlinked') return;
+      await module.link((specifier, { identifier }) => this.#modules.get(resolve(specifier, identifier)) as Module);
+    });
+    this.#linked = linking.catch(() => {});
+    return linking.catch((error: unknown) => {
+      throw asLoadError(module.identifier, error);
+    });
+  }
+
+  /** Reads and parses `file` and all that it imports, so that every error is found before anything is linked. */
+  #graph(file: string, importer: string | null): Module {
+    const added = new Map<string, Module>();
+    const add = (name: string, from: string | null): void => {
+      if (this.#modules.has(name) || added.has(name)) return;
+      const module = this.#parse(name, from);
+      added.set(name, module);
+      if (!(module instanceof SourceTextModule)) return;
+      for (const specifier of module.dependencySpecifiers) add(resolve(specifier, name), name);
+    };
+    add(file, importer);
+    for (const [name, module] of added) this.#modules.set(name, module);
+    return added.get(file) as Module;
+  }
+
+  #parse(file: string, importer: string | null): Module {
+    const text = this.#read(file, importer);
+    if (file.endsWith('.json')) return jsonModule(file, text);
+    try {
+      return new SourceTextModule(text, {
+        identifier: file,
+        importModuleDynamically: (specifier) => this.#load(resolve(specifier, file), file),
+      });
+    } catch (error) {
+      const at = locateSyntaxError(text, file, error as Error);
+      throw new SyntaxError(`${file}${at} does not parse: ${(error as Error).message}`);
+    }
+  }
+
+  #read(file: string, importer: string | null): string {
+    const from = importer === null ? '' : `${importer} imports it: `;
+    let path = this.#root;
+    try {
+      for (const segment of file.split('/')) {
+        path = join(path, segment);
+        if (lstatSync(path).isSymbolicLink())
+          throw new Error(`${from}${file} is or lies behind a symbolic link, which is not followed.`);
+      }
+      return readFileSync(path, 'utf8');
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === undefined) throw error;
+      throw new Error(
+        `${from}${file} ${code === 'ENOENT' || code === 'ENOTDIR' ? 'does not exist' : `cannot be read (${code})`}.`,
+      );
+    }
+  }
+}
+
+/** The app-relative path that `specifier` means in `importer`. Throws for anything but a file of the app. */
+function resolve(specifier: string, importer: string): string {
+  const refuse = (why: string): Error => new Error(`${importer} imports "${specifier}": ${why}`);
+  if (isBuiltin(specifier) || specifier.startsWith('node:')) {
+    throw refuse('handlers cannot import Node built-ins; use db, log and ctx.fetch.');
+  }
+  if (!specifier.startsWith('./') && !specifier.startsWith('../')) {
+    throw refuse('handlers import only files of their own app, by a relative path such as "../lib/dates.js".');
+  }
+  const file = posix.join(posix.dirname(importer), specifier);
+  if (file.startsWith('../') || specifier.includes('\\') || specifier.includes('\0')) {
+    throw refuse('it leads out of the app.');
+  }
+  if (!TYPES.includes(posix.extname(file)))
+    throw refuse(`handlers import ${TYPES.join(', ')} files, with the ending written out.`);
+  return file;
+}
+
+function jsonModule(file: string, text: string): Module {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new SyntaxError(`${file} is not valid JSON: ${(error as Error).message}`);
+  }
+  return new SyntheticModule(
+    ['default'],
+    function (this: SyntheticModule) {
+      this.setExport('default', value);
+    },
+    { identifier: file },
+  );
+}
+
+/** What a module threw while it was linked or evaluated, with the handler's name in front. */
+function asLoadError(file: string, error: unknown): Error {
+  const message = error instanceof Error ? error.message : String(error);
+  if (message.startsWith(file)) return error as Error;
+  const loadError = new Error(`${file} failed to load: ${message}`, { cause: error });
+  if (error instanceof Error && error.stack !== undefined) loadError.stack = error.stack;
+  return loadError;
+}

@@ -1,0 +1,66 @@
+/** The actor's own read-only connection to its database. */
+import Sqlite from 'better-sqlite3';
+import type { SqlParams } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { refuseUnsafe } from '../../protocol/sql.ts';
+import { type RowStatement, StatementError } from '../rows.ts';
+import { StatementCache } from '../writer/statement-cache.ts';
+
+/** Loads SQLite's native code, so that the first read of a thread need not, and nothing loads after app code has run. */
+export function loadSqlite(): void {
+  new Sqlite(':memory:').close();
+}
+
+export class Reader {
+  readonly #file: string;
+  /** Null for a text that is no pure read. */
+  readonly #statements = new StatementCache<RowStatement | null>(LIMITS.statementCache);
+  #db: Sqlite.Database | null = null;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  /**
+   * The statement, when it can be answered here; null when it has to go to the writer: it writes, or there is no
+   * database yet, which the writer then creates. Throws SQLite's errors.
+   */
+  statement(sql: string): RowStatement | null {
+    const known = this.#statements.get(sql);
+    if (known !== undefined) return known;
+    const statement = this.prepare(sql);
+    if (statement === null) return null;
+    const readable = statement.reader && statement.readonly ? statement : null;
+    this.#statements.set(sql, readable);
+    return readable;
+  }
+
+  /** A statement of its own, outside the cache; null while there is no database. Throws SQLite's errors. */
+  prepare(sql: string): RowStatement | null {
+    const db = this.#open();
+    return db === null ? null : prepareChecked(db, sql);
+  }
+
+  close(): void {
+    this.#db?.close();
+    this.#db = null;
+  }
+
+  #open(): Sqlite.Database | null {
+    if (this.#db !== null) return this.#db;
+    try {
+      this.#db = new Sqlite(this.#file, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
+    } catch (error) {
+      if ((error as { code?: unknown }).code === 'SQLITE_CANTOPEN') return null;
+      throw error;
+    }
+    this.#db.defaultSafeIntegers(true);
+    return this.#db;
+  }
+}
+
+function prepareChecked(db: Sqlite.Database, sql: string): RowStatement {
+  const refusal = refuseUnsafe(sql);
+  if (refusal !== null) throw new StatementError(refusal.code, refusal.message);
+  return db.prepare<[SqlParams], unknown>(sql);
+}

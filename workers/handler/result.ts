@@ -1,0 +1,101 @@
+/** What a handler's return value becomes: a status and JSON bytes (decisions, section 3). */
+import { SvcError } from '../../protocol/errors.ts';
+
+/** `body` is JSON text; of an action's envelope it is the `body` member alone. */
+export type Answer = { status: number; body: Buffer };
+
+const MIN_STATUS = 200;
+const MAX_STATUS = 599;
+
+const { stringify } = JSON;
+const NULL = Buffer.from('null');
+const base64 = Buffer.prototype.toString;
+const bufferToJson = Buffer.prototype.toJSON;
+
+/** True while a result is turned into JSON; app code that calls JSON.stringify itself gets the language's own rules. */
+let encoding = false;
+
+/**
+ * Teaches JSON.stringify the rules for results, so that it needs no replacer function, which would cost several times the
+ * encoding itself. Called once per thread, before app code.
+ */
+export function installJsonRules(): void {
+  define(Function.prototype, () => {
+    if (encoding) throw new TypeError('it holds a function');
+    return undefined;
+  });
+  // Without this method JSON.stringify throws, for app code too: being more lenient there hurts nobody.
+  define(BigInt.prototype, function (this: bigint) {
+    const number = Number(this);
+    return Number.isSafeInteger(number) ? number : String(this);
+  });
+  define(Uint8Array.prototype, function (this: Uint8Array) {
+    return encoding ? base64.call(Buffer.from(this.buffer, this.byteOffset, this.byteLength), 'base64') : this;
+  });
+  define(Buffer.prototype, function (this: Buffer) {
+    return encoding ? base64.call(this, 'base64') : bufferToJson.call(this);
+  });
+}
+
+function define<T extends object>(prototype: T, toJSON: (this: never) => unknown): void {
+  Object.defineProperty(prototype, 'toJSON', {
+    value: toJSON,
+    enumerable: false,
+    writable: false,
+    configurable: false,
+  });
+}
+
+/** A query's value, verbatim. Throws `HANDLER_ERROR` for what JSON cannot say and for more than `maxBytes`. */
+export function queryAnswer(value: unknown, maxBytes: number): Answer {
+  return { status: 200, body: toJsonBytes(value, maxBytes) };
+}
+
+/** An action's value: the envelope `{ status?, body }`, or the body itself. Throws `HANDLER_ERROR` as for a query. */
+export function actionAnswer(value: unknown, maxBytes: number): Answer {
+  if (!isEnvelope(value)) return { status: 200, body: toJsonBytes(value, maxBytes) };
+  const status = value.status ?? 200;
+  if (!Number.isInteger(status) || (status as number) < MIN_STATUS || (status as number) > MAX_STATUS) {
+    throw new SvcError('HANDLER_ERROR', `The action's status must be an integer from ${MIN_STATUS} to ${MAX_STATUS}.`);
+  }
+  return { status: status as number, body: toJsonBytes(value.body, maxBytes) };
+}
+
+function isEnvelope(value: unknown): value is { status?: unknown; body?: unknown } {
+  if (typeof value !== 'object' || value === null || !isPlain(value)) return false;
+  if (Object.hasOwn(value, 'body')) return true;
+  return typeof (value as { status?: unknown }).status === 'number' && Object.keys(value).length === 1;
+}
+
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function toJsonBytes(value: unknown, maxBytes: number): Buffer {
+  if (value === undefined) return NULL;
+  if (typeof value === 'symbol') throw unsendable('it is a symbol');
+  let text: string | undefined;
+  encoding = true;
+  try {
+    text = stringify(value);
+  } catch (error) {
+    throw unsendable(error instanceof Error ? (error.message.split('\n', 1)[0] as string) : 'its toJSON threw');
+  } finally {
+    encoding = false;
+  }
+  if (text === undefined) return NULL;
+  // The text is never longer than its bytes, so that a result far over the limit is not copied first.
+  const body = text.length > maxBytes ? null : Buffer.from(text);
+  if (body === null || body.length > maxBytes) {
+    throw new SvcError(
+      'HANDLER_ERROR',
+      `The result is over the limit of ${maxBytes} bytes (maxResultBytes); return less, or page it.`,
+    );
+  }
+  return body;
+}
+
+function unsendable(why: string): SvcError {
+  return new SvcError('HANDLER_ERROR', `The result cannot be sent as JSON: ${why}.`);
+}

@@ -1,0 +1,61 @@
+/** The built-in tool behind `svc sql`: one statement of the caller's own against the app's database. */
+import type { DbClient } from '../../protocol/db-client.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import type { Row, SqlParams, SqlValue } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { bindIntegers, numberIfSafe, type RowStatement } from '../rows.ts';
+import { toParams } from './parameters.ts';
+import type { Reader } from './reader.ts';
+
+/** Rows as arrays, at most `LIMITS.sqlRows` of them; `truncated` when there were more. */
+type Rows = { columns: string[]; rows: SqlValue[][]; truncated: boolean };
+type Written = { changes: number; lastInsertRowid: number | bigint };
+
+/** Runs `{ sql, params? }`. What SQLite refuses is `BAD_REQUEST`, with SQLite's own words. */
+export async function runSql(
+  request: Record<string, unknown>,
+  reader: Reader,
+  writer: DbClient,
+): Promise<Rows | Written> {
+  const { sql, params } = request;
+  if (typeof sql !== 'string' || sql.trim() === '')
+    throw new SvcError('BAD_REQUEST', 'The body needs a statement in "sql".');
+  try {
+    const bound = toParams(params === undefined || params === null ? [] : [params]);
+    const statement = reader.prepare(sql) ?? (await createDatabase(reader, writer, sql));
+    if (statement.readonly && statement.reader) return read(statement, bound);
+    if (!statement.reader) return await writer.run(sql, bound);
+    return fromRows(await writer.all(sql, bound));
+  } catch (error) {
+    throw new SvcError('BAD_REQUEST', (error as Error).message, { cause: error });
+  }
+}
+
+/** The writer makes the file with the first statement that it is given. */
+async function createDatabase(reader: Reader, writer: DbClient, sql: string): Promise<RowStatement> {
+  await writer.all('SELECT 1');
+  const statement = reader.prepare(sql);
+  if (statement === null) throw new SvcError('INTERNAL', 'The database of the app cannot be opened.');
+  return statement;
+}
+
+function read(statement: RowStatement, params: SqlParams): Rows {
+  const columns = statement.columns().map((column) => column.name);
+  const rows: SqlValue[][] = [];
+  for (const row of statement.raw().iterate(bindIntegers(params)) as IterableIterator<SqlValue[]>) {
+    if (rows.length === LIMITS.sqlRows) return { columns, rows, truncated: true };
+    rows.push(row.map((value) => (typeof value === 'bigint' ? numberIfSafe(value) : value)));
+  }
+  return { columns, rows, truncated: false };
+}
+
+/** What a write with RETURNING gave. */
+function fromRows(rows: Row[]): Rows {
+  const columns = Object.keys(rows[0] ?? {});
+  const shown = rows.slice(0, LIMITS.sqlRows);
+  return {
+    columns,
+    rows: shown.map((row) => columns.map((column) => row[column] as SqlValue)),
+    truncated: shown.length < rows.length,
+  };
+}

@@ -1,0 +1,31 @@
+/**
+ * What app code finds on `globalThis`: the language, the web's data types, timers, and nothing that reaches the machine
+ * (specification, "Handler worker surface"). Handlers are trusted code; this keeps them on the documented path.
+ */
+
+const ECMASCRIPT =
+  'AggregateError Array ArrayBuffer AsyncDisposableStack Atomics BigInt BigInt64Array BigUint64Array Boolean DataView Date ' +
+  'DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array Function Infinity Int16Array ' +
+  'Int32Array Int8Array Intl Iterator JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError Reflect RegExp ' +
+  'Set SharedArrayBuffer String SuppressedError Symbol SyntaxError Temporal TypeError URIError Uint16Array Uint32Array ' +
+  'Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet decodeURI decodeURIComponent encodeURI encodeURIComponent escape ' +
+  'eval globalThis isFinite isNaN parseFloat parseInt undefined unescape';
+
+const WEB =
+  'AbortController AbortSignal Blob Buffer ByteLengthQueuingStrategy CompressionStream CountQueuingStrategy Crypto CryptoKey ' +
+  'CustomEvent DOMException DecompressionStream Event EventTarget File FormData Headers ReadableByteStreamController ' +
+  'ReadableStream ReadableStreamBYOBReader ReadableStreamBYOBRequest ReadableStreamDefaultController ' +
+  'ReadableStreamDefaultReader Request Response SubtleCrypto TextDecoder TextDecoderStream TextEncoder TextEncoderStream ' +
+  'TransformStream TransformStreamDefaultController URL URLPattern URLSearchParams WebAssembly WritableStream ' +
+  'WritableStreamDefaultController WritableStreamDefaultWriter atob btoa clearImmediate clearInterval clearTimeout console ' +
+  'crypto performance queueMicrotask setImmediate setInterval setTimeout structuredClone';
+
+const ALLOWED = new Set(`${ECMASCRIPT} ${WEB}`.split(' '));
+
+/** Removes every global that is not on the list and puts `console` in the place of Node's. Called once, before app code. */
+export function closeSurface(console: object): void {
+  for (const name of Object.getOwnPropertyNames(globalThis)) {
+    if (!ALLOWED.has(name)) Reflect.deleteProperty(globalThis, name);
+  }
+  Object.defineProperty(globalThis, 'console', { value: console, writable: true, configurable: true });
+}

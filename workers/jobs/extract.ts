@@ -1,0 +1,146 @@
+/** Unpacks an uploaded archive, judging every entry before its content is written and counting while it inflates. */
+import { createHash, type Hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { Parser, type ReadEntry } from 'tar';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { ArchiveRules, entryTypeError, pathError } from './archive-rules.ts';
+import { makeFolder, NewFile, syncFolders } from './files.ts';
+
+/** `path` is relative with `/`. */
+export type ExtractedFile = { path: string; bytes: number; sha256: string };
+
+const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
+const INFLATED_BYTES = LIMITS.archiveTotalBytes + LIMITS.archiveEntries * LIMITS.archiveOverheadBytes;
+const CHUNK_BYTES = 256 * 1024;
+
+/**
+ * Unpacks `archive` into the new folder `target`, durably; answers its files, sorted by path. Throws the archive errors of
+ * decisions, section 2, and then leaves what was written so far to the caller.
+ */
+export async function extractArchive(archive: string, target: string): Promise<ExtractedFile[]> {
+  makeFolder(target);
+  const unpacking = new Unpacking(target);
+  try {
+    await pipeline(createReadStream(archive), createGunzip({ chunkSize: CHUNK_BYTES }), unpacking.sink());
+    unpacking.end();
+  } catch (error) {
+    throw isZlibError(error) ? notAnArchive(`gunzip says "${error.message}"`, error) : error;
+  } finally {
+    unpacking.close();
+  }
+  syncFolders(target);
+  return unpacking.files.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+class Unpacking {
+  readonly files: ExtractedFile[] = [];
+  readonly #target: string;
+  readonly #rules = new ArchiveRules();
+  readonly #parser: Parser;
+  #inflated = 0;
+  #sawEnd = false;
+  #writing: NewFile | null = null;
+
+  constructor(target: string) {
+    this.#target = target;
+    this.#parser = new Parser({ brotli: false, zstd: false, maxMetaEntrySize: LIMITS.archiveMetaBytes });
+    this.#parser.on('entry', (entry: ReadEntry) => this.#entry(entry));
+    this.#parser.on('ignoredEntry', (entry: ReadEntry) => this.#refuseIgnored(entry));
+    this.#parser.on('meta', (text: string) => checkMeta(text));
+    this.#parser.on('warn', (_code: string, message: string, data: { header?: TarHeader }) =>
+      refuseWarned(message, data.header),
+    );
+    this.#parser.on('eof', () => {
+      this.#sawEnd = true;
+    });
+  }
+
+  sink(): Writable {
+    return new Writable({
+      write: (chunk: Buffer, _encoding, done) => {
+        try {
+          this.#write(chunk);
+          done();
+        } catch (error) {
+          done(error as Error);
+        }
+      },
+    });
+  }
+
+  #write(chunk: Buffer): void {
+    // The parser would inflate what is gzip again, uncounted.
+    if (this.#inflated === 0 && chunk.subarray(0, 2).equals(GZIP_MAGIC)) throw notAnArchive('it is compressed twice');
+    this.#inflated += chunk.length;
+    if (this.#inflated > INFLATED_BYTES) {
+      throw new SvcError('ARCHIVE_TOO_LARGE', `The archive inflates to more than ${INFLATED_BYTES} bytes.`);
+    }
+    // What follows the end is only counted: padding, as tar writes it.
+    if (!this.#sawEnd) this.#parser.write(chunk);
+  }
+
+  end(): void {
+    if (!this.#sawEnd) this.#parser.end();
+    if (!this.#sawEnd) throw notAnArchive('it ends too early');
+  }
+
+  close(): void {
+    this.#writing?.close();
+  }
+
+  #entry(entry: ReadEntry): void {
+    const { kind, path } = this.#rules.admit({ path: entry.path, type: entry.header.type, size: entry.size });
+    if (kind === 'folder') {
+      makeFolder(join(this.#target, path));
+      entry.resume();
+      return;
+    }
+    const file = new NewFile(join(this.#target, path));
+    this.#writing = file;
+    const hash: Hash = createHash('sha256');
+    let bytes = 0;
+    entry.on('data', (chunk: Buffer) => {
+      hash.update(chunk);
+      file.write(chunk);
+      bytes += chunk.length;
+    });
+    entry.on('end', () => {
+      if (bytes !== entry.size) throw notAnArchive('it ends too early');
+      file.finish();
+      this.files.push({ path, bytes, sha256: hash.digest('hex') });
+    });
+  }
+
+  #refuseIgnored(entry: ReadEntry): void {
+    if (entry.meta) throw pathError(entry.path, `its metadata is larger than ${LIMITS.archiveMetaBytes} bytes`);
+    throw entryTypeError(entry.path, entry.type);
+  }
+}
+
+type TarHeader = { path?: string; type?: string };
+
+/** Long names come as text before their entry; the parser would cut one at a NUL and take the rest of it for valid. */
+function checkMeta(text: string): void {
+  const nul = text.replace(/\0+$/, '').indexOf('\0');
+  if (nul >= 0) throw pathError(text.slice(0, nul).replace(/^\d+ path=/, ''), 'it holds a NUL');
+}
+
+function refuseWarned(message: string, header: TarHeader | undefined): never {
+  const isLink = header?.type === 'Link' || header?.type === 'SymbolicLink';
+  if (isLink) throw entryTypeError(header.path ?? '', header.type ?? '');
+  throw notAnArchive(message);
+}
+
+function notAnArchive(reason: string, cause?: unknown): SvcError {
+  return new SvcError('INVALID_ARCHIVE', `The upload is not a whole gzipped tar archive: ${reason}.`, { cause });
+}
+
+function isZlibError(error: unknown): error is Error {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' && code.startsWith('Z_');
+}

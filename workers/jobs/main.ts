@@ -1,0 +1,29 @@
+/** The job thread: what costs CPU or disk on behalf of the supervisor. piscina calls the exported functions by name. */
+import { type ErrorBody, isDiskFull, SvcError } from '../../protocol/errors.ts';
+import type { CheckJob, CheckResult, IngestJob, IngestResult, JobAnswer } from '../../protocol/jobs.ts';
+import * as jobs from './ingest.ts';
+
+export function ingest(job: IngestJob): Promise<JobAnswer<IngestResult>> {
+  return answer(() => jobs.ingest(job));
+}
+
+export function check(job: CheckJob): Promise<JobAnswer<CheckResult>> {
+  return answer(() => jobs.check(job));
+}
+
+/** A fault of our own rejects, with its stack for the log. */
+async function answer<T>(work: () => Promise<T>): Promise<JobAnswer<T>> {
+  try {
+    return { ok: true, value: await work() };
+  } catch (error) {
+    const body = errorBody(error);
+    if (body === null) throw error;
+    return { ok: false, error: body };
+  }
+}
+
+function errorBody(error: unknown): ErrorBody | null {
+  if (error instanceof SvcError) return error.toBody();
+  if (isDiskFull(error)) return new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed.').toBody();
+  return null;
+}

@@ -1,0 +1,202 @@
+/** One open database file: its settings, its prepared statements, and the operations that answer with plain values. */
+import Sqlite from 'better-sqlite3';
+import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { refuseUnsafe } from '../../protocol/sql.ts';
+import { describeFailure, StatementError } from './failure.ts';
+import { StatementCache } from './statement-cache.ts';
+
+export type Durability = 'full' | 'normal';
+
+/** Pages in the write-ahead log, and how many of them are in the database file already. */
+export type WalPages = { log: number; checkpointed: number };
+
+export class Database {
+  readonly #db: Sqlite.Database;
+  readonly #begin: Sqlite.Statement;
+  readonly #commit: Sqlite.Statement;
+  readonly #rollback: Sqlite.Statement;
+  readonly #savepoint: Sqlite.Statement;
+  readonly #release: Sqlite.Statement;
+  readonly #undo: Sqlite.Statement;
+  readonly #walPages: Sqlite.Statement<[], WalPages>;
+  readonly #statements = new StatementCache<Sqlite.Statement<[SqlParams], unknown>>(LIMITS.statementCache);
+
+  /** Opens or creates `file`. Throws SQLite's error. */
+  constructor(file: string, durability: Durability) {
+    const db = new Sqlite(file, { timeout: LIMITS.writerBusyMs });
+    try {
+      db.pragma('journal_mode = WAL');
+      db.pragma(`synchronous = ${durability}`);
+      db.pragma('foreign_keys = ON');
+      db.pragma('wal_autocheckpoint = 0');
+      db.pragma(`cache_size = ${-LIMITS.databaseCacheBytes / 1024}`);
+      this.#begin = db.prepare('BEGIN IMMEDIATE');
+      this.#commit = db.prepare('COMMIT');
+      this.#rollback = db.prepare('ROLLBACK');
+      this.#savepoint = db.prepare('SAVEPOINT part');
+      this.#release = db.prepare('RELEASE part');
+      this.#undo = db.prepare('ROLLBACK TO part');
+      this.#walPages = db.prepare('PRAGMA wal_checkpoint(NOOP)');
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+    // Everything prepared from here on is a caller's. Their integers come as bigint, so that none is rounded.
+    db.defaultSafeIntegers(true);
+    this.#db = db;
+  }
+
+  get inTransaction(): boolean {
+    return this.#db.inTransaction;
+  }
+
+  begin(): void {
+    this.#begin.run();
+  }
+
+  commit(): void {
+    this.#commit.run();
+  }
+
+  rollback(): void {
+    if (this.#db.inTransaction) this.#rollback.run();
+  }
+
+  run(sql: string, params: SqlParams): RunResult {
+    const result = this.#prepare(sql).run(params);
+    return { changes: result.changes, lastInsertRowid: numberIfSafe(result.lastInsertRowid as bigint) };
+  }
+
+  get(sql: string, params: SqlParams): Row | null {
+    const row = this.#prepare(sql).get(params);
+    return row === undefined ? null : withNumbers(row as Row);
+  }
+
+  /** Throws when the rows are over `LIMITS.readRows` or `LIMITS.readBytes`; what the statement wrote is then undone. */
+  all(sql: string, params: SqlParams): Row[] {
+    const statement = this.#prepare(sql);
+    return statement.readonly ? readRows(statement, params) : this.#allOrNone(() => readRows(statement, params));
+  }
+
+  batch(statements: SqlStatement[]): RunResult[] {
+    return this.#allOrNone(() =>
+      statements.map(([sql, params], index) => {
+        try {
+          return this.run(sql, params);
+        } catch (error) {
+          const { code, message } = describeFailure(error);
+          throw new StatementError(code, `Statement ${index + 1} of the batch: ${message}`);
+        }
+      }),
+    );
+  }
+
+  exec(sql: string): null {
+    permit(sql);
+    return this.#allOrNone(() => {
+      this.#db.exec(sql);
+      return null;
+    });
+  }
+
+  userVersion(): number {
+    return Number(this.#db.pragma('user_version', { simple: true }));
+  }
+
+  walPages(): WalPages {
+    return this.#walPages.get() as WalPages;
+  }
+
+  /** Copies what is in the log to the database file, as far as no reader still needs the old pages. */
+  checkpoint(): void {
+    this.#db.pragma('wal_checkpoint(PASSIVE)');
+  }
+
+  /** Empties the log, when nobody else reads, and closes the file. Never throws. */
+  close(): void {
+    try {
+      this.#db.pragma('busy_timeout = 0');
+      this.#db.pragma('wal_checkpoint(TRUNCATE)');
+    } catch {
+      // What could not be copied stays in the log, where the next one to open the file finds it.
+    }
+    this.#db.close();
+  }
+
+  /** Closes a handle whose state is in doubt: whatever was open in it is rolled back. */
+  abandon(): void {
+    this.#db.close();
+  }
+
+  #prepare(sql: string): Sqlite.Statement<[SqlParams], unknown> {
+    const known = this.#statements.get(sql);
+    if (known) return known;
+    permit(sql);
+    const statement = this.#db.prepare<[SqlParams], unknown>(sql);
+    this.#statements.set(sql, statement);
+    return statement;
+  }
+
+  #allOrNone<T>(work: () => T): T {
+    this.#savepoint.run();
+    try {
+      const value = work();
+      this.#release.run();
+      return value;
+    } catch (error) {
+      // An error that ended the whole transaction took the savepoint with it.
+      if (this.#db.inTransaction) {
+        this.#undo.run();
+        this.#release.run();
+      }
+      throw error;
+    }
+  }
+}
+
+function permit(sql: string): void {
+  const refusal = refuseUnsafe(sql);
+  if (refusal) throw new StatementError(refusal.code, refusal.message);
+}
+
+function readRows(statement: Sqlite.Statement<[SqlParams], unknown>, params: SqlParams): Row[] {
+  const rows: Row[] = [];
+  let bytes = 0;
+  for (const row of statement.iterate(params) as IterableIterator<Row>) {
+    bytes += rowBytes(withNumbers(row));
+    if (rows.push(row) > LIMITS.readRows) {
+      throw new StatementError('SQLITE_TOOBIG', `The result is over the limit of ${LIMITS.readRows} rows.`);
+    }
+    if (bytes > LIMITS.readBytes) {
+      throw new StatementError('SQLITE_TOOBIG', `The result is over the limit of ${LIMITS.readBytes} bytes.`);
+    }
+  }
+  return rows;
+}
+
+/** About what a row takes: the length of its strings and blobs, and 8 bytes for every other value. */
+function rowBytes(row: Row): number {
+  let bytes = 0;
+  for (const key in row) {
+    const value = row[key];
+    bytes += typeof value === 'string' || value instanceof Uint8Array ? value.length : 8;
+  }
+  return bytes;
+}
+
+/** Changes integers that a number holds exactly to numbers, in place. */
+function withNumbers(row: Row): Row {
+  for (const key in row) {
+    const value = row[key];
+    if (typeof value === 'bigint') row[key] = numberIfSafe(value);
+  }
+  return row;
+}
+
+const MIN_SAFE = BigInt(Number.MIN_SAFE_INTEGER);
+const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER);
+
+function numberIfSafe(value: bigint): number | bigint {
+  return value >= MIN_SAFE && value <= MAX_SAFE ? Number(value) : value;
+}

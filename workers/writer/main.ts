@@ -1,0 +1,83 @@
+/** The SQLite writer: the one process that writes databases (architecture, "SQLite writer"). Entry of dist/writer.js. */
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
+import { openLink } from '../link.ts';
+import { systemClock } from './clock.ts';
+import { Connection } from './connection.ts';
+import { Database, type Durability } from './database.ts';
+import { Lanes } from './lanes.ts';
+import { Pulse } from './pulse.ts';
+import { Threads } from './threads.ts';
+
+/** One line of JSON on stdin. When stdin ends, the parent is gone and so is the writer. */
+export type WriterBootstrap = {
+  supervisorSocket: string;
+  /** Where clients connect; made here, for this user only. */
+  writerSocket: string;
+  /** Role `writer`, and role `writer-watch` for the watch thread. */
+  ticket: string;
+  watchTicket: string;
+  /** Hex; what the tickets of clients are signed with. */
+  key: string;
+  durability: Durability;
+};
+
+function start(bootstrap: WriterBootstrap): void {
+  const { supervisorSocket, writerSocket, durability } = bootstrap;
+  const key = Buffer.from(bootstrap.key, 'hex');
+  const pulse = new Pulse();
+  const threads = new Threads(new URL('./writer-thread.js', import.meta.url));
+  const lanes = new Lanes({
+    clock: systemClock,
+    pulse,
+    open: (file) => new Database(file, durability),
+    migrate: (file, files, backupTo) => threads.migrate(file, files, backupTo),
+    checkpoint: (file) => threads.checkpoint(file),
+  });
+  let stopping = false;
+
+  const server = createServer((socket) => {
+    new Connection(socket, { lanes, key, isStopping: () => stopping, log });
+  });
+  // The socket of a writer that was killed is still there.
+  rmSync(writerSocket, { force: true });
+  server.listen(writerSocket, () => {
+    chmodSync(writerSocket, 0o600);
+    const link = openLink(supervisorSocket, bootstrap.ticket, {
+      onFrame: (frame: Frame) => {
+        if (frame[0] === Kind.ping) link.send([Kind.pong, frame[1], stats(lanes)]);
+        else if (frame[0] === Kind.stop && !stopping) {
+          stopping = true;
+          void lanes.drain().then(() => process.exit(0));
+        }
+      },
+      onClose: () => process.exit(0),
+    });
+    link.send([Kind.ready, { pid: process.pid }]);
+    setImmediate(() => threads.watch(pulse.memory, supervisorSocket, bootstrap.watchTicket));
+  });
+}
+
+function stats(lanes: Lanes): ProcessStats {
+  const { rss, heapUsed } = process.memoryUsage();
+  const cpu = process.cpuUsage();
+  return { rss, heapUsed, cpuUser: cpu.user, cpuSystem: cpu.system, counters: { ...lanes.counters, open: lanes.open } };
+}
+
+function log(message: string): void {
+  process.stderr.write(`${message}\n`);
+}
+
+let input = '';
+let started = false;
+process.stdin.setEncoding('utf8');
+process.stdin.on('data', (chunk: string) => {
+  if (started) return;
+  input += chunk;
+  const end = input.indexOf('\n');
+  if (end < 0) return;
+  started = true;
+  start(JSON.parse(input.slice(0, end)) as WriterBootstrap);
+});
+process.stdin.on('end', () => process.exit(0));

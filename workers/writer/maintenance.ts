@@ -1,0 +1,112 @@
+/** The long work on a database, done in a thread: copying the log into the file, and migrations with the backup before. */
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type Sqlite from 'better-sqlite3';
+import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import type { MigrationFile } from '../../protocol/frames.ts';
+
+/** Loaded on use, because a thread that only watches has no need of it. */
+async function openDatabase(file: string): Promise<Sqlite.Database> {
+  const { default: Database } = await import('better-sqlite3');
+  return new Database(file);
+}
+
+/** Copies the write-ahead log of `file` into it, as far as readers let it, while others go on writing. */
+export async function checkpoint(file: string): Promise<void> {
+  const db = await openDatabase(file);
+  try {
+    db.pragma('wal_checkpoint(PASSIVE)');
+  } finally {
+    db.close();
+  }
+}
+
+/**
+ * Applies the files whose number is above `PRAGMA user_version`, in order, in one transaction; returns their numbers.
+ * A database that holds anything is copied to `backupTo` first. Throws `MIGRATION_FAILED` with the file in `path`, or
+ * `STORAGE_FULL`; nothing has changed then (decisions, section 2).
+ */
+export async function migrate(file: string, files: MigrationFile[], backupTo: string | null): Promise<number[]> {
+  const db = await openDatabase(file);
+  try {
+    db.pragma('journal_mode = WAL');
+    db.pragma('synchronous = FULL');
+    const version = Number(db.pragma('user_version', { simple: true }));
+    const pending = files.filter(({ name }) => migrationNumber(name) > version);
+    if (pending.length === 0) return [];
+    if (backupTo !== null && holdsAnything(db)) backUp(db, backupTo);
+    apply(db, pending);
+    return pending.map(({ name }) => migrationNumber(name));
+  } catch (error) {
+    if (isDiskFull(error)) throw new SvcError('STORAGE_FULL', 'The disk is full; the migration was rolled back.');
+    throw error;
+  } finally {
+    db.close();
+  }
+}
+
+/** `0003_add-index.sql` → 3. */
+function migrationNumber(name: string): number {
+  return Number.parseInt(name, 10);
+}
+
+function apply(db: Sqlite.Database, pending: MigrationFile[]): void {
+  // As SQLite advises for changing schemas: with enforcement on, dropping a table to rebuild it would delete the rows
+  // that refer to it. What the migrations leave behind is checked as a whole instead.
+  db.pragma('foreign_keys = OFF');
+  let current = pending[0] as MigrationFile;
+  db.exec('BEGIN IMMEDIATE');
+  try {
+    for (current of pending) {
+      db.exec(textOf(current));
+      if (!db.inTransaction) throw new Error('It ended the transaction that all migrations share.');
+      db.pragma(`user_version = ${migrationNumber(current.name)}`);
+    }
+    const [violation] = db.pragma('foreign_key_check') as { table: string; parent: string }[];
+    if (violation)
+      throw new Error(`A row of "${violation.table}" refers to a row of "${violation.parent}" that is not there.`);
+    db.exec('COMMIT');
+  } catch (error) {
+    if (db.inTransaction) db.exec('ROLLBACK');
+    if (isDiskFull(error)) throw error;
+    const name = current.name;
+    throw new SvcError('MIGRATION_FAILED', `${name}: ${(error as Error).message}`, { path: name });
+  }
+}
+
+function textOf({ path }: MigrationFile): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    throw new Error('The file cannot be read.');
+  }
+}
+
+function holdsAnything(db: Sqlite.Database): boolean {
+  return db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() !== undefined;
+}
+
+/** A copy is under its name only when all of it is on the disk. */
+function backUp(db: Sqlite.Database, to: string): void {
+  mkdirSync(dirname(to), { recursive: true });
+  const unfinished = `${to}.tmp`;
+  rmSync(unfinished, { force: true });
+  try {
+    db.prepare('VACUUM INTO ?').run(unfinished);
+    sync(unfinished);
+    renameSync(unfinished, to);
+    sync(dirname(to));
+  } catch (error) {
+    rmSync(unfinished, { force: true });
+    throw error;
+  }
+}
+
+function sync(path: string): void {
+  const handle = openSync(path, 'r');
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
