@@ -17,12 +17,12 @@ export type Machine = {
 };
 
 const FILE_SYSTEMS: Record<number, string> = {
-  0xef53: 'ext4',
-  0x01021994: 'tmpfs',
-  0x9123683e: 'btrfs',
-  0x58465342: 'xfs',
-  0x794c7630: 'overlay',
-  0x2fc12fc1: 'zfs',
+  61267: 'ext4',
+  16914836: 'tmpfs',
+  2435016766: 'btrfs',
+  1481003842: 'xfs',
+  2035054128: 'overlay',
+  801189825: 'zfs',
 };
 const FSYNCS = 51;
 const BLOCK = Buffer.alloc(4096);

@@ -5,14 +5,18 @@ import { OptionError, parseOptions } from './options.ts';
 const KNOWN = ['read', 'write', 'memory'];
 
 test('without arguments everything runs, for five seconds each', () => {
-  const { scenarios, seconds, smoke, edge, durability } = parseOptions([], KNOWN);
-  assert.deepEqual({ scenarios, seconds, smoke, edge, durability }, {
-    scenarios: KNOWN,
-    seconds: 5,
-    smoke: false,
-    edge: 'auto',
-    durability: 'full',
-  });
+  const { scenarios, seconds, connections, smoke, edge, durability } = parseOptions([], KNOWN);
+  assert.deepEqual(
+    { scenarios, seconds, connections, smoke, edge, durability },
+    {
+      scenarios: KNOWN,
+      seconds: 5,
+      connections: [1, 8, 64],
+      smoke: false,
+      edge: 'auto',
+      durability: 'full',
+    },
+  );
 });
 
 test('named scenarios run in the order of the list', () => {
@@ -28,6 +32,7 @@ test('what cannot be understood is said', () => {
   for (const [args, message] of [
     [['reed'], /no scenario "reed"; there are: read, write, memory/],
     [['--seconds', 'two'], /--seconds must be/],
+    [['--connections', '1,many'], /--connections must be/],
     [['--edge', 'deno'], /--edge must be one of/],
     [['--fast'], /--fast/],
   ] as const) {

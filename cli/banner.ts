@@ -26,7 +26,9 @@ export function readyLine({ version, url, pid }: BannerFacts, style: Style): str
 export function welcome(facts: BannerFacts, style: Style): string[] {
   const { dataDir, apps, edge } = facts;
   const open = `${facts.url}/svc/#token=${facts.token}`;
-  const address = (id: string) => `${style('bold', id)}  ${style('cyan', `${open}&open=${encodeURIComponent(id)}`)}`;
+  const widest = Math.max(...apps.slice(0, LISTED).map((id) => id.length));
+  const address = (id: string) =>
+    `${style('bold', id.padEnd(widest))}  ${style('cyan', `${open}&open=${encodeURIComponent(id)}`)}`;
   const more = apps.length - LISTED;
   const lines: [name: string, value: string][] = [
     ['open', style('cyan', open)],

@@ -23,13 +23,21 @@ export type Answer = { status: number; headers: Headers; body: unknown };
 export type FollowOptions = {
   /** Called when a stream stands, before its events are read; `again` after a reconnect. */
   onOpen?: (again: boolean) => void | Promise<void>;
-  /** Called when a stream broke and another try follows. */
+  /** Called once when a stream broke; tries follow until one stands. */
   onLost?: () => void;
 };
 
 const UPLOAD_CHUNK_BYTES = 64 * 1024;
 /** Three heartbeats that did not come: the stream is dead. */
 const SILENCE_MS = 3 * LIMITS.changeHeartbeatMs;
+
+/** What the system's errors mean here. */
+const CAUSES: Record<string, string> = {
+  ECONNREFUSED: 'nothing listens there',
+  ECONNRESET: 'it ended the connection',
+  EPIPE: 'it ended the connection',
+  ENOTFOUND: 'there is no such host',
+};
 
 export class Client {
   readonly connection: Connection;
@@ -94,29 +102,33 @@ export class Client {
   async *follow(path: string, options: FollowOptions = {}): AsyncGenerator<ServerSentEvent> {
     let lastEventId = '';
     let retryMs: number = LIMITS.changeRetryMs;
-    let connections = 0;
+    let connectedBefore = false;
     for (;;) {
       const parser = new EventStreamParser(lastEventId);
+      let connected = false;
       try {
-        const headers: Headers = {
-          accept: 'text/event-stream',
-          ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }),
-        };
-        const response = await this.#send('GET', path, { headers, timeoutMs: SILENCE_MS });
-        const status = response.statusCode ?? 0;
-        if (status !== 200) throw new GatewayError(status, errorOf(parseBody(await this.#readText(response)), status));
-        await options.onOpen?.(connections > 0);
-        connections++;
-        response.setEncoding('utf8');
+        const response = await this.#openStream(path, lastEventId);
+        await options.onOpen?.(connectedBefore);
+        connected = true;
+        connectedBefore = true;
         for await (const chunk of response) yield* parser.push(chunk as string);
       } catch (error) {
-        if (connections === 0 || isFinal(error)) throw error;
+        if (!connectedBefore || isFinal(error)) throw error;
       }
+      if (connected) options.onLost?.();
       lastEventId = parser.lastEventId;
       retryMs = parser.retryMs ?? retryMs;
-      options.onLost?.();
       await sleep(retryMs);
     }
+  }
+
+  async #openStream(path: string, lastEventId: string): Promise<IncomingMessage> {
+    const resume = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
+    const headers: Headers = { accept: 'text/event-stream', ...resume };
+    const response = await this.#send('GET', path, { headers, timeoutMs: SILENCE_MS });
+    const status = response.statusCode ?? 0;
+    if (status !== 200) throw new GatewayError(status, errorOf(parseBody(await this.#readText(response)), status));
+    return response.setEncoding('utf8');
   }
 
   /** Resolves with the response once its head is there. */
@@ -156,7 +168,7 @@ export class Client {
 
   #unreachable(error: NodeJS.ErrnoException): UnreachableError {
     const { url, urlFrom } = this.connection;
-    const cause = error.code === 'ECONNREFUSED' ? 'nothing listens there' : error.message || error.code;
+    const cause = CAUSES[error.code ?? ''] ?? error.message;
     return new UnreachableError(
       `No gateway answers at ${url}: ${cause}.`,
       `The address comes from ${urlFrom}. Start a gateway with "svc serve", or look closer with "svc doctor".`,

@@ -277,6 +277,7 @@ test('a new app can be pushed as it is, without what does not belong to it', asy
   const folder = temporaryFolder(t);
   let archive: Buffer = Buffer.alloc(0);
   const gateway = await start(t, {
+    'GET /svc/_apps/my-notes': failure(404, 'UNKNOWN_APP', 'No app "my-notes" is registered.'),
     'POST /svc/_apps/my-notes/upload?activate=0': ({ body, headers }) => {
       archive = body;
       assert.equal(headers['content-type'], 'application/gzip');
@@ -341,6 +342,18 @@ test('a new app can be pushed as it is, without what does not belong to it', asy
   for (const text of ['is live', '8 files', V3, `${gateway.url}/svc/my-notes/`]) assertHas(pushed.stdout, text);
 });
 
+test('a push that is refused ends before the upload', async (t) => {
+  const folder = temporaryFolder(t);
+  await svc(['new', 'notes'], { cwd: folder });
+  const gateway = await start(t);
+  const { code } = await svc(['push', 'notes', '--token', 'wrong'], { env: gateway.env, cwd: folder });
+  assert.equal(code, EXIT.refused);
+  assert.deepEqual(
+    gateway.seen.map(({ method, path }) => `${method} ${path}`),
+    ['GET /svc/_apps/notes'],
+  );
+});
+
 test('a folder that is no app is refused before anything is sent', async (t) => {
   const gateway = await start(t);
   const { code, stderr } = await svc(['push', temporaryFolder(t)], { env: gateway.env });
@@ -355,6 +368,7 @@ test('changes go on after a lost connection, from the last event, until the app 
     `id: ${seq}\nevent: change\ndata: ${JSON.stringify({ app: 'notes', table: 'notes', action: 'add', source: 'agent', ts: 0, seq })}\n\n`;
   const replies = [
     { stream: ['retry: 1\n\n', change(1), change(2)], hangUp: true },
+    failure(503, 'OVERLOADED', 'The gateway is starting.'),
     { stream: ['event: reset\ndata: {}\n\n'], hangUp: true },
     failure(404, 'UNKNOWN_APP', 'No app "notes" is registered.'),
   ];
@@ -365,10 +379,11 @@ test('changes go on after a lost connection, from the last event, until the app 
   assert.equal(code, EXIT.failed);
   assert.match(stdout, /notes {2}by add \(agent\) {2}#1\n.*#2\nreset/);
   assertHas(stderr, 'UNKNOWN_APP');
+  assert.equal(stderr.match(/connection was lost/g)?.length, 2, 'once for each loss, not for each try');
   const streams = gateway.seen.filter(({ path }) => path.includes('_changes'));
   assert.deepEqual(
     streams.map(({ headers }) => headers['last-event-id']),
-    [undefined, '2', '2'],
+    [undefined, '2', '2', '2'],
   );
 });
 
@@ -394,7 +409,7 @@ test('logs -f prints what was, then what comes, each once', async (t) => {
   );
 });
 
-test('token rotate waits until the running gateway takes the new token', async (t) => {
+test('token prints the token of a data directory, and rotate replaces it', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'token.bin');
   writeFileSync(file, `${TOKEN}\n`);

@@ -5,7 +5,11 @@ import { answerError } from './answers.ts';
 import type { Access } from './auth.ts';
 import { corsHeaders, HeaderedExchange, preflightHeaders } from './cors.ts';
 import type { Exchange } from './edge/edge.ts';
+import { pagePolicy } from './pages.ts';
 import type { Match, Router } from './router.ts';
+
+/** Addresses of apps' pages: their errors carry the pages' security headers too. */
+const PAGE_PATH = /^\/svc\/[^_/][^/]*(?:\/|$)/;
 
 export type FrontendOptions = {
   router: Router;
@@ -25,7 +29,7 @@ export class Frontend {
   }
 
   readonly handle = (plain: Exchange): void => {
-    const { router, access, corsOrigins, log } = this.#options;
+    const { router, access, corsOrigins } = this.#options;
     const cors = corsOrigins.length > 0 ? corsHeaders(plain, corsOrigins) : null;
     const exchange = cors ? new HeaderedExchange(plain, cors) : plain;
     try {
@@ -40,14 +44,22 @@ export class Frontend {
         return;
       }
       const denied = 'route' in match && match.route.open ? null : access?.check(exchange);
-      if (denied) throw denied;
+      if (denied) {
+        if (denied.code === 'UNAUTHORIZED' && isPageVisit(exchange)) sendToSignIn(exchange);
+        else throw denied;
+        return;
+      }
       if ('error' in match) throw match.error;
       const done = match.route.handle(exchange, match.params);
-      if (done instanceof Promise) done.catch((error: unknown) => answerError(exchange, error, log));
+      if (done instanceof Promise) done.catch((error: unknown) => this.#fail(exchange, error));
     } catch (error) {
-      answerError(exchange, error, log);
+      this.#fail(exchange, error);
     }
   };
+
+  #fail(exchange: Exchange, error: unknown): void {
+    answerError(exchange, error, this.#options.log, PAGE_PATH.test(exchange.path) ? pagePolicy() : {});
+  }
 
   #answerOptions(exchange: Exchange, match: Match, crossOrigin: boolean): void {
     const allow = 'error' in match ? match.error.headers?.allow : undefined;
@@ -55,4 +67,20 @@ export class Frontend {
       throw 'error' in match ? match.error : new SvcError('NOT_FOUND', 'Nothing is served at this address.');
     exchange.send(204, { allow, ...(crossOrigin ? preflightHeaders(allow) : {}) }, '');
   }
+}
+
+/** A person who opens an app's page in a tab without being signed in; programs do not send these headers. */
+function isPageVisit(exchange: Exchange): boolean {
+  return (
+    exchange.method === 'GET' &&
+    PAGE_PATH.test(exchange.path) &&
+    exchange.header('sec-fetch-mode') === 'navigate' &&
+    exchange.header('sec-fetch-dest') === 'document'
+  );
+}
+
+/** To the console, which asks for the token and goes on to the app. */
+function sendToSignIn(exchange: Exchange): void {
+  const app = exchange.path.split('/')[2] as string;
+  exchange.send(303, { ...pagePolicy(), location: `/svc/#open=${app}`, 'cache-control': 'no-store' }, '');
 }

@@ -26,7 +26,7 @@ export type RunningGateway = {
 };
 
 /** Builds a gateway, starts it and listens. Rejects with `EADDRINUSE` and the like, `DATA_LOCKED`, or `ConfigError`. */
-export async function serve(options: ServeOptions): Promise<RunningGateway> {
+export async function serve({ signals = true, ...options }: ServeOptions): Promise<RunningGateway> {
   let finish: (code: number) => void = () => {};
   const exited = new Promise<number>((resolve) => {
     finish = resolve;
@@ -56,7 +56,7 @@ export async function serve(options: ServeOptions): Promise<RunningGateway> {
     const daemon = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
     await writeFileAtomic(daemonFile, `${JSON.stringify(daemon)}\n`);
     const stop = stopper(gateway, edge, daemonFile, finish);
-    if (options.signals ?? true) stopOnSignals(stop, gateway);
+    if (signals) stopOnSignals(stop, gateway);
     return {
       gateway,
       url,

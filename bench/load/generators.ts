@@ -23,7 +23,7 @@ export class Generators {
   /** Runs the task with its connections spread over the generators. Rejects with what went wrong in any of them. */
   async run(task: LoadTask): Promise<LoadResult> {
     const shares = task.subscribe ? [task.connections] : spread(task.connections, this.count);
-    const signal = AbortSignal.timeout(task.warmUpMs + task.measureMs + GRACE_MS);
+    const signal = AbortSignal.timeout(Math.ceil(task.warmUpMs + task.measureMs) + GRACE_MS);
     const results: LoadResult[] = await Promise.all(
       shares.map((connections) => this.#pool.run({ ...task, connections }, { signal })),
     );

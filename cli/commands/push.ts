@@ -2,7 +2,9 @@
 import { resolve } from 'node:path';
 import type { UploadAnswer } from '../api.ts';
 import { type LeftOut, packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
+import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
+import { GatewayError } from '../failure.ts';
 import { appPath, withQuery } from '../paths.ts';
 import { startProgress } from '../terminal/progress.ts';
 import { oneLine } from '../terminal/style.ts';
@@ -17,6 +19,7 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
   const folder = resolve(cwd, args.at(0));
   const id = args.text('id') ?? readAppId(folder);
   const { files, leftOut } = scanAppFolder(folder);
+  await checkWelcome(client, id);
   if (leftOut.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(leftOut)));
 
   const archive = await packFiles(folder, files);
@@ -29,6 +32,15 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
     progress.end();
   }
   terminal.answer(answer, () => draw(terminal, answer, `${client.url}/svc/${answer.id}/`));
+}
+
+/** Asks before everything is sent: a gateway that refuses an upload may close the connection before its answer can be read. */
+async function checkWelcome(client: Client, id: string): Promise<void> {
+  try {
+    await client.get(appPath(id));
+  } catch (error) {
+    if (!(error instanceof GatewayError && error.body.code === 'UNKNOWN_APP')) throw error;
+  }
 }
 
 function draw(terminal: Terminal, answer: UploadAnswer, page: string): void {

@@ -299,11 +299,13 @@ for (const kind of KINDS) {
             assert.ok(stream.buffered >= before + 100_000);
 
             let received = 0;
+            const whole = signal();
             socket.on('data', (bytes: Buffer) => {
               for (const byte of bytes) if (byte === X || byte === Y) received += 1;
+              if (received >= sent + 100_000) whole.fire();
             });
             socket.resume();
-            await drained.promise;
+            await Promise.all([drained.promise, whole.promise]);
             stream.end();
             await once(socket, 'close');
             assert.equal(received, sent + 100_000);
@@ -311,6 +313,34 @@ for (const kind of KINDS) {
         );
       });
     }
+
+    test('bytes that only the socket keeps arrive without another write', async () => {
+      const started = signal<ResponseStream>();
+      await serving(
+        kind,
+        (exchange) => started.fire(exchange.stream(200, {})),
+        async ({ port }) => {
+          const socket = await silentClient(port, '/');
+          const stream = await started.promise;
+          const chunk = 'x'.repeat(64 * 1024);
+          let sent = 0;
+          do {
+            stream.write(chunk);
+            sent += chunk.length;
+            await nextTurn();
+          } while (stream.buffered === 0);
+          let received = 0;
+          const whole = signal();
+          socket.on('data', (bytes: Buffer) => {
+            for (const byte of bytes) if (byte === X) received += 1;
+            if (received === sent) whole.fire();
+          });
+          socket.resume();
+          await whole.promise;
+          socket.destroy();
+        },
+      );
+    });
 
     test('a stream that ends while bytes wait still delivers them', () =>
       serving(

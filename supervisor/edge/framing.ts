@@ -17,7 +17,8 @@ export type FramingRules = {
   readonly hostRequired: boolean;
 };
 
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+// Classes of what is wrong: to look for one such character is twice as fast as to match a whole name.
+const NOT_TOKEN = /[^!#$%&'*+\-.^_`|~0-9A-Za-z]/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
 const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/;
 const NOT_PRINTABLE = /[^\x21-\x7e]/;
@@ -47,7 +48,7 @@ export function checkFraming(path: string, query: string, headers: HeaderList, r
     const name = headers[at] as string;
     const value = headers[at + 1] as string;
     bytes += name.length + value.length;
-    if (!TOKEN.test(name)) return bad('A header has a name that is not a token.');
+    if (name === '' || NOT_TOKEN.test(name)) return bad('A header has a name that is not a token.');
     if (CONTROL.test(value)) return bad('A header has a value with a control character or a line fold.');
     switch (name) {
       case 'host':

@@ -44,7 +44,14 @@ for (const { name, type, body, handler, status, answer } of [
     answer: '/svc/x hello',
   },
   { name: 'not parsed', type: 'application/x-other', body: 'raw', handler: echo, status: 200, answer: '/svc/x raw' },
-  { name: 'none, which it makes {}', type: 'application/json', body: '', handler: echo, status: 200, answer: '/svc/x {}' },
+  {
+    name: 'none, which it makes {}',
+    type: 'application/json',
+    body: '',
+    handler: echo,
+    status: 200,
+    answer: '/svc/x {}',
+  },
   { name: 'over the limit', type: 'text/plain', body: 'x'.repeat(21), handler: echo, status: 413, answer: null },
   {
     name: 'bytes, as a stream',

@@ -1,7 +1,7 @@
 /** What a browser asks for: the console, the page bridge, each app's files and change stream, and the session cookie. */
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../protocol/ids.ts';
-import { answerError, answerJson } from '../answers.ts';
+import { answerJson } from '../answers.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { sendPageError } from '../pages.ts';
 import type { Route } from '../router.ts';
@@ -13,7 +13,7 @@ export function pageRoutes(services: Services): Route[] {
 
   const servePage = async (exchange: Exchange, id: string, rest: string): Promise<void> => {
     try {
-      const pinned = /^\/_v\/([^/]+)(\/.*)$/.exec(rest);
+      const pinned = /^\/_v\/([^/]+)(\/.*)?$/.exec(rest);
       if (pinned) {
         const [, versionId = '', path = ''] = pinned;
         const version = isVersionId(versionId) ? await apps.page(known(id), versionId) : null;
@@ -24,8 +24,8 @@ export function pageRoutes(services: Services): Route[] {
       const version = await apps.page(known(id));
       if (version) pages.serve(exchange, version, rest);
     } catch (error) {
-      if (error instanceof SvcError) sendPageError(exchange, error);
-      else answerError(exchange, error, services.log);
+      if (!(error instanceof SvcError)) throw error;
+      sendPageError(exchange, error);
     }
   };
 

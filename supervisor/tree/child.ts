@@ -19,6 +19,8 @@ export type ChildSpec = {
   /** The file that the process runs, and Node's own flags before it. */
   entry: string;
   flags: string[];
+  /** It has work to finish when it is told to stop; otherwise the end of its standard input ends it at once. */
+  flushes: boolean;
   /** What the process reads as the first line of its standard input. A new one for each start. */
   bootstrap: () => Record<string, unknown>;
 };
@@ -138,9 +140,10 @@ export class Child implements LinkOwner {
     }
     this.state = 'stopping';
     const gone = new Promise<void>((resolve) => this.#onGone.push(resolve));
-    this.send([Kind.stop, 0, graceMs === 0]);
     const timer = setTimeout(() => this.kill('did not stop in time'), graceMs);
     if (!this.#link) this.kill('stopped while starting');
+    else if (this.spec.flushes) this.send([Kind.stop, 0, false]);
+    else this.#process.stdin?.end();
     await gone;
     clearTimeout(timer);
   }

@@ -237,6 +237,7 @@ export class Tree {
       role: 'writer',
       entry: entryPoint('writer'),
       flags: [],
+      flushes: true,
       bootstrap: () => ({
         supervisorSocket: this.#supervisorSocket,
         writerSocket: this.writerSocket,
@@ -273,6 +274,7 @@ export class Tree {
         role: 'host',
         entry: entryPoint('host'),
         flags: hostFlags({ allowed: process.allowedNodeEnvironmentFlags, readable: [...hostReadable(), this.#options.appsDir] }),
+        flushes: false,
         bootstrap: () => ({
           supervisorSocket: this.#supervisorSocket,
           ticket: this.ticket({ role: 'host', host: name }),

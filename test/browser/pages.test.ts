@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { root, startGateway, type TestGateway } from '../support/gateway.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
-import { type Daemon, root, startDaemon } from './daemon.ts';
 
+/** Far more than any of it takes, so that a busy machine fails nothing. */
+const PATIENCE_MS = 90_000;
 /** When the theme was set on `<html>`, in the page's own time. */
 const WATCH_THEME = `
   new MutationObserver(() => { window.themeSetAt ??= performance.now(); })
@@ -14,21 +16,28 @@ const FIRST_PAINT = `new Promise((resolve) => new PerformanceObserver((list) => 
   .observe({ type: 'paint', buffered: true }))`;
 
 describe('in a browser', { skip: withoutChromium() }, () => {
-  let daemon: Daemon;
+  let gateway: TestGateway;
+  let removeGateway: () => Promise<void>;
   let browser: Browser;
   let context: BrowserContext;
   let complaints: string[];
 
   before(async () => {
-    daemon = await startDaemon(['todos', 'guestbook', 'meter']);
+    const owner = {
+      after: (remove: () => Promise<void>) => {
+        removeGateway = remove;
+      },
+    };
+    gateway = await startGateway(owner, { examples: ['todos', 'guestbook', 'meter'] });
     browser = await startChromium();
   });
   after(async () => {
     await browser?.close();
-    await daemon?.stop();
+    await removeGateway();
   });
   beforeEach(async () => {
-    context = await browser.newContext({ viewport: { width: 1120, height: 760 }, colorScheme: 'light' });
+    context = await browser.newContext({ viewport: { width: 1120, height: 620 }, colorScheme: 'light' });
+    context.setDefaultTimeout(PATIENCE_MS);
     complaints = [];
     // Refused scripts and styles are complained of here too.
     context.on('console', (message) => {
@@ -42,28 +51,28 @@ describe('in a browser', { skip: withoutChromium() }, () => {
   /** Opens the address that `svc serve` prints for an app. */
   async function open(app: string): Promise<Page> {
     const page = await context.newPage();
-    await page.goto(`${daemon.url}/svc/#token=${daemon.token}&open=${app}`);
-    await page.waitForURL(`${daemon.url}/svc/${app}/`);
+    await page.goto(`${gateway.url}/svc/#token=${gateway.token}&open=${app}`);
+    await page.waitForURL(`${gateway.url}/svc/${app}/`);
     return page;
   }
 
   test('the printed address signs in, and the token does not stay in it', async () => {
     const page = await context.newPage();
-    await page.goto(`${daemon.url}/svc/#token=${daemon.token}`);
+    await page.goto(`${gateway.url}/svc/#token=${gateway.token}`);
     await page.getByRole('heading', { name: 'Guestbook' }).waitFor();
     await page.getByRole('cell', { name: 'writer' }).waitFor();
-    assert.equal(page.url(), `${daemon.url}/svc/`);
+    assert.equal(page.url(), `${gateway.url}/svc/`);
     assert.equal(await page.getByRole('listitem').count(), 3);
     assert.deepEqual(complaints, []);
   });
 
   test('without a token the console asks for one, and says so when it is wrong', async () => {
     const page = await context.newPage();
-    await page.goto(`${daemon.url}/svc/`);
+    await page.goto(`${gateway.url}/svc/`);
     await page.getByLabel('Access token').fill('0'.repeat(64));
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();
-    await page.getByLabel('Access token').fill(daemon.token);
+    await page.getByLabel('Access token').fill(gateway.token);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Apps' }).waitFor();
   });

@@ -36,9 +36,8 @@ class Actor {
   #stopping = false;
 
   /** Throws when the version cannot be run. */
-  constructor(spec: ActorSpec) {
-    const install = dirname(fileURLToPath(import.meta.url));
-    this.#failures = new Failures([spec.codeDir, spec.preparedDir, dirname(spec.dataFile), install]);
+  constructor(spec: ActorSpec, failures: Failures) {
+    this.#failures = failures;
     this.#log = new AppLog({
       app: spec.app,
       versionId: spec.versionId,
@@ -54,7 +53,7 @@ class Actor {
       reader: this.#reader,
       writer: this.#writer,
       log: this.#log,
-      failures: this.#failures,
+      failures,
       send: (frame) => this.#supervisor.send(frame),
     });
     this.#supervisor = openLink(spec.supervisorSocket, spec.supervisorTicket, {
@@ -124,11 +123,14 @@ host.on('message', (message: ToActor) => {
     void actor?.stop();
     return;
   }
+  const { spec } = message;
+  const install = dirname(fileURLToPath(import.meta.url));
+  const failures = new Failures([spec.codeDir, spec.preparedDir, dirname(spec.dataFile), install]);
   try {
-    actor = new Actor(message.spec);
+    actor = new Actor(spec, failures);
     tell({ type: 'ready' });
   } catch (error) {
-    tell({ type: 'failed', detail: error instanceof Error ? error.message : String(error) });
+    tell({ type: 'failed', detail: failures.message(error) });
     process.exit(1);
   }
 });

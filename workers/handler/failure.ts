@@ -20,7 +20,7 @@ export class Failures {
 
   /** `HANDLER_ERROR` with the thrown message, or the body of an error of the gateway's own. */
   toBody(thrown: unknown): ErrorBody {
-    if (thrown instanceof SvcError) return thrown.toBody();
+    if (safely(() => thrown instanceof SvcError, false)) return (thrown as SvcError).toBody();
     return { code: 'HANDLER_ERROR', message: this.message(thrown) };
   }
 
@@ -30,16 +30,18 @@ export class Failures {
 
   /** Name, stack and code for the log; the stack holds the frames of the app only. */
   fields(thrown: unknown): { err: Record<string, unknown> } {
-    if (!(thrown instanceof Error)) return { err: {} };
-    const { name, code, cause } = thrown as Error & { code?: unknown };
-    const stack = this.#hidePaths(String(thrown.stack).replace(FOREIGN_FRAME, '').replace(/\n+/g, '\n').trimEnd());
+    return { err: safely(() => this.#describe(thrown), {}) };
+  }
+
+  #describe(thrown: unknown): Record<string, unknown> {
+    if (!(thrown instanceof Error)) return {};
+    const { name, code, cause, stack } = thrown as Error & { code?: unknown };
+    const frames = String(stack).replace(FOREIGN_FRAME, '').replace(/\n+/g, '\n').trimEnd();
     return {
-      err: {
-        name,
-        stack,
-        ...(code === undefined ? {} : { code }),
-        ...(cause === undefined ? {} : { cause: this.message(cause) }),
-      },
+      name,
+      stack: this.#hidePaths(frames),
+      ...(code === undefined ? {} : { code }),
+      ...(cause === undefined ? {} : { cause: this.message(cause) }),
     };
   }
 
@@ -48,14 +50,19 @@ export class Failures {
   }
 }
 
-/** App code may throw anything, a proxy or an object whose `message` throws too. */
 function messageOf(thrown: unknown): string {
-  try {
-    if (thrown instanceof Error)
-      return String(thrown.message) || `The handler threw a ${thrown.name} without a message.`;
+  return safely(() => {
+    if (thrown instanceof Error) return String(thrown.message) || `The handler threw ${thrown.name} without a message.`;
     if (typeof thrown === 'string' && thrown !== '') return thrown;
     return `The handler threw ${stringify(thrown) ?? String(thrown)}, which is no Error.`;
+  }, 'The handler threw a value that cannot be shown.');
+}
+
+/** App code may throw anything: a proxy, or an object whose `message` throws when it is read. */
+function safely<T>(read: () => T, otherwise: T): T {
+  try {
+    return read();
   } catch {
-    return 'The handler threw a value that cannot be shown.';
+    return otherwise;
   }
 }

@@ -179,7 +179,18 @@ export class FakeSupervisor {
       actions: tools('actions'),
       ...spec,
     });
-    this.#apps.set(actorId, app);
+    return this.#run(app);
+  }
+
+  /** Another actor for files that are stored already. */
+  startAgain({ spec }: App): App {
+    const actorId = ++this.#lastActor;
+    const supervisorTicket = signTicket({ role: 'actor', actorId, app: spec.app }, this.#key);
+    return this.#run(new App(this, { ...spec, actorId, supervisorTicket }));
+  }
+
+  #run(app: App): App {
+    this.#apps.set(app.spec.actorId, app);
     this.send([Kind.start, app.spec]);
     return app;
   }

@@ -54,7 +54,7 @@ export function queryAnswer(value: unknown, maxBytes: number): Answer {
 /** An action's value: the envelope `{ status?, body }`, or the body itself. Throws `HANDLER_ERROR` as for a query. */
 export function actionAnswer(value: unknown, maxBytes: number): Answer {
   if (!isEnvelope(value)) return { status: 200, body: toJsonBytes(value, maxBytes) };
-  const status = value.status ?? 200;
+  const { status = 200 } = value;
   if (!Number.isInteger(status) || (status as number) < MIN_STATUS || (status as number) > MAX_STATUS) {
     throw new SvcError('HANDLER_ERROR', `The action's status must be an integer from ${MIN_STATUS} to ${MAX_STATUS}.`);
   }

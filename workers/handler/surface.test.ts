@@ -9,7 +9,6 @@ const ABSENT = [
   'typeof process',
   'typeof require',
   'typeof module',
-  'typeof global',
   'typeof fetch',
   'typeof WebSocket',
   'typeof EventSource',

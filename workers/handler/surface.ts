@@ -20,7 +20,8 @@ const WEB =
   'WritableStreamDefaultController WritableStreamDefaultWriter atob btoa clearImmediate clearInterval clearTimeout console ' +
   'crypto performance queueMicrotask setImmediate setInterval setTimeout structuredClone';
 
-const ALLOWED = new Set(`${ECMASCRIPT} ${WEB}`.split(' '));
+// Node's own fetch looks at `global`, which is another name for `globalThis`.
+const ALLOWED = new Set(`${ECMASCRIPT} ${WEB} global`.split(' '));
 
 /** Removes every global that is not on the list and puts `console` in the place of Node's. Called once, before app code. */
 export function closeSurface(console: object): void {

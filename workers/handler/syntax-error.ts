@@ -9,7 +9,7 @@ const OPENING = 'async () => { "use strict";\n';
 /** `:line:column` counted from 1, or nothing when the second look finds another error than the first. */
 export function locateSyntaxError(text: string, file: string, error: Error): string {
   const script = text
-    .replace(/^([ \t]*)export default\b/gm, '$1void          ')
+    .replace(/^([ \t]*)export default\b/gm, '$1_=            ')
     .replace(/^([ \t]*)export (?=(?:async|class|const|function|let|var)\b)/gm, '$1       ')
     .replace(/^[ \t]*(?:import|export)\b[^;'"()]*(?:'[^'\n]*'|"[^"\n]*")[^\n;]*;?/gm, blank)
     .replace(/^[ \t]*export[ \t]*\{[^}]*\};?/gm, blank);

@@ -9,7 +9,7 @@ import { Parser, type ReadEntry } from 'tar';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ArchiveRules, entryTypeError, pathError } from './archive-rules.ts';
-import { makeFolder, NewFile, syncFolders } from './files.ts';
+import { makeFolder, NewFile } from './files.ts';
 
 /** `path` is relative with `/`. */
 export type ExtractedFile = { path: string; bytes: number; sha256: string };
@@ -19,7 +19,7 @@ const INFLATED_BYTES = LIMITS.archiveTotalBytes + LIMITS.archiveEntries * LIMITS
 const CHUNK_BYTES = 256 * 1024;
 
 /**
- * Unpacks `archive` into the new folder `target`, durably; answers its files, sorted by path. Throws the archive errors of
+ * Unpacks `archive` into the new folder `target`; answers its files, sorted by path. Throws the archive errors of
  * decisions, section 2, and then leaves what was written so far to the caller.
  */
 export async function extractArchive(archive: string, target: string): Promise<ExtractedFile[]> {
@@ -33,7 +33,6 @@ export async function extractArchive(archive: string, target: string): Promise<E
   } finally {
     unpacking.close();
   }
-  syncFolders(target);
   return unpacking.files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
@@ -111,7 +110,7 @@ class Unpacking {
     });
     entry.on('end', () => {
       if (bytes !== entry.size) throw notAnArchive('it ends too early');
-      file.finish();
+      file.close();
       this.files.push({ path, bytes, sha256: hash.digest('hex') });
     });
   }

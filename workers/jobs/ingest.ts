@@ -14,7 +14,7 @@ import type {
 import { checkManifest, manifestIssue } from '../../protocol/manifest-check.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { type ExtractedFile, extractArchive } from './extract.ts';
-import { makeFolder, syncFolders, writeNewFile } from './files.ts';
+import { syncTree, writeNewFile } from './files.ts';
 import { checkMigrations } from './migrations.ts';
 import { prepareStatic } from './static.ts';
 import { compileValidators } from './validators.ts';
@@ -70,11 +70,11 @@ function prepare(job: IngestJob, sha256: string, files: ExtractedFile[], staged:
     migrations,
     automations: paths.filter((path) => AUTOMATION.test(path)).length,
   };
-  makeFolder(staged.prepared);
   writeNewFile(staged.validators, validators);
   writeNewFile(staged.static, JSON.stringify(prepareStatic(job.app, files, staged)));
   writeNewFile(staged.summary, JSON.stringify(summary));
-  syncFolders(staged.prepared);
+  syncTree(staged.code);
+  syncTree(staged.prepared);
   return summary;
 }
 

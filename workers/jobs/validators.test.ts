@@ -134,7 +134,7 @@ for (const [name, schema] of WRONG_ITEMS) {
 test('a branch with more failures than are kept does not spoil the next branch', () => {
   const list = (type: string): JsonSchema => ({ type: 'array', items: { type } });
   const schema = {
-    properties: { list: { anyOf: [list('string'), list('boolean'), list('number')] }, not: { not: list('string') } },
+    properties: { list: { anyOf: [list('string'), list('boolean'), list('number')] }, not: { not: list('number') } },
   };
   const numbers = new Array(100).fill(1);
   assert.equal(judge(schema, { list: numbers }), null);

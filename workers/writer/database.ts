@@ -23,28 +23,33 @@ export class Database {
   readonly #statements = new StatementCache<Sqlite.Statement<[SqlParams], unknown>>(LIMITS.statementCache);
 
   /** Opens or creates `file`. Throws SQLite's error. */
-  constructor(file: string, durability: Durability) {
+  static open(file: string, durability: Durability): Database {
     const db = new Sqlite(file, { timeout: LIMITS.writerBusyMs });
     try {
-      db.pragma('journal_mode = WAL');
-      db.pragma(`synchronous = ${durability}`);
-      db.pragma('foreign_keys = ON');
-      db.pragma('wal_autocheckpoint = 0');
-      db.pragma(`cache_size = ${-LIMITS.databaseCacheBytes / 1024}`);
-      this.#begin = db.prepare('BEGIN IMMEDIATE');
-      this.#commit = db.prepare('COMMIT');
-      this.#rollback = db.prepare('ROLLBACK');
-      this.#savepoint = db.prepare('SAVEPOINT part');
-      this.#release = db.prepare('RELEASE part');
-      this.#undo = db.prepare('ROLLBACK TO part');
-      this.#walPages = db.prepare('PRAGMA wal_checkpoint(NOOP)');
+      return new Database(db, durability);
     } catch (error) {
       db.close();
       throw error;
     }
+  }
+
+  /** Takes over a fresh handle. */
+  constructor(db: Sqlite.Database, durability: Durability) {
+    db.pragma('journal_mode = WAL');
+    db.pragma(`synchronous = ${durability}`);
+    db.pragma('foreign_keys = ON');
+    db.pragma('wal_autocheckpoint = 0');
+    db.pragma(`cache_size = ${-LIMITS.databaseCacheBytes / 1024}`);
+    this.#db = db;
+    this.#begin = db.prepare('BEGIN IMMEDIATE');
+    this.#commit = db.prepare('COMMIT');
+    this.#rollback = db.prepare('ROLLBACK');
+    this.#savepoint = db.prepare('SAVEPOINT part');
+    this.#release = db.prepare('RELEASE part');
+    this.#undo = db.prepare('ROLLBACK TO part');
+    this.#walPages = db.prepare('PRAGMA wal_checkpoint(NOOP)');
     // Everything prepared from here on is a caller's. Their integers come as bigint, so that none is rounded.
     db.defaultSafeIntegers(true);
-    this.#db = db;
   }
 
   get inTransaction(): boolean {

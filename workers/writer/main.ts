@@ -31,7 +31,7 @@ function start(bootstrap: WriterBootstrap): void {
   const lanes = new Lanes({
     clock: systemClock,
     pulse,
-    open: (file) => new Database(file, durability),
+    open: (file) => Database.open(file, durability),
     migrate: (file, files, backupTo) => threads.migrate(file, files, backupTo),
     checkpoint: (file) => threads.checkpoint(file),
   });

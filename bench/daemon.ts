@@ -1,0 +1,80 @@
+/** The built daemon as a user starts it, in a data directory of its own. */
+import type { ChildProcess } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Config } from '../supervisor/config.ts';
+import type { SystemStatus } from '../supervisor/status.ts';
+import type { NamedProcess } from './process-usage.ts';
+import { ROOT, type Server, startProcess, stopProcess } from './servers.ts';
+
+export type DaemonOptions = {
+  /** Kept when the daemon stops, so that another one can be started over it. */
+  dataDir: string;
+  config?: Partial<Config>;
+  /** Where the supervisor leaves a CPU profile when it stops. */
+  profileDir?: string | undefined;
+};
+
+export class Daemon implements Server {
+  readonly port: number;
+  readonly url: string;
+  readonly token: string;
+  /** Milliseconds from its start until it said that it accepts requests. */
+  readonly readyMs: number;
+  processes: NamedProcess[] = [];
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, ready: { url: string; token: string }, readyMs: number) {
+    this.#child = child;
+    this.url = ready.url;
+    this.port = Number(new URL(ready.url).port);
+    this.token = ready.token;
+    this.readyMs = readyMs;
+  }
+
+  static async start({ dataDir, config = {}, profileDir }: DaemonOptions): Promise<Daemon> {
+    const configFile = join(dataDir, 'bench-config.json');
+    writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
+    const profile = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
+    const serve = ['serve', '--json', '--data-dir', dataDir, '--port', '0', '--config', configFile];
+    const { child, line, readyMs } = await startProcess([...profile, join(ROOT, 'bin/svc.js'), ...serve]);
+    const daemon = new Daemon(child, JSON.parse(line) as { url: string; token: string }, readyMs);
+    await daemon.refresh();
+    return daemon;
+  }
+
+  /** One call; throws for any answer but 2xx. */
+  async request(method: string, path: string, body?: string | Buffer, type = 'application/json'): Promise<Response> {
+    const response = await fetch(this.url + path, {
+      method,
+      headers: { authorization: `Bearer ${this.token}`, 'content-type': type, 'accept-encoding': 'identity' },
+      ...(body === undefined ? {} : { body }),
+    });
+    if (!response.ok) throw new Error(`${method} ${path} was answered ${response.status}: ${await response.text()}`);
+    return response;
+  }
+
+  async install(id: string, archive: Buffer): Promise<void> {
+    await (await this.request('POST', `/svc/_apps/${id}/upload`, archive, 'application/gzip')).text();
+  }
+
+  async read(app: string): Promise<void> {
+    const body = JSON.stringify({ app, query: 'get', input: { id: 1 } });
+    await (await this.request('POST', '/svc/_tool/svc_read', body)).text();
+  }
+
+  async status(): Promise<SystemStatus> {
+    return (await (await this.request('GET', '/svc/_system')).json()) as SystemStatus;
+  }
+
+  /** Learns which processes the tree has now. */
+  async refresh(): Promise<SystemStatus> {
+    const status = await this.status();
+    this.processes = status.processes.flatMap(({ name, pid }) => (pid === null ? [] : [{ name, pid }]));
+    return status;
+  }
+
+  stop(): Promise<void> {
+    return stopProcess(this.#child);
+  }
+}

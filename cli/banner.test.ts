@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type BannerFacts, readyLine, welcome } from './banner.ts';
+import { createStyle } from './terminal/style.ts';
+import { drawPinoLine } from './terminal-log.ts';
+
+const plain = createStyle(false);
+const FACTS: BannerFacts = {
+  version: '0.1.0',
+  url: 'http://127.0.0.1:8787',
+  pid: 12,
+  token: 'secret',
+  dataDir: '.svc',
+  edge: 'uws',
+  apps: [],
+};
+
+test('the first line has the address but not the token: logs keep it', () => {
+  assert.equal(readyLine(FACTS, plain), '● svc-gateway 0.1.0 is ready on http://127.0.0.1:8787 (pid 12)');
+});
+
+test('the welcome has addresses that sign the browser in, for the first apps', () => {
+  const apps = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+  const lines = welcome({ ...FACTS, apps }, plain);
+  assert.ok(lines.includes('  open  http://127.0.0.1:8787/svc/#token=secret'));
+  assert.ok(lines.includes('  apps  a  http://127.0.0.1:8787/svc/#token=secret&open=a'));
+  assert.ok(lines.includes('        and 2 more: svc apps'));
+  assert.ok(welcome(FACTS, plain).some((line) => line.includes('svc new notes && svc push notes')));
+});
+
+test("the gateway's log is one readable line for each entry", () => {
+  const line = drawPinoLine('{"level":40,"time":0,"app":"notes","err":{"stack":"a\\nb"},"msg":"it broke"}', plain);
+  assert.match(line, /^\d\d:\d\d:00\.000 {2}warn {3}notes {2}it broke {2}err=\{"stack":"a\\nb"\}$/);
+});

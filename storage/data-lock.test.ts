@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { Children, reapChildren } from './children.ts';
+import { acquireDataLock, DataLockedError } from './data-lock.ts';
+import { compareIdentity, identityOf } from './process-identity.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'lock-'));
+after(() => rmSync(root, { recursive: true, force: true }));
+
+/** A process that runs until it is killed. */
+async function running(): Promise<{ pid: number; exit: Promise<unknown[]>; kill(): void }> {
+  const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000); console.log("up")'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const exit = once(child, 'exit');
+  await once(child.stdout, 'data');
+  return { pid: child.pid as number, exit, kill: () => child.kill('SIGKILL') };
+}
+
+test('a second gateway is refused by name while the first one lives', async () => {
+  const path = join(root, 'held/lock');
+  const lock = acquireDataLock(path);
+  assert.throws(
+    () => acquireDataLock(path),
+    (error) => error instanceof DataLockedError && error.message.includes(`pid ${process.pid}`),
+  );
+  lock.release();
+  acquireDataLock(path).release();
+  assert.deepEqual(readdirSync(join(root, 'held')), []);
+});
+
+test('the lock of another living process holds, and is taken over once that has died', async () => {
+  const path = join(root, 'lock');
+  const other = await running();
+  writeFileSync(path, JSON.stringify(identityOf(other.pid)));
+  assert.throws(() => acquireDataLock(path), { pid: other.pid });
+  other.kill();
+  await other.exit;
+  const lock = acquireDataLock(path);
+  assert.throws(() => acquireDataLock(path), { pid: process.pid });
+  lock.release();
+});
+
+const STALE: [name: string, content: string][] = [
+  ['a process that started at another time under this pid', JSON.stringify({ pid: process.pid, startedAs: 'boot/1' })],
+  ['half a file', '{"pid":'],
+  ['an empty file', ''],
+];
+
+for (const [name, content] of STALE) {
+  test(`a stale lock is taken over: ${name}`, { skip: process.platform !== 'linux' }, () => {
+    const path = join(root, 'stale');
+    writeFileSync(path, content);
+    acquireDataLock(path).release();
+    assert.equal(existsSync(path), false);
+  });
+}
+
+test('releasing does not remove the lock of somebody else', () => {
+  const path = join(root, 'lost');
+  const lock = acquireDataLock(path);
+  writeFileSync(path, JSON.stringify({ pid: 1, startedAs: null }));
+  lock.release();
+  assert.equal(existsSync(path), true);
+});
+
+test('children of a dead gateway are ended, others with their pid are not', {
+  skip: process.platform !== 'linux',
+}, async () => {
+  const path = join(root, 'run/children.json');
+  const [left, stopped, ended, unrelated] = await Promise.all([running(), running(), running(), running()]);
+  const children = new Children(path, 'boot-1');
+  children.add(left.pid, 'host');
+  children.add(stopped.pid, 'writer');
+  children.add(ended.pid, 'host');
+  children.remove(ended.pid);
+  process.kill(stopped.pid, 'SIGSTOP');
+
+  const reaped = await reapChildren(path);
+  assert.deepEqual(
+    reaped.map(({ pid, role, instance }) => [pid, role, instance]),
+    [
+      [left.pid, 'host', 'boot-1'],
+      [stopped.pid, 'writer', 'boot-1'],
+    ],
+  );
+  assert.deepEqual(await Promise.all([left.exit, stopped.exit]), [
+    [null, 'SIGKILL'],
+    [null, 'SIGKILL'],
+  ]);
+
+  writeFileSync(path, JSON.stringify([{ pid: unrelated.pid, startedAs: 'boot/1', role: 'host', instance: 'x' }]));
+  assert.deepEqual(await reapChildren(path), []);
+  assert.equal(compareIdentity(identityOf(unrelated.pid)), 'same');
+  for (const child of [ended, unrelated]) child.kill();
+});
+
+test('a record of children that is missing or damaged names nobody', async () => {
+  assert.deepEqual(await reapChildren(join(root, 'none.json')), []);
+  writeFileSync(join(root, 'half.json'), '[{"pid":');
+  assert.deepEqual(await reapChildren(join(root, 'half.json')), []);
+});

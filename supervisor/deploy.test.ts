@@ -1,0 +1,483 @@
+import assert from 'node:assert/strict';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { after, test } from 'node:test';
+import Database from 'better-sqlite3';
+import { SvcError } from '../protocol/errors.ts';
+import type { VersionSummary } from '../protocol/manifest.ts';
+import { Layout } from '../storage/layout.ts';
+import { Registry } from '../storage/registry.ts';
+import { sweepTmp, sweepTrash } from '../storage/trash.ts';
+import { appFiles, tarball } from '../test/support/archive.ts';
+import { Deployments } from './deploy.ts';
+import { Jobs } from './jobs.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'deploy-'));
+const jobs = new Jobs({ file: join(import.meta.dirname, '../workers/jobs/main.ts') });
+after(async () => {
+  await jobs.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+let directories = 0;
+const newDataDir = (): string => join(root, `data-${++directories}`);
+
+/** Moments at which a test may look at the disk, as a crash would leave it. */
+type Moments = Partial<Record<'staged' | 'migrating' | 'migrated' | 'swapping', () => void>>;
+
+/** What is running on one data directory: the real thing but for the databases, which are opened here instead of in the writer. */
+async function start(dataDir: string, moments: Moments = {}, versionRetention = 5) {
+  const layout = new Layout(dataDir);
+  const events: string[] = [];
+  const warnings: string[] = [];
+  const log = {
+    info: () => {},
+    warn: (_: unknown, text?: string) => warnings.push(text ?? ''),
+    error: (_: unknown, text?: string) => warnings.push(text ?? ''),
+  };
+  const withData = <T>(app: string, work: (db: Database.Database) => T): T => {
+    const db = new Database(layout.app(app).data);
+    try {
+      return work(db);
+    } finally {
+      db.close();
+    }
+  };
+  const databases = {
+    userVersion: async (app: string) => withData(app, (db) => db.pragma('user_version', { simple: true }) as number),
+    async migrate(app: string, files: { name: string; path: string }[], backupTo: string | null) {
+      moments.migrating?.();
+      const applied = files.map(({ name }) => Number(name.slice(0, 4)));
+      withData(app, (db) => {
+        if (backupTo !== null) db.prepare('VACUUM INTO ?').run(backupTo);
+        db.transaction(() => {
+          for (const { name, path } of files) {
+            try {
+              db.exec(readFileSync(path, 'utf8'));
+            } catch (error) {
+              throw new SvcError('MIGRATION_FAILED', (error as Error).message, { path: `migrations/${name}` });
+            }
+          }
+          db.pragma(`user_version = ${applied.at(-1)}`);
+        })();
+      });
+      moments.migrated?.();
+      return applied;
+    },
+    close: async (app: string) => void events.push(`close ${app}`),
+  };
+  const registry = await Registry.open({ layout, userVersion: databases.userVersion, log: log as never });
+  const deployments = new Deployments({
+    layout,
+    registry,
+    jobs: {
+      async ingest(job) {
+        const result = await jobs.ingest(job);
+        moments.staged?.();
+        return result;
+      },
+    },
+    databases,
+    actors: {
+      swap(app: string, active: VersionSummary) {
+        moments.swapping?.();
+        events.push(`swap ${app} ${active.version}`);
+      },
+      stop: async (app: string) => void events.push(`stop ${app}`),
+    },
+    versionRetention,
+    log: log as never,
+  });
+  const upload = (archive: Buffer, options?: { activate?: boolean }, id = 'notes') =>
+    deployments.upload(id, Readable.from([archive]), options);
+  return { layout, registry, deployments, databases, events, warnings, upload, withData };
+}
+
+/** A version of the app with this many migrations: a table, and a column for each further one. */
+function version(name: string, migrations = 0, more: Record<string, string> = {}): Buffer {
+  const sql = Array.from({ length: migrations }, (_, i) => [
+    `migrations/000${i + 1}_m.sql`,
+    i === 0 ? 'CREATE TABLE notes (c0);' : `ALTER TABLE notes ADD c${i};`,
+  ]);
+  return tarball({ ...appFiles('notes', { version: name }), ...Object.fromEntries(sql), ...more });
+}
+
+const isRejected = (code: string, path?: string) => (error: unknown) => {
+  assert.ok(error instanceof SvcError, String(error));
+  assert.equal(error.code, code);
+  if (path !== undefined) assert.equal(error.path, path);
+  return true;
+};
+
+test('a first upload registers, migrates and activates', async () => {
+  const { upload, deployments, events, layout, databases } = await start(newDataDir());
+  const result = await upload(version('1', 2));
+  assert.deepEqual(result, {
+    id: 'notes',
+    versionId: result.versionId,
+    activeVersion: result.versionId,
+    sha256: result.sha256,
+    files: 4,
+    bytes: result.bytes,
+    deduplicated: false,
+    migrationsApplied: [1, 2],
+    pruned: [],
+    webhooks: [],
+  });
+  assert.match(result.versionId, /^v_\d{8}T\d{9}Z_[0-9a-f]{6}$/);
+  assert.deepEqual(events, ['swap notes 1']);
+  assert.equal(await databases.userVersion('notes'), 2);
+  const { registeredAt, updatedAt, ...record } = await deployments.record('notes');
+  assert.ok(registeredAt <= updatedAt + 1000);
+  assert.deepEqual(record, {
+    id: 'notes',
+    name: 'Notes',
+    version: '1',
+    kind: 'app',
+    backend: 'tarball',
+    status: 'active',
+    activeVersion: result.versionId,
+    queries: 0,
+    actions: 0,
+    automations: 0,
+  });
+  assert.equal((await deployments.manifest('notes'))?.version, '1');
+  assert.deepEqual(readdirSync(layout.tmpDir), []);
+  assert.deepEqual(JSON.parse(readFileSync(layout.app('notes').current, 'utf8')).activeVersion, result.versionId);
+});
+
+test('an upload that is not to be activated is stored beside the active version', async () => {
+  const { upload, deployments, events } = await start(newDataDir());
+  const stored = await upload(version('1', 1), { activate: false });
+  assert.equal(stored.activeVersion, null);
+  assert.deepEqual(stored.migrationsApplied, []);
+  assert.equal((await deployments.record('notes')).status, 'no_active_version');
+  assert.equal(await deployments.manifest('notes'), null);
+  const { versionId } = stored;
+  assert.deepEqual(await deployments.activate('notes', versionId), {
+    id: 'notes',
+    activeVersion: versionId,
+    previousVersion: null,
+  });
+  assert.deepEqual(events, ['swap notes 1']);
+});
+
+test('the same content again is not stored twice, and is activated', async () => {
+  const { upload, deployments, events } = await start(newDataDir());
+  const first = await upload(version('1'));
+  const second = await upload(version('2'));
+  const again = await upload(version('1'));
+  assert.deepEqual(
+    [again.versionId, again.deduplicated, again.activeVersion],
+    [first.versionId, true, first.versionId],
+  );
+  assert.deepEqual(
+    (await deployments.versions('notes')).map(({ versionId, active }) => [versionId, active]),
+    [
+      [second.versionId, false],
+      [first.versionId, true],
+    ],
+  );
+  await upload(version('1'));
+  assert.deepEqual(events, ['swap notes 1', 'swap notes 2', 'swap notes 1']);
+});
+
+test('a rollback leaves the data as it is, and going forward again migrates nothing twice', async () => {
+  const { upload, deployments, databases, layout } = await start(newDataDir());
+  const old = await upload(version('1', 1));
+  const next = await upload(version('2', 3));
+  assert.deepEqual(next.migrationsApplied, [2, 3]);
+  assert.equal(readdirSync(layout.app('notes').backupsDir).length, 1);
+  await deployments.activate('notes', old.versionId);
+  assert.equal(await databases.userVersion('notes'), 3);
+  const { previousVersion } = await deployments.activate('notes', next.versionId);
+  assert.equal(previousVersion, old.versionId);
+  assert.equal(readdirSync(layout.app('notes').backupsDir).length, 1);
+});
+
+test('three backups are kept, the newest ones', async () => {
+  const { upload, layout } = await start(newDataDir());
+  for (let migrations = 1; migrations <= 5; migrations++) await upload(version(`${migrations}`, migrations));
+  const kept = readdirSync(layout.app('notes').backupsDir).map((name) => name.replace(/^.*_/, ''));
+  assert.deepEqual(kept.sort(), ['2.sqlite', '3.sqlite', '4.sqlite']);
+});
+
+test('old versions are pruned; the active one and the one before it stay', async () => {
+  const { upload, deployments } = await start(newDataDir(), {}, 2);
+  const [one, two, three] = [await upload(version('1')), await upload(version('2')), await upload(version('3'))];
+  assert.deepEqual(three.pruned, [one.versionId]);
+  await deployments.activate('notes', two.versionId);
+  const four = await upload(version('4'), { activate: false });
+  assert.deepEqual(four.pruned, [three.versionId]);
+  assert.deepEqual(
+    (await deployments.versions('notes')).map(({ version }) => version),
+    ['4', '2'],
+  );
+});
+
+test('a failed migration of a first upload leaves nothing, and a corrected one works', async () => {
+  const { upload, deployments, layout } = await start(newDataDir());
+  const broken = { 'migrations/0002_m.sql': 'INSERT INTO nothing VALUES (1);' };
+  await assert.rejects(upload(version('1', 1, broken)), isRejected('MIGRATION_FAILED', 'migrations/0002_m.sql'));
+  await assert.rejects(deployments.record('notes'), isRejected('UNKNOWN_APP'));
+  assert.deepEqual(readdirSync(layout.appsDir), ['_registry.json']);
+  assert.deepEqual(readdirSync(layout.tmpDir), []);
+  await assert.rejects(upload(version('1', 1, broken)), isRejected('MIGRATION_FAILED'));
+  assert.deepEqual((await upload(version('1', 2))).migrationsApplied, [1, 2]);
+});
+
+test('a failed migration of a later upload changes nothing', async () => {
+  const { upload, deployments, databases, layout } = await start(newDataDir());
+  const { versionId } = await upload(version('1', 1));
+  await assert.rejects(
+    upload(version('2', 1, { 'migrations/0002_m.sql': 'nonsense;' })),
+    isRejected('MIGRATION_FAILED'),
+  );
+  assert.equal((await deployments.record('notes')).activeVersion, versionId);
+  assert.equal((await deployments.versions('notes')).length, 1);
+  assert.equal(existsSync(layout.app('notes').pending), false);
+  assert.equal(await databases.userVersion('notes'), 1);
+});
+
+test('a migration whose answer is lost counts as done when it was committed', async () => {
+  const lost: Moments = {};
+  const { upload, deployments, databases } = await start(newDataDir(), lost);
+  await upload(version('1'));
+  lost.migrated = () => {
+    throw new Error('The writer is gone.');
+  };
+  assert.deepEqual((await upload(version('2', 2))).migrationsApplied, [1, 2]);
+  lost.migrating = lost.migrated;
+  await assert.rejects(upload(version('3', 3)), /writer is gone/);
+  assert.equal(await databases.userVersion('notes'), 2);
+  assert.equal((await deployments.record('notes')).version, '2');
+});
+
+test('a refused archive or id leaves nothing and changes nothing', async () => {
+  const { upload, layout, deployments } = await start(newDataDir());
+  await assert.rejects(upload(Buffer.from('text')), isRejected('INVALID_ARCHIVE'));
+  await assert.rejects(upload(version('1'), {}, 'other'), isRejected('INVALID_MANIFEST', 'id'));
+  await assert.rejects(upload(version('1'), {}, '_apps'), isRejected('RESERVED_ID'));
+  await assert.rejects(upload(version('1'), {}, '../x'), isRejected('INVALID_ID'));
+  const cut = new Readable({ read() {} });
+  const uploading = deployments.upload('notes', cut);
+  cut.push(version('1').subarray(0, 50));
+  cut.destroy(new SvcError('BAD_REQUEST', 'The client went away.'));
+  await assert.rejects(uploading, isRejected('BAD_REQUEST'));
+  assert.deepEqual(readdirSync(layout.appsDir), ['_registry.json']);
+  assert.deepEqual(readdirSync(layout.tmpDir), []);
+});
+
+test('a full disk is an error of its own and leaves nothing', async () => {
+  const full: Moments = {};
+  const { upload, layout, deployments } = await start(newDataDir(), full);
+  full.staged = () => {
+    throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  };
+  await assert.rejects(upload(version('1')), isRejected('STORAGE_FULL'));
+  assert.deepEqual(readdirSync(layout.tmpDir), []);
+  await assert.rejects(deployments.record('notes'), isRejected('UNKNOWN_APP'));
+});
+
+test('versions are deleted one by one, the active one is not', async () => {
+  const { upload, deployments, layout } = await start(newDataDir());
+  const [old, active] = [await upload(version('1')), await upload(version('2'))];
+  await assert.rejects(deployments.deleteVersion('notes', active.versionId), isRejected('VERSION_ACTIVE'));
+  await assert.rejects(
+    deployments.deleteVersion('notes', 'v_20260101T000000000Z_000000'),
+    isRejected('UNKNOWN_VERSION'),
+  );
+  await assert.rejects(deployments.deleteVersion('notes', '../../x'), isRejected('UNKNOWN_VERSION'));
+  await assert.rejects(deployments.activate('notes', '..'), isRejected('UNKNOWN_VERSION'));
+  await assert.rejects(deployments.deleteVersion('none', active.versionId), isRejected('UNKNOWN_APP'));
+  const answer = await deployments.deleteVersion('notes', old.versionId);
+  assert.deepEqual(answer, { id: 'notes', versionId: old.versionId, deleted: true });
+  assert.deepEqual(readdirSync(layout.app('notes').preparedDir), [active.versionId]);
+});
+
+test('a removed app goes to the trash with its data, and a new one of its name starts clean', async () => {
+  const { upload, deployments, layout, events, withData } = await start(newDataDir());
+  await upload(version('1', 1));
+  withData('notes', (db) => db.exec('INSERT INTO notes VALUES (1)'));
+  assert.deepEqual(await deployments.remove('notes'), { id: 'notes', deleted: true });
+  assert.deepEqual(events, ['swap notes 1', 'stop notes', 'close notes']);
+  assert.deepEqual(await deployments.records(), []);
+  await assert.rejects(deployments.remove('notes'), isRejected('UNKNOWN_APP'));
+  const [trashed] = readdirSync(layout.trashDir);
+  assert.ok(existsSync(join(layout.trashDir, trashed as string, 'data.sqlite')));
+
+  await upload(version('1', 1));
+  assert.equal(
+    withData('notes', (db) => db.prepare('SELECT count(*) FROM notes').pluck().get()),
+    0,
+  );
+  await deployments.remove('notes', { purge: true });
+  assert.equal(existsSync(layout.app('notes').dir), false);
+  assert.deepEqual(readdirSync(layout.trashDir), [trashed]);
+
+  const day = 24 * 3600 * 1000;
+  assert.deepEqual(await sweepTrash(layout, 7, Date.now() + 6.9 * day), []);
+  assert.deepEqual(await sweepTrash(layout, 7, Date.now() + 7.1 * day), [trashed]);
+});
+
+test('uploads of one app run one after the other, whatever they are', async () => {
+  const { upload, deployments } = await start(newDataDir());
+  const archives = Array.from({ length: 6 }, (_, i) => version(`${i}`, i % 3));
+  const results = await Promise.all(archives.map((archive) => upload(archive)));
+  assert.deepEqual(results.flatMap(({ migrationsApplied }) => migrationsApplied).sort(), [1, 2]);
+  const versions = await deployments.versions('notes');
+  assert.equal(versions.filter(({ active }) => active).length, 1);
+  assert.equal(versions.length, 5);
+});
+
+/** Where a crash may cut an upload of version 2 off, and which version must be active after the restart. */
+const CRASHES: [name: string, moment: keyof Moments, change: (dataDir: string) => void, active: '1' | '2'][] = [
+  ['when the archive is unpacked', 'staged', () => {}, '1'],
+  ['when half of the version is in place', 'migrating', (dir) => moveCode(dir, '2'), '1'],
+  ['before the migrations', 'migrating', () => {}, '1'],
+  ['after the migrations', 'migrated', () => {}, '2'],
+  [
+    'when the pointer is half written',
+    'migrated',
+    (dir) => writeFileSync(join(dir, 'apps/notes/.current.json.x.tmp'), '{"act'),
+    '2',
+  ],
+  ['before the intent is removed', 'swapping', (dir) => restorePending(dir), '2'],
+  ['before calls are moved over', 'swapping', () => {}, '2'],
+];
+
+function codeOf(dataDir: string, name: string): string {
+  const dir = new Layout(dataDir).app('notes').versionsDir;
+  const found = readdirSync(dir).find(
+    (id) => JSON.parse(readFileSync(join(dir, id, 'app.json'), 'utf8')).version === name,
+  );
+  return join(dir, found as string);
+}
+
+/** As it was before the last step of the installation. */
+function moveCode(dataDir: string, name: string): void {
+  renameSync(codeOf(dataDir, name), join(dataDir, 'tmp/code'));
+}
+
+function restorePending(dataDir: string): void {
+  const { current, pending } = new Layout(dataDir).app('notes');
+  const { activeVersion } = JSON.parse(readFileSync(current, 'utf8'));
+  writeFileSync(pending, JSON.stringify({ versionId: activeVersion, migrations: 2 }));
+}
+
+for (const [name, moment, change, active] of CRASHES) {
+  test(`a crash ${name} leaves the old version or the new one, whole`, async () => {
+    const dataDir = newDataDir();
+    const crashed = `${dataDir}-crashed`;
+    const moments: Moments = {};
+    const before = await start(dataDir, moments);
+    await before.upload(version('1', 1));
+    before.withData('notes', (db) => db.exec('INSERT INTO notes VALUES (1)'));
+    moments[moment] = () => cpSync(dataDir, crashed, { recursive: true });
+    await before.upload(version('2', 2));
+    change(crashed);
+
+    const { deployments, databases, upload, layout, withData } = await start(crashed);
+    await sweepTmp(layout, Date.now() + 1000);
+    assert.equal((await deployments.record('notes')).version, active);
+    assert.equal(await databases.userVersion('notes'), Number(active));
+    assert.equal((await deployments.manifest('notes'))?.version, active);
+    assert.deepEqual(readdirSync(layout.tmpDir), []);
+    assert.equal(existsSync(layout.app('notes').pending), false);
+    const { versionsDir, preparedDir } = layout.app('notes');
+    assert.deepEqual(readdirSync(versionsDir), readdirSync(preparedDir));
+
+    await upload(version('2', 2));
+    assert.equal((await deployments.record('notes')).version, '2');
+    assert.equal(await databases.userVersion('notes'), 2);
+    assert.equal(
+      withData('notes', (db) => db.prepare('SELECT count(*) FROM notes').pluck().get()),
+      1,
+    );
+  });
+}
+
+for (const moment of ['staged', 'migrating', 'migrated'] as const) {
+  test(`a first upload that a crash cut off (${moment}) never happened, and can be repeated`, async () => {
+    const dataDir = newDataDir();
+    const crashed = `${dataDir}-crashed`;
+    const before = await start(dataDir, { [moment]: () => cpSync(dataDir, crashed, { recursive: true }) });
+    await before.upload(version('1', 1));
+
+    const { deployments, upload } = await start(crashed);
+    assert.deepEqual(await deployments.records(), []);
+    assert.deepEqual((await upload(version('1', 1))).migrationsApplied, [1]);
+  });
+}
+
+test('a pointer to a missing or unreadable version falls back to the newest whole one and says so', async () => {
+  const dataDir = newDataDir();
+  const before = await start(dataDir);
+  for (const name of ['1', '2', '3']) await before.upload(version(name));
+  const { current } = before.layout.app('notes');
+
+  rmSync(codeOf(dataDir, '3'), { recursive: true });
+  const second = await start(dataDir);
+  assert.equal((await second.deployments.record('notes')).version, '2');
+  assert.match(second.warnings.join(), /active version v_\S+ is missing/);
+
+  for (const damage of ['', '{"activeVer', '[]', '{"activeVersion":"../../x"}']) {
+    writeFileSync(current, damage);
+    const third = await start(dataDir);
+    assert.equal((await third.deployments.record('notes')).version, '2', damage);
+    assert.equal(third.warnings.length, 1);
+    assert.deepEqual((await start(dataDir)).warnings, []);
+  }
+
+  for (const name of ['1', '2'])
+    writeFileSync(
+      join(codeOf(dataDir, name), '../../prepared', codeOf(dataDir, name).split('/').at(-1) as string, 'version.json'),
+      '{',
+    );
+  const fourth = await start(dataDir);
+  assert.equal((await fourth.deployments.record('notes')).status, 'no_active_version');
+  assert.deepEqual(await fourth.deployments.versions('notes'), []);
+});
+
+test('a damaged or missing registry is rebuilt from the folders and says so', async () => {
+  const dataDir = newDataDir();
+  const before = await start(dataDir);
+  await before.upload(version('1'));
+  mkdirSync(join(before.layout.appsDir, 'no-app'));
+  for (const damage of ['', '{"apps":', '[]', null]) {
+    if (damage === null) rmSync(before.layout.registry);
+    else writeFileSync(before.layout.registry, damage);
+    const { deployments, warnings } = await start(dataDir);
+    assert.deepEqual(
+      (await deployments.records()).map(({ id, status }) => [id, status]),
+      [['notes', 'active']],
+    );
+    assert.match(warnings.join(), /_registry\.json was (damaged|missing)/);
+    assert.deepEqual((await start(dataDir)).warnings, []);
+  }
+});
+
+test('a start with thousands of apps reads the registry only', async () => {
+  const layout = new Layout(newDataDir());
+  mkdirSync(layout.appsDir, { recursive: true });
+  const apps = Object.fromEntries(
+    Array.from({ length: 5000 }, (_, i) => [`app-${i}`, { registeredAt: '2026-01-02T00:00:00.000Z' }]),
+  );
+  writeFileSync(layout.registry, JSON.stringify({ apps }));
+  const { registry, deployments } = await start(layout.dataDir);
+  assert.equal(registry.ids().length, 5000);
+  assert.equal(registry.loaded('app-7'), undefined);
+  assert.equal((await deployments.records()).length, 5000);
+});

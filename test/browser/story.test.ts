@@ -1,0 +1,80 @@
+/** What a newcomer does first, from the printed address to a killed machine, in one go. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { startChromium, withoutChromium } from './chromium.ts';
+
+const run = promisify(execFile);
+
+/** The `svc` command, as that gateway's user. */
+async function svc(gateway: TestGateway, ...args: string[]): Promise<string> {
+  const { stdout } = await run(process.execPath, [join(root, 'bin/svc.js'), ...args], {
+    env: { ...process.env, SVC_URL: gateway.url, SVC_TOKEN: gateway.token },
+  });
+  return stdout;
+}
+
+/** A copy of the todo app with another version and another heading. */
+function changedApp(folder: string): string {
+  const copy = join(folder, 'todos');
+  cpSync(join(root, 'examples/todos'), copy, { recursive: true });
+  const manifest = JSON.parse(readFileSync(join(copy, 'app.json'), 'utf8')) as { version: string };
+  manifest.version = '2.0.0';
+  writeFileSync(join(copy, 'app.json'), JSON.stringify(manifest));
+  const page = join(copy, 'index.html');
+  writeFileSync(page, readFileSync(page, 'utf8').replace(/<title>[^<]*<\/title>/, '<title>Todos, changed</title>'));
+  return copy;
+}
+
+test('a newcomer’s first ten minutes', { skip: withoutChromium() }, async (t) => {
+  const gateway = await startGateway(t, { examples: ['todos'] });
+  const browser = await startChromium();
+  t.after(() => browser.close());
+  const folder = mkdtempSync(join(tmpdir(), 'svc-story-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const context = await browser.newContext();
+  context.setDefaultTimeout(60_000);
+
+  const here = await context.newPage();
+  await here.goto(`${gateway.url}/svc/#token=${gateway.token}&open=todos`);
+  await here.waitForURL(`${gateway.url}/svc/todos/`);
+  const there = await context.newPage();
+  await there.goto(`${gateway.url}/svc/todos/`);
+
+  await here.getByLabel('New todo').fill('From the page');
+  await here.keyboard.press('Enter');
+  await there.getByRole('button', { name: 'From the page', exact: true }).waitFor();
+
+  assert.equal((await gateway.write('todos', 'add', { title: 'From HTTP' })).status, 201);
+  await there.getByRole('button', { name: 'From HTTP', exact: true }).waitFor();
+  await svc(gateway, 'write', 'todos', 'add', '{"title":"From the command line"}');
+  await there.getByRole('button', { name: 'From the command line', exact: true }).waitFor();
+
+  await svc(gateway, 'push', changedApp(folder));
+  await there.reload();
+  assert.equal(await there.title(), 'Todos, changed');
+  await svc(gateway, 'rollback', 'todos');
+  await there.reload();
+  assert.notEqual(await there.title(), 'Todos, changed');
+
+  await gateway.kill();
+  await gateway.start();
+  const again = await context.newPage();
+  await again.goto(`${gateway.url}/svc/#token=${gateway.token}&open=todos`);
+  for (const title of ['From the page', 'From HTTP', 'From the command line']) {
+    await again.getByRole('button', { name: title, exact: true }).waitFor();
+  }
+  const versions = (await gateway.call('GET', '/svc/_apps/todos/versions')).json as { active: boolean; version: string }[];
+  assert.deepEqual(
+    versions.map(({ version, active }) => [version, active]),
+    [
+      ['2.0.0', false],
+      ['1.0.0', true],
+    ],
+  );
+});

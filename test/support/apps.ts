@@ -1,0 +1,32 @@
+/** Small apps for tests, written as the code of their handlers. */
+
+/** A tool: the source of its handler, alone or with the rest of its definition. */
+export type ToolSource = string | ({ run: string } & Record<string, unknown>);
+
+export type AppSource = {
+  queries?: Record<string, ToolSource>;
+  actions?: Record<string, ToolSource>;
+  /** Migrations in their order. */
+  migrations?: string[];
+  /** Other files by name. */
+  files?: Record<string, string | Buffer>;
+  /** More members of the manifest. */
+  manifest?: Record<string, unknown>;
+};
+
+/** The files of an app: `app.json`, a file for each handler and migration, and the others. */
+export function appOf(id: string, source: AppSource = {}): Record<string, string | Buffer> {
+  const files: Record<string, string | Buffer> = {};
+  const tools = (list: 'queries' | 'actions') =>
+    Object.entries(source[list] ?? {}).map(([name, tool]) => {
+      const { run, ...definition } = typeof tool === 'string' ? { run: tool } : tool;
+      files[`${list}/${name}.js`] = `export default ${run};\n`;
+      return { name, ...definition };
+    });
+  const manifest = { id, name: id, version: '1.0.0', queries: tools('queries'), actions: tools('actions') };
+  files['app.json'] = JSON.stringify({ ...manifest, ...source.manifest });
+  for (const [i, sql] of (source.migrations ?? []).entries()) {
+    files[`migrations/${String(i + 1).padStart(4, '0')}_step.sql`] = sql;
+  }
+  return { ...files, ...source.files };
+}

@@ -1,0 +1,54 @@
+/** Suites that run against the real daemon on both edges, so that one table of cases holds for each. */
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { after, before, describe } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from './gateway.ts';
+
+export const EDGES: readonly EdgeKind[] = ['uws', 'node'];
+
+/** Runs the suite once for each edge, with a gateway of its own that starts before it and ends after it. */
+export function onEachEdge(options: StartOptions, suite: (gateway: TestGateway, edge: EdgeKind) => void): void {
+  for (const edge of EDGES) describe(edge, () => suite(gatewayOfSuite({ ...options, edge }), edge));
+}
+
+/** The gateway of the suite that is being defined. */
+export function gatewayOfSuite(options: StartOptions): TestGateway {
+  const { gateway, remove } = makeGateway(options);
+  before(() => gateway.start());
+  after(remove);
+  return gateway;
+}
+
+/** Asks again until the condition holds; for what happens on disk or in another process without telling anybody. */
+export async function eventually(condition: () => unknown): Promise<void> {
+  for (let tries = 0; !(await condition()); tries++) {
+    assert.ok(tries < 1000, `It never came true: ${condition}`);
+    await pause(10);
+  }
+}
+
+export type RawAnswer = { status: number; head: string; body: string };
+
+/** Sends bytes as they are, and reads until the gateway ends the connection: the request must ask for that. */
+export function sendRaw(gateway: TestGateway, bytes: string | Buffer): Promise<RawAnswer> {
+  const { hostname, port } = new URL(gateway.url);
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname);
+    const chunks: Buffer[] = [];
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+    socket.on('error', reject);
+    socket.on('close', () => {
+      const text = Buffer.concat(chunks).toString('latin1');
+      const end = text.indexOf('\r\n\r\n');
+      resolve({ status: Number(text.slice(9, 12)), head: text.slice(0, end), body: text.slice(end + 4) });
+    });
+    socket.write(bytes);
+  });
+}
+
+/** A request as its bytes, with the token; `lines` are more headers. */
+export function rawRequest(gateway: TestGateway, method: string, target: string, lines: string[] = [], body = ''): string {
+  const own = ['host: x', `authorization: Bearer ${gateway.token}`, 'connection: close'];
+  return `${[`${method} ${target} HTTP/1.1`, ...own, ...lines].join('\r\n')}\r\n\r\n${body}`;
+}

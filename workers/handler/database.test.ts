@@ -1,0 +1,308 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, beforeEach, test } from 'node:test';
+import { type App, FakeSupervisor, failure } from './fake-supervisor.ts';
+
+/** Expressions over `db` in an action → what they resolve to. Table `t(id integer primary key, s text, x)`, one row each time. */
+const RESULTS: [expression: string, value: unknown][] = [
+  [`db.get('select * from t')`, { id: 1, s: 'one', x: null }],
+  [`db.all('select id, s from t')`, [{ id: 1, s: 'one' }]],
+  [`db.get('select * from t where id = 99')`, null],
+  [`db.all('select * from t where id = 99')`, []],
+  [`db.prepare('select s from t where id = ?').get(1)`, { s: 'one' }],
+  [`db.prepare('select s from t where id = :id').all({ id: 1 })`, [{ s: 'one' }]],
+  [`db.prepare('insert into t(s) values (?)').run('two')`, { changes: 1, lastInsertRowid: 2 }],
+  [`db.run('update t set s = ? where id = ?', 'new', 1)`, { changes: 1, lastInsertRowid: 1 }],
+  [`db.get('insert into t(s) values (?) returning id, s', 'two')`, { id: 2, s: 'two' }],
+  [`db.all('delete from t returning s')`, [{ s: 'one' }]],
+  [`db.get('select ? a, ? b', 1, 'x')`, { a: 1, b: 'x' }],
+  [`db.get('select ? a, ? b', [1, 'x'])`, { a: 1, b: 'x' }],
+  [`db.get('select :a a, $b b, @c c', { a: 1, b: 2, c: 3 })`, { a: 1, b: 2, c: 3 }],
+  [`db.get('select ? t, ? f, ? u, ? n', true, false, undefined, null)`, { t: 1, f: 0, u: null, n: null }],
+  [`db.get('select ? d', new Date(0))`, { d: '1970-01-01T00:00:00.000Z' }],
+  [`db.get('select ? b, typeof(?) t', Buffer.from('hi'), Buffer.from(''))`, { b: 'aGk=', t: 'blob' }],
+  [`db.get('select ? b', new Uint8Array([1, 2]))`, { b: 'AQI=' }],
+  [`db.get('select typeof(?) i, typeof(?) r, typeof(?) b', 1, 1.5, 2n)`, { i: 'integer', r: 'real', b: 'integer' }],
+  [
+    `db.get('select 9007199254740991 safe, 9007199254740993 big, -9223372036854775808 low')`,
+    { safe: 9007199254740991, big: '9007199254740993', low: '-9223372036854775808' },
+  ],
+  [`db.get('select typeof(?) t, ? v', 9007199254740993n, 9007199254740993n)`, { t: 'integer', v: '9007199254740993' }],
+  [`db.get('select 9007199254740993 v').then(({ v }) => typeof v)`, 'bigint'],
+  [`db.get('select 1e300 v')`, { v: 1e300 }],
+  [
+    `db.batch([['insert into t(s) values (?)', 'a'], ['insert into t(s) values (:s)', { s: 'b' }]])`,
+    [
+      { changes: 1, lastInsertRowid: 2 },
+      { changes: 1, lastInsertRowid: 3 },
+    ],
+  ],
+  [`db.batch([])`, []],
+  [
+    `db.exec('insert into t(s) values (1); insert into t(s) values (2)').then(() => db.get('select count(*) n from t'))`,
+    { n: 3 },
+  ],
+  [
+    `db.transaction(async (tx) => { await tx.run('update t set s = ?', 'in'); return tx.get('select s from t'); })`,
+    { s: 'in' },
+  ],
+  [
+    `db.transaction((tx) => tx.prepare('insert into t(s) values (?)').run('x')).then(() => db.get('select count(*) n from t'))`,
+    { n: 2 },
+  ],
+  [
+    `db.transaction(async (tx) => { await tx.run("update t set s = 'seen'"); return db.get('select s from t'); })`,
+    { s: 'one' },
+  ],
+  [`db.transaction(() => 'nothing done')`, 'nothing done'],
+  [`db.get('with n(v) as (select 1 union all select v + 1 from n where v < 5) select sum(v) s from n')`, { s: 15 }],
+  [`db.get('pragma user_version')`, { user_version: 0 }],
+  [`db.all('select 1 a, 2 a')`, [{ a: 2 }]],
+];
+
+/** Expressions that reject → code, where there is one, and a part of the message. */
+const REJECTIONS: [expression: string, code: string | undefined, message: RegExp][] = [
+  [`db.get('select nonsense from t')`, 'SQLITE_ERROR', /no such column: nonsense/],
+  [`db.all('not sql')`, 'SQLITE_ERROR', /syntax error/],
+  [`db.run('insert into t(id) values (1)')`, 'SQLITE_CONSTRAINT_PRIMARYKEY', /UNIQUE constraint failed/],
+  [`db.run('insert into nowhere values (1)')`, 'SQLITE_ERROR', /no such table/],
+  [`db.get(5)`, undefined, /SQL must be a string, not number/],
+  [`db.get(null)`, undefined, /SQL must be a string, not null/],
+  [`db.get('select ?', { a: { b: 1 } })`, undefined, /SQL parameter "a" is an object/],
+  [`db.get('select ?, ?', 1, { b: 1 })`, undefined, /SQL parameter 2 is an object\. Bind JSON\.stringify/],
+  [`db.get('select ?', [[1]])`, undefined, /SQL parameter 1 is an array/],
+  [`db.run('select ?', () => 1)`, undefined, /SQL parameter 1 is a function/],
+  [`db.get('select ?', Symbol('x'))`, undefined, /SQL parameter 1 is a symbol/],
+  [`db.get('select ?', 2n ** 64n)`, undefined, /more than 64 bits/],
+  [`db.get('select ?', new Date(NaN))`, undefined, /an invalid date/],
+  [`db.get('select ?', 1, 2)`, undefined, /Too many parameter values/],
+  [`db.get('select 1; select 2')`, undefined, /more than one statement/],
+  [
+    `db.batch([['insert into t(s) values (1)'], ['insert into t(id) values (1)']])`,
+    'SQLITE_CONSTRAINT_PRIMARYKEY',
+    /Statement 2 of the batch/,
+  ],
+  [`db.batch('insert')`, undefined, /takes an array/],
+  [`db.batch(['insert into t(s) values (1)'])`, undefined, /Statement 1 of the batch must be an array/],
+  [`db.exec("attach 'other.sqlite' as other")`, 'SQLITE_AUTH', /ATTACH is refused/],
+  [`db.get("attach 'other.sqlite' as other")`, 'SQLITE_AUTH', /ATTACH is refused/],
+  [`db.run("vacuum into 'copy.sqlite'")`, 'SQLITE_AUTH', /VACUUM is refused/],
+  [`db.get("select load_extension('x')")`, 'SQLITE_AUTH', /load_extension is refused/],
+  [`db.get('pragma journal_mode = delete')`, 'SQLITE_AUTH', /can be read here, but not set/],
+  [`db.get('pragma temp_store_directory')`, 'SQLITE_AUTH', /refused/],
+  [`db.run('begin')`, 'SQLITE_AUTH', /Use db\.transaction/],
+  [
+    `db.all('with n(v) as (select 1 union all select v + 1 from n) select v from n')`,
+    'SQLITE_TOOBIG',
+    /limit of 100000 rows/,
+  ],
+  [
+    `db.all('with n(v) as (select 1 union all select v + 1 from n where v < 90) select zeroblob(1000000) z from n')`,
+    'SQLITE_TOOBIG',
+    /limit of 67108864 bytes/,
+  ],
+  [`db.transaction('work')`, undefined, /takes a function/],
+  [
+    `db.transaction(async (tx) => { await tx.run("update t set s = 'lost'"); throw new Error('undo'); })`,
+    undefined,
+    /^undo$/,
+  ],
+  [`db.transaction((tx) => tx.transaction(() => 1))`, undefined, /Transactions do not nest/],
+  [`db.transaction(() => db.transaction(() => 1))`, undefined, /A transaction of this call is open/],
+  [
+    `db.transaction(async (tx) => { await tx.run("update t set s = 'lost'"); await db.run("update t set s = 'outside'"); })`,
+    undefined,
+    /write through its tx/,
+  ],
+  [
+    `db.transaction(async (tx) => { tx.run('insert into t(id) values (1)'); })`,
+    'SQLITE_CONSTRAINT_PRIMARYKEY',
+    /UNIQUE/,
+  ],
+  [
+    `(async () => { let kept; await db.transaction((tx) => { kept = tx; }); return kept.run('delete from t'); })()`,
+    undefined,
+    /This transaction has ended/,
+  ],
+  [
+    `(async () => { let kept; await db.transaction((tx) => { kept = tx; }); return kept.get('select 1'); })()`,
+    undefined,
+    /This transaction has ended/,
+  ],
+];
+
+let supervisor: FakeSupervisor;
+let app: App;
+
+before(async () => {
+  supervisor = await FakeSupervisor.start({ spare: false, actorMemoryMb: 256 });
+  app = await supervisor.app({
+    files: {
+      'queries/rows.js': `export default ({ db }) => db.all('select * from t order by id');`,
+      'queries/counts.js': `export default async ({ db }) => [await db.get('select 1 a'), await db.all('select 2 b')];`,
+      'actions/reset.js': `export default ({ db }) => db.exec(\`
+        create table if not exists t(id integer primary key, s text, x);
+        delete from t; insert into t(id, s) values (1, 'one')\`);`,
+      'actions/exec.js': `export default ({ db, body }) => db.exec(body.sql);`,
+      'actions/forget.js': `export default async ({ db, body }) => { db.run(body.sql); };`,
+      'actions/readOwn.js': `export default async ({ db }) => {
+        for (let i = 0; i < 20; i++) {
+          const { lastInsertRowid } = await db.run('insert into t(s) values (?)', i);
+          if (!(await db.get('select * from t where id = ?', lastInsertRowid))) return { status: 500 };
+        }
+        return 'seen';
+      };`,
+      'actions/hold.js': `export default ({ db, log }) => db.transaction(async (tx) => {
+        await tx.run("update t set s = 'held'");
+        log.info('holding');
+        await new Promise(() => {});
+      });`,
+      ...Object.fromEntries(
+        RESULTS.map(([expression], i) => [
+          `actions/result${i}.js`,
+          `export default async ({ db }) => ({ body: await ${expression} });`,
+        ]),
+      ),
+      ...Object.fromEntries(
+        REJECTIONS.map(([expression], i) => [
+          `actions/rejection${i}.js`,
+          `export default async ({ db }) => {
+            try { await ${expression}; } catch (error) { return { body: { code: error.code, message: error.message, isError: error instanceof Error } }; }
+          };`,
+        ]),
+      ),
+    },
+  });
+});
+
+after(() => supervisor.close());
+
+test('an app without a database reads from an empty one', async () => {
+  const fresh = await supervisor.app({
+    files: {
+      'queries/tables.js': `export default ({ db }) => db.all('select name from sqlite_schema');`,
+      'queries/missing.js': `export default ({ db }) => db.all('select * from t');`,
+    },
+  });
+  assert.match((await failure(fresh.query('missing'))).message, /no such table: t/);
+  assert.deepEqual((await fresh.query('tables')).value, []);
+  assert.deepEqual((await fresh.sql('select 1 a')).value, { columns: ['a'], rows: [[1]], truncated: false });
+});
+
+test('what is no database is an error of the call', async () => {
+  const broken = await supervisor.app({
+    files: { 'queries/one.js': `export default ({ db }) => db.get('select * from t');` },
+  });
+  writeFileSync(broken.spec.dataFile, 'this is no database, but it is long enough to be looked at as one'.repeat(20));
+  const error = await failure(broken.query('one'));
+  assert.deepEqual([error.code, error.message], ['HANDLER_ERROR', 'file is not a database']);
+});
+
+beforeEach(() => app?.action('reset'));
+
+for (const [i, [expression, value]] of RESULTS.entries()) {
+  test(expression, async () => {
+    assert.deepEqual((await app.action(`result${i}`)).value, value);
+  });
+}
+
+for (const [i, [expression, code, message]] of REJECTIONS.entries()) {
+  test(`rejects: ${expression}`, async () => {
+    const error = (await app.action(`rejection${i}`)).value as { code?: string; message: string; isError: boolean };
+    assert.ok(error, 'it did not reject');
+    assert.match(error.message, message);
+    if (code !== undefined) assert.equal(error.code, code);
+    assert.equal(error.isError, true);
+    assert.deepEqual((await app.query('rows')).value, [{ id: 1, s: 'one', x: null }], 'nothing is changed');
+  });
+}
+
+test('an acknowledged write is seen by the next read, here and in the next call', async () => {
+  assert.equal((await app.action('readOwn')).value, 'seen');
+  assert.equal(((await app.query('rows')).value as unknown[]).length, 21);
+});
+
+test('a new column is seen by statements that were prepared before', async () => {
+  await app.query('rows');
+  await app.action('exec', { sql: "alter table t add column later text default 'new'" });
+  assert.deepEqual((await app.query('rows')).value, [{ id: 1, s: 'one', x: null, later: 'new' }]);
+  await app.action('exec', { sql: 'alter table t drop column later' });
+});
+
+test('no answer leaves before a write that the handler did not await; when it fails, so does the call', async () => {
+  await app.action('forget', { sql: "update t set s = 'forgotten'" });
+  assert.deepEqual((await app.query('rows')).value, [{ id: 1, s: 'forgotten', x: null }]);
+  const error = await failure(app.action('forget', { sql: 'insert into t(id) values (1)' }));
+  assert.match(error.message, /UNIQUE constraint failed/);
+});
+
+test('a cancelled call rolls its transaction back at once, and others can write', async () => {
+  void app.action('hold');
+  const id = app.lastCall;
+  await app.log(({ msg }) => msg === 'holding');
+  app.cancel(id, 'client-gone');
+  await app.action('exec', { sql: "insert into t(s) values ('next')" });
+  assert.deepEqual((await app.query('rows')).value, [
+    { id: 1, s: 'one', x: null },
+    { id: 2, s: 'next', x: null },
+  ]);
+});
+
+test('the sql tool: rows, writes, limits and refusals', async () => {
+  assert.deepEqual((await app.sql('select id, s from t where id = ?', [1])).value, {
+    columns: ['id', 's'],
+    rows: [[1, 'one']],
+    truncated: false,
+  });
+  assert.deepEqual((await app.sql('select id from t where s = :s', { s: 'none' })).value, {
+    columns: ['id'],
+    rows: [],
+    truncated: false,
+  });
+  assert.deepEqual((await app.sql("insert into t(s) values ('two')")).value, { changes: 1, lastInsertRowid: 2 });
+  assert.deepEqual((await app.sql("insert into t(s) values ('x') returning id, s")).value, {
+    columns: ['id', 's'],
+    rows: [[3, 'x']],
+    truncated: false,
+  });
+  const endless = 'with n(v) as (select 1 union all select v + 1 from n) select v from n';
+  const { rows, truncated } = (await app.sql(endless)).value as { rows: unknown[]; truncated: boolean };
+  assert.deepEqual([rows.length, truncated], [200, true]);
+  for (const [sql, message] of [
+    ['selec 1', /syntax error/],
+    ['select 1; select 2', /more than one statement/],
+    ["attach 'x' as y", /ATTACH is refused/],
+    ['', /needs a statement/],
+    ['insert into t(id) values (1)', /UNIQUE constraint failed/],
+  ] as const) {
+    const error = await failure(app.sql(sql));
+    assert.equal(error.code, 'BAD_REQUEST');
+    assert.match(error.message, message);
+  }
+});
+
+test('while the writer is gone reads go on and writes say so', async () => {
+  const own = await FakeSupervisor.start({ spare: false });
+  try {
+    const reading = await own.app({
+      files: {
+        'actions/make.js': `export default ({ db }) => db.exec('create table t(a); insert into t values (1)');`,
+        'queries/read.js': `export default ({ db }) => db.get('select a from t');`,
+        'actions/wait.js': `export default ({ db, log }) => db.transaction(async (tx) => { log.info('open'); await tx.get('select 1'); await new Promise((done) => setTimeout(done, 20)); for (;;) await tx.get('select 1'); });`,
+      },
+    });
+    await reading.action('make');
+    const lost = failure(reading.action('wait'));
+    await reading.log(({ msg }) => msg === 'open');
+    await own.killWriter();
+    assert.match((await lost).message, /connection to the database was lost/);
+    assert.deepEqual((await reading.query('read')).value, { a: 1 });
+  } finally {
+    await own.close();
+  }
+});
+
+test('the database file lies where the spec says', () => {
+  assert.equal(app.spec.dataFile, join(supervisor.dir, 'apps', app.spec.app, 'data.sqlite'));
+});

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import Sqlite from 'better-sqlite3';
+import type { MigrationFile } from '../../protocol/frames.ts';
+import { migrate } from './maintenance.ts';
+
+let directory: string;
+let file: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'migrate-'));
+  file = join(directory, 'data.sqlite');
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+function migrations(...texts: string[]): MigrationFile[] {
+  return texts.map((text, i) => {
+    const name = `000${i + 1}_step.sql`;
+    const path = join(directory, name);
+    writeFileSync(path, text);
+    return { name, path };
+  });
+}
+
+function read(path: string, sql: string): unknown {
+  const db = new Sqlite(path, { readonly: true });
+  try {
+    return db.prepare(sql).pluck().get();
+  } finally {
+    db.close();
+  }
+}
+
+const CREATE = 'CREATE TABLE t (v); INSERT INTO t VALUES (1);';
+const ADD = 'ALTER TABLE t ADD COLUMN w;';
+
+test('pending files are applied in order, once', async () => {
+  assert.deepEqual(await migrate(file, migrations(CREATE), null), [1]);
+  assert.deepEqual(await migrate(file, migrations(CREATE, ADD, 'INSERT INTO t VALUES (2, 3);'), null), [2, 3]);
+  assert.deepEqual(await migrate(file, migrations(CREATE, ADD, 'INSERT INTO t VALUES (2, 3);'), null), []);
+  assert.equal(read(file, 'PRAGMA user_version'), 3);
+  assert.equal(read(file, 'SELECT count(*) FROM t'), 2);
+});
+
+const FAILURES: [name: string, texts: string[], path: string, message: RegExp][] = [
+  ['SQL that fails', [ADD, 'INSERT INTO nowhere VALUES (1)'], '0003_step.sql', /no such table: nowhere/],
+  ['a file that ends the transaction', ['COMMIT; CREATE TABLE u (v)'], '0002_step.sql', /ended the transaction/],
+  [
+    'rows that refer to nothing afterwards',
+    ['CREATE TABLE c (t REFERENCES t (v)); INSERT INTO c VALUES (99); CREATE UNIQUE INDEX i ON t (v);'],
+    '0002_step.sql',
+    /row of "c" refers to a row of "t"/,
+  ],
+];
+for (const [name, texts, path, message] of FAILURES) {
+  test(`rolled back as a whole: ${name}`, async () => {
+    await migrate(file, migrations(CREATE), null);
+    await assert.rejects(migrate(file, migrations(CREATE, ...texts), null), {
+      code: 'MIGRATION_FAILED',
+      path,
+      message,
+    });
+    assert.equal(read(file, 'PRAGMA user_version'), 1);
+    assert.equal(read(file, "SELECT count(*) FROM pragma_table_info('t')"), 1);
+  });
+}
+
+test('a file that is gone is named without its folder', async () => {
+  const gone = { name: '0001_step.sql', path: join(directory, '0001_step.sql') };
+  await assert.rejects(migrate(file, [gone], null), (error: Error) => {
+    assert.equal((error as Error & { code: string }).code, 'MIGRATION_FAILED');
+    return !error.message.includes(directory);
+  });
+});
+
+test('rebuilding a table that others refer to keeps their rows', async () => {
+  const parent = 'CREATE TABLE p (id INTEGER PRIMARY KEY); INSERT INTO p VALUES (1);';
+  const child = 'CREATE TABLE c (p REFERENCES p ON DELETE CASCADE); INSERT INTO c VALUES (1);';
+  const rebuild =
+    'CREATE TABLE n (id INTEGER PRIMARY KEY, x); INSERT INTO n (id) SELECT id FROM p; DROP TABLE p; ALTER TABLE n RENAME TO p;';
+  await migrate(file, migrations(parent + child, rebuild), null);
+  assert.equal(read(file, 'SELECT count(*) FROM c'), 1);
+});
+
+test('what was there before is copied aside, whole and under its final name only', async () => {
+  const backups = join(directory, 'backups');
+  await migrate(file, migrations(CREATE), join(backups, 'first'));
+  assert.equal(existsSync(backups), false, 'a new database is not worth a copy');
+  await migrate(file, migrations(CREATE, ADD), join(backups, 'second'));
+  assert.deepEqual(readdirSync(backups), ['second']);
+  assert.equal(read(join(backups, 'second'), 'PRAGMA user_version'), 1);
+  assert.equal(read(join(backups, 'second'), 'SELECT v FROM t'), 1);
+  await migrate(file, migrations(CREATE, ADD), join(backups, 'third'));
+  assert.deepEqual(readdirSync(backups), ['second'], 'nothing pending, no copy');
+});

@@ -1,0 +1,320 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import Sqlite from 'better-sqlite3';
+import { encodeFrame } from '../../protocol/codec.ts';
+import { DbClient } from '../../protocol/db-client.ts';
+import { DbOp, type Frame, Kind, type PongFrame, type StuckFrame } from '../../protocol/frames.ts';
+import { Link } from '../../protocol/link.ts';
+import { signTicket, type Ticket } from '../../protocol/ticket.ts';
+import { openLink } from '../link.ts';
+
+const ENTRY = fileURLToPath(new URL('../../dist/writer.js', import.meta.url));
+const insert = 'INSERT INTO t VALUES (?)';
+
+/** What a supervisor is to the writer: the socket that it reports to. */
+class Supervisor {
+  readonly #server: Server;
+  readonly #links: Link[] = [];
+  readonly #seen: Frame[] = [];
+  #arrived: (() => void)[] = [];
+
+  constructor(path: string) {
+    this.#server = createServer((socket) => {
+      this.#links.push(new Link(socket, { onFrame: (frame) => this.#receive(frame), onClose: () => {} }));
+    }).listen(path);
+  }
+
+  /** The first frame of this kind, once it is there. */
+  async frame<T extends Frame>(kind: T[0]): Promise<T> {
+    for (;;) {
+      const at = this.#seen.findIndex((frame) => frame[0] === kind);
+      if (at >= 0) return this.#seen.splice(at, 1)[0] as T;
+      await new Promise<void>((resolve) => this.#arrived.push(resolve));
+    }
+  }
+
+  /** To the main thread of the writer, which connects first. */
+  send(frame: Frame): void {
+    this.#links[0]?.send(frame);
+  }
+
+  close(): void {
+    for (const link of this.#links) link.close();
+    this.#server.close();
+  }
+
+  #receive(frame: Frame): void {
+    this.#seen.push(frame);
+    const arrived = this.#arrived;
+    this.#arrived = [];
+    for (const resolve of arrived) resolve();
+  }
+}
+
+const key = randomBytes(32);
+let directory: string;
+let writerSocket: string;
+let supervisor: Supervisor;
+let writer: ChildProcess;
+let clients: DbClient[];
+
+async function startWriter(): Promise<void> {
+  writer = spawn(process.execPath, [ENTRY], { stdio: ['pipe', 'ignore', 'ignore'], env: {} });
+  const bootstrap = {
+    supervisorSocket: join(directory, 'supervisor.sock'),
+    writerSocket,
+    ticket: signTicket({ role: 'writer' }, key),
+    watchTicket: signTicket({ role: 'writer-watch' }, key),
+    key: key.toString('hex'),
+    durability: 'full',
+  };
+  writer.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
+  await supervisor.frame(Kind.ready);
+}
+
+function client(ticket: Partial<Extract<Ticket, { role: 'database' }>> = {}): DbClient {
+  const whole = {
+    role: 'database',
+    name: 'app',
+    file: join(directory, 'app.sqlite'),
+    maintain: false,
+    ...ticket,
+  } as const;
+  const made = new DbClient((handlers) => openLink(writerSocket, signTicket(whole, key), handlers));
+  clients.push(made);
+  return made;
+}
+
+async function ended(process: ChildProcess): Promise<number | null> {
+  if (process.exitCode === null && process.signalCode === null) await once(process, 'exit');
+  return process.exitCode;
+}
+
+beforeEach(async () => {
+  clients = [];
+  directory = mkdtempSync(join(tmpdir(), 'writer-'));
+  writerSocket = join(directory, 'writer.sock');
+  supervisor = new Supervisor(join(directory, 'supervisor.sock'));
+  await startWriter();
+});
+
+afterEach(async () => {
+  for (const one of clients) one.end();
+  writer.kill('SIGKILL');
+  await ended(writer);
+  supervisor.close();
+  rmSync(directory, { recursive: true });
+});
+
+test('its socket is for this user only', () => {
+  assert.equal(statSync(writerSocket).mode & 0o777, 0o600);
+});
+
+test('concurrent statements share commits, keep their order, and are counted', async () => {
+  const db = client();
+  await db.exec('CREATE TABLE t (v)');
+  const values = Array.from({ length: 500 }, (_, i) => i);
+  await Promise.all(values.map((value) => db.run(insert, [value])));
+  assert.deepEqual(
+    (await db.all('SELECT v FROM t ORDER BY rowid')).map((row) => row.v),
+    values,
+  );
+  supervisor.send([Kind.ping, 7]);
+  const [, n, stats] = await supervisor.frame<PongFrame>(Kind.pong);
+  assert.equal(n, 7);
+  assert.ok(stats.rss && stats.heapUsed > 0 && stats.cpuUser, JSON.stringify(stats));
+  const { statements, commits, groupMax, open } = stats.counters ?? {};
+  assert.equal(statements, 502);
+  assert.ok(commits !== undefined && commits < 50, `${commits} commits`);
+  assert.ok(groupMax !== undefined && groupMax > 10, `${groupMax} in the largest group`);
+  assert.equal(open, 1);
+});
+
+test('what was answered is there after a kill -9', async () => {
+  const db = client();
+  await db.exec('CREATE TABLE t (v)');
+  const answered: number[] = [];
+  const statements = Array.from({ length: 2000 }, (_, i) =>
+    db.run(insert, [i]).then(
+      () => {
+        answered.push(i);
+        if (answered.length === 500) writer.kill('SIGKILL');
+      },
+      (error: Error & { code: string }) => assert.equal(error.code, 'WRITER_LOST'),
+    ),
+  );
+  await Promise.all(statements);
+  await ended(writer);
+  const reader = new Sqlite(join(directory, 'app.sqlite'), { readonly: true });
+  const stored = new Set(reader.prepare('SELECT v FROM t').pluck().all());
+  reader.close();
+  assert.ok(answered.length >= 500, `${answered.length} answered`);
+  assert.deepEqual(
+    answered.filter((i) => !stored.has(i)),
+    [],
+  );
+});
+
+test('a client goes on with the writer that replaces one that was killed', async () => {
+  const db = client();
+  await db.exec('CREATE TABLE t (v)');
+  const tx = await db.begin();
+  await db.run(insert, ['lost'], tx);
+  writer.kill('SIGKILL');
+  await ended(writer);
+  await assert.rejects(db.run(insert, ['lost'], tx));
+  const early = db.run(insert, ['kept']);
+  await startWriter();
+  await early;
+  assert.notEqual(await db.begin(), tx);
+  const rows = new Sqlite(join(directory, 'app.sqlite'), { readonly: true });
+  assert.deepEqual(rows.prepare('SELECT v FROM t').pluck().all(), ['kept']);
+  rows.close();
+});
+
+test('a connection that dies in its transaction frees the lane', async () => {
+  const [dying, other] = [client(), client()];
+  await other.exec('CREATE TABLE t (v)');
+  const tx = await dying.begin();
+  await dying.run(insert, ['a'], tx);
+  const waits = other.all('SELECT v FROM t');
+  dying.end();
+  assert.deepEqual(await waits, []);
+});
+
+const TICKETS: [name: string, ticket: () => string][] = [
+  [
+    'signed with another key',
+    () =>
+      signTicket({ role: 'database', name: 'app', file: join(directory, 'x.sqlite'), maintain: true }, randomBytes(32)),
+  ],
+  ['of another role', () => signTicket({ role: 'actor', actorId: 1, app: 'app' }, key)],
+  ['that is none', () => 'hello'],
+];
+for (const [name, ticket] of TICKETS) {
+  test(`no entry with a ticket ${name}`, async () => {
+    const stranger = new DbClient((handlers) => openLink(writerSocket, ticket(), handlers));
+    clients.push(stranger);
+    await assert.rejects(stranger.run('CREATE TABLE t (v)'), { code: 'WRITER_LOST' });
+    assert.equal(existsSync(join(directory, 'x.sqlite')), false);
+  });
+}
+
+const HOSTILE: [name: string, bytes: () => Buffer][] = [
+  ['random bytes', () => Buffer.alloc(64, 0xc1)],
+  ['a frame of 4 GiB', () => Buffer.from([0xff, 0xff, 0xff, 0xff, 0])],
+  ['a frame of another kind', () => encodeFrame([Kind.stop, 0, true])],
+  ['an unknown operation', () => request(99, 0)],
+  ['SQL that is no text', () => request(DbOp.run, 0, 7, [])],
+  ['parameters that are none', () => request(DbOp.run, 0, 'SELECT 1', null)],
+  ['a batch of what is no statement', () => request(DbOp.batch, 0, [['SELECT 1']])],
+  ['a transaction that is no number', () => request(DbOp.commit, '1')],
+  ['a begin in a transaction', () => request(DbOp.begin, 1)],
+  ['a migration without files', () => request(DbOp.migrate, 0, null, null)],
+];
+function request(...rest: unknown[]): Buffer {
+  return encodeFrame([Kind.db, 1, ...rest] as unknown as Frame);
+}
+test('a hostile frame ends its own connection and nothing else', async () => {
+  const db = client();
+  await db.exec('CREATE TABLE t (v)');
+  const hello = encodeFrame([
+    Kind.hello,
+    signTicket({ role: 'database', name: 'app', file: join(directory, 'app.sqlite'), maintain: true }, key),
+  ]);
+  for (const [name, bytes] of HOSTILE) {
+    const socket = connect(writerSocket);
+    socket.on('error', () => {});
+    socket.write(Buffer.concat([hello, bytes()]));
+    await once(socket, 'close');
+    assert.equal((await db.run(insert, [name])).changes, 1, name);
+  }
+});
+
+test('maintenance is for connections whose ticket says so', async () => {
+  const db = client();
+  for (const asked of [db.userVersion(), db.migrate([], null), db.close()]) {
+    await assert.rejects(asked, { code: 'SQLITE_AUTH' });
+  }
+});
+
+test('a migration runs in its thread, with a copy before, while other databases go on', async () => {
+  const db = client({ maintain: true });
+  const other = client({ file: join(directory, 'other.sqlite') });
+  const path = join(directory, '0001_t.sql');
+  writeFileSync(path, 'CREATE TABLE t (v);');
+  const migration = db.migrate([{ name: '0001_t.sql', path }], join(directory, 'backups', 'a'));
+  const waits = db.run(insert, ['a']);
+  await other.exec('CREATE TABLE u (v)');
+  assert.deepEqual(await migration, [1]);
+  await waits;
+  assert.equal(await db.userVersion(), 1);
+  const broken = join(directory, '0002_u.sql');
+  writeFileSync(broken, 'INSERT INTO nowhere VALUES (1);');
+  await assert.rejects(db.migrate([{ name: '0002_u.sql', path: broken }], join(directory, 'backups', 'b')), {
+    code: 'MIGRATION_FAILED',
+    path: '0002_u.sql',
+    message: /no such table: nowhere/,
+  });
+  assert.deepEqual(readdirSync(join(directory, 'backups')), ['b']);
+  assert.deepEqual(await db.all('SELECT v FROM t'), [{ v: 'a' }]);
+});
+
+test('close lets go of the file', { skip: process.platform !== 'linux' }, async () => {
+  const db = client({ maintain: true });
+  const handles = (): string[] =>
+    readdirSync(`/proc/${writer.pid}/fd`)
+      .map((fd) => readlinkSync(`/proc/${writer.pid}/fd/${fd}`))
+      .filter((target) => target.includes('app.sqlite'));
+  await db.exec('CREATE TABLE t (v)');
+  assert.notDeepEqual(handles(), []);
+  await db.close();
+  assert.deepEqual(handles(), []);
+  assert.equal(existsSync(join(directory, 'app.sqlite-wal')), false);
+});
+
+test('a statement without end is reported with the name of its app', async () => {
+  const db = client({ name: 'looping' });
+  const endless = assert.rejects(
+    db.all('WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT count(*) FROM n'),
+  );
+  const [, app] = await supervisor.frame<StuckFrame>(Kind.stuck);
+  assert.equal(app, 'looping');
+  writer.kill('SIGKILL');
+  await endless;
+});
+
+test('stop finishes what is queued, empties the logs and exits with 0', async () => {
+  const db = client();
+  await db.exec('CREATE TABLE t (v)');
+  const last = Promise.all(Array.from({ length: 100 }, (_, i) => db.run(insert, [i])));
+  await db.run(insert, ['marker']);
+  supervisor.send([Kind.stop, 0, false]);
+  await last;
+  assert.equal(await ended(writer), 0);
+  assert.equal(existsSync(join(directory, 'app.sqlite-wal')), false);
+});
+
+test('it ends with its parent: stdin closed', async () => {
+  writer.stdin?.end();
+  await ended(writer);
+});
+
+test('it ends with its supervisor: connection closed, and an open transaction leaves nothing', async () => {
+  const db = client();
+  await db.exec('CREATE TABLE t (v)');
+  await db.run(insert, ['a'], await db.begin());
+  supervisor.close();
+  await ended(writer);
+  const reader = new Sqlite(join(directory, 'app.sqlite'), { readonly: true });
+  assert.equal(reader.prepare('SELECT count(*) FROM t').pluck().get(), 0);
+  reader.close();
+});
