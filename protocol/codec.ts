@@ -24,7 +24,8 @@ export class FrameError extends Error {
 /** One frame as bytes, length prefix included. */
 export function encodeFrame(frame: Frame, maxBytes: number = LIMITS.frameBytes): Buffer {
   const payload = packr.pack(frame);
-  if (payload.length > maxBytes) throw new FrameError(`A frame of ${payload.length} bytes is over the limit of ${maxBytes}.`);
+  if (payload.length > maxBytes)
+    throw new FrameError(`A frame of ${payload.length} bytes is over the limit of ${maxBytes}.`);
   const bytes = Buffer.allocUnsafe(HEADER_BYTES + payload.length);
   bytes.writeUInt32BE(payload.length, 0);
   payload.copy(bytes, HEADER_BYTES);
@@ -70,7 +71,8 @@ export class FrameDecoder {
     let offset = 0;
     while (bytes.length - offset >= HEADER_BYTES) {
       const length = bytes.readUInt32BE(offset);
-      if (length > this.#maxBytes) throw new FrameError(`A frame of ${length} bytes is over the limit of ${this.#maxBytes}.`);
+      if (length > this.#maxBytes)
+        throw new FrameError(`A frame of ${length} bytes is over the limit of ${this.#maxBytes}.`);
       const end = offset + HEADER_BYTES + length;
       if (end > bytes.length) break;
       onFrame(decodePayload(bytes.subarray(offset + HEADER_BYTES, end)));
@@ -89,7 +91,8 @@ export class FrameDecoder {
   }
 
   #checked(length: number): number {
-    if (length > this.#maxBytes) throw new FrameError(`A frame of ${length} bytes is over the limit of ${this.#maxBytes}.`);
+    if (length > this.#maxBytes)
+      throw new FrameError(`A frame of ${length} bytes is over the limit of ${this.#maxBytes}.`);
     return HEADER_BYTES + length;
   }
 }

@@ -109,6 +109,10 @@ export class DbClient {
 
   #ask<T>(frame: DbFrame): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      if (frame[3] !== 0 && !this.#link) {
+        reject(new DbError(TRANSACTION_LOST));
+        return;
+      }
       this.#outstanding.set(frame[1], { frame, resolve, reject });
       if (!this.#retry) this.#send(frame, reject);
     });
@@ -178,6 +182,10 @@ export class DbClient {
 const LOST: ErrorBody = {
   code: 'WRITER_LOST',
   message: 'The connection to the database was lost; whether this statement took effect is unknown.',
+};
+const TRANSACTION_LOST: ErrorBody = {
+  code: 'WRITER_LOST',
+  message: 'The connection to the database was lost, and the transaction was rolled back.',
 };
 const UNAVAILABLE: ErrorBody = {
   code: 'WRITER_UNAVAILABLE',

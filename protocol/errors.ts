@@ -32,11 +32,20 @@ export const ERROR_CODES = {
   HANDLER_ERROR: { status: 500, when: 'The handler threw, timed out, died, or returned what cannot be sent.' },
   IDEMPOTENCY_MISMATCH: { status: 422, when: 'The idempotency key was used before with another input.' },
 
-  INVALID_MANIFEST: { status: 400, when: 'The manifest is not valid; `path` names the field (500 through the dispatcher).' },
+  INVALID_MANIFEST: {
+    status: 400,
+    when: 'The manifest is not valid; `path` names the field (500 through the dispatcher).',
+  },
   INVALID_MIGRATION: { status: 400, when: 'A migration has a bad name or number, or statements that it may not have.' },
-  MIGRATION_FAILED: { status: 422, when: 'A migration failed; it was rolled back and the previous version still serves.' },
+  MIGRATION_FAILED: {
+    status: 422,
+    when: 'A migration failed; it was rolled back and the previous version still serves.',
+  },
   INVALID_ARCHIVE: { status: 400, when: 'The upload is not a gzipped tar archive, or it is truncated.' },
-  ARCHIVE_ENTRY_TYPE: { status: 400, when: 'The archive has a link, device or pipe; only files and folders are taken.' },
+  ARCHIVE_ENTRY_TYPE: {
+    status: 400,
+    when: 'The archive has a link, device or pipe; only files and folders are taken.',
+  },
   ARCHIVE_PATH: { status: 400, when: 'The archive has a name that is absolute, escapes, is too long, or collides.' },
   ARCHIVE_EXTENSION: { status: 400, when: 'The archive has a file of a type that apps may not hold.' },
   ARCHIVE_TOO_LARGE: { status: 413, when: 'The archive is over a limit: total size, size of a file, or entries.' },
@@ -72,7 +81,13 @@ export class SvcError extends Error {
   constructor(
     code: ErrorCode,
     message: string,
-    extra: { path?: string; issues?: InputIssue[]; status?: number; headers?: Record<string, string>; cause?: unknown } = {},
+    extra: {
+      path?: string;
+      issues?: InputIssue[];
+      status?: number;
+      headers?: Record<string, string>;
+      cause?: unknown;
+    } = {},
   ) {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
     this.name = 'SvcError';

@@ -11,7 +11,10 @@ export function isAppId(id: string): boolean {
 /** Throws `RESERVED_ID` or `INVALID_ID`. */
 export function checkAppId(id: string): void {
   if (id.startsWith('_')) {
-    throw new SvcError('RESERVED_ID', `The app id "${id.slice(0, 80)}" starts with an underscore; those ids belong to the gateway.`);
+    throw new SvcError(
+      'RESERVED_ID',
+      `The app id "${id.slice(0, 80)}" starts with an underscore; those ids belong to the gateway.`,
+    );
   }
   if (!APP_ID.test(id)) {
     throw new SvcError(

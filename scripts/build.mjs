@@ -37,7 +37,9 @@ await Promise.all([
     },
     outdir: dist,
     external: ['better-sqlite3', 'msgpackr-extract'],
-    banner: { js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);" },
+    banner: {
+      js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
+    },
   }),
 ]);
 cpSync(join(root, 'console'), join(dist, 'console'), { recursive: true });

@@ -17,8 +17,12 @@ if (files.length === 0) {
   console.error(`No test file matches ${wanted.join(', ')}.`);
   process.exit(2);
 }
-const run = spawnSync(process.execPath, ['--import', 'tsx', '--test', '--test-reporter=spec', ...files.map((f) => relative(root, join(root, f)))], {
-  cwd: root,
-  stdio: 'inherit',
-});
+const run = spawnSync(
+  process.execPath,
+  ['--import', 'tsx', '--test', '--test-reporter=spec', ...files.map((f) => relative(root, join(root, f)))],
+  {
+    cwd: root,
+    stdio: 'inherit',
+  },
+);
 process.exit(run.status ?? 1);

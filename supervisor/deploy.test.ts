@@ -21,11 +21,12 @@ import { Layout } from '../storage/layout.ts';
 import { Registry } from '../storage/registry.ts';
 import { sweepTmp, sweepTrash } from '../storage/trash.ts';
 import { appFiles, tarball } from '../test/support/archive.ts';
+import { buildJobModule } from '../test/support/job-module.ts';
 import { Deployments } from './deploy.ts';
 import { Jobs } from './jobs.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'deploy-'));
-const jobs = new Jobs({ file: join(import.meta.dirname, '../workers/jobs/main.ts') });
+const jobs = new Jobs({ file: await buildJobModule(root) });
 after(async () => {
   await jobs.close();
   rmSync(root, { recursive: true, force: true });

@@ -105,10 +105,13 @@ export class Deployments {
   async upload(id: string, body: Readable, { activate = true }: { activate?: boolean } = {}): Promise<UploadResult> {
     const staging = join(this.#options.layout.tmpDir, `upload-${randomUUID()}`);
     const archive = join(staging, 'upload.tgz');
+    // It may fail before anybody reads it, and an error that nobody listens to would end the process.
+    body.on('error', () => {});
     return this.#changing(async () => {
       try {
         checkAppId(id);
         await mkdir(staging, { mode: 0o700 });
+        if (body.errored) throw body.errored;
         await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
         return await this.#serial.run(id, () => this.#store(id, archive, staging, activate));
       } finally {

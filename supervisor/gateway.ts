@@ -71,7 +71,9 @@ export type Gateway = {
   setListening(listening: { edge: 'uws' | 'node'; url: string }): void;
 };
 
-export const VERSION: string = (JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string }).version;
+export const VERSION: string = (
+  JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string }
+).version;
 
 /** Every route, for the router and for the documentation's test. */
 export function allRoutes(services: Services): Route[] {
@@ -86,9 +88,19 @@ export function allRoutes(services: Services): Route[] {
 
 /** Builds a gateway; nothing runs and nothing is written until `start`. Throws `ConfigError`. */
 export function buildGateway(options: GatewayOptions): Gateway {
-  const { auth = true, logger, onFatal, conversationRunner, runnerStatus, fireAutomationFactory, appsStoreRoot, ...settings } = options;
+  const {
+    auth = true,
+    logger,
+    onFatal,
+    conversationRunner,
+    runnerStatus,
+    fireAutomationFactory,
+    appsStoreRoot,
+    ...settings
+  } = options;
   const unused = unusedSeams(options);
-  if (unused.length > 0) throw new ConfigError(`This version of the gateway has no use for: ${unused.join(', ')}.`, unused[0]);
+  if (unused.length > 0)
+    throw new ConfigError(`This version of the gateway has no use for: ${unused.join(', ')}.`, unused[0]);
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? pino({ level: config.log, base: null }, pino.destination(2));
   return new RunningParts(config, auth, log, onFatal);
@@ -162,7 +174,14 @@ class RunningParts implements Gateway {
   }
 }
 
-type Parts = { services: Services; router: Router; frontend: Frontend; jobs: Jobs; lock: DataLock; sweeping: NodeJS.Timeout };
+type Parts = {
+  services: Services;
+  router: Router;
+  frontend: Frontend;
+  jobs: Jobs;
+  lock: DataLock;
+  sweeping: NodeJS.Timeout;
+};
 
 async function startParts(
   config: Config,
@@ -175,7 +194,8 @@ async function startParts(
   let tree: Tree | null = null;
   try {
     const reaped = await reapChildren(layout.children);
-    if (reaped.length > 0) log.warn({ pids: reaped.map((child) => child.pid) }, 'processes of a gateway that died were ended');
+    if (reaped.length > 0)
+      log.warn({ pids: reaped.map((child) => child.pid) }, 'processes of a gateway that died were ended');
     const children = new Children(layout.children, randomUUID());
     const logs = new AppLogs({ layout });
     tree = createTree(config, layout, log, logs, children, hooks.onFatal);

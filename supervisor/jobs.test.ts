@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { IngestJob } from '../protocol/jobs.ts';
 import { appFiles, tarball } from '../test/support/archive.ts';
+import { buildJobModule } from '../test/support/job-module.ts';
 import { Jobs } from './jobs.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'jobs-'));
 after(() => rmSync(root, { recursive: true, force: true }));
-const realJobs = join(import.meta.dirname, '../workers/jobs/main.ts');
+const realJobs = await buildJobModule(root);
 
 function uploaded(name: string, archive: Buffer): IngestJob {
   const staging = join(root, name);
@@ -74,6 +75,14 @@ for (const [name, code, expected] of DEATHS) {
     await jobs.close();
   });
 }
+
+test('a module that cannot be loaded fails its jobs, and they do not wait for ever', async () => {
+  const jobs = new Jobs({ file: join(root, 'none.mjs') });
+  const results = await Promise.allSettled([1, 2, 3].map(() => jobs.ingest({} as IngestJob)));
+  for (const result of results) assert.equal(result.status === 'rejected' && result.reason.code, 'INTERNAL');
+  await assert.rejects(jobs.ingest({} as IngestJob), { code: 'INTERNAL' });
+  await jobs.close();
+});
 
 test('a job that does not end is ended at its limit', async () => {
   const file = jobModule('endless', 'export async function ingest() { for (;;); }');

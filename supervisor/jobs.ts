@@ -16,6 +16,8 @@ export class Jobs {
   readonly #jobMs: number;
   readonly #memoryMb: number;
   #pool: Promise<Piscina> | undefined;
+  /** Why the last pool was given up. */
+  #failure: unknown;
 
   constructor({ file, jobMs = LIMITS.jobMs, memoryMb = LIMITS.jobMemoryMb }: JobsOptions) {
     this.#file = file;
@@ -40,18 +42,20 @@ export class Jobs {
 
   /** Ends every thread; jobs under way reject. */
   async close(): Promise<void> {
-    await (await this.#pool)?.destroy();
+    const pool = await this.#pool;
+    await pool?.destroy();
   }
 
   async #run<T>(name: 'ingest' | 'check', job: IngestJob | CheckJob): Promise<T> {
     this.#pool ??= this.#start();
-    const pool = await this.#pool;
+    const started = this.#pool;
+    const pool = await started;
     const signal = AbortSignal.timeout(this.#jobMs);
     let answer: JobAnswer<T>;
     try {
       answer = (await pool.run(job, { name, signal })) as JobAnswer<T>;
     } catch (error) {
-      throw jobError(error, signal.aborted);
+      throw jobError(this.#pool === started ? error : this.#failure, signal.aborted);
     }
     if (!answer.ok) throw errorFromBody(answer.error);
     return answer.value;
@@ -60,7 +64,7 @@ export class Jobs {
   /** piscina is loaded with the first job: most starts of a gateway have none. */
   async #start(): Promise<Piscina> {
     const { Piscina } = await import('piscina');
-    return new Piscina({
+    const pool = new Piscina({
       filename: this.#file,
       minThreads: 0,
       maxThreads: LIMITS.jobThreads,
@@ -68,6 +72,13 @@ export class Jobs {
       idleTimeout: LIMITS.jobIdleMs,
       resourceLimits: { maxOldGenerationSizeMb: this.#memoryMb },
     });
+    // A thread failed without a job, as one does whose module cannot be loaded: piscina would let the jobs wait for ever.
+    pool.on('error', (error: unknown) => {
+      this.#pool = undefined;
+      this.#failure = error;
+      void pool.destroy();
+    });
+    return pool;
   }
 }
 

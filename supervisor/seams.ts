@@ -12,11 +12,9 @@ export type ConversationRunner = (turn: {
 export type RunnerStatus = () => Promise<{ kind: string; ok: boolean; detail?: string }>;
 
 /** Makes what fires an automation. */
-export type FireAutomationFactory = (host: { baseUrl: string | null }) => (fire: {
-  automationRef: string;
-  input: unknown;
-  signal: AbortSignal;
-}) => Promise<{ runId: string }>;
+export type FireAutomationFactory = (host: {
+  baseUrl: string | null;
+}) => (fire: { automationRef: string; input: unknown; signal: AbortSignal }) => Promise<{ runId: string }>;
 
 /**
  * The seams of the specification's table. This version has neither chat nor automations nor the git store: a seam that is

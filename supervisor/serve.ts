@@ -73,7 +73,12 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
   }
 }
 
-function stopper(gateway: Gateway, edge: Edge, daemonFile: string, finish: (code: number) => void): () => Promise<void> {
+function stopper(
+  gateway: Gateway,
+  edge: Edge,
+  daemonFile: string,
+  finish: (code: number) => void,
+): () => Promise<void> {
   let stopping: Promise<void> | null = null;
   const stop = async () => {
     edge.stopAccepting();

@@ -1,7 +1,8 @@
 /** Trace ids: the one of an incoming `traceparent` (W3C Trace Context), else a new one of the same form. */
 import { randomBytes } from 'node:crypto';
 
-const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
+/** Not version ff, and no id of zeros: the recommendation calls them invalid. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
 
 // Random once, then counted: unique for this boot and the others, at no cost per call.
 const prefix = randomBytes(8).toString('hex');

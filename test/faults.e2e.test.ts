@@ -14,7 +14,13 @@ const ledger = {
     name: 'Ledger',
     version: '1.0.0',
     queries: [{ name: 'all' }],
-    actions: [{ name: 'put', input: { type: 'object', required: ['key'], properties: { key: { type: 'string' } } }, writes: ['entries'] }],
+    actions: [
+      {
+        name: 'put',
+        input: { type: 'object', required: ['key'], properties: { key: { type: 'string' } } },
+        writes: ['entries'],
+      },
+    ],
   }),
   'migrations/0001_entries.sql': 'CREATE TABLE entries (key TEXT PRIMARY KEY, half TEXT NOT NULL);',
   'queries/all.js': `export default async ({ db }) => (await db.all('SELECT key, half FROM entries')).map((row) => row.key + row.half);`,
@@ -88,7 +94,8 @@ async function checkLedger(gateway: TestGateway, acknowledged: string[]): Promis
   assert.equal(answer.status, 200, answer.text);
   const rows = new Set<string>(answer.json.data);
   assert.equal(rows.size, answer.json.data.length);
-  for (const key of acknowledged) assert.ok(rows.has(`${key}-a`) && rows.has(`${key}-b`), `${key} was acknowledged and is lost`);
+  for (const key of acknowledged)
+    assert.ok(rows.has(`${key}-a`) && rows.has(`${key}-b`), `${key} was acknowledged and is lost`);
   for (const row of rows) {
     const other = row.endsWith('-a') ? `${row.slice(0, -2)}-b` : `${row.slice(0, -2)}-a`;
     assert.ok(rows.has(other), `${row} is half an action`);
@@ -129,7 +136,8 @@ describe('killed under load', () => {
       await checkLedger(gateway, load.acknowledged);
       const { processes } = await gateway.system();
       assert.equal(processes.find((child: { role: string }) => child.role === role).restarts, 3);
-      for (const status of load.answers.keys()) assert.ok([201, 500, 503].includes(status), `a client saw status ${status}`);
+      for (const status of load.answers.keys())
+        assert.ok([201, 500, 503].includes(status), `a client saw status ${status}`);
     });
   }
 

@@ -24,7 +24,9 @@ function sources(folder: string): string[] {
 
 function relativeImports(file: string): string[] {
   const text = readFileSync(join(root, file), 'utf8');
-  return [...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map((match) => normalize(join(dirname(file), match[1] as string)));
+  return [...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map((match) =>
+    normalize(join(dirname(file), match[1] as string)),
+  );
 }
 
 for (const [folder, allowed] of Object.entries(MAY_IMPORT)) {

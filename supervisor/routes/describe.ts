@@ -6,7 +6,15 @@ import type { Services } from '../services.ts';
 
 type ToolLine = { name: string; description?: string };
 type AppLine =
-  | { app: string; name: string; version: string; description?: string; kind: string; queries: ToolLine[]; actions: (ToolLine & { confirmation?: string })[] }
+  | {
+      app: string;
+      name: string;
+      version: string;
+      description?: string;
+      kind: string;
+      queries: ToolLine[];
+      actions: (ToolLine & { confirmation?: string })[];
+    }
   | { app: string; error: ErrorBody };
 
 /** The `data` of the answer. Rejects with the error to answer. */
@@ -34,7 +42,10 @@ export async function describe(services: Services, body: Record<string, unknown>
   const name = query ?? action;
   const definition = (kind === 'query' ? manifest.queries : manifest.actions).find((tool) => tool.name === name);
   if (!definition) {
-    throw new SvcError(kind === 'query' ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION', `"${id}" has no ${kind} "${name?.slice(0, 80)}".`);
+    throw new SvcError(
+      kind === 'query' ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION',
+      `"${id}" has no ${kind} "${name?.slice(0, 80)}".`,
+    );
   }
   return { app: id, name: manifest.name, version: manifest.version, [kind]: definition };
 }
@@ -60,7 +71,10 @@ function appLine(app: string, active: VersionSummary): AppLine {
     version: active.version,
     ...(active.description === undefined ? {} : { description: active.description }),
     kind: active.kind,
-    queries: active.queries.map(({ name, description }) => ({ name, ...(description === undefined ? {} : { description }) })),
+    queries: active.queries.map(({ name, description }) => ({
+      name,
+      ...(description === undefined ? {} : { description }),
+    })),
     actions: active.actions.map(({ name, description, confirmation }) => ({
       name,
       ...(description === undefined ? {} : { description }),

@@ -70,7 +70,8 @@ export function pageRoutes(services: Services): Route[] {
       path: '/svc/_session',
       summary: 'Sets the session cookie, so that a browser can open pages and streams.',
       handle: (exchange) => {
-        if (!access) throw new SvcError('NOT_FOUND', 'The host of this gateway owns authentication; there are no sessions here.');
+        if (!access)
+          throw new SvcError('NOT_FOUND', 'The host of this gateway owns authentication; there are no sessions here.');
         answerJson(exchange, 200, { ok: true }, { 'set-cookie': access.issueSession(), 'cache-control': 'no-store' });
       },
     },

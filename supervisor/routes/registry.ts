@@ -16,7 +16,11 @@ export function registryRoutes(services: Services): Route[] {
       summary: 'List the registered apps.',
       handle: async (exchange) => {
         const records = await deployments.records();
-        answerJson(exchange, 200, records.map((record) => apps.withStatus(record)));
+        answerJson(
+          exchange,
+          200,
+          records.map((record) => apps.withStatus(record)),
+        );
       },
     },
     {
@@ -71,7 +75,8 @@ export function registryRoutes(services: Services): Route[] {
       handle: async (exchange, { id = '' }) => {
         const { versionId } = await readJson(exchange);
         checkAppId(id);
-        if (typeof versionId !== 'string') throw new SvcError('BAD_REQUEST', '"versionId" must be a string.', { path: 'versionId' });
+        if (typeof versionId !== 'string')
+          throw new SvcError('BAD_REQUEST', '"versionId" must be a string.', { path: 'versionId' });
         answerJson(exchange, 200, await deployments.activate(id, versionId));
       },
     },

@@ -19,7 +19,8 @@ export function settingsRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_apps/:id/settings',
-      summary: "An app's knobs, the user's preferences, and the app's stored settings, in the order in which they apply.",
+      summary:
+        "An app's knobs, the user's preferences, and the app's stored settings, in the order in which they apply.",
       handle: async (exchange, { id = '' }) => {
         checkAppId(id);
         answerJson(exchange, 200, await answer(id), { 'cache-control': 'no-store' });

@@ -20,18 +20,21 @@ export function systemRoutes(services: Services): Route[] {
       path: '/svc/_health',
       open: true,
       summary: 'Whether the gateway answers, and its version.',
-      handle: (exchange) => answerJson(exchange, 200, { ok: true, version: services.version }, { 'cache-control': 'no-store' }),
+      handle: (exchange) =>
+        answerJson(exchange, 200, { ok: true, version: services.version }, { 'cache-control': 'no-store' }),
     },
     {
       method: 'GET',
       path: '/svc/_system',
       summary: 'The process tree: every process and actor with its state.',
-      handle: async (exchange) => answerJson(exchange, 200, await systemStatus(services), { 'cache-control': 'no-store' }),
+      handle: async (exchange) =>
+        answerJson(exchange, 200, await systemStatus(services), { 'cache-control': 'no-store' }),
     },
     {
       method: 'GET',
       path: '/svc/_logs',
-      summary: 'Log entries of an app (`?app=`, `?limit=`, `?before=`), oldest first; `?follow=1` streams new ones of one app or all.',
+      summary:
+        'Log entries of an app (`?app=`, `?limit=`, `?before=`), oldest first; `?follow=1` streams new ones of one app or all.',
       handle: async (exchange) => {
         const query = queryOf(exchange);
         const app = query.get('app');
@@ -40,7 +43,10 @@ export function systemRoutes(services: Services): Route[] {
           followLogs(services, exchange, app);
           return;
         }
-        if (app === null) throw new SvcError('BAD_REQUEST', 'Say which app: ?app=<id>, or follow all of them with ?follow=1.', { path: 'app' });
+        if (app === null)
+          throw new SvcError('BAD_REQUEST', 'Say which app: ?app=<id>, or follow all of them with ?follow=1.', {
+            path: 'app',
+          });
         const before = integerOf(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
         answerJson(exchange, 200, await logs.tail(app, integerOf(query, 'limit', 50, 500), before));
       },
@@ -48,7 +54,7 @@ export function systemRoutes(services: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_apps/:id/sql',
-      summary: "Run one SQL statement on an app's database: `{ \"sql\", \"params\"? }`.",
+      summary: 'Run one SQL statement on an app\'s database: `{ "sql", "params"? }`.',
       handle: (exchange, { id = '' }) => {
         exchange.readBody(
           LIMITS.requestBodyBytes,
@@ -66,7 +72,13 @@ async function runSql(services: Services, exchange: Exchange, id: string, body: 
   checkAppId(id);
   const app = await services.apps.get(id);
   const actor = services.apps.actor(app);
-  const request = { kind: ToolKind.sql, tool: 'sql', body, traceId: newTraceId(exchange.header('traceparent')), allowedMs: LIMITS.sqlMs };
+  const request = {
+    kind: ToolKind.sql,
+    tool: 'sql',
+    body,
+    traceId: newTraceId(exchange.header('traceparent')),
+    allowedMs: LIMITS.sqlMs,
+  };
   const call = new Call(
     request,
     {
@@ -85,7 +97,10 @@ function followLogs(services: Services, exchange: Exchange, app: string | null):
     exchange.send(200, { 'content-type': 'text/event-stream' }, '');
     return;
   }
-  const stream = exchange.stream(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache, no-transform' });
+  const stream = exchange.stream(200, {
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-cache, no-transform',
+  });
   stream.write(': log entries follow\n\n');
   const unfollow = services.logs.follow(app, (_app, line) => {
     // A reader that does not read misses lines rather than filling our memory; the file has them all.

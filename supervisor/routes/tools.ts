@@ -3,13 +3,13 @@ import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ActionSummary, QuerySummary, VersionSummary } from '../../protocol/manifest.ts';
-import type { App } from '../apps.ts';
 import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
+import type { App } from '../apps.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
-import { Call, type CallReply, type CallTiming } from '../tree/call.ts';
 import { newTraceId } from '../trace.ts';
+import { Call, type CallReply, type CallTiming } from '../tree/call.ts';
 import { describe } from './describe.ts';
 import { type Body, parseBody } from './requests.ts';
 
@@ -17,8 +17,18 @@ const EMPTY = Buffer.alloc(0);
 const READ_PREFIX = Buffer.from('{"isError":false,"data":');
 const READ_SUFFIX = Buffer.from('}');
 const WRITE_SUFFIX = Buffer.from('}}');
+/** Of an answer for which no handler ran. */
+const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0 };
 /** Codes of calls that never reached the handler, so that their idempotency key may be used again. */
-const NOT_RUN = new Set(['UNKNOWN_APP', 'UNKNOWN_ACTION', 'NO_ACTIVE_VERSION', 'INVALID_MANIFEST', 'INVALID_INPUT', 'OVERLOADED', 'QUARANTINED']);
+const NOT_RUN = new Set([
+  'UNKNOWN_APP',
+  'UNKNOWN_ACTION',
+  'NO_ACTIVE_VERSION',
+  'INVALID_MANIFEST',
+  'INVALID_INPUT',
+  'OVERLOADED',
+  'QUARANTINED',
+]);
 
 export function toolRoutes(services: Services): Route[] {
   return [
@@ -33,10 +43,10 @@ export function toolRoutes(services: Services): Route[] {
             try {
               dispatch(services, exchange, params.tool as string, bytes);
             } catch (error) {
-              answerError(exchange, error, services.log);
+              fail(services, exchange, error);
             }
           },
-          (error) => answerError(exchange, error, services.log),
+          (error) => fail(services, exchange, error),
         );
       },
     },
@@ -51,11 +61,14 @@ function dispatch(services: Services, exchange: Exchange, tool: string, bytes: B
     withApp(services, exchange, body, 'action', (app, name) => write(services, exchange, app, name, body, bytes));
   } else if (tool === 'svc_describe') {
     describe(services, body).then(
-      (data) => answerJson(exchange, 200, { isError: false, data }, { 'server-timing': serverTiming({ queueMs: 0, handlerMs: 0 }) }),
-      (error: unknown) => answerError(exchange, error, services.log),
+      (data) => answerJson(exchange, 200, { isError: false, data }, { 'server-timing': serverTiming(NO_TIME) }),
+      (error: unknown) => fail(services, exchange, error),
     );
   } else {
-    throw new SvcError('UNKNOWN_TOOL', `There is no tool "${tool.slice(0, 80)}"; the tools are svc_describe, svc_read and svc_write.`);
+    throw new SvcError(
+      'UNKNOWN_TOOL',
+      `There is no tool "${tool.slice(0, 80)}"; the tools are svc_describe, svc_read and svc_write.`,
+    );
   }
 }
 
@@ -68,7 +81,8 @@ function withApp(
 ): void {
   const id = body.app;
   const name = body[member];
-  if (typeof id !== 'string') throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
+  if (typeof id !== 'string')
+    throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
   if (typeof name !== 'string') {
     throw new SvcError('BAD_REQUEST', `Say which ${member}: "${member}" must be a string.`, { path: member });
   }
@@ -77,7 +91,7 @@ function withApp(
     next(app, name);
     return;
   }
-  app.then((found) => next(found, name)).catch((error: unknown) => answerError(exchange, error, services.log));
+  app.then((found) => next(found, name)).catch((error: unknown) => fail(services, exchange, error));
 }
 
 function read(services: Services, exchange: Exchange, app: App, name: string, bytes: Buffer): void {
@@ -86,7 +100,7 @@ function read(services: Services, exchange: Exchange, app: App, name: string, by
   if (!query) throw unknownTool(app.id, summary, 'query', name);
   const reply: CallReply = {
     result: (_status, body, timing) => sendSpliced(exchange, 200, READ_PREFIX, body, READ_SUFFIX, timing),
-    failed: (error, timing) => answerError(exchange, error, services.log, { 'server-timing': serverTiming(timing) }),
+    failed: (error, timing) => fail(services, exchange, error, timing),
     outcomeUnknown: () => {},
   };
   submit(services, exchange, app, query, ToolKind.query, bytes, reply);
@@ -108,13 +122,26 @@ function write(services: Services, exchange: Exchange, app: App, name: string, b
     .claim(app.id, key, name, body.input ?? {})
     .then((recorded) => {
       if (recorded) {
-        exchange.send(recorded.status, { ...JSON_HEADERS, 'idempotency-replayed': 'true' }, recorded.body);
+        exchange.send(
+          recorded.status,
+          { ...JSON_HEADERS, 'server-timing': serverTiming(NO_TIME), 'idempotency-replayed': 'true' },
+          recorded.body,
+        );
         return;
       }
       // Whoever asks again with this key wants the answer, so the call runs though this client may go away.
-      submit(services, exchange, app, action, ToolKind.action, bytes, recordedReply(services, exchange, app, action, key), false);
+      submit(
+        services,
+        exchange,
+        app,
+        action,
+        ToolKind.action,
+        bytes,
+        recordedReply(services, exchange, app, action, key),
+        false,
+      );
     })
-    .catch((error: unknown) => answerError(exchange, error, services.log));
+    .catch((error: unknown) => fail(services, exchange, error));
 }
 
 function submit(
@@ -127,8 +154,15 @@ function submit(
   reply: CallReply,
   abandonable = true,
 ): void {
-  const allowedMs = tool.timeoutMs ?? (kind === ToolKind.query ? services.config.queryTimeoutMs : services.config.actionTimeoutMs);
-  const request = { kind, tool: tool.name, body: bytes.length === 0 ? EMPTY : bytes, traceId: newTraceId(exchange.header('traceparent')), allowedMs };
+  const allowedMs =
+    tool.timeoutMs ?? (kind === ToolKind.query ? services.config.queryTimeoutMs : services.config.actionTimeoutMs);
+  const request = {
+    kind,
+    tool: tool.name,
+    body: bytes.length === 0 ? EMPTY : bytes,
+    traceId: newTraceId(exchange.header('traceparent')),
+    allowedMs,
+  };
   const call = new Call(request, reply, performance.now());
   const actor = services.apps.actor(app);
   if (abandonable) exchange.onAbort(() => actor.abandon(call));
@@ -142,17 +176,23 @@ function writeReply(services: Services, exchange: Exchange, app: App, action: Ac
       announce(services, app, action, status);
       sendSpliced(exchange, httpStatus(status), writePrefix(status), body, WRITE_SUFFIX, timing);
     },
-    failed: (error, timing) => answerError(exchange, error, services.log, { 'server-timing': serverTiming(timing) }),
+    failed: (error, timing) => fail(services, exchange, error, timing),
     outcomeUnknown: () => services.changes.reset(app.id),
   };
 }
 
 /** The same, with the answer recorded under its idempotency key before it leaves. */
-function recordedReply(services: Services, exchange: Exchange, app: App, action: ActionSummary, key: string): CallReply {
+function recordedReply(
+  services: Services,
+  exchange: Exchange,
+  app: App,
+  action: ActionSummary,
+  key: string,
+): CallReply {
   const finish = (status: number, body: Buffer, timing: CallTiming): void => {
     services.idempotency.record(app.id, key, { status, body }).then(
       () => exchange.send(status, { ...JSON_HEADERS, 'server-timing': serverTiming(timing) }, body),
-      (error: unknown) => answerError(exchange, error, services.log),
+      (error: unknown) => fail(services, exchange, error),
     );
   };
   return {
@@ -166,8 +206,8 @@ function recordedReply(services: Services, exchange: Exchange, app: App, action:
         return;
       }
       services.idempotency.release(app.id, key).then(
-        () => answerError(exchange, error, services.log, { 'server-timing': serverTiming(timing) }),
-        (cause: unknown) => answerError(exchange, cause, services.log),
+        () => fail(services, exchange, error, timing),
+        (cause: unknown) => fail(services, exchange, cause),
       );
     },
     outcomeUnknown: () => services.changes.reset(app.id),
@@ -189,12 +229,23 @@ function writePrefix(status: number): Buffer {
 }
 
 /** Puts the handler's bytes into the envelope without looking at them. */
-function sendSpliced(exchange: Exchange, status: number, prefix: Buffer, body: Uint8Array, suffix: Buffer, timing: CallTiming): void {
+function sendSpliced(
+  exchange: Exchange,
+  status: number,
+  prefix: Buffer,
+  body: Uint8Array,
+  suffix: Buffer,
+  timing: CallTiming,
+): void {
   const answer = Buffer.allocUnsafe(prefix.length + body.length + suffix.length);
   answer.set(prefix, 0);
   answer.set(body, prefix.length);
   answer.set(suffix, prefix.length + body.length);
   exchange.send(status, { ...JSON_HEADERS, 'server-timing': serverTiming(timing) }, answer);
+}
+
+function fail(services: Services, exchange: Exchange, error: unknown, timing: CallTiming = NO_TIME): void {
+  answerError(exchange, error, services.log, { 'server-timing': serverTiming(timing) });
 }
 
 function serverTiming(timing: CallTiming): string {
@@ -208,6 +259,13 @@ function unknownTool(app: string, summary: VersionSummary, wanted: 'query' | 'ac
     const use = wanted === 'query' ? 'an action: call it through svc_write' : 'a query: call it through svc_read';
     return new SvcError('WRONG_KIND', `"${shown}" of "${app}" is ${use}.`);
   }
-  const known = own.map((tool) => tool.name).slice(0, 20).join(', ') || 'none';
-  return new SvcError(wanted === 'query' ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION', `"${app}" has no ${wanted} "${shown}"; it has: ${known}.`);
+  const known =
+    own
+      .map((tool) => tool.name)
+      .slice(0, 20)
+      .join(', ') || 'none';
+  return new SvcError(
+    wanted === 'query' ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION',
+    `"${app}" has no ${wanted} "${shown}"; it has: ${known}.`,
+  );
 }

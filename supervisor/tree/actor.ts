@@ -19,7 +19,15 @@ import { Mailbox } from './mailbox.ts';
 import { PoisonMemory } from './poison.ts';
 import { RestartPolicy } from './restart.ts';
 
-export type ActorState = 'idle' | 'waiting' | 'starting' | 'live' | 'backoff' | 'failed_to_start' | 'quarantined' | 'stopped';
+export type ActorState =
+  | 'idle'
+  | 'waiting'
+  | 'starting'
+  | 'live'
+  | 'backoff'
+  | 'failed_to_start'
+  | 'quarantined'
+  | 'stopped';
 
 /** What an actor needs of the tree around it. */
 export type ActorEnvironment = {
@@ -194,9 +202,13 @@ export class Actor {
       );
     }
     if (this.mailbox.push(call)) return null;
-    return new SvcError('OVERLOADED', `${this.mailbox.size} calls wait for "${this.app}" already; try again in a second.`, {
-      headers: { 'retry-after': '1' },
-    });
+    return new SvcError(
+      'OVERLOADED',
+      `${this.mailbox.size} calls wait for "${this.app}" already; try again in a second.`,
+      {
+        headers: { 'retry-after': '1' },
+      },
+    );
   }
 
   #quarantineError(): SvcError {
@@ -231,7 +243,9 @@ export class Actor {
     const holder = call.sentAt > 0 ? this.#holder(call) : null;
     const seconds = Math.round(call.request.allowedMs / 100) / 10;
     if (!holder) {
-      call.fail(new SvcError('HANDLER_ERROR', `"${call.request.tool}" timed out after ${seconds} s; it had not started.`));
+      call.fail(
+        new SvcError('HANDLER_ERROR', `"${call.request.tool}" timed out after ${seconds} s; it had not started.`),
+      );
       return;
     }
     call.failUnknown(`"${call.request.tool}" timed out after ${seconds} s.`);
@@ -294,6 +308,7 @@ export class Actor {
       return;
     }
     if (generation !== this.#current) {
+      if (death.reason === 'deadline') this.#poison.died(suspects(death));
       if (again.length > 0) this.mailbox.putBack(again);
       this.#pump();
       return;
@@ -311,7 +326,7 @@ export class Actor {
       this.#failToStart();
       return;
     }
-    if (!death.startFailed) this.#poison.died(death.orphans);
+    if (!death.startFailed) this.#poison.died(suspects(death));
     this.#restartLater();
   }
 
@@ -393,6 +408,11 @@ export class Actor {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
   }
+}
+
+/** A thread that stopped reacting was stopped by a call that outran its deadline, not by those that came after it. */
+function suspects(death: Death): Call[] {
+  return death.reason === 'deadline' ? death.orphans.filter((call) => call.settled) : death.orphans;
 }
 
 /** Retire reasons in words for callers. */

@@ -95,12 +95,18 @@ export class Call implements Due {
     }
     this.reply.outcomeUnknown();
     this.fail(
-      new SvcError('HANDLER_ERROR', `${why} Its outcome is unknown: what it wrote before may be stored. Check before you repeat it.`),
+      new SvcError(
+        'HANDLER_ERROR',
+        `${why} Its outcome is unknown: what it wrote before may be stored. Check before you repeat it.`,
+      ),
     );
   }
 
   /** The same app, tool and input have the same fingerprint. */
   fingerprint(): string {
-    return createHash('sha256').update(`${this.request.kind}\0${this.request.tool}\0`).update(this.request.body).digest('base64');
+    return createHash('sha256')
+      .update(`${this.request.kind}\0${this.request.tool}\0`)
+      .update(this.request.body)
+      .digest('base64');
   }
 }

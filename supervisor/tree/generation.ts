@@ -4,8 +4,15 @@
  *   placed ─host runs→ starting ─ready→ live ─retire→ draining ─empty→ stopping → gone
  *                         └───────────── death at any point ────────────────────↑
  */
-import { errorFromBody, type ErrorBody, type SvcError } from '../../protocol/errors.ts';
-import { type ActorSpec, type ExitedFrame, type Frame, Kind, type ProcessStats, type RetireReason } from '../../protocol/frames.ts';
+import { type ErrorBody, errorFromBody, type SvcError } from '../../protocol/errors.ts';
+import {
+  type ActorSpec,
+  type ExitedFrame,
+  type Frame,
+  Kind,
+  type ProcessStats,
+  type RetireReason,
+} from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
@@ -168,7 +175,8 @@ export class Generation implements LinkOwner {
 
   /** The host says that the thread ended. */
   exited(reason: ExitedFrame[2], detail: string): void {
-    const mapped: RetireReason = reason === 'memory' ? 'memory' : reason === 'stopped' ? (this.#retireReason ?? 'crash') : 'crash';
+    const mapped: RetireReason =
+      reason === 'memory' ? 'memory' : reason === 'stopped' ? (this.#retireReason ?? 'crash') : 'crash';
     this.#gone(this.#retireReason ?? mapped, detail);
   }
 

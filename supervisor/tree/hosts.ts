@@ -52,7 +52,8 @@ export class Hosts {
    */
   spread(host: Child): string[] {
     const counts = new Map<string, number>();
-    for (const busy of this.#suspects.get(host) ?? []) for (const app of busy) counts.set(app, (counts.get(app) ?? 0) + 1);
+    for (const busy of this.#suspects.get(host) ?? [])
+      for (const app of busy) counts.set(app, (counts.get(app) ?? 0) + 1);
     this.#suspects.delete(host);
     const moved = [...counts]
       .filter(([app, deaths]) => deaths > 1 && !this.#solitary.has(app))
@@ -79,7 +80,9 @@ export class Hosts {
   /** Apps whose own host has run this long without dying: they go back to the others when they rest. */
   cleared(): string[] {
     const until = this.#options.now() - 2 * LIMITS.restartWindowMs;
-    return [...this.#solitary].filter(([, entry]) => entry.since < until && entry.host.restarts === 0).map(([app]) => app);
+    return [...this.#solitary]
+      .filter(([, entry]) => entry.since < until && entry.host.restarts === 0)
+      .map(([app]) => app);
   }
 
   async stop(graceMs: number): Promise<void> {

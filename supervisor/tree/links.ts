@@ -29,7 +29,9 @@ export class LinkServer {
   }
 
   async listen(socketPath: string): Promise<void> {
-    const server = createServer((socket) => this.#accept(new Pending(socket, this.#key, this.#welcome, this.#onBadPeer)));
+    const server = createServer((socket) =>
+      this.#accept(new Pending(socket, this.#key, this.#welcome, this.#onBadPeer)),
+    );
     this.#server = server;
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
@@ -67,7 +69,8 @@ class Pending {
         const ticket = frame[0] === Kind.hello ? openTicket(frame[1], key) : null;
         this.#owner = ticket && welcome(ticket, this.link);
         clearTimeout(this.#timer);
-        if (!this.#owner) this.link.close(new Error(ticket ? 'Nobody expects this connection.' : 'Not a valid ticket.'));
+        if (!this.#owner)
+          this.link.close(new Error(ticket ? 'Nobody expects this connection.' : 'Not a valid ticket.'));
       },
       onClose: (error) => {
         clearTimeout(this.#timer);

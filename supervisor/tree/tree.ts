@@ -69,10 +69,14 @@ export class Tree {
     this.#dir = mkdtempSync(join(tmpdir(), 'svc-'));
     chmodSync(this.#dir, 0o700);
     const socket = (name: string) =>
-      process.platform === 'win32' ? `\\\\.\\pipe\\svc-${randomBytes(8).toString('hex')}-${name}` : join(this.#dir, name);
+      process.platform === 'win32'
+        ? `\\\\.\\pipe\\svc-${randomBytes(8).toString('hex')}-${name}`
+        : join(this.#dir, name);
     this.#supervisorSocket = socket('supervisor');
     this.writerSocket = socket('writer');
-    this.#links = new LinkServer(this.#key, this.#welcome, (why) => options.log('warn', `a connection was closed: ${why}`));
+    this.#links = new LinkServer(this.#key, this.#welcome, (why) =>
+      options.log('warn', `a connection was closed: ${why}`),
+    );
     this.#env = this.#environment();
     this.writer = this.#createWriter();
     this.hosts = new Hosts({ count: options.handlerHosts, create: this.#createHost, now: () => performance.now() });
@@ -196,7 +200,8 @@ export class Tree {
     for (const other of this.#occupied) if (!other.occupied) this.#occupied.delete(other);
     if (this.#occupied.size >= this.#options.maxLiveActors) {
       let oldest: Actor | null = null;
-      for (const other of this.#occupied) if (other.rested && (!oldest || other.lastUsed < oldest.lastUsed)) oldest = other;
+      for (const other of this.#occupied)
+        if (other.rested && (!oldest || other.lastUsed < oldest.lastUsed)) oldest = other;
       if (!oldest) {
         this.#waiting.add(actor);
         return false;
@@ -273,7 +278,10 @@ export class Tree {
         name,
         role: 'host',
         entry: entryPoint('host'),
-        flags: hostFlags({ allowed: process.allowedNodeEnvironmentFlags, readable: [...hostReadable(), this.#options.appsDir] }),
+        flags: hostFlags({
+          allowed: process.allowedNodeEnvironmentFlags,
+          readable: [...hostReadable(), this.#options.appsDir],
+        }),
         flushes: false,
         bootstrap: () => ({
           supervisorSocket: this.#supervisorSocket,
@@ -311,7 +319,10 @@ export class Tree {
       return;
     }
     const moved = this.hosts.spread(host);
-    this.#options.log('error', `${host.name} kept dying; it starts afresh${moved.length ? `, without ${moved.join(', ')}` : ''}`);
+    this.#options.log(
+      'error',
+      `${host.name} kept dying; it starts afresh${moved.length ? `, without ${moved.join(', ')}` : ''}`,
+    );
     for (const generation of this.#generations.values()) if (generation.host === host) generation.hostReady();
   }
 

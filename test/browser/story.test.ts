@@ -69,7 +69,10 @@ test('a newcomer’s first ten minutes', { skip: withoutChromium() }, async (t) 
   for (const title of ['From the page', 'From HTTP', 'From the command line']) {
     await again.getByRole('button', { name: title, exact: true }).waitFor();
   }
-  const versions = (await gateway.call('GET', '/svc/_apps/todos/versions')).json as { active: boolean; version: string }[];
+  const versions = (await gateway.call('GET', '/svc/_apps/todos/versions')).json as {
+    active: boolean;
+    version: string;
+  }[];
   assert.deepEqual(
     versions.map(({ version, active }) => [version, active]),
     [

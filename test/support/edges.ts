@@ -48,7 +48,13 @@ export function sendRaw(gateway: TestGateway, bytes: string | Buffer): Promise<R
 }
 
 /** A request as its bytes, with the token; `lines` are more headers. */
-export function rawRequest(gateway: TestGateway, method: string, target: string, lines: string[] = [], body = ''): string {
+export function rawRequest(
+  gateway: TestGateway,
+  method: string,
+  target: string,
+  lines: string[] = [],
+  body = '',
+): string {
   const own = ['host: x', `authorization: Bearer ${gateway.token}`, 'connection: close'];
   return `${[`${method} ${target} HTTP/1.1`, ...own, ...lines].join('\r\n')}\r\n\r\n${body}`;
 }

@@ -47,7 +47,16 @@ export class TestGateway {
 
   /** Starts, or starts again after `kill` or `stop`, on the same data. */
   async start(): Promise<void> {
-    const args = [join(root, 'bin/svc.js'), 'serve', '--data-dir', this.dataDir, '--port', '0', '--json', ...this.#flags];
+    const args = [
+      join(root, 'bin/svc.js'),
+      'serve',
+      '--data-dir',
+      this.dataDir,
+      '--port',
+      '0',
+      '--json',
+      ...this.#flags,
+    ];
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
     child.stderr?.on('data', (chunk: Buffer) => {
@@ -84,7 +93,12 @@ export class TestGateway {
 
   /** One request. A `Buffer` or string body is sent as it is, anything else as JSON. */
   call(method: string, path: string, { body, headers = {}, token = this.token }: CallOptions = {}): Promise<Answer> {
-    const bytes = body === undefined ? null : Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+    const bytes =
+      body === undefined
+        ? null
+        : Buffer.isBuffer(body)
+          ? body
+          : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
     return new Promise((resolve, reject) => {
       const req = request(this.url + path, {
         method,
@@ -128,7 +142,10 @@ export class TestGateway {
   /** Uploads files by name, or a ready archive. */
   upload(app: string, files: Record<string, string | Buffer> | Buffer, query = ''): Promise<Answer> {
     const body = Buffer.isBuffer(files) ? files : tarball(files);
-    return this.call('POST', `/svc/_apps/${app}/upload${query}`, { body, headers: { 'content-type': 'application/gzip' } });
+    return this.call('POST', `/svc/_apps/${app}/upload${query}`, {
+      body,
+      headers: { 'content-type': 'application/gzip' },
+    });
   }
 
   /** Opens an event stream; resolves once its head has arrived. Rejects with the answer when it is no stream. */

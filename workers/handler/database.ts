@@ -1,7 +1,7 @@
 /** `db`: an app's database as a handler sees it (decisions, section 3). Reads run here, writes go to the writer. */
 import type { DbClient } from '../../protocol/db-client.ts';
 import type { Row, RunResult } from '../../protocol/frames.ts';
-import { readRow, readRows } from '../rows.ts';
+import { readRow, readRows } from '../writer/rows.ts';
 import type { Call } from './call.ts';
 import { toParams, toStatements } from './parameters.ts';
 import type { Reader } from './reader.ts';
@@ -164,8 +164,9 @@ export class CallDatabase extends Operations {
         return value;
       } catch (error) {
         tx.end();
-        // It fails where the writer has ended the transaction already, which is all that is wanted.
-        await this.client.rollback(number).catch(() => null);
+        // Not awaited: a writer that was lost has rolled back already, and is not worth waiting for. It comes before
+        // whatever this connection asks next, and fails where the transaction has ended by itself, which is all we want.
+        this.client.rollback(number).catch(() => {});
         throw error;
       }
     } finally {

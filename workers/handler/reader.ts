@@ -3,7 +3,8 @@ import Sqlite from 'better-sqlite3';
 import type { SqlParams } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { refuseUnsafe } from '../../protocol/sql.ts';
-import { type RowStatement, StatementError } from '../rows.ts';
+import { StatementError } from '../writer/failure.ts';
+import type { RowStatement } from '../writer/rows.ts';
 import { StatementCache } from '../writer/statement-cache.ts';
 
 /** Loads SQLite's native code, so that the first read of a thread need not, and nothing loads after app code has run. */

@@ -3,7 +3,7 @@ import type { DbClient } from '../../protocol/db-client.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Row, SqlParams, SqlValue } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { bindIntegers, numberIfSafe, type RowStatement } from '../rows.ts';
+import { bindIntegers, numberIfSafe, type RowStatement } from '../writer/rows.ts';
 import { toParams } from './parameters.ts';
 import type { Reader } from './reader.ts';
 

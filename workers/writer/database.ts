@@ -4,6 +4,7 @@ import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/fra
 import { LIMITS } from '../../protocol/limits.ts';
 import { refuseUnsafe } from '../../protocol/sql.ts';
 import { describeFailure, StatementError } from './failure.ts';
+import { bindIntegers, numberIfSafe, type RowStatement, readRow, readRows } from './rows.ts';
 import { StatementCache } from './statement-cache.ts';
 
 export type Durability = 'full' | 'normal';
@@ -20,7 +21,7 @@ export class Database {
   readonly #release: Sqlite.Statement;
   readonly #undo: Sqlite.Statement;
   readonly #walPages: Sqlite.Statement<[], WalPages>;
-  readonly #statements = new StatementCache<Sqlite.Statement<[SqlParams], unknown>>(LIMITS.statementCache);
+  readonly #statements = new StatementCache<RowStatement>(LIMITS.statementCache);
 
   /** Opens or creates `file`. Throws SQLite's error. */
   static open(file: string, durability: Durability): Database {
@@ -69,13 +70,12 @@ export class Database {
   }
 
   run(sql: string, params: SqlParams): RunResult {
-    const result = this.#prepare(sql).run(params);
+    const result = this.#prepare(sql).run(bindIntegers(params));
     return { changes: result.changes, lastInsertRowid: numberIfSafe(result.lastInsertRowid as bigint) };
   }
 
   get(sql: string, params: SqlParams): Row | null {
-    const row = this.#prepare(sql).get(params);
-    return row === undefined ? null : withNumbers(row as Row);
+    return readRow(this.#prepare(sql), params);
   }
 
   /** Throws when the rows are over `LIMITS.readRows` or `LIMITS.readBytes`; what the statement wrote is then undone. */
@@ -134,7 +134,7 @@ export class Database {
     this.#db.close();
   }
 
-  #prepare(sql: string): Sqlite.Statement<[SqlParams], unknown> {
+  #prepare(sql: string): RowStatement {
     const known = this.#statements.get(sql);
     if (known) return known;
     permit(sql);
@@ -163,45 +163,4 @@ export class Database {
 function permit(sql: string): void {
   const refusal = refuseUnsafe(sql);
   if (refusal) throw new StatementError(refusal.code, refusal.message);
-}
-
-function readRows(statement: Sqlite.Statement<[SqlParams], unknown>, params: SqlParams): Row[] {
-  const rows: Row[] = [];
-  let bytes = 0;
-  for (const row of statement.iterate(params) as IterableIterator<Row>) {
-    bytes += rowBytes(withNumbers(row));
-    if (rows.push(row) > LIMITS.readRows) {
-      throw new StatementError('SQLITE_TOOBIG', `The result is over the limit of ${LIMITS.readRows} rows.`);
-    }
-    if (bytes > LIMITS.readBytes) {
-      throw new StatementError('SQLITE_TOOBIG', `The result is over the limit of ${LIMITS.readBytes} bytes.`);
-    }
-  }
-  return rows;
-}
-
-/** About what a row takes: the length of its strings and blobs, and 8 bytes for every other value. */
-function rowBytes(row: Row): number {
-  let bytes = 0;
-  for (const key in row) {
-    const value = row[key];
-    bytes += typeof value === 'string' || value instanceof Uint8Array ? value.length : 8;
-  }
-  return bytes;
-}
-
-/** Changes integers that a number holds exactly to numbers, in place. */
-function withNumbers(row: Row): Row {
-  for (const key in row) {
-    const value = row[key];
-    if (typeof value === 'bigint') row[key] = numberIfSafe(value);
-  }
-  return row;
-}
-
-const MIN_SAFE = BigInt(Number.MIN_SAFE_INTEGER);
-const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER);
-
-function numberIfSafe(value: bigint): number | bigint {
-  return value >= MIN_SAFE && value <= MAX_SAFE ? Number(value) : value;
 }

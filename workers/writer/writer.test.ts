@@ -170,7 +170,7 @@ test('a client goes on with the writer that replaces one that was killed', async
   await db.run(insert, ['lost'], tx);
   writer.kill('SIGKILL');
   await ended(writer);
-  await assert.rejects(db.run(insert, ['lost'], tx));
+  await assert.rejects(db.run(insert, ['lost'], tx), { code: 'WRITER_LOST' });
   const early = db.run(insert, ['kept']);
   await startWriter();
   await early;

@@ -1,20 +1,11 @@
 /** Rows as they come from better-sqlite3 with safe integers on: bounded, and with numbers wherever a number is exact. */
 import type Sqlite from 'better-sqlite3';
-import type { Row, SqlParams, SqlValue } from '../protocol/frames.ts';
-import { LIMITS } from '../protocol/limits.ts';
+import type { Row, SqlParams, SqlValue } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { StatementError } from './failure.ts';
 
 /** A statement that may be asked for rows; its integers come as bigint. */
 export type RowStatement = Sqlite.Statement<[SqlParams], unknown>;
-
-/** SQL that is refused, or a value over a limit, in the same shape as SQLite's own errors. */
-export class StatementError extends Error {
-  readonly code: string;
-
-  constructor(code: string, message: string) {
-    super(message);
-    this.code = code;
-  }
-}
 
 /** The first row, or null. */
 export function readRow(statement: RowStatement, params: SqlParams): Row | null {

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { LIMITS } from '../protocol/limits.ts';
+import { moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
+import { Layout } from './layout.ts';
+import { readSettings, writeSettings } from './settings.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'files-'));
+after(() => rmSync(root, { recursive: true, force: true }));
+
+test('a file is replaced whole, for its owner only, by many writers at once', async () => {
+  const dir = join(root, 'many');
+  mkdirSync(dir);
+  const path = join(dir, 'file.json');
+  const contents = Array.from({ length: 20 }, (_, i) => JSON.stringify({ text: String(i).repeat(10_000) }));
+  await Promise.all(contents.map((content) => writeFileAtomic(path, content)));
+  assert.ok(contents.includes(readFileSync(path, 'utf8')));
+  assert.deepEqual(readdirSync(dir), ['file.json']);
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+});
+
+test('a write that fails leaves the old file and no temporary one', async () => {
+  const dir = join(root, 'failing');
+  mkdirSync(join(dir, 'taken'), { recursive: true });
+  await assert.rejects(writeFileAtomic(join(dir, 'taken'), 'x'), { code: 'EISDIR' });
+  assert.deepEqual(readdirSync(dir), ['taken']);
+  await assert.rejects(writeFileAtomic(join(root, 'none/file'), 'x'), { code: 'ENOENT' });
+});
+
+test('a folder moves with what is in it, into folders that are made for it', async () => {
+  mkdirSync(join(root, 'from/deep'), { recursive: true });
+  writeFileSync(join(root, 'from/deep/a'), '1');
+  await moveDir(join(root, 'from'), join(root, 'x/y/to'));
+  assert.equal(readFileSync(join(root, 'x/y/to/deep/a'), 'utf8'), '1');
+  await assert.rejects(moveDir(join(root, 'from'), join(root, 'x/z')), { code: 'ENOENT' });
+});
+
+test('a missing JSON file is nothing, a damaged one an error', async () => {
+  assert.equal(await readJson(join(root, 'no.json')), undefined);
+  writeFileSync(join(root, 'half.json'), '{"a":');
+  await assert.rejects(readJson(join(root, 'half.json')), SyntaxError);
+});
+
+test('the apps may lie elsewhere, and uploads are then staged beside them', () => {
+  const layout = new Layout(join(root, 'data'), join(root, 'elsewhere'));
+  assert.equal(layout.registry, join(root, 'elsewhere/_registry.json'));
+  assert.equal(layout.tmpDir, join(root, 'elsewhere/_tmp'));
+  assert.equal(new Layout(join(root, 'data')).app('notes').data, join(root, 'data/apps/notes/data.sqlite'));
+});
+
+test('settings are one JSON object of limited size; damaged ones count as none', async () => {
+  const app = new Layout(join(root, 'data')).app('notes');
+  mkdirSync(app.dir, { recursive: true });
+  assert.deepEqual(await readSettings(app), {});
+  assert.deepEqual(await writeSettings(app, { size: 's' }), { size: 's' });
+  assert.deepEqual(await readSettings(app), { size: 's' });
+  for (const wrong of [null, [], 'text']) await assert.rejects(writeSettings(app, wrong), { code: 'BAD_REQUEST' });
+  await assert.rejects(writeSettings(app, { a: 'x'.repeat(LIMITS.settingsBytes) }), { code: 'PAYLOAD_TOO_LARGE' });
+  assert.deepEqual(await readSettings(app), { size: 's' });
+  writeFileSync(app.settings, '{"size"');
+  assert.deepEqual(await readSettings(app), {});
+});

@@ -1,0 +1,202 @@
+// Apps that misbehave: only they notice, the cause is named, and the gateway heals without a hand.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startGateway, type TestGateway } from './support/gateway.ts';
+
+const TIMEOUT_MS = 400;
+
+/** An app with these handlers; the tool named `bad` has a short time limit. */
+function app(
+  id: string,
+  queries: Record<string, string>,
+  actions: Record<string, string> = {},
+): Record<string, string> {
+  const limit = (name: string) => (name === 'bad' ? { timeoutMs: TIMEOUT_MS } : {});
+  const tools = (handlers: Record<string, string>) =>
+    Object.keys(handlers).map((name) => ({ name, ...limit(name), writes: ['t'] }));
+  const manifest = {
+    id,
+    name: id,
+    version: '1.0.0',
+    queries: tools(queries).map(({ writes: _, ...tool }) => tool),
+    actions: tools(actions),
+  };
+  const files: Record<string, string> = {
+    'app.json': JSON.stringify(manifest),
+    'migrations/0001_t.sql': 'CREATE TABLE t (n INTEGER);',
+  };
+  for (const [name, body] of Object.entries(queries))
+    files[`queries/${name}.js`] = `export default async ({ db, ctx, input }) => { ${body} };`;
+  for (const [name, body] of Object.entries(actions))
+    files[`actions/${name}.js`] = `export default async ({ db, ctx, input }) => { ${body} };`;
+  return files;
+}
+
+const ENDLESS_SQL = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n';
+
+describe('an app that misbehaves', () => {
+  let gateway: TestGateway;
+  let remove: () => Promise<void>;
+
+  before(async () => {
+    const owner = {
+      after: (cleanup: () => Promise<void>) => {
+        remove = cleanup;
+      },
+    };
+    gateway = await startGateway(owner, { config: { actorMemoryMb: 32 } });
+    await gateway.upload('good', app('good', { ok: 'return 42;' }));
+  });
+  after(() => remove());
+
+  async function stillServes(): Promise<void> {
+    const answer = await gateway.read('good', 'ok');
+    assert.deepEqual([answer.status, answer.json.data], [200, 42], answer.text);
+  }
+
+  async function install(id: string, queries: Record<string, string>, actions?: Record<string, string>): Promise<void> {
+    const answer = await gateway.upload(id, app(id, { ok: 'return 1;', ...queries }, actions));
+    assert.equal(answer.status, 201, answer.text);
+    assert.equal((await gateway.read(id, 'ok')).status, 200);
+  }
+
+  /** The app answers its other calls again, however it fell. */
+  async function recovers(id: string): Promise<void> {
+    for (;;) {
+      const answer = await gateway.read(id, 'ok');
+      if (answer.status === 200) return;
+      assert.equal(answer.json.error.code, 'HANDLER_ERROR', answer.text);
+    }
+  }
+
+  for (const [name, body, message] of [
+    ['throws', 'throw new Error("no such thing");', /no such thing/],
+    ['rejects with nothing', 'return Promise.reject();', /./],
+    ['never settles', 'await new Promise(() => {});', /timed out after 0\.4 s/],
+    ['loops', 'for (;;);', /timed out after 0\.4 s/],
+    [
+      'floods the microtask queue',
+      'const again = () => Promise.resolve().then(again); return again();',
+      /timed out after 0\.4 s/,
+    ],
+    ['exits', 'process.exit(0);', /process is not defined/],
+    ['returns a cycle', 'const a = {}; a.a = a; return a;', /circular/i],
+    ['returns too much', 'return "x".repeat(9 * 1024 * 1024);', /8388608/],
+    ['is stuck in an expression', 'return /^(a+)+$/.test("a".repeat(40) + "b");', /timed out after 0\.4 s/],
+  ] as const) {
+    test(`a handler that ${name} fails alone`, async () => {
+      const id = `bad-${name.replace(/[^a-z]/g, '-')}`.slice(0, 30);
+      await install(id, { bad: body });
+      const answer = await gateway.read(id, 'bad');
+      assert.deepEqual([answer.status, answer.json.error.code], [500, 'HANDLER_ERROR'], answer.text);
+      assert.match(answer.json.error.message, message);
+      assert.doesNotMatch(answer.text, /\/tmp|\/work|node:|at .*:\d+:\d+/);
+      await stillServes();
+      await recovers(id);
+    });
+  }
+
+  test('a handler that eats all memory ends its own thread only', async () => {
+    await install('hungry', {
+      bad: 'const all = []; for (;;) { all.push(new Array(1e5).fill(Math.random())); if (all.length % 50 === 0) await 0; }',
+    });
+    const answer = await gateway.read('hungry', 'bad');
+    assert.equal(answer.status, 500);
+    assert.match(answer.json.error.message, /memory|timed out/);
+    await stillServes();
+    await recovers('hungry');
+  });
+
+  test('a promise that nobody handles does not end anything else', async () => {
+    await install('careless', {
+      bad: 'Promise.reject(new Error("lost")); setTimeout(() => { throw new Error("late"); }, 1); return 1;',
+    });
+    await gateway.read('careless', 'bad');
+    await recovers('careless');
+    await stillServes();
+  });
+
+  test('a statement that never ends takes at most its host along, and everybody is served again', async () => {
+    await install('endless', { bad: `return db.all('${ENDLESS_SQL}');` });
+    const answer = await gateway.read('endless', 'bad');
+    assert.match(answer.json.error.message, /timed out/);
+    await recovers('endless');
+    await stillServes();
+    const { processes } = await gateway.system();
+    assert.ok(
+      processes.some(
+        (child: { role: string; lastExit: string | null }) =>
+          child.role === 'host' && /endless could not be ended/.test(child.lastExit ?? ''),
+      ),
+    );
+  });
+
+  test('a write that never ends is stopped, and writing goes on for the others', async () => {
+    await install(
+      'stuck',
+      {},
+      {
+        bad: `await db.run('INSERT INTO t ${ENDLESS_SQL}');`,
+        put: `await db.run('INSERT INTO t VALUES (1)'); return { body: 1 };`,
+      },
+    );
+    await install('writes', {}, { put: `await db.run('INSERT INTO t VALUES (1)'); return { body: 1 };` });
+    assert.equal((await gateway.write('writes', 'put')).status, 200);
+    const answer = await gateway.write('stuck', 'bad');
+    assert.equal(answer.json.error.code, 'HANDLER_ERROR');
+    for (;;) {
+      const put = await gateway.write('writes', 'put');
+      if (put.status === 200) break;
+      assert.equal(put.json.error.code, 'HANDLER_ERROR', put.text);
+    }
+    await recovers('stuck');
+  });
+
+  test('a call that took its app down twice is refused until the version changes', async () => {
+    await install('poisoned', { bad: 'if (input.loop) for (;;); return "fine";' });
+    const call = () => gateway.read('poisoned', 'bad', { loop: true });
+    for (let n = 0; ; n++) {
+      const { message } = (await call()).json.error;
+      if (/took "poisoned" down twice/.test(message)) break;
+      assert.match(message, /timed out/);
+      // A thread is known to be lost a second after the call was answered, when the next call may be on its way already.
+      assert.ok(n < 4, 'the call was never refused');
+      await recovers('poisoned');
+    }
+    assert.equal((await gateway.read('poisoned', 'bad', { loop: false })).json.data, 'fine');
+    await gateway.upload('poisoned', { ...app('poisoned', { ok: 'return 1;', bad: 'return "mended";' }) });
+    assert.equal((await call()).json.data, 'mended');
+  });
+
+  test('an app whose module does not load says which file and line; its other tools work', async () => {
+    await install('broken', { bad: 'return 1;' });
+    const files = app('broken', { ok: 'return 1;', bad: '' });
+    files['queries/bad.js'] = 'export default async () => {\n  const = 1;\n};\n';
+    await gateway.upload('broken', files);
+    assert.equal((await gateway.read('broken', 'ok')).status, 200);
+    const answer = await gateway.read('broken', 'bad');
+    assert.match(answer.json.error.message, /queries\/bad\.js:2/);
+  });
+});
+
+test('an app that keeps crashing is quarantined; a restart by hand or a new version lifts it', async (t) => {
+  const gateway = await startGateway(t);
+  const crashing = app('crashing', {
+    ok: 'return 1;',
+    bad: 'setTimeout(() => { throw new Error("boom"); }); await new Promise(() => {});',
+  });
+  assert.equal((await gateway.upload('crashing', crashing)).status, 201);
+  for (let n = 0; ; n++) {
+    const answer = await gateway.read('crashing', 'bad', { n });
+    if (answer.status === 503) {
+      assert.equal(answer.json.error.code, 'QUARANTINED');
+      break;
+    }
+    assert.equal(answer.json.error.code, 'HANDLER_ERROR');
+    assert.ok(n < 12, 'it was never quarantined');
+  }
+  assert.equal((await gateway.read('crashing', 'ok')).status, 503);
+  assert.equal((await gateway.call('GET', '/svc/_apps')).json[0].status, 'quarantined');
+  assert.equal((await gateway.call('POST', '/svc/_apps/crashing/restart')).status, 200);
+  assert.equal((await gateway.read('crashing', 'ok')).status, 200);
+});
