@@ -1,6 +1,6 @@
 /** On what the numbers were taken: without it they say nothing. */
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
-import { cpus, release, totalmem, type } from 'node:os';
+import { cpus, loadavg, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { median } from './statistics.ts';
 
@@ -14,6 +14,8 @@ export type Machine = {
   fileSystem: string;
   /** Median milliseconds to append 4 KiB there and fsync. */
   fsyncMs: number;
+  /** Of the last minute, before the run: what else kept the machine busy. */
+  loadAverage: number;
 };
 
 const FILE_SYSTEMS: Record<number, string> = {
@@ -38,6 +40,7 @@ export function describeMachine(dir: string): Machine {
     node: process.version,
     fileSystem: FILE_SYSTEMS[kind] ?? `0x${kind.toString(16)}`,
     fsyncMs: fsyncTime(join(dir, 'fsync-probe')),
+    loadAverage: loadavg()[0] as number,
   };
 }
 

@@ -6,7 +6,16 @@ import { createReport, toMarkdown } from './report.ts';
 const HEAD = {
   takenAt: '2026-01-02T03:04:05.678Z',
   version: '1.2.3',
-  machine: { cpu: 'A CPU', cores: 2, memoryGiB: 8, kernel: 'Linux 6', node: 'v20', fileSystem: 'ext4', fsyncMs: 0.5 },
+  machine: {
+    cpu: 'A CPU',
+    cores: 2,
+    memoryGiB: 8,
+    kernel: 'Linux 6',
+    node: 'v20',
+    fileSystem: 'ext4',
+    fsyncMs: 0.5,
+    loadAverage: 0,
+  },
   settings: { edge: 'uws', durability: 'full', handlerHosts: 1, loadGenerators: 1, seconds: 5 },
 };
 const SIDE: SideResult = {

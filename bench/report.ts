@@ -38,7 +38,7 @@ export function toMarkdown(report: Report): string {
     `# svc-gateway ${report.version}, ${report.takenAt}`,
     [
       `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB; ${machine.kernel}; Node ${machine.node}.`,
-      `Data on ${machine.fileSystem}, fsync of 4 KiB ${machine.fsyncMs.toFixed(2)} ms.`,
+      `Data on ${machine.fileSystem}, fsync of 4 KiB ${machine.fsyncMs.toFixed(2)} ms; load average before the run ${machine.loadAverage.toFixed(1)}.`,
       `Edge ${settings.edge}, durability ${settings.durability}, handler hosts ${settings.handlerHosts};`,
       `load generators ${settings.loadGenerators} on the same machine, ${settings.seconds} s a side.`,
     ].join('\n'),

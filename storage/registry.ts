@@ -125,7 +125,7 @@ export class Registry {
   /** Keeps in mind what the app's files say now. */
   setActive(id: string, active: VersionSummary | null, activatedAt: number): void {
     const registeredAt = this.#entries.get(id) ?? activatedAt;
-    this.#loaded.set(id, { id, registeredAt, updatedAt: activatedAt, active });
+    this.#loaded.set(id, { id, registeredAt, updatedAt: Math.max(activatedAt, registeredAt), active });
   }
 
   /** The app's files are read and repaired again when it is next needed. */

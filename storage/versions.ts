@@ -2,7 +2,8 @@
  * The stored versions of one app (specification, "Versioning"; decisions, section 2). A version is whole when its code folder
  * and its `version.json` exist: what was prepared is renamed into place first, the code last.
  */
-import { readdir, rm } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isVersionId } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
@@ -26,6 +27,12 @@ export async function readVersion(app: AppPaths, versionId: string): Promise<Ver
   if (!isVersionId(versionId) || !(await exists(app.version(versionId).code))) return null;
   const summary = await readJsonOrNull(app.version(versionId).summary);
   return isRecord(summary) && summary.versionId === versionId ? (summary as VersionSummary) : null;
+}
+
+/** Whether the version's `app.json` still is what was checked when it was stored. */
+export async function isIntact(app: AppPaths, { versionId, manifestSha256 }: VersionSummary): Promise<boolean> {
+  const bytes = await readFile(app.version(versionId).manifest).catch(() => Buffer.alloc(0));
+  return createHash('sha256').update(bytes).digest('hex') === manifestSha256;
 }
 
 /** Puts a staged version into place; all or nothing after a crash. */

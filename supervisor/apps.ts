@@ -1,11 +1,9 @@
 /** What is live: finds the app of a call, its actor and its files, from memory once it was used (decisions, section 3). */
-import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { SvcError } from '../protocol/errors.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import type { Layout } from '../storage/layout.ts';
 import { type Registry, unknownApp } from '../storage/registry.ts';
-import { readVersion } from '../storage/versions.ts';
+import { isIntact, readVersion } from '../storage/versions.ts';
 import type { Jobs } from './jobs.ts';
 import type { PageVersion } from './pages.ts';
 import type { Actor } from './tree/actor.ts';
@@ -91,6 +89,8 @@ export class Apps {
     const { active } = await this.#options.registry.state(id);
     if (!active) throw noActiveVersion(id);
     await this.#recheck(id, active);
+    // It may have been removed between.
+    if (!this.#options.registry.has(id)) throw unknownApp(id);
     const app = { id, active };
     // A deployment may have come between: then the next call loads again.
     if (this.#options.registry.loaded(id)?.active === active) this.#ready.set(id, app);
@@ -99,11 +99,10 @@ export class Apps {
 
   /** A manifest that was edited by hand since it was checked is checked again: through the dispatcher its fault is ours. */
   async #recheck(id: string, active: VersionSummary): Promise<void> {
-    const { code, manifest } = this.#options.layout.app(id).version(active.versionId);
-    const bytes = await readFile(manifest).catch(() => Buffer.alloc(0));
-    if (createHash('sha256').update(bytes).digest('hex') === active.manifestSha256) return;
+    const paths = this.#options.layout.app(id);
+    if (await isIntact(paths, active)) return;
     try {
-      await this.#options.jobs.check({ app: id, code });
+      await this.#options.jobs.check({ app: id, code: paths.version(active.versionId).code });
     } catch (error) {
       if (!(error instanceof SvcError) || error.code !== 'INVALID_MANIFEST') throw error;
       const { message, path } = error;

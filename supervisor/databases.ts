@@ -1,6 +1,7 @@
 /** The supervisor's connections to the SQLite writer: the gateway's own databases, and upkeep of the apps'. */
 import { connect } from 'node:net';
-import { DbClient } from '../protocol/db-client.ts';
+import { DbClient, DbError } from '../protocol/db-client.ts';
+import { ERROR_CODES, errorFromBody } from '../protocol/errors.ts';
 import { Kind, type MigrationFile } from '../protocol/frames.ts';
 import { Link } from '../protocol/link.ts';
 import type { Ticket } from '../protocol/ticket.ts';
@@ -48,6 +49,9 @@ export class Databases {
     const client = this.client(app, this.#options.dataFile(app), true);
     try {
       return await work(client);
+    } catch (error) {
+      // What the writer says in our own codes is for the caller, `MIGRATION_FAILED` above all.
+      throw error instanceof DbError && Object.hasOwn(ERROR_CODES, error.code) ? errorFromBody(error) : error;
     } finally {
       client.end();
     }

@@ -17,7 +17,14 @@ import { exists, isMissing, moveDir } from '../storage/atomic-file.ts';
 import { type Layout, VersionPaths } from '../storage/layout.ts';
 import { type Registry, unknownApp } from '../storage/registry.ts';
 import { moveToTrash } from '../storage/trash.ts';
-import { installVersion, listVersions, readPending, readVersion, removeVersion } from '../storage/versions.ts';
+import {
+  installVersion,
+  isIntact,
+  listVersions,
+  readPending,
+  readVersion,
+  removeVersion,
+} from '../storage/versions.ts';
 import { type ActivationDatabases, activateVersion } from './activation.ts';
 import { type AppRecord, appRecord, type VersionRecord, versionRecord } from './app-record.ts';
 import { SerialByKey } from './serial.ts';
@@ -87,6 +94,7 @@ export class Deployments {
     } catch (error) {
       if (!(error instanceof SyntaxError) && !isMissing(error)) throw error;
       throw new SvcError('INVALID_MANIFEST', `The app.json of "${id}" cannot be read; upload the app again.`, {
+        status: 500,
         cause: error,
       });
     }
@@ -130,8 +138,9 @@ export class Deployments {
       this.#serial.run(id, async () => {
         const { active } = await this.#options.registry.state(id);
         const version = await this.#version(id, versionId);
-        await this.#makeActive(id, version);
-        await this.#swap(id, version, active);
+        const now = this.#options.now();
+        await this.#makeActive(id, version, now);
+        await this.#swap(id, version, active, now);
         return { id, activeVersion: versionId, previousVersion: active?.versionId ?? null };
       }),
     );
@@ -176,9 +185,13 @@ export class Deployments {
     const app = layout.app(id);
     const stored = isNew ? [] : await listVersions(app);
     const uploadedAt = Math.max(this.#options.now(), (stored[0]?.uploadedAt ?? 0) + 1);
-    const known = stored.map(({ sha256 }) => sha256);
+    // Content whose copy on disk was edited since is stored anew: the upload is what mends it.
+    const intact = await Promise.all(stored.map((version) => isIntact(app, version)));
+    const known = stored.filter((_, at) => intact[at]).map(({ sha256 }) => sha256);
     const ingested = await jobs.ingest({ archive, app: id, staging, uploadedAt, known });
-    const duplicate = 'known' in ingested ? stored.find(({ sha256 }) => sha256 === ingested.known) : undefined;
+    const duplicate =
+      'known' in ingested ? stored.find(({ sha256 }, at) => intact[at] && sha256 === ingested.known) : undefined;
+    const now = this.#options.now();
     const version = 'staged' in ingested ? ingested.staged : (duplicate as VersionSummary);
 
     let migrationsApplied: number[] = [];
@@ -191,14 +204,14 @@ export class Deployments {
           new VersionPaths(join(staging, 'code'), join(staging, 'prepared')),
         );
       }
-      if (activate) migrationsApplied = await this.#makeActive(id, version);
+      if (activate) migrationsApplied = await this.#makeActive(id, version, now);
       if (isNew) await registry.register(id);
     } catch (error) {
       if (isNew) await this.#undoFirst(id);
       else if (duplicate === undefined) await this.#undoVersion(id, version.versionId);
       throw error;
     }
-    if (activate) await this.#swap(id, version, previous);
+    if (activate) await this.#swap(id, version, previous, now);
     const { versionId, sha256, files, bytes } = version;
     const active = activate ? version : previous;
     const pruned = await this.#prune(id, [active?.versionId, versionId, previous?.versionId]);
@@ -218,21 +231,21 @@ export class Deployments {
   }
 
   /** Moves the pointer. When that is cut off halfway, what is known of the app is forgotten, so that it will be repaired. */
-  async #makeActive(id: string, version: VersionSummary): Promise<number[]> {
-    const { layout, registry, databases, now } = this.#options;
+  async #makeActive(id: string, version: VersionSummary, now: number): Promise<number[]> {
+    const { layout, registry, databases } = this.#options;
     if (registry.loaded(id)?.active?.versionId === version.versionId) return [];
     try {
-      return await activateVersion(id, layout.app(id), version, databases, now());
+      return await activateVersion(id, layout.app(id), version, databases, now);
     } catch (error) {
       if ((await readPending(layout.app(id))) !== null) registry.forget(id);
       throw error;
     }
   }
 
-  async #swap(id: string, version: VersionSummary, previous: VersionSummary | null): Promise<void> {
-    const { registry, actors, now } = this.#options;
+  async #swap(id: string, version: VersionSummary, previous: VersionSummary | null, now: number): Promise<void> {
+    const { registry, actors } = this.#options;
     if (previous?.versionId === version.versionId) return;
-    registry.setActive(id, version, now());
+    registry.setActive(id, version, now);
     await this.#afterwards(id, 'The calls of an app could not be moved to its new version.', async () =>
       actors.swap(id, version),
     );

@@ -216,6 +216,7 @@ async function startParts(
     const pages = new Pages({ log, clientFile: consoleFile('client.js') });
     const jobs = new Jobs({ file: entryPoint('job') });
     const apps: Apps = new Apps({ layout, registry, tree, jobs });
+    const idempotency = new Idempotency(databases.client('runtime', layout.runtimeDb, false));
     const deployments = new Deployments({
       layout,
       registry,
@@ -228,6 +229,7 @@ async function startParts(
           changes.closeApp(app);
           pages.forget(app);
           await logs.close(app);
+          await idempotency.forget(app);
         },
       },
       versionRetention: config.versionRetention,
@@ -246,7 +248,7 @@ async function startParts(
       pages,
       consoleFiles: new ConsoleFiles(log),
       logs,
-      idempotency: new Idempotency(databases.client('runtime', layout.runtimeDb, false)),
+      idempotency,
       preferences: new Preferences(databases.client('identity', layout.identityDb, false)),
       log,
       listening: hooks.listening,

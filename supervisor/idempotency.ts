@@ -90,6 +90,12 @@ export class Idempotency {
     }
   }
 
+  /** The app was removed: a later one of its name starts without its keys. */
+  async forget(app: string): Promise<void> {
+    await this.#open();
+    await this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]);
+  }
+
   async #open(): Promise<void> {
     this.#ready ??= this.#db.exec(SCHEMA);
     try {

@@ -76,7 +76,7 @@ const SHOP = appOf('shop', {
     },
     fails: '() => { throw new Error("out of stock"); }',
     failsDeep: '() => { const e = new Error("deep"); e.stack = "Error: deep\\n  at /home/somebody/secret.js:1:1"; throw e; }',
-    badSql: '({ db }) => db.all("SELECT * FROM nothing")',
+    badSql: '({ db }) => db.all("SELECT * FROM missing")',
     sneakyWrite: '({ db }) => db.run("INSERT INTO items (title) VALUES (?)", "sneaked in")',
     slow: { run: '() => new Promise(() => {})', timeoutMs: 60 },
     spins: { run: '() => { for (;;); }', timeoutMs: 60 },
@@ -275,14 +275,14 @@ const ROWS: Row[] = [
     name: 'describe: a query', tool: 'svc_describe', body: { app: 'shop', query: 'list' },
     ...ok({ app: 'shop', name: 'Shop', version: '2.1.0', query: { name: 'list', description: 'All items' } }),
   },
-  { name: 'describe: both', tool: 'svc_describe', body: { app: 'shop', query: 'list', action: 'add' }, ...failed(400, 'INVALID_INPUT') },
+  { name: 'describe: both', tool: 'svc_describe', body: { app: 'shop', query: 'list', action: 'add' }, ...failed(400, 'INVALID_INPUT', '') },
   { name: 'describe: an unknown app', tool: 'svc_describe', body: { app: 'nobody' }, ...failed(404, 'UNKNOWN_APP') },
   { name: 'describe: an app without a version', tool: 'svc_describe', body: { app: 'stored' }, ...failed(503, 'NO_ACTIVE_VERSION') },
   { name: 'describe: an unknown query', tool: 'svc_describe', body: { app: 'shop', query: 'add' }, ...failed(404, 'UNKNOWN_QUERY') },
   { name: 'describe: an unknown action', tool: 'svc_describe', body: { app: 'shop', action: 'list' }, ...failed(404, 'UNKNOWN_ACTION') },
   { name: 'describe: an app that is no string', tool: 'svc_describe', body: { app: 5 }, ...failed(400, 'BAD_REQUEST', 'app') },
   { name: 'describe: a query of no app', tool: 'svc_describe', body: { query: 'list' }, ...failed(400, 'BAD_REQUEST', 'app') },
-  { name: 'describe: null counts as absent', tool: 'svc_describe', body: { app: 'shop', query: null, action: 'quiet' }, status: 200 },
+  { name: 'describe: a query that is null', tool: 'svc_describe', body: { app: 'shop', query: null }, ...failed(400, 'BAD_REQUEST', 'query') },
 ];
 
 function checkRow(row: Row, answer: Answer): void {
@@ -292,7 +292,7 @@ function checkRow(row: Row, answer: Answer): void {
   if (row.code !== undefined) {
     const { isError, error } = answer.json;
     assert.deepEqual([isError, error.code, error.path], [true, row.code, row.path]);
-    assert.ok(error.message.length > 10, 'a message says what happened');
+    assert.ok(error.message, 'a message says what happened');
   }
   for (const text of row.contains ?? []) assert.ok(answer.text.includes(text), `${text} is not in ${answer.text.slice(0, 2000)}`);
   for (const text of [...NEVER, ...(row.lacks ?? [])]) assert.ok(!answer.text.includes(text), `${text} is in ${answer.text.slice(0, 500)}`);
@@ -303,6 +303,8 @@ function checkRow(row: Row, answer: Answer): void {
 
 /** The tables of the events since the last time: `mark` is called, and its event comes after all of them. */
 async function eventsSince(gateway: TestGateway, stream: Stream): Promise<string[]> {
+  // A query is run again when its thread was replaced; once it is answered, `mark` finds the app well.
+  await gateway.read('shop', 'echo');
   await gateway.write('shop', 'mark');
   const tables: string[] = [];
   for (;;) {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { type App, FakeSupervisor, failure } from './fake-supervisor.ts';
 
@@ -30,6 +29,7 @@ const RESULTS: [expression: string, value: unknown][] = [
   ],
   [`db.get('select typeof(?) t, ? v', 9007199254740993n, 9007199254740993n)`, { t: 'integer', v: '9007199254740993' }],
   [`db.get('select 9007199254740993 v').then(({ v }) => typeof v)`, 'bigint'],
+  [`db.run('insert into t(s) values (?)', 5).then(() => db.all('select s from t where s = ?', 5))`, [{ s: '5' }]],
   [`db.get('select 1e300 v')`, { v: 1e300 }],
   [
     `db.batch([['insert into t(s) values (?)', 'a'], ['insert into t(s) values (:s)', { s: 'b' }]])`,
@@ -301,8 +301,4 @@ test('while the writer is gone reads go on and writes say so', async () => {
   } finally {
     await own.close();
   }
-});
-
-test('the database file lies where the spec says', () => {
-  assert.equal(app.spec.dataFile, join(supervisor.dir, 'apps', app.spec.app, 'data.sqlite'));
 });

@@ -25,7 +25,7 @@ import { openTicket, signTicket, type Ticket } from '../../protocol/ticket.ts';
 import { compileValidators } from '../jobs/validators.ts';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const dist = process.env.SVC_DIST ?? join(root, 'dist');
+const dist = join(root, 'dist');
 
 /** Files by path, and schemas by tool (`queries/list`). Tools are the files under queries/ and actions/. */
 export type AppSource = { files: Record<string, string>; schemas?: Record<string, JsonSchema>; validators?: string };

@@ -30,7 +30,7 @@ export function compileValidators(manifest: Manifest): string {
     for (const [i, tool] of manifest[list].entries()) {
       if (tool.output !== undefined) compile(tool.output, `${list}[${i}].output`);
       if (tool.input === undefined) continue;
-      const code = String(compile(tool.input, `${list}[${i}].input`));
+      const code = bounded(compile(tool.input, `${list}[${i}].input`));
       const name = JSON.stringify(tool.name);
       parts.push(`exports.${list}[${name}] = (function (module) {`, code, 'return module.exports;', '})({});');
     }
