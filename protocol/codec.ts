@@ -23,13 +23,63 @@ export class FrameError extends Error {
 
 /** One frame as bytes, length prefix included. */
 export function encodeFrame(frame: Frame, maxBytes: number = LIMITS.frameBytes): Buffer {
-  const payload = packr.pack(frame);
-  if (payload.length > maxBytes)
-    throw new FrameError(`A frame of ${payload.length} bytes is over the limit of ${maxBytes}.`);
-  const bytes = Buffer.allocUnsafe(HEADER_BYTES + payload.length);
-  bytes.writeUInt32BE(payload.length, 0);
-  payload.copy(bytes, HEADER_BYTES);
-  return bytes;
+  const batch = new FrameBatch(maxBytes);
+  batch.add(frame);
+  return batch.take();
+}
+
+const BATCH_BYTES = 64 * 1024;
+const MIN_ROOM = 4 * 1024;
+
+/** Frames that leave together, written one behind the other into one piece of memory. */
+export class FrameBatch {
+  readonly #maxBytes: number;
+  #bytes: Buffer | null = null;
+  #length = 0;
+
+  constructor(maxBytes: number = LIMITS.frameBytes) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Throws `FrameError` for a frame over the limit; what was added before stays. */
+  add(frame: Frame): void {
+    const payload = packr.pack(frame);
+    if (payload.length > this.#maxBytes) {
+      throw new FrameError(`A frame of ${payload.length} bytes is over the limit of ${this.#maxBytes}.`);
+    }
+    const start = this.#length;
+    const end = start + HEADER_BYTES + payload.length;
+    const bytes = this.#room(end);
+    bytes[start] = payload.length >>> 24;
+    bytes[start + 1] = payload.length >>> 16;
+    bytes[start + 2] = payload.length >>> 8;
+    bytes[start + 3] = payload.length;
+    bytes.set(payload, start + HEADER_BYTES);
+    this.#length = end;
+  }
+
+  /** The bytes of all frames; the batch is empty afterwards and never writes into them again. */
+  take(): Buffer {
+    const bytes = this.#bytes?.subarray(0, this.#length) ?? Buffer.alloc(0);
+    // What is left of the memory serves the next frames, unless a large frame made it large.
+    const left = this.#bytes?.subarray(this.#length);
+    this.#bytes = left && left.length >= MIN_ROOM && bytes.length <= BATCH_BYTES ? left : null;
+    this.#length = 0;
+    return bytes;
+  }
+
+  #room(end: number): Buffer {
+    const bytes = this.#bytes;
+    if (bytes && bytes.length >= end) return bytes;
+    const larger = Buffer.allocUnsafeSlow(end <= BATCH_BYTES ? BATCH_BYTES : end * 2);
+    bytes?.copy(larger, 0, 0, this.#length);
+    this.#bytes = larger;
+    return larger;
+  }
 }
 
 /** The payload of one frame, checked to be an array that starts with a known kind. */

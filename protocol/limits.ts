@@ -82,6 +82,8 @@ export const LIMITS = {
   /** Time a new connection has to say `hello`. */
   helloMs: 5 * SECOND,
 
+  /** New objects of one actor's heap, in MiB: small, because thousands of short calls leave little behind. */
+  actorYoungMb: 2,
   /** Calls one actor works on at a time; the others wait in its mailbox. */
   actorConcurrency: 64,
   /** Statement text of one call to `db`. */

@@ -3,7 +3,7 @@
  * It opens nothing itself; the stream is given to it.
  */
 import type { Duplex } from 'node:stream';
-import { encodeFrame, FrameDecoder } from './codec.ts';
+import { FrameBatch, FrameDecoder } from './codec.ts';
 import type { Frame } from './frames.ts';
 import { LIMITS } from './limits.ts';
 
@@ -17,7 +17,7 @@ export class Link {
   readonly #stream: Duplex;
   readonly #handlers: LinkHandlers;
   readonly #decoder: FrameDecoder;
-  #pending: Buffer[] = [];
+  readonly #pending = new FrameBatch();
   #flushScheduled = false;
   #closed = false;
   #error: Error | null = null;
@@ -41,7 +41,7 @@ export class Link {
   /** Queues a frame; all frames of one turn leave in one write. A closed link drops it. Throws `FrameError` when too large. */
   send(frame: Frame): void {
     if (this.#closed) return;
-    this.#pending.push(encodeFrame(frame));
+    this.#pending.add(frame);
     if (this.#flushScheduled) return;
     this.#flushScheduled = true;
     setImmediate(this.#flush);
@@ -61,9 +61,7 @@ export class Link {
   readonly #flush = (): void => {
     this.#flushScheduled = false;
     if (this.#closed || this.#pending.length === 0) return;
-    const bytes = this.#pending.length === 1 ? (this.#pending[0] as Buffer) : Buffer.concat(this.#pending);
-    this.#pending = [];
-    this.#stream.write(bytes);
+    this.#stream.write(this.#pending.take());
     if (this.#stream.writableLength > LIMITS.linkBacklogBytes) this.close(new Error('The peer does not read.'));
   };
 
@@ -81,7 +79,7 @@ export class Link {
   #finish(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#pending = [];
+    this.#pending.take();
     this.#handlers.onClose(this.#error, this);
   }
 }

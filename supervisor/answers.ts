@@ -2,16 +2,17 @@
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../protocol/errors.ts';
 import type { Exchange, ResponseHeaders } from './edge/edge.ts';
-import { errorAnswer } from './edge/response.ts';
+import { constantHeaders, errorAnswer } from './edge/response.ts';
 
-export const JSON_HEADERS: ResponseHeaders = {
+/** The headers of every JSON answer. */
+export const JSON_HEADERS = constantHeaders({
   'content-type': 'application/json; charset=utf-8',
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
-};
+});
 
 export function answerJson(exchange: Exchange, status: number, value: unknown, headers: ResponseHeaders = {}): void {
-  exchange.send(status, { ...JSON_HEADERS, ...headers }, JSON.stringify(value));
+  exchange.send(status, headers, JSON.stringify(value), JSON_HEADERS);
 }
 
 /** Answers with whatever was thrown; what was not written for callers is logged and answered as `INTERNAL`. */

@@ -23,6 +23,7 @@ export class Apps {
   readonly #options: AppsOptions;
   readonly #ready = new Map<string, App>();
   readonly #loading = new Map<string, Promise<App>>();
+  readonly #pages = new Map<string, { version: VersionSummary; files: PageVersion }>();
 
   constructor(options: AppsOptions) {
     this.#options = options;
@@ -55,15 +56,17 @@ export class Apps {
     return this.#options.tree.existing(app.id)?.summary ?? app.active;
   }
 
-  /** The files of the active version, or of a retained one; null when there is no such version. */
-  async page(id: string, versionId?: string): Promise<PageVersion | null> {
+  /** The files of the active version; at once when they were asked for before. Rejects as `get` does, without the manifest. */
+  activePage(id: string): PageVersion | Promise<PageVersion> {
+    const page = this.#pages.get(id);
+    return page?.version === this.#options.registry.loaded(id)?.active && page ? page.files : this.#openPage(id);
+  }
+
+  /** The files of one retained version; null when there is none of this id. */
+  async retainedPage(id: string, versionId: string): Promise<PageVersion | null> {
     const { layout, registry } = this.#options;
-    const active = (await registry.state(id)).active;
-    const wanted = versionId ?? active?.versionId;
-    if (wanted === undefined) throw noActiveVersion(id);
-    if (wanted !== active?.versionId && (await readVersion(layout.app(id), wanted)) === null) return null;
-    const { code, prepared } = layout.app(id).version(wanted);
-    return { id, versionId: wanted, codeDir: code, preparedDir: prepared };
+    await registry.state(id);
+    return (await readVersion(layout.app(id), versionId)) === null ? null : this.#filesOf(id, versionId);
   }
 
   /** Makes a version the one that serves, or none. Resolves when calls go to it. */
@@ -76,6 +79,7 @@ export class Apps {
   /** Ends the app's actor: the app goes away. */
   async stop(id: string): Promise<void> {
     this.#ready.delete(id);
+    this.#pages.delete(id);
     await this.#options.tree.remove(id);
   }
 
@@ -83,6 +87,19 @@ export class Apps {
   withStatus<T extends { id: string; status: string }>(record: T): T {
     const state = this.#options.tree.existing(record.id)?.state;
     return state === 'quarantined' || state === 'failed_to_start' ? { ...record, status: 'quarantined' } : record;
+  }
+
+  async #openPage(id: string): Promise<PageVersion> {
+    const { active } = await this.#options.registry.state(id);
+    if (!active) throw noActiveVersion(id);
+    const files = this.#filesOf(id, active.versionId);
+    this.#pages.set(id, { version: active, files });
+    return files;
+  }
+
+  #filesOf(id: string, versionId: string): PageVersion {
+    const { code, prepared } = this.#options.layout.app(id).version(versionId);
+    return { id, versionId, codeDir: code, preparedDir: prepared };
   }
 
   async #load(id: string): Promise<App> {

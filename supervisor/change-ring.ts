@@ -1,14 +1,15 @@
 /** The last change events of one app, for replay. Pure. */
 
-export type RingEntry = { table: string; bytes: Buffer };
+/** An event; `bytes` is what it takes in memory, about. */
+export type RingEntry = { readonly table: string; readonly bytes: number };
 
 /**
  * Keeps the newest `capacity` events. Numbers are consecutive, so an event's place follows from its number. The array
  * grows with the events, so that an app with few of them costs little.
  */
-export class ChangeRing {
+export class ChangeRing<T extends RingEntry> {
   readonly #capacity: number;
-  #entries: RingEntry[] = [];
+  #entries: T[] = [];
   /** Index of the oldest entry, once the ring is full. */
   #head = 0;
   #last: number;
@@ -31,14 +32,14 @@ export class ChangeRing {
   }
 
   /** Adds event number `last + 1`. */
-  append(entry: RingEntry): void {
+  append(entry: T): void {
     this.#last += 1;
-    this.#bytes += entry.bytes.length;
+    this.#bytes += entry.bytes;
     if (this.#entries.length < this.#capacity) {
       this.#entries.push(entry);
       return;
     }
-    this.#bytes -= (this.#entries[this.#head] as RingEntry).bytes.length;
+    this.#bytes -= (this.#entries[this.#head] as T).bytes;
     this.#entries[this.#head] = entry;
     this.#head = (this.#head + 1) % this.#capacity;
   }
@@ -57,12 +58,12 @@ export class ChangeRing {
   }
 
   /** The events after number `seq`, oldest first; undefined when some of them are gone or `seq` is none of ours. */
-  since(seq: number): RingEntry[] | undefined {
+  since(seq: number): T[] | undefined {
     const missed = this.#last - seq;
     const kept = this.#entries.length;
     if (!(missed >= 0 && missed <= kept)) return undefined;
-    const events: RingEntry[] = [];
-    for (let i = kept - missed; i < kept; i++) events.push(this.#entries[(this.#head + i) % kept] as RingEntry);
+    const events: T[] = [];
+    for (let i = kept - missed; i < kept; i++) events.push(this.#entries[(this.#head + i) % kept] as T);
     return events;
   }
 }

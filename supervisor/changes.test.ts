@@ -171,7 +171,7 @@ for (const edge of ['auto', 'node'] as const) {
 
     test('all rings together are bounded; the app that was quiet longest loses its own first', async (t) => {
       const { streams, subscribe } = await setUp(t);
-      const table = 'x'.repeat(1024 * 1024);
+      const table = 'x'.repeat((1024 * 1024) / 2);
       streams.emit('quiet', change('items'));
       streams.emit('busy', change('items'));
       for (let i = 0; i < 40; i++) {

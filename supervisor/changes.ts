@@ -17,7 +17,7 @@ type Subscriber = {
   behind: boolean;
 };
 
-type AppChanges = { readonly ring: ChangeRing; readonly subscribers: Set<Subscriber> };
+type AppChanges = { readonly ring: ChangeRing<ChangeEvent>; readonly subscribers: Set<Subscriber> };
 
 const HEADERS: ResponseHeaders = {
   'content-type': 'text/event-stream',
@@ -58,16 +58,16 @@ export class ChangeStreams {
   emit(app: string, change: Change): void {
     const changes = this.#changesOf(app);
     const { ring } = changes;
-    const bytes = changeEvent(app, change, ring.last + 1, this.#now());
+    const event = new ChangeEvent(app, change, ring.last + 1, this.#now());
     this.#ringBytes -= ring.bytes;
-    ring.append({ table: change.table, bytes });
+    ring.append(event);
     this.#ringBytes += ring.bytes;
     this.#apps.delete(app);
     this.#apps.set(app, changes);
     if (this.#ringBytes > LIMITS.changeRingsBytes) this.#trim();
 
     for (const subscriber of changes.subscribers) {
-      if (subscriber.tables === undefined || subscriber.tables.has(change.table)) deliver(subscriber, bytes);
+      if (subscriber.tables === undefined || subscriber.tables.has(change.table)) deliver(subscriber, event.wire);
     }
   }
 
@@ -169,7 +169,7 @@ function deliver(subscriber: Subscriber, bytes: Buffer): void {
 
 /** What to replay after `lastEventId`; undefined when that is not all there, or more than a subscriber may have waiting. */
 function missedEvents(
-  ring: ChangeRing,
+  ring: ChangeRing<ChangeEvent>,
   lastEventId: string,
   tables: ReadonlySet<string> | undefined,
 ): Buffer[] | undefined {
@@ -178,17 +178,50 @@ function missedEvents(
   if (!events) return undefined;
   let size = 0;
   const missed: Buffer[] = [];
-  for (const { table, bytes } of events) {
+  for (const { table, wire } of events) {
     if (tables && !tables.has(table)) continue;
-    size += bytes.length;
+    size += wire.length;
     if (size > LIMITS.subscriberBacklogBytes) return undefined;
-    missed.push(bytes);
+    missed.push(wire);
   }
   return missed;
 }
 
-function changeEvent(app: string, { table, action, source }: Change, seq: number, ts: number): Buffer {
-  return event('change', seq, { app, table, tables: [table], action, source, ts, seq });
+/** Memory of an event besides its text. */
+const EVENT_BYTES = 160;
+
+/** One change. It is turned into bytes when somebody first wants them, and then kept: most apps are watched by nobody. */
+class ChangeEvent {
+  readonly table: string;
+  readonly bytes: number;
+  readonly #app: string;
+  readonly #change: Change;
+  readonly #seq: number;
+  readonly #ts: number;
+  #wire: Buffer | null = null;
+
+  constructor(app: string, change: Change, seq: number, ts: number) {
+    this.table = change.table;
+    this.bytes = EVENT_BYTES + 2 * (app.length + 2 * change.table.length + change.action.length);
+    this.#app = app;
+    this.#change = change;
+    this.#seq = seq;
+    this.#ts = ts;
+  }
+
+  get wire(): Buffer {
+    const { table, action, source } = this.#change;
+    this.#wire ??= event('change', this.#seq, {
+      app: this.#app,
+      table,
+      tables: [table],
+      action,
+      source,
+      ts: this.#ts,
+      seq: this.#seq,
+    });
+    return this.#wire;
+  }
 }
 
 function resetEvent(app: string, seq: number, ts: number): Buffer {

@@ -1,7 +1,7 @@
 /** Cross-origin headers for the origins that the configuration names; without any, none are sent (decisions, section 1). */
 import type { Readable } from 'node:stream';
 import type { SvcError } from '../protocol/errors.ts';
-import type { Exchange, ResponseHeaders, ResponseStream } from './edge/edge.ts';
+import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge/edge.ts';
 
 const PREFLIGHT_SECONDS = '600';
 
@@ -60,8 +60,8 @@ export class HeaderedExchange implements Exchange {
   streamBody(limit: number, timeoutMs: number): Readable {
     return this.#inner.streamBody(limit, timeoutMs);
   }
-  send(status: number, headers: ResponseHeaders, body: string | Buffer): void {
-    this.#inner.send(status, this.#merge(headers), body);
+  send(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
+    this.#inner.send(status, this.#merge(headers), body, constant);
   }
   stream(status: number, headers: ResponseHeaders): ResponseStream {
     return this.#inner.stream(status, this.#merge(headers));

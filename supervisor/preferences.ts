@@ -1,6 +1,8 @@
 /** The user of this gateway: an id and preferences, kept in the identity database (decisions, sections 5 and 8). */
 import { randomUUID } from 'node:crypto';
 import type { DbClient } from '../protocol/db-client.ts';
+import { SvcError } from '../protocol/errors.ts';
+import { LIMITS } from '../protocol/limits.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS users (id TEXT PRIMARY KEY, created_at INTEGER NOT NULL);
@@ -32,9 +34,15 @@ export class Preferences {
     return Object.fromEntries(rows.map((row) => [String(row.key), JSON.parse(String(row.value))]));
   }
 
-  /** Sets what `patch` names; null deletes. Resolves with all preferences. */
+  /**
+   * Sets what `patch` names; null deletes. Resolves with all preferences. Rejects with `PAYLOAD_TOO_LARGE` when they would
+   * take more than `LIMITS.settingsBytes` together.
+   */
   async patch(patch: Record<string, unknown>): Promise<Record<string, unknown>> {
-    await this.#open();
+    const wanted = Object.entries({ ...(await this.read()), ...patch }).filter(([, value]) => value !== null);
+    if (Buffer.byteLength(JSON.stringify(Object.fromEntries(wanted))) > LIMITS.settingsBytes) {
+      throw new SvcError('PAYLOAD_TOO_LARGE', `Preferences may take ${LIMITS.settingsBytes} bytes.`);
+    }
     const statements = Object.entries(patch).map(([key, value]): [string, (string | null)[]] =>
       value === null
         ? ['DELETE FROM prefs WHERE key = ?', [key]]

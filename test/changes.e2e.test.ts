@@ -13,20 +13,39 @@ const WIDE = Array.from({ length: 50 }, (_, i) => `${i}_${'t'.repeat(2000)}`);
 
 const APP = appOf('live', {
   migrations: ['CREATE TABLE items (id INTEGER PRIMARY KEY, title TEXT)'],
-  queries: { list: '({ db }) => db.all("SELECT title FROM items")', writes: '({ db }) => db.run("INSERT INTO items (title) VALUES (1)")' },
+  queries: {
+    list: '({ db }) => db.all("SELECT title FROM items")',
+    writes: '({ db }) => db.run("INSERT INTO items (title) VALUES (1)")',
+  },
   actions: {
     add: { run: '({ db, input }) => db.run("INSERT INTO items (title) VALUES (?)", input.title)', writes: ['items'] },
     both: { run: '() => ({ status: 201, body: null })', writes: ['items', 'orders'] },
     none: '() => null',
     refuses: { run: '() => ({ status: 404, body: null })', writes: ['items'] },
-    throws: { run: 'async ({ db }) => { await db.run("INSERT INTO items (title) VALUES (2)"); throw new Error("no"); }', writes: ['items'] },
-    late: { run: 'async ({ db }) => { await db.run("INSERT INTO items (title) VALUES (3)"); await new Promise(() => {}); }', writes: ['items'], timeoutMs: 50 },
+    throws: {
+      run: 'async ({ db }) => { await db.run("INSERT INTO items (title) VALUES (2)"); throw new Error("no"); }',
+      writes: ['items'],
+    },
+    late: {
+      run: 'async ({ db }) => { await db.run("INSERT INTO items (title) VALUES (3)"); await new Promise(() => {}); }',
+      writes: ['items'],
+      timeoutMs: 50,
+    },
     orders: { run: '() => null', writes: ['orders'] },
     wide: { run: '() => null', writes: WIDE },
   },
 });
 
-const parse = (event: ServerEvent) => JSON.parse(event.data) as { app: string; table: string; tables: string[]; action: string; source: string; ts: number; seq: number };
+const parse = (event: ServerEvent) =>
+  JSON.parse(event.data) as {
+    app: string;
+    table: string;
+    tables: string[];
+    action: string;
+    source: string;
+    ts: number;
+    seq: number;
+  };
 
 async function take(stream: Stream, count: number): Promise<ServerEvent[]> {
   const events: ServerEvent[] = [];
@@ -44,11 +63,15 @@ async function expectNext(gateway: TestGateway, stream: Stream, action: string):
 
 onEachEdge({}, (gateway) => {
   before(async () => assert.equal((await gateway.upload('live', APP)).status, 201));
-  const open = (query = '', headers: Record<string, string> = {}) => gateway.stream(`/svc/live/_changes${query}`, headers);
+  const open = (query = '', headers: Record<string, string> = {}) =>
+    gateway.stream(`/svc/live/_changes${query}`, headers);
 
   test('the head and the opening', async () => {
     const abort = new AbortController();
-    const response = await fetch(`${gateway.url}/svc/live/_changes`, { headers: { authorization: `Bearer ${gateway.token}` }, signal: abort.signal });
+    const response = await fetch(`${gateway.url}/svc/live/_changes`, {
+      headers: { authorization: `Bearer ${gateway.token}` },
+      signal: abort.signal,
+    });
     assert.equal(response.status, 200);
     assert.equal(response.headers.get('content-type'), 'text/event-stream');
     assert.equal(response.headers.get('cache-control'), 'no-cache, no-transform');
@@ -68,7 +91,10 @@ onEachEdge({}, (gateway) => {
     const [items, orders] = await take(stream, 2);
     assert.ok(items && orders);
     const { ts, seq, ...rest } = parse(items);
-    assert.deepEqual([items.event, rest], ['change', { app: 'live', table: 'items', tables: ['items'], action: 'both', source: 'handler' }]);
+    assert.deepEqual(
+      [items.event, rest],
+      ['change', { app: 'live', table: 'items', tables: ['items'], action: 'both', source: 'handler' }],
+    );
     assert.ok(ts >= before && ts <= Date.now());
     assert.equal(items.id, String(seq));
     assert.deepEqual([parse(orders).table, parse(orders).tables, parse(orders).seq], ['orders', ['orders'], seq + 1]);
@@ -109,7 +135,10 @@ onEachEdge({}, (gateway) => {
     assert.ok(first);
     for (const events of others) assert.deepEqual(events, first);
     const start = Number(first[0]?.id);
-    assert.deepEqual(first.map(({ id }) => Number(id)), first.map((_, i) => start + i));
+    assert.deepEqual(
+      first.map(({ id }) => Number(id)),
+      first.map((_, i) => start + i),
+    );
     for (const stream of streams) stream.close();
   });
 
@@ -132,10 +161,16 @@ onEachEdge({}, (gateway) => {
     for (let i = 0; i < 3; i++) await gateway.write('live', 'both');
     const again = await open('', { 'last-event-id': seen.id });
     const events = await take(again, 6);
-    assert.deepEqual(events.map(({ id }) => Number(id) - Number(seen.id)), [1, 2, 3, 4, 5, 6]);
+    assert.deepEqual(
+      events.map(({ id }) => Number(id) - Number(seen.id)),
+      [1, 2, 3, 4, 5, 6],
+    );
     again.close();
     const filtered = await open('?tables=orders', { 'last-event-id': seen.id });
-    assert.deepEqual((await take(filtered, 3)).map((event) => parse(event).table), ['orders', 'orders', 'orders']);
+    assert.deepEqual(
+      (await take(filtered, 3)).map((event) => parse(event).table),
+      ['orders', 'orders', 'orders'],
+    );
     filtered.close();
     const last = await open('', { 'last-event-id': events[5]?.id ?? '' });
     await expectNext(gateway, last, 'orders');
@@ -170,7 +205,8 @@ onEachEdge({}, (gateway) => {
     slow.pause();
     let sent = 0;
     const bytes = 48 * 1024 * 1024;
-    for (; sent * WIDE.join('').length * 2 < bytes; sent++) assert.equal((await gateway.write('live', 'wide')).status, 200);
+    for (; sent * WIDE.join('').length * 2 < bytes; sent++)
+      assert.equal((await gateway.write('live', 'wide')).status, 200);
     const { counters, processes } = await gateway.system();
     assert.ok(counters.changeRingBytes < 16 * 1024 * 1024);
     assert.ok(processes[0].rss < 512 * 1024 * 1024);
@@ -220,7 +256,8 @@ onEachEdge({}, (gateway) => {
   }
 
   test('POST is refused', async () => assert.equal((await gateway.call('POST', '/svc/live/_changes')).status, 405));
-  test('without a token it is refused', async () => assert.equal((await gateway.call('GET', '/svc/live/_changes', { token: null })).status, 401));
+  test('without a token it is refused', async () =>
+    assert.equal((await gateway.call('GET', '/svc/live/_changes', { token: null })).status, 401));
 
   test('another app has events of its own', async () => {
     await gateway.upload('other', appOf('other', { actions: { go: { run: '() => null', writes: ['items'] } } }));

@@ -50,7 +50,9 @@ const VALUES = {
 } as const;
 type ValueName = keyof typeof VALUES;
 
-const VALUE_TABLE = `{ ${Object.entries(VALUES).map(([name, source]) => `${name}: () => (${source})`).join(', ')} }`;
+const VALUE_TABLE = `{ ${Object.entries(VALUES)
+  .map(([name, source]) => `${name}: () => (${source})`)
+  .join(', ')} }`;
 
 const SHOP = appOf('shop', {
   manifest: { name: 'Shop', version: '2.1.0', description: 'Sells things', theme: { colour: 'red' } },
@@ -75,7 +77,8 @@ const SHOP = appOf('shop', {
       },
     },
     fails: '() => { throw new Error("out of stock"); }',
-    failsDeep: '() => { const e = new Error("deep"); e.stack = "Error: deep\\n  at /home/somebody/secret.js:1:1"; throw e; }',
+    failsDeep:
+      '() => { const e = new Error("deep"); e.stack = "Error: deep\\n  at /home/somebody/secret.js:1:1"; throw e; }',
     badSql: '({ db }) => db.all("SELECT * FROM missing")',
     sneakyWrite: '({ db }) => db.run("INSERT INTO items (title) VALUES (?)", "sneaked in")',
     slow: { run: '() => new Promise(() => {})', timeoutMs: 60 },
@@ -109,7 +112,9 @@ const SHOP = appOf('shop', {
 const QUEUE = appOf('queue', {
   queries: { hold: { run: '() => new Promise(() => {})', timeoutMs: 500 }, quick: '() => 1' },
   actions: {
-    count: { run: '({ input }) => { globalThis.n = (globalThis.n ?? 0) + 1; return { status: input.status ?? 200, body: globalThis.n }; }' },
+    count: {
+      run: '({ input }) => { globalThis.n = (globalThis.n ?? 0) + 1; return { status: input.status ?? 200, body: globalThis.n }; }',
+    },
     fails: '() => { globalThis.n = (globalThis.n ?? 0) + 1; throw new Error(`failure ${globalThis.n}`); }',
     checked: { run: '() => 1', input: { type: 'object', required: ['x'] } },
     wait: `({ ctx, log }) => new Promise((done) => { log.info('waiting'); globalThis.release = () => done({ status: 202, body: 'waited' }); })`,
@@ -147,7 +152,11 @@ const envelope = (status: number, body: unknown, http = status) => ({
   status: http,
   json: { isError: false, data: { status, body } },
 });
-const failed = (status: number, code: string, path?: string) => ({ status, code, ...(path === undefined ? {} : { path }) });
+const failed = (status: number, code: string, path?: string) => ({
+  status,
+  code,
+  ...(path === undefined ? {} : { path }),
+});
 
 const ROWS: Row[] = [
   // The body, then the tool, then the app, then the name, then the input.
@@ -157,25 +166,66 @@ const ROWS: Row[] = [
   { name: 'null', tool: 'svc_write', body: 'null', ...failed(400, 'BAD_REQUEST') },
   { name: 'a string', tool: 'svc_write', body: '"app"', ...failed(400, 'BAD_REQUEST') },
   { name: 'no UTF-8', tool: 'svc_read', body: Buffer.from('{"app":"\xff"}', 'latin1'), ...failed(400, 'BAD_REQUEST') },
-  { name: 'an unknown tool', tool: 'svc_nothing', body: { app: 'nobody' }, ...failed(404, 'UNKNOWN_TOOL'), contains: ['svc_read'] },
+  {
+    name: 'an unknown tool',
+    tool: 'svc_nothing',
+    body: { app: 'nobody' },
+    ...failed(404, 'UNKNOWN_TOOL'),
+    contains: ['svc_read'],
+  },
   { name: 'a tool with the name of a method', tool: 'constructor', body: {}, ...failed(404, 'UNKNOWN_TOOL') },
   { name: 'a tool whose name is escaped', tool: 'svc%5Fread', body: { app: 'shop', query: 'echo' }, ...ok({}) },
   { name: 'no app', tool: 'svc_read', body: { query: 'echo' }, ...failed(400, 'BAD_REQUEST', 'app') },
-  { name: 'an app that is no string', tool: 'svc_read', body: { app: ['shop'], query: 'echo' }, ...failed(400, 'BAD_REQUEST', 'app') },
+  {
+    name: 'an app that is no string',
+    tool: 'svc_read',
+    body: { app: ['shop'], query: 'echo' },
+    ...failed(400, 'BAD_REQUEST', 'app'),
+  },
   { name: 'no query', tool: 'svc_read', body: { app: 'nobody' }, ...failed(400, 'BAD_REQUEST', 'query') },
   { name: 'a query that is no string', ...read(5), ...failed(400, 'BAD_REQUEST', 'query') },
   { name: 'no action', tool: 'svc_write', body: { app: 'nobody' }, ...failed(400, 'BAD_REQUEST', 'action') },
-  { name: 'an unknown app', tool: 'svc_read', body: { app: 'nobody', query: 'nothing', input: 5 }, ...failed(404, 'UNKNOWN_APP') },
-  { name: 'an app of a forbidden name', tool: 'svc_write', body: { app: '../shop', action: 'add' }, ...failed(404, 'UNKNOWN_APP') },
-  { name: 'an app named __proto__', tool: 'svc_read', body: { app: '__proto__', query: 'x' }, ...failed(404, 'UNKNOWN_APP') },
-  { name: 'an app without a version (read)', tool: 'svc_read', body: { app: 'stored', query: 'x' }, ...failed(503, 'NO_ACTIVE_VERSION') },
-  { name: 'an app without a version (write)', tool: 'svc_write', body: { app: 'stored', action: 'x' }, ...failed(503, 'NO_ACTIVE_VERSION') },
+  {
+    name: 'an unknown app',
+    tool: 'svc_read',
+    body: { app: 'nobody', query: 'nothing', input: 5 },
+    ...failed(404, 'UNKNOWN_APP'),
+  },
+  {
+    name: 'an app of a forbidden name',
+    tool: 'svc_write',
+    body: { app: '../shop', action: 'add' },
+    ...failed(404, 'UNKNOWN_APP'),
+  },
+  {
+    name: 'an app named __proto__',
+    tool: 'svc_read',
+    body: { app: '__proto__', query: 'x' },
+    ...failed(404, 'UNKNOWN_APP'),
+  },
+  {
+    name: 'an app without a version (read)',
+    tool: 'svc_read',
+    body: { app: 'stored', query: 'x' },
+    ...failed(503, 'NO_ACTIVE_VERSION'),
+  },
+  {
+    name: 'an app without a version (write)',
+    tool: 'svc_write',
+    body: { app: 'stored', action: 'x' },
+    ...failed(503, 'NO_ACTIVE_VERSION'),
+  },
   { name: 'an unknown query, before its input', ...read('nothing', 5), ...failed(404, 'UNKNOWN_QUERY') },
   { name: 'an unknown action', ...write('nothing', 5), ...failed(404, 'UNKNOWN_ACTION') },
   { name: 'a query named like a file elsewhere', ...read('../actions/add'), ...failed(404, 'UNKNOWN_QUERY') },
   { name: 'a query named toString', ...read('toString'), ...failed(404, 'UNKNOWN_QUERY') },
   { name: 'a query named constructor that the app has', ...read('constructor'), ...ok('a tool may be called that') },
-  { name: 'an action through svc_read, before its input', ...read('add', 5), ...failed(400, 'WRONG_KIND'), contains: ['svc_write'] },
+  {
+    name: 'an action through svc_read, before its input',
+    ...read('add', 5),
+    ...failed(400, 'WRONG_KIND'),
+    contains: ['svc_write'],
+  },
   { name: 'a query through svc_write', ...write('list'), ...failed(400, 'WRONG_KIND'), contains: ['svc_read'] },
   { name: 'the same name in both lists (read)', ...read('twin'), ...ok('query') },
   { name: 'the same name in both lists (write)', ...write('twin'), ...envelope(200, 'action') },
@@ -184,18 +234,60 @@ const ROWS: Row[] = [
   // Input.
   { name: 'input absent', ...read('echo'), ...ok({}) },
   { name: 'input null', ...read('echo', null), ...ok({}) },
-  { name: 'input is passed on', ...read('echo', { a: [1, { b: null }], ü: '\u2028' }), ...ok({ a: [1, { b: null }], ü: '\u2028' }) },
-  { name: 'members that look like a prototype', tool: 'svc_read', body: '{"app":"shop","query":"echo","input":{"__proto__":{"x":1}}}', status: 200, contains: ['"__proto__":{"x":1}'] },
-  { name: 'the last of equal members counts', tool: 'svc_read', body: '{"app":"nobody","app":"shop","query":"echo","input":{"a":1},"input":{"a":2}}', ...ok({ a: 2 }) },
+  {
+    name: 'input is passed on',
+    ...read('echo', { a: [1, { b: null }], ü: '\u2028' }),
+    ...ok({ a: [1, { b: null }], ü: '\u2028' }),
+  },
+  {
+    name: 'members that look like a prototype',
+    tool: 'svc_read',
+    body: '{"app":"shop","query":"echo","input":{"__proto__":{"x":1}}}',
+    status: 200,
+    contains: ['"__proto__":{"x":1}'],
+  },
+  {
+    name: 'the last of equal members counts',
+    tool: 'svc_read',
+    body: '{"app":"nobody","app":"shop","query":"echo","input":{"a":1},"input":{"a":2}}',
+    ...ok({ a: 2 }),
+  },
   { name: 'input that is no object', ...read('echo', [1]), ...failed(400, 'INVALID_INPUT', '') },
-  { name: 'input is validated as {} when absent', ...read('checked'), ...failed(400, 'INVALID_INPUT', ''), contains: ['limit'] },
-  { name: 'input is validated as {} when null', ...write('add', null), ...failed(400, 'INVALID_INPUT', ''), contains: ['title'] },
+  {
+    name: 'input is validated as {} when absent',
+    ...read('checked'),
+    ...failed(400, 'INVALID_INPUT', ''),
+    contains: ['limit'],
+  },
+  {
+    name: 'input is validated as {} when null',
+    ...write('add', null),
+    ...failed(400, 'INVALID_INPUT', ''),
+    contains: ['title'],
+  },
   { name: 'a wrong value', ...read('checked', { limit: 0 }), ...failed(400, 'INVALID_INPUT', '/limit') },
-  { name: 'a wrong value, deep', ...read('checked', { limit: 1, tags: ['a', 2] }), ...failed(400, 'INVALID_INPUT', '/tags/1') },
-  { name: 'a path that needs escaping', ...read('checked', { limit: 1, 'a/b': { c: 1 } }), ...failed(400, 'INVALID_INPUT', '/a~1b/c') },
-  { name: 'a member too many', ...read('checked', { limit: 1, more: 1 }), ...failed(400, 'INVALID_INPUT', ''), contains: ['more'] },
+  {
+    name: 'a wrong value, deep',
+    ...read('checked', { limit: 1, tags: ['a', 2] }),
+    ...failed(400, 'INVALID_INPUT', '/tags/1'),
+  },
+  {
+    name: 'a path that needs escaping',
+    ...read('checked', { limit: 1, 'a/b': { c: 1 } }),
+    ...failed(400, 'INVALID_INPUT', '/a~1b/c'),
+  },
+  {
+    name: 'a member too many',
+    ...read('checked', { limit: 1, more: 1 }),
+    ...failed(400, 'INVALID_INPUT', ''),
+    contains: ['more'],
+  },
   { name: 'input that fits', ...read('checked', { limit: 3 }), ...ok({ limit: 3 }) },
-  { name: 'an action is not run with wrong input', ...write('add', { title: 5 }), ...failed(400, 'INVALID_INPUT', '/title') },
+  {
+    name: 'an action is not run with wrong input',
+    ...write('add', { title: 5 }),
+    ...failed(400, 'INVALID_INPUT', '/title'),
+  },
 
   // Results of queries: verbatim.
   { name: 'null', ...value('null'), ...ok(null) },
@@ -210,7 +302,13 @@ const ROWS: Row[] = [
   { name: 'a query that returns an envelope', ...value('envelope'), ...ok({ status: 202, body: { ok: true } }) },
   { name: 'odd member names', ...value('proto'), status: 200, contains: ['"data":{"__proto__":1,"constructor":2}'] },
   { name: 'a result at the limit', ...value('atLimit'), status: 200 },
-  { name: 'a result over the limit', ...value('overLimit'), ...failed(500, 'HANDLER_ERROR'), contains: [String(MAX_RESULT)], lacks: ['xxxx'] },
+  {
+    name: 'a result over the limit',
+    ...value('overLimit'),
+    ...failed(500, 'HANDLER_ERROR'),
+    contains: [String(MAX_RESULT)],
+    lacks: ['xxxx'],
+  },
   { name: 'a result over the limit in bytes', ...value('overLimitInBytes'), ...failed(500, 'HANDLER_ERROR') },
   { name: 'a cycle', ...value('cycle'), ...failed(500, 'HANDLER_ERROR') },
   { name: 'a function inside', ...value('function'), ...failed(500, 'HANDLER_ERROR') },
@@ -223,13 +321,28 @@ const ROWS: Row[] = [
   { name: 'only a body', ...give('bodyOnly'), ...envelope(200, [1]), events: ['items'] },
   { name: 'a body that is undefined', ...give('bodyUndefined'), ...envelope(200, null), events: ['items'] },
   { name: 'only a status', ...give('statusOnly'), ...envelope(202, null), events: ['items'] },
-  { name: 'a status among other members is no envelope', ...give('statusAndMore'), ...envelope(200, { status: 202, rows: 1 }), events: ['items'] },
-  { name: 'a status that is text is no envelope', ...give('statusText'), ...envelope(200, { status: 'done' }), events: ['items'] },
+  {
+    name: 'a status among other members is no envelope',
+    ...give('statusAndMore'),
+    ...envelope(200, { status: 202, rows: 1 }),
+    events: ['items'],
+  },
+  {
+    name: 'a status that is text is no envelope',
+    ...give('statusText'),
+    ...envelope(200, { status: 'done' }),
+    events: ['items'],
+  },
   { name: 'nothing', ...give('undefined'), ...envelope(200, null), events: ['items'] },
   { name: 'null', ...give('null'), ...envelope(200, null), events: ['items'] },
   { name: 'a list', ...give('list'), ...envelope(200, [1, null, null]), events: ['items'] },
   { name: 'text', ...give('text'), ...envelope(200, 'x'), events: ['items'] },
-  { name: 'an object of a class is no envelope', ...give('classInstance'), ...envelope(200, { body: 1 }), events: ['items'] },
+  {
+    name: 'an object of a class is no envelope',
+    ...give('classInstance'),
+    ...envelope(200, { body: 1 }),
+    events: ['items'],
+  },
   { name: 'status 204 is sent as 200', ...give('status204'), ...envelope(204, { gone: true }, 200), events: ['items'] },
   { name: 'status 304 is sent as 200', ...give('status304'), ...envelope(304, 1, 200), events: ['items'] },
   { name: 'status 302', ...give('status302'), ...envelope(302, 1), events: ['items'] },
@@ -244,45 +357,127 @@ const ROWS: Row[] = [
   { name: 'a body over the limit', ...give('overLimit'), ...failed(500, 'HANDLER_ERROR') },
 
   // Writes and their events.
-  { name: 'an action that writes', ...write('add', { title: 'Milk' }), ...envelope(201, { id: 1, same: true }), events: ['items', 'audit'] },
+  {
+    name: 'an action that writes',
+    ...write('add', { title: 'Milk' }),
+    ...envelope(201, { id: 1, same: true }),
+    events: ['items', 'audit'],
+  },
   { name: 'what it wrote', ...read('list'), ...ok([{ title: 'Milk' }]) },
   { name: 'an action that names no tables', ...write('quiet'), ...envelope(200, 'writes nothing') },
   { name: 'an action that throws', ...write('fails'), ...failed(500, 'HANDLER_ERROR'), contains: ['the till is shut'] },
-  { name: 'an action that throws after a write', ...write('failsLate'), ...failed(500, 'HANDLER_ERROR'), contains: ['too late'] },
+  {
+    name: 'an action that throws after a write',
+    ...write('failsLate'),
+    ...failed(500, 'HANDLER_ERROR'),
+    contains: ['too late'],
+  },
   { name: 'a query that writes', ...read('sneakyWrite'), status: 200, contains: ['"changes":1'] },
 
   // Handlers that fail.
   { name: 'a handler that throws', ...read('fails'), ...failed(500, 'HANDLER_ERROR'), contains: ['out of stock'] },
-  { name: 'a handler that throws with a stack', ...read('failsDeep'), ...failed(500, 'HANDLER_ERROR'), lacks: ['secret.js'] },
+  {
+    name: 'a handler that throws with a stack',
+    ...read('failsDeep'),
+    ...failed(500, 'HANDLER_ERROR'),
+    lacks: ['secret.js'],
+  },
   { name: 'wrong SQL', ...read('badSql'), ...failed(500, 'HANDLER_ERROR'), contains: ['no such table'] },
-  { name: 'a handler that never ends', ...read('slow'), ...failed(500, 'HANDLER_ERROR'), contains: ['timed out after 0.1 s'] },
-  { name: 'a handler that spins', ...read('spins'), ...failed(500, 'HANDLER_ERROR'), contains: ['timed out after 0.1 s'] },
+  {
+    name: 'a handler that never ends',
+    ...read('slow'),
+    ...failed(500, 'HANDLER_ERROR'),
+    contains: ['timed out after 0.1 s'],
+  },
+  {
+    name: 'a handler that spins',
+    ...read('spins'),
+    ...failed(500, 'HANDLER_ERROR'),
+    contains: ['timed out after 0.1 s'],
+  },
   { name: 'the app after that', ...read('echo', { still: 'here' }), ...ok({ still: 'here' }) },
 
   // svc_describe.
   {
-    name: 'describe: every app', tool: 'svc_describe', body: {}, status: 200,
-    contains: ['"app":"queue"', '"app":"stored","error":{"code":"NO_ACTIVE_VERSION"', '{"name":"add","description":"Adds an item","confirmation":"none"}', '{"name":"list","description":"All items"}'],
+    name: 'describe: every app',
+    tool: 'svc_describe',
+    body: {},
+    status: 200,
+    contains: [
+      '"app":"queue"',
+      '"app":"stored","error":{"code":"NO_ACTIVE_VERSION"',
+      '{"name":"add","description":"Adds an item","confirmation":"none"}',
+      '{"name":"list","description":"All items"}',
+    ],
     lacks: ['"input"', 'theme'],
   },
-  { name: 'describe: no body', tool: 'svc_describe', status: 200, contains: ['{"isError":false,"data":{"apps":[{"app":"queue"'] },
-  { name: 'describe: an app', tool: 'svc_describe', body: { app: 'shop' }, ...ok({ ...JSON.parse(String(SHOP['app.json'])), app: 'shop' }) },
   {
-    name: 'describe: an action', tool: 'svc_describe', body: { app: 'shop', action: 'quiet' },
+    name: 'describe: no body',
+    tool: 'svc_describe',
+    status: 200,
+    contains: ['{"isError":false,"data":{"apps":[{"app":"queue"'],
+  },
+  {
+    name: 'describe: an app',
+    tool: 'svc_describe',
+    body: { app: 'shop' },
+    ...ok({ ...JSON.parse(String(SHOP['app.json'])), app: 'shop' }),
+  },
+  {
+    name: 'describe: an action',
+    tool: 'svc_describe',
+    body: { app: 'shop', action: 'quiet' },
     ...ok({ app: 'shop', name: 'Shop', version: '2.1.0', action: { name: 'quiet' } }),
   },
   {
-    name: 'describe: a query', tool: 'svc_describe', body: { app: 'shop', query: 'list' },
+    name: 'describe: a query',
+    tool: 'svc_describe',
+    body: { app: 'shop', query: 'list' },
     ...ok({ app: 'shop', name: 'Shop', version: '2.1.0', query: { name: 'list', description: 'All items' } }),
   },
-  { name: 'describe: both', tool: 'svc_describe', body: { app: 'shop', query: 'list', action: 'add' }, ...failed(400, 'INVALID_INPUT', '') },
+  {
+    name: 'describe: both',
+    tool: 'svc_describe',
+    body: { app: 'shop', query: 'list', action: 'add' },
+    ...failed(400, 'INVALID_INPUT', ''),
+  },
   { name: 'describe: an unknown app', tool: 'svc_describe', body: { app: 'nobody' }, ...failed(404, 'UNKNOWN_APP') },
-  { name: 'describe: an app without a version', tool: 'svc_describe', body: { app: 'stored' }, ...failed(503, 'NO_ACTIVE_VERSION') },
-  { name: 'describe: an unknown query', tool: 'svc_describe', body: { app: 'shop', query: 'add' }, ...failed(404, 'UNKNOWN_QUERY') },
-  { name: 'describe: an unknown action', tool: 'svc_describe', body: { app: 'shop', action: 'list' }, ...failed(404, 'UNKNOWN_ACTION') },
-  { name: 'describe: an app that is no string', tool: 'svc_describe', body: { app: 5 }, ...failed(400, 'BAD_REQUEST', 'app') },
-  { name: 'describe: a query of no app', tool: 'svc_describe', body: { query: 'list' }, ...failed(400, 'BAD_REQUEST', 'app') },
-  { name: 'describe: a query that is null', tool: 'svc_describe', body: { app: 'shop', query: null }, ...failed(400, 'BAD_REQUEST', 'query') },
+  {
+    name: 'describe: an app without a version',
+    tool: 'svc_describe',
+    body: { app: 'stored' },
+    ...failed(503, 'NO_ACTIVE_VERSION'),
+  },
+  {
+    name: 'describe: an unknown query',
+    tool: 'svc_describe',
+    body: { app: 'shop', query: 'add' },
+    ...failed(404, 'UNKNOWN_QUERY'),
+  },
+  {
+    name: 'describe: an unknown action',
+    tool: 'svc_describe',
+    body: { app: 'shop', action: 'list' },
+    ...failed(404, 'UNKNOWN_ACTION'),
+  },
+  {
+    name: 'describe: an app that is no string',
+    tool: 'svc_describe',
+    body: { app: 5 },
+    ...failed(400, 'BAD_REQUEST', 'app'),
+  },
+  {
+    name: 'describe: a query of no app',
+    tool: 'svc_describe',
+    body: { query: 'list' },
+    ...failed(400, 'BAD_REQUEST', 'app'),
+  },
+  {
+    name: 'describe: a query that is null',
+    tool: 'svc_describe',
+    body: { app: 'shop', query: null },
+    ...failed(400, 'BAD_REQUEST', 'query'),
+  },
 ];
 
 function checkRow(row: Row, answer: Answer): void {
@@ -294,8 +489,10 @@ function checkRow(row: Row, answer: Answer): void {
     assert.deepEqual([isError, error.code, error.path], [true, row.code, row.path]);
     assert.ok(error.message, 'a message says what happened');
   }
-  for (const text of row.contains ?? []) assert.ok(answer.text.includes(text), `${text} is not in ${answer.text.slice(0, 2000)}`);
-  for (const text of [...NEVER, ...(row.lacks ?? [])]) assert.ok(!answer.text.includes(text), `${text} is in ${answer.text.slice(0, 500)}`);
+  for (const text of row.contains ?? [])
+    assert.ok(answer.text.includes(text), `${text} is not in ${answer.text.slice(0, 2000)}`);
+  for (const text of [...NEVER, ...(row.lacks ?? [])])
+    assert.ok(!answer.text.includes(text), `${text} is in ${answer.text.slice(0, 500)}`);
   if (row.method !== 'GET') {
     assert.match(String(answer.headers['server-timing']), /^queue;dur=\d+\.\d+, handler;dur=\d+\.\d+$/);
   }
@@ -329,9 +526,13 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
   for (const row of ROWS) {
     test(row.name, async () => {
       const { method = 'POST', tool = '', body, headers = {} } = row;
-      const answer = await gateway.call(method, `/svc/_tool/${tool}`, { ...(body === undefined ? {} : { body }), headers });
+      const answer = await gateway.call(method, `/svc/_tool/${tool}`, {
+        ...(body === undefined ? {} : { body }),
+        headers,
+      });
       checkRow(row, answer);
-      if (method === 'POST' && tool !== 'svc_describe') assert.deepEqual(await eventsSince(gateway, changes), row.events ?? []);
+      if (method === 'POST' && tool !== 'svc_describe')
+        assert.deepEqual(await eventsSince(gateway, changes), row.events ?? []);
     });
   }
 
@@ -346,10 +547,19 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
     const { versionId } = (await gateway.call('GET', '/svc/_apps/shop/versions')).json[0];
     const traceparent = `00-${TRACE}-b7ad6b7169203331-01`;
     const { data } = (await gateway.read('shop', 'args', {}, { headers: { traceparent } })).json;
-    assert.deepEqual(data, { same: true, traceId: TRACE, app: { id: 'shop', name: 'Shop', version: '2.1.0', versionId } });
+    assert.deepEqual(data, {
+      same: true,
+      traceId: TRACE,
+      app: { id: 'shop', name: 'Shop', version: '2.1.0', versionId },
+    });
   });
 
-  for (const traceparent of ['', 'nonsense', `00-${'0'.repeat(32)}-b7ad6b7169203331-01`, `ff-${TRACE}-b7ad6b7169203331-01`]) {
+  for (const traceparent of [
+    '',
+    'nonsense',
+    `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
+    `ff-${TRACE}-b7ad6b7169203331-01`,
+  ]) {
     test(`a traceparent that says nothing is replaced: "${traceparent}"`, async () => {
       const call = async () => (await gateway.read('shop', 'args', {}, { headers: { traceparent } })).json.data.traceId;
       const [one, other] = [await call(), await call()];
@@ -372,12 +582,14 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
   });
 
   test('a call whose client has gone is dropped, and the app goes on', async () => {
-    await assert.rejects(fetch(`${gateway.url}/svc/_tool/svc_read`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${gateway.token}` },
-      body: JSON.stringify({ app: 'shop', query: 'slow' }),
-      signal: AbortSignal.timeout(20),
-    }));
+    await assert.rejects(
+      fetch(`${gateway.url}/svc/_tool/svc_read`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.token}` },
+        body: JSON.stringify({ app: 'shop', query: 'slow' }),
+        signal: AbortSignal.timeout(20),
+      }),
+    );
     assert.equal((await gateway.read('shop', 'echo')).status, 200);
   });
 
@@ -444,21 +656,30 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
       for (const { status } of answers) assert.ok(status === 200 || status === 409);
     });
 
-    for (const [what, key] of [['empty', ''], ['256 bytes long', 'k'.repeat(256)]] as const) {
+    for (const [what, key] of [
+      ['empty', ''],
+      ['256 bytes long', 'k'.repeat(256)],
+    ] as const) {
       test(`a key that is ${what} is refused`, async () => {
         const answer = await keyed('count', {}, key);
         assert.deepEqual([answer.status, answer.json.error.code], [400, 'BAD_REQUEST']);
       });
     }
 
-    test('a key of 255 bytes is taken', async () => assert.equal((await keyed('count', {}, 'k'.repeat(255))).status, 200));
+    test('a key of 255 bytes is taken', async () =>
+      assert.equal((await keyed('count', {}, 'k'.repeat(255))).status, 200));
 
     test('a caller that went away gets the answer when it asks again', async () => {
       const headers = { authorization: `Bearer ${gateway.token}`, 'idempotency-key': 'j' };
       const body = JSON.stringify({ app: 'queue', action: 'wait' });
       const logs = await gateway.stream('/svc/_logs?app=queue&follow=1');
       const leave = new AbortController();
-      const first = fetch(`${gateway.url}/svc/_tool/svc_write`, { method: 'POST', headers, body, signal: leave.signal });
+      const first = fetch(`${gateway.url}/svc/_tool/svc_write`, {
+        method: 'POST',
+        headers,
+        body,
+        signal: leave.signal,
+      });
       while (JSON.parse((await logs.next()).data).msg !== 'waiting');
       logs.close();
       leave.abort();

@@ -21,7 +21,9 @@ const notes = (id: string, version: string, migrations: string[] = []) =>
     manifest: { version },
     migrations,
     queries: { which: `() => "${version}"`, list: '({ db }) => db.all("SELECT * FROM notes")' },
-    actions: { add: { run: '({ db, input }) => db.run("INSERT INTO notes (text) VALUES (?)", input.text)', writes: ['notes'] } },
+    actions: {
+      add: { run: '({ db, input }) => db.run("INSERT INTO notes (text) VALUES (?)", input.text)', writes: ['notes'] },
+    },
   });
 
 const CREATE = 'CREATE TABLE notes (text TEXT NOT NULL);';
@@ -57,8 +59,12 @@ const BAD_IDS: [id: string, code: string][] = [
   ['x'.repeat(64), 'INVALID_ID'],
 ];
 
-const entry = (name: string, more: Partial<Entry> = {}): Entry[] => [{ name: 'app.json', content: '{}' }, { name, ...more }];
-const manifest = (members: object) => tarball({ 'app.json': JSON.stringify({ id: 'bad', name: 'Bad', version: '1', ...members }) });
+const entry = (name: string, more: Partial<Entry> = {}): Entry[] => [
+  { name: 'app.json', content: '{}' },
+  { name, ...more },
+];
+const manifest = (members: object) =>
+  tarball({ 'app.json': JSON.stringify({ id: 'bad', name: 'Bad', version: '1', ...members }) });
 
 const BAD_ARCHIVES: [name: string, archive: Buffer, status: number, code: string, path?: string | RegExp][] = [
   ['nothing at all', Buffer.alloc(0), 400, 'INVALID_ARCHIVE'],
@@ -71,17 +77,47 @@ const BAD_ARCHIVES: [name: string, archive: Buffer, status: number, code: string
   ['an absolute path', tarball(entry('/etc/a.js')), 400, 'ARCHIVE_PATH', '/etc/a.js'],
   ['names equal but for case', tarball([...entry('a.js'), { name: 'A.js' }]), 400, 'ARCHIVE_PATH', 'A.js'],
   ['a binary', tarball(entry('run.exe')), 400, 'ARCHIVE_EXTENSION', 'run.exe'],
-  ['a bomb', tarball(entry('big.txt', { content: Buffer.alloc(LIMITS.archiveFileBytes + 1) })), 413, 'ARCHIVE_TOO_LARGE', 'big.txt'],
+  [
+    'a bomb',
+    tarball(entry('big.txt', { content: Buffer.alloc(LIMITS.archiveFileBytes + 1) })),
+    413,
+    'ARCHIVE_TOO_LARGE',
+    'big.txt',
+  ],
   ['no manifest', tarball({ 'index.html': 'x' }), 400, 'INVALID_MANIFEST', ''],
   ['a manifest that is no JSON', tarball({ 'app.json': '{' }), 400, 'INVALID_MANIFEST', ''],
   ['the id of another app', manifest({ id: 'other' }), 400, 'INVALID_MANIFEST', 'id'],
   ['no name', manifest({ name: undefined }), 400, 'INVALID_MANIFEST', 'name'],
   ['an empty version', manifest({ version: '' }), 400, 'INVALID_MANIFEST', 'version'],
   ['a query without its file', manifest({ queries: [{ name: 'list' }] }), 400, 'INVALID_MANIFEST', 'queries[0].name'],
-  ['a schema that does not compile', tarball(appOf('bad', { queries: { q: { run: '() => 1', input: { type: 'nonsense' } } } })), 400, 'INVALID_MANIFEST', /^queries\[0\]\.input/],
-  ['a migration with a gap', tarball({ ...appOf('bad'), 'migrations/0002_b.sql': 'SELECT 1' }), 400, 'INVALID_MIGRATION', /0002_b/],
-  ['a migration with transaction control', tarball(appOf('bad', { migrations: ['COMMIT; DROP TABLE x'] })), 400, 'INVALID_MIGRATION', /0001/],
-  ['a migration that attaches', tarball(appOf('bad', { migrations: ["ATTACH 'other.sqlite' AS o"] })), 400, 'INVALID_MIGRATION', /0001/],
+  [
+    'a schema that does not compile',
+    tarball(appOf('bad', { queries: { q: { run: '() => 1', input: { type: 'nonsense' } } } })),
+    400,
+    'INVALID_MANIFEST',
+    /^queries\[0\]\.input/,
+  ],
+  [
+    'a migration with a gap',
+    tarball({ ...appOf('bad'), 'migrations/0002_b.sql': 'SELECT 1' }),
+    400,
+    'INVALID_MIGRATION',
+    /0002_b/,
+  ],
+  [
+    'a migration with transaction control',
+    tarball(appOf('bad', { migrations: ['COMMIT; DROP TABLE x'] })),
+    400,
+    'INVALID_MIGRATION',
+    /0001/,
+  ],
+  [
+    'a migration that attaches',
+    tarball(appOf('bad', { migrations: ["ATTACH 'other.sqlite' AS o"] })),
+    400,
+    'INVALID_MIGRATION',
+    /0001/,
+  ],
 ];
 
 onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
@@ -100,8 +136,14 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     assert.match(sha256, /^[0-9a-f]{64}$/);
     assert.ok(versionId.endsWith(sha256.slice(0, 6)));
     assert.deepEqual(rest, {
-      id: 'first', activeVersion: versionId, files: 6, bytes: Object.values(files).join('').length,
-      deduplicated: false, migrationsApplied: [1], pruned: [], webhooks: [],
+      id: 'first',
+      activeVersion: versionId,
+      files: 6,
+      bytes: Object.values(files).join('').length,
+      deduplicated: false,
+      migrationsApplied: [1],
+      pruned: [],
+      webhooks: [],
     });
     const again = await json(gateway.upload('first', Object.fromEntries(Object.entries(files).reverse())));
     assert.deepEqual(again, { ...first, deduplicated: true, migrationsApplied: [] });
@@ -111,10 +153,21 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     const { registeredAt, updatedAt, ...fixed } = record;
     assert.ok(registeredAt >= before && updatedAt >= before && updatedAt <= Date.now());
     assert.deepEqual(fixed, {
-      id: 'first', name: 'first', version: '1.0.0', kind: 'app', backend: 'tarball', status: 'active', activeVersion: versionId,
-      queries: 2, actions: 1, automations: 0,
+      id: 'first',
+      name: 'first',
+      version: '1.0.0',
+      kind: 'app',
+      backend: 'tarball',
+      status: 'active',
+      activeVersion: versionId,
+      queries: 2,
+      actions: 1,
+      automations: 0,
     });
-    assert.deepEqual(await json(get('/first')), { ...record, manifest: JSON.parse(String(notes('first', '1.0.0')['app.json'])) });
+    assert.deepEqual(await json(get('/first')), {
+      ...record,
+      manifest: JSON.parse(String(notes('first', '1.0.0')['app.json'])),
+    });
     const [{ uploadedAt, ...version }] = await json(get('/first/versions'));
     assert.ok(uploadedAt >= before);
     assert.deepEqual(version, { versionId, active: true, sha256, version: '1.0.0', files: 6, bytes: rest.bytes });
@@ -127,20 +180,42 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     assert.deepEqual([record.status, record.activeVersion, record.manifest], ['no_active_version', null, null]);
     await fails(gateway.read('flip', 'which'), 503, 'NO_ACTIVE_VERSION');
     const first = stored.versionId;
-    assert.deepEqual(await json(post('/flip/activate', { versionId: first })), { id: 'flip', activeVersion: first, previousVersion: null });
+    assert.deepEqual(await json(post('/flip/activate', { versionId: first })), {
+      id: 'flip',
+      activeVersion: first,
+      previousVersion: null,
+    });
     assert.equal((await json(gateway.read('flip', 'which'))).data, '1');
 
     const second = (await json(gateway.upload('flip', notes('flip', '2'), '?activate=0'), 201)).versionId;
     assert.equal((await json(gateway.read('flip', 'which'))).data, '1');
-    assert.deepEqual(await json(post('/flip/activate', { versionId: second })), { id: 'flip', activeVersion: second, previousVersion: first });
+    assert.deepEqual(await json(post('/flip/activate', { versionId: second })), {
+      id: 'flip',
+      activeVersion: second,
+      previousVersion: first,
+    });
     assert.equal((await json(gateway.read('flip', 'which'))).data, '2');
     assert.deepEqual(
-      (await json(get('/flip/versions'))).map(({ versionId, active }: { versionId: string; active: boolean }) => [versionId, active]),
-      [[second, true], [first, false]],
+      (await json(get('/flip/versions'))).map(({ versionId, active }: { versionId: string; active: boolean }) => [
+        versionId,
+        active,
+      ]),
+      [
+        [second, true],
+        [first, false],
+      ],
     );
-    assert.equal((await json(gateway.upload('flip', notes('flip', '1')))).activeVersion, first, 'uploading old content activates it');
+    assert.equal(
+      (await json(gateway.upload('flip', notes('flip', '1')))).activeVersion,
+      first,
+      'uploading old content activates it',
+    );
     assert.equal((await json(gateway.read('flip', 'which'))).data, '1');
-    assert.deepEqual(await json(post('/flip/activate', { versionId: first })), { id: 'flip', activeVersion: first, previousVersion: first });
+    assert.deepEqual(await json(post('/flip/activate', { versionId: first })), {
+      id: 'flip',
+      activeVersion: first,
+      previousVersion: first,
+    });
   });
 
   test('a version can be deleted unless it is active', async () => {
@@ -154,13 +229,23 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     await fails(remove('/del/versions/..%2f..%2fdata.sqlite'), 404, 'UNKNOWN_VERSION');
     await fails(post('/del/activate', {}), 400, 'BAD_REQUEST', 'versionId');
     await fails(post('/del/activate', '{'), 400, 'BAD_REQUEST');
-    assert.equal((await json(gateway.upload('del', notes('del', '1')), 201)).deduplicated, false, 'its content is gone too');
+    assert.equal(
+      (await json(gateway.upload('del', notes('del', '1')), 201)).deduplicated,
+      false,
+      'its content is gone too',
+    );
   });
 
   test('an unknown app is said to be so everywhere', async () => {
     const calls = [
-      get('/nobody'), get('/nobody/versions'), post('/nobody/activate', { versionId: 'v' }), remove('/nobody'), remove('/nobody/versions/v'),
-      post('/nobody/restart'), get('/nobody/settings'), post('/nobody/sql', { sql: 'select 1' }),
+      get('/nobody'),
+      get('/nobody/versions'),
+      post('/nobody/activate', { versionId: 'v' }),
+      remove('/nobody'),
+      remove('/nobody/versions/v'),
+      post('/nobody/restart'),
+      get('/nobody/settings'),
+      post('/nobody/sql', { sql: 'select 1' }),
     ];
     for (const call of calls) await fails(call, 404, 'UNKNOWN_APP');
   });
@@ -196,7 +281,8 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     test('a bad upload of an app that serves', async () => {
       await json(gateway.upload('steady', notes('steady', '1')), 201);
       const before = await json(get('/steady'));
-      for (const [, archive, status] of BAD_ARCHIVES.slice(1, 9)) assert.equal((await gateway.upload('steady', archive)).status, status);
+      for (const [, archive, status] of BAD_ARCHIVES.slice(1, 9))
+        assert.equal((await gateway.upload('steady', archive)).status, status);
       assert.deepEqual(await json(get('/steady')), before);
       assert.equal((await json(gateway.read('steady', 'which'))).data, '1');
       assert.equal(readdirSync(join(appDir(gateway, 'steady'), 'versions')).length, 1);
@@ -212,7 +298,10 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     test('a body in chunks', async () => {
       const body = tarball(appOf('chunked'));
       const send = fetch(`${gateway.url}/svc/_apps/chunked/upload`, {
-        method: 'POST', headers: { authorization: `Bearer ${gateway.token}` }, body: new Blob([body]).stream(), duplex: 'half',
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.token}` },
+        body: new Blob([body]).stream(),
+        duplex: 'half',
       } as RequestInit);
       assert.equal((await send).status, edge === 'node' ? 201 : 411);
     });
@@ -239,13 +328,23 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
       assert.deepEqual(pruned, ids.length > RETENTION ? [ids[ids.length - RETENTION - 1]] : []);
     }
     await json(post('/many/activate', { versionId: ids[1] }));
-    for (const version of ['5', '6', '7']) await json(gateway.upload('many', notes('many', version), '?activate=0'), 201);
+    for (const version of ['5', '6', '7'])
+      await json(gateway.upload('many', notes('many', version), '?activate=0'), 201);
     const kept = (await json(get('/many/versions'))) as { versionId: string; active: boolean; version: string }[];
     assert.equal(kept.length, RETENTION);
-    assert.deepEqual(kept.filter(({ active }) => active).map(({ versionId }) => versionId), [ids[1]]);
-    assert.deepEqual(kept.map(({ version }) => version), ['7', '6', '2']);
+    assert.deepEqual(
+      kept.filter(({ active }) => active).map(({ versionId }) => versionId),
+      [ids[1]],
+    );
+    assert.deepEqual(
+      kept.map(({ version }) => version),
+      ['7', '6', '2'],
+    );
     assert.equal((await json(gateway.read('many', 'which'))).data, '2');
-    assert.deepEqual(readdirSync(join(appDir(gateway, 'many'), 'versions')).sort(), kept.map(({ versionId }) => versionId).sort());
+    assert.deepEqual(
+      readdirSync(join(appDir(gateway, 'many'), 'versions')).sort(),
+      kept.map(({ versionId }) => versionId).sort(),
+    );
   });
 
   describe('migrations', () => {
@@ -292,7 +391,10 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     test('with the mistake mended it goes through', async () => {
       const fixed = [...steps, "INSERT INTO notes (text) VALUES ('new');"];
       assert.deepEqual((await json(gateway.upload('mig', notes('mig', '3', fixed)), 201)).migrationsApplied, [3]);
-      assert.deepEqual((await json(gateway.read('mig', 'list'))).data.map(({ text }: { text: string }) => text), ['kept', 'new']);
+      assert.deepEqual(
+        (await json(gateway.read('mig', 'list'))).data.map(({ text }: { text: string }) => text),
+        ['kept', 'new'],
+      );
     });
 
     test('the newest three copies of the data are kept', async () => {
@@ -305,7 +407,12 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     });
 
     test('a first version that fails leaves no app', async () => {
-      await fails(gateway.upload('stillborn', notes('stillborn', '1', ['CREATE TABLE a (x); nonsense'])), 422, 'MIGRATION_FAILED', /0001/);
+      await fails(
+        gateway.upload('stillborn', notes('stillborn', '1', ['CREATE TABLE a (x); nonsense'])),
+        422,
+        'MIGRATION_FAILED',
+        /0001/,
+      );
       await fails(get('/stillborn'), 404, 'UNKNOWN_APP');
       assert.equal(existsSync(appDir(gateway, 'stillborn')), false);
       await json(gateway.upload('stillborn', notes('stillborn', '1', ['CREATE TABLE a (x);'])), 201);
@@ -326,7 +433,10 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
       assert.deepEqual(await json(remove('/gone')), { id: 'gone', deleted: true });
       await fails(gateway.read('gone', 'list'), 404, 'UNKNOWN_APP');
       assert.equal((await gateway.call('GET', '/svc/gone/')).status, 404);
-      assert.equal((await json(get(''))).some(({ id }: { id: string }) => id === 'gone'), false);
+      assert.equal(
+        (await json(get(''))).some(({ id }: { id: string }) => id === 'gone'),
+        false,
+      );
       const [name, ...others] = trash();
       assert.deepEqual(others, []);
       assert.match(name ?? '', /^gone-\d{13}$/);
@@ -337,7 +447,11 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
 
     test('the name can be used again, and nothing of the old app comes back', async () => {
       await create();
-      assert.deepEqual((await json(gateway.read('gone', 'list'))).data, [{ text: 'old' }], 'written again, not replayed');
+      assert.deepEqual(
+        (await json(gateway.read('gone', 'list'))).data,
+        [{ text: 'old' }],
+        'written again, not replayed',
+      );
       await json(remove('/gone'));
       await json(gateway.upload('gone', notes('gone', '1', [CREATE])), 201);
       assert.deepEqual((await json(gateway.read('gone', 'list'))).data, []);
@@ -374,7 +488,10 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     const damages: [content: string, path: string][] = [
       ['{"id":"hurt",', ''],
       [JSON.stringify({ ...JSON.parse(sound), name: '' }), 'name'],
-      [JSON.stringify({ ...JSON.parse(sound), queries: [{ name: 'which', input: { type: 'nonsense' } }] }), 'queries[0].input'],
+      [
+        JSON.stringify({ ...JSON.parse(sound), queries: [{ name: 'which', input: { type: 'nonsense' } }] }),
+        'queries[0].input',
+      ],
     ];
     for (const [content, path] of damages) {
       await gateway.stop();
@@ -383,7 +500,12 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
       const starts = new RegExp(`^${path.replace(/[[\]]/g, '\\$&')}`);
       await fails(gateway.read('hurt', 'which'), 500, 'INVALID_MANIFEST', starts);
       await fails(gateway.write('hurt', 'add', { text: 'x' }), 500, 'INVALID_MANIFEST', starts);
-      await fails(gateway.call('POST', '/svc/_tool/svc_describe', { body: { app: 'hurt' } }), 500, 'INVALID_MANIFEST', starts);
+      await fails(
+        gateway.call('POST', '/svc/_tool/svc_describe', { body: { app: 'hurt' } }),
+        500,
+        'INVALID_MANIFEST',
+        starts,
+      );
       const { apps } = (await json(gateway.call('POST', '/svc/_tool/svc_describe', { body: {} }))).data;
       assert.equal(apps.find(({ app }: { app: string }) => app === 'hurt').error.code, 'INVALID_MANIFEST');
       assert.equal((await json(gateway.read('many', 'which'))).data, '2');
@@ -424,9 +546,17 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
   });
 
   test('uploads of one app at the same time are made one after the other', async () => {
-    const answers = await Promise.all(['1', '2', '3', '4'].map((version) => gateway.upload('race', notes('race', version, [CREATE]))));
-    assert.deepEqual(answers.map(({ status }) => status), [201, 201, 201, 201]);
-    assert.deepEqual(answers.flatMap((answer) => answer.json.migrationsApplied), [1]);
+    const answers = await Promise.all(
+      ['1', '2', '3', '4'].map((version) => gateway.upload('race', notes('race', version, [CREATE]))),
+    );
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [201, 201, 201, 201],
+    );
+    assert.deepEqual(
+      answers.flatMap((answer) => answer.json.migrationsApplied),
+      [1],
+    );
     const versions = (await json(get('/race/versions'))) as { active: boolean; version: string }[];
     const active = versions.filter((version) => version.active);
     assert.equal(active.length, 1);

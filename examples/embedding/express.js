@@ -20,8 +20,9 @@ const server = app.listen(Number(port), '127.0.0.1', () => {
   console.log(`http://127.0.0.1:${server.address().port}`);
 });
 
-process.once('SIGTERM', async () => {
+async function stop() {
   await gateway.stop();
   server.close();
   server.closeAllConnections();
-});
+}
+process.once('SIGTERM', stop).once('SIGINT', stop);

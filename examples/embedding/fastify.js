@@ -17,8 +17,9 @@ fastify.addHook('onRequest', (request, reply, done) => {
 
 console.log(await fastify.listen({ host: '127.0.0.1', port: Number(port) }));
 
-process.once('SIGTERM', async () => {
+async function stop() {
   await gateway.stop();
   fastify.server.closeAllConnections();
   await fastify.close();
-});
+}
+process.once('SIGTERM', stop).once('SIGINT', stop);

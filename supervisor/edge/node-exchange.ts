@@ -3,7 +3,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
+import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
 import { declaredLength, findHeader, type HeaderList } from './framing.ts';
 import { bodyCutShort, bodyTooLarge, bodyTooSlow, checkHeaders, guard, isBodyless, NOWHERE } from './response.ts';
 
@@ -147,9 +147,10 @@ export class NodeExchange implements Exchange {
     return upload;
   }
 
-  send(status: number, headers: ResponseHeaders, body: string | Buffer): void {
+  send(status: number, own: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
     if (this.#answered || this.aborted) return;
-    checkHeaders(headers);
+    checkHeaders(own);
+    const headers = constant ? { ...constant.headers, ...own } : own;
     this.#answered = true;
     const write = () => {
       const bodyless = isBodyless(status);

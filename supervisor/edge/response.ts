@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { errorEnvelope, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
+import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
 
 export type Answer = { status: number; headers: ResponseHeaders; body: string };
 
@@ -74,6 +74,14 @@ export function checkHeaders(headers: ResponseHeaders): void {
       throw new TypeError(`The response header ${name} holds a character that is not printable ASCII.`);
     }
   }
+}
+
+/** Headers for the `constant` argument of `send`. Throws as `checkHeaders` does. */
+export function constantHeaders(headers: Record<string, string>): ConstantHeaders {
+  checkHeaders(headers);
+  const [[first, value], ...others] = Object.entries(headers) as [[string, string], ...[string, string][]];
+  const rest = [value, ...others.map(([name, other]) => `${name}: ${other}`)].join('\r\n');
+  return { headers, first, rest };
 }
 
 /** Status lines by code, such as `404 Not Found`. */

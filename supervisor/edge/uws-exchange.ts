@@ -7,7 +7,7 @@ import type { HttpResponse } from 'uWebSockets.js';
 import { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
+import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
 import { declaredLength, findHeader, type HeaderList } from './framing.ts';
 import {
   bodyCutShort,
@@ -133,12 +133,12 @@ export class UwsExchange implements Exchange {
     return upload;
   }
 
-  send(status: number, headers: ResponseHeaders, body: string | Buffer): void {
+  send(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
     if (this.#answered || this.aborted) return;
     checkHeaders(headers);
     this.#answered = true;
-    if (this.#holding) this.#held = () => this.#write(status, headers, body);
-    else this.#write(status, headers, body);
+    if (this.#holding) this.#held = () => this.#write(status, headers, body, constant);
+    else this.#write(status, headers, body, constant);
   }
 
   stream(status: number, headers: ResponseHeaders): ResponseStream {
@@ -188,27 +188,47 @@ export class UwsExchange implements Exchange {
     if (!this.aborted) held?.();
   }
 
-  #write(status: number, headers: ResponseHeaders, body: string | Buffer): void {
+  #write(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
     const res = this.#res;
     if (isBodyless(status)) {
-      this.#writeHead(status, headers, true);
-    } else if (this.method !== 'HEAD' && body.length > COPY_BYTES) {
-      this.#writeLarge(status, headers, typeof body === 'string' ? Buffer.from(body) : body);
+      this.#writeHead(status, headers, true, constant);
+    } else if (this.method === 'HEAD') {
+      this.#writeHeadOnly(status, headers, Buffer.byteLength(body), constant);
+    } else if (body.length > COPY_BYTES) {
+      this.#writeLarge(status, headers, typeof body === 'string' ? Buffer.from(body) : body, constant);
     } else {
       this.#finished();
       const close = this.#closing || this.#edge.draining;
       res.cork(() => {
         res.writeStatus(statusLine(status));
-        writeHeaders(res, headers);
-        if (this.method === 'HEAD') res.endWithoutBody(Buffer.byteLength(body), close);
-        else res.end(body, close);
+        writeHeaders(res, headers, constant);
+        res.end(body, close);
       });
     }
   }
 
-  #writeLarge(status: number, headers: ResponseHeaders, body: Buffer): void {
+  /**
+   * The native call that takes the length never counts the answer as complete: the connection does not end by itself, and
+   * the next request on it ends it. So the length is written as a header, except where the connection ends here.
+   */
+  #writeHeadOnly(status: number, headers: ResponseHeaders, length: number, constant?: ConstantHeaders): void {
+    if (!this.#closing && !this.#edge.draining) {
+      this.#writeHead(status, { ...headers, 'content-length': String(length) }, true, constant);
+      return;
+    }
     const res = this.#res;
-    this.#writeHead(status, headers, false);
+    this.#finished();
+    res.cork(() => {
+      res.writeStatus(statusLine(status));
+      writeHeaders(res, headers, constant);
+      res.endWithoutBody(length, true);
+    });
+    res.close();
+  }
+
+  #writeLarge(status: number, headers: ResponseHeaders, body: Buffer, constant?: ConstantHeaders): void {
+    const res = this.#res;
+    this.#writeHead(status, headers, false, constant);
     this.#resume();
     const more = (offset: number): boolean => {
       const [taken, done] = res.tryEnd(offset === 0 ? body : body.subarray(offset), body.length);
@@ -221,12 +241,12 @@ export class UwsExchange implements Exchange {
   }
 
   /** Status and headers; `whole` when nothing follows, not even a length. */
-  #writeHead(status: number, headers: ResponseHeaders, whole: boolean): void {
+  #writeHead(status: number, headers: ResponseHeaders, whole: boolean, constant?: ConstantHeaders): void {
     const res = this.#res;
     if (whole) this.#finished();
     res.cork(() => {
       res.writeStatus(statusLine(status));
-      writeHeaders(res, headers);
+      writeHeaders(res, headers, constant);
       if (this.#closing || this.#edge.draining) res.writeHeader('connection', 'close');
       if (whole) res.endWithoutBody();
     });
@@ -260,7 +280,8 @@ export class UwsExchange implements Exchange {
   }
 }
 
-function writeHeaders(res: HttpResponse, headers: ResponseHeaders): void {
+function writeHeaders(res: HttpResponse, headers: ResponseHeaders, constant?: ConstantHeaders): void {
+  if (constant) res.writeHeader(constant.first, constant.rest);
   for (const name in headers) {
     const value = headers[name] as string | string[];
     if (typeof value === 'string') res.writeHeader(name, value);

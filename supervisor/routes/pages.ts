@@ -3,30 +3,27 @@ import { SvcError } from '../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../protocol/ids.ts';
 import { answerJson } from '../answers.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { sendPageError } from '../pages.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
 import { queryOf } from './requests.ts';
 
+const PINNED = /^\/_v\/([^/]+)(\/.*)?$/;
+
 export function pageRoutes(services: Services): Route[] {
   const { apps, pages, changes, access, consoleFiles } = services;
 
-  const servePage = async (exchange: Exchange, id: string, rest: string): Promise<void> => {
-    try {
-      const pinned = /^\/_v\/([^/]+)(\/.*)?$/.exec(rest);
-      if (pinned) {
-        const [, versionId = '', path = ''] = pinned;
-        const version = isVersionId(versionId) ? await apps.page(known(id), versionId) : null;
-        if (!version) throw new SvcError('UNKNOWN_VERSION', 'The app has no such version any more.');
-        pages.serve(exchange, version, path, true);
-        return;
-      }
-      const version = await apps.page(known(id));
-      if (version) pages.serve(exchange, version, rest);
-    } catch (error) {
-      if (!(error instanceof SvcError)) throw error;
-      sendPageError(exchange, error);
-    }
+  const servePinned = async (exchange: Exchange, id: string, versionId: string, rest: string): Promise<void> => {
+    const version = isVersionId(versionId) ? await apps.retainedPage(id, versionId) : null;
+    if (!version) throw new SvcError('UNKNOWN_VERSION', 'The app has no such version any more.');
+    pages.serve(exchange, version, rest, true);
+  };
+
+  const servePage = (exchange: Exchange, id: string, rest: string): void | Promise<void> => {
+    const pinned = PINNED.exec(rest);
+    if (pinned) return servePinned(exchange, known(id), pinned[1] ?? '', pinned[2] ?? '');
+    const version = apps.activePage(known(id));
+    if (version instanceof Promise) return version.then((files) => pages.serve(exchange, files, rest));
+    pages.serve(exchange, version, rest);
   };
 
   return [

@@ -1,7 +1,6 @@
 /** What a page is set to: an app's stored settings, and the user's preferences (decisions, sections 5 and 8). */
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
 import { answerJson } from '../answers.ts';
 import type { Route } from '../router.ts';
@@ -58,9 +57,6 @@ export function settingsRoutes(services: Services): Route[] {
         const { patch } = await readJson(exchange);
         if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) {
           throw new SvcError('BAD_REQUEST', '"patch" must be an object.', { path: 'patch' });
-        }
-        if (JSON.stringify(patch).length > LIMITS.settingsBytes) {
-          throw new SvcError('PAYLOAD_TOO_LARGE', `Preferences may take ${LIMITS.settingsBytes} bytes.`);
         }
         answerJson(exchange, 200, { prefs: await preferences.patch(patch as Record<string, unknown>) });
       },

@@ -82,7 +82,7 @@ async function runSql(services: Services, exchange: Exchange, id: string, body: 
   const call = new Call(
     request,
     {
-      result: (_status, result) => exchange.send(200, JSON_HEADERS, Buffer.from(result)),
+      result: (_status, result) => exchange.send(200, {}, Buffer.from(result), JSON_HEADERS),
       failed: (error) => answerError(exchange, error, services.log),
       outcomeUnknown: () => services.changes.reset(id),
     },

@@ -13,6 +13,7 @@ import { Call, type CallReply, type CallTiming } from '../tree/call.ts';
 import { describe } from './describe.ts';
 import { type Body, parseBody } from './requests.ts';
 
+const TOOLS = '/svc/_tool/';
 const EMPTY = Buffer.alloc(0);
 const READ_PREFIX = Buffer.from('{"isError":false,"data":');
 const READ_SUFFIX = Buffer.from('}');
@@ -31,25 +32,29 @@ const NOT_RUN = new Set([
 ]);
 
 export function toolRoutes(services: Services): Route[] {
-  return [
-    {
-      method: 'POST',
-      path: '/svc/_tool/:tool',
-      summary: 'Call `svc_describe`, `svc_read` or `svc_write`.',
-      handle: (exchange, params) => {
-        exchange.readBody(
-          LIMITS.requestBodyBytes,
-          (bytes) => {
-            try {
-              dispatch(services, exchange, params.tool as string, bytes);
-            } catch (error) {
-              fail(services, exchange, error);
-            }
-          },
-          (error) => fail(services, exchange, error),
-        );
-      },
+  const route = (path: string, summary: string): Route => ({
+    method: 'POST',
+    path,
+    summary,
+    handle: (exchange, { tool = path.slice(TOOLS.length) }) => {
+      exchange.readBody(
+        LIMITS.requestBodyBytes,
+        (bytes) => {
+          try {
+            dispatch(services, exchange, tool, bytes);
+          } catch (error) {
+            fail(services, exchange, error);
+          }
+        },
+        (error) => fail(services, exchange, error),
+      );
     },
+  });
+  return [
+    route(`${TOOLS}svc_describe`, 'What apps there are, or what one of them can do.'),
+    route(`${TOOLS}svc_read`, 'Run a query.'),
+    route(`${TOOLS}svc_write`, 'Run an action.'),
+    route(`${TOOLS}:tool`, 'Any other tool: `UNKNOWN_TOOL`.'),
   ];
 }
 
@@ -124,8 +129,9 @@ function write(services: Services, exchange: Exchange, app: App, name: string, b
       if (recorded) {
         exchange.send(
           recorded.status,
-          { ...JSON_HEADERS, 'server-timing': serverTiming(NO_TIME), 'idempotency-replayed': 'true' },
+          { 'server-timing': serverTiming(NO_TIME), 'idempotency-replayed': 'true' },
           recorded.body,
+          JSON_HEADERS,
         );
         return;
       }
@@ -191,7 +197,7 @@ function recordedReply(
 ): CallReply {
   const finish = (status: number, body: Buffer, timing: CallTiming): void => {
     services.idempotency.record(app.id, key, { status, body }).then(
-      () => exchange.send(status, { ...JSON_HEADERS, 'server-timing': serverTiming(timing) }, body),
+      () => exchange.send(status, { 'server-timing': serverTiming(timing) }, body, JSON_HEADERS),
       (error: unknown) => fail(services, exchange, error),
     );
   };
@@ -241,7 +247,7 @@ function sendSpliced(
   answer.set(prefix, 0);
   answer.set(body, prefix.length);
   answer.set(suffix, prefix.length + body.length);
-  exchange.send(status, { ...JSON_HEADERS, 'server-timing': serverTiming(timing) }, answer);
+  exchange.send(status, { 'server-timing': serverTiming(timing) }, answer, JSON_HEADERS);
 }
 
 function fail(services: Services, exchange: Exchange, error: unknown, timing: CallTiming = NO_TIME): void {

@@ -334,7 +334,10 @@ export class Actor {
   #settleOrphans(death: Death): Call[] {
     const again: Call[] = [];
     for (const call of death.orphans) {
-      if (call.settled) continue;
+      if (call.settled) {
+        if (!call.repeatable) call.reply.outcomeUnknown();
+        continue;
+      }
       if (call.repeatable && call.attempts < 2 && this.state !== 'stopped') {
         call.sentAt = 0;
         again.push(call);

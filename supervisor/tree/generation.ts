@@ -101,6 +101,7 @@ export class Generation implements LinkOwner {
   cancel(call: Call, reason: 'deadline' | 'client-gone' | 'shutdown'): void {
     this.#link?.send([Kind.cancel, call.id, reason]);
     if (reason === 'deadline') this.#probeAlive();
+    if (this.state === 'draining') this.#stopIfEmpty();
   }
 
   /** Asks for fresh statistics; resolves when they came or `limitMs` passed. */
@@ -196,8 +197,9 @@ export class Generation implements LinkOwner {
     this.#events.onSettled(this);
   }
 
+  /** A call that was answered already, because its time was up, is not waited for. */
   #stopIfEmpty(): void {
-    if (this.inFlight.size > 0) return;
+    for (const call of this.inFlight.values()) if (!call.settled) return;
     this.state = 'stopping';
     this.host.send([Kind.stop, this.spec.actorId, false]);
     this.#after(LIMITS.terminateMs, () => this.#kill(this.#retireReason ?? 'shutdown'));

@@ -14,8 +14,12 @@ export class Call {
   readonly traceId: string;
   /** Milliseconds since the epoch. */
   readonly deadline: number;
-  #cancelled: Error | null = null;
+  /** Why its signal aborted. */
+  #aborted: Error | null = null;
+  /** It was answered without us, so it may change nothing more. */
+  #over = false;
   #controller: AbortController | null = null;
+  #onOver: ((reason: Error) => void) | null = null;
 
   constructor(tool: string, traceId: string, deadline: number) {
     this.tool = tool;
@@ -27,31 +31,37 @@ export class Call {
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
-      if (this.#cancelled !== null) this.#controller.abort(this.#cancelled);
+      if (this.#aborted !== null) this.#controller.abort(this.#aborted);
     }
     return this.#controller.signal;
   }
 
-  get cancelled(): boolean {
-    return this.#cancelled !== null;
+  get over(): boolean {
+    return this.#over;
   }
 
+  /**
+   * Aborts the signal. A caller that has gone away does not cut an action in half: what it writes still counts, and those
+   * who follow the changes hear of it. Any other reason ends the call.
+   */
   cancel(reason: CancelReason): void {
-    if (this.#cancelled !== null) return;
-    this.#cancelled = new DOMException(`The call was cancelled: ${REASONS[reason]}.`, 'AbortError');
-    this.#controller?.abort(this.#cancelled);
+    if (this.#over) return;
+    const error = new DOMException(`The call was cancelled: ${REASONS[reason]}.`, 'AbortError');
+    this.#over = reason !== 'client-gone';
+    if (this.#over || this.#aborted === null) this.#aborted = error;
+    this.#controller?.abort(error);
+    if (this.#over) this.#onOver?.(error);
   }
 
-  /** Throws once the call is cancelled, so that a handler that runs on changes nothing more. */
+  /** Throws once the call is over, so that a handler that runs on changes nothing more. */
   assertWanted(): void {
-    if (this.#cancelled !== null) throw this.#cancelled;
+    if (this.#over) throw this.#aborted;
   }
 
-  /** Rejects when the call is cancelled. */
-  whenCancelled(): Promise<never> {
-    const { signal } = this;
+  /** Rejects when the call is over. */
+  whenOver(): Promise<never> {
     return new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      this.#onOver = reject;
     });
   }
 }

@@ -70,7 +70,7 @@ before(async () => {
         export default ({ ctx, log, db }) => new Promise((resolve, reject) => {
           log.info('waiting');
           ctx.signal.addEventListener('abort', async () => {
-            const later = await db.get('select 1').catch((error) => error.message);
+            const later = await db.get('select 1').then(() => 'ok', (error) => error.message);
             log.info('aborted', { reason: ctx.signal.reason.message, later });
             resolve('too late');
           });
@@ -101,11 +101,11 @@ test('a query gets input, query, db, log, app and ctx', async () => {
   const { value } = await app.query('args', { a: 1 });
   const { left, ...rest } = value as { left: number };
   assert.deepEqual(rest, {
-    names: ['input', 'db', 'log', 'app', 'ctx', 'query'],
+    names: ['input', 'query', 'db', 'log', 'app', 'ctx'],
     same: true,
     app: { id: app.spec.app, name: 'Test', version: '1.0.0', versionId: app.spec.versionId },
     frozen: true,
-    ctx: ['fetch', 'signal', 'traceId', 'deadline'],
+    ctx: ['traceId', 'deadline', 'fetch'],
     traceId: `trace-${app.lastCall}`,
     aborted: false,
     log: ['debug', 'info', 'warn', 'error'],
@@ -115,7 +115,7 @@ test('a query gets input, query, db, log, app and ctx', async () => {
 
 test('an action gets body in the place of query', async () => {
   const { value } = await app.action('args');
-  assert.deepEqual(value, { names: ['input', 'db', 'log', 'app', 'ctx', 'body'], same: true });
+  assert.deepEqual(value, { names: ['input', 'body', 'db', 'log', 'app', 'ctx'], same: true });
 });
 
 for (const [input, path, message] of INVALID) {
@@ -173,20 +173,30 @@ test('calls overlap', async () => {
   assert.deepEqual(new Set(outcomes.map(({ value }) => value)), new Set([20]));
 });
 
-test('a cancelled call has its signal aborted, can use db no more, and is not answered', async () => {
-  let answered = false;
-  void app.query('wait').finally(() => {
-    answered = true;
-  });
+test('a call whose time is up has its signal aborted, can use db no more, and leaves its place when it ends', async () => {
+  const ended = app.query('wait').then(
+    () => 'answered',
+    () => 'failed',
+  );
   const id = app.lastCall;
   await app.log(({ msg, traceId }) => msg === 'waiting' && traceId === `trace-${id}`);
   app.cancel(id, 'deadline');
   const line = await app.log(({ msg }) => msg === 'aborted');
   assert.equal(line.reason, 'The call was cancelled: its time is up.');
   assert.equal(line.later, 'The call was cancelled: its time is up.');
-  // Whatever the actor had to say about that call came before the answer to this one.
-  await app.query('notAsync');
-  assert.equal(answered, false);
+  // Nobody waits for it, but the supervisor counts it as running until then.
+  assert.ok(await ended, 'the call left its place');
+});
+
+test('a call whose client has gone has its signal aborted, and may still write', async () => {
+  const ended = app.query('wait');
+  const id = app.lastCall;
+  await app.log(({ msg, traceId }) => msg === 'waiting' && traceId === `trace-${id}`);
+  app.cancel(id, 'client-gone');
+  const line = await app.log(({ msg, traceId }) => msg === 'aborted' && traceId === `trace-${id}`);
+  assert.equal(line.reason, 'The call was cancelled: its caller has gone away.');
+  assert.equal(line.later, 'ok');
+  await ended;
 });
 
 test('a call that expired before it could start is not run', async () => {

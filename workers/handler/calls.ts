@@ -10,7 +10,7 @@ import {
   type ToolKindValue,
 } from '../../protocol/frames.ts';
 import { Call, type CancelReason } from './call.ts';
-import { createContext } from './context.ts';
+import { HandlerContext } from './context.ts';
 import { CallDatabase } from './database.ts';
 import type { Failures } from './failure.ts';
 import type { AppLog } from './log.ts';
@@ -63,15 +63,16 @@ export class Calls {
     const call = new Call(tool, traceId, now() + remainingMs);
     this.#running.set(id, call);
     this.#run(call, kind, body).then(
-      ({ status, body }) => this.#answer(id, call, [Kind.result, id, status, body, elapsed() - startedAt]),
+      (answer) => this.#answer(id, call, [Kind.result, id, answer.status, answer.body, elapsed() - startedAt]),
       (error: unknown) => this.#fail(id, call, error, elapsed() - startedAt),
     );
   }
 
-  /** Nobody waits for this call any more: its signal aborts, and what it still returns is dropped. */
+  /** Nobody waits for this call any more. It is answered all the same when it ends, so that its place is free again. */
   cancel(id: number, reason: CancelReason): void {
-    this.#running.get(id)?.cancel(reason);
-    this.#forget(id);
+    const call = this.#running.get(id);
+    call?.cancel(reason);
+    if (call?.over) this.#forget(id);
   }
 
   /** Resolves once no call is running that somebody waits for. */
@@ -114,15 +115,20 @@ export class Calls {
     const handler = typeof loaded === 'function' ? loaded : await loaded;
     call.assertWanted();
     const db = new CallDatabase(writer, reader, call);
-    const common = { input, db, log: log.logger({ tool, traceId }), app: this.#app, ctx: createContext(call) };
-    const value = await handler(query ? { ...common, query: input } : { ...common, body: input });
+    const toolLog = log.logger({ tool, traceId });
+    const ctx = new HandlerContext(call);
+    // Two literals: spreading a common part costs more than everything else here.
+    const value = await handler(
+      query
+        ? { input, query: input, db, log: toolLog, app: this.#app, ctx }
+        : { input, body: input, db, log: toolLog, app: this.#app, ctx },
+    );
     // No answer leaves before the writes it reports: also those that the handler did not await.
     if (db.busy) await db.settle();
     return value;
   }
 
   #answer(id: number, call: Call, frame: Frame): void {
-    if (call.cancelled) return;
     try {
       this.#env.send(frame);
       this.#forget(id);
@@ -132,10 +138,9 @@ export class Calls {
   }
 
   #fail(id: number, call: Call, error: unknown, handlerMs: number): void {
-    if (call.cancelled) return;
     const { failures, log } = this.#env;
     const body = failures.toBody(error);
-    if (body.code === 'HANDLER_ERROR') {
+    if (body.code === 'HANDLER_ERROR' && !call.over) {
       log.report('error', body.message, failures.fields(error), { tool: call.tool, traceId: call.traceId });
     }
     this.#env.send([Kind.error, id, body, handlerMs]);

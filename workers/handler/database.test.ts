@@ -237,11 +237,12 @@ test('no answer leaves before a write that the handler did not await; when it fa
   assert.match(error.message, /UNIQUE constraint failed/);
 });
 
-test('a cancelled call rolls its transaction back at once, and others can write', async () => {
-  void app.action('hold');
+test('a call that is over rolls its transaction back at once, and others can write', async () => {
+  const held = failure(app.action('hold'));
   const id = app.lastCall;
   await app.log(({ msg }) => msg === 'holding');
-  app.cancel(id, 'client-gone');
+  app.cancel(id, 'deadline');
+  assert.match((await held).message, /its time is up/);
   await app.action('exec', { sql: "insert into t(s) values ('next')" });
   assert.deepEqual((await app.query('rows')).value, [
     { id: 1, s: 'one', x: null },

@@ -143,7 +143,7 @@ export class CallDatabase extends Operations {
 
   /**
    * Runs `work` while holding the app's write lane, commits when it returns, and rolls back when it throws, when the
-   * call is cancelled, or (in the writer) when the lease is over.
+   * call is over, or (in the writer) when the lease is over.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T> | T): Promise<T> {
     if (typeof work !== 'function') return Promise.reject(new TypeError('db.transaction takes a function (tx) => ….'));
@@ -157,7 +157,7 @@ export class CallDatabase extends Operations {
       const tx = new Transaction(this.client, number, this.#call);
       try {
         this.#call.assertWanted();
-        const value = await Promise.race([work(tx), this.#call.whenCancelled()]);
+        const value = await Promise.race([work(tx), this.#call.whenOver()]);
         await tx.settle();
         tx.end();
         await this.client.commit(number);

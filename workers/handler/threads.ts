@@ -100,7 +100,8 @@ export class Threads {
 
   #startThread(): Worker {
     const { file, memoryMb } = this.#options;
-    return new Worker(file, { env: {}, argv: [], resourceLimits: { maxOldGenerationSizeMb: memoryMb } });
+    const resourceLimits = { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: LIMITS.actorYoungMb };
+    return new Worker(file, { env: {}, argv: [], resourceLimits });
   }
 }
 

@@ -1,0 +1,167 @@
+/** The embedding examples as somebody starts them, and what a host is told when it asks for something that cannot be. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, describe, test } from 'node:test';
+import { ConfigError } from '../supervisor/config.ts';
+import { buildGateway } from '../supervisor/gateway.ts';
+import type { Seams } from '../supervisor/seams.ts';
+import { appOf } from './support/apps.ts';
+import { root, startGateway, TestGateway } from './support/gateway.ts';
+
+const NOTES = appOf('notes', {
+  migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
+  queries: { list: "({ db }) => db.all('SELECT text FROM notes')" },
+  actions: {
+    add: {
+      run: "async ({ body, db }) => { await db.run('INSERT INTO notes (text) VALUES (?)', body.text); return { status: 201, body }; }",
+      writes: ['notes'],
+    },
+  },
+  files: { 'index.html': '<!doctype html><title>Notes</title>' },
+});
+
+/** A running host. */
+class Host {
+  /** Talks to the gateway inside it. */
+  readonly gateway: TestGateway;
+  readonly #folder = mkdtempSync(join(tmpdir(), 'svc-host-'));
+  readonly #child: ChildProcess;
+
+  /** `program` is what stands before the data directory and the port on the command line. */
+  constructor(program: string[]) {
+    const dataDir = join(this.#folder, 'data');
+    this.gateway = new TestGateway(dataDir, []);
+    this.#child = spawn(process.execPath, [...program, dataDir, '0'], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+  }
+
+  /** Waits for the line with its address. `hasToken` when the gateway checks one. */
+  async listening(hasToken: boolean): Promise<void> {
+    const [url] = (await once(createInterface({ input: this.#child.stdout! }), 'line')) as [string];
+    this.gateway.url = url;
+    if (hasToken) this.gateway.token = readFileSync(join(this.gateway.dataDir, 'token.bin'), 'utf8').trim();
+  }
+
+  /** Resolves with its exit code. */
+  async end(signal: NodeJS.Signals): Promise<number | null> {
+    const exit = once(this.#child, 'exit');
+    this.#child.kill(signal);
+    const [code] = (await exit) as [number | null];
+    return code;
+  }
+
+  async remove(): Promise<void> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) await this.end('SIGKILL');
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+const HOSTS = [
+  { file: 'express.js', hasToken: false, home: '<a href="/svc/">Apps</a>', stopBy: 'SIGTERM' },
+  { file: 'fastify.js', hasToken: true, home: '{"apps":"/svc/"}', stopBy: 'SIGINT' },
+] as const;
+
+for (const { file, hasToken, home, stopBy } of HOSTS) {
+  describe(`examples/embedding/${file}`, () => {
+    let host: Host;
+    let gateway: TestGateway;
+    before(async () => {
+      host = new Host([join('examples/embedding', file)]);
+      gateway = host.gateway;
+      await host.listening(hasToken);
+    });
+    after(() => host.remove());
+
+    test("answers its own addresses, and leaves the gateway's to it", async () => {
+      assert.equal((await gateway.call('GET', '/')).text, home);
+      assert.equal((await gateway.call('GET', '/svcx')).status, 404);
+      assert.equal((await gateway.call('GET', '/svc/_health')).json.ok, true);
+      assert.equal((await gateway.call('GET', '/svc/nothing/')).json.error.code, 'UNKNOWN_APP');
+    });
+
+    test('an app is uploaded, described, opened, called and followed', async () => {
+      assert.equal((await gateway.upload('notes', NOTES)).status, 201);
+      const described = await gateway.call('POST', '/svc/_tool/svc_describe', { body: { app: 'notes' } });
+      assert.equal(described.json.data.app, 'notes');
+      assert.match((await gateway.call('GET', '/svc/notes/')).text, /<script src="\/svc\/_client\.js"/);
+
+      const changes = await gateway.stream('/svc/notes/_changes');
+      assert.equal((await gateway.write('notes', 'add', { text: 'Milk' })).status, 201);
+      assert.equal(JSON.parse((await changes.next()).data).table, 'notes');
+      changes.close();
+      assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'Milk' }]);
+    });
+
+    test(hasToken ? 'the gateway asks for its token' : 'the host owns authentication: no token is needed', async () => {
+      const answer = await gateway.read('notes', 'list', {}, { token: null });
+      const session = await gateway.call('POST', '/svc/_session');
+      if (hasToken) assert.equal(answer.json.error.code, 'UNAUTHORIZED');
+      else assert.deepEqual(answer.json.data, [{ text: 'Milk' }]);
+      assert.equal(session.status, hasToken ? 200 : 404);
+    });
+
+    test(`${stopBy} ends open streams, the host, and every process of the gateway`, async () => {
+      const pids = (await gateway.system()).processes.map(({ pid }: { pid: number }) => pid) as number[];
+      assert.ok(pids.length >= 3 && pids.every(isAlive));
+      const changes = await gateway.stream('/svc/notes/_changes');
+      assert.equal(await host.end(stopBy), 0);
+      await changes.closed;
+      assert.deepEqual(pids.filter(isAlive), []);
+    });
+  });
+}
+
+test('a body that a parser of the host has consumed still arrives', async (t) => {
+  const example = readFileSync(join(root, 'examples/embedding/express.js'), 'utf8');
+  const parsers = "app.use(express.json(), express.raw({ type: 'application/gzip' }));";
+  const program = example.replace('const app = express();', `$& ${parsers}`);
+  assert.ok(program.includes(parsers));
+  // With -e there is no file name in front of a program's arguments; the last word stands in its place.
+  const host = new Host(['--input-type=module', '-e', program, 'host.js']);
+  t.after(() => host.remove());
+  await host.listening(false);
+
+  const headers = { 'content-type': 'application/json' };
+  assert.equal((await host.gateway.upload('notes', NOTES)).status, 201);
+  assert.equal((await host.gateway.write('notes', 'add', { text: 'Tea' }, { headers })).status, 201);
+  assert.deepEqual((await host.gateway.read('notes', 'list', {}, { headers })).json.data, [{ text: 'Tea' }]);
+});
+
+const SEAMS: Required<Seams> = {
+  conversationRunner: async function* () {},
+  runnerStatus: async () => ({ kind: 'none', ok: true }),
+  fireAutomationFactory: () => async () => ({ runId: '' }),
+  appsStoreRoot: 'code-store',
+};
+
+for (const [name, seam] of Object.entries(SEAMS)) {
+  test(`${name}, which this version would never call, is refused by name`, () => {
+    assert.throws(
+      () => buildGateway({ dataDir: 'never-made', [name]: seam }),
+      (error) => error instanceof ConfigError && error.key === name && error.message.includes(name),
+    );
+  });
+}
+
+test('a second gateway on a data directory is told DATA_LOCKED, and the first goes on', async (t) => {
+  const first = await startGateway(t);
+  const second = buildGateway({ dataDir: first.dataDir, log: 'silent' });
+  await assert.rejects(second.start(), { code: 'DATA_LOCKED' });
+  await second.stop();
+  assert.equal((await first.call('GET', '/svc/_health')).status, 200);
+});
