@@ -63,8 +63,9 @@ export type LogEntry = {
   level?: string;
   app?: string;
   msg?: string;
-  tool?: string;
-  traceId?: string;
+  /** Null on what no call has logged. */
+  tool?: string | null;
+  traceId?: string | null;
   [more: string]: unknown;
 };
 

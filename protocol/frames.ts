@@ -45,8 +45,9 @@ export type DispatchFrame = [
 ];
 
 /**
- * Actor → supervisor. `status` is 200 for queries, else the envelope's; `body` is JSON text: a query's value, an action's
- * `body` member, the answer of `sql`. `handlerMs` is the time from the arrival of the dispatch.
+ * Actor → supervisor. `status` is 200 for queries, 201 for `sql` that may have written and 200 for what only read, else the
+ * envelope's; `body` is JSON text: a query's value, an action's `body` member, the answer of `sql`. `handlerMs` is the time
+ * from the arrival of the dispatch.
  */
 export type ResultFrame = [typeof Kind.result, callId: number, status: number, body: Uint8Array, handlerMs: number];
 

@@ -175,6 +175,8 @@ export const LIMITS = {
   logFlushMs: 50,
 
   sessionMs: 12 * HOUR,
+  /** Digests of presented tokens that are remembered. */
+  tokenDigests: 64,
   /** How often the token file is read again, in case the file watcher missed a rotation. */
   tokenPollMs: 5 * SECOND,
   settingsBytes: 64 * KiB,

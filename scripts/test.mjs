@@ -1,7 +1,7 @@
 // Runs every *.test.ts with node:test; arguments narrow it to files whose path contains one of them.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -17,12 +17,11 @@ if (files.length === 0) {
   console.error(`No test file matches ${wanted.join(', ')}.`);
   process.exit(2);
 }
+// A file that hangs fails by itself, long before whoever waits for it gives up.
+const fileTimeoutMs = 8 * 60 * 1000;
 const run = spawnSync(
   process.execPath,
-  ['--import', 'tsx', '--test', '--test-reporter=spec', ...files.map((f) => relative(root, join(root, f)))],
-  {
-    cwd: root,
-    stdio: 'inherit',
-  },
+  ['--import', 'tsx', '--test', '--test-reporter=spec', `--test-timeout=${fileTimeoutMs}`, ...files],
+  { cwd: root, stdio: 'inherit' },
 );
 process.exit(run.status ?? 1);

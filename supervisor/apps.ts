@@ -47,8 +47,14 @@ export class Apps {
     await this.#options.registry.state(id);
   }
 
-  actor(app: App): Actor {
-    return this.#options.tree.actor(app.id, app.active);
+  /** Throws `UNKNOWN_APP` when the app was removed since it was looked up, and `OVERLOADED` while the gateway stops. */
+  actor({ id, active }: App): Actor {
+    const { registry, tree } = this.#options;
+    const existing = tree.existing(id);
+    if (existing) return existing;
+    if (!registry.has(id)) throw unknownApp(id);
+    // A new version may have come since.
+    return tree.actor(id, registry.loaded(id)?.active ?? active);
   }
 
   /** The version whose tools are callable now: during a swap, still the old one until the new one is ready. */

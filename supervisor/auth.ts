@@ -26,6 +26,7 @@ export class Access {
   readonly #poll: NodeJS.Timeout;
   #watcher: FSWatcher | undefined;
   #credentials: Credentials;
+  readonly #digests = new Map<string, Buffer>();
   #complaint = '';
   #reads = 0;
 
@@ -52,7 +53,7 @@ export class Access {
   check(exchange: Exchange): SvcError | null {
     const presented = BEARER.exec(exchange.header('authorization') ?? '')?.[1];
     if (presented !== undefined) {
-      return timingSafeEqual(sha256(presented), this.#credentials.digest)
+      return timingSafeEqual(this.#digestOf(presented), this.#credentials.digest)
         ? null
         : unauthorized('The access token is wrong; it may have been rotated.');
     }
@@ -77,6 +78,19 @@ export class Access {
   close(): void {
     clearInterval(this.#poll);
     this.#watcher?.close();
+  }
+
+  /**
+   * The digest of a token that was presented, remembered because clients present the same one with each request. That a
+   * token was seen before is told by the time this takes only to whoever knows all of it.
+   */
+  #digestOf(presented: string): Buffer {
+    const known = this.#digests.get(presented);
+    if (known) return known;
+    const digest = sha256(presented);
+    if (this.#digests.size >= LIMITS.tokenDigests) this.#digests.clear();
+    this.#digests.set(presented, digest);
+    return digest;
   }
 
   #hasSession(cookies: string | undefined): boolean {

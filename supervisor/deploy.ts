@@ -68,6 +68,7 @@ export type UploadResult = {
 export class Deployments {
   readonly #options: Required<DeploymentsOptions>;
   readonly #serial = new SerialByKey();
+  readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(options: DeploymentsOptions) {
     this.#options = { now: Date.now, ...options };
@@ -176,6 +177,11 @@ export class Deployments {
         return { id, deleted: true } as const;
       }),
     );
+  }
+
+  /** Resolves when what is under way now has ended, well or not. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
   }
 
   async #store(id: string, archive: string, staging: string, activate: boolean): Promise<UploadResult> {
@@ -319,11 +325,15 @@ export class Deployments {
   }
 
   async #changing<T>(work: () => Promise<T>): Promise<T> {
+    const change = work();
+    this.#underWay.add(change);
     try {
-      return await work();
+      return await change;
     } catch (error) {
       if (!isDiskFull(error)) throw error;
       throw new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed.', { cause: error });
+    } finally {
+      this.#underWay.delete(change);
     }
   }
 }

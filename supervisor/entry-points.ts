@@ -1,5 +1,5 @@
 /** Where the files are that other processes and threads run: always the built ones, whoever asks. */
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,9 +20,19 @@ export function consoleFile(name: string): string {
   return join(packageRoot, 'dist', 'console', name);
 }
 
-/** What a handler host has to read besides the apps: its own code and the native module, wherever npm has put it. */
+/**
+ * What a handler host has to read besides the apps: its own code and the native module. Under both names where a folder is
+ * a symbolic link: the module loader looks at the link before it follows it.
+ */
 export function hostReadable(): string[] {
   const require = createRequire(import.meta.url);
-  const modules = dirname(dirname(require.resolve('better-sqlite3/package.json')));
-  return [join(packageRoot, 'dist'), join(packageRoot, 'package.json'), modules];
+  const native = dirname(require.resolve('better-sqlite3/package.json'));
+  const searched = (require.resolve.paths('better-sqlite3') ?? []).filter((folder) => existsSync(folder));
+  const wanted = [join(packageRoot, 'dist'), join(packageRoot, 'package.json'), dirname(native), ...searched];
+  return withRealPaths(wanted);
+}
+
+/** The same paths, and where they really are. All of them must exist. */
+export function withRealPaths(paths: string[]): string[] {
+  return [...new Set(paths.flatMap((path) => [path, realpathSync(path)]))];
 }

@@ -7,6 +7,7 @@ import { corsHeaders, HeaderedExchange, preflightHeaders } from './cors.ts';
 import type { Exchange } from './edge/edge.ts';
 import { pagePolicy } from './pages.ts';
 import type { Match, Router } from './router.ts';
+import { stoppingError } from './tree/refusals.ts';
 
 /** Addresses of apps' pages: their errors carry the pages' security headers too. */
 const PAGE_PATH = /^\/svc\/[^_/][^/]*(?:\/|$)/;
@@ -33,11 +34,7 @@ export class Frontend {
     const cors = corsOrigins.length > 0 ? corsHeaders(plain, corsOrigins) : null;
     const exchange = cors ? new HeaderedExchange(plain, cors) : plain;
     try {
-      if (this.draining) {
-        throw new SvcError('OVERLOADED', 'The gateway is stopping; try again in a moment.', {
-          headers: { 'retry-after': '2' },
-        });
-      }
+      if (this.draining) throw stoppingError();
       const match = router.match(exchange.method, exchange.path);
       if (exchange.method === 'OPTIONS') {
         this.#answerOptions(exchange, match, cors !== null);

@@ -44,7 +44,7 @@ export class Idempotency {
     let claimed = false;
     try {
       const fingerprint = createHash('sha256')
-        .update(`${action}\0${JSON.stringify(input)}`)
+        .update(`${action}\0${canonical(input)}`)
         .digest('base64');
       await this.#open();
       const now = this.#now();
@@ -122,4 +122,17 @@ function recorded(row: Record<string, unknown> | null, fingerprint: string): Rec
     );
   }
   return { status: Number(row.status), body: Buffer.from(row.body as Uint8Array) };
+}
+
+/** JSON with the members of every object in one order, so that equal inputs have equal fingerprints. */
+function canonical(value: unknown): string {
+  const sorted = (_key: string, member: unknown): unknown =>
+    typeof member === 'object' && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : member;
+  try {
+    return JSON.stringify(value, sorted);
+  } catch {
+    throw new SvcError('BAD_REQUEST', 'The input is nested too deeply for a call with an idempotency key.');
+  }
 }

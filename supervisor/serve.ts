@@ -5,7 +5,8 @@ import { LIMITS } from '../protocol/limits.ts';
 import { mkdirDurable, writeFileAtomic } from '../storage/atomic-file.ts';
 import type { Edge } from './edge/edge.ts';
 import { openEdge } from './edge/open-edge.ts';
-import { buildGateway, type Gateway, type GatewayOptions, VERSION } from './gateway.ts';
+import { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
+import { VERSION } from './parts.ts';
 
 export type ServeOptions = GatewayOptions & {
   /** Stop on SIGTERM and SIGINT, at once on the second one (default true). */
@@ -32,16 +33,30 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     finish = resolve;
   });
   let edge: Edge | null = null;
+  let ending: Promise<void> | null = null;
   const gateway = buildGateway({
     ...options,
     onFatal: (reason) => {
       options.onFatal?.(reason);
-      void (edge?.close() ?? Promise.resolve()).finally(() => finish(1));
+      void stop(1);
     },
   });
   const { config } = gateway;
-  await gateway.start();
   const daemonFile = join(config.dataDir, 'run', 'daemon.json');
+  const end = async (code: number) => {
+    edge?.stopAccepting();
+    await gateway.stop(LIMITS.drainMs);
+    await edge?.close();
+    await rm(daemonFile, { force: true }).catch((error: unknown) =>
+      gateway.log.warn({ err: error }, 'daemon.json stays'),
+    );
+    finish(code);
+  };
+  const stop = (code: number): Promise<void> => {
+    ending ??= end(code);
+    return ending;
+  };
+  await gateway.start();
   try {
     const opened = openEdge(config.edge, {
       handler: gateway.exchangeHandler,
@@ -55,8 +70,7 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     await mkdirDurable(join(config.dataDir, 'run'));
     const daemon = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
     await writeFileAtomic(daemonFile, `${JSON.stringify(daemon)}\n`);
-    const stop = stopper(gateway, edge, daemonFile, finish);
-    if (signals) stopOnSignals(stop, gateway);
+    if (signals) stopOnSignals(() => stop(0), gateway, exited);
     return {
       gateway,
       url,
@@ -64,36 +78,17 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
       pid: process.pid,
       dataDir: config.dataDir,
       edge: edge.kind,
-      stop,
+      stop: () => stop(0),
       exited,
     };
   } catch (error) {
     await gateway.stop(0);
+    await edge?.close();
     throw error;
   }
 }
 
-function stopper(
-  gateway: Gateway,
-  edge: Edge,
-  daemonFile: string,
-  finish: (code: number) => void,
-): () => Promise<void> {
-  let stopping: Promise<void> | null = null;
-  const stop = async () => {
-    edge.stopAccepting();
-    await gateway.stop(LIMITS.drainMs);
-    await edge.close();
-    await rm(daemonFile, { force: true });
-    finish(0);
-  };
-  return () => {
-    stopping ??= stop();
-    return stopping;
-  };
-}
-
-function stopOnSignals(stop: () => Promise<void>, gateway: Gateway): void {
+function stopOnSignals(stop: () => Promise<void>, gateway: Gateway, exited: Promise<number>): void {
   let signalled = false;
   const onSignal = (signal: NodeJS.Signals) => {
     if (signalled) {
@@ -104,6 +99,9 @@ function stopOnSignals(stop: () => Promise<void>, gateway: Gateway): void {
     gateway.log.info(`${signal}: stopping; once more to stop at once`);
     void stop();
   };
-  process.on('SIGTERM', onSignal);
-  process.on('SIGINT', onSignal);
+  const names = ['SIGTERM', 'SIGINT'] as const;
+  for (const name of names) process.on(name, onSignal);
+  void exited.then(() => {
+    for (const name of names) process.off(name, onSignal);
+  });
 }

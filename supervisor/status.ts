@@ -72,11 +72,13 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
     cpuMs: Math.round((cpu.user + cpu.system) / 1000),
     lastExit: null,
   };
-  const resting = tree.actors.filter((actor) => actor.generations.length === 0);
+  const resting = tree.actors
+    .filter((actor) => actor.generations.length === 0)
+    .map((actor) => ({ actor, host: tree.hosts.hostOf(actor.app) }));
   const hosts = await Promise.all(
     tree.hosts.all.map(async (host) => {
       const actors = tree.actors.flatMap((actor) => actorsOn(host, actor));
-      const homeless = resting.filter((actor) => tree.hosts.hostOf(actor.app) === host).map(restingStatus);
+      const homeless = resting.filter((entry) => entry.host === host).map(({ actor }) => restingStatus(actor));
       return {
         ...(await childStatus(host)),
         actors: [...actors, ...homeless].sort((a, b) => (a.app < b.app ? -1 : 1)),

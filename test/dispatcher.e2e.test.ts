@@ -108,14 +108,18 @@ const SHOP = appOf('shop', {
   },
 });
 
-/** Another app, whose calls may pile up. */
-const QUEUE = appOf('queue', {
+/** An app whose calls may pile up. */
+const BUSY = appOf('busy', {
   queries: { hold: { run: '() => new Promise(() => {})', timeoutMs: 500 }, quick: '() => 1' },
+});
+
+/** An app whose answers tell how often it was called. */
+const COUNTER = appOf('counter', {
   actions: {
     count: {
       run: '({ input }) => { globalThis.n = (globalThis.n ?? 0) + 1; return { status: input.status ?? 200, body: globalThis.n }; }',
     },
-    fails: '() => { globalThis.n = (globalThis.n ?? 0) + 1; throw new Error(`failure ${globalThis.n}`); }',
+    fails: '() => { globalThis.n = (globalThis.n ?? 0) + 1; throw new Error("failure " + globalThis.n); }',
     checked: { run: '() => 1', input: { type: 'object', required: ['x'] } },
     wait: `({ ctx, log }) => new Promise((done) => { log.info('waiting'); globalThis.release = () => done({ status: 202, body: 'waited' }); })`,
     release: '() => { globalThis.release(); return 1; }',
@@ -404,7 +408,7 @@ const ROWS: Row[] = [
     body: {},
     status: 200,
     contains: [
-      '"app":"queue"',
+      '"app":"busy"',
       '"app":"stored","error":{"code":"NO_ACTIVE_VERSION"',
       '{"name":"add","description":"Adds an item","confirmation":"none"}',
       '{"name":"list","description":"All items"}',
@@ -415,7 +419,7 @@ const ROWS: Row[] = [
     name: 'describe: no body',
     tool: 'svc_describe',
     status: 200,
-    contains: ['{"isError":false,"data":{"apps":[{"app":"queue"'],
+    contains: ['{"isError":false,"data":{"apps":[{"app":"busy"'],
   },
   {
     name: 'describe: an app',
@@ -518,7 +522,8 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
 
   before(async () => {
     assert.equal((await gateway.upload('shop', SHOP)).status, 201);
-    assert.equal((await gateway.upload('queue', QUEUE)).status, 201);
+    assert.equal((await gateway.upload('busy', BUSY)).status, 201);
+    assert.equal((await gateway.upload('counter', COUNTER)).status, 201);
     assert.equal((await gateway.upload('stored', appOf('stored'), '?activate=0')).status, 201);
     changes = await gateway.stream('/svc/shop/_changes');
   });
@@ -570,15 +575,15 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
   }
 
   test('a full mailbox is OVERLOADED, with the time to try again', async () => {
-    await gateway.read('queue', 'quick');
-    const answers = await Promise.all(Array.from({ length: 64 + 8 + 5 }, () => gateway.read('queue', 'hold')));
+    await gateway.read('busy', 'quick');
+    const answers = await Promise.all(Array.from({ length: 64 + 8 + 5 }, () => gateway.read('busy', 'hold')));
     const refused = answers.filter(({ status }) => status === 503);
     assert.deepEqual(
       refused.map(({ json, headers }) => [json.error.code, headers['retry-after']]),
       Array(5).fill(['OVERLOADED', '1']),
     );
     for (const { status, json } of answers) if (status !== 503) assert.equal(json.error.code, 'HANDLER_ERROR');
-    assert.equal((await gateway.read('queue', 'quick')).status, 200);
+    assert.equal((await gateway.read('busy', 'quick')).status, 200);
   });
 
   test('a call whose client has gone is dropped, and the app goes on', async () => {
@@ -594,7 +599,7 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
   });
 
   describe('Idempotency-Key', () => {
-    const keyed = (action: string, input: unknown, key: string, app = 'queue') =>
+    const keyed = (action: string, input: unknown, key: string, app = 'counter') =>
       gateway.write(app, action, input, { headers: { 'idempotency-key': key } });
 
     test('the same call again is answered with the recorded result', async () => {
@@ -638,13 +643,13 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
     });
 
     test('while the first call runs, the second is a conflict; afterwards it is answered', async () => {
-      const logs = await gateway.stream('/svc/_logs?app=queue&follow=1');
+      const logs = await gateway.stream('/svc/_logs?app=counter&follow=1');
       const first = keyed('wait', {}, 'h');
       while (JSON.parse((await logs.next()).data).msg !== 'waiting');
       logs.close();
       const second = await keyed('wait', {}, 'h');
       assert.deepEqual([second.status, second.json.error.code], [409, 'CONFLICT']);
-      await gateway.write('queue', 'release');
+      await gateway.write('counter', 'release');
       assert.equal((await first).status, 202);
       assert.equal((await keyed('wait', {}, 'h')).text, (await first).text);
     });
@@ -671,8 +676,8 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
 
     test('a caller that went away gets the answer when it asks again', async () => {
       const headers = { authorization: `Bearer ${gateway.token}`, 'idempotency-key': 'j' };
-      const body = JSON.stringify({ app: 'queue', action: 'wait' });
-      const logs = await gateway.stream('/svc/_logs?app=queue&follow=1');
+      const body = JSON.stringify({ app: 'counter', action: 'wait' });
+      const logs = await gateway.stream('/svc/_logs?app=counter&follow=1');
       const leave = new AbortController();
       const first = fetch(`${gateway.url}/svc/_tool/svc_write`, {
         method: 'POST',
@@ -684,7 +689,7 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
       logs.close();
       leave.abort();
       await assert.rejects(first);
-      await gateway.write('queue', 'release');
+      await gateway.write('counter', 'release');
       await eventually(async () => (await keyed('wait', undefined, 'j')).status === 202);
     });
 

@@ -738,8 +738,13 @@ onEachEdge({}, (gateway, edge) => {
 
     test('SQL by hand', async () => {
       const sql = (body: unknown) => gateway.call('POST', '/svc/_apps/site/sql', { body });
-      assert.equal((await sql({ sql: 'insert into t values (?)', params: [1] })).status, 200);
+      const changes = await gateway.stream('/svc/site/_changes');
       assert.equal((await sql({ sql: 'select x from t' })).status, 200);
+      await gateway.write('site', 'go');
+      assert.equal((await changes.next()).event, 'change', 'a read tells nobody anything');
+      assert.equal((await sql({ sql: 'insert into t values (?)', params: [1] })).status, 200);
+      assert.equal((await changes.next()).event, 'reset');
+      changes.close();
       for (const statement of ["attach 'x' as y", 'vacuum into "x"', 'pragma journal_mode = delete', 'nonsense']) {
         const answer = await sql({ sql: statement });
         assert.ok(answer.status >= 400, `${statement}: ${answer.text}`);

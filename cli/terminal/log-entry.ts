@@ -16,7 +16,7 @@ export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): s
     style('dim', formatClock(entry.ts)),
     style(LEVELS[level] ?? 'yellow', printable(level).padEnd(5)),
     ...(withApp && entry.app !== undefined ? [style('bold', printable(entry.app))] : []),
-    ...(entry.tool === undefined ? [] : [style('cyan', printable(entry.tool))]),
+    ...(entry.tool ? [style('cyan', printable(entry.tool))] : []),
     printable(String(entry.msg ?? '')),
     ...(more.length === 0 ? [] : [style('dim', oneLine(more.join(' ')))]),
   ].join('  ');

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { drawJson } from './json.ts';
+import { drawLogEntry } from './log-entry.ts';
 import { nearest } from './nearest.ts';
 import { progressLine } from './progress.ts';
 import { createStyle, oneLine, printable, wantsColour } from './style.ts';
@@ -108,4 +109,11 @@ test('a progress bar fills from empty to full', () => {
   assert.match(progressLine('Uploading', 0, 2048, plain), /^Uploading ░{28} {3}0 % {2}0 B of 2 KiB$/);
   assert.match(progressLine('Uploading', 1024, 2048, plain), /^Uploading █{14}░{14} {2}50 % {2}1 KiB of 2 KiB$/);
   assert.match(progressLine('Uploading', 2048, 2048, plain), /^Uploading █{28} 100 % /);
+});
+
+test('a log entry names the call that it is from, if it is from one', () => {
+  const draw = (tool: string | null) =>
+    drawLogEntry({ ts: 0, level: 'error', app: 'notes', msg: 'late', tool, traceId: tool }, createStyle(false), false);
+  assert.match(draw('add'), / {2}error {2}add {2}late$/);
+  assert.match(draw(null), / {2}error {2}late$/);
 });

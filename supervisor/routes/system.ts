@@ -82,9 +82,14 @@ async function runSql(services: Services, exchange: Exchange, id: string, body: 
   const call = new Call(
     request,
     {
-      result: (_status, result) => exchange.send(200, {}, Buffer.from(result), JSON_HEADERS),
+      result: (status, result) => {
+        // Which tables it changed nobody has said.
+        if (status === 201) services.changes.reset(id);
+        exchange.send(200, {}, Buffer.from(result), JSON_HEADERS);
+      },
       failed: (error) => answerError(exchange, error, services.log),
       outcomeUnknown: () => services.changes.reset(id),
+      faulted: (error) => answerError(exchange, error, services.log),
     },
     performance.now(),
   );

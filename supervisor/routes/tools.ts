@@ -19,17 +19,9 @@ const READ_PREFIX = Buffer.from('{"isError":false,"data":');
 const READ_SUFFIX = Buffer.from('}');
 const WRITE_SUFFIX = Buffer.from('}}');
 /** Of an answer for which no handler ran. */
-const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0 };
-/** Codes of calls that never reached the handler, so that their idempotency key may be used again. */
-const NOT_RUN = new Set([
-  'UNKNOWN_APP',
-  'UNKNOWN_ACTION',
-  'NO_ACTIVE_VERSION',
-  'INVALID_MANIFEST',
-  'INVALID_INPUT',
-  'OVERLOADED',
-  'QUARANTINED',
-]);
+const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0, started: false };
+/** Codes with which an actor answers a call without running its handler. */
+const NOT_RUN = new Set(['UNKNOWN_ACTION', 'INVALID_INPUT']);
 
 export function toolRoutes(services: Services): Route[] {
   const route = (path: string, summary: string): Route => ({
@@ -107,6 +99,7 @@ function read(services: Services, exchange: Exchange, app: App, name: string, by
     result: (_status, body, timing) => sendSpliced(exchange, 200, READ_PREFIX, body, READ_SUFFIX, timing),
     failed: (error, timing) => fail(services, exchange, error, timing),
     outcomeUnknown: () => {},
+    faulted: (error) => fail(services, exchange, error),
   };
   submit(services, exchange, app, query, ToolKind.query, bytes, reply);
 }
@@ -123,6 +116,8 @@ function write(services: Services, exchange: Exchange, app: App, name: string, b
   if (key === '' || Buffer.byteLength(key) > LIMITS.idempotencyKeyBytes) {
     throw new SvcError('BAD_REQUEST', `An idempotency key has 1 to ${LIMITS.idempotencyKeyBytes} bytes.`);
   }
+  const reply = recordedReply(services, exchange, app, action, key);
+  const call = newCall(services, exchange, action, ToolKind.action, bytes, reply);
   services.idempotency
     .claim(app.id, key, name, body.input ?? {})
     .then((recorded) => {
@@ -136,16 +131,11 @@ function write(services: Services, exchange: Exchange, app: App, name: string, b
         return;
       }
       // Whoever asks again with this key wants the answer, so the call runs though this client may go away.
-      submit(
-        services,
-        exchange,
-        app,
-        action,
-        ToolKind.action,
-        bytes,
-        recordedReply(services, exchange, app, action, key),
-        false,
-      );
+      try {
+        services.apps.actor(app).submit(call);
+      } catch (error) {
+        call.fail(error as SvcError);
+      }
     })
     .catch((error: unknown) => fail(services, exchange, error));
 }
@@ -158,8 +148,22 @@ function submit(
   kind: 0 | 1,
   bytes: Buffer,
   reply: CallReply,
-  abandonable = true,
 ): void {
+  const call = newCall(services, exchange, tool, kind, bytes, reply);
+  const actor = services.apps.actor(app);
+  exchange.onAbort(() => actor.abandon(call));
+  actor.submit(call);
+}
+
+/** Its time runs from now on. */
+function newCall(
+  services: Services,
+  exchange: Exchange,
+  tool: QuerySummary,
+  kind: 0 | 1,
+  bytes: Buffer,
+  reply: CallReply,
+): Call {
   const allowedMs =
     tool.timeoutMs ?? (kind === ToolKind.query ? services.config.queryTimeoutMs : services.config.actionTimeoutMs);
   const request = {
@@ -169,10 +173,7 @@ function submit(
     traceId: newTraceId(exchange.header('traceparent')),
     allowedMs,
   };
-  const call = new Call(request, reply, performance.now());
-  const actor = services.apps.actor(app);
-  if (abandonable) exchange.onAbort(() => actor.abandon(call));
-  actor.submit(call);
+  return new Call(request, reply, performance.now());
 }
 
 /** Answers an action: change events first, as soon as its commit is known, then the envelope. */
@@ -184,6 +185,7 @@ function writeReply(services: Services, exchange: Exchange, app: App, action: Ac
     },
     failed: (error, timing) => fail(services, exchange, error, timing),
     outcomeUnknown: () => services.changes.reset(app.id),
+    faulted: (error) => fail(services, exchange, error),
   };
 }
 
@@ -207,7 +209,7 @@ function recordedReply(
       finish(httpStatus(status), Buffer.concat([writePrefix(status), body, WRITE_SUFFIX]), timing);
     },
     failed: (error, timing) => {
-      if (!NOT_RUN.has(error.code)) {
+      if (timing.started && !NOT_RUN.has(error.code)) {
         finish(error.status, Buffer.from(JSON.stringify({ isError: true, error: error.toBody() })), timing);
         return;
       }
@@ -217,6 +219,7 @@ function recordedReply(
       );
     },
     outcomeUnknown: () => services.changes.reset(app.id),
+    faulted: (error) => fail(services, exchange, error),
   };
 }
 

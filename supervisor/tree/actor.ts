@@ -3,21 +3,35 @@
  * calls when a generation dies. It outlives every thread and every version.
  *
  *   idle ─call→ starting ─live→ live ─idle, evicted→ idle
+ *        no room: waiting ─room→ starting
  *                  │  ↑          └─ death → backoff ─timer→ idle or starting
  *                  │  └ retry ── backoff
  *                  └ third failed start → failed_to_start;  intensity exceeded → quarantined
  *   failed_to_start, quarantined ─new version, restart→ idle
  */
-import { SvcError } from '../../protocol/errors.ts';
+import type { SvcError } from '../../protocol/errors.ts';
 import type { RetireReason } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
+import type { Tenant } from './admission.ts';
 import type { Call } from './call.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { Death, Generation, GenerationEvents } from './generation.ts';
 import { Mailbox } from './mailbox.ts';
 import { PoisonMemory } from './poison.ts';
+import {
+  CRASH_LOOP,
+  mailboxFull,
+  poisonousCall,
+  quarantinedError,
+  removedError,
+  stoppingError,
+  threadEnded,
+  timedOut,
+  timedOutWaiting,
+} from './refusals.ts';
 import { RestartPolicy } from './restart.ts';
+import { Succession } from './succession.ts';
 
 export type ActorState =
   | 'idle'
@@ -39,7 +53,7 @@ export type ActorEnvironment = {
   spawn(app: string, summary: VersionSummary, events: GenerationEvents): Generation;
   /** False when as many actors are live as may be; the tree calls `proceed` when there is room. */
   admit(actor: Actor): boolean;
-  /** The actor has nothing in flight. */
+  /** Nobody waits for a call of the actor any more. */
   rested(actor: Actor): void;
   /** A generation ended: counted, and its slot is free. */
   retired(actor: Actor, reason: RetireReason): void;
@@ -47,7 +61,7 @@ export type ActorEnvironment = {
   appLog(app: string, line: string): void;
 };
 
-export class Actor {
+export class Actor implements Tenant {
   readonly app: string;
   state: ActorState = 'idle';
   restarts = 0;
@@ -60,11 +74,7 @@ export class Actor {
   readonly #env: ActorEnvironment;
   readonly #policy: RestartPolicy;
   readonly #poison = new PoisonMemory();
-  #current: Generation | null = null;
-  /** A newer version that is starting beside the current one. */
-  #next: { generation: Generation; done: () => void } | null = null;
-  readonly #retiring = new Set<Generation>();
-  readonly #onEmpty: (() => void)[] = [];
+  readonly #threads: Succession;
   #startFailures = 0;
   #timer: NodeJS.Timeout | null = null;
 
@@ -73,6 +83,7 @@ export class Actor {
     this.summary = summary;
     this.#env = env;
     this.mailbox = new Mailbox(env.mailboxLimit);
+    this.#threads = new Succession(env.now);
     this.#policy = new RestartPolicy(
       {
         intensity: LIMITS.restartIntensity,
@@ -84,28 +95,30 @@ export class Actor {
     );
   }
 
-  get inFlight(): number {
-    return this.#current?.inFlight.size ?? 0;
-  }
-
   /** Every thread that this actor has: the one that serves, one that starts, those that drain. */
   get generations(): Generation[] {
-    const all = [...this.#retiring];
-    if (this.#current) all.unshift(this.#current);
-    if (this.#next) all.push(this.#next.generation);
-    return all;
+    return this.#threads.all;
   }
 
   /** It has a thread, or is about to have one. */
   get occupied(): boolean {
-    return this.#current !== null || this.#next !== null;
+    return this.#threads.current !== null;
   }
 
+  /** It could be stopped: calls that were answered when their time was up do not count, though they may never end. */
   get rested(): boolean {
-    return this.state === 'live' && this.inFlight === 0 && this.mailbox.size === 0 && !this.#next;
+    const { current, next } = this.#threads;
+    if (this.state !== 'live' || !current || next || !this.mailbox.empty) return false;
+    for (const call of current.inFlight.values()) if (!call.settled) return false;
+    return true;
+  }
+
+  get waiting(): boolean {
+    return this.state === 'waiting';
   }
 
   submit(call: Call): void {
+    if (call.settled) return;
     const refusal = this.#refusal(call);
     if (refusal) {
       call.fail(refusal);
@@ -120,7 +133,7 @@ export class Actor {
   abandon(call: Call): void {
     if (call.settled) return;
     if (call.sentAt > 0) {
-      this.#holder(call)?.cancel(call, 'client-gone');
+      this.#threads.holder(call)?.cancel(call, 'client-gone');
       return;
     }
     call.drop();
@@ -128,36 +141,34 @@ export class Actor {
 
   /** Makes another version the one that serves. Resolves when calls go to it, or when it is clear that it does not start. */
   async swap(summary: VersionSummary): Promise<void> {
-    this.#poison.forget();
-    this.#policy.reset();
-    this.#startFailures = 0;
-    this.#abortNext();
-    if (this.state !== 'live' || !this.#current) {
+    if (this.state === 'stopped') return;
+    this.#pardon();
+    this.#threads.abortNext();
+    if (this.state !== 'live') {
       this.summary = summary;
-      this.#replace('superseded');
+      this.#replace();
       return;
     }
-    await new Promise<void>((done) => {
-      const generation = this.#env.spawn(this.app, summary, this.#events);
-      this.#next = { generation, done };
-    });
+    await this.#threads.await(this.#env.spawn(this.app, summary, this.#events));
   }
 
   /** Lifts a quarantine and replaces the thread. */
   restart(): void {
-    this.#poison.forget();
-    this.#policy.reset();
-    this.#startFailures = 0;
-    this.#replace('superseded');
+    if (this.state === 'stopped') return;
+    this.#pardon();
+    this.#replace();
   }
 
   /** Ends the live thread of an actor that has nothing to do. */
   rest(reason: 'idle' | 'evicted'): void {
-    const generation = this.#current;
-    if (!generation || !this.rested) return;
-    this.#retire(generation, reason, LIMITS.drainMs);
-    this.#current = null;
-    this.state = 'idle';
+    if (this.rested) this.#vacate(reason);
+  }
+
+  /** Makes room for an app that waits. False when there is no live thread to end, or a newer one is about to take over. */
+  yield(): boolean {
+    if (this.state !== 'live' || this.#threads.next) return false;
+    this.#vacate('evicted');
+    return true;
   }
 
   /** There may be room now, or the host is up: go on with what waits. */
@@ -168,59 +179,39 @@ export class Actor {
 
   /** The app goes away or the gateway stops. Calls that wait are answered; those in flight get `drainMs` to end. */
   async stop(reason: 'shutdown' | 'removed', drainMs: number): Promise<void> {
-    const message = reason === 'removed' ? 'The app was removed.' : 'The gateway is stopping; try again in a moment.';
-    this.#answerAll(new SvcError(reason === 'removed' ? 'UNKNOWN_APP' : 'OVERLOADED', message));
-    this.#clearTimer();
-    this.#abortNext();
     this.state = 'stopped';
-    if (this.#current) this.#retire(this.#current, reason, drainMs);
-    this.#current = null;
-    if (this.#retiring.size > 0) await new Promise<void>((resolve) => this.#onEmpty.push(resolve));
+    this.#clearTimer();
+    this.#answerAll(reason === 'removed' ? removedError() : stoppingError());
+    this.#threads.abortNext();
+    this.#threads.retire(reason, drainMs);
+    await this.#threads.drained();
   }
 
-  /** Ends the thread that serves, as misbehaving; used when something outside the thread found it guilty. */
-  blame(reason: RetireReason, detail: string): void {
+  /** Ends the thread that serves: something outside of it found that it does harm. */
+  blame(detail: string): void {
     this.#env.log(this.app, 'error', detail);
-    this.#current?.terminate(reason);
+    this.#threads.current?.terminate('unresponsive');
   }
 
   /** Gives up on the app until a new version or a restart by hand. */
   quarantine(why: string): void {
-    this.state = 'quarantined';
-    this.#clearTimer();
     this.#env.log(this.app, 'error', `quarantined: ${why}`);
-    this.#answerAll(this.#quarantineError());
+    this.#giveUp('quarantined');
   }
 
   #refusal(call: Call): SvcError | null {
     if (this.state === 'quarantined' || this.state === 'failed_to_start') return this.#quarantineError();
-    if (this.state === 'stopped') return new SvcError('OVERLOADED', 'The gateway is stopping; try again in a moment.');
-    if (this.#poison.refuses({ fingerprint: () => call.fingerprint() })) {
-      return new SvcError(
-        'HANDLER_ERROR',
-        `The same call took "${this.app}" down twice, so it is refused until the app's version changes or it is restarted.`,
-      );
-    }
-    if (this.mailbox.push(call)) return null;
-    return new SvcError(
-      'OVERLOADED',
-      `${this.mailbox.size} calls wait for "${this.app}" already; try again in a second.`,
-      {
-        headers: { 'retry-after': '1' },
-      },
-    );
+    if (this.state === 'stopped') return stoppingError();
+    if (this.#poison.refuses({ fingerprint: () => call.fingerprint() })) return poisonousCall(this.app);
+    return this.mailbox.push(call) ? null : mailboxFull(this.app, this.mailbox.size);
   }
 
   #quarantineError(): SvcError {
-    const why = this.state === 'failed_to_start' ? 'does not start' : 'crashed too often';
-    return new SvcError(
-      'QUARANTINED',
-      `"${this.app}" ${why} (${this.lastExit ?? 'unknown reason'}). Upload or activate another version, or restart it with POST /svc/_apps/${this.app}/restart.`,
-    );
+    return quarantinedError(this.app, this.state !== 'failed_to_start', this.lastExit);
   }
 
   #pump(): void {
-    const generation = this.#current;
+    const generation = this.#threads.current;
     if (this.state === 'live' && generation) {
       const room = this.#poison.careful ? 1 : LIMITS.actorConcurrency;
       while (generation.state === 'live' && generation.inFlight.size < room) {
@@ -230,65 +221,51 @@ export class Actor {
       }
       return;
     }
-    if (this.state !== 'idle' || this.mailbox.size === 0) return;
+    if (this.state !== 'idle' || this.mailbox.empty) return;
     if (!this.#env.admit(this)) {
       this.state = 'waiting';
       return;
     }
     this.state = 'starting';
-    this.#current = this.#env.spawn(this.app, this.summary, this.#events);
+    this.#threads.current = this.#env.spawn(this.app, this.summary, this.#events);
   }
 
   readonly #expired = (call: Call): void => {
-    const holder = call.sentAt > 0 ? this.#holder(call) : null;
-    const seconds = Math.round(call.request.allowedMs / 100) / 10;
+    const holder = call.sentAt > 0 ? this.#threads.holder(call) : null;
+    const { tool, allowedMs } = call.request;
     if (!holder) {
-      call.fail(
-        new SvcError('HANDLER_ERROR', `"${call.request.tool}" timed out after ${seconds} s; it had not started.`),
-      );
+      call.fail(timedOutWaiting(tool, allowedMs));
       return;
     }
-    call.failUnknown(`"${call.request.tool}" timed out after ${seconds} s.`);
+    call.failUnknown(`${timedOut(tool, allowedMs)}.`);
     holder.cancel(call, 'deadline');
     this.#replaceIfClogged(holder);
+    if (this.rested) this.#env.rested(this);
   };
 
   /** Handlers that never settle hold their places; a thread that is half full of them is replaced. */
   #replaceIfClogged(generation: Generation): void {
-    if (generation !== this.#current || this.state !== 'live') return;
+    if (generation !== this.#threads.current || this.state !== 'live') return;
     let stuck = 0;
     for (const call of generation.inFlight.values()) if (call.settled) stuck++;
     if (stuck < (this.#poison.careful ? 1 : LIMITS.actorConcurrency / 2)) return;
-    this.#retire(generation, 'deadline', LIMITS.drainMs);
-    this.#current = null;
-    this.state = 'idle';
+    this.#vacate('deadline');
     this.#pump();
-  }
-
-  #holder(call: Call): Generation | null {
-    for (const generation of this.generations) if (generation.inFlight.get(call.id) === call) return generation;
-    return null;
   }
 
   readonly #events: GenerationEvents = {
     onLive: (generation) => {
+      if (generation === this.#threads.next) this.#promote();
+      if (generation !== this.#threads.current) return;
       this.#startFailures = 0;
-      if (this.#next?.generation === generation) {
-        const { done } = this.#next;
-        this.#next = null;
-        if (this.#current) this.#retire(this.#current, 'superseded', LIMITS.drainMs);
-        this.summary = generation.summary;
-        this.#current = generation;
-        this.state = 'live';
-        done();
-      } else if (generation === this.#current) {
-        this.state = 'live';
-      }
+      this.state = 'live';
       this.#pump();
+      // The calls that it was started for may be gone.
+      if (this.rested) this.#env.rested(this);
     },
     onSettled: (generation) => {
       this.#poison.survived();
-      if (generation !== this.#current) return;
+      if (generation !== this.#threads.current) return;
       this.#pump();
       if (generation.inFlight.size === 0) this.#env.rested(this);
     },
@@ -297,37 +274,27 @@ export class Actor {
   };
 
   #died(generation: Generation, death: Death): void {
-    const planned = this.#retiring.delete(generation);
-    if (this.#retiring.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
+    const intended = this.#threads.gone(generation);
     this.#env.retired(this, death.reason);
-    const detail = death.detail ? `${death.reason}: ${death.detail}` : death.reason;
-    if (!planned) this.lastExit = detail;
-    const again = this.#settleOrphans(death);
-    if (this.#next?.generation === generation) {
-      this.#nextFailed(detail);
-      return;
-    }
-    if (generation !== this.#current) {
+    this.mailbox.putBack(this.#settleOrphans(death));
+    if (intended) {
       if (death.reason === 'deadline') this.#poison.died(suspects(death));
-      if (again.length > 0) this.mailbox.putBack(again);
+      if (this.state === 'quarantined' || this.state === 'failed_to_start') this.#answerAll(this.#quarantineError());
       this.#pump();
       return;
     }
-    this.#current = null;
-    this.mailbox.putBack(again);
-    this.#env.log(this.app, 'warn', `its thread ended (${detail})`);
+    this.lastExit = death.detail ? `${death.reason}: ${death.detail}` : death.reason;
     this.restarts++;
-    if (death.innocent) {
-      this.state = 'idle';
-      this.#pump();
-      return;
+    this.#env.log(this.app, 'warn', `its thread ended (${this.lastExit})`);
+    // A newer version that does not start is the active one all the same: its calls get the reason.
+    if (generation === this.#threads.next) this.#promote();
+    this.#leave();
+    if (death.innocent || this.occupied) this.#pump();
+    else if (death.startFailed && ++this.#startFailures >= LIMITS.startTries) this.#failToStart();
+    else {
+      if (!death.startFailed) this.#poison.died(suspects(death));
+      this.#restartLater();
     }
-    if (death.startFailed && ++this.#startFailures >= LIMITS.startTries) {
-      this.#failToStart();
-      return;
-    }
-    if (!death.startFailed) this.#poison.died(suspects(death));
-    this.#restartLater();
   }
 
   /** Answers the calls that were in flight; answers those that shall run once more. */
@@ -335,7 +302,7 @@ export class Actor {
     const again: Call[] = [];
     for (const call of death.orphans) {
       if (call.settled) {
-        if (!call.repeatable) call.reply.outcomeUnknown();
+        call.outcomeUnknown();
         continue;
       }
       if (call.repeatable && call.attempts < 2 && this.state !== 'stopped') {
@@ -343,7 +310,7 @@ export class Actor {
         again.push(call);
         continue;
       }
-      call.failUnknown(`The app's thread ended while "${call.request.tool}" ran (${DEATHS[death.reason]}).`);
+      call.failUnknown(threadEnded(call.request.tool, death.reason));
     }
     return again;
   }
@@ -351,56 +318,61 @@ export class Actor {
   #restartLater(): void {
     const wait = this.#policy.exited(this.#env.now());
     if (wait === null) {
-      this.quarantine(`more than ${LIMITS.restartIntensity} restarts in ${LIMITS.restartWindowMs / 1000} s`);
+      this.quarantine(CRASH_LOOP);
       return;
     }
     this.state = 'backoff';
-    this.#clearTimer();
     this.#timer = setTimeout(() => {
+      this.#timer = null;
       this.state = 'idle';
       this.#pump();
     }, wait);
   }
 
   #failToStart(): void {
-    this.state = 'failed_to_start';
     this.#env.log(this.app, 'error', `does not start: ${this.lastExit}`);
+    this.#giveUp('failed_to_start');
+  }
+
+  #giveUp(state: 'quarantined' | 'failed_to_start'): void {
+    this.state = state;
+    this.#clearTimer();
+    this.#threads.abortNext();
+    this.#threads.retire('crash');
     this.#answerAll(this.#quarantineError());
   }
 
-  /** The newer version did not start: it is the active one all the same, so its calls get the reason. */
-  #nextFailed(detail: string): void {
-    const next = this.#next;
-    if (!next) return;
-    this.#next = null;
-    this.lastExit = detail;
-    this.summary = next.generation.summary;
-    if (this.#current) this.#retire(this.#current, 'superseded', LIMITS.drainMs);
-    this.#current = null;
-    this.#startFailures = 1;
-    this.#restartLater();
-    next.done();
+  /** What was held against the app is forgotten. */
+  #pardon(): void {
+    this.#poison.forget();
+    this.#policy.reset();
+    this.#startFailures = 0;
   }
 
-  #abortNext(): void {
-    const next = this.#next;
-    if (!next) return;
-    this.#next = null;
-    this.#retire(next.generation, 'superseded', 0);
-    next.done();
-  }
-
-  #replace(reason: RetireReason): void {
+  #replace(): void {
     this.#clearTimer();
-    if (this.#current) this.#retire(this.#current, reason, LIMITS.drainMs);
-    this.#current = null;
-    this.state = 'idle';
+    this.#vacate('superseded');
     this.#pump();
   }
 
-  #retire(generation: Generation, reason: RetireReason, drainMs: number): void {
-    this.#retiring.add(generation);
-    generation.retire(reason, drainMs);
+  /** Takes the current thread out of service. */
+  #vacate(reason: RetireReason): void {
+    this.#threads.retire(reason);
+    this.#leave();
+  }
+
+  /** Without its thread the actor is idle, unless a newer version's is starting: then that one has the place. */
+  #leave(): void {
+    this.#threads.current = null;
+    this.state = 'idle';
+    this.#promote();
+  }
+
+  #promote(): void {
+    const generation = this.#threads.promote();
+    if (!generation) return;
+    this.summary = generation.summary;
+    this.state = generation.state === 'live' ? 'live' : 'starting';
   }
 
   #answerAll(error: SvcError): void {
@@ -417,16 +389,3 @@ export class Actor {
 function suspects(death: Death): Call[] {
   return death.reason === 'deadline' ? death.orphans.filter((call) => call.settled) : death.orphans;
 }
-
-/** Retire reasons in words for callers. */
-const DEATHS: Record<RetireReason, string> = {
-  idle: 'it was idle',
-  evicted: 'it made room for another app',
-  superseded: 'another version took over',
-  deadline: 'it did not react after a call had timed out',
-  memory: 'it ran out of memory',
-  crash: 'it crashed',
-  unresponsive: 'it did not answer',
-  shutdown: 'the gateway was stopping',
-  removed: 'the app was removed',
-};

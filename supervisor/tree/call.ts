@@ -4,10 +4,10 @@ import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
 import type { Deadlines, Due } from './deadlines.ts';
 
-/** Milliseconds: waiting in the mailbox, and running in the handler. */
-export type CallTiming = { queueMs: number; handlerMs: number };
+/** Milliseconds: waiting in the mailbox, and running in the handler; and whether the handler may have run at all. */
+export type CallTiming = { queueMs: number; handlerMs: number; started: boolean };
 
-/** Who asked. Exactly one of `result` and `failed` is called, once. */
+/** Who asked. Exactly one of `result` and `failed` is called, once. What they throw harms nobody but the caller. */
 export type CallReply = {
   /** `body` is JSON text; `status` is 200 for queries. */
   result(status: number, body: Uint8Array, timing: CallTiming): void;
@@ -17,6 +17,8 @@ export type CallReply = {
    * after it had timed out (after `failed`).
    */
   outcomeUnknown(): void;
+  /** One of the others threw. */
+  faulted(error: unknown): void;
 };
 
 export type CallRequest = {
@@ -72,19 +74,32 @@ export class Call implements Due {
     return this.request.kind === ToolKind.query;
   }
 
-  timing(handlerMs: number): CallTiming {
-    const queueMs = this.sentAt === 0 ? 0 : this.sentAt - this.queuedAt;
-    return { queueMs, handlerMs };
-  }
-
   succeed(status: number, body: Uint8Array, handlerMs: number): void {
     this.drop();
-    this.reply.result(status, body, this.timing(handlerMs));
+    try {
+      this.reply.result(status, body, this.#timing(handlerMs));
+    } catch (error) {
+      this.reply.faulted(error);
+    }
   }
 
   fail(error: SvcError, handlerMs = 0): void {
     this.drop();
-    this.reply.failed(error, this.timing(handlerMs));
+    try {
+      this.reply.failed(error, this.#timing(handlerMs));
+    } catch (fault) {
+      this.reply.faulted(fault);
+    }
+  }
+
+  /** It may have written, and no answer tells of it. */
+  outcomeUnknown(): void {
+    if (this.repeatable) return;
+    try {
+      this.reply.outcomeUnknown();
+    } catch (error) {
+      this.reply.faulted(error);
+    }
   }
 
   /** Answers a call that had started and whose effect nobody can know. */
@@ -93,7 +108,7 @@ export class Call implements Due {
       this.fail(new SvcError('HANDLER_ERROR', why));
       return;
     }
-    this.reply.outcomeUnknown();
+    this.outcomeUnknown();
     this.fail(
       new SvcError(
         'HANDLER_ERROR',
@@ -108,5 +123,10 @@ export class Call implements Due {
       .update(`${this.request.kind}\0${this.request.tool}\0`)
       .update(this.request.body)
       .digest('base64');
+  }
+
+  #timing(handlerMs: number): CallTiming {
+    const queueMs = this.sentAt === 0 ? 0 : this.sentAt - this.queuedAt;
+    return { queueMs, handlerMs, started: this.attempts > 0 };
   }
 }

@@ -29,8 +29,8 @@ export type ChildEvents = {
   /** The process answers; called on each (re)start. */
   onReady(): void;
   onFrame(frame: Frame): void;
-  /** It ended, whatever the cause. `restarting` is false when the intensity was exceeded or it was told to stop. */
-  onExit(reason: string, restarting: boolean): void;
+  /** It ended, whatever the cause; its state tells what follows: `backoff`, `failed` or `stopped`. */
+  onExit(reason: string): void;
   /** A process came into being or is gone: the record of children on disk is due. */
   onProcess(pid: number, alive: boolean): void;
   log(level: 'info' | 'warn' | 'error', message: string): void;
@@ -38,7 +38,7 @@ export type ChildEvents = {
 
 export type ChildClock = { now: () => number; random: () => number };
 
-export class Child implements LinkOwner {
+export class Child {
   readonly spec: ChildSpec;
   state: ChildState = 'stopped';
   restarts = 0;
@@ -88,16 +88,22 @@ export class Child implements LinkOwner {
   start(): void {
     if (this.#process) return;
     this.state = 'starting';
+    this.startedAt = this.#clock.now();
     this.#killReason = null;
     this.#stderr = '';
-    const child = spawn(process.execPath, [...this.spec.flags, this.spec.entry], {
-      env: {},
-      stdio: ['pipe', 'ignore', 'pipe'],
-      // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
-      detached: process.platform !== 'win32',
-    });
+    let child: ChildProcess;
+    try {
+      child = spawn(process.execPath, [...this.spec.flags, this.spec.entry], {
+        env: {},
+        stdio: ['pipe', 'ignore', 'pipe'],
+        // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
+        detached: process.platform !== 'win32',
+      });
+    } catch (error) {
+      this.#exited(`could not be started: ${(error as Error).message}`);
+      return;
+    }
     this.#process = child;
-    this.startedAt = this.#clock.now();
     this.#startTimer = setTimeout(() => this.kill('did not start in time'), LIMITS.childStartMs);
     child.stderr?.on('data', (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString()).slice(-4096);
@@ -107,16 +113,27 @@ export class Child implements LinkOwner {
     child.stdin?.write(`${JSON.stringify(this.spec.bootstrap())}\n`);
     child.on('error', (error) => {
       this.#stderr += error.message;
+      if (child.pid === undefined) this.#gone(child, 'could not be started');
     });
-    child.on('close', (code, signal) => this.#gone(code, signal));
+    child.on('close', (code, signal) => this.#gone(child, signal ? `ended by ${signal}` : `exited with code ${code}`));
     if (child.pid !== undefined) this.#events.onProcess(child.pid, true);
   }
 
-  /** The connection of this child, after its ticket was checked. One from an earlier life is refused. */
+  /** The connection of this child, after its ticket was checked; what is left of an earlier one is not listened to. */
   attach(link: Link): LinkOwner | null {
     if (this.state !== 'starting' || this.#link) return null;
     this.#link = link;
-    return this;
+    return {
+      onFrame: (frame) => {
+        if (this.#link === link) this.#receive(frame);
+      },
+      onClose: (error) => {
+        if (this.#link !== link) return;
+        this.#link = null;
+        // A process without its connection is of no use, whatever it still does.
+        this.kill(error ? `connection lost: ${error.message}` : 'connection closed');
+      },
+    };
   }
 
   send(frame: Frame): void {
@@ -130,22 +147,30 @@ export class Child implements LinkOwner {
     this.#process.kill('SIGKILL');
   }
 
-  /** Asks it to finish; kills it after `graceMs`. Resolves when it is gone. */
+  /** Asks it to finish; kills it after `graceMs`. Resolves when it is gone, or cannot even be killed. */
   async stop(graceMs: number): Promise<void> {
-    if (this.#restartTimer) clearTimeout(this.#restartTimer);
-    this.#restartTimer = null;
-    if (!this.#process) {
-      this.state = 'stopped';
-      return;
-    }
-    this.state = 'stopping';
-    const gone = new Promise<void>((resolve) => this.#onGone.push(resolve));
-    const timer = setTimeout(() => this.kill('did not stop in time'), graceMs);
-    if (!this.#link) this.kill('stopped while starting');
-    else if (this.spec.flushes) this.send([Kind.stop, 0, false]);
-    else this.#process.stdin?.end();
-    await gone;
-    clearTimeout(timer);
+    const running = this.#process;
+    this.#endLife();
+    if (!running) return;
+    await new Promise<void>((resolve) => {
+      const grace = setTimeout(() => {
+        this.kill('did not stop in time');
+        setTimeout(resolve, LIMITS.terminateMs).unref();
+      }, graceMs);
+      this.#onGone.push(() => {
+        clearTimeout(grace);
+        resolve();
+      });
+      if (!this.#link) this.kill('stopped while starting');
+      else if (this.spec.flushes) this.send([Kind.stop, 0, false]);
+      else running.stdin?.end();
+    });
+  }
+
+  /** Ends it at once and for good. */
+  destroy(): void {
+    this.#endLife();
+    this.kill('the gateway ends');
   }
 
   /** Lets a child that failed start again: what made it fail was dealt with. */
@@ -154,14 +179,16 @@ export class Child implements LinkOwner {
     if (this.state === 'failed') this.start();
   }
 
-  onFrame(frame: Frame): void {
-    if (frame[0] === Kind.ready && this.state === 'starting') {
-      this.state = 'running';
-      if (this.#startTimer) clearTimeout(this.#startTimer);
-      this.#lastPong = this.#clock.now();
-      this.#lastTick = this.#lastPong;
-      this.#heartbeat = setInterval(() => this.#beat(), LIMITS.heartbeatMs);
-      this.#events.onReady();
+  /** From here on it is not restarted. */
+  #endLife(): void {
+    if (this.#restartTimer) clearTimeout(this.#restartTimer);
+    this.#restartTimer = null;
+    this.state = this.#process ? 'stopping' : 'stopped';
+  }
+
+  #receive(frame: Frame): void {
+    if (frame[0] === Kind.ready) {
+      if (this.state === 'starting') this.#running();
     } else if (frame[0] === Kind.pong) {
       this.#lastPong = this.#clock.now();
       this.stats = frame[2];
@@ -170,10 +197,13 @@ export class Child implements LinkOwner {
     }
   }
 
-  onClose(error: Error | null): void {
-    this.#link = null;
-    // A process without its connection is of no use, whatever it still does.
-    this.kill(error ? `connection lost: ${error.message}` : 'connection closed');
+  #running(): void {
+    this.state = 'running';
+    if (this.#startTimer) clearTimeout(this.#startTimer);
+    this.#lastPong = this.#clock.now();
+    this.#lastTick = this.#lastPong;
+    this.#heartbeat = setInterval(() => this.#beat(), LIMITS.heartbeatMs);
+    this.#events.onReady();
   }
 
   #beat(): void {
@@ -188,38 +218,41 @@ export class Child implements LinkOwner {
     this.send([Kind.ping, ++this.#pings]);
   }
 
-  #gone(code: number | null, signal: NodeJS.Signals | null): void {
+  #gone(process: ChildProcess, how: string): void {
+    if (this.#process !== process) return;
     if (this.#startTimer) clearTimeout(this.#startTimer);
     if (this.#heartbeat) clearInterval(this.#heartbeat);
-    const pid = this.#process?.pid;
     this.#process = null;
-    if (pid !== undefined) this.#events.onProcess(pid, false);
+    if (process.pid !== undefined) this.#events.onProcess(process.pid, false);
     this.stats = null;
     const link = this.#link;
     this.#link = null;
     link?.close();
-    const how = this.#killReason ?? (signal ? `ended by ${signal}` : `exited with code ${code}`);
-    const detail = this.#stderr.trim();
+    this.#exited(this.#killReason ?? how);
+  }
+
+  #exited(how: string): void {
     this.lastExit = how;
     if (this.state === 'stopping') {
       this.state = 'stopped';
-      this.#events.onExit(how, false);
+      this.#events.onExit(how);
       for (const resolve of this.#onGone.splice(0)) resolve();
       return;
     }
     const wait = this.#policy.exited(this.#clock.now());
+    const detail = this.#stderr.trim();
     this.#events.log(wait === null ? 'error' : 'warn', `${this.name} ${how}${detail ? `: ${detail}` : ''}`);
     if (wait === null) {
       this.state = 'failed';
-      this.#events.onExit(how, false);
+      this.#events.onExit(how);
       return;
     }
     this.state = 'backoff';
     this.restarts++;
-    this.#events.onExit(how, true);
     this.#restartTimer = setTimeout(() => {
       this.#restartTimer = null;
       this.start();
     }, wait);
+    this.#events.onExit(how);
   }
 }

@@ -7,10 +7,12 @@
 import { type ErrorBody, errorFromBody, type SvcError } from '../../protocol/errors.ts';
 import {
   type ActorSpec,
+  type ErrorFrame,
   type ExitedFrame,
   type Frame,
   Kind,
   type ProcessStats,
+  type ResultFrame,
   type RetireReason,
 } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -49,6 +51,8 @@ export class Generation implements LinkOwner {
   state: GenerationState = 'placed';
   startedAt = 0;
   calls = 0;
+  /** The thread could not be ended, so its host was killed. */
+  stuck = false;
   stats: ProcessStats | null = null;
   readonly inFlight = new Map<number, Call>();
 
@@ -61,7 +65,11 @@ export class Generation implements LinkOwner {
   #pings = 0;
   #retireReason: RetireReason | null = null;
   #wasLive = false;
-  #onPong: (() => void)[] = [];
+  /** Number of the ping that must be answered before the probe's time is up. */
+  #probePing = 0;
+  readonly #onPong = new Set<() => void>();
+  /** Set when the thread has ended and only the rest of what it wrote is awaited. */
+  #end: (() => void) | null = null;
 
   constructor(spec: ActorSpec, summary: VersionSummary, host: Child, events: GenerationEvents, now: () => number) {
     this.spec = spec;
@@ -109,11 +117,13 @@ export class Generation implements LinkOwner {
     if (!this.#link) return;
     this.#link.send([Kind.ping, ++this.#pings]);
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, limitMs);
-      this.#onPong.push(() => {
+      const done = () => {
         clearTimeout(timer);
+        this.#onPong.delete(done);
         resolve();
-      });
+      };
+      const timer = setTimeout(done, limitMs);
+      this.#onPong.add(done);
     });
   }
 
@@ -122,7 +132,7 @@ export class Generation implements LinkOwner {
     if (this.state === 'gone' || this.state === 'draining' || this.state === 'stopping') return;
     this.#retireReason = reason;
     if (this.state === 'placed') {
-      this.#gone(reason, 'not started yet');
+      this.#kill(reason);
       return;
     }
     this.state = 'draining';
@@ -139,10 +149,11 @@ export class Generation implements LinkOwner {
   onFrame(frame: Frame): void {
     switch (frame[0]) {
       case Kind.result:
-        if (!(frame[3] instanceof Uint8Array) || !Number.isInteger(frame[2])) throw new Error('Not a result.');
+        if (!isResult(frame)) throw new Error('Not a result.');
         this.#settle(frame[1], (call) => call.succeed(frame[2], frame[3], frame[4]));
         return;
       case Kind.error:
+        if (!isFailure(frame)) throw new Error('Not an error.');
         this.#settle(frame[1], (call) => call.fail(hostError(frame[2]), frame[3]));
         return;
       case Kind.log:
@@ -150,10 +161,11 @@ export class Generation implements LinkOwner {
         this.#events.onLog(frame[1]);
         return;
       case Kind.pong:
+        if (typeof frame[2]?.heapUsed !== 'number') throw new Error('Not an answer to a ping.');
         this.stats = frame[2];
-        if (this.#probe) clearTimeout(this.#probe);
-        this.#probe = null;
-        for (const resolve of this.#onPong.splice(0)) resolve();
+        // An answer to an earlier ping, still on its way when the probe was sent, proves nothing.
+        if (frame[1] >= this.#probePing) this.#clearProbe();
+        for (const done of [...this.#onPong]) done();
         return;
       case Kind.ready:
         if (this.state !== 'starting') return;
@@ -169,8 +181,13 @@ export class Generation implements LinkOwner {
 
   onClose(): void {
     this.#link = null;
+    if (this.#end) {
+      this.#end();
+      return;
+    }
     if (this.state === 'gone' || this.state === 'stopping') return;
     // Its host tells why the thread ended; if it does not, the loss of the connection is reason enough.
+    this.state = 'stopping';
     this.#after(LIMITS.cancelGraceMs, () => this.#kill('crash'));
   }
 
@@ -178,13 +195,23 @@ export class Generation implements LinkOwner {
   exited(reason: ExitedFrame[2], detail: string): void {
     const mapped: RetireReason =
       reason === 'memory' ? 'memory' : reason === 'stopped' ? (this.#retireReason ?? 'crash') : 'crash';
-    this.#gone(this.#retireReason ?? mapped, detail);
+    this.#ended(this.#retireReason ?? mapped, detail, false);
   }
 
-  /** The whole host process ended. */
+  /** The whole host process ended; or, for a thread that was not started yet, it is not the one to run it any more. */
   hostGone(detail: string, innocent: boolean): void {
-    if (this.state === 'placed') return;
-    this.#gone(this.#retireReason ?? 'crash', detail, innocent);
+    if (this.stuck)
+      this.#ended(this.#retireReason ?? 'crash', 'the thread could not be ended; its host was killed', false);
+    else this.#ended(this.#retireReason ?? 'crash', detail, innocent);
+  }
+
+  /** The last answers and log lines of the thread may still be on their way: its connection is read to the end first. */
+  #ended(reason: RetireReason, detail: string, innocent: boolean): void {
+    if (this.state === 'gone' || this.#end) return;
+    this.state = 'stopping';
+    this.#end = () => this.#gone(reason, detail, innocent);
+    if (this.#link) this.#after(LIMITS.cancelGraceMs, this.#end);
+    else this.#end();
   }
 
   #settle(id: number, answer: (call: Call) => void): void {
@@ -192,7 +219,7 @@ export class Generation implements LinkOwner {
     if (!call) return;
     this.inFlight.delete(id);
     if (!call.settled) answer(call);
-    else if (!call.repeatable) call.reply.outcomeUnknown();
+    else call.outcomeUnknown();
     if (this.state === 'draining') this.#stopIfEmpty();
     this.#events.onSettled(this);
   }
@@ -208,18 +235,23 @@ export class Generation implements LinkOwner {
   /** After a deadline: a thread whose event loop answers is left alone, one that does not is ended. */
   #probeAlive(): void {
     if (this.#probe || this.state === 'gone') return;
-    this.#link?.send([Kind.ping, ++this.#pings]);
+    this.#probePing = ++this.#pings;
+    this.#link?.send([Kind.ping, this.#probePing]);
     this.#probe = setTimeout(() => this.#kill('deadline'), LIMITS.cancelGraceMs);
   }
 
   #kill(reason: RetireReason): void {
+    if (this.#end) return;
     this.#retireReason ??= reason;
+    if (this.state === 'placed') {
+      this.#gone(this.#retireReason, 'not started yet');
+      return;
+    }
     this.state = 'stopping';
     this.host.send([Kind.stop, this.spec.actorId, true]);
     // A thread inside native code cannot be ended from outside; then its whole process goes.
     this.#after(LIMITS.terminateMs, () => {
-      const detail = 'the thread could not be ended; its host was killed';
-      this.#gone(this.#retireReason ?? reason, detail);
+      this.stuck = true;
       this.host.kill(`a thread of ${this.spec.app} could not be ended`);
     });
   }
@@ -229,13 +261,13 @@ export class Generation implements LinkOwner {
     const startFailed = !this.#wasLive;
     this.state = 'gone';
     this.#clear();
-    if (this.#probe) clearTimeout(this.#probe);
+    this.#clearProbe();
     const orphans = [...this.inFlight.values()];
     this.inFlight.clear();
     const link = this.#link;
     this.#link = null;
     link?.close(new Error('The actor is gone.'));
-    for (const resolve of this.#onPong.splice(0)) resolve();
+    for (const done of [...this.#onPong]) done();
     this.#events.onGone(this, { reason, detail, startFailed, innocent, orphans });
   }
 
@@ -248,6 +280,22 @@ export class Generation implements LinkOwner {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
   }
+
+  #clearProbe(): void {
+    if (this.#probe) clearTimeout(this.#probe);
+    this.#probe = null;
+  }
+}
+
+// What an actor sends is not believed: app code runs in its thread.
+
+function isResult([, , status, body, handlerMs]: ResultFrame): boolean {
+  const valid = Number.isInteger(status) && status >= 200 && status <= 599;
+  return valid && body instanceof Uint8Array && typeof handlerMs === 'number';
+}
+
+function isFailure([, , error, handlerMs]: ErrorFrame): boolean {
+  return typeof error?.code === 'string' && typeof error.message === 'string' && typeof handlerMs === 'number';
 }
 
 /** Codes that an actor may answer with; anything else it says is a fault of its handler. */

@@ -18,7 +18,7 @@ export type HostsOptions = {
 export class Hosts {
   readonly #options: HostsOptions;
   readonly #shared: Child[] = [];
-  readonly #solitary = new Map<string, { host: Child; since: number }>();
+  readonly #solitary = new Map<string, Child>();
   /** For each shared host, the apps that were busy at its recent deaths, newest last. */
   readonly #suspects = new Map<Child, string[][]>();
 
@@ -28,7 +28,7 @@ export class Hosts {
   }
 
   get all(): Child[] {
-    return [...this.#shared, ...[...this.#solitary.values()].map((entry) => entry.host)];
+    return [...this.#shared, ...this.#solitary.values()];
   }
 
   start(): void {
@@ -36,7 +36,7 @@ export class Hosts {
   }
 
   hostOf(app: string): Child {
-    return this.#solitary.get(app)?.host ?? place(app, this.#shared);
+    return this.#solitary.get(app) ?? place(app, this.#shared);
   }
 
   /** A shared host died and nobody was found guilty; `busy` are the apps with calls in flight on it. */
@@ -58,30 +58,33 @@ export class Hosts {
     const moved = [...counts]
       .filter(([app, deaths]) => deaths > 1 && !this.#solitary.has(app))
       .sort((a, b) => b[1] - a[1])
-      .slice(0, Math.max(0, SOLITARY_LIMIT - this.#solitary.size))
+      .slice(0, SOLITARY_LIMIT - this.#solitary.size)
       .map(([app]) => app);
-    for (const app of moved) {
-      const solitary = this.#options.create({ name: `host-for-${app}` }, app);
-      this.#solitary.set(app, { host: solitary, since: this.#options.now() });
-      solitary.start();
-    }
+    for (const app of moved) this.isolate(app);
     host.revive();
     return moved;
   }
 
+  /** Gives an app a host of its own, as long as there are not too many of them. */
+  isolate(app: string): void {
+    if (this.#solitary.has(app) || this.#solitary.size >= SOLITARY_LIMIT) return;
+    const host = this.#options.create({ name: `host-for-${app}` }, app);
+    this.#solitary.set(app, host);
+    host.start();
+  }
+
   /** Takes an app's own host away: it was cleared or quarantined. */
   async release(app: string): Promise<void> {
-    const entry = this.#solitary.get(app);
-    if (!entry) return;
+    const host = this.#solitary.get(app);
     this.#solitary.delete(app);
-    await entry.host.stop(LIMITS.terminateMs);
+    await host?.stop(LIMITS.terminateMs);
   }
 
   /** Apps whose own host has run this long without dying: they go back to the others when they rest. */
   cleared(): string[] {
-    const until = this.#options.now() - 2 * LIMITS.restartWindowMs;
+    const since = this.#options.now() - 2 * LIMITS.restartWindowMs;
     return [...this.#solitary]
-      .filter(([, entry]) => entry.since < until && entry.host.restarts === 0)
+      .filter(([, host]) => host.state === 'running' && host.startedAt < since)
       .map(([app]) => app);
   }
 

@@ -37,6 +37,8 @@ export class LinkServer {
       server.once('error', reject);
       server.listen(socketPath, resolve);
     });
+    // Accepting may fail for want of file handles; whoever wanted to connect tries again.
+    server.on('error', (error) => this.#onBadPeer(error.message));
     if (process.platform !== 'win32') chmodSync(socketPath, 0o600);
   }
 

@@ -16,6 +16,12 @@ export class Mailbox<T extends Waiting> {
     return this.#items.length - this.#head;
   }
 
+  /** Whether no call waits that is still wanted. */
+  get empty(): boolean {
+    this.#skipSettled();
+    return this.#head === this.#items.length;
+  }
+
   /** False when the mailbox is full. */
   push(item: T): boolean {
     if (this.size >= this.#limit) {
@@ -34,16 +40,10 @@ export class Mailbox<T extends Waiting> {
 
   /** The next call that is still wanted. */
   shift(): T | undefined {
-    while (this.#head < this.#items.length) {
-      const item = this.#items[this.#head] as T;
-      this.#head++;
-      if (this.#head > 64 && this.#head * 2 > this.#items.length) {
-        this.#items = this.#items.slice(this.#head);
-        this.#head = 0;
-      }
-      if (!item.settled) return item;
-    }
-    return undefined;
+    this.#skipSettled();
+    const item = this.#items[this.#head];
+    if (item) this.#head++;
+    return item;
   }
 
   /** Takes out every call that is still wanted. */
@@ -52,6 +52,14 @@ export class Mailbox<T extends Waiting> {
     this.#items = [];
     this.#head = 0;
     return items;
+  }
+
+  #skipSettled(): void {
+    while (this.#items[this.#head]?.settled) this.#head++;
+    if (this.#head > 64 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
   }
 
   #compact(): void {

@@ -9,13 +9,15 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { signTicket, type Ticket } from '../../protocol/ticket.ts';
-import { entryPoint, hostReadable } from '../entry-points.ts';
+import { entryPoint, hostReadable, withRealPaths } from '../entry-points.ts';
 import { Actor, type ActorEnvironment } from './actor.ts';
+import { Admission } from './admission.ts';
 import { Child, type ChildSpec } from './child.ts';
 import { Deadlines } from './deadlines.ts';
 import { Generation } from './generation.ts';
 import { Hosts } from './hosts.ts';
 import { type LinkOwner, LinkServer } from './links.ts';
+import { stoppingError } from './refusals.ts';
 
 export type TreeOptions = {
   /** Where an app's things are. */
@@ -56,15 +58,17 @@ export class Tree {
   readonly #links: LinkServer;
   readonly #actors = new Map<string, Actor>();
   readonly #generations = new Map<number, Generation>();
-  readonly #waiting = new Set<Actor>();
-  readonly #occupied = new Set<Actor>();
+  readonly #admission: Admission<Actor>;
   readonly #env: ActorEnvironment;
   #nextActorId = 0;
-  #housekeeping: NodeJS.Timeout | null = null;
+  #housekeeping: NodeJS.Timeout | undefined;
   #stopping = false;
+  #onWriterReady: () => void = () => {};
+  #onWriterFailed: (reason: string) => void = () => {};
 
   constructor(options: TreeOptions) {
     this.#options = options;
+    this.#admission = new Admission(options.maxLiveActors);
     // Short on purpose: the path of a Unix socket may have little more than 100 bytes.
     this.#dir = mkdtempSync(join(tmpdir(), 'svc-'));
     chmodSync(this.#dir, 0o700);
@@ -82,16 +86,20 @@ export class Tree {
     this.hosts = new Hosts({ count: options.handlerHosts, create: this.#createHost, now: () => performance.now() });
   }
 
-  /** Listens and starts every process; resolves when the writer is ready, without waiting for the hosts. */
+  /**
+   * Listens and starts every process. Resolves when the writer is ready, without waiting for the hosts; rejects when the
+   * writer does not come up.
+   */
   async start(): Promise<void> {
     await this.#links.listen(this.#supervisorSocket);
-    const ready = new Promise<void>((resolve) => {
+    await new Promise<void>((resolve, reject) => {
       this.#onWriterReady = resolve;
+      this.#onWriterFailed = (reason) => reject(new Error(reason));
+      this.writer.start();
+      this.hosts.start();
+      this.#housekeeping = setInterval(() => this.#tidy(), 1000);
     });
-    this.writer.start();
-    this.hosts.start();
-    this.#housekeeping = setInterval(() => this.#tidy(), 1000);
-    await ready;
+    this.#onWriterFailed = this.#options.onFatal;
   }
 
   /** Signs what a connection may claim to be. */
@@ -99,10 +107,11 @@ export class Tree {
     return signTicket(ticket, this.#key);
   }
 
-  /** The actor of an app; made on first need, with the version that is active. */
+  /** The actor of an app; made on first need, with the version that is active. Throws `OVERLOADED` once the tree stops. */
   actor(app: string, summary: VersionSummary): Actor {
     let actor = this.#actors.get(app);
     if (!actor) {
+      if (this.#stopping) throw stoppingError();
       actor = new Actor(app, summary, this.#env);
       this.#actors.set(app, actor);
     }
@@ -122,7 +131,7 @@ export class Tree {
     const actor = this.#actors.get(app);
     if (!actor) return;
     this.#actors.delete(app);
-    this.#waiting.delete(actor);
+    this.#admission.leave(actor);
     await actor.stop('removed', LIMITS.cancelGraceMs);
     await this.hosts.release(app);
   }
@@ -130,22 +139,26 @@ export class Tree {
   /** Lets calls end for `drainMs`, then stops actors, hosts and the writer, in this order. */
   async stop(drainMs: number): Promise<void> {
     this.#stopping = true;
-    if (this.#housekeeping) clearInterval(this.#housekeeping);
+    clearInterval(this.#housekeeping);
     await Promise.all(this.actors.map((actor) => actor.stop('shutdown', drainMs)));
     await this.hosts.stop(LIMITS.terminateMs);
     await this.writer.stop(LIMITS.drainMs);
-    this.#links.close();
-    rmSync(this.#dir, { recursive: true, force: true });
+    this.#close();
   }
 
   /** Kills everything without asking. */
   destroy(): void {
     this.#stopping = true;
-    for (const child of [...this.hosts.all, this.writer]) child.kill('the gateway ends');
-    rmSync(this.#dir, { recursive: true, force: true });
+    clearInterval(this.#housekeeping);
+    for (const child of [...this.hosts.all, this.writer]) child.destroy();
+    for (const actor of this.actors) void actor.stop('shutdown', 0);
+    this.#close();
   }
 
-  #onWriterReady: () => void = () => {};
+  #close(): void {
+    this.#links.close();
+    rmSync(this.#dir, { recursive: true, force: true });
+  }
 
   #environment(): ActorEnvironment {
     return {
@@ -159,16 +172,12 @@ export class Tree {
         this.#generations.set(spec.actorId, generation);
         return generation;
       },
-      admit: (actor) => this.#admit(actor),
-      rested: (actor) => {
-        if (this.#waiting.size === 0) return;
-        actor.rest('evicted');
-        this.#admitNext();
-      },
+      admit: (actor) => this.#admission.admit(actor),
+      rested: (actor) => this.#admission.rested(actor),
       retired: (_actor, reason) => {
         this.retired[reason]++;
         for (const [id, generation] of this.#generations) if (generation.state === 'gone') this.#generations.delete(id);
-        queueMicrotask(() => this.#admitNext());
+        queueMicrotask(() => this.#admission.next());
       },
       log: (app, level, message) => this.#options.log(level, message, app),
       appLog: (app, line) => this.#options.appLog(app, line),
@@ -193,32 +202,6 @@ export class Tree {
       queries: summary.queries.map((tool) => tool.name),
       actions: summary.actions.map((tool) => tool.name),
     };
-  }
-
-  /** Room for one more live actor, made by resting the one that was used longest ago if need be. */
-  #admit(actor: Actor): boolean {
-    for (const other of this.#occupied) if (!other.occupied) this.#occupied.delete(other);
-    if (this.#occupied.size >= this.#options.maxLiveActors) {
-      let oldest: Actor | null = null;
-      for (const other of this.#occupied)
-        if (other.rested && (!oldest || other.lastUsed < oldest.lastUsed)) oldest = other;
-      if (!oldest) {
-        this.#waiting.add(actor);
-        return false;
-      }
-      oldest.rest('evicted');
-      this.#occupied.delete(oldest);
-    }
-    this.#occupied.add(actor);
-    return true;
-  }
-
-  #admitNext(): void {
-    for (const actor of this.#waiting) {
-      this.#waiting.delete(actor);
-      actor.proceed();
-      return;
-    }
   }
 
   readonly #welcome = (ticket: Ticket, link: Link): LinkOwner | null => {
@@ -262,8 +245,8 @@ export class Tree {
         onFrame: (frame) => {
           throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
         },
-        onExit: (reason, restarting) => {
-          if (!restarting && !this.#stopping) this.#options.onFatal(`The SQLite writer does not stay up: ${reason}.`);
+        onExit: (reason) => {
+          if (this.writer.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
         },
         onProcess: (pid, alive) => this.#options.onProcess(pid, 'writer', alive),
         log: (level, message) => this.#options.log(level, message),
@@ -280,7 +263,7 @@ export class Tree {
         entry: entryPoint('host'),
         flags: hostFlags({
           allowed: process.allowedNodeEnvironmentFlags,
-          readable: [...hostReadable(), this.#options.appsDir],
+          readable: [...hostReadable(), ...withRealPaths([this.#options.appsDir])],
         }),
         flushes: false,
         bootstrap: () => ({
@@ -298,7 +281,7 @@ export class Tree {
           const generation = this.#generations.get(frame[1]);
           if (generation?.host === host) generation.exited(frame[2], frame[3]);
         },
-        onExit: (reason, restarting) => this.#hostDied(host, solitaryFor, reason, restarting),
+        onExit: (reason) => this.#hostDied(host, solitaryFor, reason),
         onProcess: (pid, alive) => this.#options.onProcess(pid, 'host', alive),
         log: (level, message) => this.#options.log(level, message),
       },
@@ -307,41 +290,55 @@ export class Tree {
     return host;
   };
 
-  #hostDied(host: Child, solitaryFor: string | null, reason: string, restarting: boolean): void {
+  #hostDied(host: Child, solitaryFor: string | null, reason: string): void {
     const hit = [...this.#generations.values()].filter((generation) => generation.host === host);
-    const busy = hit.filter((generation) => generation.inFlight.size > 0).map((generation) => generation.spec.app);
-    if (!solitaryFor) this.hosts.diedUnexplained(host, busy);
-    for (const generation of hit) generation.hostGone(`its host ${reason}`, solitaryFor === null);
-    if (restarting || this.#stopping) return;
-    if (solitaryFor) {
+    // First of all the culprits move: what runs again below must not run here.
+    if (!solitaryFor && !this.#stopping) this.#moveCulprits(host, hit);
+    for (const generation of hit) {
+      if (generation.state === 'placed' && this.hosts.hostOf(generation.spec.app) === host) continue;
+      generation.hostGone(`its host ${reason}`, solitaryFor === null);
+    }
+    if (host.state === 'failed' && solitaryFor) {
       this.#actors.get(solitaryFor)?.quarantine(`its host ${reason} again and again`);
       void this.hosts.release(solitaryFor);
-      return;
     }
+  }
+
+  #moveCulprits(host: Child, hit: Generation[]): void {
+    const stuck = hit.filter((generation) => generation.stuck);
+    const busy = hit.filter((generation) => generation.inFlight.size > 0);
+    if (stuck.length > 0) for (const { spec } of stuck) this.hosts.isolate(spec.app);
+    else
+      this.hosts.diedUnexplained(
+        host,
+        busy.map(({ spec }) => spec.app),
+      );
+    if (host.state !== 'failed') return;
     const moved = this.hosts.spread(host);
     this.#options.log(
       'error',
       `${host.name} kept dying; it starts afresh${moved.length ? `, without ${moved.join(', ')}` : ''}`,
     );
-    for (const generation of this.#generations.values()) if (generation.host === host) generation.hostReady();
   }
 
   /** The writer has been busy with one statement for too long: it is replaced, and the app whose statement it is pays. */
   #writerStuck(frame: Frame): void {
     if (frame[0] !== Kind.stuck) throw new Error(`The writer's watch may not send frames of kind ${frame[0]}.`);
     const [, app, ms] = frame;
-    this.#actors.get(app)?.blame('deadline', `a statement kept the writer busy for ${Math.round(ms)} ms`);
+    const actor = this.#actors.get(app);
+    actor?.blame(`a statement kept the writer busy for ${Math.round(ms)} ms`);
+    // Where the culprit is known, the death is not the writer's own.
+    if (actor) this.writer.revive();
     this.writer.kill(`busy for ${Math.round(ms)} ms with one statement of ${app}`);
   }
 
   #tidy(): void {
-    const idleSince = performance.now() - this.#options.actorIdleMs;
-    for (const actor of this.#occupied) if (actor.rested && actor.lastUsed < idleSince) actor.rest('idle');
+    this.#admission.restIdle(performance.now() - this.#options.actorIdleMs);
+    this.#admission.rotate();
     for (const app of this.hosts.cleared()) {
       const actor = this.#actors.get(app);
-      if (actor && actor.state !== 'idle' && !actor.rested) continue;
       actor?.rest('evicted');
-      void this.hosts.release(app);
+      if (!actor || actor.generations.length === 0) void this.hosts.release(app);
     }
   }
 }

@@ -98,8 +98,10 @@ export class Calls {
         const value = await this.#runHandler(call, 'action', request.input ?? {});
         return actionAnswer(value, spec.maxResultBytes);
       }
-      case ToolKind.sql:
-        return queryAnswer(await runSql(request, reader, writer), spec.maxResultBytes);
+      case ToolKind.sql: {
+        const { status, value } = await runSql(request, reader, writer);
+        return { ...queryAnswer(value, spec.maxResultBytes), status };
+      }
     }
   }
 

@@ -11,21 +11,21 @@ import type { Reader } from './reader.ts';
 type Rows = { columns: string[]; rows: SqlValue[][]; truncated: boolean };
 type Written = { changes: number; lastInsertRowid: number | bigint };
 
-/** Runs `{ sql, params? }`. What SQLite refuses is `BAD_REQUEST`, with SQLite's own words. */
+/** Runs `{ sql, params? }`; `status` is that of the result frame. What SQLite refuses is `BAD_REQUEST`, with SQLite's own words. */
 export async function runSql(
   request: Record<string, unknown>,
   reader: Reader,
   writer: DbClient,
-): Promise<Rows | Written> {
+): Promise<{ status: number; value: Rows | Written }> {
   const { sql, params } = request;
   if (typeof sql !== 'string' || sql.trim() === '')
     throw new SvcError('BAD_REQUEST', 'The body needs a statement in "sql".');
   try {
     const bound = toParams(params === undefined || params === null ? [] : [params]);
     const statement = reader.prepare(sql) ?? (await createDatabase(reader, writer, sql));
-    if (statement.readonly && statement.reader) return read(statement, bound);
-    if (!statement.reader) return await writer.run(sql, bound);
-    return fromRows(await writer.all(sql, bound));
+    if (statement.readonly && statement.reader) return { status: 200, value: read(statement, bound) };
+    const value = statement.reader ? fromRows(await writer.all(sql, bound)) : await writer.run(sql, bound);
+    return { status: 201, value };
   } catch (error) {
     throw new SvcError('BAD_REQUEST', (error as Error).message, { cause: error });
   }

@@ -1,0 +1,224 @@
+/** Makes the parts of a gateway, wires them to each other, and takes them down again in the right order. */
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { LIMITS } from '../protocol/limits.ts';
+import { AppLogs } from '../storage/app-log.ts';
+import { mkdirDurable, writeFileAtomic } from '../storage/atomic-file.ts';
+import { Children, reapChildren } from '../storage/children.ts';
+import { acquireDataLock, type DataLock } from '../storage/data-lock.ts';
+import { Layout } from '../storage/layout.ts';
+import { Registry } from '../storage/registry.ts';
+import { sweepTmp, sweepTrash } from '../storage/trash.ts';
+import { Apps } from './apps.ts';
+import { Access } from './auth.ts';
+import { ChangeStreams } from './changes.ts';
+import type { Config } from './config.ts';
+import { ConsoleFiles } from './console-files.ts';
+import { Databases } from './databases.ts';
+import { Deployments } from './deploy.ts';
+import { consoleFile, entryPoint, packageRoot } from './entry-points.ts';
+import { Frontend } from './frontend.ts';
+import { Idempotency } from './idempotency.ts';
+import { Jobs } from './jobs.ts';
+import { Pages } from './pages.ts';
+import { Preferences } from './preferences.ts';
+import { type Route, Router } from './router.ts';
+import { pageRoutes } from './routes/pages.ts';
+import { registryRoutes } from './routes/registry.ts';
+import { settingsRoutes } from './routes/settings.ts';
+import { systemRoutes } from './routes/system.ts';
+import { toolRoutes } from './routes/tools.ts';
+import type { Services } from './services.ts';
+import { Tree } from './tree/tree.ts';
+
+export const VERSION: string = (
+  JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string }
+).version;
+
+/** Every route, for the router and for the documentation's test. */
+export function allRoutes(services: Services): Route[] {
+  return [
+    ...toolRoutes(services),
+    ...registryRoutes(services),
+    ...settingsRoutes(services),
+    ...systemRoutes(services),
+    ...pageRoutes(services),
+  ];
+}
+
+/** A gateway that runs. */
+export type Parts = {
+  services: Services;
+  router: Router;
+  frontend: Frontend;
+  jobs: Jobs;
+  lock: DataLock;
+  sweeping: NodeJS.Timeout;
+};
+
+/**
+ * Resolves when the gateway can answer. When it rejects nothing is left: no process, no lock. `onFatal` is called when the
+ * gateway cannot go on later.
+ */
+export async function startParts(
+  config: Config,
+  auth: boolean,
+  log: Logger,
+  hooks: { listening: Services['listening']; onFatal(reason: string): void },
+): Promise<Parts> {
+  const layout = new Layout(config.dataDir, config.appsDir ?? undefined);
+  const lock = acquireDataLock(layout.lock);
+  let tree: Tree | null = null;
+  let access: Access | null = null;
+  try {
+    const reaped = await reapChildren(layout.children);
+    if (reaped.length > 0)
+      log.warn({ pids: reaped.map((child) => child.pid) }, 'processes of a gateway that died were ended');
+    const children = new Children(layout.children, randomUUID());
+    const logs = new AppLogs({ layout });
+    // The hosts are told which folders they may read, so these must be there.
+    await mkdirDurable(layout.appsDir);
+    tree = createTree(config, layout, log, logs, children, hooks.onFatal);
+    const databases = new Databases({
+      writerSocket: tree.writerSocket,
+      ticket: (ticket) => (tree as Tree).ticket(ticket),
+      dataFile: (app) => layout.app(app).data,
+    });
+    const treeReady = tree.start();
+    // Observed here too, so that a failure below does not leave it unhandled.
+    treeReady.catch(() => {});
+    const opening = Registry.open({ layout, log, userVersion: (app) => databases.userVersion(app) });
+    opening.catch(() => {});
+    if (auth) access = await Access.open(layout.token, { log });
+    await writeProfile(layout);
+    const registry = await opening;
+    const changes = new ChangeStreams();
+    const pages = new Pages({ log, clientFile: consoleFile('client.js') });
+    const jobs = new Jobs({ file: entryPoint('job') });
+    const apps: Apps = new Apps({ layout, registry, tree, jobs });
+    const idempotency = new Idempotency(databases.client('_runtime', layout.runtimeDb, false));
+    const deployments = new Deployments({
+      layout,
+      registry,
+      jobs,
+      databases,
+      actors: {
+        swap: (app, active) => apps.swap(app, active),
+        stop: async (app) => {
+          await apps.stop(app);
+          changes.closeApp(app);
+          pages.forget(app);
+          await logs.close(app);
+          await idempotency.forget(app);
+        },
+      },
+      versionRetention: config.versionRetention,
+      log,
+    });
+    const services: Services = {
+      version: VERSION,
+      config,
+      access,
+      apps,
+      deployments,
+      registry,
+      layout,
+      tree,
+      changes,
+      pages,
+      consoleFiles: new ConsoleFiles(log),
+      logs,
+      idempotency,
+      preferences: new Preferences(databases.client('_identity', layout.identityDb, false)),
+      log,
+      listening: hooks.listening,
+    };
+    const router = new Router(allRoutes(services));
+    const frontend = new Frontend({ router, access, corsOrigins: config.corsOrigins, log });
+    await treeReady;
+    return { services, router, frontend, jobs, lock, sweeping: sweepDaily(layout, config.trashDays, log) };
+  } catch (error) {
+    tree?.destroy();
+    access?.close();
+    lock.release();
+    throw error;
+  }
+}
+
+function createTree(
+  config: Config,
+  layout: Layout,
+  log: Logger,
+  logs: AppLogs,
+  children: Children,
+  onFatal: (reason: string) => void,
+): Tree {
+  return new Tree({
+    ...config,
+    appsDir: layout.appsDir,
+    paths: (app, versionId) => {
+      const paths = layout.app(app);
+      const { code, prepared } = paths.version(versionId);
+      return { codeDir: code, preparedDir: prepared, dataFile: paths.data };
+    },
+    log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
+    appLog: (app, line) => logs.append(app, line),
+    onWriterReady: () => log.debug('the SQLite writer is ready'),
+    onFatal,
+    onProcess: (pid, role, alive) => {
+      try {
+        if (alive) children.add(pid, role);
+        else children.remove(pid);
+      } catch (error) {
+        // A full disk must not end a gateway that can still answer.
+        log.warn({ err: error }, 'the record of processes could not be written');
+      }
+    },
+  });
+}
+
+/** Removes left-over uploads now, and old trash now and every day; nobody waits for it. */
+function sweepDaily(layout: Layout, trashDays: number, log: Logger): NodeJS.Timeout {
+  const report = (error: unknown) => log.warn({ err: error }, 'old files could not be removed');
+  const sweep = () => void sweepTrash(layout, trashDays, Date.now()).catch(report);
+  void sweepTmp(layout, Date.now()).catch(report);
+  sweep();
+  return setInterval(sweep, LIMITS.dayMs).unref();
+}
+
+/** `profile.json`, once (specification, "Gateway profile"). */
+async function writeProfile(layout: Layout): Promise<void> {
+  try {
+    readFileSync(layout.profile);
+  } catch {
+    const profile = { id: 'local', kind: 'daemon', label: 'Local gateway', createdAt: new Date().toISOString() };
+    await writeFileAtomic(layout.profile, `${JSON.stringify(profile, null, 2)}\n`);
+  }
+}
+
+/** Never rejects: what fails is logged, and the rest is taken down all the same. */
+export async function stopParts({ services, frontend, jobs, lock, sweeping }: Parts, drainMs: number): Promise<void> {
+  const { deployments, changes, tree, logs, access, log } = services;
+  clearInterval(sweeping);
+  frontend.draining = true;
+  changes.closeAll();
+  const steps: (() => unknown)[] = [
+    // Uploads need the writer to end well, so they come first.
+    () => Promise.race([deployments.settled(), wait(drainMs, undefined, { ref: false })]),
+    () => tree.stop(drainMs),
+    () => jobs.close(),
+    () => logs.flush(),
+    () => access?.close(),
+    () => lock.release(),
+  ];
+  for (const step of steps) {
+    try {
+      await step();
+    } catch (error) {
+      log.error({ err: error }, 'a part of the gateway could not be stopped as it should');
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Admission, type Tenant } from './admission.ts';
+
+/** An actor reduced to its place: it has work or not, and a thread or not. */
+class App implements Tenant {
+  readonly name: string;
+  readonly lastUsed: number;
+  state: 'idle' | 'waiting' | 'live' = 'idle';
+  work = 1;
+  readonly ends: string[] = [];
+  readonly #places: Admission<App>;
+
+  constructor(places: Admission<App>, name: string, lastUsed = 0) {
+    this.#places = places;
+    this.name = name;
+    this.lastUsed = lastUsed;
+  }
+
+  get occupied(): boolean {
+    return this.state === 'live';
+  }
+
+  get rested(): boolean {
+    return this.state === 'live' && this.work === 0;
+  }
+
+  get waiting(): boolean {
+    return this.state === 'waiting';
+  }
+
+  proceed(): void {
+    if (this.state === 'waiting') this.state = 'idle';
+    if (this.state === 'idle' && this.work > 0) this.state = this.#places.admit(this) ? 'live' : 'waiting';
+  }
+
+  rest(reason: 'idle' | 'evicted'): void {
+    this.ends.push(reason);
+    this.state = 'idle';
+  }
+
+  yield(): boolean {
+    if (this.state !== 'live') return false;
+    this.rest('evicted');
+    return true;
+  }
+
+  /** Its last call ended. */
+  done(): void {
+    this.work = 0;
+    this.#places.rested(this);
+  }
+}
+
+/** Apps that all want a place, in the order of their names. */
+function crowd(limit: number, names: string): { places: Admission<App>; apps: App[] } {
+  const places = new Admission<App>(limit);
+  const apps = [...names].map((name, at) => new App(places, name, at));
+  for (const app of apps) app.proceed();
+  return { places, apps };
+}
+
+const live = (apps: App[]) =>
+  apps
+    .filter((app) => app.occupied)
+    .map((app) => app.name)
+    .join('');
+
+describe('places', () => {
+  test('are given up to the limit; the others wait', () => {
+    const { apps } = crowd(2, 'abcd');
+    assert.equal(live(apps), 'ab');
+    assert.deepEqual(
+      apps.map((app) => app.waiting),
+      [false, false, true, true],
+    );
+  });
+
+  test('go to those who wait, in their order, as soon as somebody rests', () => {
+    const { apps } = crowd(2, 'abcde');
+    apps[1]?.done();
+    assert.equal(live(apps), 'ac');
+    apps[0]?.done();
+    assert.equal(live(apps), 'cd');
+    apps[2]?.done();
+    assert.equal(live(apps), 'de');
+  });
+
+  test('of those that rest, the one used longest ago makes room', () => {
+    const { places, apps } = crowd(3, 'abc');
+    for (const app of apps) app.done();
+    assert.equal(live(apps), 'abc', 'nobody waited, so nobody had to go');
+    new App(places, 'd').proceed();
+    assert.equal(live(apps), 'bc');
+    assert.deepEqual(apps[0]?.ends, ['evicted']);
+  });
+
+  test('are not kept for one that waits and wants nothing any more', () => {
+    const { places, apps } = crowd(1, 'abc');
+    const [a, b, c] = apps as [App, App, App];
+    b.work = 0;
+    a.state = 'idle';
+    places.next();
+    assert.equal(live(apps), 'c');
+    assert.deepEqual([b.state, c.state], ['idle', 'live']);
+  });
+
+  test('are taken from those that never rest, in turns', () => {
+    const { places, apps } = crowd(2, 'abcd');
+    const seen = [live(apps)];
+    for (let n = 0; n < 4; n++) {
+      places.rotate();
+      seen.push(live(apps));
+    }
+    assert.deepEqual(seen, ['ab', 'bc', 'cd', 'ad', 'ab']);
+  });
+
+  test('are left alone by the turns while nobody waits', () => {
+    const { places, apps } = crowd(2, 'ab');
+    places.rotate();
+    assert.equal(live(apps), 'ab');
+  });
+
+  test('are left by those that nobody uses, and by those that go away', () => {
+    const { places, apps } = crowd(2, 'abc');
+    const [a, b, c] = apps as [App, App, App];
+    a.work = 0;
+    places.restIdle(0.5);
+    assert.deepEqual([a.ends, b.ends], [['idle'], []]);
+    places.leave(b);
+    b.state = 'idle';
+    places.next();
+    assert.equal(live(apps), 'c');
+    places.leave(c);
+    c.state = 'idle';
+    a.work = 1;
+    a.proceed();
+    assert.equal(live(apps), 'a');
+  });
+});

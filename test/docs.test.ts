@@ -1,0 +1,300 @@
+/**
+ * The documents are executed and held against the code: every `sh` block runs, in its document's order, in a folder that
+ * looks like a clone of the project with the gateway of `npm start` running on it. What a fenced block's info string means:
+ *
+ *     sh                     run with bash -euo pipefail; commands about the clone itself are checked instead (CLONE_COMMANDS)
+ *     js notes/actions/x.js  written to that path, for the blocks that follow; any language of FILE_LANGUAGES
+ *     text                   shown only
+ */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, describe, test } from 'node:test';
+import { COMMANDS, COMMON_OPTIONS, CONNECTION_OPTIONS } from '../cli/commands.ts';
+import { EXIT } from '../cli/failure.ts';
+import { ERROR_CODES } from '../protocol/errors.ts';
+import { CONFIG_KEYS, checkConfig, defaultConfig } from '../supervisor/config.ts';
+import { allRoutes } from '../supervisor/parts.ts';
+import type { Services } from '../supervisor/services.ts';
+import { root } from './support/gateway.ts';
+
+type Block = { info: string; text: string; line: number };
+
+const FILE_LANGUAGES = ['js', 'json', 'sql', 'html', 'css'];
+const ADDRESS = '127.0.0.1:8787';
+const HTTP_METHOD = /^`(?:GET|POST|PUT|DELETE)`$/;
+const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+
+const documents = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+  .filter((name) => name.endsWith('.md'))
+  .map((name) => ({ name, text: readFileSync(join(root, name), 'utf8') }));
+
+function textOf(name: string): string {
+  return documents.find((document) => document.name === name)?.text ?? assert.fail(`There is no ${name}.`);
+}
+
+function blocksOf(text: string): Block[] {
+  const blocks: Block[] = [];
+  let open: Block | null = null;
+  for (const [i, line] of text.split('\n').entries()) {
+    const fence = /^```(.*)$/.exec(line);
+    if (!fence) {
+      if (open) open.text += `${line}\n`;
+    } else if (open) {
+      blocks.push(open);
+      open = null;
+    } else {
+      open = { info: fence[1] as string, text: '', line: i + 1 };
+    }
+  }
+  assert.equal(open, null, 'a fenced block is not closed');
+  return blocks;
+}
+
+/** The cells of every table row whose first cell is code: `| `a` | b |` → `['`a`', 'b']`. */
+function rowsOf(text: string): string[][] {
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .map((line) =>
+      line
+        .slice(1, -1)
+        .split(/(?<!\\)\|/)
+        .map((cell) => cell.trim()),
+    );
+}
+
+/** The code spans of a cell, without their marks. */
+function codes(cell: string | undefined): string[] {
+  return [...(cell ?? '').matchAll(/`([^`]+)`/g)].map((match) => match[1] as string);
+}
+
+/** Commands that work on the clone as a whole: nothing to run here, but what they name must exist. */
+const CLONE_COMMANDS: [pattern: RegExp, check: (script: string) => void][] = [
+  [/^npm (?:ci|link)$/, () => {}],
+  [/^npm (start|test)$/, isScript],
+  [/^npm run ([\w-]+)(?: -- .*)?$/, isScript],
+];
+
+function isScript(name: string): void {
+  assert.ok(Object.hasOwn(packageJson.scripts, name), `package.json has no script "${name}"`);
+}
+
+/** Whether a line is made of such commands; checks them. */
+function isAboutClone(line: string): boolean {
+  return line.split(' && ').every((command) =>
+    CLONE_COMMANDS.some(([pattern, check]) => {
+      const match = pattern.exec(command.replace(/\s*#.*$/, '').trim());
+      if (match) check(match[1] ?? '');
+      return match !== null;
+    }),
+  );
+}
+
+/** A folder in which what the documents say works as written. */
+class Clone {
+  readonly folder = mkdtempSync(join(tmpdir(), 'svc-docs-'));
+  readonly #env: NodeJS.ProcessEnv;
+  #daemon: ChildProcess | null = null;
+  #address = ADDRESS;
+
+  constructor() {
+    for (const name of ['bin', 'examples']) symlinkSync(join(root, name), join(this.folder, name));
+    mkdirSync(join(this.folder, 'node_modules'));
+    symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
+    const commands = join(this.folder, '.commands');
+    mkdirSync(commands);
+    writeFileSync(join(commands, 'svc'), '#!/bin/sh\nexec node "$(dirname "$0")/../bin/svc.js" "$@"\n', {
+      mode: 0o755,
+    });
+    this.#env = { PATH: `${commands}:${dirname(process.execPath)}:${process.env.PATH}`, HOME: this.folder };
+  }
+
+  /** Runs `npm start` without its build, on any free port. */
+  async start(): Promise<void> {
+    const [build, serve, ...rest] = packageJson.scripts.start.split(' && ');
+    assert.deepEqual([build, rest], ['npm run --silent build', []]);
+    this.#daemon = spawn('bash', ['-c', `exec ${serve} --port 0 --json`], {
+      cwd: this.folder,
+      env: this.#env,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    for await (const line of createInterface({ input: this.#daemon.stdout! })) {
+      this.#address = new URL(JSON.parse(line).url).host;
+      return;
+    }
+    throw new Error('npm start did not start a gateway.');
+  }
+
+  write(path: string, text: string): void {
+    const file = join(this.folder, path);
+    assert.ok(file.startsWith(join(this.folder, '/')), `${path} leads out of the folder`);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text.replaceAll(ADDRESS, this.#address));
+  }
+
+  /** Runs what is not about the clone itself; fails with everything that it printed. */
+  async run(script: string): Promise<void> {
+    const lines = script.split('\n').filter((line) => line.trim() !== '' && !isAboutClone(line));
+    if (lines.length === 0) return;
+    const shell = spawn('bash', ['-euo', 'pipefail', '-c', lines.join('\n').replaceAll(ADDRESS, this.#address)], {
+      cwd: this.folder,
+      env: this.#env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let printed = '';
+    for (const output of [shell.stdout, shell.stderr]) output.on('data', (chunk) => (printed += chunk));
+    const [code] = (await once(shell, 'close')) as [number | null];
+    assert.equal(code, 0, printed);
+  }
+
+  async remove(): Promise<void> {
+    if (this.#daemon) {
+      const exit = once(this.#daemon, 'exit');
+      this.#daemon.kill('SIGTERM');
+      assert.deepEqual(await exit, [0, null], 'the gateway did not stop cleanly');
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+for (const { name, text } of documents) {
+  describe(name, () => {
+    const blocks = blocksOf(text);
+    const clone = new Clone();
+    before(() => (blocks.some(({ info }) => info === 'sh') ? clone.start() : undefined));
+    after(() => clone.remove());
+
+    for (const { info, text: content, line } of blocks) {
+      const [language = '', path, ...rest] = info.split(' ');
+      if (info === 'text') continue;
+      test(`line ${line}: ${info}`, async () => {
+        if (info === 'sh') {
+          await clone.run(content);
+          return;
+        }
+        assert.ok(FILE_LANGUAGES.includes(language) && path !== undefined && rest.length === 0, 'unknown info string');
+        clone.write(path, content);
+      });
+    }
+
+    test('links lead somewhere', () => {
+      for (const [, target = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
+        if (/^https?:/.test(target)) continue;
+        const [file = '', anchor] = target.split('#');
+        const path = file === '' ? name : join(dirname(name), file);
+        assert.ok(existsSync(join(root, path)), `${target} does not exist`);
+        if (anchor === undefined) continue;
+        const headings = [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+          heading
+            .toLowerCase()
+            .replace(/[^\w\s-]/g, '')
+            .replaceAll(' ', '-'),
+        );
+        assert.ok(headings.includes(anchor), `${target}: there is no such heading`);
+      }
+    });
+
+    test('every svc command it names exists', () => {
+      const names = [...COMMANDS.map((command) => command.name), 'help'];
+      const shown = [...blocks.map((block) => block.text), ...codes(text.replace(/^```[\s\S]*?^```$/gm, ''))];
+      for (const [, command = ''] of shown.join('\n').matchAll(/(?:^|[\s;|(])svc ([a-z]+)\b/gm)) {
+        assert.ok(names.includes(command), `svc ${command}`);
+      }
+    });
+  });
+}
+
+test('README.md starts with the two commands', () => {
+  const [first, second] = blocksOf(textOf('README.md')).filter(({ info }) => info === 'sh');
+  assert.deepEqual([first?.text, second?.text], ['npm ci && npm start\n', 'npm ci && npm test\n']);
+});
+
+test('docs/http-api.md lists every route, and no other', () => {
+  const listed = rowsOf(textOf('docs/http-api.md'))
+    .filter(([method = '']) => HTTP_METHOD.test(method))
+    .map(
+      ([method, path, answers = '']) => `${codes(method)} ${codes(path)}${answers.startsWith('○') ? ' (open)' : ''}`,
+    );
+  const routes = allRoutes({} as Services).map(({ method, path, open }) => `${method} ${path}${open ? ' (open)' : ''}`);
+  assert.deepEqual(listed.sort(), routes.sort());
+});
+
+test('docs/http-api.md lists every error code with its status and meaning, and no other', () => {
+  const listed = rowsOf(textOf('docs/http-api.md')).filter(
+    ([code = '']) => /^`[A-Z_]+`$/.test(code) && !HTTP_METHOD.test(code),
+  );
+  const table = Object.entries(ERROR_CODES).map(([code, { status, when }]) => [`\`${code}\``, String(status), when]);
+  assert.deepEqual(listed, table);
+});
+
+test('docs/http-api.md names no error code that does not exist', () => {
+  const named = codes(textOf('docs/http-api.md')).filter((code) => /^[A-Z]+_[A-Z_]+$/.test(code));
+  assert.deepEqual(
+    named.filter((code) => !Object.hasOwn(ERROR_CODES, code) && code !== 'SQLITE_AUTH'),
+    [],
+  );
+});
+
+test('docs/cli.md explains every command with its arguments and options, and every exit code', () => {
+  const text = textOf('docs/cli.md');
+  const [general = '', ...sections] = text.split(/^### /m);
+  const usages = COMMANDS.map(({ name, positionals }) => `\`svc ${name}${positionals && ` ${positionals}`}\``);
+  assert.deepEqual(
+    sections.map((section) => section.split('\n', 1)[0]),
+    usages,
+  );
+  for (const [i, { name, options }] of COMMANDS.entries()) {
+    for (const option of Object.keys({ ...options, ...COMMON_OPTIONS })) {
+      const where = option in { ...CONNECTION_OPTIONS, ...COMMON_OPTIONS } ? general : sections[i];
+      assert.ok(where?.includes(`--${option}`), `svc ${name} --${option}`);
+    }
+  }
+  const exitCodes = rowsOf(general).map(([code]) => Number(codes(code)));
+  assert.deepEqual(exitCodes, Object.values(EXIT));
+});
+
+test('docs/configuration.md lists every key with its default, and no other', () => {
+  const text = textOf('docs/configuration.md');
+  const keys = rowsOf(text).filter(([key]) => (CONFIG_KEYS as string[]).includes(codes(key)[0] ?? ''));
+  const [table = ''] = text.split(/^## /m);
+  assert.equal(keys.length, rowsOf(table).length);
+  assert.deepEqual(
+    keys.map(([key]) => codes(key)[0]),
+    CONFIG_KEYS,
+  );
+  // Those of the machine, which the table has in words.
+  const { dataDir, appsDir, handlerHosts, ...defaults } = defaultConfig('');
+  for (const [key, value] of Object.entries(defaults)) {
+    const row = keys.find(([name]) => name === `\`${key}\``);
+    assert.deepEqual(codes(row?.[1]), [typeof value === 'string' ? value : JSON.stringify(value)], key);
+  }
+  const example = blocksOf(text).find(({ info }) => info === 'json config.json');
+  checkConfig(JSON.parse(example?.text ?? ''), 'the example');
+});
+
+test('docs/dependencies.md lists every package with its licence, and no other', () => {
+  const { dependencies, optionalDependencies, devDependencies } = packageJson;
+  const listed = rowsOf(textOf('docs/dependencies.md')).flatMap(([names, licence]) =>
+    codes(names).map((name) => [name, licence]),
+  );
+  const wanted = Object.keys({ ...dependencies, ...optionalDependencies, ...devDependencies });
+  assert.deepEqual(listed.map(([name]) => name).sort(), wanted.sort());
+  for (const [name = '', licence] of listed) {
+    const file = join(root, 'node_modules', name, 'package.json');
+    if (existsSync(file)) assert.equal(JSON.parse(readFileSync(file, 'utf8')).license, licence, name);
+  }
+});
