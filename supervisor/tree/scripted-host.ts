@@ -10,7 +10,7 @@ import { Deadlines } from './deadlines.ts';
 import { Generation } from './generation.ts';
 
 /** What a caller got; `unknown` counts how often it was said that nobody knows what the call did. */
-export type Caller = { call: Call; answers: string[]; unknown: number; faults: unknown[] };
+export type Caller = { actor: Actor; call: Call; answers: string[]; unknown: number; faults: unknown[] };
 
 /** One thread, as its host and its connection show it to the supervisor. */
 export class Thread {
@@ -162,7 +162,7 @@ export class World {
 
   /** A call that is on its way to the actor. */
   call(actor: Actor, { action = false, input = '{}', allowedMs = 1000 } = {}): Caller {
-    const caller: Caller = { call: null as unknown as Call, answers: [], unknown: 0, faults: [] };
+    const caller: Omit<Caller, 'call'> = { actor, answers: [], unknown: 0, faults: [] };
     const request = {
       kind: action ? ToolKind.action : ToolKind.query,
       tool: 'tool',
@@ -176,10 +176,11 @@ export class World {
       outcomeUnknown: () => void caller.unknown++,
       faulted: (error: unknown) => void caller.faults.push(error),
     };
-    caller.call = new Call(request, reply, this.now);
-    this.callers.push(caller);
-    actor.submit(caller.call);
-    return caller;
+    const call = new Call(request, reply, this.now);
+    const made = Object.assign(caller, { call });
+    this.callers.push(made);
+    actor.submit(call);
+    return made;
   }
 
   /** Time goes by, in steps as small as those in which deadlines are looked at. */

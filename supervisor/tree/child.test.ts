@@ -1,0 +1,173 @@
+// Real processes; only the connection is made by the test, so that it can come and go at the wrong moment.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, describe, test } from 'node:test';
+import { type Frame, Kind } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Link } from '../../protocol/link.ts';
+import { Child, type ChildSpec } from './child.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'svc-child-'));
+const PROGRAMS = {
+  /** Lives until its input ends. */
+  obedient: 'process.stdin.resume();',
+  /** Lives whatever happens. */
+  deaf: 'setInterval(() => {}, 1000);',
+  broken: 'console.error("it cannot work"); process.exit(3);',
+};
+for (const [name, code] of Object.entries(PROGRAMS)) writeFileSync(join(folder, `${name}.mjs`), code);
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+const children: Child[] = [];
+afterEach(() => {
+  for (const child of children.splice(0)) child.destroy();
+});
+
+class Watched {
+  readonly child: Child;
+  readonly log: string[] = [];
+  readonly processes = new Set<number>();
+  starts = 0;
+  #waiters: (() => boolean)[] = [];
+
+  constructor(program: keyof typeof PROGRAMS, spec: Partial<ChildSpec> = {}) {
+    this.child = new Child(
+      {
+        name: 'child',
+        role: 'host',
+        entry: join(folder, `${program}.mjs`),
+        flags: [],
+        flushes: false,
+        bootstrap: () => ({}),
+        ...spec,
+      },
+      {
+        onReady: () => {},
+        onFrame: (frame) => {
+          throw new Error(`not expected: ${frame[0]}`);
+        },
+        onExit: () => this.#changed(),
+        onProcess: (pid, alive) => {
+          if (alive) this.starts++;
+          if (alive) this.processes.add(pid);
+          else this.processes.delete(pid);
+          this.#changed();
+        },
+        log: (_level, message) => this.log.push(message),
+      },
+      { now: () => performance.now(), random: () => 0 },
+    );
+    children.push(this.child);
+  }
+
+  /** Resolves when the condition holds; it is looked at whenever a process comes or goes. */
+  until(condition: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const met = () => {
+        if (condition()) resolve();
+        return condition();
+      };
+      if (!met()) this.#waiters.push(met);
+    });
+  }
+
+  connect(): { owner: NonNullable<ReturnType<Child['attach']>>; sent: Frame[] } {
+    const sent: Frame[] = [];
+    const owner = this.child.attach({ send: (frame: Frame) => sent.push(frame), close: () => {} } as unknown as Link);
+    if (!owner) throw new Error('The connection was refused.');
+    return { owner, sent };
+  }
+
+  run(): { owner: NonNullable<ReturnType<Child['attach']>>; sent: Frame[] } {
+    this.child.start();
+    const connection = this.connect();
+    connection.owner.onFrame([Kind.ready, { pid: 1 }]);
+    return connection;
+  }
+
+  #changed(): void {
+    this.#waiters = this.#waiters.filter((met) => !met());
+  }
+}
+
+describe('a child process', () => {
+  test('that keeps failing is restarted up to the limit, says why, and starts again when it is revived', async () => {
+    const watched = new Watched('broken');
+    const { child } = watched;
+    child.start();
+    await watched.until(() => child.state === 'failed');
+    assert.equal(watched.starts, LIMITS.restartIntensity + 1);
+    assert.equal(child.restarts, LIMITS.restartIntensity);
+    assert.equal(child.lastExit, 'exited with code 3');
+    assert.equal(watched.log.at(-1), 'child exited with code 3: it cannot work');
+    child.revive();
+    await watched.until(() => watched.starts > LIMITS.restartIntensity + 1);
+  });
+
+  test('that cannot even be started counts as one that failed', async () => {
+    const watched = new Watched('obedient', { entry: 'x\0' });
+    watched.child.start();
+    await watched.until(() => watched.child.state === 'failed');
+    assert.match(watched.log.at(-1) ?? '', /could not be started/);
+  });
+
+  test('is not restarted once it was stopped or destroyed, whatever it was doing', async () => {
+    for (const end of ['stop', 'destroy'] as const) {
+      const starting = new Watched('deaf');
+      starting.child.start();
+      const failing = new Watched('broken');
+      failing.child.start();
+      await failing.until(() => failing.child.state === 'backoff' && failing.starts > 1);
+      const running = new Watched('obedient');
+      running.run();
+      const all = [starting, failing, running];
+      for (const { child } of all) void child[end](100);
+      await Promise.all(all.map((one) => one.until(() => one.child.state === 'stopped' && one.processes.size === 0)));
+    }
+  });
+
+  test('is told to finish when it has something to finish, and is killed when it does not', async () => {
+    const watched = new Watched('deaf', { flushes: true });
+    const { sent } = watched.run();
+    await watched.child.stop(10);
+    assert.deepEqual(sent, [[Kind.stop, 0, false]]);
+    assert.equal(watched.child.lastExit, 'did not stop in time');
+  });
+
+  test('ends by itself when its input ends', async () => {
+    const watched = new Watched('obedient');
+    watched.run();
+    await watched.child.stop(30_000);
+    assert.equal(watched.child.lastExit, 'exited with code 0');
+  });
+
+  test('that loses its connection is replaced; what is left of the old connection does not touch the new process', async () => {
+    const watched = new Watched('obedient');
+    const { child } = watched;
+    const old = watched.run();
+    process.kill(child.pid as number, 'SIGKILL');
+    await watched.until(() => watched.starts === 2);
+    const { pid } = child;
+    const { owner } = watched.connect();
+    old.owner.onFrame([Kind.ready, { pid: 1 }]);
+    old.owner.onClose(null);
+    assert.equal(child.state, 'starting');
+    owner.onFrame([Kind.ready, { pid: 2 }]);
+    assert.deepEqual([child.state, child.pid], ['running', pid]);
+    owner.onClose(new Error('reset'));
+    await watched.until(() => watched.starts === 3);
+    assert.equal(child.lastExit, 'connection lost: reset');
+  });
+
+  test('that gets ready while it is being stopped is stopped all the same', async () => {
+    const watched = new Watched('obedient');
+    watched.child.start();
+    const { owner } = watched.connect();
+    const stopped = watched.child.stop(30_000);
+    owner.onFrame([Kind.ready, { pid: 1 }]);
+    await stopped;
+    assert.equal(watched.child.state, 'stopped');
+  });
+});
