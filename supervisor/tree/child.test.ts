@@ -114,6 +114,7 @@ describe('a child process', () => {
   });
 
   test('is not restarted once it was stopped or destroyed, whatever it was doing', async () => {
+    const ended: { watched: Watched; starts: number }[] = [];
     for (const end of ['stop', 'destroy'] as const) {
       const starting = new Watched('deaf');
       starting.child.start();
@@ -122,10 +123,18 @@ describe('a child process', () => {
       await failing.until(() => failing.child.state === 'backoff' && failing.starts > 1);
       const running = new Watched('obedient');
       running.run();
-      const all = [starting, failing, running];
-      for (const { child } of all) void child[end](100);
-      await Promise.all(all.map((one) => one.until(() => one.child.state === 'stopped' && one.processes.size === 0)));
+      for (const watched of [starting, failing, running]) {
+        void watched.child[end](100);
+        await watched.until(() => watched.child.state === 'stopped' && watched.processes.size === 0);
+        ended.push({ watched, starts: watched.starts });
+      }
     }
+    // By then every wait before a restart would be over.
+    const other = new Watched('broken');
+    other.child.start();
+    await other.until(() => other.child.state === 'failed');
+    for (const { watched, starts } of ended)
+      assert.deepEqual([watched.child.state, watched.starts], ['stopped', starts]);
   });
 
   test('is told to finish when it has something to finish, and is killed when it does not', async () => {

@@ -82,13 +82,18 @@ export class TestGateway {
     return this.#end('SIGKILL');
   }
 
-  async #end(signal: NodeJS.Signals): Promise<number | null> {
+  /** Resolves with its exit code when it ends by itself. */
+  async exited(): Promise<number | null> {
     const child = this.#child;
     if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
-    const exit = once(child, 'exit');
-    child.kill(signal);
-    const [code] = (await exit) as [number | null];
+    const [code] = (await once(child, 'exit')) as [number | null];
     return code;
+  }
+
+  #end(signal: NodeJS.Signals): Promise<number | null> {
+    const exited = this.exited();
+    this.#child?.kill(signal);
+    return exited;
   }
 
   /** One request. A `Buffer` or string body is sent as it is, anything else as JSON. */

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Child } from './child.ts';
+import { Hosts } from './hosts.ts';
+
+/** A host that is only looked at. */
+type Double = { name: string; solitaryFor: string | null; state: string; startedAt: number; did: string[] };
+
+function hostsWithClock(count = 2): { hosts: Hosts; clock: { now: number }; doubles: Map<string, Double> } {
+  const clock = { now: 0 };
+  const doubles = new Map<string, Double>();
+  const create = ({ name }: { name: string }, solitaryFor: string | null): Child => {
+    const did: string[] = [];
+    const double = {
+      name,
+      solitaryFor,
+      state: 'running',
+      startedAt: clock.now,
+      did,
+      start: () => did.push('start'),
+      stop: () => did.push('stop'),
+      revive: () => did.push('revive'),
+    };
+    doubles.set(name, double);
+    return double as unknown as Child;
+  };
+  return { hosts: new Hosts({ count, create, now: () => clock.now }), clock, doubles };
+}
+
+test('when a host keeps dying, the apps that were busy more than once move to hosts of their own', () => {
+  const { hosts, doubles } = hostsWithClock(1);
+  const [shared] = hosts.all as [Child];
+  for (const busy of [['a', 'b'], ['a'], [], ['a', 'c'], ['c']]) hosts.diedUnexplained(shared, busy);
+  assert.deepEqual(hosts.spread(shared), ['a', 'c']);
+  assert.deepEqual([hosts.hostOf('a').name, hosts.hostOf('b').name], ['host-for-a', 'host-1']);
+  assert.deepEqual(doubles.get('host-for-a')?.did, ['start']);
+  assert.deepEqual(doubles.get('host-1')?.did, ['revive']);
+  assert.deepEqual(hosts.spread(shared), [], 'what was held against apps is forgotten');
+});
+
+test('no more than a few apps have hosts of their own; the likeliest culprits come first', () => {
+  const { hosts } = hostsWithClock(1);
+  const [shared] = hosts.all as [Child];
+  hosts.diedUnexplained(shared, ['a', 'b', 'c', 'd', 'e', 'f']);
+  hosts.diedUnexplained(shared, ['a', 'b', 'c', 'd', 'e', 'f']);
+  hosts.diedUnexplained(shared, ['f']);
+  const moved = hosts.spread(shared);
+  assert.equal(moved.length, 4);
+  assert.equal(moved[0], 'f');
+  hosts.isolate('g');
+  assert.equal(hosts.hostOf('g').name, 'host-1');
+});
+
+test('an app gets one host of its own, and goes back when that has run long enough without dying', async () => {
+  const { hosts, clock, doubles } = hostsWithClock();
+  hosts.isolate('a');
+  hosts.isolate('a');
+  assert.equal(hosts.all.length, 3);
+  const own = doubles.get('host-for-a') as Double;
+  clock.now = 2 * LIMITS.restartWindowMs + 1;
+  own.state = 'backoff';
+  assert.deepEqual(hosts.cleared(), []);
+  own.state = 'running';
+  own.startedAt = clock.now;
+  assert.deepEqual(hosts.cleared(), []);
+  clock.now *= 3;
+  assert.deepEqual(hosts.cleared(), ['a']);
+  await hosts.release('a');
+  assert.deepEqual(own.did, ['start', 'stop']);
+  assert.notEqual(hosts.hostOf('a').name, 'host-for-a');
+});

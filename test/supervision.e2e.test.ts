@@ -1,0 +1,449 @@
+// The process tree under pressure, seen from outside: no call is lost or hangs, places are shared, and every end is a clean one.
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { appOf } from './support/apps.ts';
+import { eventually } from './support/edges.ts';
+import { type Answer, root, startGateway, type TestGateway } from './support/gateway.ts';
+
+const LONG = 60_000;
+
+/** An app whose calls take as long as the test wants: `wait` ends when `ended` does, or never. */
+const SLOW = appOf('slow', {
+  queries: {
+    echo: 'async ({ input }) => input.n',
+    sleep: {
+      run: 'async ({ input }) => { await new Promise((done) => setTimeout(done, input.ms)); return input.ms; }',
+      timeoutMs: LONG,
+    },
+    brief: { run: 'async ({ input }) => { await new Promise((done) => setTimeout(done, input.ms)); }', timeoutMs: 300 },
+    state: 'async () => ({ started: globalThis.started ?? 0, aborted: globalThis.aborted ?? 0 })',
+  },
+  actions: {
+    watched: {
+      run: `async ({ ctx }) => {
+        globalThis.started = (globalThis.started ?? 0) + 1;
+        await new Promise((done) => ctx.signal.addEventListener('abort', done));
+        globalThis.aborted = (globalThis.aborted ?? 0) + 1;
+        return {};
+      }`,
+      timeoutMs: LONG,
+    },
+  },
+});
+
+async function install(gateway: TestGateway, id: string, files: Record<string, string | Buffer>): Promise<void> {
+  const answer = await gateway.upload(id, files);
+  assert.equal(answer.status, 201, answer.text);
+}
+
+async function processOf(gateway: TestGateway, role: string) {
+  const { processes } = await gateway.system();
+  return processes.find((child: { role: string }) => child.role === role);
+}
+
+/** What `svc status` shows of an app. */
+async function actorOf(gateway: TestGateway, app: string) {
+  const { processes } = await gateway.system();
+  return processes
+    .flatMap((child: { actors?: unknown[] }) => child.actors ?? [])
+    .find((a: { app: string }) => a.app === app);
+}
+
+/** A request that the test may give up. */
+function abortable(gateway: TestGateway, tool: string, body: unknown): { done: Promise<unknown>; abort(): void } {
+  const controller = new AbortController();
+  const done = fetch(`${gateway.url}/svc/_tool/${tool}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.token}` },
+    body: JSON.stringify(body),
+    signal: controller.signal,
+  }).catch(() => {});
+  return { done, abort: () => controller.abort() };
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3) !== 'Z';
+  } catch {
+    return false;
+  }
+}
+
+describe('places', () => {
+  test('1,000 calls across 200 apps, of which 4 can be live: each is answered, by its own app', async (t) => {
+    const gateway = await startGateway(t, { config: { maxLiveActors: 4, queryTimeoutMs: LONG } });
+    const ids = Array.from({ length: 200 }, (_, n) => `app-${n}`);
+    for (const id of ids) await install(gateway, id, appOf(id, { queries: { who: '({ app }) => app.id' } }));
+    const answers: { id: string; answer: Answer }[] = [];
+    const rounds = ids.values();
+    const client = async () => {
+      for (const id of rounds) {
+        const asked = Array.from({ length: 5 }, () => gateway.read(id, 'who'));
+        for (const answer of await Promise.all(asked)) answers.push({ id, answer });
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, client));
+    for (const { id, answer } of answers) assert.equal(answer.status === 200 && answer.json.data, id, answer.text);
+    const { counters, processes } = await gateway.system();
+    assert.equal(answers.length, 1000);
+    assert.ok(counters.retired.evicted >= 196, JSON.stringify(counters));
+    const living = processes
+      .flatMap((child: { actors?: { state: string }[] }) => child.actors ?? [])
+      .filter((actor: { state: string }) => actor.state === 'live' || actor.state === 'starting');
+    assert.ok(living.length <= 4, JSON.stringify(living));
+  });
+
+  test('an app that is never at rest does not keep the only place for itself', async (t) => {
+    const gateway = await startGateway(t, { config: { maxLiveActors: 1 } });
+    await install(gateway, 'slow', SLOW);
+    await install(gateway, 'other', appOf('other', { queries: { ok: '() => 42' } }));
+    let running = true;
+    const statuses = new Set<number>();
+    const client = async () => {
+      while (running) statuses.add((await gateway.read('slow', 'sleep', { ms: 30 })).status);
+    };
+    const clients = Array.from({ length: 4 }, client);
+    for (let n = 0; n < 3; n++) {
+      const answer = await gateway.read('other', 'ok');
+      assert.equal(answer.status, 200, answer.text);
+    }
+    running = false;
+    await Promise.all(clients);
+    assert.deepEqual([...statuses], [200]);
+  });
+
+  test('a call that never ends does not keep its place for ever', async (t) => {
+    const gateway = await startGateway(t, { config: { maxLiveActors: 1 } });
+    await install(
+      gateway,
+      'stuck',
+      appOf('stuck', { queries: { bad: { run: '() => new Promise(() => {})', timeoutMs: 200 } } }),
+    );
+    await install(gateway, 'other', appOf('other', { queries: { ok: '() => 42' } }));
+    assert.match((await gateway.read('stuck', 'bad')).text, /timed out after 0\.2 s/);
+    assert.equal((await gateway.read('other', 'ok')).status, 200);
+  });
+
+  test('a thread that nobody uses ends, and the next call starts another', async (t) => {
+    const gateway = await startGateway(t, { config: { actorIdleMs: 1000 } });
+    await install(gateway, 'slow', SLOW);
+    assert.equal((await gateway.read('slow', 'echo', { n: 1 })).json.data, 1);
+    await eventually(async () => (await actorOf(gateway, 'slow')).state === 'idle');
+    assert.equal((await gateway.system()).counters.retired.idle, 1);
+    assert.equal((await gateway.read('slow', 'echo', { n: 2 })).json.data, 2);
+  });
+});
+
+describe('the mailbox', () => {
+  test('refuses what is over its limit and says when to come again; what it took is answered', async (t) => {
+    const gateway = await startGateway(t, { config: { mailboxLimit: 3 } });
+    await install(gateway, 'slow', SLOW);
+    await gateway.read('slow', 'echo', { n: 0 });
+    // The thread works on 64 calls at a time; 3 more may wait.
+    const asked = Array.from({ length: 80 }, () => gateway.read('slow', 'sleep', { ms: 500 }));
+    const answers = await Promise.all(asked);
+    const refused = answers.filter(({ status }) => status !== 200);
+    assert.equal(refused.length, 80 - 64 - 3);
+    for (const { status, json, headers } of refused) {
+      assert.deepEqual([status, json.error.code, headers['retry-after']], [503, 'OVERLOADED', '1']);
+    }
+  });
+
+  test('a call whose time passes while it waits is answered and never run', async (t) => {
+    const gateway = await startGateway(t);
+    await install(gateway, 'slow', SLOW);
+    await gateway.read('slow', 'echo', { n: 0 });
+    const filling = Array.from({ length: 64 }, () => gateway.read('slow', 'sleep', { ms: 1500 }));
+    const late = await gateway.read('slow', 'brief', { ms: 0 });
+    assert.deepEqual([late.status, late.json.error.code], [500, 'HANDLER_ERROR'], late.text);
+    assert.match(late.json.error.message, /timed out after 0\.3 s; it had not started/);
+    for (const { status } of await Promise.all(filling)) assert.equal(status, 200);
+  });
+
+  test('a client that goes away takes its waiting call with it, and a running one is told', async (t) => {
+    const gateway = await startGateway(t);
+    await install(gateway, 'slow', SLOW);
+    const seen = async () => (await gateway.read('slow', 'state')).json.data;
+    const running = abortable(gateway, 'svc_write', { app: 'slow', action: 'watched' });
+    await eventually(async () => (await seen()).started === 1);
+    running.abort();
+    await running.done;
+    await eventually(async () => (await seen()).aborted === 1);
+
+    const filling = Array.from({ length: 64 }, () => gateway.read('slow', 'sleep', { ms: 1500 }));
+    await eventually(async () => (await actorOf(gateway, 'slow')).inFlight === 64);
+    const waiting = abortable(gateway, 'svc_write', { app: 'slow', action: 'watched' });
+    await eventually(async () => (await actorOf(gateway, 'slow')).mailbox === 1);
+    waiting.abort();
+    await waiting.done;
+    await Promise.all(filling);
+    assert.deepEqual(await seen(), { started: 1, aborted: 1 });
+  });
+
+  test('an idempotency key whose call never started may be used again', async (t) => {
+    const gateway = await startGateway(t, { config: { actionTimeoutMs: 300 } });
+    const files = appOf('slow', {
+      queries: { sleep: { run: '({ input }) => new Promise((done) => setTimeout(done, input.ms))', timeoutMs: LONG } },
+      actions: { put: 'async () => ({ status: 201, body: 1 })' },
+    });
+    await install(gateway, 'slow', files);
+    const filling = Array.from({ length: 64 }, () => gateway.read('slow', 'sleep', { ms: 1500 }));
+    await eventually(async () => (await actorOf(gateway, 'slow'))?.inFlight === 64);
+    const keyed = () => gateway.write('slow', 'put', {}, { headers: { 'idempotency-key': 'k' } });
+    assert.match((await keyed()).text, /it had not started/);
+    await Promise.all(filling);
+    assert.equal((await keyed()).status, 201);
+  });
+});
+
+describe('versions', () => {
+  test('change under load without a call that fails, and calls of the old one end on it', async (t) => {
+    const gateway = await startGateway(t);
+    const files = (n: number) =>
+      appOf('app', {
+        queries: {
+          version: `async () => { await new Promise((done) => setTimeout(done, ${n % 3} * 5)); return ${n}; }`,
+          long: {
+            run: `({ input }) => new Promise((done) => setTimeout(() => done(${n}), input.ms))`,
+            timeoutMs: LONG,
+          },
+        },
+      });
+    await install(gateway, 'app', files(1));
+    const long = gateway.read('app', 'long', { ms: 2000 });
+    await eventually(async () => (await actorOf(gateway, 'app'))?.inFlight === 1);
+    let running = true;
+    const versions: number[][] = [];
+    const client = async () => {
+      const own: number[] = [];
+      versions.push(own);
+      while (running) {
+        const answer = await gateway.read('app', 'version');
+        assert.equal(answer.status, 200, answer.text);
+        own.push(answer.json.data);
+      }
+    };
+    const clients = Array.from({ length: 8 }, client);
+    for (let n = 2; n <= 6; n++) await install(gateway, 'app', files(n));
+    assert.equal((await gateway.read('app', 'version')).json.data, 6);
+    running = false;
+    await Promise.all(clients);
+    for (const own of versions)
+      assert.deepEqual(
+        own,
+        own.toSorted((a, b) => a - b),
+        'a client went back in time',
+      );
+    assert.equal((await long).json.data, 1);
+  });
+});
+
+describe('the tree heals', () => {
+  test('from a host that is killed again and again', async (t) => {
+    const gateway = await startGateway(t, { config: { handlerHosts: 1 } });
+    await install(gateway, 'slow', SLOW);
+    await install(gateway, 'bystander', appOf('bystander', { queries: { ok: '() => 42' } }));
+    const calls: Promise<Answer>[] = [];
+    let killed = 0;
+    for (let last = 0; killed < 8; ) {
+      const { processes } = await gateway.system();
+      const host = processes.find((child: { name: string }) => child.name === 'host-1');
+      if (host.state !== 'running' || host.pid === last) {
+        await pause(10);
+        continue;
+      }
+      calls.push(gateway.read('slow', 'sleep', { ms: 50 }));
+      last = host.pid;
+      process.kill(host.pid, 'SIGKILL');
+      killed++;
+    }
+    for (const { status, text } of await Promise.all(calls)) assert.ok([200, 500].includes(status), text);
+    for (const app of ['slow', 'bystander']) {
+      const answer = await gateway.read(app, app === 'slow' ? 'echo' : 'ok', { n: 42 });
+      assert.deepEqual([answer.status, answer.json.data], [200, 42], answer.text);
+    }
+    assert.equal((await processOf(gateway, 'writer')).restarts, 0);
+  });
+
+  test('from a thread that cannot be ended: its app gets a host of its own, and hurts nobody else from then on', async (t) => {
+    const gateway = await startGateway(t, { config: { handlerHosts: 1 } });
+    const endless =
+      'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < ?) SELECT count(*) AS n FROM n';
+    const run = `({ db, input }) => db.get(${JSON.stringify(endless)}, input.n)`;
+    const migrations = ['CREATE TABLE t (n INTEGER)'];
+    await install(gateway, 'native', appOf('native', { migrations, queries: { count: { run, timeoutMs: 300 } } }));
+    await install(gateway, 'bystander', appOf('bystander', { queries: { ok: '() => 42' } }));
+    for (let n = 1; n <= 2; n++) {
+      assert.match((await gateway.read('native', 'count', { n: 1e12 + n })).text, /timed out/);
+      await eventually(async () => (await gateway.read('native', 'count', { n: 1 })).status === 200);
+      assert.equal((await gateway.read('bystander', 'ok')).status, 200);
+    }
+    const restarts = async (name: string) => {
+      const { processes } = await gateway.system();
+      return processes.find((child: { name: string }) => child.name === name)?.restarts;
+    };
+    await eventually(async () => (await restarts('host-for-native')) === 1);
+    assert.equal(await restarts('host-1'), 1);
+  });
+
+  test('an app that keeps crashing is shown with its state and its reason', async (t) => {
+    const gateway = await startGateway(t);
+    const crash = 'async () => { setTimeout(() => { throw new Error("boom"); }); await new Promise(() => {}); }';
+    await install(gateway, 'bad', appOf('bad', { queries: { crash } }));
+    await eventually(async () => (await gateway.read('bad', 'crash', { n: Math.random() })).status === 503);
+    const record = (await gateway.call('GET', '/svc/_apps/bad')).json;
+    assert.equal(record.status, 'quarantined');
+    const actor = await actorOf(gateway, 'bad');
+    assert.deepEqual([actor.state, actor.lastExit], ['quarantined', 'crash: boom']);
+  });
+});
+
+describe('the daemon ends', () => {
+  test('with exit code 1 and its reason when the writer does not stay up', async (t) => {
+    const gateway = await startGateway(t);
+    for (let last = 0; ; ) {
+      const writer = await processOf(gateway, 'writer').catch(() => null);
+      if (!writer) break;
+      if (writer.state !== 'running' || writer.pid === last) {
+        await pause(10);
+        continue;
+      }
+      last = writer.pid;
+      process.kill(writer.pid, 'SIGKILL');
+    }
+    assert.equal(await gateway.exited(), 1);
+    assert.match(gateway.log, /The SQLite writer does not stay up/);
+    assert.equal(existsSync(join(gateway.dataDir, 'run', 'daemon.json')), false);
+    await gateway.start();
+    assert.equal((await gateway.call('GET', '/svc/_health')).status, 200);
+  });
+
+  test('on SIGTERM after the calls that run; open streams do not keep it', async (t) => {
+    const gateway = await startGateway(t);
+    await install(gateway, 'slow', SLOW);
+    await gateway.read('slow', 'echo', { n: 0 });
+    const { pid } = await processOf(gateway, 'writer');
+    const stream = await gateway.stream('/svc/slow/_changes');
+    const log = await gateway.stream('/svc/_logs?follow=1');
+    const long = gateway.read('slow', 'sleep', { ms: 1500 });
+    await eventually(async () => (await actorOf(gateway, 'slow')).inFlight === 1);
+    assert.equal(await gateway.stop(), 0);
+    assert.equal((await long).json.data, 1500);
+    await Promise.all([stream.closed, log.closed]);
+    assert.equal(isRunning(pid), false);
+    assert.deepEqual(readdirSync(join(gateway.dataDir, 'run')), ['children.json']);
+    assert.equal(existsSync(join(gateway.dataDir, 'lock')), false);
+  });
+
+  test('on SIGTERM while an upload is under way, which ends well', async (t) => {
+    const gateway = await startGateway(t);
+    const many = Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`page-${n}.html`, `<p>${n}</p>`]));
+    const upload = gateway.upload('many', appOf('many', { files: many }));
+    await eventually(() => readdirSync(join(gateway.dataDir, 'tmp')).length > 0);
+    assert.equal(await gateway.stop(), 0);
+    const { status, text } = await upload;
+    assert.equal(status, 201, text);
+    assert.deepEqual(readdirSync(join(gateway.dataDir, 'tmp')), []);
+    await gateway.start();
+    assert.equal((await gateway.call('GET', '/svc/_apps/many')).json.status, 'active');
+  });
+
+  test('at once on the second SIGTERM, and takes its processes along', async (t) => {
+    const gateway = await startGateway(t);
+    await install(gateway, 'slow', SLOW);
+    const pids = [(await processOf(gateway, 'writer')).pid, (await processOf(gateway, 'host')).pid];
+    const long = gateway.read('slow', 'sleep', { ms: LONG }).catch(() => null);
+    await eventually(async () => (await actorOf(gateway, 'slow'))?.inFlight === 1);
+    const first = gateway.stop();
+    await eventually(async () => (await gateway.call('GET', '/svc/_health').catch(() => null)) === null);
+    assert.equal(await gateway.stop(), 1);
+    await first;
+    await long;
+    await eventually(() => !pids.some(isRunning));
+    await gateway.start();
+  });
+});
+
+describe('the daemon does not start', () => {
+  test('on a port that is taken: it says so, and leaves no process and no lock', async (t) => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    t.after(() => taken.close());
+    await once(taken, 'listening');
+    const { port } = taken.address() as { port: number };
+    for (const edge of ['uws', 'node']) {
+      const { code, stderr, dataDir } = await serveOnce(t, ['--port', String(port), '--edge', edge]);
+      assert.equal(code, 1);
+      assert.match(stderr, new RegExp(`Something else listens on port ${port} already`));
+      nothingLeft(dataDir);
+    }
+  });
+
+  test('when the writer does not: it says why, and leaves no process and no lock', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    // Every process of the gateway but the supervisor is started with an empty environment, so this reaches that one alone.
+    const preload = join(folder, 'no-writer.cjs');
+    writeFileSync(
+      preload,
+      `const cp = require('node:child_process');
+       const { spawn } = cp;
+       cp.spawn = (file, args, options) =>
+         spawn(file, args.map((arg) => arg.endsWith('writer.js') ? ${JSON.stringify(join(folder, 'missing.js'))} : arg), options);
+       require('node:module').syncBuiltinESMExports();`,
+    );
+    const { code, stderr, dataDir } = await serveOnce(t, ['--port', '0'], { NODE_OPTIONS: `--require ${preload}` });
+    assert.equal(code, 1);
+    assert.match(stderr, /The SQLite writer does not stay up: exited with code 1/);
+    nothingLeft(dataDir);
+  });
+});
+
+test('a writer that was stopped when the supervisor was killed is ended by the next daemon', async (t) => {
+  const gateway = await startGateway(t);
+  const { pid } = await processOf(gateway, 'writer');
+  process.kill(pid, 'SIGSTOP');
+  await gateway.kill();
+  assert.equal(isRunning(pid), true);
+  await gateway.start();
+  assert.equal(isRunning(pid), false);
+  assert.match(gateway.log, /processes of a gateway that died were ended/);
+  await install(gateway, 'slow', SLOW);
+  assert.equal((await gateway.read('slow', 'echo', { n: 1 })).json.data, 1);
+});
+
+/** Runs `svc serve` in a fresh data directory to its end. */
+async function serveOnce(
+  t: { after(cleanup: () => void): void },
+  flags: string[],
+  env: Record<string, string> = {},
+): Promise<{ code: number | null; stderr: string; dataDir: string }> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'svc-test-'));
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }));
+  const child: ChildProcess = spawn(
+    process.execPath,
+    [join(root, 'bin/svc.js'), 'serve', '--data-dir', dataDir, ...flags],
+    { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...env } },
+  );
+  t.after(() => child.kill('SIGKILL'));
+  let stderr = '';
+  child.stderr?.on('data', (chunk: Buffer) => {
+    stderr += chunk.toString();
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stderr, dataDir };
+}
+
+function nothingLeft(dataDir: string): void {
+  assert.equal(existsSync(join(dataDir, 'lock')), false);
+  assert.equal(existsSync(join(dataDir, 'run', 'daemon.json')), false);
+  const children = JSON.parse(readFileSync(join(dataDir, 'run', 'children.json'), 'utf8')) as { pid: number }[];
+  for (const { pid } of children) assert.equal(isRunning(pid), false);
+}
