@@ -79,6 +79,8 @@ export const LIMITS = {
   frameBytes: 72 * MiB,
   /** Bytes waiting to be written to one peer before it counts as stuck. */
   linkBacklogBytes: 128 * MiB,
+  /** Frames that leave in one write. */
+  linkBatchFrames: 16,
   /** Time a new connection has to say `hello`. */
   helloMs: 5 * SECOND,
 

@@ -18,6 +18,7 @@ export class Link {
   readonly #handlers: LinkHandlers;
   readonly #decoder: FrameDecoder;
   readonly #pending = new FrameBatch();
+  #pendingFrames = 0;
   #flushScheduled = false;
   #closed = false;
   #error: Error | null = null;
@@ -38,10 +39,18 @@ export class Link {
     return this.#closed;
   }
 
-  /** Queues a frame; all frames of one turn leave in one write. A closed link drops it. Throws `FrameError` when too large. */
+  /**
+   * Queues a frame. The frames of one turn leave together, so that a write is shared by many; but not more than
+   * `LIMITS.linkBatchFrames`, so that the peer starts on the first ones while we work on the others. A closed link drops
+   * it. Throws `FrameError` when it is too large.
+   */
   send(frame: Frame): void {
     if (this.#closed) return;
     this.#pending.add(frame);
+    if (++this.#pendingFrames >= LIMITS.linkBatchFrames) {
+      this.#write();
+      return;
+    }
     if (this.#flushScheduled) return;
     this.#flushScheduled = true;
     setImmediate(this.#flush);
@@ -60,10 +69,15 @@ export class Link {
 
   readonly #flush = (): void => {
     this.#flushScheduled = false;
+    this.#write();
+  };
+
+  #write(): void {
     if (this.#closed || this.#pending.length === 0) return;
+    this.#pendingFrames = 0;
     this.#stream.write(this.#pending.take());
     if (this.#stream.writableLength > LIMITS.linkBacklogBytes) this.close(new Error('The peer does not read.'));
-  };
+  }
 
   #receive(chunk: Buffer): void {
     if (this.#closed) return;

@@ -278,7 +278,7 @@ export class Actor implements Tenant {
     this.#env.retired(this, death.reason);
     this.mailbox.putBack(this.#settleOrphans(death));
     if (intended) {
-      if (death.reason === 'deadline') this.#poison.died(suspects(death));
+      if (death.stuck) this.#poison.died(suspects(death));
       if (this.state === 'quarantined' || this.state === 'failed_to_start') this.#answerAll(this.#quarantineError());
       this.#pump();
       return;
@@ -387,5 +387,5 @@ export class Actor implements Tenant {
 
 /** A thread that stopped reacting was stopped by a call that outran its deadline, not by those that came after it. */
 function suspects(death: Death): Call[] {
-  return death.reason === 'deadline' ? death.orphans.filter((call) => call.settled) : death.orphans;
+  return death.stuck ? death.orphans.filter((call) => call.settled) : death.orphans;
 }

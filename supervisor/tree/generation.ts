@@ -32,6 +32,8 @@ export type Death = {
   startFailed: boolean;
   /** Its host process ended for a reason that lies elsewhere. */
   innocent: boolean;
+  /** Its event loop did not react after a call had outrun its deadline. */
+  stuck: boolean;
   /** What was in flight, the settled ones too. */
   orphans: Call[];
 };
@@ -65,6 +67,7 @@ export class Generation implements LinkOwner {
   #pings = 0;
   #retireReason: RetireReason | null = null;
   #wasLive = false;
+  #stuck = false;
   /** Number of the ping that must be answered before the probe's time is up. */
   #probePing = 0;
   readonly #onPong = new Set<() => void>();
@@ -237,7 +240,10 @@ export class Generation implements LinkOwner {
     if (this.#probe || this.state === 'gone') return;
     this.#probePing = ++this.#pings;
     this.#link?.send([Kind.ping, this.#probePing]);
-    this.#probe = setTimeout(() => this.#kill('deadline'), LIMITS.cancelGraceMs);
+    this.#probe = setTimeout(() => {
+      this.#stuck = true;
+      this.#kill('deadline');
+    }, LIMITS.cancelGraceMs);
   }
 
   #kill(reason: RetireReason): void {
@@ -268,7 +274,7 @@ export class Generation implements LinkOwner {
     this.#link = null;
     link?.close(new Error('The actor is gone.'));
     for (const done of [...this.#onPong]) done();
-    this.#events.onGone(this, { reason, detail, startFailed, innocent, orphans });
+    this.#events.onGone(this, { reason, detail, startFailed, innocent, stuck: this.#stuck, orphans });
   }
 
   #after(ms: number, action: () => void): void {
