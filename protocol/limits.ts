@@ -21,7 +21,6 @@ export const DEFAULTS = {
   actorIdleMs: 5 * MINUTE,
   queryTimeoutMs: 10 * SECOND,
   actionTimeoutMs: 30 * SECOND,
-  automationTimeoutMs: 5 * MINUTE,
   mailboxLimit: 1024,
   maxResultBytes: 8 * MiB,
   trashDays: 7,
@@ -90,7 +89,6 @@ export const LIMITS = {
   actorConcurrency: 64,
   /** Statement text of one call to `db`. */
   sqlBytes: 100 * KiB,
-  sqlParameters: 32_766,
   batchStatements: 10_000,
   readRows: 100_000,
   readBytes: 64 * MiB,
@@ -167,7 +165,6 @@ export const LIMITS = {
   staticIndexBytes: 16 * MiB,
 
   logFileBytes: 5 * MiB,
-  logGenerations: 2,
   logLineBytes: 64 * KiB,
   /** Characters of a handler's error message that its caller sees. */
   errorMessageChars: 4096,

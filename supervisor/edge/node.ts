@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Edge, EdgeOptions, Exchange, ExchangeHandler } from './edge.ts';
+import type { Edge, EdgeOptions, ExchangeHandler } from './edge.ts';
 import { checkFraming, type FramingRules } from './framing.ts';
 import { NodeExchange, type NodeState } from './node-exchange.ts';
 import { bodyTooSlow, errorAnswer, guard, sendError } from './response.ts';
@@ -82,11 +82,6 @@ export function createNodeEdge(options: EdgeOptions): Edge {
  */
 export function handleNodeRequest(req: IncomingMessage, res: ServerResponse, options: EdgeOptions): void {
   serve({ draining: false, onFault: options.onFault }, req, res, options.handler);
-}
-
-/** Wraps a request without looking at it; for who has checked it already. */
-export function nodeExchange(req: IncomingMessage, res: ServerResponse, onFault: (error: unknown) => void): Exchange {
-  return new NodeExchange({ draining: false, onFault }, req, res);
 }
 
 /** False when the request was refused: nothing that follows on its connection may be served. */

@@ -223,6 +223,16 @@ describe('calls that never end', () => {
     assert.ok(thread.stopAsked, 'the thread was kept');
   });
 
+  test('are no poison while their thread reacts: the next thread takes many calls at once', async () => {
+    const { actor, thread } = await liveActor();
+    for (let n = 0; n < LIMITS.actorConcurrency / 2; n++) world.call(actor);
+    await world.pass(1020);
+    thread.send([Kind.pong, 99, { heapUsed: 1 }]);
+    thread.end('stopped');
+    for (let n = 0; n < 4; n++) world.call(actor);
+    assert.equal(callsAsked(await world.liveThread()), 4);
+  });
+
   test('a pong that was on its way before the deadline does not prove that the thread reacts', async () => {
     const { actor, thread } = await liveActor();
     const [generation] = actor.generations;
