@@ -36,12 +36,13 @@ function decode(chunks: Buffer[], maxBytes?: number): Frame[] {
   return frames;
 }
 
-/** Integers that a number holds exactly come back as numbers. */
+/** Integers that a number holds exactly come back as numbers, and bytes as either kind of array. */
 function asReceived(frame: Frame): unknown {
   return JSON.parse(
-    JSON.stringify(frame, (_key, value) =>
-      typeof value === 'bigint' ? (Number.isSafeInteger(Number(value)) ? Number(value) : `${value}n`) : value,
-    ),
+    JSON.stringify(frame, (_key, value) => {
+      if (value instanceof Uint8Array) return Buffer.from(value).toJSON();
+      return typeof value === 'bigint' ? (Number.isSafeInteger(Number(value)) ? Number(value) : `${value}n`) : value;
+    }),
   );
 }
 
@@ -57,6 +58,14 @@ test('frames come back as they were, however the stream is cut', () => {
     }
     assert.deepEqual(decode(chunks).map(asReceived), FRAMES.map(asReceived), `round ${round}`);
   }
+});
+
+test('empty pieces of the stream make no difference', () => {
+  const nothing = Array.from({ length: 9 }, () => Buffer.alloc(0));
+  const stream = encodeFrame([Kind.ping, 1]);
+  assert.deepEqual(decode([...nothing, stream.subarray(0, 2), ...nothing, stream.subarray(2), ...nothing]), [
+    [Kind.ping, 1],
+  ]);
 });
 
 test('a batch is the frames one behind the other, and taking it leaves it empty', () => {

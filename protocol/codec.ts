@@ -1,6 +1,7 @@
 /** Bytes ⇄ frames: a 4-byte big-endian length, then one MessagePack array. Pure; throws `FrameError` on hostile bytes. */
 import { Packr, Unpackr } from 'msgpackr';
-import { type Frame, Kind } from './frames.ts';
+import { callFrameRoom, readCallFrame, writeCallFrame } from './call-frames.ts';
+import { type DispatchFrame, type Frame, Kind, type ResultFrame } from './frames.ts';
 import { LIMITS } from './limits.ts';
 
 const HEADER_BYTES = 4;
@@ -47,18 +48,34 @@ export class FrameBatch {
 
   /** Throws `FrameError` for a frame over the limit; what was added before stays. */
   add(frame: Frame): void {
-    const payload = packr.pack(frame);
-    if (payload.length > this.#maxBytes) {
-      throw new FrameError(`A frame of ${payload.length} bytes is over the limit of ${this.#maxBytes}.`);
-    }
     const start = this.#length;
+    const room = callFrameRoom(frame);
+    if (room > 0) {
+      this.#check(room);
+      const bytes = this.#room(start + HEADER_BYTES + room);
+      this.#close(bytes, start, writeCallFrame(bytes, start + HEADER_BYTES, frame as DispatchFrame | ResultFrame));
+      return;
+    }
+    const payload = packr.pack(frame);
+    this.#check(payload.length);
     const end = start + HEADER_BYTES + payload.length;
     const bytes = this.#room(end);
-    bytes[start] = payload.length >>> 24;
-    bytes[start + 1] = payload.length >>> 16;
-    bytes[start + 2] = payload.length >>> 8;
-    bytes[start + 3] = payload.length;
     bytes.set(payload, start + HEADER_BYTES);
+    this.#close(bytes, start, end);
+  }
+
+  #check(length: number): void {
+    if (length > this.#maxBytes)
+      throw new FrameError(`A frame of ${length} bytes is over the limit of ${this.#maxBytes}.`);
+  }
+
+  /** Puts the length before a payload that ends at `end`. */
+  #close(bytes: Buffer, start: number, end: number): void {
+    const length = end - start - HEADER_BYTES;
+    bytes[start] = length >>> 24;
+    bytes[start + 1] = length >>> 16;
+    bytes[start + 2] = length >>> 8;
+    bytes[start + 3] = length;
     this.#length = end;
   }
 
@@ -113,6 +130,8 @@ export class FrameDecoder {
 
   /** Calls `onFrame` for every frame that is complete with `chunk`. Throws `FrameError`; the stream is then unusable. */
   push(chunk: Buffer, onFrame: (frame: Frame) => void): void {
+    // `#needed` looks for the header in as many chunks as it has bytes.
+    if (chunk.length === 0) return;
     this.#chunks.push(chunk);
     this.#buffered += chunk.length;
     if (this.#buffered < HEADER_BYTES) return;
@@ -125,7 +144,9 @@ export class FrameDecoder {
         throw new FrameError(`A frame of ${length} bytes is over the limit of ${this.#maxBytes}.`);
       const end = offset + HEADER_BYTES + length;
       if (end > bytes.length) break;
-      onFrame(decodePayload(bytes.subarray(offset + HEADER_BYTES, end)));
+      onFrame(
+        readCallFrame(bytes, offset + HEADER_BYTES, end) ?? decodePayload(bytes.subarray(offset + HEADER_BYTES, end)),
+      );
       offset = end;
     }
     this.#chunks = offset === bytes.length ? [] : [bytes.subarray(offset)];

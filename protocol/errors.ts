@@ -15,8 +15,11 @@ export const ERROR_CODES = {
   HEADERS_TOO_LARGE: { status: 431, when: 'The request has too many or too large headers.' },
   RATE_LIMITED: { status: 429, when: 'Too many requests in the window; `Retry-After` says when to try again.' },
   CONFLICT: { status: 409, when: 'The same thing is already being done.' },
-  OVERLOADED: { status: 503, when: 'The mailbox of the app is full; `Retry-After` says when to try again.' },
-  INTERNAL: { status: 500, when: 'A fault of the gateway itself; the log has the details.' },
+  OVERLOADED: {
+    status: 503,
+    when: 'The mailbox of the app, or the gateway, is full; `Retry-After` says when to try again.',
+  },
+  INTERNAL: { status: 500, when: 'A fault of the gateway itself or of its disk; the log has the details.' },
 
   RESERVED_ID: { status: 400, when: 'The id starts with an underscore.' },
   INVALID_ID: { status: 400, when: 'The id does not match the grammar for app ids.' },
@@ -50,6 +53,9 @@ export const ERROR_CODES = {
   ARCHIVE_EXTENSION: { status: 400, when: 'The archive has a file of a type that apps may not hold.' },
   ARCHIVE_TOO_LARGE: { status: 413, when: 'The archive is over a limit: total size, size of a file, or entries.' },
   VERSION_ACTIVE: { status: 409, when: 'The active version cannot be deleted.' },
+  BACKUP_TOO_LARGE: { status: 413, when: 'The backup would hold more than a backup may, or does.' },
+  INVALID_BACKUP: { status: 400, when: 'The file is no whole and unchanged backup; `path` names what is wrong in it.' },
+  RESTORE_TARGET: { status: 409, when: 'A backup is restored into a missing or empty directory only.' },
   STORAGE_FULL: { status: 507, when: 'The disk is full; nothing was changed.' },
 } as const satisfies Record<string, { status: number; when: string }>;
 
@@ -120,8 +126,22 @@ export function errorEnvelope(error: ErrorBody): { isError: true; error: ErrorBo
   return { isError: true, error };
 }
 
-/** Disk-full in the words of Node or SQLite. */
+const DISK_FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL', 'SQLITE_IOERR_SHMSIZE']);
+const DISK_FAULTS = new Set(['EIO', 'EROFS', 'SQLITE_CORRUPT', 'SQLITE_NOTADB']);
+
+/**
+ * A disk that fails, in the words of Node or SQLite: SQL names no file that could be missing, and cannot damage one. What
+ * SQLite calls corrupt may be a sector that cannot be read.
+ */
+export function isDiskFault(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  if (typeof code !== 'string') return false;
+  return DISK_FAULTS.has(code) || code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_CANTOPEN');
+}
+
+/** Disk-full in the words of Node or SQLite; `EFBIG` is a file system or a quota that takes no larger file. */
 export function isDiskFull(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
-  return code === 'ENOSPC' || code === 'EDQUOT' || code === 'SQLITE_FULL';
+  // SQLite has no more to say when a full disk has no room for the index of its log.
+  return typeof code === 'string' && DISK_FULL.has(code);
 }

@@ -16,6 +16,9 @@ const WANTED: string[][] = [
   ['--no-warnings'],
 ];
 
+/** Linux' own counts of a process's threads, by which a host finds the one that eats memory: to be `readable` for it. */
+export const THREAD_COUNTS: readonly string[] = ['/proc/thread-self/stat', '/proc/self/task/*'];
+
 /**
  * Flags for `node <flags> dist/host.js`. The host can read the files and folders in `readable` (absolute paths, each with
  * what is under it) and nothing else, write nothing and start no process; SQLite's own file access is not affected.

@@ -6,6 +6,7 @@
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
+const GiB = 1024 * MiB;
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
@@ -65,6 +66,23 @@ export const LIMITS = {
   requestTimeoutMs: 30 * SECOND,
   /** An upload may take longer: it is allowed this for its whole body. */
   uploadTimeoutMs: 5 * MINUTE,
+  /** Bodies of all requests that are not answered yet, together; one that does not fit is answered `OVERLOADED`. */
+  bodiesBytes: 256 * MiB,
+  /** Connections open at once. Fewer where the process may not have that many files open. */
+  connections: 24_000,
+  /** File descriptors that connections leave to the rest of the supervisor; half of all where there are few. */
+  descriptorReserve: 1024,
+  /** Kept open by the uws edge, to be let go when connections took all the others before it could look. */
+  spareDescriptors: 64,
+  /** How often the uws edge looks how many descriptors are left; the other value when they run short. */
+  descriptorCheckMs: 100,
+  descriptorShortMs: 5,
+  /** How often the node edge looks for connections whose request did not arrive in time. */
+  connectionCheckMs: 2 * SECOND,
+  /** Requests of one connection that wait for their answers (node edge); one more is refused and ends it. */
+  pipelinedRequests: 64,
+  /** A client that takes nothing of a waiting answer or event stream for this long is cut off. */
+  stalledReaderMs: 30 * SECOND,
   /** How long the rest of a refused body is read and thrown away, so that its sender gets to read the answer. */
   lingerMs: 2 * SECOND,
 
@@ -84,7 +102,9 @@ export const LIMITS = {
   helloMs: 5 * SECOND,
 
   /** New objects of one actor's heap, in MiB: small, because thousands of short calls leave little behind. */
-  actorYoungMb: 2,
+  actorYoungMb: 6,
+  /** How often a handler host looks at its memory, while it has actors. */
+  memoryLookMs: 50,
   /** Calls one actor works on at a time; the others wait in its mailbox. */
   actorConcurrency: 64,
   /** Statement text of one call to `db`. */
@@ -106,6 +126,8 @@ export const LIMITS = {
   groupMs: 50,
   /** How often a client looks for a writer that is being replaced. */
   writerRetryMs: 50,
+  /** How often a statement of the gateway's own is repeated after the writer died with it. */
+  writerLostTries: 3,
   /** How long the writer waits for a lock that a program outside the gateway holds; all lanes wait with it. */
   writerBusyMs: 250,
   /** How long a read waits for such a lock. */
@@ -128,12 +150,18 @@ export const LIMITS = {
   sqlMs: 2 * SECOND,
 
   heartbeatMs: 1 * SECOND,
+  /** How often the delay of the supervisor's event loop is sampled. */
+  eventLoopSampleMs: 10,
   /** No answer to heartbeats for this long: the process is killed and replaced. */
   heartbeatDeadMs: 10 * SECOND,
   /** After a deadline passed, an actor has this long to answer a ping before its thread is ended. */
   cancelGraceMs: 1 * SECOND,
+  /** A call that still runs this long after its deadline has its thread replaced, even if the thread's event loop answers. */
+  overdueMs: 5 * SECOND,
   /** A thread that was told to end and has not by then takes its host process down. */
   terminateMs: 2 * SECOND,
+  /** Actors that one host starts at a time; the others wait, and their time to start has not begun. */
+  startsAtOnce: 8,
   /** Starting an actor, from the order to `ready`. */
   actorStartMs: 10 * SECOND,
   childStartMs: 15 * SECOND,
@@ -149,11 +177,20 @@ export const LIMITS = {
   /** Calls remembered per app as having taken its actor down. */
   poisonCalls: 32,
 
+  /**
+   * Harm that an app may do to others within `harmWindowMs` before it is quarantined: the writer had to be replaced because
+   * of a statement of its, or a host that others share because of a thread of its that could not be ended.
+   */
+  harmTimes: 2,
+  harmWindowMs: 10 * MINUTE,
+
   changeRing: 1024,
   changeHeartbeatMs: 15 * SECOND,
   changeRetryMs: 2 * SECOND,
   /** Bytes waiting for one subscriber before its backlog is folded into one `reset`. */
   subscriberBacklogBytes: 256 * KiB,
+  /** Shared by the subscribers that have something waiting: the more there are, the less each may have. */
+  backlogsBytes: 64 * MiB,
   /** Event streams open at once, over all apps. */
   subscribers: 20_000,
   /** All rings together; over it, the ring of the app that has been quiet longest is emptied. */
@@ -163,6 +200,9 @@ export const LIMITS = {
   staticCacheBytes: 64 * MiB,
   /** Lists of static files kept in memory, over all versions, as bytes of their JSON. */
   staticIndexBytes: 16 * MiB,
+
+  /** Manifests kept in memory, as characters of their text. */
+  manifestCacheChars: 8 * MiB,
 
   logFileBytes: 5 * MiB,
   logLineBytes: 64 * KiB,
@@ -179,7 +219,18 @@ export const LIMITS = {
   /** How often the token file is read again, in case the file watcher missed a rotation. */
   tokenPollMs: 5 * SECOND,
   settingsBytes: 64 * KiB,
+  /** Copies of an app's data that are kept from before its migrations. */
   backups: 3,
+  /** Content of one backup: files, all together; the manifest, of which a file takes some 150 bytes. */
+  backupBytes: 256 * GiB,
+  backupFiles: 500_000,
+  backupManifestBytes: 128 * MiB,
+  /** Packing one app: its code and a copy of its data. */
+  backupPartMs: 1 * HOUR,
+  /** How long the gateway holds a finished backup for a reader that takes none of it. */
+  backupStallMs: 1 * MINUTE,
+  /** How long the command line waits for the gateway to make a backup. */
+  backupWaitMs: 12 * HOUR,
   /** Free disk below which `doctor` warns. */
   lowDiskBytes: 512 * MiB,
   dayMs: DAY,

@@ -19,7 +19,10 @@ export class Link {
   readonly #decoder: FrameDecoder;
   readonly #pending = new FrameBatch();
   #pendingFrames = 0;
-  #flushScheduled = false;
+  /** Frames of this turn of the event loop; the turn's end is awaited from the first one on. */
+  #turnFrames = 0;
+  /** The turn before had one frame at most: whoever waits for this one waits for nothing else. */
+  #quiet = true;
   #closed = false;
   #error: Error | null = null;
 
@@ -41,19 +44,17 @@ export class Link {
 
   /**
    * Queues a frame. The frames of one turn leave together, so that a write is shared by many; but not more than
-   * `LIMITS.linkBatchFrames`, so that the peer starts on the first ones while we work on the others. A closed link drops
-   * it. Throws `FrameError` when it is too large.
+   * `LIMITS.linkBatchFrames`, so that the peer starts on the first ones while we work on the others. While there is little
+   * to send, a frame leaves at once. A closed link drops it. Throws `FrameError` when it is too large.
    */
   send(frame: Frame): void {
     if (this.#closed) return;
     this.#pending.add(frame);
-    if (++this.#pendingFrames >= LIMITS.linkBatchFrames) {
-      this.#write();
-      return;
-    }
-    if (this.#flushScheduled) return;
-    this.#flushScheduled = true;
-    setImmediate(this.#flush);
+    this.#pendingFrames++;
+    if (this.#turnFrames++ === 0) {
+      setImmediate(this.#endTurn);
+      if (this.#quiet) this.#write();
+    } else if (this.#pendingFrames >= LIMITS.linkBatchFrames) this.#write();
   }
 
   /** Ends the connection; what was queued is written first unless `error` is given. */
@@ -63,12 +64,13 @@ export class Link {
       this.#stream.destroy();
       return;
     }
-    this.#flush();
+    this.#write();
     this.#stream.end();
   }
 
-  readonly #flush = (): void => {
-    this.#flushScheduled = false;
+  readonly #endTurn = (): void => {
+    this.#quiet = this.#turnFrames === 1;
+    this.#turnFrames = 0;
     this.#write();
   };
 

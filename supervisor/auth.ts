@@ -26,6 +26,7 @@ export class Access {
   readonly #poll: NodeJS.Timeout;
   #watcher: FSWatcher | undefined;
   #credentials: Credentials;
+  /** Values of the Authorization header that were seen, and the digests of the tokens in them. */
   readonly #digests = new Map<string, Buffer>();
   #complaint = '';
   #reads = 0;
@@ -51,9 +52,9 @@ export class Access {
 
   /** Null when the request may go on, else the error to answer: `UNAUTHORIZED`, or `FORBIDDEN` for another origin's. */
   check(exchange: Exchange): SvcError | null {
-    const presented = BEARER.exec(exchange.header('authorization') ?? '')?.[1];
+    const presented = this.#digestOf(exchange.header('authorization') ?? '');
     if (presented !== undefined) {
-      return timingSafeEqual(this.#digestOf(presented), this.#credentials.digest)
+      return timingSafeEqual(presented, this.#credentials.digest)
         ? null
         : unauthorized('The access token is wrong; it may have been rotated.');
     }
@@ -81,15 +82,17 @@ export class Access {
   }
 
   /**
-   * The digest of a token that was presented, remembered because clients present the same one with each request. That a
-   * token was seen before is told by the time this takes only to whoever knows all of it.
+   * The digest of the token in an Authorization header, remembered because clients present the same one with each request.
+   * That a token was seen before is told by the time this takes only to whoever knows all of it.
    */
-  #digestOf(presented: string): Buffer {
-    const known = this.#digests.get(presented);
+  #digestOf(authorization: string): Buffer | undefined {
+    const known = this.#digests.get(authorization);
     if (known) return known;
-    const digest = sha256(presented);
+    const token = BEARER.exec(authorization)?.[1];
+    if (token === undefined) return undefined;
+    const digest = sha256(token);
     if (this.#digests.size >= LIMITS.tokenDigests) this.#digests.clear();
-    this.#digests.set(presented, digest);
+    this.#digests.set(authorization, digest);
     return digest;
   }
 

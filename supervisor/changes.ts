@@ -13,6 +13,8 @@ export type SubscribeOptions = { tables?: string[]; lastEventId?: string };
 type Subscriber = {
   readonly stream: ResponseStream;
   readonly tables: ReadonlySet<string> | undefined;
+  /** Something waits for it to read. */
+  waiting: boolean;
   /** It did not read: nothing more is written to it until it has, and then one `reset`. */
   behind: boolean;
 };
@@ -33,6 +35,8 @@ export class ChangeStreams {
   readonly #apps = new Map<string, AppChanges>();
   readonly #heartbeat: NodeJS.Timeout;
   #subscribers = 0;
+  /** Subscribers for whom something waits. */
+  #waiting = 0;
   #ringBytes = 0;
 
   /** `now` gives milliseconds since the epoch. */
@@ -67,7 +71,7 @@ export class ChangeStreams {
     if (this.#ringBytes > LIMITS.changeRingsBytes) this.#trim();
 
     for (const subscriber of changes.subscribers) {
-      if (subscriber.tables === undefined || subscriber.tables.has(change.table)) deliver(subscriber, event.wire);
+      if (subscriber.tables === undefined || subscriber.tables.has(change.table)) this.#deliver(subscriber, event.wire);
     }
   }
 
@@ -80,7 +84,7 @@ export class ChangeStreams {
     this.#ringBytes -= ring.bytes;
     ring.skip();
     const bytes = resetEvent(app, ring.last, this.#now());
-    for (const subscriber of subscribers) deliver(subscriber, bytes);
+    for (const subscriber of subscribers) this.#deliver(subscriber, bytes);
   }
 
   /** Answers `exchange` with the app's stream. Throws `OVERLOADED` when too many are open. The app must exist. */
@@ -98,22 +102,33 @@ export class ChangeStreams {
     const { ring, subscribers } = this.#changesOf(app);
     const tables = options.tables === undefined || options.tables.length === 0 ? undefined : new Set(options.tables);
     const stream = exchange.stream(200, HEADERS);
-    const subscriber: Subscriber = { stream, tables, behind: false };
+    const subscriber: Subscriber = { stream, tables, waiting: false, behind: false };
     subscribers.add(subscriber);
     this.#subscribers += 1;
     exchange.onAbort(() => {
       if (subscribers.delete(subscriber)) this.#subscribers -= 1;
+      this.#waits(subscriber, false);
     });
     stream.onDrain(() => {
-      if (!subscriber.behind || stream.buffered > LIMITS.subscriberBacklogBytes) return;
+      this.#waits(subscriber, stream.buffered > 0);
+      if (!subscriber.behind || stream.buffered > this.#backlogBytes()) return;
       subscriber.behind = false;
-      stream.write(resetEvent(app, ring.last, this.#now()));
+      this.#write(subscriber, resetEvent(app, ring.last, this.#now()));
     });
 
-    const missed = options.lastEventId ? missedEvents(ring, options.lastEventId, tables) : [];
-    // The id is for a client that loses its connection before the first event: it can then say where it was.
-    const opening = Buffer.from(`retry: ${LIMITS.changeRetryMs}\nid: ${ring.last}\n: changes of ${app}\n\n`);
-    stream.write(Buffer.concat([opening, ...(missed ?? [resetEvent(app, ring.last, this.#now())])]));
+    const missed = options.lastEventId ? missedEvents(ring, options.lastEventId, tables, this.#backlogBytes()) : [];
+    // The id is for a client that loses its connection before the first event: it can then say where it was. What it missed
+    // brings ids of its own; a connection that ends in the middle of that is taken up again from there.
+    const id =
+      missed?.length === 0
+        ? `id: ${ring.last}
+`
+        : '';
+    const opening = Buffer.from(`retry: ${LIMITS.changeRetryMs}
+${id}: changes of ${app}
+
+`);
+    this.#write(subscriber, Buffer.concat([opening, ...(missed ?? [resetEvent(app, ring.last, this.#now())])]));
   }
 
   /** Ends the app's streams and forgets its events: it was deleted. */
@@ -124,6 +139,7 @@ export class ChangeStreams {
     this.#ringBytes -= changes.ring.bytes;
     this.#subscribers -= changes.subscribers.size;
     const streams = [...changes.subscribers].map((subscriber) => subscriber.stream);
+    for (const subscriber of changes.subscribers) this.#waits(subscriber, false);
     changes.subscribers.clear();
     for (const stream of streams) stream.end();
   }
@@ -153,18 +169,32 @@ export class ChangeStreams {
     }
   }
 
+  /** Writes, unless the subscriber does not read: then it is marked, and its drain callback makes up for it. */
+  #deliver(subscriber: Subscriber, bytes: Buffer): void {
+    if (subscriber.behind) return;
+    if (subscriber.stream.buffered > this.#backlogBytes()) subscriber.behind = true;
+    else this.#write(subscriber, bytes);
+  }
+
+  #write(subscriber: Subscriber, bytes: Buffer): void {
+    if (!subscriber.stream.write(bytes)) this.#waits(subscriber, true);
+  }
+
+  #waits(subscriber: Subscriber, waiting: boolean): void {
+    if (waiting !== subscriber.waiting) this.#waiting += waiting ? 1 : -1;
+    subscriber.waiting = waiting;
+  }
+
+  /** What one subscriber may have waiting now. */
+  #backlogBytes(): number {
+    return Math.min(LIMITS.subscriberBacklogBytes, LIMITS.backlogsBytes / Math.max(1, this.#waiting));
+  }
+
   #beat(): void {
     for (const { subscribers } of this.#apps.values()) {
-      for (const subscriber of subscribers) deliver(subscriber, HEARTBEAT);
+      for (const subscriber of subscribers) this.#deliver(subscriber, HEARTBEAT);
     }
   }
-}
-
-/** Writes, unless the subscriber does not read: then it is marked, and its drain callback makes up for it. */
-function deliver(subscriber: Subscriber, bytes: Buffer): void {
-  if (subscriber.behind) return;
-  if (subscriber.stream.buffered > LIMITS.subscriberBacklogBytes) subscriber.behind = true;
-  else subscriber.stream.write(bytes);
 }
 
 /** What to replay after `lastEventId`; undefined when that is not all there, or more than a subscriber may have waiting. */
@@ -172,6 +202,7 @@ function missedEvents(
   ring: ChangeRing<ChangeEvent>,
   lastEventId: string,
   tables: ReadonlySet<string> | undefined,
+  mostBytes: number,
 ): Buffer[] | undefined {
   if (!EVENT_ID.test(lastEventId)) return undefined;
   const events = ring.since(Number(lastEventId));
@@ -181,7 +212,7 @@ function missedEvents(
   for (const { table, wire } of events) {
     if (tables && !tables.has(table)) continue;
     size += wire.length;
-    if (size > LIMITS.subscriberBacklogBytes) return undefined;
+    if (size > mostBytes) return undefined;
     missed.push(wire);
   }
   return missed;

@@ -1,6 +1,6 @@
 /** `Idempotency-Key` on actions: the recorded answer of a key is replayed for a day (decisions, section 3). */
 import { createHash } from 'node:crypto';
-import type { DbClient } from '../protocol/db-client.ts';
+import { type DbClient, DbError } from '../protocol/db-client.ts';
 import { SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
 
@@ -48,20 +48,29 @@ export class Idempotency {
         .digest('base64');
       await this.#open();
       const now = this.#now();
-      const [, insert] = await this.#db.batch([
-        ['DELETE FROM idempotency WHERE created_at < ?', [now - LIMITS.idempotencyMs]],
-        [
-          'INSERT OR IGNORE INTO idempotency (app, key, fingerprint, created_at) VALUES (?, ?, ?, ?)',
-          [app, key, fingerprint, now],
-        ],
-      ]);
+      let lost = 0;
+      const [, insert] = await this.#survive(
+        () =>
+          this.#db.batch([
+            ['DELETE FROM idempotency WHERE created_at < ?', [now - LIMITS.idempotencyMs]],
+            [
+              'INSERT OR IGNORE INTO idempotency (app, key, fingerprint, created_at) VALUES (?, ?, ?, ?)',
+              [app, key, fingerprint, now],
+            ],
+          ]),
+        () => lost++,
+      );
       claimed = insert?.changes === 1;
       if (claimed) return null;
-      const row = await this.#db.get('SELECT fingerprint, status, body FROM idempotency WHERE app = ? AND key = ?', [
-        app,
-        key,
-      ]);
-      return recorded(row, fingerprint);
+      const row = await this.#survive(() =>
+        this.#db.get('SELECT fingerprint, status, body, created_at FROM idempotency WHERE app = ? AND key = ?', [
+          app,
+          key,
+        ]),
+      );
+      // A claim whose answer was lost with the writer may have been stored: then the row is our own, and nothing ran.
+      claimed = lost > 0 && row?.status === null && row.created_at === now && row.fingerprint === fingerprint;
+      return claimed ? null : recorded(row, fingerprint);
     } finally {
       if (!claimed) this.#running.delete(name);
     }
@@ -70,12 +79,14 @@ export class Idempotency {
   /** Stores the answer; it is replayed from now on. */
   async record(app: string, key: string, answer: RecordedAnswer): Promise<void> {
     try {
-      await this.#db.run('UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [
-        answer.status,
-        answer.body,
-        app,
-        key,
-      ]);
+      await this.#survive(() =>
+        this.#db.run('UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [
+          answer.status,
+          answer.body,
+          app,
+          key,
+        ]),
+      );
     } finally {
       this.#running.delete(`${app}\0${key}`);
     }
@@ -84,7 +95,7 @@ export class Idempotency {
   /** The call did not run: the key may be used again. */
   async release(app: string, key: string): Promise<void> {
     try {
-      await this.#db.run('DELETE FROM idempotency WHERE app = ? AND key = ?', [app, key]);
+      await this.#survive(() => this.#db.run('DELETE FROM idempotency WHERE app = ? AND key = ?', [app, key]));
     } finally {
       this.#running.delete(`${app}\0${key}`);
     }
@@ -96,8 +107,20 @@ export class Idempotency {
     await this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]);
   }
 
+  /** Every statement here may run twice: one that was lost with the writer is sent to the next. `onLost` tells each loss. */
+  async #survive<T>(ask: () => Promise<T>, onLost: () => void = () => {}): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!(error instanceof DbError) || error.code !== 'WRITER_LOST' || tries > LIMITS.writerLostTries) throw error;
+        onLost();
+      }
+    }
+  }
+
   async #open(): Promise<void> {
-    this.#ready ??= this.#db.exec(SCHEMA);
+    this.#ready ??= this.#survive(() => this.#db.exec(SCHEMA));
     try {
       await this.#ready;
     } catch (error) {

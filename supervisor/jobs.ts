@@ -1,7 +1,15 @@
 /** The pool of job threads. It holds no thread while there is nothing to do. */
 import type { Piscina } from 'piscina';
-import { errorFromBody, SvcError } from '../protocol/errors.ts';
-import type { CheckJob, CheckResult, IngestJob, IngestResult, JobAnswer } from '../protocol/jobs.ts';
+import { type ErrorCode, errorFromBody, SvcError } from '../protocol/errors.ts';
+import type {
+  CheckJob,
+  CheckResult,
+  IngestJob,
+  IngestResult,
+  JobAnswer,
+  PackJob,
+  PackResult,
+} from '../protocol/jobs.ts';
 import { LIMITS } from '../protocol/limits.ts';
 
 export type JobsOptions = {
@@ -27,12 +35,17 @@ export class Jobs {
 
   /** Checks and stages an uploaded archive. Rejects with the archive's or manifest's error. */
   ingest(job: IngestJob): Promise<IngestResult> {
-    return this.#run('ingest', job);
+    return this.#run('ingest', job, UPLOAD, this.#jobMs);
   }
 
   /** Checks the manifest of a stored version again. Rejects with `INVALID_MANIFEST`. */
   check(job: CheckJob): Promise<CheckResult> {
-    return this.#run('check', job);
+    return this.#run('check', job, UPLOAD, this.#jobMs);
+  }
+
+  /** Packs a part of a backup. Rejects with the job's own error. */
+  pack(job: PackJob): Promise<PackResult> {
+    return this.#run('pack', job, BACKUP, LIMITS.backupPartMs);
   }
 
   /** Job threads that live now. */
@@ -46,16 +59,16 @@ export class Jobs {
     await pool?.destroy();
   }
 
-  async #run<T>(name: 'ingest' | 'check', job: IngestJob | CheckJob): Promise<T> {
+  async #run<T>(name: string, job: IngestJob | CheckJob | PackJob, subject: Subject, jobMs: number): Promise<T> {
     this.#pool ??= this.#start();
     const started = this.#pool;
     const pool = await started;
-    const signal = AbortSignal.timeout(this.#jobMs);
+    const signal = AbortSignal.timeout(jobMs);
     let answer: JobAnswer<T>;
     try {
       answer = (await pool.run(job, { name, signal })) as JobAnswer<T>;
     } catch (error) {
-      throw jobError(this.#pool === started ? error : this.#failure, signal.aborted);
+      throw jobError(this.#pool === started ? error : this.#failure, subject, signal.aborted);
     }
     if (!answer.ok) throw errorFromBody(answer.error);
     return answer.value;
@@ -82,14 +95,21 @@ export class Jobs {
   }
 }
 
+/** What a job is about, for the errors of the thread that does it. */
+type Subject = { code: ErrorCode; work: string; advice: string };
+
+const UPLOAD: Subject = {
+  code: 'INVALID_ARCHIVE',
+  work: 'Checking the upload',
+  advice: 'make it or its schemas simpler',
+};
+const BACKUP: Subject = { code: 'BACKUP_TOO_LARGE', work: 'Packing an app', advice: 'its data or code is too large' };
+
 /** A thread that died takes its own job with it, and no other. */
-function jobError(error: unknown, timedOut: boolean): SvcError {
-  if (timedOut)
-    return new SvcError('INVALID_ARCHIVE', 'Checking the upload took too long; make it or its schemas simpler.');
-  const { code, message } = error as { code?: unknown; message?: string };
-  if (code === 'ERR_WORKER_OUT_OF_MEMORY') {
-    return new SvcError('INVALID_ARCHIVE', 'Checking the upload took too much memory; make it or its schemas simpler.');
-  }
+function jobError(error: unknown, { code, work, advice }: Subject, timedOut: boolean): SvcError {
+  if (timedOut) return new SvcError(code, `${work} took too long; ${advice}.`);
+  const { code: found, message } = error as { code?: unknown; message?: string };
+  if (found === 'ERR_WORKER_OUT_OF_MEMORY') return new SvcError(code, `${work} took too much memory; ${advice}.`);
   if (message === 'Task queue is at limit') {
     return new SvcError('OVERLOADED', 'Too many uploads are being checked; try again.', {
       headers: { 'retry-after': '5' },

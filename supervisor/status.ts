@@ -1,6 +1,7 @@
 /** The process tree as `GET /svc/_system` shows it: every process and actor. */
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
 import type { RetireReason } from '../protocol/frames.ts';
+import type { EventLoopDelay } from './event-loop.ts';
 import type { Services } from './services.ts';
 import type { Actor } from './tree/actor.ts';
 import type { Child } from './tree/child.ts';
@@ -45,6 +46,8 @@ export type SystemStatus = {
   edge: 'uws' | 'node' | null;
   url: string | null;
   dataDir: string;
+  /** Of the supervisor, since the last time this status was asked for. */
+  eventLoop: EventLoopDelay;
   processes: ProcessStatus[];
   counters: {
     subscribers: number;
@@ -93,6 +96,7 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
     edge: listening?.edge ?? null,
     url: listening?.url ?? null,
     dataDir: services.config.dataDir,
+    eventLoop: services.eventLoop.take(),
     processes: [supervisor, await childStatus(tree.writer), ...hosts],
     counters: {
       subscribers: services.changes.subscribers,

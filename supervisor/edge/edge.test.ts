@@ -6,6 +6,8 @@ import { describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { eventually } from '../../test/support/edges.ts';
+import { BodyBudget } from './body-budget.ts';
 import type { Edge, Exchange, ExchangeHandler, ResponseStream } from './edge.ts';
 import { type EdgeKind, openEdge } from './open-edge.ts';
 import { sendError } from './response.ts';
@@ -13,6 +15,7 @@ import { sendError } from './response.ts';
 const KINDS = ['uws', 'node'] as const;
 const LIMIT = 1000;
 const HOST = 'Host: gateway\r\n';
+const OPEN_MS = 15_000;
 const X = 'x'.charCodeAt(0);
 const Y = 'y'.charCodeAt(0);
 const GET = `GET /next HTTP/1.1\r\n${HOST}\r\n`;
@@ -36,6 +39,7 @@ async function serving(
   kind: EdgeKind,
   handler: ExchangeHandler,
   run: (served: Served) => Promise<void>,
+  bodies = new BodyBudget(LIMITS.bodiesBytes),
 ): Promise<void> {
   const seen: Exchange[] = [];
   const faults: unknown[] = [];
@@ -45,6 +49,7 @@ async function serving(
       handler(exchange);
     },
     onFault: (error) => faults.push(error),
+    bodies,
   });
   const port = await edge.listen('127.0.0.1', 0);
   try {
@@ -55,12 +60,23 @@ async function serving(
 }
 
 /** Sends bytes as they are, ends its side, and returns what came back until the connection was closed. */
-async function raw(port: number, bytes: string): Promise<string> {
+function raw(port: number, bytes: string): Promise<string> {
+  return exchanged(port, (socket) => socket.end(Buffer.from(bytes, 'latin1')));
+}
+
+/** The same, with our side left open: only the edge can end the connection. */
+function rawOpen(port: number, bytes: string): Promise<string> {
+  return exchanged(port, (socket) => socket.write(Buffer.from(bytes, 'latin1')));
+}
+
+async function exchanged(port: number, send: (socket: Socket) => void): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   const received: Buffer[] = [];
   socket.on('data', (chunk) => received.push(chunk));
   socket.on('error', () => {});
-  socket.end(Buffer.from(bytes, 'latin1'));
+  // An edge that leaves it open fails the test, and does not keep it waiting.
+  socket.setTimeout(OPEN_MS, () => socket.destroy(new Error('The edge left the connection open.')));
+  send(socket);
   await once(socket, 'close');
   return Buffer.concat(received).toString('latin1');
 }
@@ -135,6 +151,36 @@ for (const kind of KINDS) {
         },
       ));
 
+    for (const lines of ['', 'Connection: close\r\n', 'Connection: keep-alive\r\n']) {
+      test(`a HEAD that is refused has the answer's head, and ends the connection: ${lines.trim() || 'no more headers'}`, () =>
+        serving(kind, echo, async ({ port, seen }) => {
+          for (const method of ['HEAD', 'GET']) {
+            const answer = await rawOpen(port, `${method} / HTTP/1.1\r\n${HOST}Host: another\r\n${lines}\r\n`);
+            assert.equal(statusOf(answer), 400);
+            assert.match(answer, /content-length: [1-9]\d*\r\n/i);
+            assert.equal(answer.match(/content-length/gi)?.length, 1);
+            assert.equal(answer.endsWith('\r\n\r\n'), method === 'HEAD');
+          }
+          assert.deepEqual(seen, []);
+        }));
+    }
+
+    for (const body of ['twelve bytes', '']) {
+      test(`a HEAD while the edge stops accepting is answered, and ends the connection: "${body}"`, async () => {
+        let stop = () => {};
+        const handler: ExchangeHandler = (exchange) => {
+          stop();
+          exchange.send(200, {}, body);
+        };
+        await serving(kind, handler, async ({ edge, port }) => {
+          stop = () => edge.stopAccepting();
+          const answer = await rawOpen(port, `HEAD / HTTP/1.1\r\n${HOST}\r\n`);
+          assert.equal(statusOf(answer), 200);
+          assert.match(answer, new RegExp(`content-length: ${body.length}\\r\\n`, 'i'));
+        });
+      });
+    }
+
     test('204 and 304 have no body and no length; headers given as a list are repeated', () =>
       serving(
         kind,
@@ -172,6 +218,43 @@ for (const kind of KINDS) {
         }));
     }
 
+    test('bodies of requests that are not answered share a budget', async () => {
+      const bodies = new BodyBudget(150);
+      const arrived = signal<Exchange>();
+      await serving(
+        kind,
+        (exchange) => {
+          exchange.readBody(
+            LIMIT,
+            () => (exchange.path === '/first' ? arrived.fire(exchange) : exchange.send(200, {}, 'taken')),
+            (error) => sendError(exchange, error),
+          );
+        },
+        async ({ url, port }) => {
+          const init = { method: 'POST', body: 'x'.repeat(100) };
+          const first = fetch(`${url}/first`, init);
+          const exchange = await arrived.promise;
+          assert.equal(bodies.held, 100);
+          const refused = await fetch(url, init);
+          assert.equal(refused.status, 503);
+          assert.equal(refused.headers.get('retry-after'), '1');
+          assert.match(await refused.text(), /"code":"OVERLOADED"/);
+          assert.equal(bodies.held, 100);
+          exchange.send(200, {}, '');
+          await (await first).text();
+          const after = await fetch(url, init);
+          assert.equal(await after.text(), 'taken');
+
+          const socket = connect(port, '127.0.0.1');
+          socket.write(`POST / HTTP/1.1\r\n${HOST}Content-Length: 100\r\n\r\npart`);
+          await eventually(() => bodies.held === 4);
+          socket.destroy();
+          await eventually(() => bodies.held === 0);
+        },
+        bodies,
+      );
+    });
+
     test('a refused body ends the connection, in the one error shape', () =>
       serving(kind, echo, async ({ port }) => {
         const socket = connect(port, '127.0.0.1');
@@ -204,29 +287,62 @@ for (const kind of KINDS) {
         socket.destroy();
       }));
 
-    test('requests of which each is answered at once may be pipelined', () =>
+    // The native parser ends a connection with a second request before the first was answered.
+    for (const { when, run } of [
+      { when: 'at once', run: (answer: () => void) => answer() },
+      { when: 'in a microtask', run: (answer: () => void) => queueMicrotask(answer) },
+      { when: 'later', run: (answer: () => void) => setImmediate(answer) },
+    ]) {
+      test(`pipelined requests that are answered ${when}`, () =>
+        serving(
+          kind,
+          (exchange) => run(() => exchange.send(200, {}, exchange.path)),
+          async ({ port, seen }) => {
+            const answer = await raw(port, `${GET}${GET}`);
+            assert.equal(seen.length, kind === 'uws' ? 1 : 2);
+            assert.equal(answer.match(/HTTP\/1\.1 200 OK/g)?.length ?? 0, kind === 'uws' ? 0 : 2);
+          },
+        ));
+    }
+
+    if (kind === 'node') {
+      test('a connection with too many requests that wait is told so, in its turn, and ended', () =>
+        serving(
+          kind,
+          (exchange) => {
+            setImmediate(() => exchange.send(200, {}, exchange.path));
+          },
+          async ({ port, seen }) => {
+            const answer = await raw(port, GET.repeat(LIMITS.pipelinedRequests + 10));
+            const statuses = [...answer.matchAll(/HTTP\/1\.1 (\d{3})/g)].map((match) => Number(match[1]));
+            assert.deepEqual(statuses, [...Array(LIMITS.pipelinedRequests).fill(200), 503]);
+            assert.equal(seen.length, LIMITS.pipelinedRequests);
+          },
+        ));
+    }
+
+    test('a HEAD of a stream and another request behind it', () =>
       serving(
         kind,
-        (exchange) => exchange.send(200, {}, exchange.path),
-        async ({ port }) => {
-          const answer = await raw(port, `${GET}${GET}`);
-          assert.equal(answer.match(/HTTP\/1\.1 200 OK/g)?.length, 2);
+        (exchange) => exchange.stream(200, {}).end(),
+        async ({ port, seen }) => {
+          await raw(port, `HEAD / HTTP/1.1\r\n${HOST}\r\n${GET}`);
+          assert.equal(seen.length, kind === 'uws' ? 1 : 2);
         },
       ));
 
-    // The native parser ends a connection with a second request before the first was answered.
-    test('a pipelined request while the first is being answered', () =>
-      serving(
-        kind,
-        (exchange) => {
-          setImmediate(() => exchange.send(200, {}, exchange.path));
-        },
-        async ({ port, seen }) => {
-          const answer = await raw(port, `${GET}${GET}`);
-          assert.equal(seen.length, kind === 'uws' ? 1 : 2);
-          assert.equal(answer.match(/HTTP\/1\.1 200 OK/g)?.length ?? 0, kind === 'uws' ? 0 : 2);
-        },
-      ));
+    test('a request that should have a body and shows no length ends its connection', () =>
+      serving(kind, echo, async ({ port, seen }) => {
+        const socket = connect(port, '127.0.0.1');
+        // The native parser does not show what stands behind a header without a name.
+        socket.write(`POST /first HTTP/1.1\r\n${HOST}: a\r\nContent-Length: ${GET.length}\r\n\r\n`);
+        const [chunk] = await once(socket, 'data');
+        assert.match(String(chunk), /connection: close\r\n/i);
+        socket.on('error', () => {});
+        socket.write(GET);
+        await once(socket, 'close');
+        assert.ok(!seen.some((exchange) => exchange.path === '/next'), 'the body was not read as a request');
+      }));
 
     test('a client that goes away is noticed, and answering it afterwards does nothing', async () => {
       const arrived = signal<Exchange>();

@@ -4,6 +4,7 @@
  */
 import type { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
+import type { BodyBudget } from './body-budget.ts';
 
 /** Lower-case names. `content-length` is set by the edge and never given here. */
 export type ResponseHeaders = Record<string, string | string[]>;
@@ -14,6 +15,8 @@ export type ConstantHeaders = {
   /** Name of the first one, and everything after it as it stands on the wire: one call to native code instead of many. */
   readonly first: string;
   readonly rest: string;
+  /** All of them, each behind a line break: what follows the value of another header. */
+  readonly lines: string;
 };
 
 /** A response whose length is not known, such as an event stream. */
@@ -42,8 +45,8 @@ export type Exchange = {
   onAbort(callback: () => void): void;
   /**
    * Collects the body. `onError` gets `PAYLOAD_TOO_LARGE` as soon as a declared or received length is over `limit`
-   * (the rest of the body is thrown away) or `BAD_REQUEST` when it did not arrive in time; the connection ends with the
-   * answer. Either callback may run before this returns; neither runs after an abort. Must be called in the turn in which
+   * (the rest of the body is thrown away), `OVERLOADED` when there is no room for it, or `BAD_REQUEST` when it did not
+   * arrive in time; the connection ends with the answer. Either callback may run before this returns; neither runs after an abort. Must be called in the turn in which
    * the exchange was handed over, and at most once.
    */
   readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void): void;
@@ -70,6 +73,8 @@ export type EdgeOptions = {
   handler: ExchangeHandler;
   /** Told what `handler`, or a callback it gave to `readBody`, threw. For the log. */
   onFault(error: unknown): void;
+  /** What `readBody` may hold, from the first byte until the answer; by default shared by all edges of the process. */
+  bodies?: BodyBudget;
 };
 
 /** A listening HTTP server. */

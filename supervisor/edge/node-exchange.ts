@@ -3,12 +3,17 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { type BodyBudget, noRoomForBody } from './body-budget.ts';
 import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
 import { declaredLength, findHeader, type HeaderList } from './framing.ts';
 import { bodyCutShort, bodyTooLarge, bodyTooSlow, checkHeaders, guard, isBodyless, NOWHERE } from './response.ts';
 
 /** What the exchanges of one edge share. */
-export type NodeState = { draining: boolean; readonly onFault: (error: unknown) => void };
+export type NodeState = {
+  draining: boolean;
+  readonly bodies: BodyBudget;
+  readonly onFault: (error: unknown) => void;
+};
 
 export class NodeExchange implements Exchange {
   readonly method: string;
@@ -26,6 +31,8 @@ export class NodeExchange implements Exchange {
   #holding = false;
   #held: (() => void) | null = null;
   #timer: NodeJS.Timeout | undefined;
+  /** Bytes of the body that count against the budget of all. */
+  #bodyBytes = 0;
   #onAbort: (() => void) | null = null;
 
   constructor(edge: NodeState, req: IncomingMessage, res: ServerResponse) {
@@ -41,6 +48,7 @@ export class NodeExchange implements Exchange {
     this.headers = req.rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text));
     res.on('close', () => {
       clearTimeout(this.#timer);
+      this.#giveBodyBack();
       if (!res.writableFinished) this.#abort();
     });
     // A write that meets a closing socket makes the response fail; `close` tells us, and an error that nobody hears
@@ -72,22 +80,26 @@ export class NodeExchange implements Exchange {
     }
     const req = this.#req;
     const parts: Buffer[] = [];
-    let received = 0;
     const stop = () => {
       clearTimeout(this.#timer);
       req.off('data', onData).off('end', onEnd);
     };
     const onData = (chunk: Buffer) => {
-      received += chunk.length;
-      parts.push(chunk);
-      if (received <= limit) return;
+      const isTooLarge = this.#bodyBytes + chunk.length > limit;
+      if (!isTooLarge && this.#edge.bodies.take(chunk.length)) {
+        this.#bodyBytes += chunk.length;
+        parts.push(chunk);
+        return;
+      }
       stop();
+      parts.length = 0;
+      this.#giveBodyBack();
       this.#discardBody();
-      fail(bodyTooLarge(limit));
+      fail(isTooLarge ? bodyTooLarge(limit) : noRoomForBody());
     };
     const onEnd = () => {
       stop();
-      const body = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts, received);
+      const body = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
       guard(this, this.#edge.onFault, () => onBody(body));
     };
     this.#timer = setTimeout(() => {
@@ -155,6 +167,7 @@ export class NodeExchange implements Exchange {
     const write = () => {
       const bodyless = isBodyless(status);
       const length = bodyless ? {} : { 'content-length': Buffer.byteLength(body) };
+      this.#endWhenStalled();
       this.#res.writeHead(status, this.#headersFor(headers, length));
       if (bodyless || this.method === 'HEAD') this.#res.end();
       else this.#res.end(body);
@@ -170,8 +183,17 @@ export class NodeExchange implements Exchange {
     const res = this.#res;
     res.writeHead(status, this.#headersFor(headers, {}));
     const isOver = () => this.aborted || res.writableEnded;
+    this.#timer = undefined;
+    res.on('drain', () => {
+      clearTimeout(this.#timer);
+      this.#timer = undefined;
+    });
     return {
-      write: (chunk) => isOver() || res.write(chunk),
+      write: (chunk) => {
+        if (isOver() || res.write(chunk)) return true;
+        this.#timer ??= setTimeout(() => res.destroy(), LIMITS.stalledReaderMs);
+        return false;
+      },
       get buffered() {
         return isOver() ? 0 : res.writableLength;
       },
@@ -202,6 +224,20 @@ export class NodeExchange implements Exchange {
     };
     this.#timer = setTimeout(release, LIMITS.lingerMs);
     this.#req.once('end', release).resume();
+  }
+
+  #giveBodyBack(): void {
+    this.#edge.bodies.give(this.#bodyBytes);
+    this.#bodyBytes = 0;
+  }
+
+  /**
+   * Ends the connection when the client takes nothing of this answer. Node looks after half of the time whether anything
+   * was taken, and ends it after the other half.
+   */
+  #endWhenStalled(): void {
+    const res = this.#res;
+    res.setTimeout(LIMITS.stalledReaderMs / 2, () => res.destroy());
   }
 
   #headersFor(headers: ResponseHeaders, more: OutgoingHttpHeaders): OutgoingHttpHeaders {

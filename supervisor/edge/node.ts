@@ -7,6 +7,8 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { PROCESS_BODIES } from './body-budget.ts';
+import { connectionLimit, descriptorLimit } from './descriptors.ts';
 import type { Edge, EdgeOptions, ExchangeHandler } from './edge.ts';
 import { checkFraming, type FramingRules } from './framing.ts';
 import { NodeExchange, type NodeState } from './node-exchange.ts';
@@ -16,7 +18,7 @@ const HTTP_1_1: FramingRules = { chunked: true, hostRequired: true };
 const HTTP_1_0: FramingRules = { chunked: false, hostRequired: false };
 
 export function createNodeEdge(options: EdgeOptions): Edge {
-  const state: NodeState = { draining: false, onFault: options.onFault };
+  const state = stateOf(options);
   const unanswered = new WeakMap<Duplex, Set<ServerResponse>>();
 
   const server = createServer({
@@ -24,12 +26,14 @@ export function createNodeEdge(options: EdgeOptions): Edge {
     headersTimeout: LIMITS.requestTimeoutMs,
     // The longest that any route allows; `readBody` keeps the shorter time of the others.
     requestTimeout: LIMITS.uploadTimeoutMs,
+    connectionsCheckingInterval: LIMITS.connectionCheckMs,
     insecureHTTPParser: false,
     // Answered by checkFraming, in the one error shape.
     requireHostHeader: false,
   });
   // Headers over Node's own maximum would be dropped without a word, Content-Length among them.
   server.maxHeadersCount = 0;
+  server.maxConnections = connectionLimit(descriptorLimit());
 
   const condemned = new WeakSet<Duplex>();
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
@@ -38,7 +42,8 @@ export function createNodeEdge(options: EdgeOptions): Edge {
     const waiting = unanswered.get(req.socket) ?? new Set();
     unanswered.set(req.socket, waiting.add(res));
     res.once('close', () => waiting.delete(res));
-    if (!serve(state, req, res, options.handler)) condemned.add(req.socket);
+    const hasTooManyWaiting = waiting.size > LIMITS.pipelinedRequests;
+    if (!serve(state, req, res, options.handler, hasTooManyWaiting)) condemned.add(req.socket);
   };
   server.on('request', onRequest);
   // An expectation that is not 100-continue may be ignored (RFC 9110, 10.1.1).
@@ -81,13 +86,23 @@ export function createNodeEdge(options: EdgeOptions): Edge {
  * consumed the body, `req.body` is taken: bytes and text as they are, anything else as JSON.
  */
 export function handleNodeRequest(req: IncomingMessage, res: ServerResponse, options: EdgeOptions): void {
-  serve({ draining: false, onFault: options.onFault }, req, res, options.handler);
+  serve(stateOf(options), req, res, options.handler);
+}
+
+function stateOf({ bodies = PROCESS_BODIES, onFault }: EdgeOptions): NodeState {
+  return { draining: false, bodies, onFault };
 }
 
 /** False when the request was refused: nothing that follows on its connection may be served. */
-function serve(state: NodeState, req: IncomingMessage, res: ServerResponse, handler: ExchangeHandler): boolean {
+function serve(
+  state: NodeState,
+  req: IncomingMessage,
+  res: ServerResponse,
+  handler: ExchangeHandler,
+  hasTooManyWaiting = false,
+): boolean {
   const exchange = new NodeExchange(state, req, res);
-  const refusal = refuse(exchange, req);
+  const refusal = refuse(exchange, req) ?? (hasTooManyWaiting ? tooManyWaiting() : null);
   if (refusal === null) {
     guard(exchange, state.onFault, () => handler(exchange));
     return true;
@@ -95,6 +110,11 @@ function serve(state: NodeState, req: IncomingMessage, res: ServerResponse, hand
   exchange.closeAfter();
   sendError(exchange, refusal);
   return false;
+}
+
+function tooManyWaiting(): SvcError {
+  const message = `The connection has ${LIMITS.pipelinedRequests} requests that wait for their answers; read those first.`;
+  return new SvcError('OVERLOADED', message, { headers: { 'retry-after': '1' } });
 }
 
 function refuse(exchange: NodeExchange, req: IncomingMessage): SvcError | null {

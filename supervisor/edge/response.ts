@@ -81,7 +81,7 @@ export function constantHeaders(headers: Record<string, string>): ConstantHeader
   checkHeaders(headers);
   const [[first, value], ...others] = Object.entries(headers) as [[string, string], ...[string, string][]];
   const rest = [value, ...others.map(([name, other]) => `${name}: ${other}`)].join('\r\n');
-  return { headers, first, rest };
+  return { headers, first, rest, lines: `\r\n${first}: ${rest}` };
 }
 
 /** Status lines by code, such as `404 Not Found`. */

@@ -7,8 +7,10 @@ import type { HttpResponse } from 'uWebSockets.js';
 import { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { type BodyBudget, noRoomForBody } from './body-budget.ts';
 import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
 import { declaredLength, findHeader, type HeaderList } from './framing.ts';
+import type { ParserTurn } from './parser-turn.ts';
 import {
   bodyCutShort,
   bodyTooLarge,
@@ -25,8 +27,15 @@ import { UwsStream } from './uws-stream.ts';
 /** Longer bodies are sent from the caller's buffer as the socket takes them; shorter ones the socket may copy. */
 const COPY_BYTES = 64 * 1024;
 
+const MAY_HAVE_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
+
 /** What the exchanges of one edge share. */
-export type UwsState = { draining: boolean; readonly onFault: (error: unknown) => void };
+export type UwsState = {
+  draining: boolean;
+  readonly turn: ParserTurn;
+  readonly bodies: BodyBudget;
+  readonly onFault: (error: unknown) => void;
+};
 
 export class UwsExchange implements Exchange {
   readonly method: string;
@@ -45,7 +54,11 @@ export class UwsExchange implements Exchange {
   /** The answer waits until the rest of the body was thrown away, or the parser has left its buffer. */
   #holding = false;
   #held: (() => void) | null = null;
+  /** When the parser was last at this request. */
+  #parsed: number;
   #timer: NodeJS.Timeout | undefined;
+  /** Bytes of the body that count against the budget of all. */
+  #bodyBytes = 0;
   #stream: UwsStream | null = null;
   #upload: Readable | null = null;
   #paused = false;
@@ -58,6 +71,10 @@ export class UwsExchange implements Exchange {
     this.path = path;
     this.query = query;
     this.#headers = headers;
+    this.#parsed = edge.turn.enter();
+    // Such a request says how long its body is. Where it does not, the length may be hidden from us (a header without a
+    // name), and what follows on the connection may be that body.
+    this.#closing = MAY_HAVE_BODY.has(method) && findHeader(headers, 'content-length') === undefined;
     res.onAborted(() => this.#abort());
   }
 
@@ -78,8 +95,20 @@ export class UwsExchange implements Exchange {
       return;
     }
     let parts: Buffer[] | null = null;
+    let isRefused = false;
     this.#res.onData((chunk, last) => {
-      if (this.#closing) return;
+      if (isRefused) return;
+      this.#parsed = this.#edge.turn.enter();
+      if (!this.#edge.bodies.take(chunk.byteLength)) {
+        isRefused = true;
+        this.#giveBodyBack();
+        clearTimeout(this.#timer);
+        if (last) this.#closing = true;
+        else this.#discardBody();
+        guard(this, this.#edge.onFault, () => onError(noRoomForBody()));
+        return;
+      }
+      this.#bodyBytes += chunk.byteLength;
       if (last && parts === null) {
         guard(this, this.#edge.onFault, () => onBody(copy(chunk)));
         return;
@@ -87,6 +116,7 @@ export class UwsExchange implements Exchange {
       if (parts === null) {
         parts = [];
         this.#timer = setTimeout(() => {
+          isRefused = true;
           this.#closing = true;
           guard(this, this.#edge.onFault, () => onError(bodyTooSlow()));
         }, LIMITS.requestTimeoutMs);
@@ -122,6 +152,7 @@ export class UwsExchange implements Exchange {
     }, timeoutMs);
     this.#res.onData((chunk, last) => {
       if (upload.destroyed) return;
+      this.#parsed = this.#edge.turn.enter();
       if (chunk.byteLength > 0 && !upload.push(copy(chunk)) && !last) {
         this.#paused = true;
         this.#res.pause();
@@ -137,7 +168,7 @@ export class UwsExchange implements Exchange {
     if (this.#answered || this.aborted) return;
     checkHeaders(headers);
     this.#answered = true;
-    if (this.#holding) this.#held = () => this.#write(status, headers, body, constant);
+    if (this.#isHeld()) this.#held = () => this.#write(status, headers, body, constant);
     else this.#write(status, headers, body, constant);
   }
 
@@ -146,7 +177,8 @@ export class UwsExchange implements Exchange {
     checkHeaders(headers);
     this.#answered = true;
     if (this.method === 'HEAD') {
-      this.#writeHead(status, headers, true);
+      if (this.#isHeld()) this.#held = () => this.#writeHead(status, headers, true);
+      else this.#writeHead(status, headers, true);
       return NOWHERE;
     }
     this.#writeHead(status, headers, false);
@@ -154,19 +186,21 @@ export class UwsExchange implements Exchange {
     return this.#stream;
   }
 
-  /**
-   * Answers a request that must not reach a handler and ends its connection. The answer leaves in the next turn: until
-   * then the native parser ends the connection when it finds another request in its buffer, instead of handing it over.
-   */
+  /** Answers a request that must not reach a handler and ends its connection. */
   refuse(error: SvcError): void {
-    if (error.code === 'LENGTH_REQUIRED') {
-      this.#discardBody();
-    } else {
-      this.#closing = true;
-      this.#holding = true;
-      setImmediate(() => this.#release());
-    }
+    if (error.code === 'LENGTH_REQUIRED') this.#discardBody();
+    this.#closing = true;
     sendError(this, error);
+  }
+
+  /** Whether the answer has to wait: for the rest of the body to be thrown away, or for the parser (`ParserTurn`). */
+  #isHeld(): boolean {
+    const { turn } = this.#edge;
+    if (!this.#holding && !turn.isOver(this.#parsed)) {
+      this.#holding = true;
+      turn.afterwards(() => this.#release());
+    }
+    return this.#holding;
   }
 
   /** Throws the rest of the body away and holds the answer until then, so that the sender gets to read it. */
@@ -200,7 +234,8 @@ export class UwsExchange implements Exchange {
       this.#finished();
       const close = this.#closing || this.#edge.draining;
       res.cork(() => {
-        res.writeStatus(statusLine(status));
+        // Without a status line of ours the native code writes the one for 200.
+        if (status !== 200) res.writeStatus(statusLine(status));
         writeHeaders(res, headers, constant);
         res.end(body, close);
       });
@@ -208,8 +243,10 @@ export class UwsExchange implements Exchange {
   }
 
   /**
-   * The native call that takes the length never counts the answer as complete: the connection does not end by itself, and
-   * the next request on it ends it. So the length is written as a header, except where the connection ends here.
+   * The native call that takes the length and ends the answer never counts it as complete: the connection does not end by
+   * itself, and the next request on it ends it. So the length is written as a header, except where the connection ends here.
+   * There the answer is left open, because `res` is gone after one that was ended, and touching it ends the process; and
+   * the connection is closed in the next turn, because what is written while the parser runs leaves when it is done.
    */
   #writeHeadOnly(status: number, headers: ResponseHeaders, length: number, constant?: ConstantHeaders): void {
     if (!this.#closing && !this.#edge.draining) {
@@ -217,13 +254,24 @@ export class UwsExchange implements Exchange {
       return;
     }
     const res = this.#res;
-    this.#finished();
+    this.#onAbort = null;
+    if (length === 0) this.#finished();
     res.cork(() => {
       res.writeStatus(statusLine(status));
       writeHeaders(res, headers, constant);
-      res.endWithoutBody(length, true);
+      if (length === 0) {
+        res.end('', true);
+        return;
+      }
+      res.writeHeader('connection', 'close');
+      res.tryEnd('', length);
     });
-    res.close();
+    if (length === 0) return;
+    setImmediate(() => {
+      if (this.aborted) return;
+      this.#finished();
+      res.close();
+    });
   }
 
   #writeLarge(status: number, headers: ResponseHeaders, body: Buffer, constant?: ConstantHeaders): void {
@@ -262,14 +310,21 @@ export class UwsExchange implements Exchange {
   /** Right before the last byte is handed over: from then on `res` is gone, and a paused socket would stay so. */
   #finished(): void {
     clearTimeout(this.#timer);
+    this.#giveBodyBack();
     this.#resume();
     this.#complete = true;
     this.#onAbort = null;
   }
 
+  #giveBodyBack(): void {
+    this.#edge.bodies.give(this.#bodyBytes);
+    this.#bodyBytes = 0;
+  }
+
   #abort(): void {
     if (this.#complete) return;
     clearTimeout(this.#timer);
+    this.#giveBodyBack();
     this.aborted = true;
     this.#held = null;
     this.#stream?.abandon();
@@ -280,13 +335,18 @@ export class UwsExchange implements Exchange {
   }
 }
 
+/** The constant ones ride on the first of the others, as each call into native code costs as much as a short copy. */
 function writeHeaders(res: HttpResponse, headers: ResponseHeaders, constant?: ConstantHeaders): void {
-  if (constant) res.writeHeader(constant.first, constant.rest);
+  let riders = constant?.lines ?? '';
   for (const name in headers) {
     const value = headers[name] as string | string[];
-    if (typeof value === 'string') res.writeHeader(name, value);
-    else for (const item of value) res.writeHeader(name, item);
+    if (typeof value !== 'string') for (const item of value) res.writeHeader(name, item);
+    else {
+      res.writeHeader(name, value + riders);
+      riders = '';
+    }
   }
+  if (constant && riders !== '') res.writeHeader(constant.first, constant.rest);
 }
 
 function copy(chunk: ArrayBuffer): Buffer {

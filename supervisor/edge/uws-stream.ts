@@ -1,5 +1,6 @@
 /** A streamed answer on uWebSockets.js, with back-pressure. */
 import type { HttpResponse } from 'uWebSockets.js';
+import { LIMITS } from '../../protocol/limits.ts';
 import type { ResponseStream } from './edge.ts';
 
 /** Larger chunks are cut into slices of this many bytes, so that little of them waits out of our sight, in the socket. */
@@ -18,6 +19,8 @@ export class UwsStream implements ResponseStream {
   #ending = false;
   #closed = false;
   #onDrain: (() => void) | null = null;
+  /** Runs while the socket takes nothing. */
+  #stalled: NodeJS.Timeout | undefined;
 
   /** `res` has its status and headers. `onEnd` is called right before the answer is complete. */
   constructor(res: HttpResponse, onEnd: () => void) {
@@ -51,6 +54,7 @@ export class UwsStream implements ResponseStream {
 
   /** After an abort: nothing may touch `res` any more. */
   abandon(): void {
+    clearTimeout(this.#stalled);
     this.#closed = true;
     this.#waiting = [];
     this.#waitingBytes = 0;
@@ -63,7 +67,10 @@ export class UwsStream implements ResponseStream {
     this.#res.cork(() => {
       sent = this.#res.write(slice);
     });
-    if (!sent) this.#inSocket = Buffer.byteLength(slice);
+    if (!sent) {
+      this.#inSocket = Buffer.byteLength(slice);
+      this.#stalled = setTimeout(() => this.#res.close(), LIMITS.stalledReaderMs);
+    }
     return sent;
   }
 
@@ -80,6 +87,7 @@ export class UwsStream implements ResponseStream {
     // This version does not send what the socket keeps before it calls us; leaving a cork does.
     this.#res.cork(() => {});
     const waited = this.#inSocket > 0;
+    clearTimeout(this.#stalled);
     this.#inSocket = 0;
     this.#pump();
     if (this.#inSocket > 0 || this.#closed) return true;
@@ -91,6 +99,7 @@ export class UwsStream implements ResponseStream {
   #finish(): void {
     if (this.#closed) return;
     this.#closed = true;
+    clearTimeout(this.#stalled);
     this.#onEnd();
     this.#res.cork(() => {
       this.#res.end();

@@ -5,17 +5,22 @@
  *
  * What the native parser itself refuses gets no answer: HTTP/1.0 and 2.0, more than 48 headers, over 4 KiB of headers that
  * arrive in pieces, and whatever is not a request line. It ends such a connection, at the latest after 10 s. It ends one,
- * too, on which a request arrives before the one before it was answered (pipelining), and one whose body stands still for
- * 10 s. It takes a header without a name for the end of the headers.
+ * too, on which a request arrives before the one before it was answered (pipelining; answers never leave in the turn of
+ * their request, see `ParserTurn`), and one whose body stands still for 10 s. It takes a header without a name for the end
+ * of the headers: a Content-Length behind it is not seen.
  */
 
 import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { dirname, join } from 'node:path';
+import { PROCESS_BODIES } from './body-budget.ts';
+import { DescriptorGuard } from './descriptors.ts';
 import type { Edge, EdgeOptions } from './edge.ts';
 import { checkFraming, type FramingRules } from './framing.ts';
+import { ParserTurn } from './parser-turn.ts';
 import { guard } from './response.ts';
 import { UwsExchange, type UwsState } from './uws-exchange.ts';
 
@@ -44,8 +49,14 @@ export function createUwsEdge(options: EdgeOptions): Edge {
   const app = uws.App() as App;
   if (app.close === undefined) throw new Error(`The installed ${PACKAGE} is too old: its app.close() is missing.`);
   const close = app.close.bind(app);
-  const state: UwsState = { draining: false, onFault: options.onFault };
+  const state: UwsState = {
+    draining: false,
+    turn: new ParserTurn(),
+    bodies: options.bodies ?? PROCESS_BODIES,
+    onFault: options.onFault,
+  };
   let listenSocket: us_listen_socket | null = null;
+  let address: { host: string; port: number } | null = null;
 
   app.any('/*', (res, req) => {
     const headers: string[] = [];
@@ -59,25 +70,46 @@ export function createUwsEdge(options: EdgeOptions): Edge {
     else exchange.refuse(refusal);
   });
 
-  const stopAccepting = (): void => {
-    state.draining = true;
+  const closeListenSocket = (): void => {
     if (listenSocket !== null) uws.us_listen_socket_close(listenSocket);
     listenSocket = null;
   };
 
+  // Without a free descriptor the native code would try to take the next connection in an endless loop.
+  const descriptors = new DescriptorGuard((isFull) => {
+    if (isFull) closeListenSocket();
+    else if (address !== null) {
+      app.listen(address.host, address.port, EXCLUSIVE_PORT, (socket) => {
+        if (socket !== false) listenSocket = socket;
+        else options.onFault(new Error(`Port ${address?.port} was taken while there were too many connections.`));
+      });
+    }
+  });
+
+  const stopAccepting = (): void => {
+    state.draining = true;
+    descriptors.stop();
+    closeListenSocket();
+  };
+
   return {
     kind: 'uws',
-    listen: (host, port) =>
-      new Promise((resolve, reject) => {
-        app.listen(host, port, EXCLUSIVE_PORT, (socket) => {
+    listen: async (host, port) => {
+      // A port that the system chose could not be listened on again while connections to it are open.
+      const wanted = port === 0 ? await freePort(host) : port;
+      return new Promise((resolve, reject) => {
+        app.listen(host, wanted, EXCLUSIVE_PORT, (socket) => {
           if (socket === false) {
-            explainListen(host, port).then(reject, reject);
+            explainListen(host, wanted).then(reject, reject);
           } else {
             listenSocket = socket;
-            resolve(uws.us_socket_local_port(socket));
+            address = { host, port: uws.us_socket_local_port(socket) };
+            descriptors.start();
+            resolve(address.port);
           }
         });
-      }),
+      });
+    },
     stopAccepting,
     close: async () => {
       stopAccepting();
@@ -108,6 +140,15 @@ function loadNative(): Native {
   } catch (error) {
     throw new Error(`The binary of ${PACKAGE} does not load.`, { cause: error });
   }
+}
+
+async function freePort(host: string): Promise<number> {
+  const probe = createServer().listen(0, host);
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, 'close');
+  return port;
 }
 
 /** The native listen does not say why it failed; Node's does. */

@@ -20,8 +20,8 @@ const READ_SUFFIX = Buffer.from('}');
 const WRITE_SUFFIX = Buffer.from('}}');
 /** Of an answer for which no handler ran. */
 const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0, started: false };
-/** Codes with which an actor answers a call without running its handler. */
-const NOT_RUN = new Set(['UNKNOWN_ACTION', 'INVALID_INPUT']);
+/** Codes after which a key may be used again: the handler did not run, or the disk had no room for what it wrote. */
+const NOT_RUN = new Set(['UNKNOWN_ACTION', 'INVALID_INPUT', 'STORAGE_FULL']);
 
 export function toolRoutes(services: Services): Route[] {
   const route = (path: string, summary: string): Route => ({
@@ -95,13 +95,7 @@ function read(services: Services, exchange: Exchange, app: App, name: string, by
   const summary = services.apps.serving(app);
   const query = summary.queries.find((tool) => tool.name === name);
   if (!query) throw unknownTool(app.id, summary, 'query', name);
-  const reply: CallReply = {
-    result: (_status, body, timing) => sendSpliced(exchange, 200, READ_PREFIX, body, READ_SUFFIX, timing),
-    failed: (error, timing) => fail(services, exchange, error, timing),
-    outcomeUnknown: () => {},
-    faulted: (error) => fail(services, exchange, error),
-  };
-  submit(services, exchange, app, query, ToolKind.query, bytes, reply);
+  submit(services, exchange, app, query, ToolKind.query, bytes, new ReadReply(services, exchange));
 }
 
 function write(services: Services, exchange: Exchange, app: App, name: string, body: Body, bytes: Buffer): void {
@@ -110,13 +104,13 @@ function write(services: Services, exchange: Exchange, app: App, name: string, b
   if (!action) throw unknownTool(app.id, summary, 'action', name);
   const key = exchange.header('idempotency-key');
   if (key === undefined) {
-    submit(services, exchange, app, action, ToolKind.action, bytes, writeReply(services, exchange, app, action));
+    submit(services, exchange, app, action, ToolKind.action, bytes, new WriteReply(services, exchange, app, action));
     return;
   }
   if (key === '' || Buffer.byteLength(key) > LIMITS.idempotencyKeyBytes) {
     throw new SvcError('BAD_REQUEST', `An idempotency key has 1 to ${LIMITS.idempotencyKeyBytes} bytes.`);
   }
-  const reply = recordedReply(services, exchange, app, action, key);
+  const reply = new RecordedReply(services, exchange, app, action, key);
   const call = newCall(services, exchange, action, ToolKind.action, bytes, reply);
   services.idempotency
     .claim(app.id, key, name, body.input ?? {})
@@ -176,56 +170,89 @@ function newCall(
   return new Call(request, reply, performance.now());
 }
 
+/** Answers a query. */
+class ReadReply implements CallReply {
+  protected readonly services: Services;
+  protected readonly exchange: Exchange;
+
+  constructor(services: Services, exchange: Exchange) {
+    this.services = services;
+    this.exchange = exchange;
+  }
+
+  result(_status: number, body: Uint8Array, timing: CallTiming): void {
+    sendSpliced(this.exchange, 200, READ_PREFIX, body, READ_SUFFIX, timing);
+  }
+
+  failed(error: SvcError, timing: CallTiming): void {
+    fail(this.services, this.exchange, error, timing);
+  }
+
+  outcomeUnknown(): void {}
+
+  faulted(error: unknown): void {
+    fail(this.services, this.exchange, error);
+  }
+}
+
 /** Answers an action: change events first, as soon as its commit is known, then the envelope. */
-function writeReply(services: Services, exchange: Exchange, app: App, action: ActionSummary): CallReply {
-  return {
-    result: (status, body, timing) => {
-      announce(services, app, action, status);
-      sendSpliced(exchange, httpStatus(status), writePrefix(status), body, WRITE_SUFFIX, timing);
-    },
-    failed: (error, timing) => fail(services, exchange, error, timing),
-    outcomeUnknown: () => services.changes.reset(app.id),
-    faulted: (error) => fail(services, exchange, error),
-  };
+class WriteReply extends ReadReply {
+  protected readonly app: App;
+  readonly #action: ActionSummary;
+
+  constructor(services: Services, exchange: Exchange, app: App, action: ActionSummary) {
+    super(services, exchange);
+    this.app = app;
+    this.#action = action;
+  }
+
+  override result(status: number, body: Uint8Array, timing: CallTiming): void {
+    this.announce(status);
+    sendSpliced(this.exchange, httpStatus(status), writePrefix(status), body, WRITE_SUFFIX, timing);
+  }
+
+  override outcomeUnknown(): void {
+    this.services.changes.reset(this.app.id);
+  }
+
+  protected announce(status: number): void {
+    if (status >= 400) return;
+    const { name, writes } = this.#action;
+    for (const table of writes) this.services.changes.emit(this.app.id, { table, action: name, source: 'handler' });
+  }
 }
 
 /** The same, with the answer recorded under its idempotency key before it leaves. */
-function recordedReply(
-  services: Services,
-  exchange: Exchange,
-  app: App,
-  action: ActionSummary,
-  key: string,
-): CallReply {
-  const finish = (status: number, body: Buffer, timing: CallTiming): void => {
-    services.idempotency.record(app.id, key, { status, body }).then(
-      () => exchange.send(status, { 'server-timing': serverTiming(timing) }, body, JSON_HEADERS),
-      (error: unknown) => fail(services, exchange, error),
-    );
-  };
-  return {
-    result: (status, body, timing) => {
-      announce(services, app, action, status);
-      finish(httpStatus(status), Buffer.concat([writePrefix(status), body, WRITE_SUFFIX]), timing);
-    },
-    failed: (error, timing) => {
-      if (timing.started && !NOT_RUN.has(error.code)) {
-        finish(error.status, Buffer.from(JSON.stringify({ isError: true, error: error.toBody() })), timing);
-        return;
-      }
-      services.idempotency.release(app.id, key).then(
-        () => fail(services, exchange, error, timing),
-        (cause: unknown) => fail(services, exchange, cause),
-      );
-    },
-    outcomeUnknown: () => services.changes.reset(app.id),
-    faulted: (error) => fail(services, exchange, error),
-  };
-}
+class RecordedReply extends WriteReply {
+  readonly #key: string;
 
-function announce(services: Services, app: App, action: ActionSummary, status: number): void {
-  if (status >= 400) return;
-  for (const table of action.writes) services.changes.emit(app.id, { table, action: action.name, source: 'handler' });
+  constructor(services: Services, exchange: Exchange, app: App, action: ActionSummary, key: string) {
+    super(services, exchange, app, action);
+    this.#key = key;
+  }
+
+  override result(status: number, body: Uint8Array, timing: CallTiming): void {
+    this.announce(status);
+    this.#finish(httpStatus(status), Buffer.concat([writePrefix(status), body, WRITE_SUFFIX]), timing);
+  }
+
+  override failed(error: SvcError, timing: CallTiming): void {
+    if (timing.started && !NOT_RUN.has(error.code)) {
+      this.#finish(error.status, Buffer.from(JSON.stringify({ isError: true, error: error.toBody() })), timing);
+      return;
+    }
+    this.services.idempotency.release(this.app.id, this.#key).then(
+      () => super.failed(error, timing),
+      (cause: unknown) => this.faulted(cause),
+    );
+  }
+
+  #finish(status: number, body: Buffer, timing: CallTiming): void {
+    this.services.idempotency.record(this.app.id, this.#key, { status, body }).then(
+      () => this.exchange.send(status, { 'server-timing': serverTiming(timing) }, body, JSON_HEADERS),
+      (error: unknown) => this.faulted(error),
+    );
+  }
 }
 
 /** A response of these has no body, and the envelope is one. */
@@ -233,8 +260,15 @@ function httpStatus(status: number): number {
   return status === 204 || status === 304 ? 200 : status;
 }
 
+const WRITE_PREFIXES = new Map<number, Buffer>();
+
+/** Made once for each status: there are 400 that an action may answer. */
 function writePrefix(status: number): Buffer {
-  return Buffer.from(`{"isError":false,"data":{"status":${status},"body":`);
+  const known = WRITE_PREFIXES.get(status);
+  if (known) return known;
+  const prefix = Buffer.from(`{"isError":false,"data":{"status":${status},"body":`);
+  WRITE_PREFIXES.set(status, prefix);
+  return prefix;
 }
 
 /** Puts the handler's bytes into the envelope without looking at them. */
@@ -257,8 +291,15 @@ function fail(services: Services, exchange: Exchange, error: unknown, timing: Ca
   answerError(exchange, error, services.log, { 'server-timing': serverTiming(timing) });
 }
 
-function serverTiming(timing: CallTiming): string {
-  return `queue;dur=${timing.queueMs.toFixed(2)}, handler;dur=${timing.handlerMs.toFixed(2)}`;
+function serverTiming({ queueMs, handlerMs }: CallTiming): string {
+  return `queue;dur=${hundredths(queueMs)}, handler;dur=${hundredths(handlerMs)}`;
+}
+
+/** Milliseconds with two digits after the point: `toFixed` costs ten times as much, for digits that nobody asked for. */
+function hundredths(ms: number): string {
+  const all = Math.round(ms * 100);
+  const rest = all % 100;
+  return `${(all - rest) / 100}.${rest < 10 ? '0' : ''}${rest}`;
 }
 
 function unknownTool(app: string, summary: VersionSummary, wanted: 'query' | 'action', name: string): SvcError {

@@ -27,6 +27,48 @@ function callsAsked(thread: Thread): number {
   return thread.received.filter(([kind]) => kind === Kind.dispatch).length;
 }
 
+describe('many apps called at once', () => {
+  test('start a few at a time, and the time of those that wait has not begun', async () => {
+    const apps = Array.from({ length: LIMITS.startsAtOnce + 2 }, (_, i) => `app-${i}`);
+    const callers = apps.map((app) => world.call(world.actor(app), { allowedMs: 60_000 }));
+    const names = (): string[] => world.host.running.map(({ generation }) => generation.spec.app);
+    await settle();
+    assert.deepEqual(names(), apps.slice(0, LIMITS.startsAtOnce));
+    await world.pass(LIMITS.actorStartMs - 100);
+    const [first, second, ...others] = world.host.running as [Thread, Thread, ...Thread[]];
+    first.ready();
+    await settle();
+    assert.deepEqual(names().at(-1), apps.at(-2), 'one that is ready makes place');
+    second.end('failed_to_start');
+    await settle();
+    assert.deepEqual(names().at(-1), apps.at(-1), 'and one that fails');
+    for (const thread of others) thread.ready();
+    await world.pass(LIMITS.actorStartMs - 100);
+    for (const thread of world.host.running.slice(-3)) thread.ready();
+    await settle();
+    for (const thread of world.host.running)
+      for (const call of thread.generation.inFlight.values()) thread.answer(call);
+    assert.deepEqual(
+      callers.map(({ answers }) => answers),
+      apps.map(() => ['200']),
+    );
+  });
+
+  test('start when the host that died while they waited is back', async () => {
+    const apps = Array.from({ length: LIMITS.startsAtOnce + 2 }, (_, i) => `app-${i}`);
+    for (const app of apps) world.call(world.actor(app), { allowedMs: 60_000 });
+    await settle();
+    world.host.die();
+    await settle();
+    world.host.comeUp();
+    await settle();
+    assert.equal(world.host.running.length, LIMITS.startsAtOnce);
+    for (const thread of world.host.running) thread.ready();
+    await settle();
+    assert.equal(world.host.running.length, apps.length);
+  });
+});
+
 describe('a newer version', () => {
   test('that is starting takes over at once when the old thread dies, and no other thread is started', async () => {
     const { actor, thread } = await liveActor();
@@ -39,7 +81,7 @@ describe('a newer version', () => {
       world.host.running.map((running) => running.version),
       ['v2'],
     );
-    assert.match(waiting.answers[0] ?? '', /it had not started/);
+    assert.match(waiting.answers[0] ?? '', /the thread that ran it had ended \(crash: as the test wants it\)/);
     const next = world.call(actor);
     (await world.liveThread()).answer(next.call);
     assert.deepEqual(next.answers, ['200']);
@@ -61,7 +103,10 @@ describe('a newer version', () => {
       again.end('failed_to_start');
     }
     assert.equal(actor.state, 'failed_to_start');
-    assert.match(call.answers[0] ?? '', /^QUARANTINED: "app" does not start \(crash: as the test wants it\)/);
+    assert.match(
+      call.answers[0] ?? '',
+      /^QUARANTINED: "app" is out of service: it does not start \(crash: as the test wants it\)/,
+    );
   });
 
   test('leaves the calls of the old one the time that they were given', async () => {
@@ -172,6 +217,21 @@ describe('answers that are none end the connection, and the call is answered all
     ['no time', [Kind.result, 2, 200, Buffer.from('1')]],
     ['an error without a body', [Kind.error, 2, null, 1]],
     ['an error without a message', [Kind.error, 2, { code: 'HANDLER_ERROR' }, 1]],
+    ['an error with a path that is no text', [Kind.error, 2, { code: 'X', message: '', path: 1n }, 1]],
+    ['an error with issues that are no list', [Kind.error, 2, { code: 'X', message: '', issues: { length: 1 } }, 1]],
+    [
+      'an error with an issue that JSON cannot say',
+      [Kind.error, 2, { code: 'X', message: '', issues: [{ path: '', message: 2n ** 60n, keyword: '' }] }, 1],
+    ],
+    [
+      'an error with more issues than there may be',
+      [
+        Kind.error,
+        2,
+        { code: 'X', message: '', issues: new Array(999).fill({ path: '', message: '', keyword: '' }) },
+        1,
+      ],
+    ],
     ['statistics that are none', [Kind.pong, 1, null]],
     ['a kind that actors do not send', [Kind.stuck, 'app', 1]],
   ] as const) {
@@ -196,6 +256,35 @@ describe('answers that are none end the connection, and the call is answered all
     assert.equal(thread.answer(caller.call), null);
     assert.match(String(caller.faults[0]), /a fault of the route/);
     assert.equal(actor.state, 'live');
+  });
+});
+
+describe('harm to others', () => {
+  test('ends the thread, and quarantines an app that does it again and again, whatever its input', async () => {
+    const { actor, thread } = await liveActor();
+    let current = thread;
+    for (let n = 0; n < LIMITS.harmTimes; n++) {
+      world.call(actor, { action: true, input: String(n) });
+      actor.blame('it held up the test');
+      assert.equal(current.stopAsked, 'by force');
+      current.end('stopped');
+      assert.equal(actor.lastExit, 'unresponsive: it held up the test');
+      const next = world.call(actor);
+      await world.pass(1000);
+      current = await world.liveThread();
+      current.answer(next.call);
+    }
+    actor.blame('it held up the test');
+    assert.equal(actor.state, 'quarantined');
+    const refused = world.call(actor);
+    assert.match(
+      refused.answers[0] ?? '',
+      /^QUARANTINED: "app" is out of service: it held up other apps .*held up the test/,
+    );
+    await actor.swap(version('v2'));
+    const mended = world.call(actor);
+    (await world.liveThread()).answer(mended.call);
+    assert.deepEqual(mended.answers, ['200']);
   });
 });
 
@@ -231,6 +320,52 @@ describe('calls that never end', () => {
     thread.end('stopped');
     for (let n = 0; n < 4; n++) world.call(actor);
     assert.equal(callsAsked(await world.liveThread()), 4);
+  });
+
+  test('have their thread replaced when they run on, also when its event loop answers: the app says why', async () => {
+    const { actor, thread } = await liveActor();
+    const stuck = world.call(actor);
+    const long = world.call(actor, { allowedMs: 60_000 });
+    await world.pass(1020);
+    thread.send([Kind.pong, 99, { heapUsed: 1 }]);
+    await world.pass(LIMITS.overdueMs - 40);
+    assert.equal(actor.generations.length, 1);
+    await world.pass(60);
+    assert.deepEqual([actor.lastExit, actor.state], ['deadline: "tool" ran on after its time was up', 'idle']);
+    assert.equal(thread.stopAsked, null, 'the other call may end');
+    thread.answer(long.call);
+    assert.equal(thread.stopAsked, 'politely');
+    assert.match(stuck.answers[0] ?? '', /timed out/);
+    assert.deepEqual(
+      world.appLog.map(({ level, tool, msg }) => [level, tool, msg]),
+      [
+        ['error', 'tool', '"tool" timed out after 1 s.'],
+        ['error', 'tool', '"tool" ran on after its time was up; its thread is replaced'],
+      ],
+    );
+  });
+
+  test('that ended in time leave their thread alone', async () => {
+    const { actor, thread } = await liveActor();
+    const { call } = world.call(actor);
+    await world.pass(1020);
+    thread.send([Kind.pong, 99, { heapUsed: 1 }]);
+    thread.answer(call);
+    await world.pass(LIMITS.overdueMs);
+    assert.deepEqual([actor.state, thread.stopAsked], ['live', null]);
+  });
+
+  test('a pause of the supervisor itself, while it waits for a thread to react, is not held against the thread', async () => {
+    const { actor, thread } = await liveActor();
+    world.call(actor);
+    await world.pass(1020);
+    world.now += 10_000;
+    await world.pass(LIMITS.cancelGraceMs);
+    assert.equal(thread.stopAsked, null);
+    const ping = thread.received.findLast((frame) => frame[0] === Kind.ping);
+    thread.send([Kind.pong, ping?.[1] as number, { heapUsed: 1 }]);
+    await world.pass(3 * LIMITS.cancelGraceMs);
+    assert.equal(thread.stopAsked, null);
   });
 
   test('a pong that was on its way before the deadline does not prove that the thread reacts', async () => {

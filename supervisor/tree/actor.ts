@@ -21,6 +21,7 @@ import { Mailbox } from './mailbox.ts';
 import { PoisonMemory } from './poison.ts';
 import {
   CRASH_LOOP,
+  DID_HARM,
   mailboxFull,
   poisonousCall,
   quarantinedError,
@@ -73,9 +74,13 @@ export class Actor implements Tenant {
 
   readonly #env: ActorEnvironment;
   readonly #policy: RestartPolicy;
+  /** Counts what it did to others. */
+  readonly #harm: RestartPolicy;
   readonly #poison = new PoisonMemory();
   readonly #threads: Succession;
   #startFailures = 0;
+  /** Why nothing is tried any more. */
+  #givenUp = '';
   #timer: NodeJS.Timeout | null = null;
 
   constructor(app: string, summary: VersionSummary, env: ActorEnvironment) {
@@ -84,13 +89,13 @@ export class Actor implements Tenant {
     this.#env = env;
     this.mailbox = new Mailbox(env.mailboxLimit);
     this.#threads = new Succession(env.now);
+    const backoff = { backoffMs: LIMITS.restartBackoffMs, backoffMaxMs: LIMITS.restartBackoffMaxMs };
     this.#policy = new RestartPolicy(
-      {
-        intensity: LIMITS.restartIntensity,
-        windowMs: LIMITS.restartWindowMs,
-        backoffMs: LIMITS.restartBackoffMs,
-        backoffMaxMs: LIMITS.restartBackoffMaxMs,
-      },
+      { intensity: LIMITS.restartIntensity, windowMs: LIMITS.restartWindowMs, ...backoff },
+      env.random,
+    );
+    this.#harm = new RestartPolicy(
+      { intensity: LIMITS.harmTimes, windowMs: LIMITS.harmWindowMs, ...backoff },
       env.random,
     );
   }
@@ -187,16 +192,19 @@ export class Actor implements Tenant {
     await this.#threads.drained();
   }
 
-  /** Ends the thread that serves: something outside of it found that it does harm. */
+  /** Others suffered from it: ends the thread that serves, and quarantines an app that does so again and again. */
   blame(detail: string): void {
-    this.#env.log(this.app, 'error', detail);
-    this.#threads.current?.terminate('unresponsive');
+    this.#say('error', detail);
+    this.#threads.current?.terminate('unresponsive', detail);
+    if (this.#harm.exited(this.#env.now()) !== null) return;
+    this.lastExit = `unresponsive: ${detail}`;
+    this.quarantine(DID_HARM);
   }
 
   /** Gives up on the app until a new version or a restart by hand. */
   quarantine(why: string): void {
-    this.#env.log(this.app, 'error', `quarantined: ${why}`);
-    this.#giveUp('quarantined');
+    this.#say('error', `quarantined: ${why}`);
+    this.#giveUp('quarantined', why);
   }
 
   #refusal(call: Call): SvcError | null {
@@ -207,7 +215,7 @@ export class Actor implements Tenant {
   }
 
   #quarantineError(): SvcError {
-    return quarantinedError(this.app, this.state !== 'failed_to_start', this.lastExit);
+    return quarantinedError(this.app, this.#givenUp, this.lastExit);
   }
 
   #pump(): void {
@@ -234,9 +242,15 @@ export class Actor implements Tenant {
     const holder = call.sentAt > 0 ? this.#threads.holder(call) : null;
     const { tool, allowedMs } = call.request;
     if (!holder) {
-      call.fail(timedOutWaiting(tool, allowedMs));
+      const error = timedOutWaiting(tool, allowedMs, {
+        lastExit: call.attempts > 0 ? this.lastExit : null,
+        hostTrouble: this.#threads.current?.hostTrouble ?? null,
+      });
+      this.#say('error', error.message, call);
+      call.fail(error);
       return;
     }
+    this.#say('error', `${timedOut(tool, allowedMs)}.`, call);
     call.failUnknown(`${timedOut(tool, allowedMs)}.`);
     holder.cancel(call, 'deadline');
     this.#replaceIfClogged(holder);
@@ -263,6 +277,14 @@ export class Actor implements Tenant {
       // The calls that it was started for may be gone.
       if (this.rested) this.#env.rested(this);
     },
+    onOverdue: (generation, call) => {
+      if (generation !== this.#threads.current || this.state !== 'live') return;
+      const detail = `"${call.request.tool}" ran on after its time was up`;
+      this.#say('error', `${detail}; its thread is replaced`, call);
+      this.lastExit = `deadline: ${detail}`;
+      this.#vacate('deadline');
+      this.#pump();
+    },
     onSettled: (generation) => {
       this.#poison.survived();
       if (generation !== this.#threads.current) return;
@@ -285,7 +307,7 @@ export class Actor implements Tenant {
     }
     this.lastExit = death.detail ? `${death.reason}: ${death.detail}` : death.reason;
     this.restarts++;
-    this.#env.log(this.app, 'warn', `its thread ended (${this.lastExit})`);
+    this.#say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
     // A newer version that does not start is the active one all the same: its calls get the reason.
     if (generation === this.#threads.next) this.#promote();
     this.#leave();
@@ -330,12 +352,13 @@ export class Actor implements Tenant {
   }
 
   #failToStart(): void {
-    this.#env.log(this.app, 'error', `does not start: ${this.lastExit}`);
-    this.#giveUp('failed_to_start');
+    this.#say('error', `does not start: ${this.lastExit}`);
+    this.#giveUp('failed_to_start', 'it does not start');
   }
 
-  #giveUp(state: 'quarantined' | 'failed_to_start'): void {
+  #giveUp(state: 'quarantined' | 'failed_to_start', why: string): void {
     this.state = state;
+    this.#givenUp = why;
     this.#clearTimer();
     this.#threads.abortNext();
     this.#threads.retire('crash');
@@ -346,6 +369,7 @@ export class Actor implements Tenant {
   #pardon(): void {
     this.#poison.forget();
     this.#policy.reset();
+    this.#harm.reset();
     this.#startFailures = 0;
   }
 
@@ -377,6 +401,14 @@ export class Actor implements Tenant {
 
   #answerAll(error: SvcError): void {
     for (const call of this.mailbox.drain()) call.fail(error);
+  }
+
+  /** To the gateway's log and to the app's own, whose author wants to know as well. */
+  #say(level: 'warn' | 'error', message: string, call: Call | null = null): void {
+    if (!call) this.#env.log(this.app, level, message);
+    const { tool = null, traceId = null } = call?.request ?? {};
+    const origin = { app: this.app, versionId: this.summary.versionId, tool, traceId };
+    this.#env.appLog(this.app, JSON.stringify({ ts: new Date().toISOString(), level, ...origin, msg: message }));
   }
 
   #clearTimer(): void {

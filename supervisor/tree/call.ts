@@ -42,6 +42,8 @@ export class Call implements Due {
   sentAt = 0;
   /** Number within its actor while it is in flight. */
   id = 0;
+  previous: Due | null = null;
+  next: Due | null = null;
   #deadlines: Deadlines | null = null;
   #onExpired: ((call: Call) => void) | null = null;
 

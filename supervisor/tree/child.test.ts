@@ -40,6 +40,7 @@ class Watched {
         entry: join(folder, `${program}.mjs`),
         flags: [],
         flushes: false,
+        patient: false,
         bootstrap: () => ({}),
         ...spec,
       },
@@ -104,6 +105,16 @@ describe('a child process', () => {
     assert.equal(watched.log.at(-1), 'child exited with code 3: it cannot work');
     child.revive();
     await watched.until(() => watched.starts > LIMITS.restartIntensity + 1);
+  });
+
+  test('that is patient and does not come up is tried again now and then, and does not fail', async () => {
+    const watched = new Watched('broken', { patient: true });
+    const { child } = watched;
+    child.start();
+    const before = performance.now();
+    await watched.until(() => watched.starts === LIMITS.restartIntensity + 2);
+    assert.ok(performance.now() - before >= LIMITS.restartBackoffMaxMs, 'it did not wait');
+    assert.equal(child.restarts, LIMITS.restartIntensity + 1);
   });
 
   test('that cannot even be started counts as one that failed', async () => {

@@ -8,7 +8,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
+import { crashEnvironment } from '../../storage/crash-point.ts';
 import type { LinkOwner } from './links.ts';
+import { bePatient } from './patience.ts';
 import { RestartPolicy } from './restart.ts';
 
 export type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopping' | 'failed';
@@ -21,6 +23,8 @@ export type ChildSpec = {
   flags: string[];
   /** It has work to finish when it is told to stop; otherwise the end of its standard input ends it at once. */
   flushes: boolean;
+  /** One that does not come up at all is tried again for ever, now and then, instead of failing. */
+  patient: boolean;
   /** What the process reads as the first line of its standard input. A new one for each start. */
   bootstrap: () => Record<string, unknown>;
 };
@@ -51,12 +55,14 @@ export class Child {
   readonly #policy: RestartPolicy;
   #process: ChildProcess | null = null;
   #link: Link | null = null;
-  #startTimer: NodeJS.Timeout | null = null;
+  #stopAwaitingStart: (() => void) | null = null;
   #heartbeat: NodeJS.Timeout | null = null;
   #restartTimer: NodeJS.Timeout | null = null;
   #lastPong = 0;
   #lastTick = 0;
   #pings = 0;
+  /** Starts in a row after which it never became ready. */
+  #startFailures = 0;
   /** Why we ended it ourselves, if we did; otherwise the exit code or signal is the reason. */
   #killReason: string | null = null;
   #stderr = '';
@@ -94,7 +100,8 @@ export class Child {
     let child: ChildProcess;
     try {
       child = spawn(process.execPath, [...this.spec.flags, this.spec.entry], {
-        env: {},
+        // Empty but in test runs that crash the writer between its durable steps; a host has none.
+        env: this.spec.role === 'writer' ? crashEnvironment() : {},
         stdio: ['pipe', 'ignore', 'pipe'],
         // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
         detached: process.platform !== 'win32',
@@ -104,7 +111,7 @@ export class Child {
       return;
     }
     this.#process = child;
-    this.#startTimer = setTimeout(() => this.kill('did not start in time'), LIMITS.childStartMs);
+    this.#stopAwaitingStart = bePatient(LIMITS.childStartMs, this.#clock.now, () => this.kill('did not start in time'));
     child.stderr?.on('data', (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString()).slice(-4096);
     });
@@ -130,8 +137,9 @@ export class Child {
       onClose: (error) => {
         if (this.#link !== link) return;
         this.#link = null;
-        // A process without its connection is of no use, whatever it still does.
-        this.kill(error ? `connection lost: ${error.message}` : 'connection closed');
+        // A process without its connection is of no use, whatever it still does. One that is dying may say why first.
+        if (error) this.kill(`connection lost: ${error.message}`);
+        else this.#killUnlessGone('connection closed', LIMITS.cancelGraceMs);
       },
     };
   }
@@ -179,6 +187,13 @@ export class Child {
     if (this.state === 'failed') this.start();
   }
 
+  #killUnlessGone(reason: string, ms: number): void {
+    const process = this.#process;
+    setTimeout(() => {
+      if (this.#process === process) this.kill(reason);
+    }, ms).unref();
+  }
+
   /** From here on it is not restarted. */
   #endLife(): void {
     if (this.#restartTimer) clearTimeout(this.#restartTimer);
@@ -199,7 +214,8 @@ export class Child {
 
   #running(): void {
     this.state = 'running';
-    if (this.#startTimer) clearTimeout(this.#startTimer);
+    this.#startFailures = 0;
+    this.#stopAwaitingStart?.();
     this.#lastPong = this.#clock.now();
     this.#lastTick = this.#lastPong;
     this.#heartbeat = setInterval(() => this.#beat(), LIMITS.heartbeatMs);
@@ -220,7 +236,7 @@ export class Child {
 
   #gone(process: ChildProcess, how: string): void {
     if (this.#process !== process) return;
-    if (this.#startTimer) clearTimeout(this.#startTimer);
+    this.#stopAwaitingStart?.();
     if (this.#heartbeat) clearInterval(this.#heartbeat);
     this.#process = null;
     if (process.pid !== undefined) this.#events.onProcess(process.pid, false);
@@ -228,7 +244,9 @@ export class Child {
     const link = this.#link;
     this.#link = null;
     link?.close();
-    this.#exited(this.#killReason ?? how);
+    // What V8 says when it ends a process, such as that the heap is full.
+    const fatal = /^FATAL ERROR: (.*)$/m.exec(this.#stderr)?.[1];
+    this.#exited(this.#killReason ?? (fatal === undefined ? how : `${how}: ${fatal}`));
   }
 
   #exited(how: string): void {
@@ -239,7 +257,9 @@ export class Child {
       for (const resolve of this.#onGone.splice(0)) resolve();
       return;
     }
-    const wait = this.#policy.exited(this.#clock.now());
+    if (this.state === 'starting') this.#startFailures++;
+    const hopeless = this.spec.patient && this.#startFailures > LIMITS.restartIntensity;
+    const wait = this.#policy.exited(this.#clock.now()) ?? (hopeless ? LIMITS.restartBackoffMaxMs : null);
     const detail = this.#stderr.trim();
     this.#events.log(wait === null ? 'error' : 'warn', `${this.name} ${how}${detail ? `: ${detail}` : ''}`);
     if (wait === null) {

@@ -1,10 +1,10 @@
 /**
  * One thread that runs one version of an app: its connection, and the calls in flight on it.
  *
- *   placed ─host runs→ starting ─ready→ live ─retire→ draining ─empty→ stopping → gone
- *                         └───────────── death at any point ────────────────────↑
+ *   placed ─host runs, has a place→ starting ─ready→ live ─retire→ draining ─empty→ stopping → gone
+ *                                        └───────────── death at any point ────────────────────↑
  */
-import { type ErrorBody, errorFromBody, type SvcError } from '../../protocol/errors.ts';
+import { type ErrorBody, errorFromBody, type InputIssue, type SvcError } from '../../protocol/errors.ts';
 import {
   type ActorSpec,
   type ErrorFrame,
@@ -20,7 +20,10 @@ import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { Call } from './call.ts';
 import type { Child } from './child.ts';
+import { InFlight } from './in-flight.ts';
 import type { LinkOwner } from './links.ts';
+import { bePatient } from './patience.ts';
+import { gateOf } from './start-gate.ts';
 
 export type GenerationState = 'placed' | 'starting' | 'live' | 'draining' | 'stopping' | 'gone';
 
@@ -40,6 +43,8 @@ export type Death = {
 
 export type GenerationEvents = {
   onLive(generation: Generation): void;
+  /** A call runs on although its time was up long ago. */
+  onOverdue(generation: Generation, call: Call): void;
   /** A call left the thread: there is room for another. */
   onSettled(generation: Generation): void;
   onGone(generation: Generation, death: Death): void;
@@ -56,16 +61,17 @@ export class Generation implements LinkOwner {
   /** The thread could not be ended, so its host was killed. */
   stuck = false;
   stats: ProcessStats | null = null;
-  readonly inFlight = new Map<number, Call>();
+  readonly inFlight = new InFlight<Call>();
 
   readonly #events: GenerationEvents;
   readonly #now: () => number;
   #link: Link | null = null;
-  #timer: NodeJS.Timeout | null = null;
-  #probe: NodeJS.Timeout | null = null;
-  #nextCall = 0;
+  /** What ends the wait for the thread or its host, while one is under way; and the wait for the answer to a probe. */
+  #stopWaiting: (() => void) | null = null;
+  #stopProbing: (() => void) | null = null;
   #pings = 0;
   #retireReason: RetireReason | null = null;
+  #retireDetail = '';
   #wasLive = false;
   #stuck = false;
   /** Number of the ping that must be answered before the probe's time is up. */
@@ -83,9 +89,14 @@ export class Generation implements LinkOwner {
     this.hostReady();
   }
 
-  /** Starts the thread if its host runs; called again when the host comes up. */
+  /** Why it has not even been started, if its host does not come up. */
+  get hostTrouble(): string | null {
+    return this.state === 'placed' ? this.host.lastExit : null;
+  }
+
+  /** Starts the thread if its host runs and does not start too many; called again when either may have changed. */
   hostReady(): void {
-    if (this.state !== 'placed' || this.host.state !== 'running') return;
+    if (this.state !== 'placed' || this.host.state !== 'running' || !gateOf(this.host).enter(this)) return;
     this.state = 'starting';
     this.startedAt = this.#now();
     this.host.send([Kind.start, this.spec]);
@@ -99,11 +110,10 @@ export class Generation implements LinkOwner {
   }
 
   send(call: Call): void {
-    call.id = ++this.#nextCall;
+    call.id = this.inFlight.add(call);
     call.attempts++;
     call.sentAt = this.#now();
     this.calls++;
-    this.inFlight.set(call.id, call);
     const { kind, tool, body, traceId } = call.request;
     this.#link?.send([Kind.dispatch, call.id, Math.max(0, call.deadline - call.sentAt), kind, tool, body, traceId]);
   }
@@ -111,7 +121,12 @@ export class Generation implements LinkOwner {
   /** Nobody waits for this call any more; it still counts as in flight until the thread is done with it. */
   cancel(call: Call, reason: 'deadline' | 'client-gone' | 'shutdown'): void {
     this.#link?.send([Kind.cancel, call.id, reason]);
-    if (reason === 'deadline') this.#probeAlive();
+    if (reason === 'deadline') {
+      this.#probeAlive();
+      bePatient(LIMITS.overdueMs, this.#now, () => {
+        if (this.inFlight.get(call.id) === call) this.#events.onOverdue(this, call);
+      });
+    }
     if (this.state === 'draining') this.#stopIfEmpty();
   }
 
@@ -144,20 +159,20 @@ export class Generation implements LinkOwner {
   }
 
   /** Ends the thread now: calls in flight are handed back as orphans. */
-  terminate(reason: RetireReason): void {
+  terminate(reason: RetireReason, detail = ''): void {
     if (this.state === 'gone') return;
-    this.#kill(reason);
+    this.#kill(reason, detail);
   }
 
   onFrame(frame: Frame): void {
     switch (frame[0]) {
       case Kind.result:
         if (!isResult(frame)) throw new Error('Not a result.');
-        this.#settle(frame[1], (call) => call.succeed(frame[2], frame[3], frame[4]));
+        this.#succeeded(frame);
         return;
       case Kind.error:
         if (!isFailure(frame)) throw new Error('Not an error.');
-        this.#settle(frame[1], (call) => call.fail(hostError(frame[2]), frame[3]));
+        this.#failed(frame);
         return;
       case Kind.log:
         if (typeof frame[1] !== 'string') throw new Error('Not a log line.');
@@ -175,6 +190,7 @@ export class Generation implements LinkOwner {
         this.state = 'live';
         this.#wasLive = true;
         this.#clear();
+        gateOf(this.host).leave(this);
         this.#events.onLive(this);
         return;
       default:
@@ -198,7 +214,7 @@ export class Generation implements LinkOwner {
   exited(reason: ExitedFrame[2], detail: string): void {
     const mapped: RetireReason =
       reason === 'memory' ? 'memory' : reason === 'stopped' ? (this.#retireReason ?? 'crash') : 'crash';
-    this.#ended(this.#retireReason ?? mapped, detail, false);
+    this.#ended(this.#retireReason ?? mapped, this.#retireDetail || detail, false);
   }
 
   /** The whole host process ended; or, for a thread that was not started yet, it is not the one to run it any more. */
@@ -217,12 +233,23 @@ export class Generation implements LinkOwner {
     else this.#end();
   }
 
-  #settle(id: number, answer: (call: Call) => void): void {
-    const call = this.inFlight.get(id);
+  #succeeded([, id, status, body, handlerMs]: ResultFrame): void {
+    const call = this.inFlight.take(id);
     if (!call) return;
-    this.inFlight.delete(id);
-    if (!call.settled) answer(call);
-    else call.outcomeUnknown();
+    if (call.settled) call.outcomeUnknown();
+    else call.succeed(status, body, handlerMs);
+    this.#settled();
+  }
+
+  #failed([, id, error, handlerMs]: ErrorFrame): void {
+    const call = this.inFlight.take(id);
+    if (!call) return;
+    if (call.settled) call.outcomeUnknown();
+    else call.fail(hostError(error), handlerMs);
+    this.#settled();
+  }
+
+  #settled(): void {
     if (this.state === 'draining') this.#stopIfEmpty();
     this.#events.onSettled(this);
   }
@@ -237,17 +264,18 @@ export class Generation implements LinkOwner {
 
   /** After a deadline: a thread whose event loop answers is left alone, one that does not is ended. */
   #probeAlive(): void {
-    if (this.#probe || this.state === 'gone') return;
+    if (this.#stopProbing || this.state === 'gone') return;
     this.#probePing = ++this.#pings;
     this.#link?.send([Kind.ping, this.#probePing]);
-    this.#probe = setTimeout(() => {
+    this.#stopProbing = bePatient(LIMITS.cancelGraceMs, this.#now, () => {
       this.#stuck = true;
-      this.#kill('deadline');
-    }, LIMITS.cancelGraceMs);
+      this.#kill('deadline', 'its event loop did not react after a call had timed out');
+    });
   }
 
-  #kill(reason: RetireReason): void {
+  #kill(reason: RetireReason, detail = ''): void {
     if (this.#end) return;
+    if (this.#retireReason === null) this.#retireDetail = detail;
     this.#retireReason ??= reason;
     if (this.state === 'placed') {
       this.#gone(this.#retireReason, 'not started yet');
@@ -268,6 +296,7 @@ export class Generation implements LinkOwner {
     this.state = 'gone';
     this.#clear();
     this.#clearProbe();
+    gateOf(this.host).leave(this);
     const orphans = [...this.inFlight.values()];
     this.inFlight.clear();
     const link = this.#link;
@@ -279,17 +308,17 @@ export class Generation implements LinkOwner {
 
   #after(ms: number, action: () => void): void {
     this.#clear();
-    this.#timer = setTimeout(action, ms);
+    this.#stopWaiting = bePatient(ms, this.#now, action);
   }
 
   #clear(): void {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
+    this.#stopWaiting?.();
+    this.#stopWaiting = null;
   }
 
   #clearProbe(): void {
-    if (this.#probe) clearTimeout(this.#probe);
-    this.#probe = null;
+    this.#stopProbing?.();
+    this.#stopProbing = null;
   }
 }
 
@@ -301,11 +330,30 @@ function isResult([, , status, body, handlerMs]: ResultFrame): boolean {
 }
 
 function isFailure([, , error, handlerMs]: ErrorFrame): boolean {
-  return typeof error?.code === 'string' && typeof error.message === 'string' && typeof handlerMs === 'number';
+  if (typeof error?.code !== 'string' || typeof error.message !== 'string' || typeof handlerMs !== 'number')
+    return false;
+  const { path, issues } = error;
+  return (path === undefined || typeof path === 'string') && (issues === undefined || isIssueList(issues));
+}
+
+function isIssueList(issues: unknown): boolean {
+  if (!Array.isArray(issues) || issues.length > LIMITS.inputIssues) return false;
+  return issues.every((issue: Partial<InputIssue> | null) => {
+    const { path, message, keyword } = issue ?? {};
+    return typeof path === 'string' && typeof message === 'string' && typeof keyword === 'string';
+  });
 }
 
 /** Codes that an actor may answer with; anything else it says is a fault of its handler. */
-const ACTOR_CODES = new Set(['INVALID_INPUT', 'HANDLER_ERROR', 'UNKNOWN_QUERY', 'UNKNOWN_ACTION', 'BAD_REQUEST']);
+const ACTOR_CODES = new Set([
+  'INVALID_INPUT',
+  'HANDLER_ERROR',
+  'UNKNOWN_QUERY',
+  'UNKNOWN_ACTION',
+  'BAD_REQUEST',
+  'STORAGE_FULL',
+  'INTERNAL',
+]);
 
 function hostError(body: ErrorBody): SvcError {
   return errorFromBody(ACTOR_CODES.has(body.code) ? body : { ...body, code: 'HANDLER_ERROR' });

@@ -48,7 +48,7 @@ test('no more than a few apps have hosts of their own; the likeliest culprits co
   const moved = hosts.spread(shared);
   assert.equal(moved.length, 4);
   assert.equal(moved[0], 'f');
-  hosts.isolate('g');
+  assert.deepEqual([hosts.isolate('a'), hosts.isolate('g')], [true, false]);
   assert.equal(hosts.hostOf('g').name, 'host-1');
 });
 

@@ -65,12 +65,14 @@ export class Hosts {
     return moved;
   }
 
-  /** Gives an app a host of its own, as long as there are not too many of them. */
-  isolate(app: string): void {
-    if (this.#solitary.has(app) || this.#solitary.size >= SOLITARY_LIMIT) return;
+  /** Gives an app a host of its own. False when there are too many of them. */
+  isolate(app: string): boolean {
+    if (this.#solitary.has(app)) return true;
+    if (this.#solitary.size >= SOLITARY_LIMIT) return false;
     const host = this.#options.create({ name: `host-for-${app}` }, app);
     this.#solitary.set(app, host);
     host.start();
+    return true;
   }
 
   /** Takes an app's own host away: it was cleared or quarantined. */

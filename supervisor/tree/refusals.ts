@@ -26,17 +26,23 @@ export function poisonousCall(app: string): SvcError {
   );
 }
 
-/** `lastExit` is why its last thread ended. */
-export function quarantinedError(app: string, started: boolean, lastExit: string | null): SvcError {
-  const what = started ? 'crashed too often' : 'does not start';
+/** `why` nothing is tried any more; `lastExit` is why its last thread ended. */
+export function quarantinedError(app: string, why: string, lastExit: string | null): SvcError {
   return new SvcError(
     'QUARANTINED',
-    `"${app}" ${what} (${lastExit ?? 'unknown reason'}). Upload or activate another version, or restart it with POST /svc/_apps/${app}/restart.`,
+    `"${app}" is out of service: ${why} (${lastExit ?? 'unknown reason'}). Upload or activate another version, or restart it with POST /svc/_apps/${app}/restart.`,
   );
 }
 
-export function timedOutWaiting(tool: string, allowedMs: number): SvcError {
-  return new SvcError('HANDLER_ERROR', `${timedOut(tool, allowedMs)}; it had not started.`);
+/** `lastExit` is why the thread that ran it ended, if one did; `hostTrouble` why its host process does not run, if that is so. */
+export function timedOutWaiting(
+  tool: string,
+  allowedMs: number,
+  { lastExit, hostTrouble }: { lastExit: string | null; hostTrouble: string | null },
+): SvcError {
+  const state = lastExit === null ? 'it had not started' : `the thread that ran it had ended (${lastExit})`;
+  const why = hostTrouble === null ? '' : ` The app's handler host does not run: ${hostTrouble}.`;
+  return new SvcError('HANDLER_ERROR', `${timedOut(tool, allowedMs)}; ${state}.${why}`);
 }
 
 export function timedOut(tool: string, allowedMs: number): string {
@@ -47,7 +53,9 @@ export function threadEnded(tool: string, reason: RetireReason): string {
   return `The app's thread ended while "${tool}" ran (${WHY[reason]}).`;
 }
 
-export const CRASH_LOOP = `more than ${LIMITS.restartIntensity} restarts in ${LIMITS.restartWindowMs / 1000} s`;
+export const CRASH_LOOP = `it crashed too often, more than ${LIMITS.restartIntensity} restarts in ${LIMITS.restartWindowMs / 1000} s`;
+
+export const DID_HARM = `it held up other apps more than ${LIMITS.harmTimes} times in ${LIMITS.harmWindowMs / 60_000} min`;
 
 const WHY: Record<RetireReason, string> = {
   idle: 'it was idle',

@@ -125,6 +125,8 @@ export class World {
   readonly host = new ScriptedHost();
   readonly callers: Caller[] = [];
   readonly retired: string[] = [];
+  /** What the supervisor wrote to the apps' logs. */
+  readonly appLog: Record<string, unknown>[] = [];
   readonly #tick: (ms: number) => void;
   readonly #admission: Admission<Actor>;
   readonly #deadlines = new Deadlines(() => this.now);
@@ -156,7 +158,7 @@ export class World {
         queueMicrotask(() => this.#admission.next());
       },
       log: () => {},
-      appLog: () => {},
+      appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
     });
   }
 

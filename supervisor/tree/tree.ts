@@ -1,10 +1,9 @@
 /** The supervision tree: the writer, the handler hosts and the actors on them, started, watched, placed and stopped. */
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ActorSpec, type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/frames.ts';
-import { hostFlags } from '../../protocol/host-flags.ts';
+import { hostFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
@@ -24,6 +23,8 @@ export type TreeOptions = {
   paths(app: string, versionId: string): { codeDir: string; preparedDir: string; dataFile: string };
   /** The folder that handler hosts may read. */
   appsDir: string;
+  /** Empty and for this user alone; removed at the end. */
+  socketFolder: string;
   handlerHosts: number;
   maxLiveActors: number;
   actorMemoryMb: number;
@@ -35,6 +36,8 @@ export type TreeOptions = {
   appLog(app: string, line: string): void;
   /** The writer is back after a restart, or runs for the first time. */
   onWriterReady(): void;
+  /** The writer died: what the app had asked of it may be stored or not. */
+  onWriterLost(app: string): void;
   /** The writer cannot be kept running: the daemon must end. */
   onFatal(reason: string): void;
   /** A process came into being or is gone: what the next gateway has to know should this one be killed. */
@@ -52,7 +55,6 @@ export class Tree {
 
   readonly #options: TreeOptions;
   readonly #key = randomBytes(32);
-  readonly #dir: string;
   readonly #supervisorSocket: string;
   readonly writerSocket: string;
   readonly #links: LinkServer;
@@ -69,13 +71,10 @@ export class Tree {
   constructor(options: TreeOptions) {
     this.#options = options;
     this.#admission = new Admission(options.maxLiveActors);
-    // Short on purpose: the path of a Unix socket may have little more than 100 bytes.
-    this.#dir = mkdtempSync(join(tmpdir(), 'svc-'));
-    chmodSync(this.#dir, 0o700);
     const socket = (name: string) =>
       process.platform === 'win32'
         ? `\\\\.\\pipe\\svc-${randomBytes(8).toString('hex')}-${name}`
-        : join(this.#dir, name);
+        : join(options.socketFolder, name);
     this.#supervisorSocket = socket('supervisor');
     this.writerSocket = socket('writer');
     this.#links = new LinkServer(this.#key, this.#welcome, (why) =>
@@ -157,7 +156,7 @@ export class Tree {
 
   #close(): void {
     this.#links.close();
-    rmSync(this.#dir, { recursive: true, force: true });
+    rmSync(this.#options.socketFolder, { recursive: true, force: true });
   }
 
   #environment(): ActorEnvironment {
@@ -226,6 +225,7 @@ export class Tree {
       entry: entryPoint('writer'),
       flags: [],
       flushes: true,
+      patient: false,
       bootstrap: () => ({
         supervisorSocket: this.#supervisorSocket,
         writerSocket: this.writerSocket,
@@ -246,6 +246,7 @@ export class Tree {
           throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
         },
         onExit: (reason) => {
+          for (const actor of this.actors) if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
           if (this.writer.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
         },
         onProcess: (pid, alive) => this.#options.onProcess(pid, 'writer', alive),
@@ -263,9 +264,10 @@ export class Tree {
         entry: entryPoint('host'),
         flags: hostFlags({
           allowed: process.allowedNodeEnvironmentFlags,
-          readable: [...hostReadable(), ...withRealPaths([this.#options.appsDir])],
+          readable: [...THREAD_COUNTS, ...hostReadable(), ...withRealPaths([this.#options.appsDir])],
         }),
         flushes: false,
+        patient: solitaryFor === null,
         bootstrap: () => ({
           supervisorSocket: this.#supervisorSocket,
           ticket: this.ticket({ role: 'host', host: name }),
@@ -293,7 +295,7 @@ export class Tree {
   #hostDied(host: Child, solitaryFor: string | null, reason: string): void {
     const hit = [...this.#generations.values()].filter((generation) => generation.host === host);
     // First of all the culprits move: what runs again below must not run here.
-    if (!solitaryFor && !this.#stopping) this.#moveCulprits(host, hit);
+    if (!solitaryFor && !this.#stopping) this.#moveCulprits(host, hit, reason);
     for (const generation of hit) {
       if (generation.state === 'placed' && this.hosts.hostOf(generation.spec.app) === host) continue;
       generation.hostGone(`its host ${reason}`, solitaryFor === null);
@@ -304,11 +306,17 @@ export class Tree {
     }
   }
 
-  #moveCulprits(host: Child, hit: Generation[]): void {
+  #moveCulprits(host: Child, hit: Generation[], reason: string): void {
     const stuck = hit.filter((generation) => generation.stuck);
     const busy = hit.filter((generation) => generation.inFlight.size > 0);
-    if (stuck.length > 0) for (const { spec } of stuck) this.hosts.isolate(spec.app);
-    else
+    // A call that was in flight at an earlier death too is the likeliest cause: others take milliseconds, and have ended since.
+    const again = busy.filter(({ inFlight }) => [...inFlight.values()].some((call) => call.attempts > 1));
+    const culprits = new Set((stuck.length > 0 ? stuck : again).map(({ spec }) => spec.app));
+    for (const app of culprits) {
+      const alone = this.hosts.isolate(app);
+      if (!alone && stuck.length > 0) this.#actors.get(app)?.blame(`it took down a host that others share: ${reason}`);
+    }
+    if (culprits.size === 0)
       this.hosts.diedUnexplained(
         host,
         busy.map(({ spec }) => spec.app),

@@ -1,12 +1,12 @@
 /** The parts of Ajv that compiled validators ask for; bundled into the actor, which has no packages to load from. */
-import equal from 'ajv/dist/runtime/equal.js';
 import ucs2length from 'ajv/dist/runtime/ucs2length.js';
 import uri from 'ajv/dist/runtime/uri.js';
 import ValidationError from 'ajv/dist/runtime/validation_error.js';
 import * as formats from 'ajv-formats/dist/formats.js';
+import { jsonEqual } from './json-equal.ts';
 
 const MODULES: Readonly<Record<string, unknown>> = {
-  'ajv/dist/runtime/equal': equal,
+  'ajv/dist/runtime/equal': { default: jsonEqual },
   'ajv/dist/runtime/ucs2length': ucs2length,
   'ajv/dist/runtime/uri': uri,
   'ajv/dist/runtime/validation_error': ValidationError,

@@ -36,6 +36,7 @@ export type Environment = {
 // App code could put its own in their place.
 const { parse } = JSON;
 const { now } = Date;
+const { floor } = Math;
 const elapsed = performance.now.bind(performance);
 
 export class Calls {
@@ -60,7 +61,8 @@ export class Calls {
 
   dispatch([, id, remainingMs, kind, tool, body, traceId]: DispatchFrame): void {
     const startedAt = elapsed();
-    const call = new Call(tool, traceId, now() + remainingMs);
+    // In whole milliseconds, as timers want them; the supervisor counts in fractions.
+    const call = new Call(tool, traceId, now() + floor(remainingMs));
     this.#running.set(id, call);
     this.#run(call, kind, body).then(
       (answer) => this.#answer(id, call, [Kind.result, id, answer.status, answer.body, elapsed() - startedAt]),
@@ -142,7 +144,7 @@ export class Calls {
   #fail(id: number, call: Call, error: unknown, handlerMs: number): void {
     const { failures, log } = this.#env;
     const body = failures.toBody(error);
-    if (body.code === 'HANDLER_ERROR' && !call.over) {
+    if ((body.code === 'HANDLER_ERROR' || body.code === 'INTERNAL') && !call.over) {
       log.report('error', body.message, failures.fields(error), { tool: call.tool, traceId: call.traceId });
     }
     this.#env.send([Kind.error, id, body, handlerMs]);

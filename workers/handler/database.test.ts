@@ -29,6 +29,8 @@ const RESULTS: [expression: string, value: unknown][] = [
   ],
   [`db.get('select typeof(?) t, ? v', 9007199254740993n, 9007199254740993n)`, { t: 'integer', v: '9007199254740993' }],
   [`db.get('select 9007199254740993 v').then(({ v }) => typeof v)`, 'bigint'],
+  [`db.all('select 1 v union all select 9007199254740993')`, [{ v: 1 }, { v: '9007199254740993' }]],
+  [`db.get('select 1e300 v, -1e16 w')`, { v: 1e300, w: -1e16 }],
   [`db.run('insert into t(s) values (?)', 5).then(() => db.all('select s from t where s = ?', 5))`, [{ s: '5' }]],
   [`db.get('select 1e300 v')`, { v: 1e300 }],
   [
@@ -190,13 +192,14 @@ test('an app without a database reads from an empty one', async () => {
   assert.deepEqual((await fresh.sql('select 1 a')).value, { columns: ['a'], rows: [[1]], truncated: false });
 });
 
-test('what is no database is an error of the call', async () => {
+test('what is no database is the fault of the disk, not of the handler', async () => {
   const broken = await supervisor.app({
     files: { 'queries/one.js': `export default ({ db }) => db.get('select * from t');` },
   });
   writeFileSync(broken.spec.dataFile, 'this is no database, but it is long enough to be looked at as one'.repeat(20));
   const error = await failure(broken.query('one'));
-  assert.deepEqual([error.code, error.message], ['HANDLER_ERROR', 'file is not a database']);
+  assert.equal(error.code, 'INTERNAL');
+  assert.match(error.message, /The disk failed \(file is not a database\)/);
 });
 
 beforeEach(() => app?.action('reset'));

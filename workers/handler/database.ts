@@ -1,7 +1,6 @@
 /** `db`: an app's database as a handler sees it (decisions, section 3). Reads run here, writes go to the writer. */
 import type { DbClient } from '../../protocol/db-client.ts';
 import type { Row, RunResult } from '../../protocol/frames.ts';
-import { readRow, readRows } from '../writer/rows.ts';
 import type { Call } from './call.ts';
 import { toParams, toStatements } from './parameters.ts';
 import type { Reader } from './reader.ts';
@@ -17,7 +16,8 @@ export type HandlerStatement = {
 class Operations {
   protected readonly client: DbClient;
   readonly #tx: number;
-  readonly #pending = new Set<Promise<unknown>>();
+  /** What was asked and not answered; made with the first of it, because most calls only read. */
+  #pending: Set<Promise<unknown>> | null = null;
 
   constructor(client: DbClient, tx: number) {
     this.client = client;
@@ -57,12 +57,12 @@ class Operations {
 
   /** True while something that was asked has not been answered. */
   get busy(): boolean {
-    return this.#pending.size > 0;
+    return this.#pending !== null && this.#pending.size > 0;
   }
 
   /** Waits for what was asked and not awaited; rejects when one of it failed. */
   async settle(): Promise<void> {
-    while (this.busy) await Promise.all(this.#pending);
+    while (this.#pending !== null && this.#pending.size > 0) await Promise.all(this.#pending);
   }
 
   /** Throws when this can no longer be used. */
@@ -77,8 +77,22 @@ class Operations {
       return Promise.reject(error);
     }
     // The promise that is handed out has no other handler of ours, so that a failure that nobody looks at is still reported.
-    const tracked: Promise<T> = asked.finally(() => this.#pending.delete(tracked));
-    this.#pending.add(tracked);
+    this.#pending ??= new Set();
+    const pending = this.#pending;
+    // By hand: `finally` makes three promises more, for each statement.
+    const tracked = new Promise<T>((resolve, reject) => {
+      asked.then(
+        (value) => {
+          pending.delete(tracked);
+          resolve(value);
+        },
+        (error: unknown) => {
+          pending.delete(tracked);
+          reject(error as Error);
+        },
+      );
+    });
+    pending.add(tracked);
     return tracked;
   }
 }
@@ -123,7 +137,7 @@ export class CallDatabase extends Operations {
     try {
       this.#call.assertWanted();
       const statement = this.#reader.statement(toText(sql));
-      if (statement !== null) return Promise.resolve(readRow(statement, toParams(params)));
+      if (statement !== null) return Promise.resolve(statement.get(toParams(params)));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -134,7 +148,7 @@ export class CallDatabase extends Operations {
     try {
       this.#call.assertWanted();
       const statement = this.#reader.statement(toText(sql));
-      if (statement !== null) return Promise.resolve(readRows(statement, toParams(params)));
+      if (statement !== null) return Promise.resolve(statement.all(toParams(params)));
     } catch (error) {
       return Promise.reject(error);
     }

@@ -1,11 +1,16 @@
 /** What a handler threw, as its caller may see it and as the app's log keeps it. */
-import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { type ErrorBody, isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
 const { stringify } = JSON;
 
 /** Our own frames: of no use to an app's author, and they would show where the gateway is installed. */
 const FOREIGN_FRAME = /^\s+at .*(?:file:\/\/|node:|[\\/]node_modules[\\/]).*$/gm;
+
+const DISK_FULL: ErrorBody = {
+  code: 'STORAGE_FULL',
+  message: 'The disk is full, and the statement took no effect. Free some space and try again.',
+};
 
 /**
  * Hides the folders that the actor works with, in case an error names one; handlers cannot read any other path, so that
@@ -18,9 +23,14 @@ export class Failures {
     this.#roots = [...roots].sort((a, b) => b.length - a.length);
   }
 
-  /** `HANDLER_ERROR` with the thrown message, or the body of an error of the gateway's own. */
+  /**
+   * `HANDLER_ERROR` with the thrown message, or the body of an error of the gateway's own. That the disk is full or fails is
+   * no fault of the handler's: it is said in the gateway's words, unless the handler caught it and threw its own.
+   */
   toBody(thrown: unknown): ErrorBody {
     if (safely(() => thrown instanceof SvcError, false)) return (thrown as SvcError).toBody();
+    if (safely(() => isDiskFull(thrown), false)) return DISK_FULL;
+    if (safely(() => isDiskFault(thrown), false)) return { code: 'INTERNAL', message: this.#diskFault(thrown) };
     return { code: 'HANDLER_ERROR', message: this.message(thrown) };
   }
 
@@ -31,6 +41,10 @@ export class Failures {
   /** Name, stack and code for the log; the stack holds the frames of the app only. */
   fields(thrown: unknown): { err: Record<string, unknown> } {
     return { err: safely(() => this.#describe(thrown), {}) };
+  }
+
+  #diskFault(thrown: unknown): string {
+    return `The disk failed (${this.message(thrown)}); whether the statement took effect is unknown. Check the disk.`;
   }
 
   #describe(thrown: unknown): Record<string, unknown> {

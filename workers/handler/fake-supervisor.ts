@@ -18,7 +18,7 @@ import {
   ToolKind,
   type ToolKindValue,
 } from '../../protocol/frames.ts';
-import { hostFlags } from '../../protocol/host-flags.ts';
+import { hostFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
 import { Link } from '../../protocol/link.ts';
 import type { JsonSchema } from '../../protocol/manifest.ts';
 import { openTicket, signTicket, type Ticket } from '../../protocol/ticket.ts';
@@ -76,7 +76,7 @@ export class FakeSupervisor {
     server.listen(socket);
     await once(server, 'listening');
     const writer = spawn(process.execPath, [join(dist, 'writer.js')], { stdio: ['pipe', 'inherit', 'inherit'] });
-    const readable = [realpathSync(dist), join(root, 'node_modules'), join(dir, 'apps')];
+    const readable = [...THREAD_COUNTS, realpathSync(dist), join(root, 'node_modules'), join(dir, 'apps')];
     mkdirSync(join(dir, 'apps'));
     const flags = hostFlags({ allowed: process.allowedNodeEnvironmentFlags, readable });
     const host = spawn(process.execPath, [...flags, join(dist, 'host.js')], {
@@ -275,7 +275,7 @@ export class App {
     return this.#lastCall;
   }
 
-  call(kind: ToolKindValue, tool: string, body: string, remainingMs = 10_000): Promise<Outcome> {
+  call(kind: ToolKindValue, tool: string, body: string, remainingMs = 9_999.5): Promise<Outcome> {
     const id = ++this.#lastCall;
     this.#link?.send([Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`]);
     return new Promise((resolve, reject) => {

@@ -17,6 +17,14 @@ const APP = {
       return db.get('with n(v) as (select 1 union all select v + 1 from n) select count(*) from n');
     };`,
     'queries/memory.js': `const kept = []; export default async () => { for (;;) kept.push(new Array(10_000).fill(1.5)); };`,
+    'queries/buffers.js': `const kept = []; export default async ({ input }) => {
+      for (;;) { kept.push(new Uint8Array(1 << 20).fill(1)); if (input.rest) await new Promise((go) => setTimeout(go, 1)); }
+    };`,
+    'queries/shared.js': `const kept = []; export default async () => { for (;;) kept.push(new Uint8Array(new SharedArrayBuffer(1 << 20)).fill(1)); };`,
+    'queries/garbage.js': `export default async () => {
+      for (let n = 0; n < 400; n++) { new Uint8Array(1 << 20).fill(1); if (n % 20 === 0) await new Promise((go) => setTimeout(go, 5)); }
+      return 'done';
+    };`,
     'queries/timer.js': `export default async () => { setTimeout(() => { throw new Error('in a timer'); }, 0); return new Promise(() => {}); };`,
     'queries/event.js': `export default async () => { const t = new EventTarget(); t.addEventListener('x', () => { throw new Error('in a listener'); }); t.dispatchEvent(new Event('x')); return new Promise(() => {}); };`,
   },
@@ -113,6 +121,32 @@ describe('actors', () => {
       assert.equal((await other.query('one')).value, 1);
     });
   }
+
+  for (const [tool, input, what] of [
+    ['buffers', { rest: true }, 'that answers'],
+    ['buffers', {}, 'that does not answer'],
+    ['shared', {}, 'with shared memory'],
+  ] as const) {
+    test(`memory outside the heap ends the actor ${what}, and no other, whatever that does`, async () => {
+      const busy = await supervisor.app(APP);
+      await running(busy, 'loop');
+      const app = await supervisor.app(APP);
+      app.query(tool, input).catch(() => {});
+      const { reason, detail } = await app.exited;
+      assert.deepEqual(
+        [reason, /more than 64 MiB of memory outside of its heap/.test(detail)],
+        ['memory', true],
+        detail,
+      );
+      assert.equal((await supervisor.ping()).counters?.actors, 1);
+    });
+  }
+
+  test('buffers that nobody uses any more are not held against an actor', async () => {
+    const app = await supervisor.app(APP);
+    assert.equal((await app.query('garbage')).value, 'done');
+    assert.equal((await app.query('one')).value, 1);
+  });
 
   test('the end of its connection to the supervisor ends the actor', async () => {
     const app = await supervisor.app(APP);

@@ -4,12 +4,15 @@
  */
 import process from 'node:process';
 import { createInterface } from 'node:readline';
+import { setFlagsFromString } from 'node:v8';
 import { type Frame, type HostBootstrap, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import type { Link } from '../../protocol/link.ts';
 import { openLink } from '../link.ts';
 import { Threads } from './threads.ts';
 
 function run({ supervisorSocket, ticket, actorMemoryMb, spare = true }: HostBootstrap): void {
+  // For the threads' own measurements; app code does not get at it.
+  setFlagsFromString('--expose-gc');
   let threads: Threads | null = null;
   const link: Link = openLink(supervisorSocket, ticket, { onFrame: receive, onClose: () => end(threads) });
   link.send([Kind.ready, { pid: process.pid }]);

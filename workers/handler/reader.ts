@@ -6,6 +6,7 @@ import { refuseUnsafe } from '../../protocol/sql.ts';
 import { StatementError } from '../writer/failure.ts';
 import type { RowStatement } from '../writer/rows.ts';
 import { StatementCache } from '../writer/statement-cache.ts';
+import { ReadStatement } from './read-statement.ts';
 
 /** Loads SQLite's native code, so that the first read of a thread need not, and nothing loads after app code has run. */
 export function loadSqlite(): void {
@@ -15,7 +16,7 @@ export function loadSqlite(): void {
 export class Reader {
   readonly #file: string;
   /** Null for a text that is no pure read. */
-  readonly #statements = new StatementCache<RowStatement | null>(LIMITS.statementCache);
+  readonly #statements = new StatementCache<ReadStatement | null>(LIMITS.statementCache);
   #db: Sqlite.Database | null = null;
 
   constructor(file: string) {
@@ -26,12 +27,13 @@ export class Reader {
    * The statement, when it can be answered here; null when it has to go to the writer: it writes, or there is no
    * database yet, which the writer then creates. Throws SQLite's errors.
    */
-  statement(sql: string): RowStatement | null {
+  statement(sql: string): ReadStatement | null {
     const known = this.#statements.get(sql);
     if (known !== undefined) return known;
-    const statement = this.prepare(sql);
-    if (statement === null) return null;
-    const readable = statement.reader && statement.readonly ? statement : null;
+    const db = this.#open();
+    if (db === null) return null;
+    const statement = prepareChecked(db, sql);
+    const readable = statement.reader && statement.readonly ? new ReadStatement(db, statement) : null;
     this.#statements.set(sql, readable);
     return readable;
   }

@@ -56,6 +56,10 @@ const REFUSED: [body: string, message: RegExp][] = [
   ['const a = {}; a.self = a; return a', /circular structure/],
   ['return { get a() { throw new Error("no") } }', /cannot be sent as JSON: no\./],
   ['return "x".repeat(1024 * 1024)', /over the limit of 1048576 bytes \(maxResultBytes\)/],
+  // A heap of 64 MiB cannot hold a copy of it, and V8 ends the process when a single allocation does not fit.
+  ['return "x".repeat(200 * 1024 * 1024)', /over the limit of 1048576 bytes/],
+  ['return { rows: ["x".repeat(200 * 1024 * 1024)] }', /over the limit of 1048576 bytes/],
+  ['return new Uint8Array(48 * 1024 * 1024)', /over the limit of 1048576 bytes/],
   ['return "ä".repeat(600 * 1024)', /over the limit of 1048576 bytes/],
 ];
 

@@ -7,7 +7,12 @@ export type Answer = { status: number; body: Buffer };
 const MIN_STATUS = 200;
 const MAX_STATUS = 599;
 
+/** How far a result is looked through for single values that are too large: it must cost next to nothing. */
+const LOOK_DEPTH = 2;
+const LOOK_MEMBERS = 16;
+
 const { stringify } = JSON;
+const { isView } = ArrayBuffer;
 const NULL = Buffer.from('null');
 const base64 = Buffer.prototype.toString;
 const bufferToJson = Buffer.prototype.toJSON;
@@ -78,8 +83,10 @@ function toJsonBytes(value: unknown, maxBytes: number): Buffer {
   let text: string | undefined;
   encoding = true;
   try {
+    if (holdsTooMuch(value, maxBytes, LOOK_DEPTH)) throw tooLarge(maxBytes);
     text = stringify(value);
   } catch (error) {
+    if (error instanceof SvcError) throw error;
     throw unsendable(error instanceof Error ? (error.message.split('\n', 1)[0] as string) : 'its toJSON threw');
   } finally {
     encoding = false;
@@ -88,12 +95,33 @@ function toJsonBytes(value: unknown, maxBytes: number): Buffer {
   // The text is never longer than its bytes, so that a result far over the limit is not copied first.
   const body = text.length > maxBytes ? null : Buffer.from(text);
   if (body === null || body.length > maxBytes) {
-    throw new SvcError(
-      'HANDLER_ERROR',
-      `The result is over the limit of ${maxBytes} bytes (maxResultBytes); return less, or page it.`,
-    );
+    throw tooLarge(maxBytes);
   }
   return body;
+}
+
+/**
+ * Whether a single text or buffer near the top of the value is over the limit. It would have to be copied whole, and an
+ * allocation of that size ends the process where a thread's heap is full; any other value grows in steps, which end the thread.
+ */
+function holdsTooMuch(value: unknown, maxBytes: number, depth: number): boolean {
+  if (typeof value === 'string') return value.length > maxBytes;
+  if (typeof value !== 'object' || value === null) return false;
+  if (isView(value)) return value.byteLength > maxBytes;
+  if (depth === 0) return false;
+  let left = LOOK_MEMBERS;
+  for (const key in value) {
+    if (left-- === 0) break;
+    if (holdsTooMuch((value as Record<string, unknown>)[key], maxBytes, depth - 1)) return true;
+  }
+  return false;
+}
+
+function tooLarge(maxBytes: number): SvcError {
+  return new SvcError(
+    'HANDLER_ERROR',
+    `The result is over the limit of ${maxBytes} bytes (maxResultBytes); return less, or page it.`,
+  );
 }
 
 function unsendable(why: string): SvcError {

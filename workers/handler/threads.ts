@@ -1,31 +1,47 @@
 /** The actor threads of one handler host: started, stopped, and reported when they end, whatever ended them. */
+import { readFileSync } from 'node:fs';
+import process from 'node:process';
 import { Worker } from 'node:worker_threads';
 import type { ActorSpec, ExitedFrame } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { MemoryWatch, type Watched } from './memory-watch.ts';
 import type { FromActor, ToActor } from './messages.ts';
+
+const MiB = 1024 * 1024;
 
 type ExitReason = ExitedFrame[2];
 
 export type ThreadsOptions = {
   /** The actor's bundle. */
   file: URL;
-  /** Bound of one actor's heap. */
+  /** Bound of one actor's heap, and of what it holds outside of it. */
   memoryMb: number;
   /** Keep one blank thread started, so that a cold start need not wait for it. */
   spare: boolean;
   onExited(actorId: number, reason: ExitReason, detail: string): void;
 };
 
-type Actor = { worker: Worker; ready: boolean; stopping: boolean; detail: string };
+type Actor = {
+  worker: Worker;
+  ready: boolean;
+  stopping: boolean;
+  detail: string;
+  /** It was ended because of its memory. */
+  outOfMemory: boolean;
+  /** The system's number of its thread; 0 where that is not known. */
+  osThread: number;
+};
 
 export class Threads {
   readonly #options: ThreadsOptions;
   readonly #actors = new Map<number, Actor>();
+  readonly #memory: MemoryWatch;
   #spare: Worker | null = null;
   #spareTimer: NodeJS.Timeout | null = null;
 
   constructor(options: ThreadsOptions) {
     this.#options = options;
+    this.#memory = new MemoryWatch({ budget: options.memoryMb * MiB, rss: () => process.memoryUsage.rss() });
     if (options.spare) this.#startSpare();
   }
 
@@ -41,22 +57,24 @@ export class Threads {
       this.#options.onExited(spec.actorId, 'failed_to_start', (error as Error).message);
       return;
     }
-    const actor: Actor = { worker, ready: false, stopping: false, detail: '' };
+    const actor: Actor = { worker, ready: false, stopping: false, detail: '', outOfMemory: false, osThread: 0 };
     this.#actors.set(spec.actorId, actor);
+    const watched = this.#watch(actor);
     worker.on('message', (message: FromActor) => {
-      if (message.type === 'ready') actor.ready = true;
+      if (message.type === 'measured') this.#memory.measured(watched, message.bytes);
+      else if (message.type === 'ready') Object.assign(actor, { ready: true, osThread: message.osThread });
       else actor.detail = message.detail;
     });
-    let outOfMemory = false;
     worker.on('error', (error: NodeJS.ErrnoException) => {
-      outOfMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
-      actor.detail ||= outOfMemory
+      actor.outOfMemory ||= error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+      actor.detail ||= actor.outOfMemory
         ? `The app needed more than ${this.#options.memoryMb} MiB of memory.`
         : error.message;
     });
     worker.on('exit', () => {
+      this.#memory.remove(watched);
       this.#actors.delete(spec.actorId);
-      this.#options.onExited(spec.actorId, exitReason(actor, outOfMemory), actor.detail);
+      this.#options.onExited(spec.actorId, exitReason(actor), actor.detail);
     });
     post(worker, { type: 'start', spec });
   }
@@ -68,6 +86,21 @@ export class Threads {
     actor.stopping = true;
     if (force) void actor.worker.terminate();
     else post(actor.worker, { type: 'stop' });
+  }
+
+  #watch(actor: Actor): Watched {
+    const { memoryMb } = this.#options;
+    const watched: Watched = {
+      ask: () => post(actor.worker, { type: 'measure', budget: memoryMb * MiB }),
+      faults: () => pageFaults(actor.osThread),
+      end: () => {
+        actor.outOfMemory = true;
+        actor.detail ||= `The app needed more than ${memoryMb} MiB of memory outside of its heap, in buffers and the like.`;
+        void actor.worker.terminate();
+      },
+    };
+    this.#memory.add(watched);
+    return watched;
   }
 
   #takeSpare(): Worker | null {
@@ -105,10 +138,21 @@ export class Threads {
   }
 }
 
-function exitReason({ ready, stopping }: Actor, outOfMemory: boolean): ExitReason {
-  if (stopping) return 'stopped';
+function exitReason({ ready, stopping, outOfMemory }: Actor): ExitReason {
   if (outOfMemory) return 'memory';
+  if (stopping) return 'stopped';
   return ready ? 'crash' : 'failed_to_start';
+}
+
+/** Of one of our threads, as Linux counts them; null elsewhere. */
+function pageFaults(osThread: number): number | null {
+  try {
+    const stat = readFileSync(`/proc/self/task/${osThread}/stat`, 'utf8');
+    // The name in parentheses may hold spaces; the numbered fields start after it, at field 3.
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[7]);
+  } catch {
+    return null;
+  }
 }
 
 function post(worker: Worker, message: ToActor): void {

@@ -29,8 +29,18 @@ export function checkInput(validators: Record<string, Validate>, tool: string, i
     if (typeof input === 'object' && input !== null && !Array.isArray(input)) return;
     throw invalid([{ path: '', message: 'must be object', keyword: 'type' }]);
   }
-  if (validate(input)) return;
+  if (accepts(validate, input)) return;
   throw invalid((validate.errors ?? []).slice(0, LIMITS.inputIssues).map(toIssue));
+}
+
+/** A schema that refers to itself goes as deep as its input does, and the stack does not. */
+function accepts(validate: Validate, input: unknown): boolean {
+  try {
+    return validate(input);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw invalid([{ path: '', message: 'nests too deeply to be checked', keyword: 'depth' }]);
+  }
 }
 
 function toIssue(error: SchemaError): InputIssue {

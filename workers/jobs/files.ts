@@ -1,13 +1,9 @@
 /** Writing in a job thread, where synchronous calls are the fastest and nobody waits for the loop. */
-import { spawnSync } from 'node:child_process';
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, writeSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
 
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
-
-/** From this many files on, one flush of the whole file system costs less than one for each of them. */
-const FLUSH_ALL_FILES = 200;
 
 /** A new file that is written in pieces. It must not exist. */
 export class NewFile {
@@ -50,30 +46,4 @@ export function writeNewFile(path: string, content: string | Uint8Array): void {
 
 export function makeFolder(path: string): void {
   mkdirSync(path, { recursive: true, mode: FOLDER_MODE });
-}
-
-/** Makes everything in the folder durable: contents and names. */
-export function syncTree(dir: string): void {
-  const entries = readdirSync(dir, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-  if (files.length >= FLUSH_ALL_FILES && syncFileSystem(dir)) return;
-  for (const path of files) sync(path, 'r+');
-  // Windows has no handle for a folder; its file system journals names itself.
-  if (process.platform === 'win32') return;
-  for (const entry of entries) if (entry.isDirectory()) sync(join(entry.parentPath, entry.name), 'r');
-  sync(dir, 'r');
-}
-
-/** syncfs(2), which Node does not offer but every Linux has a program for. */
-function syncFileSystem(dir: string): boolean {
-  return process.platform === 'linux' && spawnSync('sync', ['-f', dir], { stdio: 'ignore' }).status === 0;
-}
-
-function sync(path: string, flags: string): void {
-  const fd = openSync(path, flags);
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }

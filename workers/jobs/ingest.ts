@@ -12,9 +12,11 @@ import type {
   VersionSummary,
 } from '../../protocol/manifest.ts';
 import { checkManifest, manifestIssue } from '../../protocol/manifest-check.ts';
+import { crashPoint } from '../../storage/crash-point.ts';
 import { VersionPaths } from '../../storage/layout.ts';
+import { syncTree } from '../../storage/sync-tree.ts';
 import { type ExtractedFile, extractArchive } from './extract.ts';
-import { syncTree, writeNewFile } from './files.ts';
+import { writeNewFile } from './files.ts';
 import { checkMigrations } from './migrations.ts';
 import { prepareStatic } from './static.ts';
 import { compileValidators } from './validators.ts';
@@ -26,6 +28,7 @@ export async function ingest(job: IngestJob): Promise<IngestResult> {
   const staged = new VersionPaths(join(job.staging, 'code'), join(job.staging, 'prepared'));
   try {
     const files = await extractArchive(job.archive, staged.code);
+    crashPoint('ingest.unpacked');
     const sha256 = contentHash(files);
     if (job.known.includes(sha256)) return { known: sha256 };
     return { staged: prepare(job, sha256, files, staged) };
@@ -73,8 +76,10 @@ function prepare(job: IngestJob, sha256: string, files: ExtractedFile[], staged:
   writeNewFile(staged.validators, validators);
   writeNewFile(staged.static, JSON.stringify(prepareStatic(job.app, files, staged)));
   writeNewFile(staged.summary, JSON.stringify(summary));
+  crashPoint('ingest.prepared');
   syncTree(staged.code);
   syncTree(staged.prepared);
+  crashPoint('ingest.synced');
   return summary;
 }
 

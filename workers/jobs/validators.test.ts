@@ -72,6 +72,35 @@ const JUDGED: [name: string, schema: JsonSchema, valid: unknown[], invalid: [inp
     ],
   ],
   [
+    'names that every object inherits',
+    { required: ['constructor'], properties: { toString: { type: 'string' } } },
+    [{ constructor: 1 }, JSON.parse('{"constructor":1,"toString":"x"}')],
+    [
+      [{}, ''],
+      [{ constructor: 1, toString: 1 }, '/toString'],
+    ],
+  ],
+  [
+    'items whose members have names that objects are asked for',
+    { properties: { list: { uniqueItems: true }, one: { const: { valueOf: 1, toString: 2, constructor: 3 } } } },
+    [
+      { list: [{}, { toString: 0 }, { valueOf: 0 }, { constructor: 0 }, { constructor: 1 }, [], [1], null, 'x'] },
+      { one: { constructor: 3, toString: 2, valueOf: 1 } },
+    ],
+    [
+      [{ list: [{ toString: 0, valueOf: [1] }, 1, { valueOf: [1], toString: 0 }] }, '/list'],
+      [{ list: [JSON.parse('{"__proto__":[1]}'), 1, JSON.parse('{"__proto__":[1]}')] }, '/list'],
+      [{ one: { valueOf: 1, toString: 2, constructor: 4 } }, '/one'],
+      [{ one: [] }, '/one'],
+    ],
+  ],
+  [
+    'a schema as input',
+    { properties: { schema: { $ref: 'https://json-schema.org/draft/2020-12/schema' } } },
+    [{ schema: TEXT }, { schema: false }],
+    [[{ schema: { properties: { a: { required: 'a' } } } }, '/schema/properties/a/required']],
+  ],
+  [
     'unknown keywords and formats',
     { title: 'x', widget: 'y', properties: { a: { format: 'colour' } } },
     [{ a: 'red' }],
@@ -89,6 +118,14 @@ for (const [name, schema, valid, invalid] of JUDGED) {
     }
   });
 }
+
+test('an input deeper than the stack is the fault of its sender', () => {
+  let input: unknown = 1;
+  for (let i = 0; i < 100_000; i++) input = [input];
+  const error = judge({ items: { $ref: '#' } }, input);
+  assert.equal(error?.code, 'INVALID_INPUT');
+  assert.match(error.message, /too deeply/);
+});
 
 test('input is not changed: no defaults are filled in', () => {
   const input = {};
@@ -154,14 +191,19 @@ const BAD_SCHEMAS: [name: string, schema: JsonSchema, message: RegExp][] = [
   ['a keyword of the wrong type', { required: 'a' }, /not a usable JSON Schema/],
   ['a pattern that is none', { properties: { a: { pattern: '(' } } }, /not a usable JSON Schema/],
   ['a reference to elsewhere', { $ref: 'https://example.com/x.json' }, /not a usable JSON Schema/],
-  ['a reference to the draft', { $ref: 'https://json-schema.org/draft/2020-12/schema' }, /not a usable JSON Schema/],
   ['a reference to nothing', { $ref: '#/$defs/none' }, /not a usable JSON Schema/],
   [
     'another draft',
     { $schema: 'http://json-schema.org/draft-07/schema#' },
     /must be https:\/\/json-schema.org\/draft\/2020-12/,
   ],
+  ['a draft that is no text', { $schema: { toString: 1 } }, /must be https:\/\/json-schema.org\/draft\/2020-12/],
   ['an asynchronous one', { $async: true, type: 'object' }, /not supported/],
+  [
+    'a reference to one that is a reference itself',
+    { $ref: 'urn:a:b', $defs: { a: { $id: 'urn:a:b', $ref: '#/$defs/c', $defs: { c: true } } } },
+    /its references or its depth are too much/,
+  ],
   ['one that is itself', { $ref: '#' }, /refers to itself without end/],
   [
     'two that are each other',

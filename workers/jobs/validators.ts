@@ -49,22 +49,24 @@ function compile(schema: JsonSchema, path: string): string {
     const ajv = new Ajv2020({
       strict: false,
       allErrors: true,
+      // `{}` has no property "constructor", whatever it inherits.
+      ownProperties: true,
       validateSchema: false,
-      meta: false,
       logger: false,
       code: { source: true },
     });
     formats.default(ajv, { keywords: false });
     return standalone.default(ajv, ajv.compile(schema));
   } catch (error) {
-    throw manifestIssue(path, `is not a usable JSON Schema: ${(error as Error).message}`, 'schema');
+    const why = error instanceof RangeError ? 'its references or its depth are too much' : (error as Error).message;
+    throw manifestIssue(path, `is not a usable JSON Schema: ${why}`, 'schema');
   }
 }
 
 function checkDraft(schema: JsonSchema, path: string): void {
   if (typeof schema !== 'object') return;
   const { $schema, $async } = schema;
-  if ($schema !== undefined && String($schema).replace(/#$/, '') !== DRAFT) {
+  if ($schema !== undefined && $schema !== DRAFT && $schema !== `${DRAFT}#`) {
     throw manifestIssue(`${path}.$schema`, `must be ${DRAFT}, or absent`, 'const');
   }
   if ($async !== undefined) throw manifestIssue(`${path}.$async`, 'is not supported', 'const');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
@@ -43,6 +43,15 @@ test('pending files are applied in order, once', async () => {
   assert.deepEqual(await migrate(file, migrations(CREATE, ADD, 'INSERT INTO t VALUES (2, 3);'), null), []);
   assert.equal(read(file, 'PRAGMA user_version'), 3);
   assert.equal(read(file, 'SELECT count(*) FROM t'), 2);
+});
+
+test('what a backup that was cut off left goes with the next one', async () => {
+  await migrate(file, migrations(CREATE), null);
+  const backups = join(directory, 'backups');
+  mkdirSync(backups);
+  writeFileSync(join(backups, '1.sqlite.tmp'), 'half');
+  await migrate(file, migrations(CREATE, ADD), join(backups, '2.sqlite'));
+  assert.deepEqual(readdirSync(backups), ['2.sqlite']);
 });
 
 const FAILURES: [name: string, texts: string[], path: string, message: RegExp][] = [
@@ -95,4 +104,14 @@ test('what was there before is copied aside, whole and under its final name only
   assert.equal(read(join(backups, 'second'), 'SELECT v FROM t'), 1);
   await migrate(file, migrations(CREATE, ADD), join(backups, 'third'));
   assert.deepEqual(readdirSync(backups), ['second'], 'nothing pending, no copy');
+});
+
+test('a file that the disk damaged is not blamed on the migration', async () => {
+  const fill = `INSERT INTO t SELECT hex(randomblob(1000)) FROM (WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50) SELECT i FROM n);`;
+  await migrate(file, migrations(`CREATE TABLE t (v); ${fill}`), null);
+  const bytes = readFileSync(file);
+  bytes.fill(0xff, 4096, 3 * 4096);
+  writeFileSync(file, bytes);
+  await assert.rejects(migrate(file, migrations(CREATE, 'UPDATE t SET v = 1;'), null), { code: 'SQLITE_CORRUPT' });
+  assert.equal(read(file, 'PRAGMA user_version'), 1);
 });

@@ -1,9 +1,10 @@
 /** The long work on a database, done in a thread: copying the log into the file, and migrations with the backup before. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type Sqlite from 'better-sqlite3';
-import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import type { MigrationFile } from '../../protocol/frames.ts';
+import { crashPoint } from '../../storage/crash-point.ts';
 
 /** Loaded on use, because a thread that only watches has no need of it. */
 async function openDatabase(file: string): Promise<Sqlite.Database> {
@@ -56,19 +57,25 @@ function apply(db: Sqlite.Database, pending: MigrationFile[]): void {
   db.pragma('foreign_keys = OFF');
   let current = pending[0] as MigrationFile;
   db.exec('BEGIN IMMEDIATE');
+  crashPoint('migrate.begun');
   try {
     for (current of pending) {
       db.exec(textOf(current));
       if (!db.inTransaction) throw new Error('It ended the transaction that all migrations share.');
+      crashPoint('migrate.file-applied');
       db.pragma(`user_version = ${migrationNumber(current.name)}`);
+      crashPoint('migrate.file-counted');
     }
     const [violation] = db.pragma('foreign_key_check') as { table: string; parent: string }[];
     if (violation)
       throw new Error(`A row of "${violation.table}" refers to a row of "${violation.parent}" that is not there.`);
+    crashPoint('migrate.checked');
     db.exec('COMMIT');
+    crashPoint('migrate.committed');
   } catch (error) {
     if (db.inTransaction) db.exec('ROLLBACK');
-    if (isDiskFull(error)) throw error;
+    // The disk is to blame, not the file.
+    if (isDiskFull(error) || isDiskFault(error)) throw error;
     const name = current.name;
     throw new SvcError('MIGRATION_FAILED', `${name}: ${(error as Error).message}`, { path: name });
   }
@@ -90,12 +97,17 @@ function holdsAnything(db: Sqlite.Database): boolean {
 function backUp(db: Sqlite.Database, to: string): void {
   mkdirSync(dirname(to), { recursive: true });
   const unfinished = `${to}.tmp`;
-  rmSync(unfinished, { force: true });
+  // Of a copy that was cut off; nobody else makes one of this database now.
+  for (const name of readdirSync(dirname(to))) if (name.endsWith('.tmp')) rmSync(join(dirname(to), name));
   try {
     db.prepare('VACUUM INTO ?').run(unfinished);
+    crashPoint('backup.copied');
     sync(unfinished);
+    crashPoint('backup.synced');
     renameSync(unfinished, to);
+    crashPoint('backup.renamed');
     sync(dirname(to));
+    crashPoint('backup.durable');
   } catch (error) {
     rmSync(unfinished, { force: true });
     throw error;

@@ -13,12 +13,23 @@ export function readRow(statement: RowStatement, params: SqlParams): Row | null 
   return row === undefined ? null : withNumbers(row);
 }
 
-/** All rows, read one by one so that a limit is noticed when it is reached: `LIMITS.readRows` or `LIMITS.readBytes`. */
+/** All rows. Throws as `collectRows` does. */
 export function readRows(statement: RowStatement, params: SqlParams): Row[] {
+  const rows = statement.iterate(bindIntegers(params)) as IterableIterator<Row>;
+  return collectRows(rows, (row) => rowBytes(withNumbers(row))) as Row[];
+}
+
+/**
+ * All rows, taken one by one so that a limit is noticed when it is reached: throws `SQLITE_TOOBIG` beyond
+ * `LIMITS.readRows` or `LIMITS.readBytes`. `bytesOf` says what a row takes; null as soon as it says less than 0.
+ */
+export function collectRows(source: IterableIterator<Row>, bytesOf: (row: Row) => number): Row[] | null {
   const rows: Row[] = [];
   let bytes = 0;
-  for (const row of statement.iterate(bindIntegers(params)) as IterableIterator<Row>) {
-    bytes += rowBytes(withNumbers(row));
+  for (const row of source) {
+    const taken = bytesOf(row);
+    if (taken < 0) return null;
+    bytes += taken;
     if (rows.push(row) > LIMITS.readRows) {
       throw new StatementError('SQLITE_TOOBIG', `The result is over the limit of ${LIMITS.readRows} rows.`);
     }

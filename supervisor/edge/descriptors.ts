@@ -1,0 +1,100 @@
+/**
+ * Keeps connections from using up the process's file descriptors, without which the supervisor cannot open a file or reach
+ * its children.
+ */
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { LIMITS } from '../../protocol/limits.ts';
+
+/** File descriptors that this process may have; Infinity where the system does not say. */
+export function descriptorLimit(): number {
+  try {
+    const [, soft] = /^Max open files +(\d+|unlimited)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+    return soft === undefined || soft === 'unlimited' ? Number.POSITIVE_INFINITY : Number(soft);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+/** Connections that may be open at once where the process may have `descriptors`. */
+export function connectionLimit(descriptors: number): number {
+  return Math.min(LIMITS.connections, descriptors - Math.min(LIMITS.descriptorReserve, Math.ceil(descriptors / 2)));
+}
+
+/**
+ * Tells an edge that cannot count its connections when to stop taking any, and when to go on. Descriptors are given out
+ * from the lowest free number, so that number says how many are in use at least. Hundreds of connections are taken in one
+ * turn of the event loop, so it may look too late: then the spare ones that it lets go of are what the supervisor has.
+ */
+export class DescriptorGuard {
+  readonly #most: number;
+  readonly #onChange: (isFull: boolean) => void;
+  readonly #system: Descriptors;
+  #spares: number[] = [];
+  #isFull = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** From descriptor `most` on they are left to others. */
+  constructor(
+    onChange: (isFull: boolean) => void,
+    most: number = connectionLimit(descriptorLimit()),
+    system: Descriptors = DEV_NULL,
+  ) {
+    this.#onChange = onChange;
+    this.#most = most;
+    this.#system = system;
+  }
+
+  start(): void {
+    // Windows has neither such a limit nor the file.
+    if (process.platform !== 'win32') this.#check();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#letGo();
+  }
+
+  readonly #check = (): void => {
+    const left = this.#most - this.#lowestFree();
+    const isFull = left <= 0;
+    if (isFull !== this.#isFull) {
+      this.#isFull = isFull;
+      this.#onChange(isFull);
+    }
+    if (isFull) this.#letGo();
+    const isShort = !isFull && left < 3 * LIMITS.descriptorReserve;
+    this.#timer = setTimeout(this.#check, isShort ? LIMITS.descriptorShortMs : LIMITS.descriptorCheckMs).unref();
+  };
+
+  /** With all spare ones taken. */
+  #lowestFree(): number {
+    while (this.#spares.length < LIMITS.spareDescriptors) {
+      const spare = this.#system.take();
+      if (spare === null) return Number.POSITIVE_INFINITY;
+      this.#spares.push(spare);
+    }
+    const lowest = this.#system.take();
+    if (lowest === null) return Number.POSITIVE_INFINITY;
+    this.#system.release(lowest);
+    return lowest;
+  }
+
+  #letGo(): void {
+    for (const spare of this.#spares) this.#system.release(spare);
+    this.#spares = [];
+  }
+}
+
+/** Where descriptors come from: `take` gives the lowest free one, or null when there is none. */
+export type Descriptors = { take(): number | null; release(descriptor: number): void };
+
+const DEV_NULL: Descriptors = {
+  take: () => {
+    try {
+      return openSync('/dev/null', 'r');
+    } catch {
+      return null;
+    }
+  },
+  release: closeSync,
+};

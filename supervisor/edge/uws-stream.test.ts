@@ -1,0 +1,37 @@
+// A reader that takes nothing is cut off; one that takes something is not.
+
+import type { HttpResponse } from 'uWebSockets.js';
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LIMITS } from '../../protocol/limits.ts';
+import { UwsStream } from './uws-stream.ts';
+
+test('a stream is closed when its socket takes nothing for the limit, and the time starts again when it does', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let writable: (offset: number) => boolean = () => true;
+  let closed = 0;
+  const res = {
+    onWritable: (callback: typeof writable) => {
+      writable = callback;
+      return res;
+    },
+    cork: (callback: () => void) => {
+      callback();
+      return res;
+    },
+    write: () => false,
+    close: () => {
+      closed += 1;
+      return res;
+    },
+  } as unknown as HttpResponse;
+  const stream = new UwsStream(res, () => {});
+  stream.write('first');
+  stream.write('second');
+  t.mock.timers.tick(LIMITS.stalledReaderMs - 1);
+  writable(0);
+  t.mock.timers.tick(LIMITS.stalledReaderMs - 1);
+  assert.equal(closed, 0);
+  t.mock.timers.tick(1);
+  assert.equal(closed, 1);
+});
