@@ -15,7 +15,13 @@ import { GatewayError, UnreachableError } from './failure.ts';
 
 type Method = 'GET' | 'POST' | 'DELETE';
 type Headers = Record<string, string>;
-type RequestOptions = { headers?: Headers; body?: Buffer; onSent?: (bytes: number) => void; timeoutMs?: number };
+type RequestOptions = {
+  headers?: Headers;
+  body?: Buffer;
+  onSent?: (bytes: number) => void;
+  timeoutMs?: number;
+  signal?: AbortSignal;
+};
 
 /** An answer below 400, or an action's own status: then the body is not an error envelope. */
 export type Answer = { status: number; headers: Headers; body: unknown };
@@ -76,6 +82,14 @@ export class Client {
     const headers = { 'content-type': 'application/gzip' };
     const answer = await this.call('POST', path, { headers, body: archive, onSent, timeoutMs: LIMITS.uploadTimeoutMs });
     return answer.body as T;
+  }
+
+  /** Asks for something that is made first and then sent; its bytes as they come. */
+  async download(path: string, timeoutMs: number, signal: AbortSignal): Promise<IncomingMessage> {
+    const response = await this.#send('POST', path, { timeoutMs, signal });
+    const status = response.statusCode ?? 0;
+    if (status !== 200) throw new GatewayError(status, errorOf(parseBody(await this.#readText(response)), status));
+    return response;
   }
 
   /** One call. An answer of 400 and above throws, unless it says `isError: false`: that is an action's own status. */
@@ -144,7 +158,8 @@ export class Client {
     if (method === 'POST') headers['content-length'] = String(options.body?.length ?? 0);
     const timeoutMs = options.timeoutMs ?? LIMITS.toolTimeoutMs + LIMITS.requestTimeoutMs;
     const open = url.protocol === 'https:' ? httpsRequest : httpRequest;
-    const request = open(url, { method, headers, agent: false, timeout: timeoutMs });
+    const { signal } = options;
+    const request = open(url, { method, headers, agent: false, timeout: timeoutMs, ...(signal ? { signal } : {}) });
     request.on('timeout', () => request.destroy(new Error(`No answer within ${timeoutMs / 1000} s.`)));
     try {
       const response = responseOf(request);
@@ -152,6 +167,7 @@ export class Client {
       else sendBody(request, options.body, options.onSent);
       return await response;
     } catch (error) {
+      if (options.signal?.aborted) throw options.signal.reason;
       throw this.#unreachable(error as NodeJS.ErrnoException);
     }
   }

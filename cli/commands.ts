@@ -78,6 +78,31 @@ export const COMMANDS: Command[] = [
     load: () => import('./commands/token.ts'),
   },
   {
+    name: 'backup',
+    group: 'Gateway',
+    summary: 'Save code, data and configuration in one file, while the gateway runs',
+    positionals: '[file]',
+    details: [
+      'The file is verified before it gets its name, and is readable by its owner only. It holds all data of all apps, but not the access token.',
+      'Without a file, or with a folder, the name is made from the time. A gateway that is stopped is backed up from its data directory.',
+    ],
+    options: CONNECTION_OPTIONS,
+    examples: ['svc backup', 'svc backup /srv/backups/'],
+    load: () => import('./commands/backup.ts'),
+  },
+  {
+    name: 'restore',
+    group: 'Gateway',
+    summary: 'Restore a backup into an empty data directory',
+    positionals: '<file>',
+    details: [
+      'Every checksum, every database and the number of rows of every table are verified first. A file that is damaged is refused, and nothing is touched.',
+    ],
+    options: { 'data-dir': { value: 'dir', summary: 'Directory to restore into: empty, or not there yet' } },
+    examples: ['svc restore monday.svc-backup.tar.gz --data-dir /srv/svc'],
+    load: () => import('./commands/restore.ts'),
+  },
+  {
     name: 'new',
     group: 'Apps',
     summary: 'Make a folder with a small app that works at once',

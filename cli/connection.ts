@@ -1,6 +1,7 @@
 /** Which gateway a command talks to, and with which token (decisions, section 9). */
 import { resolve } from 'node:path';
 import { Layout } from '../storage/layout.ts';
+import type { Arguments } from './arguments.ts';
 import {
   defaultDataDirectory,
   profileFile,
@@ -32,6 +33,12 @@ export function resolveConnection(flags: ConnectionFlags, surroundings: Surround
   if (flags.token !== undefined) return { ...base, token: flags.token, tokenFrom: '--token' };
   if (env.SVC_TOKEN) return { ...base, token: env.SVC_TOKEN, tokenFrom: 'SVC_TOKEN' };
   return { ...base, token: found.token, tokenFrom: found.tokenFrom };
+}
+
+/** Whether the gateway is looked for in a data directory of this machine, and nowhere else. */
+export function resolvesToHere({ args, ...surroundings }: Surroundings & { args: Arguments }): boolean {
+  if (args.has('url')) return false;
+  return args.has('data-dir') || (!surroundings.env.SVC_URL && profileOf(surroundings) === null);
 }
 
 function findAddress(flags: ConnectionFlags, surroundings: Surroundings): Found {

@@ -1,4 +1,5 @@
 /** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
+import { SvcError } from '../protocol/errors.ts';
 import type { AppRecord, DescribedApp, ToolAnswer } from './api.ts';
 import type { Client } from './client.ts';
 import { CommandError, GatewayError, UnreachableError, UsageError } from './failure.ts';
@@ -16,12 +17,14 @@ export type Subject = { app?: string | undefined; tool?: string | undefined };
 /** `subject` is what names are compared with, and `client` answers what there is. */
 export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
   if (error instanceof GatewayError) return explainGatewayError(error, client, subject);
-  const title = printable(error instanceof Error ? error.message : String(error));
+  const message = printable(error instanceof Error ? error.message : String(error));
+  const title = error instanceof SvcError ? `${error.code}: ${message}` : message;
   if (error instanceof UsageError) {
     const help = error.command === undefined ? [] : [`See: svc help ${error.command}`];
     return { title, lines: [...split(error.hint), ...help] };
   }
   if (error instanceof UnreachableError || error instanceof CommandError) return { title, lines: split(error.hint) };
+  if (error instanceof SvcError && error.path !== undefined) return { title, lines: [`at ${printable(error.path)}`] };
   return { title, lines: [] };
 }
 

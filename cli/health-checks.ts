@@ -142,6 +142,9 @@ export function checkProfile(surroundings: Surroundings): Check {
   }
 }
 
+/** States of a process that should run and does not. */
+const DOWN = new Set(['backoff', 'failed']);
+
 /** The gateway that says it runs on this directory: does it answer, and to our token? */
 export async function checkDaemon(dataDirectory: string, surroundings: Surroundings): Promise<Check> {
   const name = 'gateway';
@@ -152,6 +155,15 @@ export async function checkDaemon(dataDirectory: string, surroundings: Surroundi
   const client = new Client({ url: daemon.url, urlFrom: shown, token, tokenFrom: 'token.bin' });
   try {
     const status = await client.get<SystemStatus>('/svc/_system', LIMITS.helloMs);
+    const down = status.processes.find(({ state, lastExit }) => lastExit !== null && DOWN.has(state));
+    if (down !== undefined) {
+      return {
+        name,
+        state: 'problem',
+        finding: `${down.name} of ${daemon.url} does not stay up: ${down.lastExit}`,
+        fix: 'The gateway logged the details where it runs (standard error of svc serve).',
+      };
+    }
     return {
       name,
       state: 'ok',

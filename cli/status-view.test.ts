@@ -39,6 +39,7 @@ test('the process tree', () => {
     edge: 'uws',
     url: 'http://127.0.0.1:8787',
     dataDir: '/srv/svc',
+    eventLoop: { p50: 0, p99: 1.5, max: 12, forMs: 1000 },
     processes: [
       process('supervisor', { role: 'supervisor' }),
       process('writer', { role: 'writer', restarts: 2, lastExit: 'signal SIGKILL', counters: { groupCommits: 7 } }),

@@ -1,4 +1,5 @@
 /** What the supervisor asks of its job threads, and what they answer. */
+import type { BackupHead, BackupSource } from './backup.ts';
 import type { ErrorBody } from './errors.ts';
 import type { VersionSummary } from './manifest.ts';
 
@@ -22,6 +23,16 @@ export type IngestResult = { staged: VersionSummary } | { known: string };
 export type CheckJob = { code: string; app: string };
 /** sha256 of the `app.json` that was found valid. */
 export type CheckResult = { manifestSha256: string };
+
+/** Packs a part of a backup in the folder of `workspace`; `finish` packs the manifest instead, and with it the end. */
+export type PackJob = {
+  workspace: string;
+  work: { sources: BackupSource[] } | { finish: BackupHead };
+  /** Anything but 0 in it ends the job soon. */
+  cancelled: Int32Array;
+};
+/** How much it added: files and bytes of their content; for `finish`, the archive's own size. */
+export type PackResult = { files: number; bytes: number };
 
 /** Errors cross the thread as data. */
 export type JobAnswer<T> = { ok: true; value: T } | { ok: false; error: ErrorBody };

@@ -1,25 +1,32 @@
 /** Files and folders that are either old or new after a crash, never half: temporary name, fsync, rename, fsync of the folder. */
 import { randomUUID } from 'node:crypto';
 import { access, cp, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
+import { crashPoint } from './crash-point.ts';
 
 /** Replaces the file, durably. The folder must exist. Rejects with Node's error (`ENOSPC`, …) and leaves the old file. */
 export async function writeFileAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
-  const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`);
+  const name = basename(path);
+  const temporary = join(dirname(path), `.${name}.${randomUUID()}.tmp`);
   try {
     const file = await open(temporary, 'wx', mode);
     try {
+      crashPoint('file.created', name);
       await file.writeFile(data);
+      crashPoint('file.written', name);
       await file.sync();
+      crashPoint('file.synced', name);
     } finally {
       await file.close();
     }
     await rename(temporary, path);
+    crashPoint('file.renamed', name);
   } catch (error) {
     await rm(temporary, { force: true });
     throw error;
   }
   await syncDir(dirname(path));
+  crashPoint('file.durable', name);
 }
 
 /** The parsed file; undefined when there is none. Rejects with a `SyntaxError` when it is not JSON. */
@@ -49,8 +56,11 @@ export async function syncDir(path: string): Promise<void> {
 /** Moves a file or folder within one file system, durably. The target's folder is created when missing. */
 export async function renameDurable(from: string, to: string): Promise<void> {
   await mkdirDurable(dirname(to));
+  crashPoint('move.folder-made');
   await rename(from, to);
+  crashPoint('move.renamed');
   await syncDir(dirname(to));
+  crashPoint('move.target-synced');
   await syncDir(dirname(from));
 }
 
@@ -63,21 +73,32 @@ export async function moveDir(from: string, to: string): Promise<void> {
     const arriving = join(dirname(to), `.${basename(to)}.tmp`);
     await rm(arriving, { recursive: true, force: true });
     await cp(from, arriving, { recursive: true, preserveTimestamps: true });
+    crashPoint('copy.copied');
     await renameDurable(arriving, to);
-    await rm(from, { recursive: true, force: true });
+    crashPoint('copy.arrived');
+    // Set aside as a whole first: what is left of a removal that was cut off must not be taken for the folder.
+    const leaving = join(dirname(from), `.${basename(from)}.tmp`);
+    await renameDurable(from, leaving);
+    crashPoint('copy.source-aside');
+    await rm(leaving, { recursive: true, force: true });
+    crashPoint('copy.source-removed');
   }
 }
 
 /** Removes a file that may be missing, durably. */
 export async function removeDurable(path: string): Promise<void> {
   await rm(path, { force: true });
+  crashPoint('file.removed', basename(path));
   await syncDir(dirname(path));
 }
 
-/** Creates a folder and those above it; readable by its owner only. */
+/** Creates a folder and those above it, durably; readable by its owner only. */
 export async function mkdirDurable(path: string): Promise<void> {
   const first = await mkdir(path, { recursive: true, mode: 0o700 });
-  if (first !== undefined) await syncDir(dirname(first));
+  if (first === undefined) return;
+  crashPoint('folder.made');
+  // Each is a name in the one above it.
+  for (let made = resolve(path); made.length >= first.length; made = dirname(made)) await syncDir(dirname(made));
 }
 
 export async function exists(path: string): Promise<boolean> {

@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { LIMITS } from '../protocol/limits.ts';
+import { crashPoint } from './crash-point.ts';
 import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
 
 /** `role` is what the child does (`writer`, `host`, …), `instance` the boot of the gateway that started it. */
@@ -37,7 +38,9 @@ export class Children {
   #write(): void {
     const temporary = `${this.#path}.tmp`;
     writeFileSync(temporary, JSON.stringify([...this.#records.values()], null, 2), { mode: 0o600 });
+    crashPoint('children.written');
     renameSync(temporary, this.#path);
+    crashPoint('children.recorded');
   }
 }
 

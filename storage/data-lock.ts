@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { crashPoint } from './crash-point.ts';
 import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
 
 export class DataLockedError extends Error {
@@ -28,6 +29,7 @@ export function acquireDataLock(path: string): DataLock {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const written = `${path}.${randomUUID()}.tmp`;
   writeFileSync(written, mine, { mode: 0o600, flag: 'wx' });
+  crashPoint('lock.written');
   try {
     for (let tries = 1; !linked(written, path); tries++) {
       const found = readLock(path);
@@ -36,9 +38,11 @@ export function acquireDataLock(path: string): DataLock {
         throw new DataLockedError(holder.pid);
       if (found !== null) removeStale(path, found);
     }
+    crashPoint('lock.taken');
   } finally {
     rmSync(written, { force: true });
   }
+  crashPoint('lock.tidied');
   return {
     release() {
       if (readLock(path) === mine) rmSync(path, { force: true });
@@ -66,8 +70,10 @@ function removeStale(path: string, stale: string): void {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw error;
   }
+  crashPoint('lock.stale-aside');
   if (readLock(aside) !== stale) linked(aside, path);
   rmSync(aside, { force: true });
+  crashPoint('lock.stale-removed');
 }
 
 function readLock(path: string): string | null {

@@ -8,6 +8,10 @@ export class AppPaths {
   readonly current: string;
   /** The activation that is under way, from before its migrations until its pointer is flipped. */
   readonly pending: string;
+  /** `{ "versionId" }`: a version that goes again unless the upload that brings it ends with making it active. */
+  readonly incoming: string;
+  /** While it is there, the folder is removed for good, not to the trash, should the app not be registered. */
+  readonly disposable: string;
   readonly data: string;
   readonly settings: string;
   readonly logs: string;
@@ -21,6 +25,8 @@ export class AppPaths {
     this.dir = dir;
     this.current = join(dir, 'current.json');
     this.pending = join(dir, 'pending.json');
+    this.incoming = join(dir, 'incoming.json');
+    this.disposable = join(dir, 'disposable');
     this.data = join(dir, 'data.sqlite');
     this.settings = join(dir, 'settings.json');
     this.logs = join(dir, 'logs.jsonl');
@@ -66,9 +72,11 @@ export class Layout {
   readonly token: string;
   readonly lock: string;
   readonly profile: string;
-  /** Sockets and the record of child processes; mode 0700. */
+  /** Records of what runs; mode 0700. */
   readonly runDir: string;
   readonly children: string;
+  /** Where the sockets are. */
+  readonly sockets: string;
   /** Uploads and their staging folders: on the file system of the apps, so that a rename puts them into place. */
   readonly tmpDir: string;
   readonly trashDir: string;
@@ -86,6 +94,7 @@ export class Layout {
     this.profile = join(this.dataDir, 'profile.json');
     this.runDir = join(this.dataDir, 'run');
     this.children = join(this.runDir, 'children.json');
+    this.sockets = join(this.runDir, 'sockets.json');
     this.tmpDir = appsDir === undefined ? join(this.dataDir, 'tmp') : join(this.appsDir, '_tmp');
     this.trashDir = join(this.dataDir, 'trash');
     this.runtimeDb = join(this.dataDir, 'runtime.sqlite');

@@ -8,8 +8,10 @@ import { SvcError } from '../protocol/errors.ts';
 import { isAppId } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { exists, mkdirDurable, moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
+import { crashPoint } from './crash-point.ts';
 import type { Layout } from './layout.ts';
 import { repairApp } from './repair.ts';
+import { sweepTemporary, sweepUnregistered } from './trash.ts';
 
 /** One app as it stands; replaced, never changed in place. Times are milliseconds since the epoch. */
 export type AppState = {
@@ -29,7 +31,7 @@ export type RegistryOptions = {
 };
 
 /** id → time of registration. */
-type Entries = ReadonlyMap<string, number>;
+export type Entries = ReadonlyMap<string, number>;
 
 /** Apps whose files are read at a time when all of them are asked for. */
 const LOADING_AT_ONCE = 16;
@@ -45,11 +47,13 @@ export class Registry {
   static async open(options: RegistryOptions): Promise<Registry> {
     const { layout, log } = options;
     for (const dir of [layout.appsDir, layout.tmpDir, layout.trashDir]) await mkdirDurable(dir);
+    for (const dir of [layout.dataDir, layout.runDir, layout.appsDir, layout.trashDir]) await sweepTemporary(dir);
     const known = await readEntries(layout.registry);
     const registry = new Registry({ now: Date.now, ...options }, known ?? (await entriesFromFolders(layout)));
     if (known === null) {
       if (await exists(layout.registry)) {
         await moveDir(layout.registry, `${layout.registry}.damaged-${registry.#options.now()}`);
+        crashPoint('registry.put-aside');
         log.error(
           { apps: registry.#entries.size },
           '_registry.json was damaged. It was put aside and rebuilt from the folders of the apps.',
@@ -62,6 +66,8 @@ export class Registry {
       }
       await registry.#save(registry.#entries);
     }
+    const swept = await sweepUnregistered(layout, (id) => registry.has(id), registry.#options.now());
+    if (swept.length > 0) log.warn({ apps: swept }, 'Removed what cut-off uploads and removals left of these apps.');
     return registry;
   }
 
@@ -172,8 +178,8 @@ export function unknownApp(id: string): SvcError {
   return new SvcError('UNKNOWN_APP', `No app "${id.slice(0, 80)}" is registered.`);
 }
 
-/** Null when the file is missing or is no registry. */
-async function readEntries(path: string): Promise<Entries | null> {
+/** id → time of registration, in milliseconds since the epoch. Null when the file is missing or is no registry. */
+export async function readEntries(path: string): Promise<Entries | null> {
   let value: unknown;
   try {
     value = await readJson(path);

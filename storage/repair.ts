@@ -2,8 +2,19 @@
 import type { Logger } from 'pino';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { exists, removeDurable } from './atomic-file.ts';
+import { crashPoint } from './crash-point.ts';
 import type { AppPaths } from './layout.ts';
-import { listVersions, readCurrent, readPending, readVersion, removeHalfVersions, writeCurrent } from './versions.ts';
+import { sweepTemporary } from './trash.ts';
+import {
+  listVersions,
+  readCurrent,
+  readIncoming,
+  readPending,
+  readVersion,
+  removeHalfVersions,
+  removeVersion,
+  writeCurrent,
+} from './versions.ts';
 
 export type RepairTools = {
   /** Where what is being deleted lies meanwhile. */
@@ -20,8 +31,22 @@ export async function repairApp(
   app: AppPaths,
   tools: RepairTools,
 ): Promise<{ active: VersionSummary; activatedAt: number } | null> {
+  for (const dir of [app.dir, app.backupsDir]) await sweepTemporary(dir);
+  // It is registered, so its folder stays.
+  if (await exists(app.disposable)) await removeDurable(app.disposable);
   const whole = await removeHalfVersions(app, tools.tmpDir);
+  crashPoint('repair.versions-whole');
   await settlePending(id, app, whole, tools);
+  const found = await findActive(id, app, tools);
+  await settleIncoming(app, found?.active ?? null, tools);
+  return found;
+}
+
+async function findActive(
+  id: string,
+  app: AppPaths,
+  tools: RepairTools,
+): Promise<{ active: VersionSummary; activatedAt: number } | null> {
   const current = await readCurrent(app);
   if (current === null) return null;
   const active = current === 'damaged' ? null : await readVersion(app, current.activeVersion);
@@ -42,8 +67,18 @@ async function settlePending(id: string, app: AppPaths, whole: Set<string>, tool
       { app: id, version: pending.versionId },
       'An activation was cut off after its migrations; finished it.',
     );
+    crashPoint('repair.activation-finished');
   }
   await removeDurable(app.pending);
+}
+
+/** An upload that was cut off before its version was active never happened. */
+async function settleIncoming(app: AppPaths, active: VersionSummary | null, tools: RepairTools): Promise<void> {
+  if (!(await exists(app.incoming))) return;
+  const incoming = await readIncoming(app);
+  if (incoming !== null && incoming !== active?.versionId) await removeVersion(app, incoming, tools.tmpDir);
+  crashPoint('repair.incoming-settled');
+  await removeDurable(app.incoming);
 }
 
 async function fallBack(

@@ -1,9 +1,12 @@
 /** What was removed and what was left over: the trash of deleted apps, and unfinished uploads. */
+import { randomUUID } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { isAppId } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { isMissing, moveDir } from './atomic-file.ts';
-import type { Layout } from './layout.ts';
+import { exists, isMissing, moveDir } from './atomic-file.ts';
+import { crashPoint } from './crash-point.ts';
+import type { AppPaths, Layout } from './layout.ts';
 
 const TRASHED = /^.+-(\d{13,})$/;
 
@@ -32,11 +35,69 @@ export async function sweepTmp(layout: Layout, startedAt: number): Promise<strin
   });
 }
 
+/**
+ * Removes from `dir` what writing and moving files left under temporary names before this process began. Later ones may
+ * still be at work, in this process or in another one such as `svc token rotate`.
+ */
+export async function sweepTemporary(dir: string, before: number = performance.timeOrigin): Promise<string[]> {
+  try {
+    return await removeWhere(dir, async (name) => {
+      if (!name.endsWith('.tmp')) return false;
+      const found = await stat(join(dir, name)).catch(() => null);
+      return found !== null && found.mtimeMs < before;
+    });
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+/**
+ * Ends the removals, and takes back the first uploads, that a crash cut off: their apps' folders are there, and the apps are
+ * not registered. Before anything is open. Answers their ids.
+ */
+export async function sweepUnregistered(
+  layout: Layout,
+  isRegistered: (id: string) => boolean,
+  now: number,
+): Promise<string[]> {
+  const swept: string[] = [];
+  for (const id of await readdir(layout.appsDir)) {
+    if (!isAppId(id) || isRegistered(id)) continue;
+    const app = layout.app(id);
+    if (await exists(app.disposable)) await purgeApp(layout, id);
+    else if (await holdsApp(app)) await moveToTrash(layout, id, now);
+    else continue;
+    crashPoint('sweep.unregistered');
+    swept.push(id);
+  }
+  return swept;
+}
+
+/** A folder of somebody else's in the folder of the apps is none of ours. */
+async function holdsApp(app: AppPaths): Promise<boolean> {
+  for (const path of [app.versionsDir, app.preparedDir, app.data]) if (await exists(path)) return true;
+  return false;
+}
+
+/** Removes an app's folder for good; it is gone as a whole from the first step on. */
+export async function purgeApp(layout: Layout, id: string): Promise<void> {
+  const going = join(layout.tmpDir, `${id}-${randomUUID()}-removed`);
+  try {
+    await moveDir(layout.app(id).dir, going);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+  crashPoint('purge.moved');
+  await rm(going, { recursive: true, force: true });
+}
+
 async function removeWhere(dir: string, isOver: (name: string) => Promise<boolean>): Promise<string[]> {
   const removed: string[] = [];
   for (const name of await readdir(dir)) {
     if (!(await isOver(name))) continue;
     await rm(join(dir, name), { recursive: true, force: true });
+    crashPoint('sweep.removed', basename(dir));
     removed.push(name);
   }
   return removed;

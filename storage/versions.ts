@@ -8,6 +8,7 @@ import { basename, join } from 'node:path';
 import { isVersionId } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { exists, isMissing, mkdirDurable, readJson, renameDurable, writeFileAtomic } from './atomic-file.ts';
+import { crashPoint } from './crash-point.ts';
 import type { AppPaths, VersionPaths } from './layout.ts';
 
 /** `current.json`. `activatedAt` is milliseconds since the epoch, in the file ISO 8601; 0 when the file does not say. */
@@ -40,9 +41,13 @@ export async function installVersion(app: AppPaths, versionId: string, staged: V
   const target = app.version(versionId);
   await mkdirDurable(app.preparedDir);
   await mkdirDurable(app.versionsDir);
+  crashPoint('install.folders-made');
   await rm(target.prepared, { recursive: true, force: true });
+  crashPoint('install.cleared');
   await renameDurable(staged.prepared, target.prepared);
+  crashPoint('install.prepared-placed');
   await renameDurable(staged.code, target.code);
+  crashPoint('install.code-placed');
 }
 
 /** Removes a version, which is gone as a whole from the first step on. `tmpDir` takes what is being deleted. */
@@ -55,8 +60,11 @@ export async function removeVersion(app: AppPaths, versionId: string, tmpDir: st
   } catch (error) {
     if (!isMissing(error)) throw error;
   }
+  crashPoint('remove-version.code-gone');
   await rm(target.prepared, { recursive: true, force: true });
+  crashPoint('remove-version.prepared-gone');
   await rm(going, { recursive: true, force: true });
+  crashPoint('remove-version.done');
 }
 
 /** Removes what a crash left of versions that are not whole; answers the ids of those that are. */
@@ -98,6 +106,16 @@ export async function readPending(app: AppPaths): Promise<PendingActivation | nu
 
 export async function writePending(app: AppPaths, pending: PendingActivation): Promise<void> {
   await writeFileAtomic(app.pending, `${JSON.stringify(pending)}\n`);
+}
+
+/** The version that an upload is about to make active; null when there is none. */
+export async function readIncoming(app: AppPaths): Promise<string | null> {
+  const value = await readJsonOrNull(app.incoming);
+  return isRecord(value) && typeof value.versionId === 'string' ? value.versionId : null;
+}
+
+export async function writeIncoming(app: AppPaths, versionId: string): Promise<void> {
+  await writeFileAtomic(app.incoming, `${JSON.stringify({ versionId })}\n`);
 }
 
 async function names(dir: string): Promise<string[]> {

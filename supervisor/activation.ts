@@ -9,6 +9,7 @@ import type { MigrationFile } from '../protocol/frames.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { exists, removeDurable } from '../storage/atomic-file.ts';
+import { crashPoint } from '../storage/crash-point.ts';
 import type { AppPaths } from '../storage/layout.ts';
 import { writeCurrent, writePending } from '../storage/versions.ts';
 
@@ -42,10 +43,15 @@ export async function activateVersion(
   const files = await migrationFiles(app, version.versionId, userVersion);
   const backupTo = hasData ? join(app.backupsDir, `${stamp(now)}_${userVersion}.sqlite`) : null;
   if (backupTo !== null) await mkdir(app.backupsDir, { recursive: true, mode: 0o700 });
+  crashPoint('activation.backups-folder-made');
   await writePending(app, { versionId: version.versionId, migrations: version.migrations });
+  crashPoint('activation.intended');
   const applied = await migrate(id, app, version, files, backupTo, databases);
+  crashPoint('activation.migrated');
   await writeCurrent(app, pointer);
+  crashPoint('activation.pointer-flipped');
   await removeDurable(app.pending);
+  crashPoint('activation.settled');
   if (backupTo !== null) await pruneBackups(app);
   return applied;
 }
@@ -83,7 +89,10 @@ async function migrationFiles(app: AppPaths, versionId: string, done: number): P
 
 async function pruneBackups(app: AppPaths): Promise<void> {
   const names = (await readdir(app.backupsDir)).filter((name) => name.endsWith('.sqlite')).sort();
-  for (const name of names.slice(0, -LIMITS.backups)) await rm(join(app.backupsDir, name), { force: true });
+  for (const name of names.slice(0, -LIMITS.backups)) {
+    await rm(join(app.backupsDir, name), { force: true });
+    crashPoint('activation.backup-pruned');
+  }
 }
 
 function stamp(at: number): string {

@@ -36,7 +36,7 @@ let directories = 0;
 const newDataDir = (): string => join(root, `data-${++directories}`);
 
 /** Moments at which a test may look at the disk, as a crash would leave it. */
-type Moments = Partial<Record<'staged' | 'migrating' | 'migrated' | 'swapping', () => void>>;
+type Moments = Partial<Record<'staged' | 'migrating' | 'migrated' | 'swapping' | 'stopping', () => void>>;
 
 /** What is running on one data directory: the real thing but for the databases, which are opened here instead of in the writer. */
 async function start(dataDir: string, moments: Moments = {}, versionRetention = 5) {
@@ -96,7 +96,11 @@ async function start(dataDir: string, moments: Moments = {}, versionRetention = 
         moments.swapping?.();
         events.push(`swap ${app} ${active.version}`);
       },
-      stop: async (app: string) => void events.push(`stop ${app}`),
+      async stop(app: string) {
+        moments.stopping?.();
+        events.push(`stop ${app}`);
+      },
+      forget: async () => {},
     },
     versionRetention,
     log: log as never,
@@ -308,6 +312,15 @@ test('versions are deleted one by one, the active one is not', async () => {
   assert.deepEqual(readdirSync(layout.app('notes').preparedDir), [active.versionId]);
 });
 
+test('what a first upload left that could not even be taken back is removed by the next one, not kept', async () => {
+  const { upload, layout } = await start(newDataDir());
+  mkdirSync(layout.app('notes').dir, { recursive: true });
+  writeFileSync(layout.app('notes').disposable, '');
+  await upload(version('1', 1));
+  assert.deepEqual(readdirSync(layout.trashDir), []);
+  assert.ok(!existsSync(layout.app('notes').disposable), 'it is an app now');
+});
+
 test('a removed app goes to the trash with its data, and a new one of its name starts clean', async () => {
   const { upload, deployments, layout, events, withData } = await start(newDataDir());
   await upload(version('1', 1));
@@ -331,6 +344,25 @@ test('a removed app goes to the trash with its data, and a new one of its name s
   const day = 24 * 3600 * 1000;
   assert.deepEqual(await sweepTrash(layout, 7, Date.now() + 6.9 * day), []);
   assert.deepEqual(await sweepTrash(layout, 7, Date.now() + 7.1 * day), [trashed]);
+});
+
+test('a removal that the disk cuts off does not say that nothing was changed, and the next upload puts it right', async () => {
+  const full: Moments = {};
+  const { upload, deployments, layout, withData } = await start(newDataDir(), full);
+  await upload(version('1', 1));
+  withData('notes', (db) => db.exec('INSERT INTO notes VALUES (1)'));
+  full.stopping = () => {
+    throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  };
+  await assert.rejects(deployments.remove('notes'), isRejected('INTERNAL'));
+  assert.deepEqual(await deployments.records(), []);
+  delete full.stopping;
+  await upload(version('1', 1));
+  assert.equal(
+    withData('notes', (db) => db.prepare('SELECT count(*) FROM notes').pluck().get()),
+    0,
+  );
+  assert.equal(readdirSync(layout.trashDir).length, 1);
 });
 
 test('uploads of one app run one after the other, whatever they are', async () => {
@@ -397,7 +429,9 @@ for (const [name, moment, change, active] of CRASHES) {
     assert.equal((await deployments.manifest('notes'))?.version, active);
     assert.deepEqual(readdirSync(layout.tmpDir), []);
     assert.equal(existsSync(layout.app('notes').pending), false);
+    assert.equal(existsSync(layout.app('notes').incoming), false);
     const { versionsDir, preparedDir } = layout.app('notes');
+    assert.equal(readdirSync(versionsDir).length, Number(active), 'a version that is not active yet goes again');
     assert.deepEqual(readdirSync(versionsDir), readdirSync(preparedDir));
 
     await upload(version('2', 2));
@@ -417,9 +451,12 @@ for (const moment of ['staged', 'migrating', 'migrated'] as const) {
     const before = await start(dataDir, { [moment]: () => cpSync(dataDir, crashed, { recursive: true }) });
     await before.upload(version('1', 1));
 
-    const { deployments, upload } = await start(crashed);
+    const { deployments, layout, upload } = await start(crashed);
     assert.deepEqual(await deployments.records(), []);
+    assert.ok(!existsSync(layout.app('notes').dir), 'nobody would ever remove it');
+    assert.deepEqual(readdirSync(layout.trashDir), [], 'it was never an app');
     assert.deepEqual((await upload(version('1', 1))).migrationsApplied, [1]);
+    assert.ok(!existsSync(layout.app('notes').disposable), 'it is an app now');
   });
 }
 

@@ -12,11 +12,20 @@ import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../protocol/errors.ts';
 import { checkAppId } from '../protocol/ids.ts';
 import type { IngestJob, IngestResult } from '../protocol/jobs.ts';
+import { LIMITS } from '../protocol/limits.ts';
 import type { Manifest, VersionSummary } from '../protocol/manifest.ts';
-import { exists, isMissing, moveDir } from '../storage/atomic-file.ts';
-import { type Layout, VersionPaths } from '../storage/layout.ts';
+import {
+  exists,
+  isMissing,
+  mkdirDurable,
+  removeDurable,
+  renameDurable,
+  writeFileAtomic,
+} from '../storage/atomic-file.ts';
+import { crashPoint } from '../storage/crash-point.ts';
+import { AppPaths, type Layout, VersionPaths } from '../storage/layout.ts';
 import { type Registry, unknownApp } from '../storage/registry.ts';
-import { moveToTrash } from '../storage/trash.ts';
+import { moveToTrash, purgeApp } from '../storage/trash.ts';
 import {
   installVersion,
   isIntact,
@@ -24,9 +33,11 @@ import {
   readPending,
   readVersion,
   removeVersion,
+  writeIncoming,
 } from '../storage/versions.ts';
 import { type ActivationDatabases, activateVersion } from './activation.ts';
 import { type AppRecord, appRecord, type VersionRecord, versionRecord } from './app-record.ts';
+import { ReadCache } from './read-cache.ts';
 import { SerialByKey } from './serial.ts';
 
 export type DeploymentsOptions = {
@@ -42,6 +53,8 @@ export type DeploymentsOptions = {
     swap(app: string, active: VersionSummary): Promise<void> | void;
     /** No call of the app runs any more once it resolves. */
     stop(app: string): Promise<void>;
+    /** What was answered under idempotency keys is not replayed to a later app of this name. */
+    forget(app: string): Promise<void>;
   };
   /** Versions kept for each app; the active one always is. */
   versionRetention: number;
@@ -65,9 +78,13 @@ export type UploadResult = {
   webhooks: MintedWebhook[];
 };
 
+/** A manifest and how long its text was. */
+type ManifestText = { manifest: Manifest; chars: number };
+
 export class Deployments {
   readonly #options: Required<DeploymentsOptions>;
   readonly #serial = new SerialByKey();
+  readonly #manifests = new ReadCache<ManifestText>(LIMITS.manifestCacheChars, ({ chars }) => chars);
   readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(options: DeploymentsOptions) {
@@ -88,10 +105,17 @@ export class Deployments {
   async manifest(id: string): Promise<Manifest | null> {
     const { active } = await this.#options.registry.state(id);
     if (active === null) return null;
-    const { manifest } = this.#options.layout.app(id).version(active.versionId);
+    const { versionId } = active;
+    // A version's files never change, and its id is never given again.
+    const { manifest } = await this.#manifests.get(`${id}/${versionId}`, () => this.#readManifest(id, versionId));
+    return manifest;
+  }
+
+  async #readManifest(id: string, versionId: string): Promise<ManifestText> {
     try {
-      const value = JSON.parse(await readFile(manifest, 'utf8')) as Partial<Manifest>;
-      return { queries: [], actions: [], ...value } as Manifest;
+      const text = await readFile(this.#options.layout.app(id).version(versionId).manifest, 'utf8');
+      const value = JSON.parse(text) as Partial<Manifest>;
+      return { manifest: { queries: [], actions: [], ...value } as Manifest, chars: text.length };
     } catch (error) {
       if (!(error instanceof SyntaxError) && !isMissing(error)) throw error;
       throw new SvcError('INVALID_MANIFEST', `The app.json of "${id}" cannot be read; upload the app again.`, {
@@ -120,12 +144,15 @@ export class Deployments {
       try {
         checkAppId(id);
         await mkdir(staging, { mode: 0o700 });
+        crashPoint('upload.staging-made');
         if (body.errored) throw body.errored;
         await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
+        crashPoint('upload.received');
         return await this.#serial.run(id, () => this.#store(id, archive, staging, activate));
       } finally {
         body.destroy();
         await rm(staging, { recursive: true, force: true });
+        crashPoint('upload.staging-removed');
       }
     });
   }
@@ -140,7 +167,10 @@ export class Deployments {
         const { active } = await this.#options.registry.state(id);
         const version = await this.#version(id, versionId);
         const now = this.#options.now();
+        // One that an upload could not remove would take its version along later.
+        await removeMarks(this.#options.layout.app(id));
         await this.#makeActive(id, version, now);
+        crashPoint('activate.active');
         await this.#swap(id, version, active, now);
         return { id, activeVersion: versionId, previousVersion: active?.versionId ?? null };
       }),
@@ -169,14 +199,44 @@ export class Deployments {
     return this.#changing(() =>
       this.#serial.run(id, async () => {
         if (!registry.has(id)) throw unknownApp(id);
-        // First of all no new call may find the app and start it again.
-        await registry.deregister(id);
-        await this.#letGo(id);
-        if (purge) await this.#purge(id);
-        else await moveToTrash(layout, id, now());
+        const app = layout.app(id);
+        if (!purge) await removeMarks(app);
+        else if (await exists(app.dir)) await writeFileAtomic(app.disposable, '');
+        crashPoint('remove.marked');
+        try {
+          // First of all no new call may find the app and start it again.
+          await registry.deregister(id);
+        } catch (error) {
+          await removeMarks(app);
+          throw error;
+        }
+        crashPoint('remove.deregistered');
+        try {
+          await this.#letGo(id);
+          crashPoint('remove.let-go');
+          if (purge) await purgeApp(layout, id);
+          else await moveToTrash(layout, id, now());
+        } catch (error) {
+          throw this.#notCleared(id, error);
+        }
+        crashPoint('remove.done');
         return { id, deleted: true } as const;
       }),
     );
+  }
+
+  /**
+   * Runs `work` while no deployment of the app is under way; answers when the app was registered, in milliseconds since the
+   * epoch, or null, without running it, when there is no such app.
+   */
+  hold(id: string, work: () => Promise<void>): Promise<number | null> {
+    const { registry } = this.#options;
+    return this.#serial.run(id, async () => {
+      if (!registry.has(id)) return null;
+      const { registeredAt } = await registry.state(id);
+      await work();
+      return registeredAt;
+    });
   }
 
   /** Resolves when what is under way now has ended, well or not. */
@@ -195,6 +255,7 @@ export class Deployments {
     const intact = await Promise.all(stored.map((version) => isIntact(app, version)));
     const known = stored.filter((_, at) => intact[at]).map(({ sha256 }) => sha256);
     const ingested = await jobs.ingest({ archive, app: id, staging, uploadedAt, known });
+    crashPoint('upload.staged');
     const duplicate =
       'known' in ingested ? stored.find(({ sha256 }, at) => intact[at] && sha256 === ingested.known) : undefined;
     const now = this.#options.now();
@@ -202,25 +263,39 @@ export class Deployments {
 
     let migrationsApplied: number[] = [];
     try {
-      if (isNew) await this.#clearLeftovers(id);
+      if (isNew) {
+        await this.#clearLeftovers(id);
+        await this.#options.actors.forget(id);
+        await this.#makeFolder(app, join(staging, 'app'));
+      }
+      crashPoint('upload.cleared');
       if (duplicate === undefined) {
+        if (activate && !isNew) await writeIncoming(app, version.versionId);
+        crashPoint('upload.announced');
         await installVersion(
           app,
           version.versionId,
           new VersionPaths(join(staging, 'code'), join(staging, 'prepared')),
         );
       }
+      crashPoint('upload.stored');
       if (activate) migrationsApplied = await this.#makeActive(id, version, now);
+      crashPoint('upload.activated');
       if (isNew) await registry.register(id);
+      crashPoint('upload.registered');
     } catch (error) {
+      crashPoint('upload.refused');
       if (isNew) await this.#undoFirst(id);
       else if (duplicate === undefined) await this.#undoVersion(id, version.versionId);
       throw error;
     }
+    await this.#afterwards(id, 'The mark of an upload could not be removed.', () => removeMarks(app));
     if (activate) await this.#swap(id, version, previous, now);
     const { versionId, sha256, files, bytes } = version;
     const active = activate ? version : previous;
+    crashPoint('upload.swapped');
     const pruned = await this.#prune(id, [active?.versionId, versionId, previous?.versionId]);
+    crashPoint('upload.pruned');
     this.#options.log.info({ app: id, version: versionId, activated: activate }, 'Uploaded.');
     return {
       id,
@@ -291,37 +366,50 @@ export class Deployments {
   /** A folder of an app that is not registered was left by a crash, in a first upload or a removal. */
   async #clearLeftovers(id: string): Promise<void> {
     const { layout, now } = this.#options;
-    if (!(await exists(layout.app(id).dir))) return;
+    const { dir, disposable } = layout.app(id);
+    if (!(await exists(dir))) return;
     await this.#letGo(id);
-    await moveToTrash(layout, id, now());
+    // A first upload or a purge that was cut off marked it as holding nothing that anybody wants back.
+    if (await exists(disposable)) await purgeApp(layout, id);
+    else await moveToTrash(layout, id, now());
+  }
+
+  /** The app is gone all the same, so that this must not read as if nothing had been changed. */
+  #notCleared(id: string, error: unknown): SvcError {
+    this.#options.log.error({ app: id, err: error }, 'An app was removed, but its folder is still there.');
+    return new SvcError(
+      'INTERNAL',
+      `The app "${id}" is registered no more, but its files could not be moved away. The next upload of "${id}" does that.`,
+      { cause: error },
+    );
   }
 
   async #undoFirst(id: string): Promise<void> {
     await this.#letGo(id);
-    await this.#purge(id);
+    await purgeApp(this.#options.layout, id);
   }
 
   /** Unless the version's migrations may have been committed: its activation is then finished when the app is next needed. */
   async #undoVersion(id: string, versionId: string): Promise<void> {
     const { layout } = this.#options;
     const app = layout.app(id);
-    if ((await readPending(app)) === null) await removeVersion(app, versionId, layout.tmpDir);
+    if ((await readPending(app)) !== null) return;
+    await removeVersion(app, versionId, layout.tmpDir);
+    crashPoint('upload.undone');
+    await removeMarks(app);
+  }
+
+  /** The folder of a new app, which a crash before it is registered leaves marked as nobody's: there with the mark, or not. */
+  async #makeFolder(app: AppPaths, staged: string): Promise<void> {
+    const { dir, disposable } = new AppPaths(staged);
+    await mkdirDurable(dir);
+    await writeFileAtomic(disposable, '');
+    await renameDurable(dir, app.dir);
   }
 
   async #letGo(id: string): Promise<void> {
     await this.#options.actors.stop(id);
     await this.#options.databases.close(id);
-  }
-
-  async #purge(id: string): Promise<void> {
-    const { layout } = this.#options;
-    const going = join(layout.tmpDir, `${id}-${randomUUID()}-removed`);
-    try {
-      await moveDir(layout.app(id).dir, going);
-    } catch (error) {
-      if (!isMissing(error)) throw error;
-    }
-    await rm(going, { recursive: true, force: true });
   }
 
   async #changing<T>(work: () => Promise<T>): Promise<T> {
@@ -336,4 +424,9 @@ export class Deployments {
       this.#underWay.delete(change);
     }
   }
+}
+
+/** The app and its versions stay as they are, whatever was under way. */
+async function removeMarks(app: AppPaths): Promise<void> {
+  for (const mark of [app.incoming, app.disposable]) if (await exists(mark)) await removeDurable(mark);
 }

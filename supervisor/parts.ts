@@ -8,24 +8,29 @@ import { LIMITS } from '../protocol/limits.ts';
 import { AppLogs } from '../storage/app-log.ts';
 import { mkdirDurable, writeFileAtomic } from '../storage/atomic-file.ts';
 import { Children, reapChildren } from '../storage/children.ts';
+import { crashPoint } from '../storage/crash-point.ts';
 import { acquireDataLock, type DataLock } from '../storage/data-lock.ts';
 import { Layout } from '../storage/layout.ts';
 import { Registry } from '../storage/registry.ts';
+import { makeSocketFolder } from '../storage/socket-folder.ts';
 import { sweepTmp, sweepTrash } from '../storage/trash.ts';
 import { Apps } from './apps.ts';
 import { Access } from './auth.ts';
+import { Backups } from './backups.ts';
 import { ChangeStreams } from './changes.ts';
 import type { Config } from './config.ts';
 import { ConsoleFiles } from './console-files.ts';
 import { Databases } from './databases.ts';
 import { Deployments } from './deploy.ts';
 import { consoleFile, entryPoint, packageRoot } from './entry-points.ts';
+import { EventLoopMonitor } from './event-loop.ts';
 import { Frontend } from './frontend.ts';
 import { Idempotency } from './idempotency.ts';
 import { Jobs } from './jobs.ts';
 import { Pages } from './pages.ts';
 import { Preferences } from './preferences.ts';
 import { type Route, Router } from './router.ts';
+import { backupRoutes } from './routes/backup.ts';
 import { pageRoutes } from './routes/pages.ts';
 import { registryRoutes } from './routes/registry.ts';
 import { settingsRoutes } from './routes/settings.ts';
@@ -45,6 +50,7 @@ export function allRoutes(services: Services): Route[] {
     ...registryRoutes(services),
     ...settingsRoutes(services),
     ...systemRoutes(services),
+    ...backupRoutes(services),
     ...pageRoutes(services),
   ];
 }
@@ -70,6 +76,7 @@ export async function startParts(
   hooks: { listening: Services['listening']; onFatal(reason: string): void },
 ): Promise<Parts> {
   const layout = new Layout(config.dataDir, config.appsDir ?? undefined);
+  await mkdirDurable(layout.dataDir);
   const lock = acquireDataLock(layout.lock);
   let tree: Tree | null = null;
   let access: Access | null = null;
@@ -81,7 +88,8 @@ export async function startParts(
     const logs = new AppLogs({ layout });
     // The hosts are told which folders they may read, so these must be there.
     await mkdirDurable(layout.appsDir);
-    tree = createTree(config, layout, log, logs, children, hooks.onFatal);
+    const changes = new ChangeStreams();
+    tree = createTree(config, layout, log, logs, children, changes, hooks.onFatal);
     const databases = new Databases({
       writerSocket: tree.writerSocket,
       ticket: (ticket) => (tree as Tree).ticket(ticket),
@@ -95,7 +103,6 @@ export async function startParts(
     if (auth) access = await Access.open(layout.token, { log });
     await writeProfile(layout);
     const registry = await opening;
-    const changes = new ChangeStreams();
     const pages = new Pages({ log, clientFile: consoleFile('client.js') });
     const jobs = new Jobs({ file: entryPoint('job') });
     const apps: Apps = new Apps({ layout, registry, tree, jobs });
@@ -112,11 +119,19 @@ export async function startParts(
           changes.closeApp(app);
           pages.forget(app);
           await logs.close(app);
-          await idempotency.forget(app);
         },
+        forget: (app) => idempotency.forget(app),
       },
       versionRetention: config.versionRetention,
       log,
+    });
+    const backups = new Backups({
+      layout,
+      config,
+      svcVersion: VERSION,
+      apps: () => registry.ids(),
+      hold: (app, work) => deployments.hold(app, work),
+      pack: (job) => jobs.pack(job),
     });
     const services: Services = {
       version: VERSION,
@@ -124,6 +139,7 @@ export async function startParts(
       access,
       apps,
       deployments,
+      backups,
       registry,
       layout,
       tree,
@@ -133,12 +149,14 @@ export async function startParts(
       logs,
       idempotency,
       preferences: new Preferences(databases.client('_identity', layout.identityDb, false)),
+      eventLoop: new EventLoopMonitor(),
       log,
       listening: hooks.listening,
     };
     const router = new Router(allRoutes(services));
     const frontend = new Frontend({ router, access, corsOrigins: config.corsOrigins, log });
     await treeReady;
+    services.eventLoop.start();
     return { services, router, frontend, jobs, lock, sweeping: sweepDaily(layout, config.trashDays, log) };
   } catch (error) {
     tree?.destroy();
@@ -154,11 +172,13 @@ function createTree(
   log: Logger,
   logs: AppLogs,
   children: Children,
+  changes: ChangeStreams,
   onFatal: (reason: string) => void,
 ): Tree {
   return new Tree({
     ...config,
     appsDir: layout.appsDir,
+    socketFolder: makeSocketFolder(layout.sockets),
     paths: (app, versionId) => {
       const paths = layout.app(app);
       const { code, prepared } = paths.version(versionId);
@@ -167,6 +187,7 @@ function createTree(
     log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
     appLog: (app, line) => logs.append(app, line),
     onWriterReady: () => log.debug('the SQLite writer is ready'),
+    onWriterLost: (app) => changes.reset(app),
     onFatal,
     onProcess: (pid, role, alive) => {
       try {
@@ -201,11 +222,13 @@ async function writeProfile(layout: Layout): Promise<void> {
 
 /** Never rejects: what fails is logged, and the rest is taken down all the same. */
 export async function stopParts({ services, frontend, jobs, lock, sweeping }: Parts, drainMs: number): Promise<void> {
-  const { deployments, changes, tree, logs, access, log } = services;
+  const { deployments, backups, changes, tree, logs, access, log, eventLoop } = services;
   clearInterval(sweeping);
   frontend.draining = true;
   changes.closeAll();
+  eventLoop.stop();
   const steps: (() => unknown)[] = [
+    () => backups.stop(),
     // Uploads need the writer to end well, so they come first.
     () => Promise.race([deployments.settled(), wait(drainMs, undefined, { ref: false })]),
     () => tree.stop(drainMs),
@@ -217,6 +240,7 @@ export async function stopParts({ services, frontend, jobs, lock, sweeping }: Pa
   for (const step of steps) {
     try {
       await step();
+      crashPoint('stop.step');
     } catch (error) {
       log.error({ err: error }, 'a part of the gateway could not be stopped as it should');
     }

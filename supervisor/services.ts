@@ -5,10 +5,12 @@ import type { Layout } from '../storage/layout.ts';
 import type { Registry } from '../storage/registry.ts';
 import type { Apps } from './apps.ts';
 import type { Access } from './auth.ts';
+import type { Backups } from './backups.ts';
 import type { ChangeStreams } from './changes.ts';
 import type { Config } from './config.ts';
 import type { ConsoleFiles } from './console-files.ts';
 import type { Deployments } from './deploy.ts';
+import type { EventLoopMonitor } from './event-loop.ts';
 import type { Idempotency } from './idempotency.ts';
 import type { Pages } from './pages.ts';
 import type { Preferences } from './preferences.ts';
@@ -21,6 +23,7 @@ export type Services = {
   access: Access | null;
   apps: Apps;
   deployments: Deployments;
+  backups: Backups;
   registry: Registry;
   layout: Layout;
   tree: Tree;
@@ -30,6 +33,7 @@ export type Services = {
   logs: AppLogs;
   idempotency: Idempotency;
   preferences: Preferences;
+  eventLoop: EventLoopMonitor;
   log: Logger;
   /** What `serve` found out about its edge; null while nothing listens or when a host owns the server. */
   listening: () => { edge: 'uws' | 'node'; url: string } | null;

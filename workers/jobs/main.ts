@@ -1,6 +1,14 @@
 /** The job thread: what costs CPU or disk on behalf of the supervisor. piscina calls the exported functions by name. */
 import { type ErrorBody, isDiskFull, SvcError } from '../../protocol/errors.ts';
-import type { CheckJob, CheckResult, IngestJob, IngestResult, JobAnswer } from '../../protocol/jobs.ts';
+import type {
+  CheckJob,
+  CheckResult,
+  IngestJob,
+  IngestResult,
+  JobAnswer,
+  PackJob,
+  PackResult,
+} from '../../protocol/jobs.ts';
 import * as jobs from './ingest.ts';
 
 export function ingest(job: IngestJob): Promise<JobAnswer<IngestResult>> {
@@ -9,6 +17,11 @@ export function ingest(job: IngestJob): Promise<JobAnswer<IngestResult>> {
 
 export function check(job: CheckJob): Promise<JobAnswer<CheckResult>> {
   return answer(() => jobs.check(job));
+}
+
+/** Loaded on use: it brings SQLite into the thread. */
+export function pack(job: PackJob): Promise<JobAnswer<PackResult>> {
+  return answer(async () => (await import('./pack.ts')).pack(job));
 }
 
 /** A fault of our own rejects, with its stack for the log. */

@@ -1,0 +1,146 @@
+/**
+ * What a backup is: a gzipped tar archive of the files named below, `manifest.json` last, so that it can be written and
+ * verified in one pass. Pure.
+ */
+import { SvcError } from './errors.ts';
+import { isAppId, isVersionId } from './ids.ts';
+import { LIMITS } from './limits.ts';
+
+export const BACKUP_FORMAT = 1;
+export const BACKUP_EXTENSION = '.svc-backup.tar.gz';
+export const BACKUP_MANIFEST = 'manifest.json';
+
+/** `path` is relative with `/`; `sha256` in hex. */
+export type BackupFile = { path: string; bytes: number; sha256: string };
+
+/**
+ * `integrity` is `ok`, or what SQLite said of a database that was damaged when the backup was taken; such a one is restored
+ * as it was. `tables` are those of the main schema without virtual ones, sorted by name.
+ */
+export type BackupDatabase = {
+  path: string;
+  userVersion: number;
+  integrity: string;
+  tables: { name: string; rows: number }[];
+};
+
+/** `takenAt` is ISO 8601, the time at which the backup was begun. */
+export type BackupHead = { format: number; svcVersion: string; takenAt: string };
+export type BackupManifest = BackupHead & { databases: BackupDatabase[]; files: BackupFile[] };
+
+/**
+ * One thing to pack, from where it lies to its path in the backup. What is missing there is left out. A folder is packed
+ * with everything below it.
+ */
+export type BackupSource =
+  | { kind: 'database' | 'file' | 'folder'; path: string; from: string }
+  | { kind: 'text'; path: string; text: string };
+
+const GATEWAY_DATABASES = new Set(['runtime.sqlite', 'identity.sqlite', 'analytics.sqlite']);
+const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json']);
+const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json']);
+
+/** What a path in a backup stands for. Throws `INVALID_BACKUP` for every path that a backup does not have. */
+export function backupPathKind(path: string): 'manifest' | 'database' | 'file' {
+  if (path === BACKUP_MANIFEST) return 'manifest';
+  if (GATEWAY_DATABASES.has(path)) return 'database';
+  if (GATEWAY_FILES.has(path)) return 'file';
+  const [apps, id = '', name = '', version = '', ...rest] = path.split('/');
+  if (apps === 'apps' && isAppId(id)) {
+    if (version === '' && path === `apps/${id}/data.sqlite`) return 'database';
+    if (version === '' && APP_FILES.has(name) && path === `apps/${id}/${name}`) return 'file';
+    const inVersion = (name === 'versions' || name === 'prepared') && isVersionId(version) && rest.length > 0;
+    if (inVersion && rest.every(isSafeSegment)) return 'file';
+  }
+  throw invalidBackup('it holds a file that no backup has', path);
+}
+
+/** What an uploaded file may be called, and never another folder. */
+function isSafeSegment(segment: string): boolean {
+  return segment !== '' && segment !== '.' && segment !== '..' && !/[\\\0\ufffd]/.test(segment);
+}
+
+/** Throws `INVALID_BACKUP` when the text is no manifest of a format that we know. */
+export function parseBackupManifest(text: string): BackupManifest {
+  let value: Partial<BackupManifest> | null;
+  try {
+    value = JSON.parse(text) as Partial<BackupManifest> | null;
+  } catch (error) {
+    throw invalidBackup('its manifest is not JSON', BACKUP_MANIFEST, error);
+  }
+  if (typeof value?.format === 'number' && value.format > BACKUP_FORMAT)
+    throw invalidBackup(
+      `it has format ${value.format}, made by a newer svc (${String(value.svcVersion)}); this one reads ${BACKUP_FORMAT}`,
+      BACKUP_MANIFEST,
+    );
+  const isWhole =
+    value?.format === BACKUP_FORMAT &&
+    typeof value.svcVersion === 'string' &&
+    typeof value.takenAt === 'string' &&
+    isListOf(value.databases, isDatabase) &&
+    isListOf(value.files, isFile);
+  if (!isWhole) throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
+  return value as BackupManifest;
+}
+
+/** Holds what was found against the manifest. Throws `INVALID_BACKUP` with the first path that differs. */
+export function checkAgainstManifest(manifest: BackupManifest, found: ReadonlyMap<string, BackupFile>): void {
+  const databases = new Set(manifest.databases.map(({ path }) => path));
+  for (const { path, bytes, sha256 } of manifest.files) {
+    const file = found.get(path);
+    if (file === undefined) throw invalidBackup('a file is missing', path);
+    if (file.bytes !== bytes) throw invalidBackup(`a file has ${file.bytes} bytes instead of ${bytes}`, path);
+    if (file.sha256 !== sha256) throw invalidBackup('the checksum of a file is wrong', path);
+    if ((backupPathKind(path) === 'database') !== databases.delete(path))
+      throw invalidBackup('its manifest does not describe a database', path);
+  }
+  const [unknown] = databases;
+  if (unknown !== undefined) throw invalidBackup('its manifest describes a database that is not there', unknown);
+  const listed = new Set(manifest.files.map(({ path }) => path));
+  if (listed.size !== manifest.files.length) throw invalidBackup('its manifest lists a file twice', BACKUP_MANIFEST);
+  for (const path of found.keys()) if (!listed.has(path)) throw invalidBackup('it holds a file too many', path);
+}
+
+/** Counts what goes into a backup, or comes out of one. Throws `BACKUP_TOO_LARGE`. */
+export class BackupSize {
+  #files = 0;
+  #bytes = 0;
+
+  add(files: number, bytes: number): void {
+    this.#files += files;
+    this.#bytes += bytes;
+    if (this.#files > LIMITS.backupFiles)
+      throw new SvcError('BACKUP_TOO_LARGE', `A backup may hold ${LIMITS.backupFiles} files.`);
+    if (this.#bytes > LIMITS.backupBytes)
+      throw new SvcError('BACKUP_TOO_LARGE', `A backup may hold ${LIMITS.backupBytes} bytes.`);
+  }
+}
+
+export function invalidBackup(reason: string, path?: string, cause?: unknown): SvcError {
+  const extra = path === undefined ? {} : { path: path.slice(0, 500) };
+  return new SvcError('INVALID_BACKUP', `This is no whole and unchanged backup: ${reason}.`, { ...extra, cause });
+}
+
+function isListOf<T>(value: unknown, isItem: (item: Partial<T> | null) => boolean): value is T[] {
+  return Array.isArray(value) && value.every((item) => isItem(item as Partial<T> | null));
+}
+
+function isFile(file: Partial<BackupFile> | null): boolean {
+  return typeof file?.path === 'string' && isCount(file.bytes) && typeof file.sha256 === 'string';
+}
+
+function isDatabase(database: Partial<BackupDatabase> | null): boolean {
+  return (
+    typeof database?.path === 'string' &&
+    Number.isSafeInteger(database.userVersion) &&
+    typeof database.integrity === 'string' &&
+    isListOf<{ name: string; rows: number }>(
+      database.tables,
+      (table) => typeof table?.name === 'string' && isCount(table.rows),
+    )
+  );
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

@@ -1,0 +1,382 @@
+// Backups as files: what goes in comes out, and what is damaged is refused with nothing touched.
+import assert from 'node:assert/strict';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import Sqlite from 'better-sqlite3';
+import { type Entry, tar, tarEntry } from '../../test/support/archive.ts';
+import { inspectDatabase } from './database.ts';
+import { readBackup } from './read.ts';
+import { restoreBackup } from './restore.ts';
+import { type Fixture, makeFixture, VERSION_ID } from './test-support.ts';
+
+const CODE = `apps/notes/versions/${VERSION_ID}`;
+const LONG_NAME = `${'long-'.repeat(40)}é name.js`;
+
+/** Every file below a folder with its content. */
+function contents(folder: string): Record<string, string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = files.map((entry) => join(entry.parentPath, entry.name)).sort();
+  return Object.fromEntries(paths.map((path) => [path.slice(folder.length + 1), readFileSync(path, 'latin1')]));
+}
+
+/** The files of an uncompressed archive, in their order, by walking its headers. */
+function entriesOf(bytes: Buffer): Entry[] {
+  const entries: Entry[] = [];
+  for (let at = 0; bytes[at] !== 0; ) {
+    const text = (from: number, length: number) =>
+      bytes.toString('utf8', at + from, at + from + length).replace(/\0.*$/s, '');
+    const size = Number.parseInt(text(124, 12), 8);
+    const name = text(345, 130) === '' ? text(0, 100) : `${text(345, 130)}/${text(0, 100)}`;
+    entries.push({ name, type: text(156, 1), content: Buffer.from(bytes.subarray(at + 512, at + 512 + size)) });
+    at += 512 + Math.ceil(size / 512) * 512;
+  }
+  return entries;
+}
+
+/** Tries to restore, and to verify alone; both must refuse, and nothing may be left. */
+async function refused(fixture: Fixture, code: string, message?: RegExp): Promise<void> {
+  const before = readdirSync(fixture.folder).sort();
+  const target = join(fixture.folder, 'new', 'data');
+  const isExpected = (error: { code?: string; message: string }) => {
+    assert.equal(error.code, code, error.message);
+    if (message) assert.match(error.message, message);
+    return true;
+  };
+  await assert.rejects(restoreBackup(fixture.file, target), isExpected);
+  assert.deepEqual(readdirSync(fixture.folder).sort(), before, 'something is left');
+}
+
+/** A fixture whose backup was rewritten, entry by entry; compressed anew, so that only our own checks can notice. */
+async function rewritten(t: TestContext, change: (entries: Entry[]) => Entry[]): Promise<Fixture> {
+  const fixture = makeFixture(t);
+  await fixture.take();
+  const entries = change(entriesOf(gunzipSync(readFileSync(fixture.file))));
+  writeFileSync(fixture.file, gzipSync(tar(entries)));
+  return fixture;
+}
+
+test('what is restored is what was backed up, without the log', async (t) => {
+  const fixture = makeFixture(t);
+  const original = contents(fixture.layout.dataDir);
+  await fixture.take();
+  const target = join(fixture.folder, 'a', 'b');
+  const manifest = await restoreBackup(fixture.file, target);
+  const restored = contents(target);
+  assert.deepEqual(JSON.parse(restored['apps/_registry.json'] ?? ''), {
+    apps: { notes: { registeredAt: '2026-01-02T03:04:05.000Z' } },
+  });
+  assert.equal(restored['config.json'], '{}\n');
+  for (const path of ['apps/_registry.json', 'config.json', 'manifest.json']) delete restored[path];
+  delete original['apps/notes/logs.jsonl'];
+  assert.deepEqual(Object.keys(restored), Object.keys(original));
+  assert.equal(restored[join(CODE, 'queries', LONG_NAME)], 'export default 1;');
+  delete restored['apps/notes/data.sqlite'];
+  delete original['apps/notes/data.sqlite'];
+  assert.deepEqual(restored, original);
+  assert.deepEqual(manifest.databases, [
+    {
+      path: 'apps/notes/data.sqlite',
+      userVersion: 3,
+      integrity: 'ok',
+      tables: [
+        { name: 'notes', rows: 500 },
+        { name: 'odd "name', rows: 0 },
+        { name: 'sqlite_schema', rows: 2 },
+      ],
+    },
+  ]);
+  assert.equal(statSync(target).mode & 0o777, 0o700);
+  assert.equal(statSync(join(target, 'apps/notes/data.sqlite')).mode & 0o777, 0o600);
+  assert.equal(statSync(fixture.file).mode & 0o777, 0o600);
+});
+
+test('a database is copied as it is at one moment, while rows come in', async (t) => {
+  const fixture = makeFixture(t);
+  const db = new Sqlite(fixture.layout.app('notes').data);
+  t.after(() => db.close());
+  const insert = db.prepare('INSERT INTO notes (text) VALUES (?)');
+  const pair = db.transaction((n: number) => {
+    insert.run(`${n} a ${'x'.repeat(3000)}`);
+    insert.run(`${n} b`);
+  });
+  for (let n = 0; n < 5000; n++) pair(n);
+  let added = 0;
+  await fixture.take(() => {
+    if (added++ < 200) pair(added);
+  });
+  const target = join(fixture.folder, 'restored');
+  await restoreBackup(fixture.file, target);
+  assert.ok(added > 10, 'nothing was written meanwhile');
+  const copy = new Sqlite(join(target, 'apps/notes/data.sqlite'));
+  const rows = copy.prepare('SELECT count(*) FROM notes').pluck().get() as number;
+  copy.close();
+  assert.equal(rows % 2, 0, 'half a transaction is in the copy');
+  assert.ok(rows >= 10_500, `${rows} rows: some that were there before are missing`);
+});
+
+test('a database that was damaged already is saved and restored as it was, and said to be damaged', async (t) => {
+  const fixture = makeFixture(t);
+  const file = fixture.layout.app('notes').data;
+  const bytes = readFileSync(file);
+  bytes.fill(0xff, 4096, 4196);
+  writeFileSync(file, bytes);
+  await fixture.take();
+  const target = join(fixture.folder, 'restored');
+  const manifest = await restoreBackup(fixture.file, target);
+  assert.notEqual(manifest.databases[0]?.integrity, 'ok');
+  assert.deepEqual(readFileSync(join(target, 'apps/notes/data.sqlite')).subarray(4096), bytes.subarray(4096));
+  writeFileSync(file, 'no database at all');
+  await fixture.take();
+  const other = await restoreBackup(fixture.file, join(fixture.folder, 'other'));
+  assert.equal(other.databases[0]?.integrity, 'file is not a database');
+});
+
+test('looking into a database does not change its file', (t) => {
+  const { layout } = makeFixture(t);
+  const { data, dir } = layout.app('notes');
+  const before = readFileSync(data);
+  const names = readdirSync(dir);
+  inspectDatabase(data);
+  assert.deepEqual(readFileSync(data), before);
+  assert.deepEqual(readdirSync(dir), names);
+});
+
+test('each bit that is flipped is noticed, or is in the part of the gzip header that says nothing', async (t) => {
+  const fixture = makeFixture(t);
+  const whole = readFileSync(await fixture.take());
+  // Time, hints and system: bytes 4 to 9 of a gzip member's header, and the flag "probably text".
+  const saysNothing = (at: number, bit: number) => (at >= 4 && at <= 9) || (at === 3 && bit === 0);
+  const positions = [
+    ...Array(24).keys(),
+    ...Array.from({ length: 150 }, (_, n) => Math.floor((n * whole.length) / 150)),
+  ];
+  for (const at of [...positions, whole.length - 8, whole.length - 4, whole.length - 1]) {
+    const bit = at % 8;
+    if (saysNothing(at, bit)) continue;
+    const damaged = Buffer.from(whole);
+    damaged[at] = (damaged[at] as number) ^ (1 << bit);
+    writeFileSync(fixture.file, damaged);
+    const found = await readBackup(fixture.file, null).then(
+      (manifest) => JSON.stringify(manifest),
+      (error: { code?: string }) => error.code,
+    );
+    if (found === 'INVALID_BACKUP') continue;
+    // A later member's header: the content must then be what it was.
+    writeFileSync(fixture.file, whole);
+    assert.equal(found, JSON.stringify(await readBackup(fixture.file, null)), `bit ${bit} of byte ${at}`);
+    assert.deepEqual(gunzipSync(damaged), gunzipSync(whole), `bit ${bit} of byte ${at}`);
+  }
+});
+
+test('a backup that is cut off anywhere is refused', async (t) => {
+  const fixture = makeFixture(t);
+  const whole = readFileSync(await fixture.take());
+  for (const length of [
+    0,
+    1,
+    9,
+    10,
+    512,
+    whole.length >> 2,
+    whole.length >> 1,
+    whole.length - 9,
+    whole.length - 8,
+    whole.length - 1,
+  ]) {
+    writeFileSync(fixture.file, whole);
+    truncateSync(fixture.file, length);
+    await refused(fixture, 'INVALID_BACKUP');
+  }
+});
+
+test('whatever follows the end is refused', async (t) => {
+  const fixture = makeFixture(t);
+  const whole = readFileSync(await fixture.take());
+  const more = [
+    Buffer.from('x'),
+    Buffer.alloc(1),
+    Buffer.alloc(700_000),
+    gzipSync(Buffer.alloc(512)),
+    gzipSync(tar({ a: 'b' })),
+    whole,
+  ];
+  for (const extra of more) {
+    writeFileSync(fixture.file, whole);
+    appendFileSync(fixture.file, extra);
+    await refused(fixture, 'INVALID_BACKUP');
+  }
+});
+
+test('a file that is no backup is refused', async (t) => {
+  const fixture = makeFixture(t);
+  mkdirSync(join(fixture.folder, 'work'));
+  for (const bytes of [
+    Buffer.from('hello'),
+    gzipSync('hello'),
+    gzipSync(tar({ 'app.json': '{}' })),
+    gzipSync(tar({})),
+  ]) {
+    writeFileSync(fixture.file, bytes);
+    await refused(fixture, 'INVALID_BACKUP');
+  }
+});
+
+/** Changes of an archive that is whole as gzip and tar. */
+const REWRITES: Record<string, [message: RegExp, change: (entries: Entry[]) => Entry[]]> = {
+  'a file that is missing': [
+    /a file is missing/,
+    (entries) => entries.filter(({ name }) => !name.endsWith('app.json')),
+  ],
+  'a file too many': [/a file too many/, (entries) => [{ name: `${CODE}/more.js`, content: '' }, ...entries]],
+  'a file twice': [/a file twice/, ([first, ...rest]) => [first as Entry, first as Entry, ...rest]],
+  'content that was changed': [
+    /checksum/,
+    (entries) => entries.map((one) => (one.name.endsWith('app.json') ? { ...one, content: '{"id":"nodes"}' } : one)),
+  ],
+  'content that was lengthened': [
+    /has 3 bytes instead of 2/,
+    (entries) => entries.map((one) => (one.name === 'profile.json' ? { ...one, content: '{} ' } : one)),
+  ],
+  'a database that was changed': [
+    /checksum/,
+    (entries) =>
+      entries.map((one) => (one.name.endsWith('data.sqlite') ? { ...one, content: flipped(one.content) } : one)),
+  ],
+  'a manifest that is not JSON': [/not JSON/, (entries) => withManifest(entries, (text) => text.slice(0, -3))],
+  'a manifest of another shape': [/the shape/, (entries) => withManifest(entries, () => '{"format":1}')],
+  'a manifest of a newer format': [
+    /newer svc/,
+    (entries) => withManifest(entries, () => '{"format":2,"svcVersion":"9"}'),
+  ],
+  'another number of rows': [
+    /has 500 rows instead of 501/,
+    (entries) => withManifest(entries, (text) => text.replace('"rows":500', '"rows":501')),
+  ],
+  'another schema version': [
+    /has had 3 migrations instead of 4/,
+    (entries) => withManifest(entries, (text) => text.replace('"userVersion":3', '"userVersion":4')),
+  ],
+  'a database that is not described': [
+    /does not describe/,
+    (entries) =>
+      withManifest(entries, (text) =>
+        text.replace('apps/notes/data.sqlite","userVersion', 'runtime.sqlite","userVersion'),
+      ),
+  ],
+  'no manifest': [/no manifest/, (entries) => entries.slice(0, -1)],
+  'a file behind the manifest': [
+    /follows its manifest/,
+    (entries) => [entries.at(-1) as Entry, ...entries.slice(0, -1)],
+  ],
+  'a symbolic link': [
+    /type SymbolicLink/,
+    (entries) => [{ name: `${CODE}/x.js`, type: '2', link: '/etc/passwd' }, ...entries],
+  ],
+  'a hard link': [/type Link/, (entries) => [{ name: `${CODE}/x.js`, type: '1', link: 'profile.json' }, ...entries]],
+  'a device': [/type CharacterDevice/, (entries) => [{ name: `${CODE}/x.js`, type: '3' }, ...entries]],
+  'a folder': [/type Directory/, (entries) => [{ name: `${CODE}/x/`, type: '5' }, ...entries]],
+};
+
+for (const [what, [message, change]] of Object.entries(REWRITES)) {
+  test(`${what} is refused`, async (t) => refused(await rewritten(t, change), 'INVALID_BACKUP', message));
+}
+
+const NAMES = [
+  '../evil',
+  '/etc/evil',
+  `${CODE}/../../../../evil`,
+  `${CODE}/..`,
+  `${CODE}/a//b`,
+  `${CODE}/a\\b`,
+  `${CODE}`,
+  'token.bin',
+  'lock',
+  'run/daemon.json',
+  'apps/../token.bin',
+  'apps/_evil/current.json',
+  'apps/notes/logs.jsonl',
+  'apps/notes/versions/evil/app.json',
+  './profile.json',
+  'C:/evil',
+  '',
+];
+test('a name that no backup has is refused before anything is written under it', async (t) => {
+  const fixture = makeFixture(t);
+  const original = entriesOf(gunzipSync(readFileSync(await fixture.take())));
+  for (const name of NAMES) {
+    writeFileSync(fixture.file, gzipSync(tar([{ name, content: 'evil' }, ...original])));
+    await refused(fixture, 'INVALID_BACKUP', /a file that no backup has/);
+  }
+});
+
+test('a header that is damaged, and an extended one without end, are refused', async (t) => {
+  const fixture = makeFixture(t);
+  const bytes = gunzipSync(readFileSync(await fixture.take()));
+  const damaged = Buffer.from(bytes);
+  damaged[20] = 0x41;
+  const huge = tarEntry({ name: 'x', type: 'x', size: 1 << 30 });
+  const twice = Buffer.concat([1, 2].map(() => tarEntry({ name: 'x', type: 'x', content: '13 path=abc\n' })));
+  for (const [content, message] of [
+    [damaged, /header in it is damaged/],
+    [Buffer.concat([huge, bytes]), /too large/],
+    [Buffer.concat([twice, bytes]), /type ExtendedHeader/],
+  ] as const) {
+    writeFileSync(fixture.file, gzipSync(content));
+    await refused(fixture, 'INVALID_BACKUP', message);
+  }
+});
+
+test('a place that is not empty, or a file, is refused and stays as it is', async (t) => {
+  const fixture = makeFixture(t);
+  await fixture.take();
+  const target = join(fixture.folder, 'full');
+  mkdirSync(target);
+  writeFileSync(join(target, 'precious'), 'text');
+  const link = join(fixture.folder, 'link');
+  symlinkSync(target, link);
+  for (const place of [target, link, fixture.file]) {
+    await assert.rejects(restoreBackup(fixture.file, place), { code: 'RESTORE_TARGET' });
+  }
+  assert.deepEqual(contents(target), { precious: 'text' });
+});
+
+test('an empty directory is restored into', async (t) => {
+  const fixture = makeFixture(t);
+  await fixture.take();
+  const target = join(fixture.folder, 'empty');
+  mkdirSync(target);
+  await restoreBackup(fixture.file, target);
+  assert.equal(existsSync(join(target, 'apps/notes/data.sqlite')), true);
+});
+
+test('a restore that is interrupted leaves nothing, not even the folders that it made', async (t) => {
+  const fixture = makeFixture(t);
+  await fixture.take();
+  const before = readdirSync(fixture.folder);
+  const controller = new AbortController();
+  controller.abort(new Error('enough'));
+  await assert.rejects(restoreBackup(fixture.file, join(fixture.folder, 'a/b/c'), controller.signal), /enough/);
+  assert.deepEqual(readdirSync(fixture.folder), before);
+});
+
+function flipped(content: Entry['content']): Buffer {
+  const bytes = Buffer.from(content as Buffer);
+  bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] as number) ^ 1;
+  return bytes;
+}
+
+function withManifest(entries: Entry[], change: (text: string) => string): Entry[] {
+  return entries.map((one) => (one.name === 'manifest.json' ? { ...one, content: change(String(one.content)) } : one));
+}

@@ -1,0 +1,67 @@
+/** SQLite files in backups: a copy of one that others write to, and what can be said of a copy. */
+import { copyFileSync, existsSync, writeFileSync } from 'node:fs';
+import Sqlite from 'better-sqlite3';
+import type { BackupDatabase } from '../../protocol/backup.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+
+/** Pages copied between two looks at whether to go on: at 4 KiB each, some milliseconds. */
+const STEP_PAGES = 2000;
+
+/** SQLite's words for a file that is none of its own, or no longer. */
+const DAMAGED = new Set(['SQLITE_NOTADB', 'SQLITE_CORRUPT']);
+
+/**
+ * Copies the database page by page as it is at one moment, while others go on writing: the transaction that is held open
+ * keeps the copy from starting over with each of their commits. `check` is called between steps; what it throws ends the
+ * copy. A file that SQLite cannot read is copied as it lies there. `to` must not exist.
+ */
+export async function copyDatabase(from: string, to: string, check: () => void): Promise<void> {
+  const db = new Sqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
+  try {
+    db.exec('BEGIN');
+    db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get();
+    await db.backup(to, {
+      progress: () => {
+        check();
+        return STEP_PAGES;
+      },
+    });
+  } catch (error) {
+    if (!DAMAGED.has((error as { code?: string }).code ?? '')) throw error;
+    copyFileSync(from, to);
+  } finally {
+    db.close();
+  }
+  // Of a database without a page SQLite makes no file.
+  if (!existsSync(to)) writeFileSync(to, '', { mode: 0o600 });
+}
+
+/** What is in a database that nobody else has open. The file is not changed. */
+export function inspectDatabase(file: string): Omit<BackupDatabase, 'path'> {
+  let userVersion = 0;
+  try {
+    const db = new Sqlite(file, { fileMustExist: true });
+    try {
+      userVersion = Number(db.pragma('user_version', { simple: true }));
+      const integrity = String(db.pragma('integrity_check(1)', { simple: true }));
+      return { userVersion, integrity, tables: integrity === 'ok' ? countRows(db) : [] };
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    if (!DAMAGED.has((error as { code?: string }).code ?? '')) throw error;
+    return { userVersion, integrity: (error as Error).message, tables: [] };
+  }
+}
+
+/** Virtual tables are left out: their rows are in tables of their own, or not in this file. */
+function countRows(db: Sqlite.Database): BackupDatabase['tables'] {
+  const names = db
+    .prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow') ORDER BY name")
+    .pluck()
+    .all() as string[];
+  return names.map((name) => {
+    const count = db.prepare(`SELECT count(*) FROM main."${name.replaceAll('"', '""')}"`).pluck();
+    return { name, rows: Number(count.get()) };
+  });
+}

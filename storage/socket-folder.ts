@@ -1,0 +1,39 @@
+/** The folder of a gateway's sockets: outside the data directory, and yet found by the next gateway when this one is killed. */
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
+
+type Note = { folder: string; owner: ProcessIdentity };
+
+/**
+ * Makes an empty folder that only this user may enter, noted in the file at `notePath`, and removes the one that a dead
+ * gateway noted there. It lies in the system's temporary folder: the path of a Unix socket may have little more than 100
+ * bytes, and that of a data directory may have any number.
+ */
+export function makeSocketFolder(notePath: string): string {
+  const left = readNote(notePath);
+  // A data directory that was copied names the folder of a gateway that may well run.
+  if (left !== null && /^svc-[0-9a-f]{12}$/.test(basename(left.folder)) && compareIdentity(left.owner) === 'gone')
+    rmSync(left.folder, { recursive: true, force: true });
+  const folder = join(tmpdir(), `svc-${randomBytes(6).toString('hex')}`);
+  const note: Note = { folder, owner: identityOf(process.pid) };
+  mkdirSync(dirname(notePath), { recursive: true, mode: 0o700 });
+  // Noted first: a folder that nobody knows of would stay for ever.
+  writeFileSync(`${notePath}.tmp`, JSON.stringify(note), { mode: 0o600 });
+  renameSync(`${notePath}.tmp`, notePath);
+  mkdirSync(folder, { mode: 0o700 });
+  return folder;
+}
+
+/** A note that cannot be read names nothing. */
+function readNote(path: string): Note | null {
+  try {
+    const value = JSON.parse(readFileSync(path, 'utf8')) as Note | null;
+    const whole = typeof value?.folder === 'string' && typeof value.owner?.pid === 'number';
+    return whole ? value : null;
+  } catch {
+    return null;
+  }
+}
