@@ -720,6 +720,7 @@ onEachEdge({}, (gateway, edge) => {
         'edge',
         'url',
         'dataDir',
+        'eventLoop',
         'processes',
         'counters',
       ]);

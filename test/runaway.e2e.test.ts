@@ -1,5 +1,8 @@
 // Apps that misbehave: only they notice, the cause is named, and the gateway heals without a hand.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from './support/edges.ts';
 import { startGateway, type TestGateway } from './support/gateway.ts';
@@ -61,6 +64,21 @@ describe('an app that misbehaves', () => {
     assert.equal((await gateway.read(id, 'ok')).status, 200);
   }
 
+  /** What `svc status` shows of the app. */
+  async function actorOf(id: string) {
+    const { processes } = await gateway.system();
+    const actors = processes.flatMap((child: { actors?: { app: string }[] }) => child.actors ?? []);
+    return actors.find((actor: { app: string }) => actor.app === id);
+  }
+
+  /** The app's log says so, or will. */
+  function logged(id: string, what: RegExp): Promise<void> {
+    return eventually(async () => {
+      const lines = (await gateway.call('GET', `/svc/_logs?app=${id}`)).json;
+      return lines.some(({ msg }: { msg: string }) => what.test(msg));
+    });
+  }
+
   /** The app answers its other calls again, however it fell. */
   async function recovers(id: string): Promise<void> {
     for (;;) {
@@ -106,6 +124,47 @@ describe('an app that misbehaves', () => {
     assert.match(answer.json.error.message, /memory|timed out/);
     await stillServes();
     await recovers('hungry');
+  });
+
+  test('a handler that eats memory outside of its heap ends its own thread only, and its app is told', async () => {
+    await install('buffers', { bad: 'const all = []; for (;;) all.push(new Uint8Array(1 << 20).fill(1));' });
+    const host = async () => (await gateway.system()).processes.find(({ role }: { role: string }) => role === 'host');
+    const { pid } = await host();
+    const answer = await gateway.read('buffers', 'bad');
+    assert.match(answer.json.error.message, /ran out of memory|timed out/);
+    await recovers('buffers');
+    await stillServes();
+    await logged('buffers', /its thread ended \(memory: The app needed more than 32 MiB of memory outside of its heap/);
+    assert.equal((await host()).pid, pid);
+  });
+
+  test('a thread that answers but ignores that its call was cancelled is replaced', async () => {
+    await install('deaf', { bad: 'for (;;) await new Promise((go) => setImmediate(go));' });
+    assert.match((await gateway.read('deaf', 'bad')).json.error.message, /timed out after 0\.4 s/);
+    await logged('deaf', /"bad" timed out after 0\.4 s/);
+    await logged('deaf', /"bad" ran on after its time was up/);
+    await eventually(async () => (await actorOf('deaf')).lastExit?.startsWith('deadline: "bad" ran on'));
+    await recovers('deaf');
+  });
+
+  test('a fetch that is never answered, or for ever, ends with its call', async (t) => {
+    let open = 0;
+    const server = createServer((request, response) => {
+      open++;
+      response.on('close', () => open--);
+      if (request.url === '/drip') response.write('.');
+    }).listen(0, '127.0.0.1');
+    t.after(() => server.closeAllConnections());
+    t.after(() => server.close());
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    await install('fetching', { bad: `return (await ctx.fetch('http://127.0.0.1:${port}' + input.path)).text();` });
+    for (const path of ['/silent', '/drip']) {
+      const answer = await gateway.read('fetching', 'bad', { path });
+      // The call's clock and that of its fetch run out at once: either may be first.
+      assert.match(answer.json.error.message, /timed out after 0\.4 s|due to timeout/);
+      await eventually(() => open === 0);
+    }
   });
 
   test('a promise that nobody handles does not end anything else', async () => {
@@ -195,7 +254,8 @@ test('an app that keeps crashing is quarantined; a restart by hand or a new vers
       break;
     }
     assert.equal(answer.json.error.code, 'HANDLER_ERROR');
-    assert.ok(n < 12, 'it was never quarantined');
+    // A call whose thread is slow to come back is answered when its time is up, and counts for nothing.
+    assert.ok(n < 100, `it was never quarantined: ${answer.text} ${gateway.log}`);
   }
   assert.equal((await gateway.read('crashing', 'ok')).status, 503);
   assert.equal((await gateway.call('GET', '/svc/_apps')).json[0].status, 'quarantined');

@@ -339,7 +339,7 @@ describe('the daemon ends', () => {
     assert.equal((await long).json.data, 1500);
     await Promise.all([stream.closed, log.closed]);
     assert.equal(isRunning(pid), false);
-    assert.deepEqual(readdirSync(join(gateway.dataDir, 'run')), ['children.json']);
+    assert.deepEqual(readdirSync(join(gateway.dataDir, 'run')), ['children.json', 'sockets.json']);
     assert.equal(existsSync(join(gateway.dataDir, 'lock')), false);
   });
 

@@ -38,11 +38,14 @@ export class TestGateway {
   /** What it wrote to standard error: its log. */
   log = '';
   readonly #flags: string[];
+  readonly #env: Record<string, string>;
   #child: ChildProcess | null = null;
 
-  constructor(dataDir: string, flags: string[]) {
+  /** `env` is added to this process's own environment. */
+  constructor(dataDir: string, flags: string[], env: Record<string, string> = {}) {
     this.dataDir = dataDir;
     this.#flags = flags;
+    this.#env = env;
   }
 
   /** Starts, or starts again after `kill` or `stop`, on the same data. */
@@ -57,7 +60,10 @@ export class TestGateway {
       '--json',
       ...this.#flags,
     ];
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, args, {
+      env: { ...process.env, ...this.#env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     this.#child = child;
     child.stderr?.on('data', (chunk: Buffer) => {
       this.log += chunk.toString();
@@ -209,22 +215,28 @@ function parseEvent(block: string): ServerEvent | null {
   return fields.data === '' ? null : fields;
 }
 
-export type StartOptions = { edge?: EdgeKind; config?: Record<string, unknown>; examples?: string[] };
+export type StartOptions = {
+  edge?: EdgeKind;
+  config?: Record<string, unknown>;
+  examples?: string[];
+  env?: Record<string, string>;
+};
 
 /** A gateway in a fresh data directory, which is not started yet; `remove` stops it and removes the directory. */
-export function makeGateway({ edge, config = {}, examples = [] }: StartOptions = {}): {
+export function makeGateway({ edge, config = {}, examples = [], env = {} }: StartOptions = {}): {
   gateway: TestGateway;
   remove(): Promise<void>;
 } {
   const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
   const configFile = join(folder, 'config.json');
   writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
-  const gateway = new TestGateway(join(folder, 'data'), [
+  const flags = [
     '--config',
     configFile,
     ...(edge ? ['--edge', edge] : []),
     ...examples.flatMap((name) => ['--with', join(root, 'examples', name)]),
-  ]);
+  ];
+  const gateway = new TestGateway(join(folder, 'data'), flags, env);
   const remove = async () => {
     await gateway.stop();
     rmSync(folder, { recursive: true, force: true });

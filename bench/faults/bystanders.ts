@@ -1,0 +1,73 @@
+/** Who must notice nothing of a disk that takes no writes: readers, and those who listen to changes. */
+import type { Stream, TestGateway } from '../../test/support/gateway.ts';
+import { pause, within } from './waiting.ts';
+
+const HANG_MS = 60_000;
+
+/** Reads from several apps and listens to one, until `stop`. */
+export class Bystanders {
+  /** Reads that were answered 200. */
+  reads = 0;
+  readonly violations: string[] = [];
+  readonly #gateway: TestGateway;
+  readonly #queries: [app: string, query: string][];
+  readonly #waiters: (() => void)[] = [];
+  #stream: Stream | null = null;
+  #ended = false;
+  #running = true;
+  #reading: Promise<void> = Promise.resolve();
+
+  constructor(gateway: TestGateway, queries: [app: string, query: string][]) {
+    this.#gateway = gateway;
+    this.#queries = queries;
+  }
+
+  /** Resolves when the stream of `app` is open, and each query has been answered once: their databases are open then. */
+  async start(app: string): Promise<void> {
+    for (const [name, query] of this.#queries) await this.#gateway.read(name, query);
+    const stream = await this.#gateway.stream(`/svc/${app}/_changes`);
+    this.#stream = stream;
+    void stream.closed.then(() => {
+      this.#ended = true;
+    });
+    void this.#listen(stream);
+    this.#reading = this.#read();
+  }
+
+  /** Resolves when the stream tells a change that is newer than this call, which shows that it is alive; false when none comes. */
+  async change(ms: number): Promise<boolean> {
+    const next = new Promise<true>((resolve) => this.#waiters.push(() => resolve(true)));
+    return (await within(ms, next)) !== 'late';
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    await this.#reading;
+    if (this.#ended) this.violations.push('The stream of changes ended.');
+    this.#stream?.close();
+  }
+
+  async #listen(stream: Stream): Promise<void> {
+    while (this.#running) {
+      await stream.next();
+      for (const resolve of this.#waiters.splice(0)) resolve();
+    }
+  }
+
+  async #read(): Promise<void> {
+    for (let n = 0; this.#running; n++) {
+      const [app, query] = this.#queries[n % this.#queries.length] as [string, string];
+      const answer = await within(
+        HANG_MS,
+        this.#gateway.read(app, query).catch((error: Error) => error),
+      );
+      if (answer === 'late') this.violations.push(`The read ${app}/${query} hung for ${HANG_MS} ms.`);
+      else if (answer instanceof Error) this.violations.push(`The read ${app}/${query} ended with ${answer.message}.`);
+      // While the token is being replaced, the old one is refused.
+      else if (answer.status !== 200 && answer.status !== 401)
+        this.violations.push(`The read ${app}/${query} was answered ${answer.text}`);
+      else if (answer.status === 200) this.reads += 1;
+      await pause(10);
+    }
+  }
+}

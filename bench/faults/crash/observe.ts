@@ -1,0 +1,137 @@
+/** What a gateway and its data directory are like, in a form that is the same for the same state. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { checkDaemon, checkDataDirectory } from '../../../cli/health-checks.ts';
+import { isAppId } from '../../../protocol/ids.ts';
+import { pause } from '../waiting.ts';
+import type { World } from './world.ts';
+
+type AppView = {
+  id: string;
+  active: string | null;
+  /** Newest first. */
+  versions: string[];
+  /** What the query `which` answers: the code and the data that it found. */
+  which: unknown;
+  userVersion: number;
+  tables: string[];
+};
+
+export type Observation = {
+  apps: AppView[];
+  settings: unknown;
+  preferences: unknown;
+  /** Apps that are in the trash. */
+  trash: string[];
+  token: 'old' | 'new';
+};
+
+const HEAL_MS = 20_000;
+const POLL_MS = 50;
+
+/**
+ * Asks until every answer is a good one: a process that died is replaced meanwhile. Rejects with what is still wrong after
+ * 20 s, and at once when the gateway's own process ends.
+ */
+export async function observe(world: World, oldToken: string): Promise<Observation> {
+  const until = Date.now() + HEAL_MS;
+  for (;;) {
+    try {
+      return await look(world, oldToken);
+    } catch (error) {
+      if (!world.alive || Date.now() > until) throw error;
+      await pause(POLL_MS);
+    }
+  }
+}
+
+async function look(world: World, oldToken: string): Promise<Observation> {
+  const { gateway, layout } = world;
+  gateway.token = readFileSync(layout.token, 'utf8').trim();
+  const rotated = oldToken !== '' && gateway.token !== oldToken;
+  const records = (await answer(world, 'GET', '/svc/_apps')) as { id: string }[];
+  if (rotated && (await gateway.call('GET', '/svc/_apps', { token: oldToken })).status !== 401)
+    throw new Error('The old token is taken beside the new one.');
+  const apps: AppView[] = [];
+  for (const { id } of records) apps.push(await lookAtApp(world, id));
+  const main = apps.some(({ id }) => id === 'main');
+  return {
+    apps,
+    settings: main
+      ? ((await answer(world, 'GET', '/svc/_apps/main/settings')) as { settings: unknown }).settings
+      : null,
+    preferences: ((await answer(world, 'GET', '/_svc-user/prefs')) as { prefs: unknown }).prefs,
+    // As a set: a copy to another disk that is cut off at its very end is made again.
+    trash: [...new Set(readdirSync(layout.trashDir).map((name) => name.replace(/-\d{13}$/, '')))].sort(),
+    token: rotated ? 'new' : 'old',
+  };
+}
+
+async function lookAtApp(world: World, id: string): Promise<AppView> {
+  const versions = (await answer(world, 'GET', `/svc/_apps/${id}/versions`)) as { version: string; active: boolean }[];
+  const which = await world.gateway.read(id, 'which');
+  if (which.status !== 200) throw new Error(`${id}/which answers ${which.status} ${which.text}`);
+  const db = new Database(world.layout.app(id).data, { readonly: true });
+  try {
+    const sound = db.pragma('integrity_check', { simple: true });
+    if (sound !== 'ok') throw new Error(`${id}: integrity_check says ${String(sound)}`);
+    return {
+      id,
+      active: versions.find(({ active }) => active)?.version ?? null,
+      versions: versions.map(({ version }) => version),
+      which: which.json as unknown,
+      userVersion: Number(db.pragma('user_version', { simple: true })),
+      tables: db.prepare(`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`).pluck().all() as string[],
+    };
+  } finally {
+    db.close();
+  }
+}
+
+async function answer({ gateway }: World, method: string, path: string): Promise<unknown> {
+  const { status, text, json } = await gateway.call(method, path);
+  if (status !== 200) throw new Error(`${method} ${path} answers ${status} ${text}`);
+  return json as unknown;
+}
+
+/** What no operation under way accounts for and nothing will remove; waits for the sweep that follows a start. */
+export async function leftovers(world: World): Promise<string[]> {
+  const until = Date.now() + HEAL_MS / 4;
+  for (;;) {
+    const found = findLeftovers(world);
+    if (found.length === 0 || Date.now() > until) return found;
+    await pause(POLL_MS);
+  }
+}
+
+function findLeftovers({ layout }: World): string[] {
+  const found = new Set<string>();
+  for (const dir of [layout.dataDir, layout.appsDir]) {
+    for (const name of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
+      if (name.endsWith('.tmp') || name.endsWith('pending.json')) found.add(join(dir, name));
+    }
+  }
+  for (const name of readdirSync(layout.tmpDir)) found.add(join(layout.tmpDir, name));
+  const { apps } = JSON.parse(readFileSync(layout.registry, 'utf8')) as { apps: Record<string, unknown> };
+  for (const id of readdirSync(layout.appsDir)) {
+    if (!isAppId(id)) continue;
+    if (!(id in apps)) found.add(`${layout.app(id).dir}, which is not registered`);
+    const { preparedDir, versionsDir } = layout.app(id);
+    if (!existsSync(versionsDir)) continue;
+    const whole = readdirSync(versionsDir);
+    for (const version of readdirSync(preparedDir)) {
+      if (!whole.includes(version)) found.add(`${join(preparedDir, version)}, which has no code`);
+    }
+  }
+  return [...found];
+}
+
+/** What `svc doctor` has to say of the data directory and of the gateway on it. */
+export async function complaints({ layout }: World): Promise<string[]> {
+  const surroundings = { env: {}, cwd: '/', platform: process.platform };
+  const checks = [...checkDataDirectory(layout.dataDir, surroundings), await checkDaemon(layout.dataDir, surroundings)];
+  return checks
+    .filter(({ state }) => state !== 'ok')
+    .map(({ name, finding }) => `svc doctor says of the ${name}: ${finding}`);
+}

@@ -1,0 +1,141 @@
+/** The operations that are crashed between their steps. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { type Answer, root } from '../../../test/support/gateway.ts';
+import { type SceneName, versionOf } from './scenes.ts';
+import type { World } from './world.ts';
+
+export type Operation = {
+  name: string;
+  scene: SceneName;
+  /** Does it; resolves with its status. Rejects when the process that would answer is gone. */
+  run(world: World): Promise<number>;
+  /** Statuses that it may answer when it had taken effect and is done again. */
+  again: number[];
+  /** Starts the gateway itself. */
+  starts?: true;
+  /** Ends the gateway. */
+  stops?: true;
+  /** Keeps what its crash did not prune for the next time. */
+  prunes?: true;
+  /** No load meanwhile: its writes would pass the same points, or lie where the check of the load does not look. */
+  quiet?: true;
+};
+
+const status = async (answer: Promise<Answer>): Promise<number> => (await answer).status;
+
+export const OPERATIONS: Operation[] = [
+  {
+    name: 'first upload',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.upload('fresh', versionOf('fresh', 3))),
+    again: [200],
+  },
+  {
+    name: 'first upload that fails',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.upload('fresh', versionOf('fresh', 3, true))),
+    again: [],
+  },
+  {
+    name: 'upload with migrations',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.upload('main', versionOf('main', 3))),
+    again: [200],
+    prunes: true,
+  },
+  {
+    name: 'upload whose migration fails',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.upload('main', versionOf('main', 3, true))),
+    again: [],
+  },
+  {
+    name: 'upload without activation',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.upload('main', versionOf('main', 3), '?activate=0')),
+    again: [200],
+    prunes: true,
+  },
+  {
+    name: 'activation with migrations',
+    scene: 'stored',
+    run: (world) => activate(world, '3.0.0'),
+    again: [200],
+  },
+  { name: 'rollback', scene: 'plain', run: (world) => activate(world, '1.0.0'), again: [200] },
+  { name: 'delete a version', scene: 'plain', run: (world) => deleteVersion(world, '1.0.0'), again: [404] },
+  {
+    name: 'delete to the trash',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.call('DELETE', '/svc/_apps/gone')),
+    again: [404],
+  },
+  {
+    name: 'delete to a trash on another disk',
+    scene: 'other-disk',
+    run: ({ gateway }) => status(gateway.call('DELETE', '/svc/_apps/gone')),
+    again: [404],
+    quiet: true,
+  },
+  {
+    name: 'delete with purge',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.call('DELETE', '/svc/_apps/gone?purge=1')),
+    again: [404],
+  },
+  {
+    name: 'settings',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.call('PUT', '/svc/_apps/main/settings', { body: { theme: 'new' } })),
+    again: [200],
+  },
+  {
+    name: 'preferences',
+    scene: 'plain',
+    run: ({ gateway }) =>
+      status(gateway.call('PUT', '/_svc-user/prefs', { body: { patch: { language: 'new', size: 2 } } })),
+    again: [200],
+    quiet: true,
+  },
+  { name: 'token rotation', scene: 'plain', run: rotateToken, again: [0] },
+  { name: 'first start', scene: 'empty', run: start, again: [0], starts: true },
+  { name: 'start after a crash', scene: 'crashed', run: start, again: [0], starts: true },
+  { name: 'stop', scene: 'plain', run: stop, again: [0], stops: true, quiet: true },
+];
+
+async function activate(world: World, version: string): Promise<number> {
+  const body = { versionId: await idOf(world, version) };
+  return status(world.gateway.call('POST', '/svc/_apps/main/activate', { body }));
+}
+
+async function deleteVersion(world: World, version: string): Promise<number> {
+  return status(world.gateway.call('DELETE', `/svc/_apps/main/versions/${await idOf(world, version)}`));
+}
+
+/** The id under which a version is stored; one that no version has when it is not. */
+async function idOf({ gateway }: World, version: string): Promise<string> {
+  const { json } = await gateway.call('GET', '/svc/_apps/main/versions');
+  const versions = json as { versionId: string; version: string }[];
+  return versions.find((one) => one.version === version)?.versionId ?? 'none';
+}
+
+async function rotateToken({ layout, environment }: World): Promise<number> {
+  const args = [join(root, 'bin/svc.js'), 'token', 'rotate', '--data-dir', layout.dataDir];
+  const child = spawn(process.execPath, args, { env: { ...process.env, ...environment }, stdio: 'ignore' });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code === null) throw new Error('svc token rotate was ended.');
+  return code;
+}
+
+async function start(world: World): Promise<number> {
+  if (!world.alive) await world.start();
+  return 0;
+}
+
+async function stop(world: World): Promise<number> {
+  const code = await world.gateway.stop();
+  if (code === null) throw new Error('The gateway was ended.');
+  return code;
+}

@@ -1,0 +1,211 @@
+/** One round: an operation on a copy of its scene, cut off at planned points; afterwards old or new, whole. */
+import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
+import { Load, verify } from '../ledger.ts';
+import { pause, within } from '../waiting.ts';
+import { complaints, leftovers, type Observation, observe } from './observe.ts';
+import type { Operation } from './operations.ts';
+import { type Crash, type Passed, type Scene, World } from './world.ts';
+
+/** What the operation does when nothing goes wrong. */
+export type Reference = {
+  /** Null when there was no gateway before. */
+  old: Observation | null;
+  new: Observation;
+  status: number;
+  /** Points passed during the operation, in their order; `pid` is the gateway's or another. */
+  passed: Passed[];
+  gatewayPid: number;
+  /** Points passed by a start after a crash outside of any operation, up to the end of the first look at everything. */
+  restart: Map<string, number>;
+};
+
+export type RoundResult = {
+  violations: string[];
+  outcome: 'old' | 'new' | 'neither';
+  /** Points passed from the first crash on until everything was well. */
+  repair: Passed[];
+  acknowledged: number;
+};
+
+/** Starts that may fail because a planned crash comes in them. */
+const STARTS = 5;
+const REACH_MS = 15_000;
+const EXIT_MS = 10_000;
+/** Writes that are acknowledged before the operation begins. */
+const WARM_WRITES = 3;
+
+/** Runs the operation without a crash. */
+export async function rehearse(operation: Operation, scene: Scene, folder: string): Promise<Reference> {
+  const world = World.copy(scene, folder);
+  try {
+    if (!operation.starts) await world.start();
+    const oldToken = tokenOf(world);
+    const old = operation.starts ? null : await observe(world, oldToken);
+    world.setPlan([]);
+    const status = await operation.run(world);
+    const gatewayPid = world.gateway.pid;
+    if (!world.alive) await world.start();
+    const reached = await observe(world, oldToken);
+    const left = await leftovers(world);
+    if (left.length > 0) throw new Error(`Without any crash it leaves ${left.join(', ')}.`);
+    const passed = world.passed();
+    await world.gateway.kill();
+    world.setPlan([]);
+    await world.start();
+    await observe(world, oldToken);
+    return { old, new: reached, status, passed, gatewayPid, restart: countPoints(world.passed()) };
+  } finally {
+    await world.gateway.kill();
+    world.remove();
+  }
+}
+
+export async function crashRound(
+  operation: Operation,
+  scene: Scene,
+  reference: Reference,
+  crashes: Crash[],
+  folder: string,
+): Promise<RoundResult> {
+  const world = World.copy(scene, folder);
+  const violations: string[] = [];
+  const load = !operation.starts && !operation.quiet;
+  let writes: Load | null = null;
+  try {
+    if (!operation.starts) await world.start();
+    const oldToken = tokenOf(world);
+    if (!operation.starts) await observe(world, oldToken);
+    if (load) {
+      writes = new Load(world.gateway, { apps: ['main'], clients: 1 });
+      await writes.more(WARM_WRITES);
+    }
+    world.setPlan(crashes);
+    const first = await operation.run(world).catch(() => null);
+    const seen = await settle(world, crashes.length, oldToken, violations);
+    // The first is the end of the operation itself.
+    const repair = afterCrash(world.passed(), crashes[0] as Crash);
+    const outcome = judge(seen, reference, operation);
+    if (outcome === 'neither')
+      violations.push(`It is neither old nor new: ${JSON.stringify(seen)}; the operation had answered ${first}.`);
+    if (outcome === 'old' && first === reference.status && !isDeepStrictEqual(reference.old, reference.new))
+      violations.push(`The operation answered ${first} and did not take place.`);
+    if (writes !== null) {
+      const again = await within(REACH_MS, writes.more(WARM_WRITES));
+      if (again === 'late') violations.push('No write is acknowledged any more.');
+    }
+    await repeat(operation, world, reference, outcome, oldToken, violations);
+    await writes?.stop();
+    violations.push(...(await complaints(world)));
+    const left = await leftovers(world);
+    const code = await world.gateway.stop();
+    if (code !== 0) violations.push(`The gateway stopped with code ${code}: ${world.gateway.log.slice(-500)}`);
+    if (left.length > 0) {
+      // What a process other than the gateway left, and what the gateway cannot know to be left, goes when it next starts.
+      await world.start();
+      violations.push(...(await leftovers(world)).map((what) => `Left over even after another start: ${what}.`));
+      await world.gateway.stop();
+    }
+    if (writes !== null) {
+      const { acknowledged, sent } = writes;
+      // What was there before this load is not its business.
+      sent.set('first', { app: 'main', action: 'put', key: 'first', value: 1, daemon: 0, sentAt: 0, answeredAt: 0 });
+      violations.push(...writes.violations, ...verify(world.layout.dataDir, { acknowledged, sent }).violations);
+    }
+    return { violations, outcome, repair, acknowledged: writes?.acknowledged.length ?? 0 };
+  } finally {
+    await world.gateway.kill();
+    await writes?.stop();
+    if (violations.length === 0) world.remove();
+  }
+}
+
+/** Starts the gateway as often as the planned crashes need, until everything answers. */
+async function settle(world: World, crashes: number, oldToken: string, violations: string[]): Promise<Observation> {
+  for (let starts = 0; ; starts++) {
+    try {
+      await gone(world);
+      if (!world.alive) await world.start();
+      const seen = await observe(world, oldToken);
+      await leftovers(world);
+      if (world.pending() > 0) {
+        violations.push(`${world.pending()} of ${crashes} crashes never came.`);
+        world.setPlan([]);
+      }
+      return seen;
+    } catch (error) {
+      await gone(world);
+      if (world.alive || starts >= STARTS) throw error;
+    }
+  }
+}
+
+/** A process that was killed is seen to be gone a moment later. */
+async function gone({ gateway }: World): Promise<void> {
+  const until = Date.now() + EXIT_MS;
+  while (isZombie(gateway.pid) && Date.now() < until) await pause(5);
+  await pause(0);
+}
+
+function isZombie(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return /^[ZX]/.test(stat.slice(stat.lastIndexOf(')') + 2));
+  } catch {
+    return false;
+  }
+}
+
+/** The same once more takes effect, whatever became of the first time. */
+async function repeat(
+  operation: Operation,
+  world: World,
+  reference: Reference,
+  outcome: RoundResult['outcome'],
+  oldToken: string,
+  violations: string[],
+): Promise<void> {
+  const status = await operation.run(world);
+  const expected = outcome === 'old' ? [reference.status] : [reference.status, ...operation.again];
+  if (!expected.includes(status)) violations.push(`Done again after ${outcome}, it answers ${status}.`);
+  if (!world.alive) await world.start();
+  const seen = await observe(world, oldToken);
+  if (judge(seen, reference, operation) !== 'new' && !isDeepStrictEqual(seen, reference.new))
+    violations.push(`Done again after ${outcome}, it is not new: ${JSON.stringify(seen)}.`);
+}
+
+function judge(seen: Observation, reference: Reference, operation: Operation): RoundResult['outcome'] {
+  if (isDeepStrictEqual(seen, reference.new)) return 'new';
+  if (isDeepStrictEqual(seen, reference.old)) return 'old';
+  return operation.prunes && isUnpruned(seen, reference) ? 'new' : 'neither';
+}
+
+/** New, with old versions that the next upload will prune. */
+function isUnpruned(seen: Observation, reference: Reference): boolean {
+  const apps = seen.apps.map((app) => {
+    const [before, after] = [reference.old, reference.new].map((one) => one?.apps.find(({ id }) => id === app.id));
+    const kept = app.versions.filter((version) => after?.versions.includes(version));
+    const known = app.versions.every((one) => after?.versions.includes(one) || before?.versions.includes(one));
+    return known ? { ...app, versions: kept } : app;
+  });
+  return isDeepStrictEqual({ ...seen, apps }, reference.new);
+}
+
+function afterCrash(passed: Passed[], { point, passing }: Crash): Passed[] {
+  let seen = 0;
+  return passed.slice(passed.findIndex((one) => one.point === point && ++seen === passing) + 1);
+}
+
+export function countPoints(passed: Passed[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { point } of passed) counts.set(point, (counts.get(point) ?? 0) + 1);
+  return counts;
+}
+
+function tokenOf({ layout }: World): string {
+  try {
+    return readFileSync(layout.token, 'utf8').trim();
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,100 @@
+/** The states from which operations are crashed: two apps, of which `main` has versions, data, settings and backups. */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ledgerApp } from '../ledger.ts';
+import { type Scene, World } from './world.ts';
+
+export type SceneName = 'plain' | 'stored' | 'crashed' | 'empty' | 'other-disk';
+
+/** What each version of the ledger adds; the query `which` works on data that suits its version only. */
+const LATER_MIGRATIONS = {
+  'migrations/0002_extra.sql': 'CREATE TABLE extra (n INTEGER NOT NULL); INSERT INTO extra VALUES (3);',
+  'migrations/0003_more.sql': 'ALTER TABLE extra ADD COLUMN m INTEGER;',
+};
+
+/** An app of this version; from 3 on with two migrations more, of which the second fails when `broken`. */
+export function versionOf(id: string, version: number, broken = false): Record<string, string> {
+  const files = ledgerApp(id);
+  const manifest = JSON.parse(files['app.json'] as string) as { version: string; queries: { name: string }[] };
+  manifest.version = `${version}.0.0`;
+  manifest.queries.push({ name: 'which' });
+  const rows = version >= 3 ? '(SELECT count(m) + sum(n) FROM extra)' : '2';
+  return {
+    ...files,
+    ...(version >= 3 ? LATER_MIGRATIONS : {}),
+    ...(broken ? { 'migrations/0003_more.sql': 'INSERT INTO nowhere VALUES (1);' } : {}),
+    'app.json': JSON.stringify(manifest),
+    'queries/which.js': `export default async ({ db }) => ({ version: ${version}, ...(await db.get('SELECT ${rows} AS extra')) });`,
+  };
+}
+
+/** Makes every scene below `folder`. `otherDisk` is a folder on another file system; without one that scene is left out. */
+export async function makeScenes(folder: string, otherDisk: string | null): Promise<Map<SceneName, Scene>> {
+  const scenes = new Map<SceneName, Scene>();
+  const add = async (name: SceneName, fill: (world: World) => Promise<void>, appsDir: string | null = null) => {
+    const world = new World(join(folder, name), appsDir);
+    await fill(world);
+    scenes.set(name, { name, folder: world.folder, appsDir });
+  };
+  await add('plain', async (world) => {
+    await fillPlain(world);
+    await world.gateway.stop();
+  });
+  await add('stored', async (world) => {
+    await fillPlain(world);
+    await expectStatus(201, world.gateway.upload('main', versionOf('main', 3), '?activate=0'));
+    await world.gateway.stop();
+  });
+  await add('crashed', async (world) => {
+    await fillPlain(world);
+    await world.gateway.kill();
+    leaveRubbish(world);
+  });
+  await add('empty', async (world) => {
+    mkdirSync(world.layout.dataDir, { recursive: true, mode: 0o700 });
+  });
+  if (otherDisk !== null) {
+    await add(
+      'other-disk',
+      async (world) => {
+        await fillPlain(world);
+        await world.gateway.stop();
+      },
+      join(otherDisk, 'scene-apps'),
+    );
+  }
+  return scenes;
+}
+
+async function fillPlain(world: World): Promise<void> {
+  await world.start();
+  const { gateway, layout } = world;
+  await expectStatus(201, gateway.upload('main', versionOf('main', 1)));
+  await expectStatus(201, gateway.upload('main', versionOf('main', 2)));
+  await expectStatus(201, gateway.upload('gone', versionOf('gone', 1)));
+  for (const app of ['main', 'gone']) await expectStatus(201, gateway.write(app, 'put', { key: 'first', value: 1 }));
+  await expectStatus(200, gateway.call('PUT', '/svc/_apps/main/settings', { body: { theme: 'old' } }));
+  await expectStatus(200, gateway.call('PUT', '/_svc-user/prefs', { body: { patch: { language: 'old', size: 1 } } }));
+  // As many as are kept: the next migration prunes one.
+  const { backupsDir } = layout.app('main');
+  mkdirSync(backupsDir, { recursive: true });
+  for (const day of [1, 2, 3]) writeFileSync(join(backupsDir, `2020010${day}T000000000Z_1.sqlite`), '');
+}
+
+/** What a dead gateway may leave: a damaged registry, half a version, an unfinished upload, old trash. */
+function leaveRubbish({ layout }: World): void {
+  writeFileSync(layout.registry, '{"apps": {');
+  rmSync(layout.profile);
+  const upload = join(layout.tmpDir, 'upload-cut-off');
+  mkdirSync(upload);
+  writeFileSync(join(upload, 'upload.tgz'), 'half');
+  mkdirSync(join(layout.trashDir, 'old-1500000000000'));
+  const half = layout.app('main').version('v_20200101T000000000Z_000000');
+  mkdirSync(half.code);
+  mkdirSync(half.prepared);
+}
+
+async function expectStatus(status: number, answer: Promise<{ status: number; text: string }>): Promise<void> {
+  const { status: got, text } = await answer;
+  if (got !== status) throw new Error(`A scene could not be made: ${got} ${text}`);
+}

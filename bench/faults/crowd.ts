@@ -1,0 +1,168 @@
+/** All who use a gateway while it is broken, and the check of what they were told against what is stored. */
+import type { TestGateway } from '../../test/support/gateway.ts';
+import { Load, ledgerApp, type Verdict, verify, type Write } from './ledger.ts';
+import type { Random } from './random.ts';
+import { Readers } from './readers.ts';
+import { Retriers } from './retriers.ts';
+import { pause } from './waiting.ts';
+import { compareWatchers, type Told, Watcher } from './watchers.ts';
+
+export const APPS = ['ada', 'bob', 'cyd'];
+
+/** A subscriber whose daemon died is told by the next one; the longest stop and its repair are far shorter than this. */
+const TOLD_WITHIN_MS = 15_000;
+
+/** A span of time, in milliseconds of `performance.now()`. */
+export type Span = { from: number; to: number };
+
+/** What was done to the gateway: when the supervisor was dead, when any process was ended, and when calls may time out. */
+export type Troubles = { outages: Span[]; deaths: number[]; slow: Span[] };
+
+export type CrowdOptions = { writers: number; retriers: number; readers: number };
+
+export class Crowd {
+  readonly load: Load;
+  readonly retriers: Retriers;
+  readonly readers: Readers;
+  readonly #gateway: TestGateway;
+  readonly #steady: Watcher[];
+  readonly #returning: Watcher[];
+
+  private constructor(gateway: TestGateway, random: Random, { writers, retriers, readers }: CrowdOptions) {
+    this.#gateway = gateway;
+    this.#steady = APPS.map((app) => new Watcher(gateway, app, null));
+    this.#returning = APPS.map((app) => new Watcher(gateway, app, random.fork()));
+    this.load = new Load(gateway, { apps: APPS, clients: writers });
+    this.retriers = new Retriers(gateway, { apps: APPS, clients: retriers });
+    this.readers = new Readers(gateway, this.load, readers);
+  }
+
+  /** Installs the apps on a gateway that runs, and lets everybody in. */
+  static async enter(gateway: TestGateway, random: Random, options: CrowdOptions): Promise<Crowd> {
+    for (const app of APPS) {
+      const answer = await gateway.upload(app, ledgerApp(app));
+      if (answer.status !== 201) throw new Error(`The upload of ${app} was answered ${answer.text}`);
+    }
+    const crowd = new Crowd(gateway, random, options);
+    await crowd.load.healed(performance.now());
+    return crowd;
+  }
+
+  /** Sends everybody home and checks what they saw. */
+  async leave(troubles: Troubles): Promise<Verdict> {
+    await Promise.all([this.load.stop(), this.retriers.stop(), this.readers.stop()]);
+    await Promise.all(this.#steady.map((watcher) => watcher.settled(300, 5000)));
+    await Promise.all([...this.#steady, ...this.#returning].map((watcher) => watcher.stop()));
+    const verdict = verify(this.#gateway.dataDir, this.#ledger());
+    const violations = [
+      ...this.load.violations,
+      ...this.retriers.violations,
+      ...this.readers.violations,
+      ...verdict.violations,
+      ...this.#checkAnswers(troubles),
+      ...this.#checkReads(troubles),
+      ...this.#checkStreams(troubles),
+      ...this.#checkTold(verdict.stored),
+    ];
+    return { ...verdict, violations };
+  }
+
+  /** Events and resets that the steady watchers were told. */
+  get events(): number {
+    return this.#steady.reduce((sum, watcher) => sum + watcher.told.length, 0);
+  }
+
+  #ledger(): Pick<Load, 'acknowledged' | 'sent'> {
+    return {
+      acknowledged: [...this.load.acknowledged, ...this.retriers.acknowledged],
+      sent: new Map([...this.load.sent, ...this.retriers.sent]),
+    };
+  }
+
+  /** While the supervisor lives every call is answered, and with a code that says what happened. */
+  #checkAnswers({ outages }: Troubles): string[] {
+    const violations = this.load.unanswered
+      .filter(({ sentAt, answeredAt }) => !overlaps(outages, sentAt, answeredAt))
+      .map(({ key }) => `${key} got no answer though the supervisor lived.`);
+    const expected = /^(20\d|no answer|500 HANDLER_ERROR)$/;
+    for (const [outcome, count] of this.load.outcomes)
+      if (!expected.test(outcome)) violations.push(`${count} writes were answered ${outcome}.`);
+    return violations;
+  }
+
+  /** A read runs once more when its process dies: only two deaths in its time may fail it. */
+  #checkReads({ outages, deaths, slow }: Troubles): string[] {
+    const failed = this.readers.failed
+      .filter(({ sentAt, answeredAt }) => deaths.filter((at) => at > sentAt - 50 && at < answeredAt).length < 2)
+      .filter(({ sentAt, answeredAt }) => !overlaps(slow, sentAt, answeredAt))
+      .map(({ app, answer }) => `A read of ${app} failed: ${answer}`);
+    const unanswered = this.readers.unanswered
+      .filter(({ sentAt, answeredAt }) => !overlaps(outages, sentAt, answeredAt))
+      .map(() => 'A read got no answer though the supervisor lived.');
+    return [...failed, ...unanswered];
+  }
+
+  #checkStreams({ outages }: Troubles): string[] {
+    const violations = this.#steady.flatMap((steady, i) => compareWatchers(steady, this.#returning[i] as Watcher));
+    for (const watcher of [...this.#steady, ...this.#returning]) {
+      violations.push(...watcher.violations);
+      for (const at of watcher.ends)
+        if (!overlaps(outages, at - 100, at)) violations.push(`A stream of ${watcher.app} ended by itself.`);
+    }
+    return violations;
+  }
+
+  /**
+   * Every acknowledged write has its event on a stream that was open since before it, no failed one has, and whatever is
+   * stored without having been acknowledged is covered by a `reset`.
+   */
+  #checkTold(stored: Set<string>): string[] {
+    const violations: string[] = [];
+    const acknowledged = new Set([...this.load.acknowledged, ...this.retriers.acknowledged]);
+    const unanswered = new Set(this.load.unanswered);
+    for (const watcher of this.#steady) {
+      const writes = (from: Pick<Load, 'sent'>) => [...from.sent.values()].filter(({ app }) => app === watcher.app);
+      const keyed = new Set(writes(this.retriers));
+      const all = [...writes(this.load), ...keyed];
+      for (const { daemon, openedAt } of watcher.connections) {
+        const told = watcher.told.filter((one) => one.daemon === daemon && one.kind === 'change');
+        const asked = all.filter((write) => write.daemon === daemon && write.answeredAt > openedAt);
+        for (const action of new Set(all.map((write) => write.action))) {
+          const events = told.filter((one) => one.action === action).length;
+          const mine = asked.filter((write) => write.action === action);
+          // A client that repeats may get its answer from a later daemon than it asked first, and either may tell of it.
+          const sure = mine.filter((w) => acknowledged.has(w) && !keyed.has(w) && w.sentAt > openedAt).length;
+          const possible = mine.filter((w) => acknowledged.has(w) || keyed.has(w) || unanswered.has(w));
+          const resumed = [...keyed].filter(
+            (w) => w.action === action && w.daemon !== daemon && w.sentAt < openedAt && w.answeredAt > openedAt,
+          ).length;
+          if (events < sure || events > possible.length + resumed)
+            violations.push(
+              `${watcher.app}: ${events} events tell of ${action}, of which ${sure} to ${possible.length + resumed} were done.`,
+            );
+        }
+      }
+      const resets = watcher.told.filter((one) => one.kind === 'reset');
+      for (const write of all) {
+        if (!stored.has(write.key) || acknowledged.has(write) || covered(resets, write)) continue;
+        violations.push(`${write.key} failed and is stored in ${watcher.app}, and no reset tells of it.`);
+      }
+    }
+    return violations;
+  }
+}
+
+/** A `reset` that came when the write may have been done already, and not long after its failure. */
+function covered(resets: Told[], { sentAt, answeredAt }: Write): boolean {
+  return resets.some(({ at }) => at >= sentAt && at <= answeredAt + TOLD_WITHIN_MS);
+}
+
+function overlaps(outages: Span[], from: number, to: number): boolean {
+  return outages.some((outage) => from <= outage.to && to >= outage.from);
+}
+
+/** Waits until `met`, asking now and then; false when it takes longer than `ms`. */
+export async function eventually(ms: number, met: () => boolean): Promise<boolean> {
+  for (const deadline = performance.now() + ms; !met(); await pause(50)) if (performance.now() > deadline) return false;
+  return true;
+}

@@ -1,0 +1,194 @@
+/** Disks that are full, fail, or write less than they are given: callers hear of it, and it heals by itself. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Answer, TestGateway } from '../../test/support/gateway.ts';
+import { Bystanders } from './bystanders.ts';
+import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
+import { Changes } from './changes.ts';
+import { Load, ledgerApp, verify } from './ledger.ts';
+import type { Random } from './random.ts';
+import { leftovers, list } from './remains.ts';
+import { FaultyDisk, whyNoShim } from './shim/disk.ts';
+import { SmallDisk } from './small-disk.ts';
+import { describeStrike, STRIKES, type Strike } from './strikes.ts';
+import { pause, within } from './waiting.ts';
+
+const ROUNDS = { full: 60, smoke: 13 };
+const APPS = ['ledger-a', 'ledger-b'];
+const CLIENTS = 6;
+const SYNC_DELAY_US = 1000;
+/** Violations after which going on tells nothing more. */
+const MANY = 20;
+/** Within this after the disk is well again, everything must be as before. */
+const HEAL_MS = 20_000;
+
+/** Its query logs, so that the log is written to as well. */
+const TALKER = {
+  'app.json': JSON.stringify({ id: 'talker', name: 'talker', version: '1.0.0', queries: [{ name: 'say' }] }),
+  'queries/say.js': `export default ({ log }) => { log.info('said'); return 'said'; };`,
+};
+
+export const disk: Campaign = {
+  name: 'disk',
+  question: 'Do callers hear of a disk that is full or fails, does reading go on, and does it heal by itself?',
+  async run(context) {
+    const report: CampaignReport = { figures: [], violations: [], skipped: [] };
+    const missing = whyNoShim();
+    if (missing !== null) report.skipped.push(`faults of the disk: ${missing}`);
+    else await strikes(context, report);
+    await new SmallDisk(context).run(report);
+    return report;
+  },
+};
+
+async function strikes(context: CampaignContext, report: CampaignReport): Promise<void> {
+  const struck = new StruckDisk(context);
+  try {
+    await struck.run(context.rounds ?? ROUNDS[context.extent]);
+    report.violations.push(...struck.violations);
+    report.figures.push(...struck.figures());
+  } finally {
+    await struck.end();
+  }
+}
+
+/** One daemon on a disk that is struck again and again, each time healing; at the end the power fails as well. */
+class StruckDisk {
+  readonly violations: string[] = [];
+  readonly #context: CampaignContext;
+  readonly #random: Random;
+  readonly #disk: FaultyDisk;
+  readonly #gateway: TestGateway;
+  readonly #changes: Changes;
+  readonly #ledger: Pick<Load, 'acknowledged' | 'sent'> = { acknowledged: [], sent: new Map() };
+  readonly #outcomes = new Map<string, Map<string, number>>();
+  readonly #healMs: number[] = [];
+  #rounds = 0;
+  #reads = 0;
+  #powerCuts = 0;
+
+  constructor(context: CampaignContext) {
+    const folder = context.newFolder();
+    const dataDir = join(folder, 'data');
+    this.#context = context;
+    this.#random = context.random.fork();
+    this.#disk = new FaultyDisk(dataDir, join(folder, 'disk'));
+    const config = join(folder, 'config.json');
+    writeFileSync(config, JSON.stringify({ log: 'warn' }));
+    this.#gateway = new TestGateway(dataDir, ['--config', config], this.#disk.env);
+    this.#changes = new Changes(this.#gateway, this.#disk.env, this.#random.fork());
+    this.#disk.keepJournal(SYNC_DELAY_US);
+  }
+
+  async run(rounds: number): Promise<void> {
+    await this.#gateway.start();
+    for (const app of APPS) expectStored(await this.#gateway.upload(app, ledgerApp(app)));
+    expectStored(await this.#gateway.upload('talker', TALKER));
+    while (this.#rounds < rounds) {
+      const strike = STRIKES[this.#rounds % STRIKES.length] as Strike;
+      this.#rounds += 1;
+      const found = await this.#round(strike);
+      this.violations.push(...found.map((text) => `Round ${this.#rounds} (${describeStrike(strike)}): ${text}`));
+      this.#context.progress(`${this.#rounds} of ${rounds}: ${describeStrike(strike)}`);
+      if (this.violations.length > MANY) return;
+    }
+  }
+
+  figures(): Figure[] {
+    const healed = this.#healMs.toSorted((a, b) => a - b);
+    const hits = (['full', 'writeEio', 'syncEio', 'short', 'readEio'] as const).map(
+      (fault) => `${fault} ${this.#disk.hits(fault)}`,
+    );
+    return [
+      { name: 'strikes', value: String(this.#rounds) },
+      { name: 'calls of the disk that failed', value: hits.join(', ') },
+      ...[...this.#outcomes].map(([name, counts]) => ({ name: `writes while ${name}`, value: list(counts) })),
+      { name: 'other changes, acknowledged', value: list(this.#changes.done) },
+      { name: 'other changes, answered otherwise', value: list(this.#changes.refused) },
+      { name: 'reads meanwhile, all answered 200', value: String(this.#reads) },
+      {
+        name: 'from the end of a strike until 10 more writes, median and longest',
+        value: `${healed[healed.length >> 1]?.toFixed(0)} ms, ${healed.at(-1)?.toFixed(0)} ms`,
+      },
+      { name: 'power cuts in the middle of a strike', value: String(this.#powerCuts) },
+      { name: 'acknowledged writes, all there', value: String(this.#ledger.acknowledged.length) },
+    ];
+  }
+
+  async end(): Promise<void> {
+    this.#disk.strike([]);
+    await this.#gateway.stop();
+    this.#disk.close();
+  }
+
+  async #round(strike: Strike): Promise<string[]> {
+    const gateway = this.#gateway;
+    const violations: string[] = [];
+    gateway.log = '';
+    const { pid } = gateway;
+    const load = new Load(gateway, { apps: APPS, clients: CLIENTS, prefix: `s${this.#rounds}` });
+    const bystanders = new Bystanders(gateway, [
+      ...APPS.map((app): [string, string] => [app, 'count']),
+      ['talker', 'say'],
+    ]);
+    await load.more(5);
+    await bystanders.start(APPS[0] as string);
+    await this.#changes.start();
+    const before = new Map(load.outcomes);
+    this.#disk.strike(strike.faults, strike.only);
+    await pause(this.#random.between(100, 700));
+    if (strike.kills !== undefined) process.kill(await this.#pidOf(strike.kills), 'SIGKILL');
+    await pause(this.#random.between(100, 700));
+    this.#count(strike, before, load.outcomes);
+    const cutPower = strike.faults.includes('syncEio') && this.#random.next() < 0.5;
+    if (cutPower) {
+      await bystanders.stop();
+      await this.#disk.cutPower({ sectors: 0.5 * this.#random.next(), names: 'before a moment' }, this.#random);
+      this.#powerCuts += 1;
+      this.#disk.strike([]);
+      await Promise.all([load.stop(), this.#changes.stop()]);
+      await gateway.start();
+    } else {
+      this.#disk.strike([]);
+      const healedFrom = performance.now();
+      if ((await within(HEAL_MS, load.more(10))) === 'late')
+        violations.push(
+          `No write was acknowledged for ${HEAL_MS} ms after the disk was well again: ${list(load.outcomes)}.`,
+        );
+      this.#healMs.push(performance.now() - healedFrom);
+      if (!(await bystanders.change(HEAL_MS))) violations.push('The stream of changes says nothing any more.');
+      await Promise.all([load.stop(), this.#changes.stop()]);
+      await bystanders.stop();
+      if (gateway.pid !== pid || (await gateway.system()).pid === 0) violations.push('The daemon was restarted.');
+    }
+    this.#reads += bystanders.reads;
+    violations.push(...load.violations);
+    if (strike.readsFail !== true) violations.push(...bystanders.violations);
+    for (const outcome of load.outcomes.keys())
+      if (!cutPower && ![...strike.allowed, '401'].some((one) => outcome.startsWith(one)))
+        violations.push(`A write was answered ${outcome}.`);
+    for (const write of load.acknowledged) this.#ledger.acknowledged.push(write);
+    for (const [key, write] of load.sent) this.#ledger.sent.set(key, write);
+    violations.push(...verify(gateway.dataDir, this.#ledger).violations, ...(await this.#changes.check()));
+    if (!cutPower) violations.push(...leftovers(gateway.dataDir));
+    return violations;
+  }
+
+  async #pidOf(role: 'writer' | 'host'): Promise<number> {
+    const { processes } = await this.#gateway.system();
+    return processes.find((child: { role: string }) => child.role === role).pid;
+  }
+
+  #count({ name }: Strike, before: Map<string, number>, after: Map<string, number>): void {
+    const counts = this.#outcomes.get(name) ?? new Map<string, number>();
+    this.#outcomes.set(name, counts);
+    for (const [outcome, count] of after) {
+      const more = count - (before.get(outcome) ?? 0);
+      if (more > 0) counts.set(outcome, (counts.get(outcome) ?? 0) + more);
+    }
+  }
+}
+
+function expectStored(answer: Answer): void {
+  if (answer.status !== 201) throw new Error(`An upload was answered ${answer.text}.`);
+}

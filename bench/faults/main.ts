@@ -1,0 +1,112 @@
+/** `npm run faults`: breaks the built daemon in every way it must survive, and says what was lost. */
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { parseArgs } from 'node:util';
+import { describeMachine } from '../machine.ts';
+import { ROOT } from '../servers.ts';
+import type { Campaign, CampaignReport } from './campaign.ts';
+import { clients } from './clients/campaign.ts';
+import { crash } from './crash/campaign.ts';
+import { disk } from './disk.ts';
+import { kill } from './kill.ts';
+import { power } from './power.ts';
+import { Random } from './random.ts';
+import { type FaultsReport, toMarkdown } from './report.ts';
+import { runaway } from './runaway.ts';
+import { smuggling } from './smuggling/campaign.ts';
+import { stop } from './stop.ts';
+
+const CAMPAIGNS: Campaign[] = [kill, stop, power, disk, crash, runaway, clients, smuggling];
+const RESULTS = join(ROOT, 'bench/results');
+
+const HELP = `npm run faults -- [campaign …] [options]
+
+  --seed N     replays the random choices of an earlier run (printed at its start)
+  --rounds N   rounds of each campaign that has rounds
+  --smoke      every campaign, as short as CI runs it
+
+Campaigns:
+${CAMPAIGNS.map(({ name, question }) => `  ${name.padEnd(10)}${question}\n`).join('')}`;
+
+class UsageError extends Error {}
+
+function parse(args: string[]) {
+  try {
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        seed: { type: 'string' },
+        rounds: { type: 'string' },
+        smoke: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    });
+    const unknown = positionals.find((name) => !CAMPAIGNS.some((one) => one.name === name));
+    if (unknown !== undefined) throw new UsageError(`There is no campaign "${unknown}".`);
+    return {
+      campaigns: CAMPAIGNS.filter(({ name }) => positionals.length === 0 || positionals.includes(name)),
+      seed: values.seed === undefined ? Date.now() >>> 0 : wholeNumber('--seed', values.seed, 0),
+      rounds: values.rounds === undefined ? null : wholeNumber('--rounds', values.rounds, 1),
+      smoke: values.smoke ?? false,
+      help: values.help ?? false,
+    };
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function wholeNumber(option: string, text: string, least: number): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < least || value > 0xffff_ffff)
+    throw new UsageError(`${option} must be a whole number from ${least} to ${0xffff_ffff}.`);
+  return value;
+}
+
+async function main(args: string[]): Promise<number> {
+  let options: ReturnType<typeof parse>;
+  try {
+    options = parse(args);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    process.stderr.write(`${error.message}\n\n${HELP}`);
+    return 2;
+  }
+  if (options.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  const takenAt = new Date().toISOString();
+  const workDir = mkdtempSync(join(tmpdir(), 'svc-faults-'));
+  const report: FaultsReport = { takenAt, seed: options.seed, machine: describeMachine(workDir), campaigns: [] };
+  process.stderr.write(`seed ${options.seed}\n`);
+  for (const { name, question, run } of options.campaigns) {
+    process.stderr.write(`${name}: ${question}\n`);
+    const startedAt = Date.now();
+    const outcome = await run({
+      // Each campaign's choices depend on the seed alone, not on which campaigns ran before it.
+      random: new Random(options.seed),
+      extent: options.smoke ? 'smoke' : 'full',
+      rounds: options.rounds,
+      newFolder: () => mkdtempSync(join(workDir, `${name}-`)),
+      progress: (text) => process.stderr.write(`  ${text}\n`),
+    }).catch(
+      (error: Error): CampaignReport => ({ figures: [], violations: [`It ended early: ${error.stack}`], skipped: [] }),
+    );
+    if (process.env.CI) outcome.violations.push(...outcome.skipped.map((what) => `Skipped in CI: ${what}`));
+    report.campaigns.push({ name, question, seconds: (Date.now() - startedAt) / 1000, ...outcome });
+  }
+  mkdirSync(RESULTS, { recursive: true });
+  const base = join(RESULTS, `faults-${takenAt.replaceAll(/[:.]/g, '-')}`);
+  writeFileSync(`${base}.json`, `${JSON.stringify(report, null, 2)}\n`);
+  writeFileSync(`${base}.md`, toMarkdown(report));
+  process.stdout.write(`\n${toMarkdown(report)}\nWritten to ${relative(ROOT, base)}.md and .json beside it.\n`);
+  const failed = report.campaigns.some(({ violations }) => violations.length > 0);
+  if (failed) process.stdout.write(`What the daemons left is kept in ${workDir}.\n`);
+  else rmSync(workDir, { recursive: true, force: true });
+  return failed ? 1 : 0;
+}
+
+process.exitCode = await main(process.argv.slice(2));

@@ -1,0 +1,64 @@
+/** Clients that read what was acknowledged: it is there from that moment on, and reads outlive the process they run in. */
+import type { TestGateway } from '../../test/support/gateway.ts';
+import { HANG_MS, type Load, partsOf, type Write } from './ledger.ts';
+import { pause, within } from './waiting.ts';
+
+/** A read that was answered with an error; times in milliseconds of `performance.now()`. */
+export type FailedRead = { app: string; sentAt: number; answeredAt: number; answer: string };
+
+export class Readers {
+  reads = 0;
+  readonly failed: FailedRead[] = [];
+  /** When the connection of a read ended without an answer. */
+  readonly unanswered: { sentAt: number; answeredAt: number }[] = [];
+  readonly violations: string[] = [];
+  /** The longest that an answered read took, in milliseconds. */
+  worstMs = 0;
+  readonly #gateway: TestGateway;
+  readonly #load: Load;
+  readonly #clients: Promise<void>[];
+  #running = true;
+
+  constructor(gateway: TestGateway, load: Load, clients: number) {
+    this.#gateway = gateway;
+    this.#load = load;
+    this.#clients = Array.from({ length: clients }, () => this.#client());
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#clients);
+  }
+
+  async #client(): Promise<void> {
+    while (this.#running) {
+      const write = this.#load.acknowledged.at(-1);
+      if (write) await this.#read(write);
+      await pause(5);
+    }
+  }
+
+  async #read(write: Write): Promise<void> {
+    const { app, key, value } = write;
+    const sentAt = performance.now();
+    try {
+      const answer = await within(HANG_MS, this.#gateway.read(app, 'get', { key }));
+      const answeredAt = performance.now();
+      if (answer === 'late') {
+        this.violations.push(`A read of ${app} hung for ${HANG_MS} ms.`);
+        return;
+      }
+      this.reads += 1;
+      this.worstMs = Math.max(this.worstMs, answeredAt - sentAt);
+      if (answer.status !== 200) {
+        this.failed.push({ app, sentAt, answeredAt, answer: answer.text });
+        return;
+      }
+      const rows = answer.json.data as { part: number; value: number }[];
+      if (rows.length !== partsOf(write) || rows.some((row) => row.value !== value))
+        this.violations.push(`${key} was acknowledged by ${app}, and a read after it found ${answer.text}.`);
+    } catch {
+      this.unanswered.push({ sentAt, answeredAt: performance.now() });
+    }
+  }
+}

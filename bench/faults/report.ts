@@ -1,0 +1,33 @@
+/** The outcome of a run of fault campaigns as Markdown. */
+import type { Machine } from '../machine.ts';
+import { table } from '../table.ts';
+import type { CampaignReport } from './campaign.ts';
+
+export type FaultsReport = {
+  takenAt: string;
+  seed: number;
+  machine: Machine;
+  campaigns: (CampaignReport & { name: string; question: string; seconds: number })[];
+};
+
+export function toMarkdown({ takenAt, seed, machine, campaigns }: FaultsReport): string {
+  const head = [
+    `# Faults, ${takenAt}, seed ${seed}`,
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB; ${machine.kernel}; Node ${machine.node}; data on ${machine.fileSystem}.`,
+  ];
+  const parts = campaigns.flatMap(({ name, question, seconds, figures, violations, skipped }) => [
+    `## ${name}`,
+    `${question} ${violations.length === 0 ? 'Passed' : 'FAILED'} in ${seconds.toFixed(0)} s.`,
+    ...(figures.length === 0
+      ? []
+      : [
+          table(
+            ['What', 'Value'],
+            figures.map((one) => [one.name, one.value]),
+          ),
+        ]),
+    ...violations.map((what) => `- **violated**: ${what}`),
+    ...skipped.map((what) => `- skipped: ${what}`),
+  ]);
+  return `${[...head, ...parts].join('\n\n')}\n`;
+}

@@ -1,0 +1,446 @@
+/** The ways in which an app can misbehave, as data: what its handler does, and what must come of it. */
+import type { RetireReason } from '../../../protocol/frames.ts';
+import { DEFAULTS } from '../../../protocol/limits.ts';
+
+/** Time that a tool is given that does not end by itself, in milliseconds. */
+export const TIMEOUT_MS = 1_000;
+
+/**
+ * Who notices besides the app itself. `nobody`: no call of any other app fails. `host`: the process that holds the other
+ * apps ends, so that their reads run again and their actions may answer that the outcome is unknown. `writer`: the process
+ * that writes ends, so that everybody's writes wait, or answer that.
+ */
+export type Reach = 'nobody' | 'host' | 'writer';
+
+export type Kind = {
+  name: string;
+  /** What its tool `bad` runs, an expression; `endpoint` in it stands for the address of a server that the campaign runs. */
+  handler: string;
+  /** Code before the handler, at the top of the same module. */
+  top?: string;
+  /** It writes. Otherwise `bad` is a query. */
+  action?: true;
+  /** What the caller hears: `ok` and text that the result holds, or text that the message of `HANDLER_ERROR` holds. */
+  answer: { ok: RegExp } | { error: RegExp };
+  /**
+   * Why its thread ends, as `/svc/_system` names it; one of several where it is a race that decides. Null when the thread may
+   * as well go on.
+   */
+  ends: readonly RetireReason[] | null;
+  /** What a line of the app's log says of it, where that is not what the caller hears. */
+  log?: RegExp;
+  reach?: Reach;
+};
+
+const TIMED_OUT = { error: /"bad" timed out after 1 s/ };
+/** Who is out of memory before the deadline is run once more, as every query is. */
+const OUT_OF_MEMORY = { error: /it ran out of memory|timed out after 1 s/ };
+const MEMORY_IN_LOG = /its thread ended \((memory|deadline|crash): |ran on after its time was up/;
+const ENDLESS_ROWS = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)';
+const LOST = { error: /The app's thread ended while "bad" ran \(it crashed\)|had ended \(crash: / };
+
+/** `(module (func (export "spin") (loop (br 0))))` */
+const WASM_LOOP = '0,97,115,109,1,0,0,0,1,4,1,96,0,0,3,2,1,0,7,8,1,4,115,112,105,110,0,0,10,9,1,7,0,3,64,12,0,11,11';
+
+export const KINDS: readonly Kind[] = [
+  // Never gives the thread back.
+  { name: 'loop', handler: '() => { for (;;); }', answer: TIMED_OUT, ends: ['deadline'] },
+  {
+    name: 'microtasks',
+    handler: 'async () => { for (;;) await null; }',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'regexp',
+    handler: '() => /^(a+)+$/.test("a".repeat(60) + "b")',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'atomics-wait',
+    handler: '() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'wasm-loop',
+    handler: `() => new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array([${WASM_LOOP}]))).exports.spin()`,
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'json-loop',
+    handler: '() => ({ toJSON() { for (;;); } })',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'getter-loop',
+    handler: '() => ({ get then() { for (;;); } })',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+
+  // Gives the thread back, but never ends.
+  {
+    name: 'never-settles',
+    handler: '() => new Promise(() => {})',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'ignores-cancel',
+    handler: 'async () => { for (;;) await new Promise((go) => setTimeout(go, 1)); }',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'ignores-cancel-busy',
+    handler: 'async () => { for (;;) await new Promise((go) => setImmediate(go)); }',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'fetch-no-answer',
+    handler: 'async ({ ctx }) => (await ctx.fetch(endpoint + "/silent")).status',
+    answer: TIMED_OUT,
+    ends: null,
+  },
+  {
+    name: 'fetch-drips',
+    handler: 'async ({ ctx }) => (await ctx.fetch(endpoint + "/drip")).text()',
+    answer: TIMED_OUT,
+    ends: null,
+  },
+  {
+    name: 'thenable',
+    handler: '() => ({ then() {} })',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'timers',
+    handler: 'async () => { for (let n = 0; n < 5_000; n++) setInterval(() => n, 10); return "set"; }',
+    answer: { ok: /set/ },
+    ends: null,
+  },
+
+  // Takes memory.
+  {
+    name: 'array-2gb',
+    handler: 'async () => { const all = []; for (;;) all.push(new Array(1e5).fill(Math.random())); }',
+    answer: OUT_OF_MEMORY,
+    ends: ['memory', 'deadline'],
+    log: MEMORY_IN_LOG,
+  },
+  {
+    name: 'array-2gb-at-once',
+    handler: '() => new Array(2 ** 27).fill(Math.random()).length',
+    answer: { error: /it ran out of memory|it crashed|timed out after 1 s|Invalid array length/ },
+    ends: ['memory', 'crash', 'deadline'],
+    log: MEMORY_IN_LOG,
+    reach: 'host',
+  },
+  {
+    name: 'promises',
+    handler: 'async () => { const all = []; for (;;) all.push(new Promise(() => {}).then(() => all)); }',
+    answer: OUT_OF_MEMORY,
+    ends: ['memory', 'deadline'],
+    log: MEMORY_IN_LOG,
+  },
+  {
+    name: 'map',
+    handler: '() => { const all = new Map(); for (let n = 0; ; n++) all.set(n, n); }',
+    answer: OUT_OF_MEMORY,
+    ends: ['memory', 'crash', 'deadline'],
+    log: MEMORY_IN_LOG,
+    reach: 'host',
+  },
+  {
+    name: 'buffers',
+    handler: 'async () => { const all = []; for (;;) all.push(Buffer.alloc(4 << 20, 1)); }',
+    answer: OUT_OF_MEMORY,
+    ends: ['memory', 'deadline'],
+    log: MEMORY_IN_LOG,
+  },
+  {
+    name: 'buffers-slowly',
+    handler:
+      'async () => { const all = []; for (;;) { all.push(new Uint8Array(1 << 20).fill(1)); await new Promise((go) => setTimeout(go, 1)); } }',
+    answer: OUT_OF_MEMORY,
+    ends: ['memory', 'deadline'],
+    log: MEMORY_IN_LOG,
+  },
+  {
+    name: 'shared-buffers',
+    handler:
+      'async () => { const all = []; for (;;) all.push(new Uint8Array(new SharedArrayBuffer(4 << 20)).fill(1)); }',
+    answer: OUT_OF_MEMORY,
+    ends: ['memory', 'deadline'],
+    log: MEMORY_IN_LOG,
+  },
+  {
+    name: 'wasm-memory',
+    handler: `async () => {
+      const all = [];
+      for (;;) all.push(new Uint8Array(new WebAssembly.Memory({ initial: 64 }).buffer).fill(1));
+    }`,
+    answer: OUT_OF_MEMORY,
+    ends: ['memory', 'deadline'],
+    log: MEMORY_IN_LOG,
+  },
+  {
+    name: 'buffer-2gb',
+    handler: '() => Buffer.alloc(2 ** 31, 1).length',
+    answer: { error: /it ran out of memory|timed out|allocation failed/i },
+    ends: ['memory', 'crash', 'deadline'],
+    log: MEMORY_IN_LOG,
+    reach: 'host',
+  },
+
+  // Ends, or tries to end, more than itself.
+  {
+    name: 'process-exit',
+    handler: '() => process.exit(0)',
+    answer: { error: /process is not defined/ },
+    ends: null,
+    log: /process is not defined/,
+  },
+  {
+    name: 'process-kill',
+    handler: '() => globalThis.process.kill(globalThis.process.ppid, "SIGKILL")',
+    answer: { error: /undefined/ },
+    ends: null,
+    log: /undefined/,
+  },
+  {
+    name: 'process-abort',
+    handler:
+      '() => (function () { return this; }).call(undefined)?.process.abort() ?? globalThis.global.process.abort()',
+    answer: { error: /undefined/ },
+    ends: null,
+    log: /undefined/,
+  },
+  {
+    name: 'built-in',
+    handler: 'async () => (await import("node:child_process")).execSync("kill -9 -1")',
+    answer: { error: /cannot import Node built-ins/ },
+    ends: null,
+    log: /cannot import Node built-ins/,
+  },
+  {
+    name: 'unhandled',
+    handler: 'async () => { Promise.reject(new Error("lost")); return "answered"; }',
+    answer: { ok: /answered/ },
+    ends: null,
+    log: /A promise was rejected and nobody handled it: lost/,
+  },
+  {
+    name: 'throws-in-timer',
+    handler: 'async () => { setTimeout(() => { throw new Error("late"); }, 1); await new Promise(() => {}); }',
+    answer: LOST,
+    ends: ['crash'],
+    log: /An error that nothing caught ended the app: late/,
+  },
+  {
+    name: 'throws-outside',
+    handler: 'async () => { queueMicrotask(() => { throw new Error("aside"); }); await new Promise(() => {}); }',
+    answer: LOST,
+    ends: ['crash'],
+    log: /An error that nothing caught ended the app: aside/,
+  },
+  {
+    name: 'throws-proxy',
+    handler: '() => { throw new Proxy({}, { get() { throw 1; }, getPrototypeOf() { throw 2; } }); }',
+    answer: { error: /threw a value that cannot be shown/ },
+    ends: null,
+  },
+  {
+    name: 'recursion',
+    handler: 'function bad() { return bad() + 1; }',
+    answer: { error: /Maximum call stack size exceeded/ },
+    ends: null,
+    log: /Maximum call stack size exceeded/,
+  },
+  {
+    name: 'pollution',
+    handler: `() => {
+      const evil = () => { throw new Error("polluted"); };
+      Object.prototype.then = evil;
+      Object.prototype.app = "alpha";
+      for (const type of [Array, Map, Set, Promise, Buffer, Uint8Array, Function, String, EventTarget])
+        for (const name of Object.getOwnPropertyNames(type.prototype))
+          if (name !== "constructor") try { type.prototype[name] = evil; } catch {}
+      JSON.stringify = evil;
+      globalThis.setTimeout = evil;
+      return "polluted";
+    }`,
+    // It has broken its own realm: whatever way it ends, it is the app's own call that does.
+    answer: { error: /polluted|timed out after 1 s|it crashed/ },
+    ends: null,
+  },
+
+  // Answers what cannot be sent.
+  {
+    name: 'result-100mib',
+    handler: '() => "x".repeat(100 * 1024 * 1024)',
+    answer: { error: /The result is over the limit of 8388608 bytes/ },
+    ends: null,
+  },
+  {
+    name: 'result-100mib-rows',
+    handler: '() => Array.from({ length: 400_000 }, (_, n) => "x".repeat(256) + n)',
+    answer: { error: /The result is over the limit of 8388608 bytes|it ran out of memory|timed out after 1 s/ },
+    ends: null,
+  },
+  {
+    name: 'result-buffer',
+    handler: '() => Buffer.alloc(100 * 1024 * 1024)',
+    answer: { error: /The result is over the limit of 8388608 bytes/ },
+    ends: null,
+  },
+  {
+    name: 'result-cycle',
+    handler: '() => { const own = {}; own.own = own; return own; }',
+    answer: { error: /cannot be sent as JSON: .*circular/ },
+    ends: null,
+    log: /circular/,
+  },
+  {
+    name: 'result-bigint',
+    handler: '() => 2n ** 64n',
+    answer: { ok: /18446744073709551616/ },
+    ends: null,
+  },
+  {
+    name: 'result-function',
+    handler: '() => () => 1',
+    answer: { error: /cannot be sent as JSON: it holds a function/ },
+    ends: null,
+  },
+  {
+    name: 'result-symbol',
+    handler: '() => Symbol("s")',
+    answer: { error: /cannot be sent as JSON: it is a symbol/ },
+    ends: null,
+  },
+  {
+    name: 'result-getter',
+    handler: '() => ({ get it() { throw new Error("not to be had"); } })',
+    answer: { error: /cannot be sent as JSON: not to be had/ },
+    ends: null,
+  },
+  {
+    name: 'result-deep',
+    handler: '() => { let deep = []; for (let n = 0; n < 1e5; n++) deep = [deep]; return deep; }',
+    answer: { error: /cannot be sent as JSON: Maximum call stack/ },
+    ends: null,
+  },
+
+  // Does not load.
+  {
+    name: 'load-throws',
+    top: 'throw new Error("not today");',
+    handler: '() => 1',
+    answer: { error: /queries\/bad\.js failed to load: not today/ },
+    ends: null,
+    log: /not today/,
+  },
+  { name: 'load-loops', top: 'for (;;);', handler: '() => 1', answer: TIMED_OUT, ends: ['deadline'] },
+  {
+    name: 'load-never-settles',
+    top: 'await new Promise(() => {});',
+    handler: '() => 1',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'load-syntax',
+    top: 'const = 1;',
+    handler: '() => 1',
+    answer: { error: /queries\/bad\.js:1/ },
+    ends: null,
+    log: /queries\/bad\.js:1/,
+  },
+
+  // Floods.
+  {
+    name: 'log-flood',
+    handler: '({ log }) => { for (;;) log.info("x".repeat(1000)); }',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+    log: /log lines were dropped|its thread ended/i,
+  },
+  {
+    name: 'log-huge',
+    handler: '({ log }) => { for (let n = 0; n < 20; n++) log.info("x".repeat(1e6)); return "said"; }',
+    answer: { ok: /said/ },
+    ends: null,
+    log: /"truncated":true/,
+  },
+  {
+    name: 'writes-flood',
+    action: true,
+    handler: 'async ({ db }) => { for (;;) db.run("INSERT INTO t VALUES (1)").catch(() => {}); }',
+    answer: { error: /timed out after 1 s|it ran out of memory/ },
+    ends: ['memory', 'deadline'],
+    log: MEMORY_IN_LOG,
+  },
+  {
+    name: 'fetch-flood',
+    handler: 'async ({ ctx }) => Promise.all(Array.from({ length: 500 }, () => ctx.fetch(endpoint + "/silent")))',
+    answer: TIMED_OUT,
+    ends: null,
+  },
+
+  // Asks too much of its database.
+  {
+    name: 'sql-many-rows',
+    handler: `({ db }) => db.all('${ENDLESS_ROWS} SELECT x FROM n LIMIT 1000000')`,
+    answer: { error: /The result is over the limit of 100000 rows|timed out after 1 s|it ran out of memory/ },
+    ends: null,
+  },
+  {
+    name: 'sql-large-rows',
+    handler: `({ db }) => db.all('${ENDLESS_ROWS} SELECT hex(zeroblob(1000000)) FROM n LIMIT 1000')`,
+    answer: { error: /The result is over the limit of 67108864 bytes|it ran out of memory|timed out after 1 s/ },
+    ends: null,
+  },
+  {
+    name: 'transaction-held',
+    action: true,
+    handler:
+      'async ({ db }) => db.transaction(async (tx) => { await tx.run("INSERT INTO t VALUES (1)"); await new Promise(() => {}); })',
+    answer: TIMED_OUT,
+    ends: null,
+  },
+  {
+    name: 'transaction-loop',
+    action: true,
+    handler: 'async ({ db }) => db.transaction(async (tx) => { await tx.run("INSERT INTO t VALUES (1)"); for (;;); })',
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+  },
+  {
+    name: 'sql-endless-read',
+    handler: `({ db }) => db.get('${ENDLESS_ROWS} SELECT count(*) FROM n')`,
+    answer: TIMED_OUT,
+    ends: ['deadline'],
+    reach: 'host',
+  },
+  {
+    name: 'sql-endless-write',
+    action: true,
+    handler: `async ({ db }) => db.run('INSERT INTO t ${ENDLESS_ROWS} SELECT count(*) FROM n')`,
+    answer: TIMED_OUT,
+    ends: ['unresponsive'],
+    log: /a statement kept the writer busy/,
+    reach: 'writer',
+  },
+];
+
+/** Time that the tool of this kind is given, in milliseconds: one that ends by itself has time to on a busy machine. */
+export function timeoutOf({ answer }: Kind): number {
+  return 'error' in answer && answer.error.source.includes('timed out') ? TIMEOUT_MS : DEFAULTS.queryTimeoutMs;
+}

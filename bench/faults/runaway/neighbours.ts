@@ -1,0 +1,92 @@
+/** The well-behaved apps in the same host: steady reads and writes, and what their callers notice. */
+import type { TestGateway } from '../../../test/support/gateway.ts';
+import { Load } from '../ledger.ts';
+import { pause } from '../waiting.ts';
+
+const READERS = 2;
+const WRITERS = 2;
+/** Between two reads of one reader: the load shall be steady, not all that the machine can do. */
+const READ_EVERY_MS = 10;
+
+/** What neighbours noticed in one phase. Times in milliseconds. */
+export type Noticed = {
+  reads: number;
+  p50: number;
+  p99: number;
+  /** The longest time without an answer to a read, and without an acknowledged write. */
+  readGap: number;
+  writes: number;
+  writeGap: number;
+  /** How often each outcome other than success came, by `read` or `write` and its code. */
+  failures: Map<string, number>;
+};
+
+export class Neighbours {
+  readonly #gateway: TestGateway;
+  readonly #apps: string[];
+  readonly #phase: string;
+  readonly #load: Load;
+  readonly #readers: Promise<void>[];
+  readonly #latencies: number[] = [];
+  readonly #failures = new Map<string, number>();
+  #running = true;
+  #lastRead = performance.now();
+  #readGap = 0;
+  #lastWrite = performance.now();
+  #writeGap = 0;
+  readonly #watch: NodeJS.Timeout;
+
+  /** Starts at once; `phase` sets its writes apart from those of other phases. */
+  constructor(gateway: TestGateway, apps: string[], phase: string) {
+    this.#gateway = gateway;
+    this.#apps = apps;
+    this.#phase = phase;
+    this.#load = new Load(gateway, { apps, clients: WRITERS, prefix: phase });
+    this.#readers = Array.from({ length: READERS }, (_, id) => this.#read(id));
+    let seen = 0;
+    this.#watch = setInterval(() => {
+      const now = performance.now();
+      if (this.#load.acknowledged.length > seen) this.#lastWrite = now;
+      seen = this.#load.acknowledged.length;
+      this.#writeGap = Math.max(this.#writeGap, now - this.#lastWrite);
+    }, READ_EVERY_MS);
+  }
+
+  async stop(): Promise<{ noticed: Noticed; load: Load }> {
+    this.#running = false;
+    await Promise.all([this.#load.stop(), ...this.#readers]);
+    clearInterval(this.#watch);
+    for (const [outcome, count] of this.#load.outcomes)
+      if (outcome !== '201') this.#failures.set(`write ${outcome}`, count);
+    const sorted = this.#latencies.sort((a, b) => a - b);
+    const at = (share: number): number => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN;
+    const noticed: Noticed = {
+      reads: sorted.length,
+      p50: at(0.5),
+      p99: at(0.99),
+      readGap: this.#readGap,
+      writes: this.#load.acknowledged.length,
+      writeGap: this.#writeGap,
+      failures: this.#failures,
+    };
+    return { noticed, load: this.#load };
+  }
+
+  async #read(id: number): Promise<void> {
+    for (let n = 0; this.#running; n++) {
+      const startedAt = performance.now();
+      const app = this.#apps[(id + n) % this.#apps.length] as string;
+      const outcome = await this.#gateway.read(app, 'get', { key: `${this.#phase}-0-${n}` }).then(
+        ({ status, json }) => (status === 200 ? 'ok' : `${status} ${String(json.error?.code)}`),
+        () => 'no answer',
+      );
+      const now = performance.now();
+      if (outcome === 'ok') {
+        this.#latencies.push(now - startedAt);
+        this.#readGap = Math.max(this.#readGap, now - this.#lastRead);
+        this.#lastRead = now;
+      } else this.#failures.set(`read ${outcome}`, (this.#failures.get(`read ${outcome}`) ?? 0) + 1);
+      await pause(READ_EVERY_MS);
+    }
+  }
+}

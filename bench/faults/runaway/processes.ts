@@ -1,0 +1,23 @@
+/** The processes of a gateway as its status names them, and which of them ended between two looks. */
+import type { TestGateway } from '../../../test/support/gateway.ts';
+
+/** `pid` is null while it is being replaced; `lastExit` says why the one before it ended. */
+export type Listed = { name: string; pid: number | null; restarts: number; lastExit: string | null };
+
+export async function processesOf(gateway: TestGateway): Promise<Listed[]> {
+  return (await gateway.system()).processes;
+}
+
+/** One sentence for each of `before` that is not there any more, with why it ended. */
+export function ended(before: Listed[], after: Listed[]): string[] {
+  return before.flatMap(({ name, pid }) => {
+    const now = after.find((one) => one.name === name);
+    if (now !== undefined && now.pid === pid) return [];
+    return [`${name} (process ${pid}) ended: ${now === undefined ? 'it was not replaced' : now.lastExit}`];
+  });
+}
+
+/** Those that are not one app's own, which come and go. */
+export function lasting(processes: Listed[]): Listed[] {
+  return processes.filter(({ name }) => !name.startsWith('host-for-'));
+}

@@ -1,0 +1,122 @@
+/** Many apps that crash whenever they are called, called without pause: what it costs, and that it ends. */
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { Layout } from '../../../storage/layout.ts';
+import type { TestGateway } from '../../../test/support/gateway.ts';
+import { cpuMs } from '../../process-usage.ts';
+import type { Figure } from '../campaign.ts';
+import { pause } from '../waiting.ts';
+import { crashingApp } from './apps.ts';
+import { ended, lasting, processesOf } from './processes.ts';
+
+const APPS = 20;
+/** Between the answer to one call of an app and the next. */
+const CALL_EVERY_MS = 50;
+/** CPU seconds a second that a host may take once its apps are quarantined, and the supervisor for refusing their calls. */
+const CALM_HOST = 0.1;
+const CALM_SUPERVISOR = 0.5;
+/** Bytes of log that one app may have left. */
+const LOG_BYTES = 64 * 1024;
+
+export async function runStorm(
+  gateway: TestGateway,
+  seconds: number,
+): Promise<{ figures: Figure[]; violations: string[] }> {
+  const violations: string[] = [];
+  const ids = Array.from({ length: APPS }, (_, n) => `storm-${n}`);
+  for (const [n, id] of ids.entries()) {
+    const answer = await gateway.upload(id, crashingApp(id, n % 2 === 0));
+    if (answer.status !== 201) throw new Error(`${id} was not taken: ${answer.text}`);
+  }
+  const processes = lasting(await processesOf(gateway));
+  const before = await usage(gateway, 2);
+
+  let calls = 0;
+  let storming = true;
+  const codes = new Map<string, number>();
+  const clients = ids.map(async (id) => {
+    for (let n = 0; storming; n++) {
+      const outcome = await gateway.read(id, 'bad', { n }).then(
+        ({ json }) => String(json.error?.code),
+        () => 'no answer',
+      );
+      calls++;
+      codes.set(outcome, (codes.get(outcome) ?? 0) + 1);
+      await pause(CALL_EVERY_MS);
+    }
+  });
+  const startedAt = performance.now();
+  const first = await usage(gateway, seconds / 3);
+  const quarantined = async (): Promise<number> =>
+    (await gateway.call('GET', '/svc/_apps')).json.filter(
+      ({ id, status }: { id: string; status: string }) => ids.includes(id) && status === 'quarantined',
+    ).length;
+  // As long as some may still be restarted it is no calm, however short the storm was to be.
+  const last = performance.now() + LIMITS.restartWindowMs;
+  while ((await quarantined()) < APPS && performance.now() < last) await pause(250);
+  const calmAfterMs = performance.now() - startedAt;
+  if ((await quarantined()) < APPS) violations.push(`Only ${await quarantined()} of ${APPS} apps were quarantined.`);
+  const calm = await usage(gateway, seconds / 3);
+  storming = false;
+  await Promise.all(clients);
+
+  const after = await gateway.system();
+  const restarts: number[] = after.processes
+    .flatMap((one: { actors?: { app: string; restarts: number }[] }) => one.actors ?? [])
+    .filter(({ app }: { app: string }) => ids.includes(app))
+    .map((actor: { restarts: number }) => actor.restarts);
+  const most = Math.max(...restarts);
+  if (most > LIMITS.restartIntensity + 1) violations.push(`An app was restarted ${most} times.`);
+  const replaced = ended(processes, lasting(after.processes));
+  if (replaced.length > 0) violations.push(`The storm of crashes ended a process: ${replaced.join('; ')}.`);
+  for (const { name, perSecond } of calm)
+    if (perSecond > (name === 'supervisor' ? CALM_SUPERVISOR : CALM_HOST))
+      violations.push(`${name} took ${perSecond.toFixed(2)} s of CPU a second when all apps were quarantined.`);
+  const logs = ids.map((id) => logBytes(gateway.dataDir, id));
+  const largest = Math.max(...logs);
+  if (largest > LOG_BYTES) violations.push(`A crashing app left a log of ${largest} bytes.`);
+
+  if (codes.has('no answer')) violations.push(`${codes.get('no answer')} calls of crashing apps were not answered.`);
+  const cpu = (all: typeof before): string =>
+    all.map(({ name, perSecond }) => `${name} ${perSecond.toFixed(2)}`).join(', ');
+  return {
+    violations,
+    figures: [
+      { name: `storm: ${APPS} apps that crash, calls`, value: `${calls}: ${list(codes)}` },
+      { name: 'storm: CPU seconds a second before', value: cpu(before) },
+      { name: 'storm: … while apps crash', value: cpu(first) },
+      { name: 'storm: … when all are quarantined and still called', value: cpu(calm) },
+      { name: 'storm: all quarantined after', value: `${(calmAfterMs / 1000).toFixed(1)} s` },
+      { name: 'storm: restarts of one app at most', value: String(most) },
+      { name: 'storm: log of one app at most', value: `${largest} bytes` },
+      { name: 'storm: processes that ended', value: replaced.join('; ') || 'none' },
+    ],
+  };
+}
+
+/** CPU seconds that each process takes in a second, over `seconds`; one that ends meanwhile is left out. */
+async function usage(gateway: TestGateway, seconds: number): Promise<{ name: string; perSecond: number }[]> {
+  const processes = lasting(await processesOf(gateway)).flatMap(({ name, pid }) =>
+    pid === null ? [] : [{ name, pid, from: cpuMs(pid) }],
+  );
+  const startedAt = performance.now();
+  await pause(seconds * 1000);
+  const elapsed = performance.now() - startedAt;
+  // A process that is gone has no CPU time at all.
+  return processes.flatMap(({ name, pid, from }) => {
+    const to = cpuMs(pid);
+    return to < from || to === 0 ? [] : [{ name, perSecond: (to - from) / elapsed }];
+  });
+}
+
+function logBytes(dataDir: string, app: string): number {
+  const { logs } = new Layout(dataDir).app(app);
+  const folder = join(logs, '..');
+  const files = readdirSync(folder).filter((name) => join(folder, name).startsWith(logs));
+  return files.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+}
+
+export function list(counts: Map<string, number>): string {
+  return [...counts].map(([name, count]) => `${name} × ${count}`).join(', ') || 'none';
+}

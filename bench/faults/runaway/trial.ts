@@ -1,0 +1,110 @@
+/** One misbehaving app, called once, and everything that must come of it. */
+import type { RetireReason } from '../../../protocol/frames.ts';
+import type { TestGateway } from '../../../test/support/gateway.ts';
+import { pause, within } from '../waiting.ts';
+import { badApp, mendedApp } from './apps.ts';
+import { type Kind, timeoutOf } from './kinds.ts';
+import { processesOf } from './processes.ts';
+
+/** Time above its deadline after which an answer counts as late: room for a machine that is busy. */
+export const ANSWER_GRACE_MS = 2_000;
+/** Time in which a bad thread must be gone, its cause be named, and the app's other tools answer. */
+export const SETTLE_MS = 30_000;
+const LOOK_EVERY_MS = 500;
+
+export type Trial = {
+  kind: string;
+  timeoutMs: number;
+  /** From the call until its answer, and until the app's other tool answered again. Milliseconds. */
+  answeredMs: number;
+  recoveredMs: number;
+  violations: string[];
+};
+
+/** Installs the app of `kind` as `id`, which must be new, or mended by an earlier trial. */
+export async function install(gateway: TestGateway, id: string, kind: Kind, endpoint: string): Promise<void> {
+  const answer = await gateway.upload(id, badApp(id, kind, endpoint));
+  if (answer.status >= 300) throw new Error(`${id} was not taken: ${answer.text}`);
+}
+
+/** Calls `bad` of `id` with input `n`, judges what happens, and mends the app. */
+export async function runTrial(gateway: TestGateway, id: string, kind: Kind, n: number): Promise<Trial> {
+  const violations: string[] = [];
+  const violated = (what: string): void => void violations.push(`${id}: ${what}`);
+  const call = () => (kind.action ? gateway.write(id, 'bad', { n }) : gateway.read(id, 'bad', { n }));
+
+  // Its thread runs, so that the deadline is the handler's alone.
+  if (!(await eventually(async () => (await gateway.read(id, 'ok', {})).status === 200)))
+    violated('it never answered.');
+  const startedAt = performance.now();
+  const answer = await within(timeoutOf(kind) + SETTLE_MS, call());
+  const answeredMs = performance.now() - startedAt;
+  if (answer === 'late') {
+    violated('the call hung.');
+  } else {
+    if (answeredMs > timeoutOf(kind) + ANSWER_GRACE_MS) violated(`answered after ${Math.round(answeredMs)} ms.`);
+    if ('ok' in kind.answer) {
+      if (answer.status !== 200 || !kind.answer.ok.test(answer.text)) violated(`answered ${answer.text.slice(0, 200)}`);
+    } else {
+      const { code, message } = answer.json.error ?? {};
+      if (answer.status !== 500 || code !== 'HANDLER_ERROR' || !kind.answer.error.test(message))
+        violated(`answered ${answer.status} ${answer.text.slice(0, 200)}`);
+    }
+  }
+
+  const { ends } = kind;
+  if (ends !== null && !(await eventually(async () => endedFor(await lastExit(gateway, id), ends))))
+    violated(`its thread did not end for ${ends.join(' or ')}, but: ${await lastExit(gateway, id)}.`);
+  const cause = kind.log ?? ('error' in kind.answer ? kind.answer.error : null);
+  if (cause !== null && !(await eventually(() => logSays(gateway, id, cause))))
+    violated(`its log says nothing of ${cause}.`);
+  if (!(await eventually(async () => (await gateway.read(id, 'ok', {})).json.data === 'alive')))
+    violated('its other tool did not answer again.');
+  const recoveredMs = performance.now() - startedAt;
+
+  const mended = await gateway.upload(id, mendedApp(id, kind));
+  const again = await call();
+  if (mended.status >= 300 || again.status !== 200 || !again.text.includes('mended'))
+    violated(`a mended version did not help at once: ${again.text.slice(0, 200)}`);
+  return { kind: kind.name, timeoutMs: timeoutOf(kind), answeredMs, recoveredMs, violations };
+}
+
+/** Calls what takes the writer down again and again, with ever new input, until the app is quarantined. Answers the number of calls; null when it never was. */
+export async function untilQuarantined(
+  gateway: TestGateway,
+  id: string,
+  kind: Kind,
+  limit: number,
+): Promise<number | null> {
+  const replaced = async (): Promise<number> =>
+    (await processesOf(gateway)).find(({ name }) => name === 'writer')?.restarts ?? 0;
+  for (let n = 1; n <= limit; n++) {
+    const before = await replaced();
+    const answer = await (kind.action ? gateway.write(id, 'bad', { n }) : gateway.read(id, 'bad', { n }));
+    if (answer.json.error?.code === 'QUARANTINED') return n;
+    // The next call comes when the harm of this one is done: two that wait for the same writer do it once.
+    await eventually(async () => (await replaced()) > before);
+  }
+  return null;
+}
+
+async function eventually(holds: () => Promise<boolean>): Promise<boolean> {
+  for (const until = performance.now() + SETTLE_MS; performance.now() < until; await pause(LOOK_EVERY_MS))
+    if (await holds()) return true;
+  return false;
+}
+
+async function lastExit(gateway: TestGateway, id: string): Promise<string | null> {
+  const { processes } = await gateway.system();
+  const actors = processes.flatMap((one: { actors?: { app: string; lastExit: string | null }[] }) => one.actors ?? []);
+  return actors.find((actor: { app: string }) => actor.app === id)?.lastExit ?? null;
+}
+
+function endedFor(exit: string | null, reasons: readonly RetireReason[]): boolean {
+  return exit !== null && reasons.some((reason) => exit.startsWith(`${reason}: `));
+}
+
+async function logSays(gateway: TestGateway, id: string, cause: RegExp): Promise<boolean> {
+  const lines: { msg?: unknown }[] = (await gateway.call('GET', `/svc/_logs?app=${id}&limit=500`)).json;
+  return lines.some((line) => cause.test(String(line.msg)) || cause.test(JSON.stringify(line)));
+}

@@ -1,0 +1,93 @@
+/** `npm run faults -- smuggling`: the vectors on every way, and random damage to them. */
+import type { Campaign, CampaignReport, Figure } from '../campaign.ts';
+import type { Random } from '../random.ts';
+import { installed } from './proxies.ts';
+import { exchangeMutant } from './run-vector.ts';
+import { missingProxies, Scene } from './scene.ts';
+import { type Kind, VECTORS, type Vector } from './vectors.ts';
+
+const EDGES = ['uws', 'node'] as const;
+const MUTANTS = { full: 500, smoke: 25 };
+/** Bytes that parsers are known to differ on. */
+const HOSTILE = ['\r', '\n', '\r\n', '\t', ' ', '\0', '\x0b', '\x85', '\xff', ':', ',', ';', '0', '1', 'a', '"'];
+
+export const smuggling: Campaign = {
+  name: 'smuggling',
+  question: 'Is one request ever read as two, directly or behind nginx and HAProxy?',
+  run: async ({ random, extent, rounds, newFolder, progress }) => {
+    const report: CampaignReport = { figures: [], violations: [], skipped: [] };
+    report.skipped.push(...missingProxies().map((kind) => `${kind} is not installed`));
+    const mutants = rounds ?? MUTANTS[extent];
+    for (const kind of ['nginx', 'haproxy'] as const) {
+      report.figures.push({ name: kind, value: installed(kind)?.version ?? 'not installed' });
+    }
+    for (const edge of EDGES) {
+      const scene = await Scene.open(edge, newFolder());
+      const { pid } = await scene.daemon.status();
+      try {
+        // The smoke run leaves the table to test/smuggling.e2e.test.ts, which runs it whole.
+        if (extent === 'full') report.figures.push(...(await runTable(scene, edge, report.violations)));
+        await Promise.all(
+          scene.targets
+            .map((target) => ({ target, chance: random.fork() }))
+            .map(async ({ target, chance }) => {
+              for (let i = 0; i < mutants; i++) {
+                const { name, bytes } = mutate(chance.pick(VECTORS), chance);
+                const key = `${target.way} mutant ${i}`;
+                const what = await exchangeMutant(target, bytes, key);
+                report.violations.push(...what.map((one) => `${edge}, ${target.way}, mutant ${i} of ${name}: ${one}`));
+              }
+            }),
+        );
+        progress(`${edge}: ${mutants} mutants on each of ${scene.targets.length} ways`);
+        if ((await scene.daemon.status()).pid !== pid) report.violations.push(`${edge}: the daemon is another process`);
+      } finally {
+        await scene.close();
+      }
+      report.figures.push({ name: `${edge}: mutants on each way`, value: String(mutants) });
+    }
+    return report;
+  },
+};
+
+/** Rows of the table: for each kind, what its senders saw how often on each way. */
+async function runTable(scene: Scene, edge: string, violations: string[]): Promise<Figure[]> {
+  const cells = new Map<Kind, string[]>();
+  const outcomes = await Promise.all(scene.targets.map((target) => scene.runAll(target)));
+  for (const [i, outcome] of outcomes.entries()) {
+    violations.push(...outcome.violations);
+    const counts = new Map<Kind, Map<string, number>>();
+    for (const [{ kind }, seen] of outcome.seen) {
+      const count = counts.get(kind) ?? new Map<string, number>();
+      counts.set(kind, count.set(seen, (count.get(seen) ?? 0) + 1));
+    }
+    for (const [kind, count] of counts) {
+      const seen = [...count]
+        .sort(([one], [other]) => (one < other ? -1 : 1))
+        .map(([what, times]) => `${what} × ${times}`);
+      cells.set(kind, [...(cells.get(kind) ?? []), `${scene.targets[i]?.way}: ${seen.join(', ')}`]);
+    }
+  }
+  return [...cells].map(([kind, ways]) => ({ name: `${edge}: ${kind}`, value: ways.join('; ') }));
+}
+
+/** The vector with one to three places damaged, anywhere but in the request inside, of which it then holds a prefix. */
+function mutate(vector: Vector, random: Random): { name: string; bytes: (inner: string, auth: string) => string } {
+  const edits = Array.from({ length: random.between(1, 3) }, () => ({
+    place: random.next(),
+    drop: random.between(0, 1),
+    insert: random.pick(HOSTILE),
+  }));
+  const bytes = (inner: string, auth: string) => {
+    let text = vector.bytes(inner, auth);
+    for (const { place, drop, insert } of edits) {
+      // Damage to the token would only have the request refused for it.
+      const from = text.indexOf(auth) + auth.length;
+      const to = Math.max(from + 1, text.indexOf(inner));
+      const at = from + Math.floor(place * (to - from));
+      text = text.slice(0, at) + insert + text.slice(at + drop);
+    }
+    return text;
+  };
+  return { name: `${vector.kind}, ${vector.name}`, bytes };
+}

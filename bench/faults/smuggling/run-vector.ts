@@ -1,0 +1,175 @@
+/** Sends one vector to one place, and decides by what happened whether it was read as two requests. */
+import { request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Vector, Way } from './vectors.ts';
+import { markingRequest, swallowingRequest, WITNESS } from './witness.ts';
+
+/** Nothing more is expected on a connection that has been silent this long after an answer, or without one. */
+const SILENT_MS = { answered: 50, unanswered: 300 };
+/** The same where it matters that there was no other answer, on a machine that is busy with something else. */
+const SURELY_SILENT_MS = { answered: 2000, unanswered: 2000 };
+
+/** Where vectors are sent. */
+export type Target = {
+  readonly edge: 'uws' | 'node';
+  readonly way: Way;
+  readonly port: number;
+  readonly token: string;
+};
+
+export type Outcome = {
+  /** What the sender saw: the status of its first answer, `closed` without one, or `silent`: it waits for more. */
+  seen: string;
+  /** What must not be, in sentences. */
+  violations: string[];
+  /** Keys of rows that only a smuggled request would write, and what it means when they are there. */
+  forbidden: Map<string, string>;
+};
+
+type Exchanged = { statuses: number[]; closed: boolean };
+
+/**
+ * `key` must be new. Whether a forbidden row is there is for the caller to look up in the end (`rowsOf`), since nothing
+ * says when a request that should not run would have run.
+ */
+export async function runVector(target: Target, vector: Vector, key: string): Promise<Outcome> {
+  const auth = `Authorization: Bearer ${target.token}`;
+  const bytesAround = (inner: string) => Buffer.from(vector.bytes(inner, auth), 'latin1');
+  const forbidden = new Map<string, string>();
+  const violations: string[] = [];
+
+  const send = async (how: string, isSplit: boolean, pieces: Buffer[], row: string): Promise<Exchanged> => {
+    const exchanged = await exchange(target.port, pieces, isSplit ? SURELY_SILENT_MS : SILENT_MS);
+    const answered = exchanged.statuses.slice(1).filter((status) => status < 400);
+    if (answered.length > 0 && !isSplit) violations.push(`${how}: its second answer is ${answered[0]}`);
+    // Where the first reader reads two, it must know that it does: an answer too few is one that somebody else gets.
+    // Without any, it still waits for the first one.
+    if (!isSplit || exchanged.statuses.length === 1) forbidden.set(row, `${how}: the request inside ran`);
+    violations.push(...(await disturbed(target)).map((what) => `${how}: ${what}`));
+    return exchanged;
+  };
+
+  const isSplit = vector.readAsTwoBy?.includes(target.way) ?? false;
+  const whole = await send(
+    'sent at once',
+    isSplit,
+    [bytesAround(markingRequest(`${key} whole`, auth))],
+    `${key} whole`,
+  );
+  if (target.way === 'direct') {
+    const bytes = bytesAround(markingRequest(`${key} pieces`, auth));
+    const isSplitHere = target.edge === 'uws' && (vector.readAsTwoBy?.includes('uws, in pieces') ?? false);
+    await send('sent in pieces', isSplitHere, inPieces(bytes), `${key} pieces`);
+  } else {
+    await send('with half a request inside', isSplit, [bytesAround(swallowingRequest(auth))], `${key} half`);
+  }
+  return { seen: String(whole.statuses[0] ?? (whole.closed ? 'closed' : 'silent')), violations, forbidden };
+}
+
+/**
+ * Sends damaged bytes, of which nobody knows the right reading: a first reader may rightly find two requests in them. But
+ * then its client gets an answer to each, and no other client notices. Returns what must not be, in sentences.
+ */
+export async function exchangeMutant(target: Target, bytes: Vector['bytes'], key: string): Promise<string[]> {
+  const auth = `Authorization: Bearer ${target.token}`;
+  let text = '';
+  const isFooled = async (row: string, silentMs: typeof SILENT_MS): Promise<boolean> => {
+    text = bytes(markingRequest(row, auth), auth);
+    const { statuses } = await exchange(target.port, [Buffer.from(text, 'latin1')], silentMs);
+    return statuses.length === 1 && (await rowsOf(target)).has(row);
+  };
+  const looksFooled = await isFooled(key, SILENT_MS);
+  const violations = await disturbed(target);
+  if (looksFooled && (await isFooled(`${key}, again`, SURELY_SILENT_MS)))
+    violations.push(`the request inside ran, and its sender got one answer`);
+  return violations.map((what) => `${what}; it sent ${JSON.stringify(text.replace(target.token, '…'))}`);
+}
+
+/** The keys of all requests that ran. */
+export async function rowsOf(target: Target): Promise<Set<string>> {
+  const { body } = await ask(target, { app: WITNESS, query: 'ran' });
+  return new Set((JSON.parse(body) as { data: string[] }).data);
+}
+
+let asked = 0;
+
+/** What other clients notice who ask something well-formed now. */
+async function disturbed(target: Target): Promise<string[]> {
+  const what: string[] = [];
+  // Two, since a proxy may hold more than one connection to the gateway.
+  for (let i = 0; i < (target.way === 'direct' ? 1 : 2); i++) {
+    asked += 1;
+    const text = `innocent ${asked}.`;
+    const { status, body } = await ask(target, { app: WITNESS, query: 'echo', input: { text } });
+    if (status !== 200 || !body.includes(text))
+      what.push(`another client was answered ${status} ${body.slice(0, 200)}`);
+  }
+  return what;
+}
+
+/** A query on a connection of its own; status 0 where the connection failed. */
+function ask({ port, token }: Target, tool: object): Promise<{ status: number; body: string }> {
+  return new Promise((resolve) => {
+    const text = JSON.stringify(tool);
+    const headers = { authorization: `Bearer ${token}`, 'content-length': text.length, connection: 'close' };
+    const options = { port, host: '127.0.0.1', method: 'POST', path: '/svc/_tool/svc_read', headers, agent: false };
+    const fail = (error: Error) => resolve({ status: 0, body: error.message });
+    const req = request(options, (res) => {
+      let body = '';
+      res.setEncoding('utf8').on('data', (chunk: string) => {
+        body += chunk;
+      });
+      res.on('error', fail).on('end', () => resolve({ status: res.statusCode ?? 0, body }));
+    });
+    req.on('error', fail).end(text);
+  });
+}
+
+/** Sends the pieces one after the other, and reads until the connection is closed or silent. */
+function exchange(port: number, pieces: Buffer[], silentMs = SILENT_MS): Promise<Exchanged> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+    let received = '';
+    let timer: NodeJS.Timeout;
+    const finish = (closed: boolean) => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve({ statuses: statusesIn(received), closed });
+    };
+    const finishWhenSilent = (ms: number) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => finish(false), ms);
+    };
+    finishWhenSilent(silentMs.unanswered);
+    socket.on('data', (chunk: Buffer) => {
+      received += chunk.toString('latin1');
+      finishWhenSilent(silentMs.answered);
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => finish(true));
+    void write(socket, pieces);
+  });
+}
+
+async function write(socket: Socket, pieces: Buffer[]): Promise<void> {
+  for (const piece of pieces) {
+    if (!socket.writable) return;
+    await new Promise<void>((done) => socket.write(piece, () => done()));
+    await nextTurn();
+  }
+}
+
+/** Cut inside the head, behind it, and inside what follows, so that a parser meets each part by itself. */
+function inPieces(bytes: Buffer): Buffer[] {
+  const head = bytes.indexOf('\r\n\r\n') + 4;
+  const cuts = [20, Math.max(20, Math.floor(head / 2)), head, Math.floor((head + bytes.length) / 2), bytes.length];
+  return cuts.map((cut, i) => bytes.subarray(cuts[i - 1] ?? 0, cut)).filter((piece) => piece.length > 0);
+}
+
+/** The final answers. No body of the gateway or of a proxy holds a status line. */
+function statusesIn(text: string): number[] {
+  return [...text.matchAll(/HTTP\/1\.[01] (\d{3})/g)]
+    .map((match) => Number(match[1]))
+    .filter((status) => status >= 200);
+}

@@ -1,0 +1,94 @@
+/** The built daemon under fuzz: raw bytes in, one judged answer out, and a look at whether it is still the same process. */
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from '../../test/support/gateway.ts';
+import { assertNoFault, oneAnswer, type RawAnswer } from './oracle.ts';
+
+/** Nothing takes this long, on any machine. */
+const PATIENCE_MS = 60_000;
+
+export class FuzzedGateway {
+  readonly gateway: TestGateway;
+  readonly #remove: () => Promise<void>;
+  readonly #apps: [id: string, files: Record<string, string | Buffer>][];
+  #logRead = 0;
+
+  private constructor(options: StartOptions, apps: [id: string, files: Record<string, string | Buffer>][]) {
+    const { gateway, remove } = makeGateway(options);
+    this.gateway = gateway;
+    this.#remove = remove;
+    this.#apps = apps;
+  }
+
+  static async start(
+    edge: EdgeKind,
+    apps: Record<string, Record<string, string | Buffer>>,
+    config: Record<string, unknown> = {},
+  ): Promise<FuzzedGateway> {
+    const fuzzed = new FuzzedGateway({ edge, config }, Object.entries(apps));
+    await fuzzed.gateway.start();
+    for (const [id, files] of fuzzed.#apps) {
+      const answer = await fuzzed.gateway.upload(id, files);
+      assert.equal(answer.status, 201, answer.text);
+    }
+    return fuzzed;
+  }
+
+  close(): Promise<void> {
+    return this.#remove();
+  }
+
+  /**
+   * Sends the bytes on a connection of their own; the one answer to them, null when the connection ends without one, or
+   * nothing happens on it for `silenceMs`: it waits for more of the request, or is a stream.
+   */
+  async ask(bytes: Buffer, head = false, silenceMs: number = PATIENCE_MS): Promise<RawAnswer | null> {
+    const received = await this.#send(bytes, silenceMs);
+    const isStream = /^HTTP\/1\.1 200 [\s\S]*?\r\ncontent-type: text\/event-stream\r\n/i.test(
+      received.toString('latin1'),
+    );
+    if (isStream) return { status: 200, headers: new Map(), body: Buffer.alloc(0) };
+    const answer = oneAnswer(received, head);
+    if (answer !== null) assertNoFault(answer, head);
+    return answer;
+  }
+
+  /** Fails, with a fresh daemon for the inputs that follow, when it is not the same process that answers, or logged a fault. */
+  async assertSound(): Promise<void> {
+    const { pid } = this.gateway;
+    const health = await this.gateway.call('GET', '/svc/_health', { token: null }).catch((error: Error) => error);
+    const fresh = this.gateway.log.slice(this.#logRead);
+    this.#logRead = this.gateway.log.length;
+    if (health instanceof Error || health.status !== 200) {
+      await this.gateway.kill();
+      await this.gateway.start();
+      assert.fail(
+        `The daemon (${pid}) does not answer: ${health instanceof Error ? health.message : health.text}\n${fresh}`,
+      );
+    }
+    const faults = fresh.split('\n').filter((line) => /"level":(?:50|60|"error"|"fatal")/.test(line));
+    assert.deepEqual(faults, [], 'it logged a fault');
+  }
+
+  #send(bytes: Buffer, silenceMs: number): Promise<Buffer> {
+    const { hostname, port } = new URL(this.gateway.url);
+    return new Promise((resolve) => {
+      const socket = connect(Number(port), hostname);
+      const chunks: Buffer[] = [];
+      socket.setTimeout(silenceMs, () => socket.destroy());
+      // A reset is a way to end a connection, too; whether the daemon lives is asked apart.
+      socket.on('error', () => {});
+      socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+      socket.on('close', () => resolve(Buffer.concat(chunks)));
+      socket.write(bytes);
+    });
+  }
+}
+
+/** Waits until the condition holds; for what a process does on its own time. */
+export async function eventually(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (const end = performance.now() + PATIENCE_MS; !(await condition()); await pause(10)) {
+    assert.ok(performance.now() < end, `it never came true: ${what}`);
+  }
+}

@@ -1,0 +1,144 @@
+/** `npm run fuzz`: throws generated input at the gateway's parts. A failure is made small, and printed with what replays it. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import fc, { type RunDetails } from 'fast-check';
+import type { Check, Target } from './target.ts';
+import { archives } from './targets/archives.ts';
+import { bodies } from './targets/bodies.ts';
+import { frames } from './targets/frames.ts';
+import { links } from './targets/links.ts';
+import { manifests } from './targets/manifests.ts';
+import { requests } from './targets/requests.ts';
+import { schemas } from './targets/schemas.ts';
+
+const TARGETS: Target[] = [frames, links, manifests, archives, requests, bodies, schemas];
+
+const HELP = `npm run fuzz -- [target …] [options]
+
+  --runs N     inputs for each check
+  --seconds N  ends each check after this time, at the number of inputs reached by then
+  --seed N     replays the inputs of an earlier run (printed at its start)
+  --path P     replays one failing input, with the seed and target of its report
+  --smoke      few inputs, as CI runs it
+
+Targets:
+${TARGETS.map(({ name, claim }) => `  ${name.padEnd(11)}${claim}\n`).join('')}`;
+
+class UsageError extends Error {}
+
+type Options = { targets: Target[]; runs?: number; seconds?: number; seed: number; path?: string; smoke: boolean };
+
+function parse(args: string[]): Options | null {
+  try {
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        runs: { type: 'string' },
+        seconds: { type: 'string' },
+        seed: { type: 'string' },
+        path: { type: 'string' },
+        smoke: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    });
+    if (values.help) return null;
+    const unknown = positionals.find((name) => !TARGETS.some((target) => target.name === name));
+    if (unknown !== undefined) throw new UsageError(`There is no target "${unknown}".`);
+    return {
+      targets: TARGETS.filter(({ name }) => positionals.length === 0 || positionals.includes(name)),
+      ...(values.runs === undefined ? {} : { runs: wholeNumber('--runs', values.runs, 1) }),
+      ...(values.seconds === undefined ? {} : { seconds: wholeNumber('--seconds', values.seconds, 1) }),
+      seed: values.seed === undefined ? Date.now() | 0 : wholeNumber('--seed', values.seed, -(2 ** 31)),
+      ...(values.path === undefined ? {} : { path: values.path }),
+      smoke: values.smoke ?? false,
+    };
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function wholeNumber(option: string, text: string, least: number): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < least || value >= 2 ** 31)
+    throw new UsageError(`${option} must be a whole number from ${least} to ${2 ** 31 - 1}.`);
+  return value;
+}
+
+async function main(args: string[]): Promise<number> {
+  let options: Options | null;
+  try {
+    options = parse(args);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    process.stderr.write(`${error.message}\n\n${HELP}`);
+    return 2;
+  }
+  if (options === null) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  process.stdout.write(`seed ${options.seed}\n`);
+  const folder = mkdtempSync(join(tmpdir(), 'svc-fuzz-'));
+  let failed = 0;
+  try {
+    for (const target of options.targets) failed += await run(target, options, folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  process.stdout.write(failed === 0 ? 'No check failed.\n' : `${failed} failed.\n`);
+  return failed === 0 ? 0 : 1;
+}
+
+/** Answers how many of the target's checks failed. */
+async function run(target: Target, options: Options, folder: string): Promise<number> {
+  const { checks, close } = await target.open({ newFolder: () => mkdtempSync(join(folder, `${target.name}-`)) });
+  let failed = 0;
+  try {
+    for (const check of checks) {
+      const startedAt = performance.now();
+      const { outcome, inputs } = await examine(check, options);
+      const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+      process.stdout.write(`${target.name}: ${check.name}: ${inputs} inputs, ${seconds} s\n`);
+      if (!outcome.failed) continue;
+      failed++;
+      process.stdout.write(`${await report(target, outcome)}\n`);
+    }
+  } finally {
+    await close();
+  }
+  return failed;
+}
+
+/**
+ * Runs one check; `inputs` counts what was tried. Under the clock it goes in small lots, each with a seed of its own and run
+ * to its end: fast-check's own time limit leaves an input under way, which gets into the next one's way.
+ */
+async function examine(
+  { property, runs }: Check,
+  { runs: asked, seconds, seed, path, smoke }: Options,
+): Promise<{ outcome: RunDetails<unknown>; inputs: number }> {
+  const most = asked ?? (smoke ? runs.smoke : runs.full);
+  const endsAt = seconds === undefined ? Number.POSITIVE_INFINITY : performance.now() + seconds * 1000;
+  const lot = seconds === undefined ? most : Math.ceil(runs.smoke / 10);
+  let inputs = 0;
+  for (let n = 0; ; n++) {
+    const numRuns = Math.min(lot, most - inputs);
+    const replay = path === undefined ? {} : { path, endOnFailure: true };
+    const outcome = await fc.check(property, { seed: (seed + n) | 0, numRuns, ...replay });
+    inputs += outcome.numRuns;
+    if (outcome.failed || inputs >= most || performance.now() >= endsAt) return { outcome, inputs };
+  }
+}
+
+async function report(target: Target, outcome: RunDetails<unknown>): Promise<string> {
+  const why = (outcome.errorInstance as Error | null)?.stack ?? String(outcome.errorInstance);
+  const again = `npm run fuzz -- ${target.name} --seed ${outcome.seed} --path ${outcome.counterexamplePath}`;
+  // An input may nest too deeply to be shown.
+  const shown = await fc.asyncDefaultReportMessage(outcome).catch((error: Error) => error.message);
+  return `${shown}\nWhy: ${why}\nAgain: ${again}`;
+}
+
+process.exitCode = await main(process.argv.slice(2));

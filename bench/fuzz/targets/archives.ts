@@ -1,0 +1,243 @@
+/** Archives: whatever is uploaded, nothing is written outside its staging folder, and a refusal leaves nothing at all. */
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { appFiles, type Entry, gnuName, paxName, tar, tarEntry } from '../../../test/support/archive.ts';
+import { ingest } from '../../../workers/jobs/ingest.ts';
+import { awkwardText, mutated } from '../arbitraries.ts';
+import { FuzzedGateway } from '../gateway.ts';
+import { refusalOf } from '../oracle.ts';
+import type { Target, TargetContext } from '../target.ts';
+
+const APP = 'notes';
+/** Far more than the largest archive needs. */
+const INGEST_MS = 30_000;
+
+const part = fc.oneof(
+  fc.constantFrom(
+    '..',
+    '.',
+    '',
+    'a.js',
+    'A.JS',
+    'x',
+    'é.js',
+    'e\u0301.js',
+    'İ.js',
+    'ß.js',
+    'a.js ',
+    'a.js.',
+    'con.js',
+    'app.json',
+    'queries',
+    'index.html',
+    '\\',
+    'C:',
+    '~',
+    '%2e%2e',
+    '\ufeffa.js',
+    '\u202ea.js',
+    'a\u0000.js',
+    '__proto__',
+    '__proto__.js',
+    `${'x'.repeat(250)}.js`,
+    `${'y'.repeat(300)}.js`,
+    'x/'.repeat(120),
+  ),
+  awkwardText,
+);
+const name = fc
+  .tuple(fc.constantFrom('', '/', './', '../', '//', '\\\\h\\', 'C:\\'), fc.array(part, { minLength: 1, maxLength: 4 }))
+  .map(([start, parts]) => start + parts.join('/'));
+const content = fc.oneof(
+  fc.string({ maxLength: 40 }),
+  fc.constantFrom(Buffer.alloc(600, 0xff), Buffer.alloc(100_000), gzipSync('x'), tar({ 'a.js': '1' }), '\ud800'),
+);
+const type = fc.oneof(
+  { weight: 6, arbitrary: fc.constantFrom('0', '5') },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      '\0',
+      '1',
+      '2',
+      '3',
+      '4',
+      '6',
+      '7',
+      'x',
+      'g',
+      'L',
+      'K',
+      'S',
+      'D',
+      'M',
+      'V',
+      'N',
+      'X',
+      'I',
+      'Z',
+    ),
+  },
+);
+const size = fc.option(fc.constantFrom(0, 1, 511, 512, 513, 2 ** 20, 2 ** 30, 2 ** 33 - 1), {
+  freq: 8,
+  nil: undefined,
+});
+const entry: fc.Arbitrary<Entry[]> = fc.oneof(
+  fc
+    .record({ name, content, type, link: fc.constantFrom('', '/etc/passwd', '../../x', 'index.html'), size })
+    .map(({ size: claimed, ...rest }) => [claimed === undefined ? rest : { ...rest, size: claimed }]),
+  fc.tuple(name, content).map(([long, text]) => [paxName(long), { name: 'short.js', content: text }]),
+  fc.tuple(name, content).map(([long, text]) => [gnuName(long), { name: 'short.js', content: text }]),
+  fc
+    .constantFrom(
+      '12 size=9999\n',
+      '30 path=../../../../evil.js\n',
+      '9 size=-1\n',
+      '99999 path=x\n',
+      'path=x\n',
+      '0 \n',
+      '18 linkpath=/etc\n',
+      '25 GNU.sparse.size=9999\n',
+      '20 SCHILY.dev=99999\n',
+    )
+    .map((record) => [
+      { name: 'PaxHeader/x', type: 'x', content: record },
+      { name: 'b.js', content: 'x' },
+    ]),
+);
+
+const SOUND: Entry[] = Object.entries({
+  ...appFiles(APP, { queries: [{ name: 'list', input: { type: 'object' } }] }),
+  'queries/list.js': 'export default () => 1;\n',
+  'migrations/0001_x.sql': 'CREATE TABLE t (v);',
+  'style.css': 'p { margin: 0 }\n'.repeat(200),
+}).map(([path, text]) => ({ name: path, content: text }));
+
+const withEntries = fc
+  .tuple(fc.array(entry, { maxLength: 6 }), fc.boolean())
+  .map(([more, first]) => gzipSync(tar(first ? [...more.flat(), ...SOUND] : [...SOUND, ...more.flat()]), { level: 1 }));
+const changedTar = mutated(fc.constant(tar(SOUND)), 3).map((bytes) => gzipSync(bytes, { level: 1 }));
+const changedGzip = mutated(fc.constant(gzipSync(tar(SOUND))), 3);
+const junk = fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes));
+const archive = fc.oneof(
+  withEntries,
+  changedTar,
+  changedGzip,
+  junk,
+  junk.map((bytes) => gzipSync(bytes)),
+);
+
+/** Little to send, much to unpack. */
+const bomb = fc.oneof(
+  fc.constantFrom(1, 8, 72).map((mib) => gzipSync(Buffer.alloc(mib * 2 ** 20), { level: 9 })),
+  fc.integer({ min: 4000, max: 6000 }).map((count) =>
+    gzipSync(tar([...SOUND, ...Array.from({ length: count }, (_, i) => ({ name: `f/${i}.js`, content: '1' }))]), {
+      level: 1,
+    }),
+  ),
+  fc.integer({ min: 1, max: 12 }).map((files) =>
+    gzipSync(
+      tar([
+        ...SOUND,
+        ...Array.from({ length: files }, (_, i) => ({
+          name: `${i}.js`,
+          content: Buffer.alloc(LIMITS.archiveFileBytes),
+        })),
+      ]),
+      { level: 1 },
+    ),
+  ),
+  fc.constant(
+    gzipSync(
+      Buffer.concat([...SOUND.map(tarEntry), tarEntry({ name: 'a.js', size: 2 ** 33 - 1 }), Buffer.alloc(2 ** 22)]),
+      { level: 1 },
+    ),
+  ),
+  fc.constant(Buffer.concat(Array.from({ length: 200 }, () => gzipSync(tar(SOUND))))),
+);
+
+class Intake {
+  readonly #folder: string;
+  #uploads = 0;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** The real job on the real disk. */
+  async take(bytes: Buffer): Promise<void> {
+    const staging = join(this.#folder, `staging-${++this.#uploads}`);
+    const file = join(this.#folder, 'upload.tgz');
+    mkdirSync(staging);
+    writeFileSync(file, bytes);
+    const startedAt = performance.now();
+    const refusal = await refusalOf(async () => {
+      await ingest({ archive: file, app: APP, staging, uploadedAt: Date.UTC(2026, 0, 1), known: [] });
+      assert.deepEqual(readdirSync(staging).sort(), ['code', 'prepared']);
+    });
+    const ms = performance.now() - startedAt;
+    if (refusal !== null) assert.match(refusal.code, /^(?:INVALID_(?:ARCHIVE|MANIFEST|MIGRATION)|ARCHIVE_)/);
+    assert.deepEqual(
+      readdirSync(this.#folder).sort(),
+      refusal === null ? [`staging-${this.#uploads}`, 'upload.tgz'] : ['upload.tgz'],
+    );
+    for (const found of readdirSync(this.#folder, { recursive: true, withFileTypes: true })) {
+      assert.ok(found.isFile() || found.isDirectory(), `${found.name} is neither file nor folder`);
+    }
+    rmSync(staging, { recursive: true, force: true });
+    assert.ok(ms < INGEST_MS, `it took ${ms.toFixed(0)} ms`);
+  }
+}
+
+/** The same over HTTP: typed answers, and nothing left of what was refused. */
+async function upload(fuzzed: FuzzedGateway, bytes: Buffer): Promise<void> {
+  const { gateway } = fuzzed;
+  const head = [
+    `POST /svc/_apps/${APP}/upload HTTP/1.1`,
+    'host: gateway',
+    'connection: close',
+    `authorization: Bearer ${gateway.token}`,
+    'content-type: application/gzip',
+    `content-length: ${bytes.length}`,
+  ];
+  const answer = await fuzzed.ask(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), bytes]));
+  assert.ok(answer !== null, 'no answer');
+  assert.ok(answer.status < 500, `${answer.status} ${answer.body.toString().slice(0, 300)}`);
+  assert.deepEqual(readdirSync(join(gateway.dataDir, 'tmp')), [], 'something is left of an upload');
+  await fuzzed.assertSound();
+}
+
+export const archives: Target = {
+  name: 'archives',
+  claim: 'An upload is stored whole or refused with a typed error; nothing is written elsewhere, nothing is left.',
+  open: async (context: TargetContext) => {
+    // A folder for each check: one that is ended by the clock leaves its last input under way.
+    const [intake, bombs] = [new Intake(context.newFolder()), new Intake(context.newFolder())];
+    const fuzzed = await FuzzedGateway.start('uws', {});
+    return {
+      checks: [
+        {
+          name: 'entries and bytes',
+          runs: { full: 20_000, smoke: 100 },
+          property: fc.asyncProperty(archive, (bytes) => intake.take(bytes)),
+        },
+        {
+          name: 'bombs',
+          runs: { full: 200, smoke: 3 },
+          property: fc.asyncProperty(bomb, (bytes) => bombs.take(bytes)),
+        },
+        {
+          name: 'over HTTP',
+          runs: { full: 2000, smoke: 30 },
+          property: fc.asyncProperty(archive, (bytes) => upload(fuzzed, bytes)),
+        },
+      ],
+      close: () => fuzzed.close(),
+    };
+  },
+};

@@ -1,0 +1,295 @@
+/** URLs and headers over raw sockets: both edges give one well-formed answer or end the connection, and agree. */
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { appOf } from '../../../test/support/apps.ts';
+import { FuzzedGateway } from '../gateway.ts';
+import type { RawAnswer } from '../oracle.ts';
+import type { Target } from '../target.ts';
+
+/** Some of these requests are not whole, and both edges would wait for the rest. */
+const SILENCE_MS = 300;
+
+const SITE = appOf('site', {
+  queries: { echo: '({ input }) => input' },
+  actions: { go: '() => null' },
+  files: { 'index.html': '<!doctype html><p>Site', 'style.css': 'p { margin: 0 }'.repeat(200), 'a b+ü.json': '{}' },
+});
+
+const SEGMENTS = [
+  'svc',
+  '_apps',
+  'site',
+  '_tool',
+  'svc_read',
+  'svc_write',
+  '_changes',
+  '_health',
+  '_logs',
+  '_system',
+  '_client.js',
+  '_console.js',
+  '_session',
+  '_svc-user',
+  'prefs',
+  'versions',
+  'settings',
+  'activate',
+  'restart',
+  'sql',
+  'upload',
+  '_v',
+  'v_1',
+  'style.css',
+  'index.html',
+  'app.json',
+  'queries',
+  'echo.js',
+  '',
+  '.',
+  '..',
+  '...',
+  '%2e',
+  '%2e%2e',
+  '%2E%2E%2f',
+  '%2f',
+  '%5c',
+  '\\',
+  '%00',
+  '%',
+  '%zz',
+  '%c0%ae',
+  '%c0%ae%c0%ae',
+  '%e0%80%af',
+  '%ed%a0%80',
+  '%ff',
+  '%F0%9F%98%80',
+  's%69te',
+  'SITE',
+  '%73%76%63',
+  ';',
+  '@',
+  ':',
+  '*',
+  '?',
+  '#',
+  '?a=%',
+  '?limit=1e9',
+  '?app=site&app=x',
+  '?follow=0',
+  '&',
+  '=',
+  '%0d%0a',
+  '%20',
+  '+',
+  '\u0000',
+  '\t',
+  ' ',
+  'é',
+  '\u0080',
+  '\u00ff',
+  'con',
+  '__proto__',
+  'constructor',
+  'toString',
+  'x'.repeat(300),
+  'x'.repeat(9000),
+  '/'.repeat(3000),
+  '%41'.repeat(2000),
+];
+const latin1 = fc
+  .array(fc.integer({ min: 0x20, max: 0xff }), { maxLength: 8 })
+  .map((codes) => String.fromCharCode(...codes));
+const segment = fc.oneof({ weight: 8, arbitrary: fc.constantFrom(...SEGMENTS) }, { weight: 1, arbitrary: latin1 });
+const target = fc
+  .tuple(
+    fc.constantFrom('/svc/', '/svc/site/', '/', '/_svc-user/', '/svc/_apps/', '', '//'),
+    fc.array(segment, { maxLength: 5 }),
+  )
+  .map(([start, segments]) => start + segments.join('/'));
+
+const NAMES = [
+  'range',
+  'if-range',
+  'if-none-match',
+  'if-modified-since',
+  'accept-encoding',
+  'accept',
+  'cookie',
+  'origin',
+  'referer',
+  'sec-fetch-site',
+  'traceparent',
+  'idempotency-key',
+  'last-event-id',
+  'content-type',
+  'expect',
+  'upgrade',
+  'connection',
+  'authorization',
+  'host',
+  'x',
+  'content-encoding',
+  'x-forwarded-host',
+  'x-http-method-override',
+  '__proto__',
+  'constructor',
+  'te',
+  'trailer',
+  'keep-alive',
+  'date',
+];
+const VALUES = [
+  '',
+  '*',
+  'bytes=0-',
+  'bytes=5-1',
+  'bytes=-0',
+  'bytes=0-0,2-3',
+  'bytes=99999999999999999999-',
+  'gzip;q=0',
+  'br;q=1.5,*;q=x',
+  'identity',
+  '"x"',
+  'W/"',
+  ',,,',
+  '; ; ;',
+  'svc_session=1',
+  'svc_session=',
+  'null',
+  'https://a.example',
+  'cross-site',
+  'same-origin',
+  'none',
+  '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+  '100-continue',
+  '200-maybe',
+  'websocket',
+  'h2c',
+  'keep-alive',
+  'upgrade',
+  'Bearer',
+  'Bearer ',
+  'Bearer x',
+  'Basic eDp5',
+  'text/plain',
+  'application/json; charset=utf-16',
+  '-1',
+  '1e9',
+  'Infinity',
+  '\u0000',
+  '\u007f',
+  '\t',
+  'é',
+  'x'.repeat(300),
+  'x'.repeat(17_000),
+  '18446744073709551616',
+  'a:b',
+  '__proto__',
+];
+const header = fc.tuple(
+  fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...NAMES) }, { weight: 1, arbitrary: latin1 }),
+  fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...VALUES) }, { weight: 1, arbitrary: latin1 }),
+);
+const manyHeaders = fc
+  .nat(150)
+  .map((count) => Array.from({ length: count }, (_, i): [string, string] => [`x-${i}`, 'y']));
+
+type Shape = {
+  method: string;
+  target: string;
+  version: string;
+  headers: [string, string][];
+  token: boolean;
+  body: string | null;
+};
+const request: fc.Arbitrary<Shape> = fc.record({
+  method: fc.oneof(
+    { weight: 6, arbitrary: fc.constantFrom('GET', 'POST', 'HEAD', 'OPTIONS', 'PUT') },
+    { weight: 1, arbitrary: fc.constantFrom('DELETE', 'PATCH', 'TRACE', 'get', 'G\u0000T', 'X'.repeat(100), '') },
+  ),
+  target: fc.oneof(
+    { weight: 12, arbitrary: target },
+    { weight: 1, arbitrary: fc.constantFrom('*', 'http://x/svc/', 'x:80', '/svc/_health') },
+  ),
+  version: fc.oneof(
+    { weight: 20, arbitrary: fc.constant('HTTP/1.1') },
+    { weight: 1, arbitrary: fc.constantFrom('HTTP/1.0', 'HTTP/2.0', 'HTTP/9', 'http/1.1', '') },
+  ),
+  headers: fc.oneof(
+    { weight: 9, arbitrary: fc.array(header, { maxLength: 5 }) },
+    { weight: 1, arbitrary: manyHeaders },
+  ),
+  token: fc.boolean(),
+  body: fc.option(
+    fc.constantFrom(
+      '',
+      '{}',
+      '{"app":"site","query":"echo"}',
+      '{"versionId":"v_1"}',
+      '{"sql":"select 1"}',
+      'x',
+      '\u0000\u0001',
+    ),
+    { freq: 3 },
+  ),
+});
+
+function bytesOf({ method, target: path, version, headers, token, body }: Shape, secret: string): Buffer {
+  const lines = [
+    `${method} ${path} ${version}`,
+    'host: gateway',
+    'connection: close',
+    // What takes the app away would take it from the requests that follow.
+    ...(token && method !== 'DELETE' ? [`authorization: Bearer ${secret}`] : []),
+    ...(body === null ? [] : [`content-length: ${body.length}`]),
+    ...headers.map(([name, value]) => `${name}: ${value}`),
+  ];
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body ?? ''}`, 'latin1');
+}
+
+/** Where docs/http-api.md says that the edges differ. */
+function mayDiffer({ target: path, version, headers, body }: Shape): boolean {
+  const bytes = headers.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  return (
+    version !== 'HTTP/1.1' ||
+    !path.startsWith('/') ||
+    headers.length + 5 > 48 ||
+    bytes > 4096 ||
+    headers.some(([name]) => name.trim() === '' || name.includes(':')) ||
+    (body !== null && headers.some(([name]) => name.toLowerCase() === 'expect'))
+  );
+}
+
+async function askBoth(edges: FuzzedGateway[], shape: Shape): Promise<void> {
+  const head = shape.method === 'HEAD';
+  const answers = await Promise.all(
+    edges.map((edge) => edge.ask(bytesOf(shape, edge.gateway.token), head, SILENCE_MS)),
+  );
+  await Promise.all(edges.map((edge) => edge.assertSound()));
+  const [one, other] = answers as [RawAnswer | null, RawAnswer | null];
+  if (one === null || other === null || mayDiffer(shape)) return;
+  assert.equal(one.status, other.status, 'the edges disagree (uws first)');
+}
+
+export const requests: Target = {
+  name: 'requests',
+  claim: 'On both edges a request gets one well-formed answer, or the connection ends; the daemon goes on.',
+  open: async () => {
+    const edges = await Promise.all([
+      FuzzedGateway.start('uws', { site: SITE }),
+      FuzzedGateway.start('node', { site: SITE }),
+    ]);
+    return {
+      checks: [
+        {
+          name: 'URLs and headers',
+          runs: { full: 20_000, smoke: 40 },
+          property: fc.asyncProperty(request, (shape) => askBoth(edges, shape)),
+        },
+      ],
+      close: async () => {
+        await Promise.all(edges.map((edge) => edge.close()));
+      },
+    };
+  },
+};

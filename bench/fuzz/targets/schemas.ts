@@ -1,0 +1,351 @@
+/** Schemas of contracts: refused with the field, or usable; a pattern that never ends holds its own app, until the deadline. */
+import assert from 'node:assert/strict';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { Jobs } from '../../../supervisor/jobs.ts';
+import { appOf } from '../../../test/support/apps.ts';
+import { ROOT } from '../../servers.ts';
+import { jsonObject, jsonValue } from '../arbitraries.ts';
+import { FuzzedGateway } from '../gateway.ts';
+import { refusalOf } from '../oracle.ts';
+import type { Target, TargetContext } from '../target.ts';
+
+const APP = 'evil';
+const TIMEOUT_MS = 300;
+/** The deadline, the time to find that the thread does not react, and a slow machine's share. */
+const CALL_MS = 20_000;
+
+const PATTERNS = [
+  '(a+)+$',
+  '^(a|a)*$',
+  '(.*)*x',
+  '^(([a-z])+.)+[A-Z]([a-z])+$',
+  '(?:a{1,100}){1,100}b',
+  '(?<=(a+)+)b',
+  '\\p{L}+',
+  '[\\p{L}',
+  '(',
+  '^$',
+  '\\1',
+  '(?<x>a)\\k<x>',
+  '[^]',
+  '\ud800',
+  '\\u{1F600}',
+  'a{99999999}',
+  '(?:)'.repeat(2000),
+  '('.repeat(500) + ')'.repeat(500),
+];
+const REFS = [
+  '#',
+  '#/',
+  '#/$defs/a',
+  '#/$defs/b',
+  '#a',
+  '#/properties',
+  '#/properties/a',
+  '#/$defs/__proto__',
+  '#/allOf/0',
+  'a',
+  'b.json',
+  'urn:x:y',
+  'https://example.com/x',
+  'https://json-schema.org/draft/2020-12/schema',
+  '#/%',
+  '#/%25',
+  '#~',
+  '',
+  '//',
+  'http://[',
+  '#/$defs/a/'.repeat(50),
+  '\u0000',
+];
+const IDS = [
+  'a',
+  'urn:x:y',
+  'https://example.com/x',
+  '#',
+  '#a',
+  '',
+  'https://json-schema.org/draft/2020-12/schema',
+  'http://[',
+  '../..',
+  '\u0000',
+  'a#b',
+];
+const FORMATS = [
+  'date',
+  'email',
+  'uri',
+  'regex',
+  'uri-template',
+  'ipv6',
+  'hostname',
+  'json-pointer',
+  'duration',
+  'x',
+  '__proto__',
+  'constructor',
+  'toString',
+  'int32',
+  'byte',
+  'password',
+  '',
+];
+const KEYWORDS = [
+  'type',
+  'properties',
+  '__proto__',
+  'constructor',
+  '$comment',
+  'nullable',
+  'discriminator',
+  '$async',
+  '$recursiveRef',
+  '$recursiveAnchor',
+  'definitions',
+  'dependencies',
+  'additionalItems',
+  'id',
+  '$data',
+  'elements',
+  'jtd',
+  'x',
+  'default',
+  '$vocabulary',
+  '$schema',
+];
+
+const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
+  const one = tie('schema');
+  const list = fc.array(one, { maxLength: 3 });
+  const named = jsonObject(
+    one,
+    fc.constantFrom('a', 'b', '__proto__', 'constructor', 'toString', '', '/', '~', '$ref', '"', '\\', '\u2028', 'a`b'),
+  );
+  const count = fc.constantFrom(0, 1, 2, -1, 1.5, 1e308, 2 ** 53, '1');
+  const keyword: fc.Arbitrary<[string, unknown]> = fc.oneof(
+    fc.tuple(fc.constantFrom('properties', '$defs', 'dependentSchemas', 'definitions'), named),
+    fc.tuple(fc.constantFrom('allOf', 'anyOf', 'oneOf', 'prefixItems'), list),
+    fc.tuple(
+      fc.constantFrom(
+        'not',
+        'if',
+        'then',
+        'else',
+        'items',
+        'contains',
+        'additionalProperties',
+        'unevaluatedItems',
+        'unevaluatedProperties',
+        'propertyNames',
+        'contentSchema',
+      ),
+      one,
+    ),
+    fc.tuple(fc.constant('patternProperties'), jsonObject(one, fc.constantFrom(...PATTERNS))),
+    fc.tuple(fc.constantFrom('$ref', '$dynamicRef'), fc.constantFrom(...REFS)),
+    fc.tuple(fc.constant('$id'), fc.constantFrom(...IDS)),
+    fc.tuple(fc.constantFrom('$anchor', '$dynamicAnchor'), fc.constantFrom('a', 'b', 'x.y', '1', '', '#', '__proto__')),
+    fc.tuple(fc.constant('pattern'), fc.constantFrom(...PATTERNS)),
+    fc.tuple(fc.constant('format'), fc.constantFrom(...FORMATS)),
+    fc.tuple(
+      fc.constant('type'),
+      fc.oneof(
+        fc.constantFrom('object', 'string', 'null', 'text'),
+        fc.array(fc.constantFrom('object', 'array', 'integer', 'number'), { maxLength: 3 }),
+      ),
+    ),
+    fc.tuple(
+      fc.constantFrom(
+        'minimum',
+        'maximum',
+        'multipleOf',
+        'minLength',
+        'maxLength',
+        'minItems',
+        'maxItems',
+        'minContains',
+        'maxContains',
+        'minProperties',
+        'maxProperties',
+      ),
+      count,
+    ),
+    fc.tuple(fc.constantFrom('required', 'enum', 'examples'), fc.array(jsonValue, { maxLength: 4 })),
+    fc.tuple(
+      fc.constant('enum'),
+      fc.nat(3000).map((many) => Array.from({ length: many }, (_, i) => ({ i }))),
+    ),
+    fc.tuple(
+      fc.constant('required'),
+      fc.array(fc.constantFrom('__proto__', 'constructor', 'a', '', 'a`b', "';"), { maxLength: 3 }),
+    ),
+    fc.tuple(fc.constantFrom('const', 'default'), jsonValue),
+    fc.tuple(fc.constantFrom('uniqueItems', 'deprecated', '$recursiveAnchor'), fc.boolean()),
+    fc.tuple(fc.constantFrom(...KEYWORDS), jsonValue),
+  );
+  const object = fc.array(keyword, { maxLength: 5 }).map((members) => {
+    const made = {};
+    for (const [name, value] of members)
+      Object.defineProperty(made, name, { value, enumerable: true, configurable: true, writable: true });
+    return made;
+  });
+  return {
+    schema: fc.oneof({ maxDepth: 4, depthSize: 'medium', withCrossShrink: true }, fc.boolean(), object, object),
+  };
+}).schema;
+
+/** As large or as tangled as a manifest may be. */
+const tangled: fc.Arbitrary<unknown> = fc.oneof(
+  fc.integer({ min: 1, max: 60 }).map((levels) => nest(levels, (inner) => ({ properties: { a: inner } }))),
+  // Its text doubles with each level: with 14 it is half as long as a manifest may be.
+  fc.integer({ min: 1, max: 14 }).map((levels) => nest(levels, (inner) => ({ allOf: [inner, inner] }))),
+  fc.integer({ min: 2, max: 60 }).map((size) => chain(size, (next) => ({ allOf: [next, next] }))),
+  fc
+    .integer({ min: 2, max: 200 })
+    .map((size) => chain(size, (next) => ({ properties: { a: next }, anyOf: [next, { type: 'string' }] }))),
+  fc
+    .integer({ min: 2, max: 30 })
+    .map((size) => chain(size, (next) => ({ unevaluatedProperties: false, oneOf: [next, { not: next }] }))),
+  fc.integer({ min: 1, max: 20_000 }).map((many) => ({ enum: Array.from({ length: many }, (_, i) => `value ${i}`) })),
+  fc.integer({ min: 1, max: 3000 }).map((many) => ({
+    properties: Object.fromEntries(Array.from({ length: many }, (_, i) => [`p${i}`, { type: 'string', minLength: 1 }])),
+  })),
+  fc.integer({ min: 1, max: 2000 }).map((many) => ({
+    patternProperties: Object.fromEntries(Array.from({ length: many }, (_, i) => [`^(a+)+${i}$`, {}])),
+  })),
+);
+
+function nest(levels: number, wrap: (inner: object) => object): object {
+  let made: object = {};
+  for (let i = 0; i < levels; i++) made = wrap(made);
+  return made;
+}
+
+/** Definitions that each refer to the next one. */
+function chain(size: number, link: (next: object) => object): object {
+  const $defs = Object.fromEntries(
+    Array.from({ length: size }, (_, i) => [
+      `d${i}`,
+      i === size - 1 ? { type: 'object' } : link({ $ref: `#/$defs/d${i + 1}` }),
+    ]),
+  );
+  return { $ref: '#/$defs/d0', $defs };
+}
+
+/** The app as it is uploaded: its only query answers what it was asked. */
+function appWith(input: unknown): Record<string, string | Buffer> {
+  return appOf(APP, { queries: { ask: { run: '({ input }) => [typeof input]', input, timeoutMs: TIMEOUT_MS } } });
+}
+
+class Compiler {
+  readonly #jobs = new Jobs({ file: join(ROOT, 'dist/job.js') });
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  close(): Promise<void> {
+    return this.#jobs.close();
+  }
+
+  /** In a job thread, as an upload does it. */
+  async judge(input: unknown): Promise<void> {
+    const code = join(this.#folder, 'code');
+    mkdirSync(join(code, 'queries'), { recursive: true });
+    for (const [name, text] of Object.entries(appWith(input))) writeFileSync(join(code, name), text);
+    const refusal = await refusalOf(() => this.#jobs.check({ code, app: APP }));
+    rmSync(code, { recursive: true });
+    if (refusal !== null)
+      assert.ok(
+        ['INVALID_MANIFEST', 'INVALID_ARCHIVE'].includes(refusal.code),
+        `${refusal.code}: ${refusal.message} ${String((refusal.cause as Error | undefined)?.stack)}`,
+      );
+  }
+}
+
+const victim = fc.oneof(
+  fc.constantFrom<unknown>(
+    'a'.repeat(40),
+    `${'a'.repeat(40)}!`,
+    'ab'.repeat(30),
+    { a: 'a'.repeat(40) },
+    { [`${'a'.repeat(40)}!`]: 1 },
+    [],
+    {},
+    1,
+  ),
+  jsonValue,
+  fc.integer({ min: 1, max: 1000 }).map((levels) => nest(levels, (inner) => ({ a: inner }))),
+);
+const trap = fc.oneof(
+  fc
+    .constantFrom(...PATTERNS.slice(0, 6))
+    .map((pattern) => ({ pattern, properties: { a: { pattern } }, propertyNames: { pattern } })),
+  fc.constantFrom(...PATTERNS.slice(0, 6)).map((pattern) => ({ patternProperties: { [pattern]: false } })),
+  fc.constant({ properties: { a: { $ref: '#' } }, additionalProperties: { $ref: '#' } }),
+  fc.constant({ uniqueItems: true, format: 'email' }),
+  schema,
+);
+
+/** Uploads the schema and calls the app; meanwhile another app answers as if nothing were. */
+async function setTrap(fuzzed: FuzzedGateway, input: unknown, values: readonly unknown[]): Promise<void> {
+  const { gateway } = fuzzed;
+  const uploaded = await gateway.upload(APP, appWith(input));
+  assert.ok(
+    uploaded.status === 201 || uploaded.status === 200 || uploaded.status === 400,
+    `${uploaded.status} ${uploaded.text}`,
+  );
+  await fuzzed.assertSound();
+  if (uploaded.status === 400) return;
+  const startedAt = performance.now();
+  const calls = values.map((value) => gateway.read(APP, 'ask', value));
+  const good = await gateway.read('good', 'ask', {});
+  assert.deepEqual([good.status, good.json.data], [200, 1], 'another app suffers');
+  for (const { status, json } of await Promise.all(calls)) {
+    const code = status === 200 ? 'none' : json.error.code;
+    assert.ok(
+      ['none', 'INVALID_INPUT', 'HANDLER_ERROR', 'QUARANTINED'].includes(code),
+      `${status} ${JSON.stringify(json)}`,
+    );
+    if (code === 'HANDLER_ERROR') assert.match(json.error.message, /time|thread|limit|deep|again|start/i);
+  }
+  assert.ok(performance.now() - startedAt < CALL_MS, 'the calls took far longer than their deadline');
+}
+
+export const schemas: Target = {
+  name: 'schemas',
+  claim: 'A schema is refused with its field, or works; one that never ends holds only its app, until the deadline.',
+  open: async (context: TargetContext) => {
+    const compiler = new Compiler(context.newFolder());
+    const good = appOf('good', { queries: { ask: '() => 1' } });
+    const fuzzed = await FuzzedGateway.start('uws', { good }, { handlerHosts: 1 });
+    return {
+      checks: [
+        {
+          name: 'compiled',
+          runs: { full: 20_000, smoke: 60 },
+          property: fc.asyncProperty(schema, (input) => compiler.judge(input)),
+        },
+        {
+          name: 'large and tangled',
+          runs: { full: 500, smoke: 3 },
+          property: fc.asyncProperty(tangled, (input) => compiler.judge(input)),
+        },
+        {
+          name: 'called',
+          runs: { full: 1000, smoke: 6 },
+          property: fc.asyncProperty(trap, fc.array(victim, { minLength: 1, maxLength: 3 }), (input, values) =>
+            setTrap(fuzzed, input, values),
+          ),
+        },
+      ],
+      close: async () => {
+        await compiler.close();
+        await fuzzed.close();
+      },
+    };
+  },
+};

@@ -1,0 +1,38 @@
+// Request smuggling: each vector, on both edges, directly and behind proxies, is never read as two requests.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { missingProxies, Scene } from '../bench/faults/smuggling/scene.ts';
+import { VECTORS, WAYS } from '../bench/faults/smuggling/vectors.ts';
+import { EDGES } from './support/edges.ts';
+
+const missing = missingProxies();
+
+test('the proxies are installed where everything has to run', () => {
+  assert.ok(missing.length === 0 || !process.env.CI, `not installed: ${missing.join(', ')}`);
+});
+
+for (const edge of EDGES) {
+  describe(`${VECTORS.length} vectors to ${edge}`, { concurrency: true }, () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-smuggling-'));
+    let scene: Scene;
+    before(async () => {
+      scene = await Scene.open(edge, folder);
+    });
+    after(async () => {
+      await scene?.close();
+      rmSync(folder, { recursive: true, force: true });
+    });
+    for (const way of WAYS) {
+      const lacking = missing.find((kind) => way.startsWith(kind));
+      const options = lacking === undefined ? {} : { skip: `${lacking} is not installed` };
+      test(way, options, async () => {
+        const target = scene.targets.find((one) => one.way === way);
+        assert.ok(target, `no way is called ${way}`);
+        assert.deepEqual((await scene.runAll(target)).violations, []);
+      });
+    }
+  });
+}
