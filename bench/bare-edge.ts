@@ -1,5 +1,5 @@
 /**
- * "The bare edge": uWebSockets.js alone, the limit that the gateway is measured against. It parses a JSON body and answers
+ * "The bare edge": uWebSockets.js alone, the limit that the gateway is measured against. It parses a JSON body (an archive it only takes) and answers
  * with the bytes it was given, which are the gateway's answer to the same request. A GET of an event stream stays open, and
  * every POST sends the given event to all that are.
  *
@@ -14,7 +14,7 @@ import type { BareAnswer } from './servers.ts';
 const input = createInterface(process.stdin);
 const [line] = (await once(input, 'line')) as [string];
 const answer = JSON.parse(line) as BareAnswer;
-const body = Buffer.from(answer.body);
+const body = Buffer.from(answer.body, 'base64');
 const event = Buffer.from(answer.event);
 const streams = new Set<HttpResponse>();
 
@@ -44,7 +44,7 @@ uws
       // The bytes are gone when this returns.
       parts.push(Buffer.from(chunk.slice(0)));
       if (!last) return;
-      JSON.parse((parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)).toString());
+      if (answer.parse) JSON.parse((parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)).toString());
       for (const stream of streams) stream.cork(() => stream.write(event));
       send(res);
     });

@@ -1,160 +1,172 @@
-/**
- * The gateway and the bare edge under the same load, in turns: a machine whose speed drifts slows both, and the ratio of
- * neighbouring rounds holds.
- */
-import { setTimeout as wait } from 'node:timers/promises';
-import { LIMITS } from '../protocol/limits.ts';
-import { APP, packApp } from './bench-app.ts';
+/** One workload on the gateway and, beside it in the same run, on the bare edge, the plain server and the store alone. */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { APP, fillFolder, largeFile, packApp } from './bench-app.ts';
+import { type Contender, GatewayContender, HttpContender, StoreContender } from './contenders.ts';
 import type { Context } from './context.ts';
 import { Daemon } from './daemon.ts';
-import { Histogram } from './load/histogram.ts';
-import type { LoadResult, LoadTask } from './load/task.ts';
-import type { Comparison, SideResult } from './measurements.ts';
-import { cpuMs, memoryOfAll } from './process-usage.ts';
-import { type BareAnswer, BareEdge, type Server } from './servers.ts';
-import { median } from './statistics.ts';
+import type { LoadTask } from './load/task.ts';
+import type { LoadMeasurement } from './measurements.ts';
+import { WRITES } from './notes.ts';
+import { type BareAnswer, ReferenceServer, type Server, StoreLoop } from './servers.ts';
+import { SMOKE_WARM_UP_MS, takeTurns } from './turns.ts';
+import { askedAt, CHANGES, contentType, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
 
-/** One call. */
-export type Request = { method: 'GET' | 'POST'; path: string; body?: object };
-
-export type Load = {
-  scenario: string;
-  /** The requests of the load; all have answers of the same form and about the same size. */
-  requests: Request[];
-  /** Event streams open meanwhile. */
-  subscribers?: number;
-};
-
-const ROUNDS = 5;
+/** The least that lets the interval of a ratio be told at all. */
+const ROUNDS = 6;
 const SMOKE_ROUNDS = 2;
-/** At the start of each round: connections are opened and are not counted. */
-const ROUND_WARM_UP_MS = 150;
-/** Before the first round, once for each side: code gets compiled. */
-const WARM_UP_MS = 2000;
+const SMOKE_SUBSCRIBERS = 300;
+/** Before the first round, once for each contender: code gets compiled. */
+const WARM_UP_MS = 1500;
+const WARM_UP_CONNECTIONS = 8;
+/** Apps installed at a time. */
+const UPLOADS = 4;
 /** Headers that each server makes itself. */
 const OWN_HEADERS = new Set(['content-length', 'date', 'connection', 'keep-alive', 'transfer-encoding']);
-const CHANGES = `/svc/${APP}/_changes`;
+/** The plain server looks at no token; a header of that kind is sent to it all the same. */
+const NO_TOKEN = 'none';
 
-/** Runs the load at each number of connections against a fresh daemon and a fresh bare edge. */
-export async function compare(context: Context, load: Load): Promise<Comparison[]> {
-  const { config, profileDir } = context;
-  const daemon = await Daemon.start({ dataDir: context.newFolder(), config, profileDir });
+type Running = { stop(): Promise<void> };
+
+export async function compare(context: Context, workload: Workload): Promise<LoadMeasurement[]> {
+  const load = context.options.smoke ? shortened(workload) : workload;
+  const running: Running[] = [];
   try {
-    await daemon.install(APP, await packApp());
-    const bare = await BareEdge.start(await answerOf(daemon, load));
-    try {
-      return await compareServers(context, load, daemon, bare);
-    } finally {
-      await bare.stop();
-    }
+    const daemon = await startDaemon(context, load);
+    running.push(daemon);
+    const task = await taskOf(load, daemon, load.requests, CHANGES, daemon.token);
+    const gateway = new GatewayContender('gateway', daemon, context, task);
+    const bare = await ReferenceServer.startBareEdge(await answerOf(daemon, load));
+    running.push(bare);
+    const contenders = [gateway, new HttpContender('bare edge', bare, context.generators, task)];
+    return await measure(context, load, [...contenders, ...(await startOnStore(context, load, running))]);
   } finally {
-    await daemon.stop();
+    await Promise.all(running.map((one) => one.stop()));
   }
 }
 
-async function compareServers(context: Context, load: Load, daemon: Daemon, bare: BareEdge): Promise<Comparison[]> {
-  const { options } = context;
-  const rounds = options.smoke ? SMOKE_ROUNDS : ROUNDS;
-  const template = {
-    requests: load.requests.map((request) => httpText(request, daemon.token)),
-    ...(load.subscribers === undefined
-      ? {}
-      : {
-          subscribe: {
-            request: httpText({ method: 'GET', path: CHANGES }, daemon.token),
-            subscribers: load.subscribers,
-          },
-        }),
+function shortened(load: Workload): Workload {
+  return {
+    ...load,
+    ...(load.connections && { connections: load.connections.slice(0, 1) }),
+    ...(load.subscribers !== undefined && { subscribers: Math.min(load.subscribers, SMOKE_SUBSCRIBERS) }),
   };
-  for (const server of [bare, daemon]) {
-    const warmUpMs = options.smoke ? ROUND_WARM_UP_MS : WARM_UP_MS;
-    await context.generators.run({ ...template, port: server.port, connections: 8, warmUpMs, measureMs: 1 });
+}
+
+/** The contenders in turns, at each number of connections; what is asked about is the first of them. */
+export async function measure(
+  context: Context,
+  load: Workload,
+  contenders: Contender[],
+  rounds = ROUNDS,
+): Promise<LoadMeasurement[]> {
+  const { options } = context;
+  const warmUpMs = options.smoke ? SMOKE_WARM_UP_MS : WARM_UP_MS;
+  const allConnections = load.connections ?? options.connections;
+  for (const contender of contenders) {
+    const connections = Math.min(WARM_UP_CONNECTIONS, Math.max(...allConnections));
+    await contender.run({ connections, warmUpMs, measureMs: 1 });
   }
-  const results: Comparison[] = [];
-  for (const connections of options.connections) {
-    const task = {
-      ...template,
+  const results: LoadMeasurement[] = [];
+  for (const connections of allConnections) {
+    const turns = await takeTurns(context, contenders, {
       connections,
-      warmUpMs: ROUND_WARM_UP_MS,
-      measureMs: (options.seconds * 1000) / rounds,
-    };
-    const before = await writerCounters(daemon);
-    const sides = { bare: new Side(bare), gateway: new Side(daemon) };
-    for (let round = 0; round < rounds; round++) {
-      await sides.bare.round(context, task);
-      await sides.gateway.round(context, task);
-    }
-    const after = await writerCounters(daemon);
-    const commits = after.commits - before.commits;
-    const comparison: Comparison = {
-      kind: 'comparison',
+      rounds: options.smoke ? SMOKE_ROUNDS : rounds,
+      durability: load.durability,
+    });
+    const measurement: LoadMeasurement = {
+      kind: 'load',
       scenario: load.scenario,
+      question: askedAt(load.question, [connections]),
+      durability: load.durability,
       connections,
-      gateway: sides.gateway.result(),
-      bare: sides.bare.result(),
-      ratio: median(sides.gateway.rates.map((rate, i) => rate / (sides.bare.rates[i] as number))),
-      rowsPerCommit: commits === 0 ? null : (after.rows - before.rows) / commits,
+      ...turns,
     };
-    context.progress(`  ${summary(comparison)}`);
-    results.push(comparison);
+    context.progress(`  ${summary(measurement)}`);
+    results.push(measurement);
   }
   return results;
 }
 
-/** One server's rounds of one comparison. */
-class Side {
-  readonly rates: number[] = [];
-  readonly #server: Server;
-  readonly #latencies = new Histogram();
-  readonly #cpuMs = new Map<string, number>();
-  #requests = 0;
-  #events = 0;
-  #failed = 0;
-
-  constructor(server: Server) {
-    this.#server = server;
-  }
-
-  async round(context: Context, task: Omit<LoadTask, 'port'>): Promise<void> {
-    const before = this.#server.processes.map(({ pid }) => cpuMs(pid));
-    const result: LoadResult = await context.generators.run({ ...task, port: this.#server.port });
-    for (const [i, { name, pid }] of this.#server.processes.entries()) {
-      this.#addCpu(name, cpuMs(pid) - (before[i] as number));
-    }
-    this.#addCpu('load', result.cpuMs);
-    this.#latencies.add(result.latencies);
-    this.#requests += result.requests;
-    this.#events += result.events;
-    this.#failed += result.failed;
-    if (result.failed > 0)
-      context.progress(`  ${result.failed} answers were not 2xx; the first was ${result.firstFailure}`);
-    this.rates.push((result.answered / result.elapsedMs) * 1000);
-  }
-
-  result(): SideResult {
-    const ms = (share: number): number => this.#latencies.percentile(share) / 1000;
-    return {
-      requestsPerSecond: median(this.rates),
-      p50: ms(0.5),
-      p99: ms(0.99),
-      p999: ms(0.999),
-      requests: this.#requests,
-      events: this.#events,
-      failed: this.#failed,
-      cpu: Object.fromEntries([...this.#cpuMs].map(([name, used]) => [name, (used * 1000) / this.#requests])),
-      memory: memoryOfAll(this.#server.processes).pss,
-    };
-  }
-
-  #addCpu(name: string, used: number): void {
-    this.#cpuMs.set(name, (this.#cpuMs.get(name) ?? 0) + used);
+/** A daemon of `root` with the apps of the load. */
+export async function startDaemon(context: Context, load: Workload, root?: string): Promise<Daemon> {
+  const { profileDir } = context;
+  const durability = load.durability ?? 'full';
+  const config = { ...context.config, durability, ...load.config };
+  const daemon = await Daemon.start({ dataDir: context.newFolder(), config, profileDir, ...(root && { root }) });
+  try {
+    await daemon.install(APP, await packApp(APP, largeFile()));
+    await installAll(daemon, load.apps ?? []);
+    return daemon;
+  } catch (error) {
+    await daemon.stop();
+    throw error;
   }
 }
 
+export async function installAll(daemon: Daemon, apps: string[]): Promise<void> {
+  const waiting = [...apps];
+  const uploader = async (): Promise<void> => {
+    for (let app = waiting.shift(); app !== undefined; app = waiting.shift()) {
+      await daemon.install(app, await packApp(app));
+    }
+  };
+  await Promise.all(Array.from({ length: UPLOADS }, uploader));
+}
+
+function isWrite({ path }: Request): boolean {
+  return WRITES.some((operation) => path.endsWith(`/${operation}`));
+}
+
+/** What a generator is told: the requests as bytes, with the validator of an earlier answer where that is asked for. */
+export async function taskOf(
+  load: Workload,
+  server: Server,
+  requests: Request[],
+  changes: Request,
+  token: string,
+): Promise<Pick<LoadTask, 'requests' | 'subscribe'>> {
+  const headers = load.revalidate ? await validator(server, requests[0] as Request, token) : {};
+  return {
+    requests: requests.map((request) => httpBytes({ ...request, headers: { ...request.headers, ...headers } }, token)),
+    ...(load.subscribers !== undefined && {
+      subscribe: { request: httpBytes(changes, token), subscribers: load.subscribers },
+    }),
+  };
+}
+
+async function validator({ port }: Server, { path }: Request, token: string): Promise<Record<string, string>> {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+    headers: { authorization: `Bearer ${token}`, 'accept-encoding': 'identity' },
+  });
+  await response.arrayBuffer();
+  return { 'if-none-match': response.headers.get('etag') ?? '' };
+}
+
+/** The references that have a store: the plain server, and the store alone where the load says what it does there. */
+async function startOnStore(context: Context, load: Workload, running: Running[]): Promise<Contender[]> {
+  const durability = load.durability ?? 'full';
+  // One commit for each request that writes.
+  const commits = load.durability === null ? 0 : load.plain.filter(isWrite).length / load.plain.length;
+  const folder = context.newFolder();
+  await mkdir(join(folder, APP));
+  await fillFolder(join(folder, APP), APP, largeFile());
+  const plain = await ReferenceServer.startPlain(folder, durability);
+  running.push(plain);
+  const task = await taskOf(load, plain, load.plain, PLAIN_CHANGES, NO_TOKEN);
+  const contender = new HttpContender('plain server', plain, context.generators, task, commits);
+  if (!load.store) return [contender];
+  const loop = await StoreLoop.start(folder, durability);
+  running.push(loop);
+  return [contender, new StoreContender(loop, load.store, commits)];
+}
+
 /** The gateway's answer to the first request, for the bare edge to repeat. */
-async function answerOf(daemon: Daemon, load: Load): Promise<BareAnswer> {
-  const { method, path, body } = load.requests[0] as Request;
-  const response = await daemon.request(method, path, body && JSON.stringify(body));
+async function answerOf(daemon: Daemon, load: Workload): Promise<BareAnswer> {
+  const { method, path, body, headers } = load.requests[0] as Request;
+  const asked = load.revalidate ? await validator(daemon, load.requests[0] as Request, daemon.token) : {};
+  const content = body === undefined || Buffer.isBuffer(body) ? body : JSON.stringify(body);
+  const response = await daemon.request(method, path, content, contentType(body), { ...headers, ...asked });
   const change = {
     app: APP,
     table: 'notes',
@@ -162,32 +174,21 @@ async function answerOf(daemon: Daemon, load: Load): Promise<BareAnswer> {
     action: 'put',
     source: 'handler',
     ts: Date.now(),
-    seq: 1,
+    seq: Date.now() * 1000,
   };
   return {
     status: `${response.status} ${response.statusText}`,
     headers: [...response.headers].filter(([name]) => !OWN_HEADERS.has(name)),
-    body: await response.text(),
-    event: `event: change\nid: ${Date.now() * 1000}\ndata: ${JSON.stringify({ ...change, seq: Date.now() * 1000 })}\n\n`,
+    body: Buffer.from(await response.arrayBuffer()).toString('base64'),
+    event: `event: change\nid: ${change.seq}\ndata: ${JSON.stringify(change)}\n\n`,
+    parse: !Buffer.isBuffer(body),
   };
 }
 
-function httpText({ method, path, body }: Request, token: string): string {
-  const head = `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${token}\r\n`;
-  if (body === undefined) return `${head}\r\n`;
-  const text = JSON.stringify(body);
-  return `${head}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
-}
-
-/** They come with the writer's heartbeat, so one is waited for. */
-async function writerCounters(daemon: Daemon): Promise<{ commits: number; rows: number }> {
-  await wait(LIMITS.heartbeatMs * 1.2);
-  const status = await daemon.refresh();
-  const counters = status.processes.find((process) => process.role === 'writer')?.counters;
-  return { commits: counters?.commits ?? 0, rows: counters?.rows ?? 0 };
-}
-
-function summary({ connections, gateway, bare, ratio }: Comparison): string {
-  const rate = (side: SideResult): string => `${Math.round(side.requestsPerSecond)}/s`;
-  return `${connections} connections: ${rate(gateway)}, bare edge ${rate(bare)}, ratio ${ratio.toFixed(2)}`;
+function summary({ connections, sides, ratios }: LoadMeasurement): string {
+  const rates = Object.entries(sides).map(([name, side]) => {
+    const ratio = ratios[name] ? ` (ratio ${ratios[name].estimate.toFixed(2)})` : '';
+    return `${name} ${Math.round(side.requestsPerSecond)}/s${ratio}`;
+  });
+  return `${connections} in flight: ${rates.join(', ')}`;
 }

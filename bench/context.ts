@@ -3,6 +3,7 @@ import type { Config } from '../supervisor/config.ts';
 import type { Generators } from './load/generators.ts';
 import type { Measurement } from './measurements.ts';
 import type { Options } from './options.ts';
+import type { Workload } from './workload.ts';
 
 export type Context = {
   options: Options;
@@ -15,4 +16,11 @@ export type Context = {
   progress(text: string): void;
 };
 
-export type Scenario = { name: string; summary: string; run(context: Context): Promise<Measurement[]> };
+export type Scenario = {
+  name: string;
+  /** One sentence. */
+  question: string;
+  run(context: Context): Promise<Measurement[]>;
+  /** What two builds can be compared under. */
+  workload?(smoke: boolean): Promise<Workload>;
+};

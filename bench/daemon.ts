@@ -11,6 +11,8 @@ export type DaemonOptions = {
   /** Kept when the daemon stops, so that another one can be started over it. */
   dataDir: string;
   config?: Partial<Config>;
+  /** The checkout whose build is started; this one by default. */
+  root?: string;
   /** Where the supervisor leaves a CPU profile when it stops. */
   profileDir?: string | undefined;
 };
@@ -32,25 +34,37 @@ export class Daemon implements Server {
     this.readyMs = readyMs;
   }
 
-  static async start({ dataDir, config = {}, profileDir }: DaemonOptions): Promise<Daemon> {
+  static async start({ dataDir, config = {}, root = ROOT, profileDir }: DaemonOptions): Promise<Daemon> {
     const configFile = join(dataDir, 'bench-config.json');
     writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
     const profile = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
     const serve = ['serve', '--json', '--data-dir', dataDir, '--port', '0', '--config', configFile];
-    const { child, line, readyMs } = await startProcess([...profile, join(ROOT, 'bin/svc.js'), ...serve]);
+    const { child, line, readyMs } = await startProcess([...profile, join(root, 'bin/svc.js'), ...serve]);
     const daemon = new Daemon(child, JSON.parse(line) as { url: string; token: string }, readyMs);
     await daemon.refresh();
     return daemon;
   }
 
-  /** One call; throws for any answer but 2xx. */
-  async request(method: string, path: string, body?: string | Buffer, type = 'application/json'): Promise<Response> {
+  /** One call; throws for any answer but 2xx and 304. */
+  async request(
+    method: string,
+    path: string,
+    body?: string | Buffer,
+    type = 'application/json',
+    headers: Record<string, string> = {},
+  ): Promise<Response> {
     const response = await fetch(this.url + path, {
       method,
-      headers: { authorization: `Bearer ${this.token}`, 'content-type': type, 'accept-encoding': 'identity' },
+      headers: {
+        authorization: `Bearer ${this.token}`,
+        'content-type': type,
+        'accept-encoding': 'identity',
+        ...headers,
+      },
       ...(body === undefined ? {} : { body }),
     });
-    if (!response.ok) throw new Error(`${method} ${path} was answered ${response.status}: ${await response.text()}`);
+    if (!response.ok && response.status !== 304)
+      throw new Error(`${method} ${path} was answered ${response.status}: ${await response.text()}`);
     return response;
   }
 

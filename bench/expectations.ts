@@ -1,5 +1,5 @@
 /** What the project expects of its own numbers, on a machine of two cores; a bench says how it stands and fails nobody. */
-import type { Comparison, Expectation, Fact, Measurement } from './measurements.ts';
+import type { Expectation, Fact, LoadMeasurement, Measurement, SideResult } from './measurements.ts';
 
 type Rule = {
   text: string;
@@ -7,28 +7,63 @@ type Rule = {
   value(measurements: Measurement[]): number | null | undefined;
   atLeast?: number;
   below?: number;
+  atMost?: number;
 };
 
 const RULES: Rule[] = [
   {
-    text: 'svc_read of one row, 64 connections: of the bare edge',
-    value: (all) => comparison(all, 'read', 64)?.ratio,
-    atLeast: 0.4,
+    text: 'one row read, 64 in flight: of the bare edge',
+    value: (all) => ratio(all, 'read', 64, 'bare edge'),
+    atLeast: 0.5,
   },
   {
-    text: 'svc_write of one row, 64 connections: of the bare edge',
-    value: (all) => comparison(all, 'write', 64)?.ratio,
-    atLeast: 0.2,
+    text: 'one row read, 64 in flight: of the plain server',
+    value: (all) => ratio(all, 'read', 64, 'plain server'),
+    atLeast: 1.5,
   },
   {
-    text: 'svc_write of one row, 64 connections: rows a commit',
-    value: (all) => comparison(all, 'write', 64)?.rowsPerCommit,
+    text: 'one durable write, 64 in flight: of the bare edge',
+    value: (all) => ratio(all, 'write', 64, 'bare edge'),
+    atLeast: 0.3,
+  },
+  {
+    text: 'one durable write, 64 in flight: of the plain server',
+    value: (all) => ratio(all, 'write', 64, 'plain server'),
+    atLeast: 3,
+  },
+  {
+    text: 'one durable write, 64 in flight: rows a commit',
+    value: (all) => load(all, 'write', 64)?.rowsPerCommit,
     atLeast: 8,
+  },
+  {
+    text: 'one row read, 1 in flight: p50 over that of the bare edge, ms',
+    value: (all) => {
+      const sides = load(all, 'read', 1)?.sides;
+      const [own, bare] = [sides?.gateway, sides?.['bare edge']];
+      return own && bare ? own.p50 - bare.p50 : undefined;
+    },
+    atMost: 0.1,
+  },
+  {
+    text: '5,000 subscribers: from sending a write to the last event, worst, ms',
+    value: (all) => side(all, 'sse-5000', 1, 'gateway')?.worst,
+    atMost: 250,
+  },
+  {
+    text: "nine good apps' p99 with a looping one beside, of that without",
+    value: (all) => fact(all, 'runaway', (name) => name === 'p99 beside, of p99 alone'),
+    atMost: 1.5,
   },
   {
     text: "a cold actor's first answer, of `node -e 0`",
     value: (all) => fact(all, 'cold', (name) => name.endsWith('of node -e 0')),
-    below: 1.5,
+    atMost: 1.5,
+  },
+  {
+    text: "a cold actor's first answer among 1,000 apps, of `node -e 0`",
+    value: (all) => fact(all, 'cold-1000', (name) => name.endsWith('of node -e 0')),
+    atMost: 1.5,
   },
   {
     text: 'daemon ready, of `node -e 0`',
@@ -50,24 +85,40 @@ const RULES: Rule[] = [
     value: (all) => fact(all, 'memory', (name) => name === '1000 registered idle apps'),
     below: 30,
   },
+  {
+    text: 'mixed load: memory at its end, of that after warming up',
+    value: (all) => fact(all, 'mixed', (name) => name === 'last of first median'),
+    atMost: 1.1,
+  },
 ];
 
 /** One for each rule that the measurements say something about. */
 export function checkExpectations(measurements: Measurement[]): Expectation[] {
-  return RULES.flatMap(({ text, value: measure, atLeast, below }) => {
+  return RULES.flatMap(({ text, value: measure, atLeast, below, atMost }) => {
     const value = measure(measurements);
     if (value === undefined || value === null) return [];
-    const met = (atLeast === undefined || value >= atLeast) && (below === undefined || value < below);
-    const expected = atLeast === undefined ? `< ${below}` : `≥ ${atLeast}`;
+    const met =
+      (atLeast === undefined || value >= atLeast) &&
+      (below === undefined || value < below) &&
+      (atMost === undefined || value <= atMost);
+    const expected = atLeast !== undefined ? `≥ ${atLeast}` : below !== undefined ? `< ${below}` : `≤ ${atMost}`;
     return [{ text, expected, measured: value.toFixed(2), met }];
   });
 }
 
-function comparison(all: Measurement[], scenario: string, connections: number): Comparison | undefined {
+function load(all: Measurement[], scenario: string, connections: number): LoadMeasurement | undefined {
   return all.find(
-    (one): one is Comparison =>
-      one.kind === 'comparison' && one.scenario === scenario && one.connections === connections,
+    (one): one is LoadMeasurement =>
+      one.kind === 'load' && one.scenario === scenario && one.connections === connections,
   );
+}
+
+function side(all: Measurement[], scenario: string, connections: number, name: string): SideResult | undefined {
+  return load(all, scenario, connections)?.sides[name];
+}
+
+function ratio(all: Measurement[], scenario: string, connections: number, to: string): number | undefined {
+  return load(all, scenario, connections)?.ratios[to]?.estimate;
 }
 
 function fact(all: Measurement[], scenario: string, named: (name: string) => boolean): number | undefined {

@@ -1,89 +1,119 @@
-/** `npm run bench`: runs the scenarios against the built daemon and writes a report. */
+/** `npm run bench`: runs the scenarios, compares two runs, or compares two builds. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import type { Context, Scenario } from './context.ts';
+import { compareBuilds } from './builds.ts';
+import type { Context } from './context.ts';
 import { Daemon } from './daemon.ts';
+import { compareReports } from './diff.ts';
 import { Generators } from './load/generators.ts';
 import { describeMachine } from './machine.ts';
 import type { Measurement } from './measurements.ts';
 import { HELP, OptionError, type Options, parseOptions } from './options.ts';
-import { createReport, toMarkdown, writeReport } from './report.ts';
-import { changesScenario } from './scenarios/changes.ts';
-import { memoryScenario } from './scenarios/memory.ts';
-import { coldScenario, readyScenario } from './scenarios/start.ts';
-import { staticScenario } from './scenarios/static.ts';
-import { toolScenarios } from './scenarios/tools.ts';
+import { createReport, readReport, toMarkdown, writeReport } from './report.ts';
+import { SCENARIOS } from './scenarios/all.ts';
 import { ROOT } from './servers.ts';
 
-const SCENARIOS: Scenario[] = [
-  ...toolScenarios,
-  staticScenario,
-  changesScenario,
-  coldScenario,
-  readyScenario,
-  memoryScenario,
-];
 const RESULTS = join(ROOT, 'bench/results');
 
 async function main(args: string[]): Promise<number> {
-  let options: Options;
   try {
-    options = parseOptions(
-      args,
-      SCENARIOS.map(({ name }) => name),
-    );
+    const [command, ...rest] = args;
+    if (command === 'compare') return compareRuns(rest);
+    if (command === 'ab') return await runBuilds(rest);
+    return await runScenarios(parseFor(args));
   } catch (error) {
     if (!(error instanceof OptionError)) throw error;
     process.stderr.write(`${error.message}\n\n${HELP}`);
     return 2;
   }
+}
+
+async function runScenarios(options: Options): Promise<number> {
   if (options.help) {
-    process.stdout.write(
-      `${HELP}\nScenarios:\n${SCENARIOS.map(({ name, summary }) => `  ${name.padEnd(10)}${summary}\n`).join('')}`,
-    );
+    const lines = SCENARIOS.map(({ name, question }) => `  ${name.padEnd(14)}${question.replace('{n}', 'n')}\n`);
+    process.stdout.write(`${HELP}\nScenarios:\n${lines.join('')}`);
     return 0;
   }
   const takenAt = new Date().toISOString();
+  return withContext(options, async (context, workDir) => {
+    const machine = describeMachine(workDir);
+    const { version, edge, hosts } = await lookAtDaemon(context);
+    const settings = {
+      edge,
+      handlerHosts: hosts,
+      loadGenerators: context.generators.count,
+      seconds: options.seconds,
+      smoke: options.smoke,
+    };
+    const measurements: Measurement[] = [];
+    for (const scenario of SCENARIOS.filter(({ name }) => options.scenarios.includes(name))) {
+      context.progress(`${scenario.name}: ${scenario.question.replace('{n}', 'n')}`);
+      measurements.push(...(await scenario.run(context)));
+    }
+    const report = createReport({ takenAt, version, machine, settings }, measurements);
+    const file = writeReport(report, RESULTS);
+    process.stdout.write(`\n${toMarkdown(report)}\nWritten to ${relative(ROOT, file)}, .json and charts beside it.\n`);
+    return measurements.some(hasFailures) ? 1 : 0;
+  });
+}
+
+/** `compare a.json b.json`; several reports of one side are separated by commas. */
+function compareRuns(args: string[]): number {
+  if (args.length !== 2) throw new OptionError('compare takes two reports (.json), or two lists of them.');
+  const [a, b] = args.map((paths) => paths.split(',').map(readReport));
+  process.stdout.write(compareReports(a ?? [], b ?? []));
+  return 0;
+}
+
+/** `ab dirA dirB [scenario …]`. */
+async function runBuilds([dirA, dirB, ...rest]: string[]): Promise<number> {
+  if (dirA === undefined || dirB === undefined) throw new OptionError('ab takes the folders of two built checkouts.');
+  const comparable = SCENARIOS.filter(({ workload }) => workload);
+  const options = parseFor(rest, comparable);
+  const chosen = comparable.filter(({ name }) => options.scenarios.includes(name));
+  return withContext(options, async (context) => {
+    process.stdout.write(`\n${await compareBuilds(context, dirA, dirB, chosen)}`);
+    return 0;
+  });
+}
+
+function parseFor(args: string[], scenarios = SCENARIOS): Options {
+  return parseOptions(
+    args,
+    scenarios.map(({ name }) => name),
+  );
+}
+
+async function withContext(
+  options: Options,
+  work: (context: Context, workDir: string) => Promise<number>,
+): Promise<number> {
   const workDir = mkdtempSync(join(tmpdir(), 'svc-bench-'));
   const generators = new Generators();
+  const remove = (): void => rmSync(workDir, { recursive: true, force: true });
+  process.once('exit', remove);
   try {
     const profileDir = options.cpuProf ? join(RESULTS, 'profiles') : undefined;
     if (profileDir !== undefined) mkdirSync(profileDir, { recursive: true });
     const context: Context = {
       options,
-      config: { edge: options.edge, durability: options.durability },
+      config: { edge: options.edge },
       generators,
       newFolder: () => mkdtempSync(join(workDir, 'data-')),
       profileDir,
       progress: (text) => process.stderr.write(`${text}\n`),
     };
-    const machine = describeMachine(workDir);
-    const { version, edge, hosts } = await lookAtDaemon(context);
-    const settings = {
-      edge,
-      durability: options.durability,
-      handlerHosts: hosts,
-      loadGenerators: generators.count,
-      seconds: options.seconds,
-    };
-    const measurements: Measurement[] = [];
-    for (const scenario of SCENARIOS.filter(({ name }) => options.scenarios.includes(name))) {
-      context.progress(`${scenario.name}: ${scenario.summary}`);
-      measurements.push(...(await scenario.run(context)));
-    }
-    const report = createReport({ takenAt, version, machine, settings }, measurements);
-    const file = writeReport(report, RESULTS);
-    process.stdout.write(`\n${toMarkdown(report)}\nWritten to ${relative(ROOT, file)} and .json beside it.\n`);
-    return measurements.some(hasFailures) ? 1 : 0;
+    return await work(context, workDir);
   } finally {
     await generators.close();
-    rmSync(workDir, { recursive: true, force: true });
+    process.off('exit', remove);
+    remove();
   }
 }
 
 function hasFailures(one: Measurement): boolean {
-  return one.kind === 'comparison' && one.gateway.failed + one.bare.failed > 0;
+  return one.kind === 'load' && Object.values(one.sides).some(({ failed }) => failed > 0);
 }
 
 /** What the daemon says of itself under this configuration. */
@@ -97,4 +127,6 @@ async function lookAtDaemon({ config, newFolder }: Context): Promise<{ version: 
   }
 }
 
+// Ends the servers and removes the folders of the run, too.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 process.exitCode = await main(process.argv.slice(2));

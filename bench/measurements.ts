@@ -1,30 +1,44 @@
-/** What scenarios find out, as it stands in the report. */
+/** What scenarios find out, as it stands in the report. Rates are per second, latencies milliseconds, memory bytes. */
+import type { Durability } from './notes.ts';
+import type { Interval } from './statistics.ts';
 
-/** One server under one load. Rates are per second, latencies milliseconds. */
-export type SideResult = {
+/** One round of one contender: what runs are compared by. */
+export type RoundResult = { requestsPerSecond: number; p50: number; p99: number };
+
+export type Latencies = { p50: number; p99: number; worst: number };
+
+/** One contender under one load. */
+export type SideResult = Latencies & {
+  rounds: RoundResult[];
   /** Median of the rounds. */
   requestsPerSecond: number;
-  p50: number;
-  p99: number;
   p999: number;
   requests: number;
   events: number;
   failed: number;
   /** CPU microseconds per request, by process; the load generators are one of them. */
   cpu: Record<string, number>;
-  /** PSS of all its processes right after the last round, in bytes. */
+  /** PSS of all its processes right after the last round. */
   memory: number;
+  /** Commits that were synced; null when none were, or the contender does not count them. */
+  fsyncsPerSecond: number | null;
+  /** Of the supervisor: the median of the rounds' 99th percentiles, and the worst of all; null for who does not say. */
+  eventLoop: { p99: number; max: number } | null;
+  /** From the writer having its answer until the last subscriber has the event; null without subscribers. */
+  delivery: Latencies | null;
 };
 
-export type Comparison = {
-  kind: 'comparison';
+export type LoadMeasurement = {
+  kind: 'load';
   scenario: string;
+  question: string;
+  durability: Durability | null;
   connections: number;
-  gateway: SideResult;
-  bare: SideResult;
-  /** Median over the rounds of the gateway's rate divided by that of the bare edge just before it. */
-  ratio: number;
-  /** Rows the writer committed, over its commits, during the rounds; null when it committed nothing. */
+  /** By contender, the one in question first. */
+  sides: Record<string, SideResult>;
+  /** The rate of the first divided by that of each other one, over neighbouring rounds. */
+  ratios: Record<string, Interval>;
+  /** Rows the gateway's writer committed, over its commits; null when it committed nothing. */
   rowsPerCommit: number | null;
 };
 
@@ -33,12 +47,20 @@ export type Fact = {
   scenario: string;
   name: string;
   value: number;
-  unit: 'ms' | 'MiB' | '×';
+  unit: 'ms' | 'MiB' | 'MiB/min' | '×' | '/s';
   /** How it was taken. */
   detail: string;
 };
 
-export type Measurement = Comparison | Fact;
+/** Memory of the process tree over time. */
+export type MemoryCourse = {
+  kind: 'memory';
+  scenario: string;
+  /** Seconds since the load began, and PSS in bytes of each process then. */
+  samples: { at: number; pss: Record<string, number> }[];
+};
+
+export type Measurement = LoadMeasurement | Fact | MemoryCourse;
 
 /** What the project expects of a measurement, and whether it was so. */
 export type Expectation = { text: string; expected: string; measured: string; met: boolean };

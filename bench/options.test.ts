@@ -4,17 +4,16 @@ import { OptionError, parseOptions } from './options.ts';
 
 const KNOWN = ['read', 'write', 'memory'];
 
-test('without arguments everything runs, for five seconds each', () => {
-  const { scenarios, seconds, connections, smoke, edge, durability } = parseOptions([], KNOWN);
+test('without arguments everything runs, for three seconds each, with 1 and 64 in flight', () => {
+  const { scenarios, seconds, connections, smoke, edge } = parseOptions([], KNOWN);
   assert.deepEqual(
-    { scenarios, seconds, connections, smoke, edge, durability },
+    { scenarios, seconds, connections, smoke, edge },
     {
       scenarios: KNOWN,
-      seconds: 5,
-      connections: [1, 8, 64],
+      seconds: 3,
+      connections: [1, 64],
       smoke: false,
       edge: 'auto',
-      durability: 'full',
     },
   );
 });
@@ -33,6 +32,7 @@ test('what cannot be understood is said', () => {
     [['reed'], /no scenario "reed"; there are: read, write, memory/],
     [['--seconds', 'two'], /--seconds must be/],
     [['--connections', '1,many'], /--connections must be/],
+    [['--minutes', '0'], /--minutes must be/],
     [['--edge', 'deno'], /--edge must be one of/],
     [['--fast'], /--fast/],
   ] as const) {

@@ -4,13 +4,15 @@ import { parseArgs } from 'node:util';
 export type Options = {
   /** Names of the scenarios to run, in the order of the list. */
   scenarios: string[];
-  /** Measured seconds for each scenario, number of connections and side. */
+  /** Measured seconds for each load scenario, number of requests in flight and contender. */
   seconds: number;
   /** Everything as short as it can be while every part still runs. */
   smoke: boolean;
+  /** Requests in flight, for load scenarios that have no numbers of their own. */
   connections: number[];
+  /** How long the mixed load lasts. */
+  minutes: number;
   edge: 'auto' | 'uws' | 'node';
-  durability: 'full' | 'normal';
   /** Write a CPU profile of the supervisor beside the report. */
   cpuProf: boolean;
   help: boolean;
@@ -18,17 +20,22 @@ export type Options = {
 
 export class OptionError extends Error {}
 
-const SMOKE_SECONDS = 0.4;
-const CONNECTIONS = [1, 8, 64];
+const SECONDS = 3;
+const SMOKE_SECONDS = 0.2;
+const CONNECTIONS = [1, 64];
+const SMOKE_CONNECTIONS = [4];
+const MINUTES = 1;
 const MAX_CONNECTIONS = 1000;
 
 export const HELP = `npm run bench -- [scenario …] [options]
+npm run bench -- compare a.json b.json          what two runs differ by; each may be several, with commas
+npm run bench -- ab dirA dirB [scenario …]      two built checkouts in turns in one run
 
-  --seconds N             measured seconds for each scenario, number of connections and side (default 5)
-  --connections 1,8,64    numbers of connections to load with
+  --seconds N             measured seconds for each scenario, number in flight and contender (default 3)
+  --connections 1,8,64    requests in flight (default 1,64; some scenarios have their own)
+  --minutes N             how long the mixed load lasts (default 1)
   --smoke                 a few seconds per scenario, to see that all of it works
   --edge auto|uws|node    HTTP server of the gateway (default auto)
-  --durability full|normal
   --cpu-prof              write a CPU profile of the supervisor beside the report
 `;
 
@@ -39,19 +46,21 @@ export function parseOptions(args: string[], known: string[]): Options {
     if (!known.includes(name)) throw new OptionError(`There is no scenario "${name}"; there are: ${known.join(', ')}.`);
   }
   const { smoke = false } = values;
-  const seconds = values.seconds === undefined ? (smoke ? SMOKE_SECONDS : 5) : Number(values.seconds);
+  const seconds = values.seconds === undefined ? (smoke ? SMOKE_SECONDS : SECONDS) : Number(values.seconds);
   if (!(seconds > 0 && seconds <= 3600)) throw new OptionError('--seconds must be a number above 0 and up to 3600.');
-  const connections = values.connections === undefined ? CONNECTIONS : values.connections.split(',').map(Number);
+  const connections = values.connections?.split(',').map(Number) ?? (smoke ? SMOKE_CONNECTIONS : CONNECTIONS);
   if (!connections.every((count) => Number.isInteger(count) && count >= 1 && count <= MAX_CONNECTIONS)) {
     throw new OptionError(`--connections must be whole numbers from 1 to ${MAX_CONNECTIONS}, such as 1,8,64.`);
   }
+  const minutes = Number(values.minutes ?? MINUTES);
+  if (!(minutes > 0 && minutes <= 1440)) throw new OptionError('--minutes must be a number above 0 and up to 1440.');
   return {
     scenarios: positionals.length === 0 ? known : known.filter((name) => positionals.includes(name)),
     seconds,
     smoke,
     connections,
+    minutes,
     edge: oneOf('--edge', values.edge ?? 'auto', ['auto', 'uws', 'node']),
-    durability: oneOf('--durability', values.durability ?? 'full', ['full', 'normal']),
     cpuProf: values['cpu-prof'] ?? false,
     help: values.help ?? false,
   };
@@ -65,9 +74,9 @@ function parse(args: string[]) {
       options: {
         seconds: { type: 'string' },
         connections: { type: 'string' },
+        minutes: { type: 'string' },
         smoke: { type: 'boolean' },
         edge: { type: 'string' },
-        durability: { type: 'string' },
         'cpu-prof': { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
       },

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { cpuMs, memoryOf, memoryOfAll } from './process-usage.ts';
 
@@ -18,4 +19,10 @@ test('memory adds up over processes', { skip }, () => {
   const { pss } = memoryOf(process.pid);
   const twice = memoryOfAll([self, self]).pss;
   assert.ok(twice > 1.5 * pss && twice < 2.5 * pss, `${twice} of ${pss}`);
+});
+
+test('of a process that is gone there is nothing', { skip }, () => {
+  const { pid } = spawnSync(process.execPath, ['-e', '0']);
+  assert.equal(cpuMs(pid), 0);
+  assert.deepEqual(memoryOf(pid), { rss: 0, pss: 0 });
 });

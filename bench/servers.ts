@@ -1,26 +1,68 @@
-/** The two servers under load, each a process of its own: the gateway's daemon and the bare edge. */
+/** What the gateway is measured beside, each a process of its own: the bare edge, the plain server, the store loop. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
+import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import type { LoadResult } from './load/task.ts';
+import type { Durability } from './notes.ts';
 import type { NamedProcess } from './process-usage.ts';
+import type { StoreTask } from './store-loop.ts';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const STOP_MS = 15_000;
 
 export type Server = { readonly port: number; readonly processes: NamedProcess[] };
 
-/** What the bare edge answers: a status line, headers without length and date, a body; and what it sends to open streams. */
-export type BareAnswer = { status: string; headers: [name: string, value: string][]; body: string; event: string };
+/** What the bare edge answers: a status line, headers without length and date, a body (base64); and what it sends to open streams. */
+export type BareAnswer = {
+  status: string;
+  headers: [name: string, value: string][];
+  body: string;
+  event: string;
+  /** Whether bodies are JSON, to be parsed. */
+  parse: boolean;
+};
+
+const REFERENCES = ['bare-edge', 'plain-server', 'store-loop'] as const;
+type Reference = (typeof REFERENCES)[number];
+/** Below the checkout, so that packages are found from there. */
+const COMPILED = join(ROOT, `bench/results/.references-${process.pid}`);
+let compiling: Promise<unknown> | null = null;
+
+/** The JavaScript of a reference: it starts as fast as what it is compared with, and runs no compiler of its own. */
+async function compiled(name: Reference): Promise<string> {
+  compiling ??= build({
+    absWorkingDir: ROOT,
+    entryPoints: REFERENCES.map((reference) => `bench/${reference}.ts`),
+    outdir: COMPILED,
+    outExtension: { '.js': '.mjs' },
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20.19',
+    packages: 'external',
+  }).then(() => process.once('exit', () => rmSync(COMPILED, { recursive: true, force: true })));
+  await compiling;
+  return join(COMPILED, `${name}.mjs`);
+}
+
+const alive = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of alive) child.kill();
+});
 
 /** A child that has said its first line. Rejects, with what it wrote on standard error, when it ends before. */
 export async function startProcess(
   command: string[],
   input = '',
-): Promise<{ child: ChildProcess; line: string; readyMs: number }> {
+): Promise<{ child: ChildProcess; line: string; lines: Interface; readyMs: number }> {
   const startedAt = performance.now();
   const child = spawn(process.execPath, command, { cwd: ROOT, stdio: 'pipe' });
+  alive.add(child);
+  child.once('exit', () => alive.delete(child));
   let errors = '';
   child.stderr.on('data', (chunk: Buffer) => {
     errors = (errors + chunk).slice(-4096);
@@ -37,7 +79,7 @@ export async function startProcess(
   ])) as [string];
   const readyMs = performance.now() - startedAt;
   child.stdout.resume();
-  return { child, line, readyMs };
+  return { child, line, lines, readyMs };
 }
 
 /** Asks it to end, and kills it when it does not. */
@@ -51,21 +93,65 @@ export async function stopProcess(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-export class BareEdge implements Server {
+/** A reference that answers HTTP. */
+export class ReferenceServer implements Server {
   readonly port: number;
   readonly processes: NamedProcess[];
   readonly #child: ChildProcess;
 
-  private constructor(child: ChildProcess, port: number) {
+  private constructor(name: string, child: ChildProcess, port: number) {
     this.#child = child;
     this.port = port;
-    this.processes = [{ name: 'bare edge', pid: child.pid as number }];
+    this.processes = [{ name, pid: child.pid as number }];
   }
 
-  static async start(answer: BareAnswer): Promise<BareEdge> {
-    const command = ['--import', 'tsx', join(ROOT, 'bench/bare-edge.ts')];
-    const { child, line } = await startProcess(command, `${JSON.stringify(answer)}\n`);
-    return new BareEdge(child, (JSON.parse(line) as { port: number }).port);
+  static startBareEdge(answer: BareAnswer): Promise<ReferenceServer> {
+    return ReferenceServer.#start('bare edge', ['bare-edge'], `${JSON.stringify(answer)}\n`);
+  }
+
+  /** Keeps its databases and files in `folder`. */
+  static startPlain(folder: string, durability: Durability): Promise<ReferenceServer> {
+    return ReferenceServer.#start('plain server', ['plain-server', folder, durability]);
+  }
+
+  static async #start(name: string, [file, ...args]: [Reference, ...string[]], input = ''): Promise<ReferenceServer> {
+    const { child, line } = await startProcess([await compiled(file), ...args], input);
+    return new ReferenceServer(name, child, (JSON.parse(line) as { port: number }).port);
+  }
+
+  stop(): Promise<void> {
+    return stopProcess(this.#child);
+  }
+}
+
+/** better-sqlite3 in a loop, in a process of its own. */
+export class StoreLoop {
+  readonly processes: NamedProcess[];
+  readonly #child: ChildProcess;
+  readonly #lines: Interface;
+  /** Rejects. */
+  readonly #ended: Promise<never>;
+
+  private constructor(child: ChildProcess, lines: Interface) {
+    this.#child = child;
+    this.#lines = lines;
+    this.processes = [{ name: 'store loop', pid: child.pid as number }];
+    this.#ended = once(child, 'exit').then(() => {
+      throw new Error('The store loop ended early.');
+    });
+    this.#ended.catch(() => {});
+  }
+
+  static async start(folder: string, durability: Durability): Promise<StoreLoop> {
+    const { child, lines } = await startProcess([await compiled('store-loop'), folder, durability]);
+    return new StoreLoop(child, lines);
+  }
+
+  async run(task: StoreTask): Promise<LoadResult> {
+    const answer = once(this.#lines, 'line') as Promise<[string]>;
+    this.#child.stdin?.write(`${JSON.stringify(task)}\n`);
+    const [line] = await Promise.race([answer, this.#ended]);
+    return JSON.parse(line) as LoadResult;
   }
 
   stop(): Promise<void> {

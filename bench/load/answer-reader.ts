@@ -2,6 +2,18 @@
 
 const HEAD_END = Buffer.from('\r\n\r\n');
 const EMPTY = Buffer.alloc(0);
+const FAILURE_CHARS = 300;
+
+/** Whether a status is not what a scenario asks for. */
+export function isFailure(status: number): boolean {
+  return status >= 300 && status !== 304;
+}
+
+/** For a message: the status, and the body as far as it came with the last read. */
+export function failureText(status: number, bytes: Buffer): string {
+  const body = bytes.subarray(bytes.indexOf(HEAD_END) + HEAD_END.length).toString();
+  return `${status} ${body.slice(0, FAILURE_CHARS)}`;
+}
 
 export class AnswerReader {
   #head = EMPTY;

@@ -1,13 +1,13 @@
-/** The load of the request scenarios: each connection sends its next request when the answer to the last is whole. */
+/** The load of the request scenarios: each connection sends its next request when the answer to the last is whole, or at a fixed pace. */
 import type { Socket } from 'node:net';
-import { AnswerReader } from './answer-reader.ts';
+import { AnswerReader, failureText, isFailure } from './answer-reader.ts';
 import { openConnection } from './connection.ts';
 import { Histogram } from './histogram.ts';
 import type { LoadResult, LoadTask } from './task.ts';
 
 /** Rejects when a connection breaks or a server answers what is not HTTP. */
 export function closedLoop(task: LoadTask): Promise<LoadResult> {
-  const requests = task.requests.map((text) => Buffer.from(text));
+  const requests = task.requests;
   const cpu = process.cpuUsage();
   const latencies = new Histogram();
   const sockets: Socket[] = [];
@@ -15,7 +15,7 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
   const measureUntil = measureFrom + task.measureMs;
   let total = 0;
   let failed = 0;
-  let firstFailure: number | null = null;
+  let firstFailure: string | null = null;
   let running = task.connections;
 
   return new Promise((resolve, reject) => {
@@ -28,6 +28,7 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
           answered: latencies.total,
           elapsedMs: task.measureMs,
           latencies: latencies.counts(),
+          delivery: [],
           requests: total,
           events: 0,
           failed,
@@ -41,12 +42,31 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
       const reader = new AnswerReader();
       let next = Math.floor((i * requests.length) / task.connections);
       let sentAt = 0;
+      let dueAt = 0;
       const send = (): void => {
         sentAt = performance.now();
-        socket.write(requests[next++ % requests.length] as Buffer);
+        socket.write(requests[next++ % requests.length] as Uint8Array);
+      };
+      const sendNext = (now: number): void => {
+        if (task.intervalMs === undefined) {
+          send();
+          return;
+        }
+        dueAt += task.intervalMs;
+        if (dueAt > now) {
+          setTimeout(send, dueAt - now);
+          return;
+        }
+        send();
+        sentAt = dueAt;
       };
       const socket = openConnection(task.port, {
-        onOpen: send,
+        onOpen: () => {
+          // Connections that keep a pace do not all send at once.
+          dueAt = performance.now() + (task.intervalMs ?? 0) * (i / task.connections);
+          if (task.intervalMs === undefined) send();
+          else setTimeout(send, dueAt - performance.now());
+        },
         onData: (bytes) => {
           let status: number;
           try {
@@ -58,11 +78,11 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
           if (status === 0) return;
           const now = performance.now();
           total++;
-          if (status >= 300) {
+          if (isFailure(status)) {
             failed++;
-            firstFailure ??= status;
+            firstFailure ??= failureText(status, bytes);
           } else if (now >= measureFrom && now < measureUntil) latencies.record((now - sentAt) * 1000);
-          if (now < measureUntil) send();
+          if (now < measureUntil) sendNext(now);
           else if (--running === 0) end();
         },
         onClose: end,

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { AnswerReader } from './answer-reader.ts';
+import { AnswerReader, failureText, isFailure } from './answer-reader.ts';
 import { openConnection } from './connection.ts';
 import { Histogram } from './histogram.ts';
 import type { LoadResult, LoadTask } from './task.ts';
@@ -12,12 +12,15 @@ import type { LoadResult, LoadTask } from './task.ts';
 /** Each event holds one object, and nothing else on the stream a brace: a mark that no two reads can cut in two. */
 const EVENT_MARK = '{'.charCodeAt(0);
 const TURN_TIMEOUT_MS = 10_000;
+/** What a server's queue of new connections takes at once. */
+const OPENED_AT_ONCE = 250;
 
 /** Rejects when a connection breaks or events do not arrive. */
 export async function fanOut(task: LoadTask): Promise<LoadResult> {
   const { request, subscribers } = task.subscribe as NonNullable<LoadTask['subscribe']>;
   const cpu = process.cpuUsage();
   const latencies = new Histogram();
+  const delivery = new Histogram();
   const sockets: Socket[] = [];
   let fail: (error: Error) => void = () => {};
   const broken = new Promise<never>((_resolve, reject) => {
@@ -25,9 +28,10 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
   });
   broken.catch(() => {});
   let failed = 0;
-  let firstFailure: number | null = null;
+  let firstFailure: string | null = null;
   let events = 0;
   let missing = 0;
+  let answeredAt = 0;
   let turnDone: () => void = () => {};
   const arrived = (count: number): void => {
     missing -= count;
@@ -57,11 +61,12 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
       onData: (bytes) => {
         const status = reader.push(bytes);
         if (status === 0) return;
-        if (status >= 300) {
+        if (isFailure(status)) {
           failed++;
-          firstFailure ??= status;
-          fail(new Error(`A request was answered ${status}, so its events will not come.`));
+          firstFailure ??= failureText(status, bytes);
+          fail(new Error(`A request was answered ${firstFailure}, so its events will not come.`));
         }
+        answeredAt ||= performance.now();
         arrived(1);
       },
       onClose: fail,
@@ -72,21 +77,25 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
   };
 
   try {
-    await Promise.race([Promise.all(Array.from({ length: subscribers }, subscriber)), broken]);
+    for (let open = 0; open < subscribers; open += OPENED_AT_ONCE) {
+      const more = Array.from({ length: Math.min(OPENED_AT_ONCE, subscribers - open) }, subscriber);
+      await Promise.race([Promise.all(more), broken]);
+    }
     const writers = await Promise.all(Array.from({ length: task.connections }, writer));
-    const requests = task.requests.map((text) => Buffer.from(text));
     let sent = 0;
-    const turn = async (): Promise<number> => {
+    const turn = async (): Promise<{ whole: number; delivery: number }> => {
       missing = writers.length * (subscribers + 1);
+      answeredAt = 0;
       const done = new Promise<void>((resolve) => {
         turnDone = resolve;
       });
       const timer = setTimeout(() => fail(new Error(`${missing} answers or events are missing.`)), TURN_TIMEOUT_MS);
       const startedAt = performance.now();
-      for (const socket of writers) socket.write(requests[sent++ % requests.length] as Buffer);
+      for (const socket of writers) socket.write(task.requests[sent++ % task.requests.length] as Uint8Array);
       await Promise.race([done, broken]);
       clearTimeout(timer);
-      return performance.now() - startedAt;
+      const now = performance.now();
+      return { whole: now - startedAt, delivery: now - answeredAt };
     };
 
     const warmUntil = performance.now() + task.warmUpMs;
@@ -94,7 +103,9 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
     const measureFrom = performance.now();
     let answered = 0;
     while (performance.now() - measureFrom < task.measureMs) {
-      latencies.record((await turn()) * 1000);
+      const times = await turn();
+      latencies.record(times.whole * 1000);
+      delivery.record(times.delivery * 1000);
       answered += writers.length;
     }
     const elapsedMs = performance.now() - measureFrom;
@@ -103,6 +114,7 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
       answered,
       elapsedMs,
       latencies: latencies.counts(),
+      delivery: delivery.counts(),
       requests: sent,
       events,
       failed,
@@ -110,6 +122,7 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
       cpuMs: (used.user + used.system) / 1000,
     };
   } finally {
-    for (const socket of sockets) socket.destroy();
+    // Thousands of ends that wait for each other would use up the ports of the rounds to come.
+    for (const socket of sockets) socket.resetAndDestroy();
   }
 }

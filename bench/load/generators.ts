@@ -7,7 +7,7 @@ import type { LoadResult, LoadTask } from './task.ts';
 
 const MAX_GENERATORS = 4;
 /** More than a task takes, so that what went wrong is told by the task itself. */
-const GRACE_MS = 20_000;
+const GRACE_MS = 60_000;
 
 export class Generators {
   /** Half of the cores; the other half is for the server. */
@@ -18,6 +18,8 @@ export class Generators {
     name: 'run',
     minThreads: this.count,
     maxThreads: this.count,
+    // Requests travel as bytes.
+    serialization: 'advanced',
   });
 
   /** Runs the task with its connections spread over the generators. Rejects with what went wrong in any of them. */
@@ -42,13 +44,18 @@ function spread(connections: number, generators: number): number[] {
 
 function merge(results: LoadResult[]): LoadResult {
   const latencies = new Histogram();
-  for (const result of results) latencies.add(result.latencies);
+  const delivery = new Histogram();
+  for (const result of results) {
+    latencies.add(result.latencies);
+    delivery.add(result.delivery);
+  }
   const sum = (member: 'answered' | 'requests' | 'events' | 'failed' | 'cpuMs'): number =>
     results.reduce((total, result) => total + result[member], 0);
   return {
     answered: sum('answered'),
     elapsedMs: Math.max(...results.map((result) => result.elapsedMs)),
     latencies: latencies.counts(),
+    delivery: delivery.counts(),
     requests: sum('requests'),
     events: sum('events'),
     failed: sum('failed'),

@@ -5,12 +5,17 @@ export type LoadTask = {
   port: number;
   connections: number;
   /** Whole requests, head and body; each connection sends them in turn, starting at another one. */
-  requests: string[];
+  requests: Uint8Array[];
   /** Milliseconds that are not counted, then milliseconds that are. */
   warmUpMs: number;
   measureMs: number;
+  /**
+   * Milliseconds between two requests of a connection; without it the next one leaves when the answer is whole. A request
+   * that waits for a late answer is timed from when it was due.
+   */
+  intervalMs?: number;
   /** A request that opens an event stream, and how many streams are open while the load runs. Each request causes one event. */
-  subscribe?: { request: string; subscribers: number };
+  subscribe?: { request: Uint8Array; subscribers: number };
 };
 
 export type LoadResult = {
@@ -19,12 +24,14 @@ export type LoadResult = {
   elapsedMs: number;
   /** Microseconds from sending a request to its last byte; with subscribers, to the last of them having its event. */
   latencies: HistogramCounts;
+  /** Microseconds from the first answer of a turn to the last event at the last subscriber; empty without subscribers. */
+  delivery: HistogramCounts;
   /** Requests and events over the whole run, warm-up too: what the CPU time of the run is divided by. */
   requests: number;
   events: number;
-  /** Answers that were not 2xx, and the status of the first. */
+  /** Answers that were neither 2xx nor 304, and the status and body of the first. */
   failed: number;
-  firstFailure: number | null;
+  firstFailure: string | null;
   /** CPU time of the generator itself over the whole run, in milliseconds. */
   cpuMs: number;
 };

@@ -1,22 +1,26 @@
 /** The loads against a real server: the bare edge. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { type BareAnswer, BareEdge } from '../servers.ts';
+import { type BareAnswer, ReferenceServer } from '../servers.ts';
 import { Histogram } from './histogram.ts';
 import { run } from './worker.ts';
 
 const ANSWER: BareAnswer = {
   status: '200 OK',
   headers: [['content-type', 'application/json']],
-  body: '{}',
+  body: Buffer.from('{}').toString('base64'),
   event: 'data: {}\n\n',
+  parse: true,
 };
-const POST = 'POST /call HTTP/1.1\r\nHost: bench\r\nContent-Length: 2\r\n\r\n{}';
-const SUBSCRIBE = 'GET /svc/bench/_changes HTTP/1.1\r\nHost: bench\r\n\r\n';
+const POST = Buffer.from('POST /call HTTP/1.1\r\nHost: bench\r\nContent-Length: 2\r\n\r\n{}');
+const SUBSCRIBE = Buffer.from('GET /svc/bench/_changes HTTP/1.1\r\nHost: bench\r\n\r\n');
 
-let bare: BareEdge;
+let bare: ReferenceServer;
 before(async () => {
-  bare = await BareEdge.start(ANSWER);
+  bare = await ReferenceServer.startBareEdge(ANSWER);
 });
 after(() => bare.stop());
 
@@ -34,12 +38,12 @@ test('the closed loop counts what was answered in the measured time', async () =
 });
 
 test('answers that are errors are counted apart', async () => {
-  const failing = await BareEdge.start({ ...ANSWER, status: '503 Service Unavailable' });
+  const failing = await ReferenceServer.startBareEdge({ ...ANSWER, status: '503 Service Unavailable' });
   try {
     const result = await run({ ...load, port: failing.port });
     assert.equal(result.answered, 0);
     assert.equal(result.failed, result.requests);
-    assert.equal(result.firstFailure, 503);
+    assert.equal(result.firstFailure, '503 {}');
   } finally {
     await failing.stop();
   }
@@ -49,10 +53,33 @@ test('a fan-out ends each turn with every event at every subscriber', async () =
   const result = await run({ ...load, port: bare.port, subscribe: { request: SUBSCRIBE, subscribers: 10 } });
   assert.ok(result.answered > 0);
   assert.equal(result.events, result.requests * 10);
+  const delivery = new Histogram();
+  delivery.add(result.delivery);
+  assert.equal(delivery.total * load.connections, result.answered, 'one for each turn');
+});
+
+test('a pace is kept, and a late answer counts from when its request was due', async () => {
+  const slow = createServer((req, res) => {
+    req.resume();
+    setTimeout(() => res.end('ok'), 50);
+  }).listen(0, '127.0.0.1');
+  await once(slow, 'listening');
+  try {
+    const paced = await run({ ...load, port: bare.port, intervalMs: 20 });
+    // 100 ms at 20 ms each, on each connection, give or take those at the edges.
+    assert.ok(paced.answered <= load.connections * 6, `${paced.answered} answers`);
+    const { port } = slow.address() as AddressInfo;
+    const late = await run({ ...load, port, connections: 1, intervalMs: 10, measureMs: 400 });
+    const latencies = new Histogram();
+    latencies.add(late.latencies);
+    assert.ok(latencies.percentile(1) > 150_000, `worst ${latencies.percentile(1)} µs`);
+  } finally {
+    slow.close();
+  }
 });
 
 test('a server that is not there is an error, not a number', async () => {
-  const gone = await BareEdge.start(ANSWER);
+  const gone = await ReferenceServer.startBareEdge(ANSWER);
   await gone.stop();
   await assert.rejects(run({ ...load, port: gone.port }), /ECONNREFUSED/);
 });

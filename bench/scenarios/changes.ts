@@ -1,19 +1,17 @@
 /** How fast a write is with everybody who has the app open. */
+import type { Workload } from '../workload.ts';
+import { workloadOf, write } from './tools.ts';
 
-import { ROWS } from '../bench-app.ts';
-import { compare } from '../compare.ts';
-import type { Scenario } from '../context.ts';
-import { putRequest } from './tools.ts';
-
-const SUBSCRIBERS = 200;
-
-export const changesScenario: Scenario = {
-  name: 'sse',
-  summary: `writes with ${SUBSCRIBERS} subscribers: a request counts once all of them have its event`,
-  run: (context) =>
-    compare(context, {
-      scenario: 'sse',
-      requests: Array.from({ length: 100 }, (_, i) => putRequest(1 + (i % ROWS))),
-      subscribers: SUBSCRIBERS,
-    }),
-};
+/** A request counts once its answer and every subscriber's event have arrived. */
+export const changesWorkloads: Workload[] = [
+  {
+    ...workloadOf('sse', 'How soon do 200 subscribers have the event of a write, {n} in flight?', 'full', write),
+    subscribers: 200,
+    connections: [1, 8],
+  },
+  {
+    ...workloadOf('sse-5000', 'How soon do 5,000 subscribers have the event of a write, {n} in flight?', 'full', write),
+    subscribers: 5000,
+    connections: [1],
+  },
+].map(({ store: _, ...workload }) => workload);

@@ -5,14 +5,19 @@ import { APP, packApp } from '../bench-app.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import type { Fact } from '../measurements.ts';
-import { median } from '../statistics.ts';
+import { median, percentile } from '../statistics.ts';
+import { manyApps } from './many-apps.ts';
 
 const RUNS = 9;
 const SMOKE_RUNS = 3;
+/** More than may be live at a time, so that the last of them make others leave. */
+const MANY_RUNS = 100;
+/** The apps called lie apart in the order of their registration. */
+const STEP = 9;
 
 export const readyScenario: Scenario = {
   name: 'ready',
-  summary: 'time until the daemon accepts requests',
+  question: 'How long does the daemon take until it accepts requests?',
   run: async (context) => {
     const { config } = context;
     const dataDir = context.newFolder();
@@ -29,7 +34,7 @@ export const readyScenario: Scenario = {
 
 export const coldScenario: Scenario = {
   name: 'cold',
-  summary: 'time of the first call of an app that is not live',
+  question: 'How long does the first call of an app take that is not live?',
   run: async (context) => {
     const { config, options } = context;
     const dataDir = context.newFolder();
@@ -40,11 +45,25 @@ export const coldScenario: Scenario = {
     // After a restart no app is live.
     const daemon = await Daemon.start({ dataDir, config });
     try {
-      return await compareWithNode(context, 'cold', 'first answer of a cold actor', async (run) => {
-        const startedAt = performance.now();
-        await daemon.read(apps[run] as string);
-        return performance.now() - startedAt;
-      });
+      const call = (run: number): Promise<number> => timed(() => daemon.read(apps[run] as string));
+      return await compareWithNode(context, 'cold', 'first answer of a cold actor', call);
+    } finally {
+      await daemon.stop();
+    }
+  },
+};
+
+export const coldManyScenario: Scenario = {
+  name: 'cold-1000',
+  question: 'How long does the first call take of an app that is not live, among 1,000 that are registered?',
+  run: async (context) => {
+    const { dataDir, idle } = await manyApps(context);
+    const daemon = await Daemon.start({ dataDir, config: context.config });
+    try {
+      const runs = context.options.smoke ? SMOKE_RUNS : MANY_RUNS;
+      const call = (run: number): Promise<number> =>
+        timed(() => daemon.read(idle[(run * STEP) % idle.length] as string));
+      return await compareWithNode(context, 'cold-1000', 'first answer among many', call, runs);
     } finally {
       await daemon.stop();
     }
@@ -57,8 +76,8 @@ async function compareWithNode(
   scenario: string,
   name: string,
   measure: (run: number) => Promise<number>,
+  runs = options.smoke ? SMOKE_RUNS : RUNS,
 ): Promise<Fact[]> {
-  const runs = options.smoke ? SMOKE_RUNS : RUNS;
   const node: number[] = [];
   const measured: number[] = [];
   for (let run = 0; run < runs; run++) {
@@ -70,12 +89,24 @@ async function compareWithNode(
   return [
     { kind: 'fact', scenario, name: 'node -e 0', value: median(node), unit: 'ms', detail },
     { kind: 'fact', scenario, name, value: median(measured), unit: 'ms', detail },
+    {
+      kind: 'fact',
+      scenario,
+      name: `${name}, p99`,
+      value: percentile(measured, 0.99),
+      unit: 'ms',
+      detail: `of ${runs} runs`,
+    },
     { kind: 'fact', scenario, name: `${name}, of node -e 0`, value: quotient, unit: '×', detail },
   ];
 }
 
-async function nodeStart(): Promise<number> {
+function nodeStart(): Promise<number> {
+  return timed(() => once(spawn(process.execPath, ['-e', '0'], { stdio: 'ignore' }), 'exit'));
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now();
-  await once(spawn(process.execPath, ['-e', '0'], { stdio: 'ignore' }), 'exit');
+  await work();
   return performance.now() - startedAt;
 }

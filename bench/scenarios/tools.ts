@@ -1,29 +1,118 @@
-/** How much of the bare edge's rate is left when a call goes through the dispatcher to a handler, and what it costs. */
+/** What a call costs that goes through the dispatcher to a handler. */
 import { APP, ROWS } from '../bench-app.ts';
-import { compare, type Request } from '../compare.ts';
+import { compare } from '../compare.ts';
 import type { Scenario } from '../context.ts';
+import type { Operation } from '../notes.ts';
+import { plainRequest, type Request, tool, type Workload } from '../workload.ts';
 
-/** Different rows one after the other, so that no cache of a single answer could serve them. */
+/**
+ * Different rows one after the other, so that no cache of a single answer could serve them, and enough that none is written
+ * twice in a millisecond: SQLite syncs nothing when a row stays as it is.
+ */
 const VARIANTS = 100;
+const IDS = Array.from({ length: VARIANTS }, (_, i) => 1 + Math.floor((i * ROWS) / VARIANTS));
 const NOTE = 'A line of text that is as long as notes often are, give or take.';
+const KiB = 1024;
 
-function scenario(name: string, summary: string, request: (id: number) => Request): Scenario {
-  const requests = Array.from({ length: VARIANTS }, (_, i) => request(1 + Math.floor((i * ROWS) / VARIANTS)));
-  return { name, summary, run: (context) => compare(context, { scenario: name, requests }) };
+/** The call of a query or an action, and the same work for the references. */
+export type Call = { request: Request; operation: Operation; input: object };
+
+export const read = (id: number, app = APP): Call => query('get', 'get', { id }, app);
+export const list = (id: number, app = APP): Call =>
+  query('list', 'list', { after: Math.min(id, ROWS - 50), limit: 50 }, app);
+export const write = (id: number, app = APP): Call => action('put', 'put', note(id), app);
+export const writeBatch = (id: number, app = APP): Call => action('put_batch', 'putSeveral', threeNotes(id), app);
+const writeTransaction = (id: number): Call => action('put_transaction', 'putSeveral', threeNotes(id), APP);
+
+/** What a webhook sends: an object of 4 to 16 KiB with lists and nested members. */
+const receive = (id: number): Call => {
+  const lines = Math.round(((4 + (id % 4) * 4) * KiB) / 200);
+  const event = {
+    type: 'order.updated',
+    createdAt: 1_700_000_000_000 + id,
+    order: { id, customer: { name: `Customer ${id}`, address: NOTE }, total: id * 1.25, open: id % 2 === 0 },
+    lines: Array.from({ length: lines }, (_, i) => ({
+      sku: `sku-${id}-${i}`,
+      quantity: i % 7,
+      price: i / 4,
+      note: NOTE,
+    })),
+  };
+  return action('receive', 'receive', { id, event }, APP);
+};
+
+function query(name: string, operation: Operation, input: object, app: string): Call {
+  return { request: tool('svc_read', { app, query: name, input }), operation, input };
 }
 
-function tool(name: string, body: object): Request {
-  return { method: 'POST', path: `/svc/_tool/${name}`, body };
+function action(name: string, operation: Operation, input: object, app: string): Call {
+  return { request: tool('svc_write', { app, action: name, input }), operation, input };
 }
 
-export const putRequest = (id: number): Request =>
-  tool('svc_write', { app: APP, action: 'put', input: { id, title: `Note ${id}`, body: NOTE } });
+function note(id: number): object {
+  return { id, title: `Note ${id}`, body: NOTE };
+}
 
-export const toolScenarios: Scenario[] = [
-  scenario('read', 'svc_read of one row', (id) => tool('svc_read', { app: APP, query: 'get', input: { id } })),
-  scenario('list', 'svc_read of 50 rows', (id) =>
-    tool('svc_read', { app: APP, query: 'list', input: { after: Math.min(id, ROWS - 50), limit: 50 } }),
+function threeNotes(id: number): object {
+  return { notes: [note(id), note((id % ROWS) + 1), note(((id + 1) % ROWS) + 1)] };
+}
+
+/** A workload of calls that are all of one kind. */
+export function workloadOf(
+  scenario: string,
+  question: string,
+  durability: Workload['durability'],
+  call: (id: number) => Call,
+): Workload {
+  const calls = IDS.map((id) => call(id));
+  return {
+    scenario,
+    question,
+    durability,
+    requests: calls.map(({ request }) => request),
+    plain: calls.map(({ operation, input }) => plainRequest(operation, input)),
+    store: { operation: (calls[0] as Call).operation, inputs: calls.map(({ input }) => input) },
+  };
+}
+
+const describeRequest = tool('svc_describe', { app: APP });
+
+export const toolWorkloads: Workload[] = [
+  workloadOf('read', 'How many reads of one row a second at {n} in flight?', null, read),
+  workloadOf('list', 'How many lists of 50 rows a second at {n} in flight?', null, list),
+  workloadOf('write', 'How many durable single-row writes a second at {n} in flight?', 'full', write),
+  workloadOf(
+    'write-normal',
+    'How many single-row writes a second at {n} in flight, when a power cut may lose the last of them?',
+    'normal',
+    write,
   ),
-  scenario('write', 'svc_write of one row, answered when it is durable', putRequest),
-  scenario('describe', 'svc_describe of one app', () => tool('svc_describe', { app: APP })),
+  workloadOf('batch', 'How many durable batches of three writes a second at {n} in flight?', 'full', writeBatch),
+  workloadOf(
+    'transaction',
+    'How many durable transactions of three writes a second at {n} in flight?',
+    'full',
+    writeTransaction,
+  ),
+  workloadOf('post', 'How many events of 4 to 16 KiB are stored a second at {n} in flight?', 'full', receive),
+  {
+    scenario: 'describe',
+    question: 'How many descriptions of an app a second at {n} in flight?',
+    durability: null,
+    requests: [describeRequest],
+    plain: [{ ...describeRequest, path: `/${APP}/describe` }],
+  },
 ];
+
+export function asScenario(workload: Workload): Scenario {
+  return loadScenario(workload.scenario, workload.question, () => Promise.resolve(workload));
+}
+
+/** A scenario that is one workload. */
+export function loadScenario(
+  name: string,
+  question: string,
+  workload: (smoke: boolean) => Promise<Workload>,
+): Scenario {
+  return { name, question, workload, run: async (context) => compare(context, await workload(context.options.smoke)) };
+}

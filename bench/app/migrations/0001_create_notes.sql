@@ -5,6 +5,12 @@ CREATE TABLE notes (
   updated_at INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE events (
+  id INTEGER PRIMARY KEY,
+  event TEXT NOT NULL,
+  received_at INTEGER NOT NULL
+) STRICT;
+
 -- Rows to read from the start: the scenarios call ids 1 to 1000.
 WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids WHERE id < 1000)
 INSERT INTO notes (id, title, body, updated_at)

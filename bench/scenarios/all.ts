@@ -1,0 +1,23 @@
+/** Every scenario, in the order of the report. */
+import type { Scenario } from '../context.ts';
+import { changesWorkloads } from './changes.ts';
+import { memoryScenario } from './memory.ts';
+import { mixedScenario } from './mixed.ts';
+import { runawayScenario } from './runaway.ts';
+import { coldManyScenario, coldScenario, readyScenario } from './start.ts';
+import { staticWorkloads } from './static.ts';
+import { asScenario, toolWorkloads } from './tools.ts';
+import { uploadScenario } from './upload.ts';
+import { zipfScenario } from './zipf.ts';
+
+export const SCENARIOS: Scenario[] = [
+  ...[...toolWorkloads, ...staticWorkloads, ...changesWorkloads].map(asScenario),
+  uploadScenario,
+  zipfScenario,
+  runawayScenario,
+  mixedScenario,
+  coldScenario,
+  coldManyScenario,
+  readyScenario,
+  memoryScenario,
+];

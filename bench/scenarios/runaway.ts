@@ -1,0 +1,152 @@
+/** One app whose handler never ends, called again and again, beside nine that behave. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { APP, ROWS } from '../bench-app.ts';
+import { startDaemon } from '../compare.ts';
+import { type Contender, GatewayContender } from '../contenders.ts';
+import type { Context, Scenario } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
+import type { Fact, LoadMeasurement, SideResult } from '../measurements.ts';
+import { formatInterval, middleFactor } from '../statistics.ts';
+import { takeTurns } from '../turns.ts';
+import { askedAt, httpBytes, type Workload } from '../workload.ts';
+import { read } from './tools.ts';
+
+const GOOD = 9;
+/** Of the good apps' calls together; a fraction of what the machine can do, since nobody is fast on a machine that is full. */
+const CALLS_PER_SECOND = 450;
+const ROUNDS = 6;
+const SMOKE_ROUNDS = 1;
+/** A round must be long against the second that a looping call is given. */
+const ROUND_SECONDS = 3;
+const QUESTION = 'How late are nine good apps when a tenth loops for ever, at {n} in flight and a fixed rate of calls?';
+/** Until the loop runs: how often and how long it is looked for. */
+const LOOKS = 200;
+const LOOK_MS = 50;
+const BESIDE = 'beside a loop';
+const ALONE = 'alone';
+
+export const runawayScenario: Scenario = {
+  name: 'runaway',
+  question: QUESTION,
+  run: async (context) => {
+    const good = Array.from({ length: GOOD }, (_, i) => `${APP}-good-${i}`);
+    const load: Workload = {
+      scenario: 'runaway',
+      question: QUESTION,
+      durability: null,
+      requests: Array.from({ length: GOOD * 100 }, (_, i) => read((i % ROWS) + 1, good[i % GOOD]).request),
+      plain: [],
+      apps: good,
+    };
+    const daemon = await startDaemon(context, load);
+    try {
+      return await measure(context, load, daemon);
+    } finally {
+      await daemon.stop();
+    }
+  },
+};
+
+async function measure(context: Context, load: Workload, daemon: Daemon): Promise<(LoadMeasurement | Fact)[]> {
+  const rounds = context.options.smoke ? SMOKE_ROUNDS : ROUNDS;
+  const seconds = context.options.smoke ? context.options.seconds : ROUND_SECONDS * rounds;
+  const task = {
+    requests: load.requests.map((request) => httpBytes(request, daemon.token)),
+    intervalMs: (1000 * GOOD) / CALLS_PER_SECOND,
+  };
+  const alone = new GatewayContender(ALONE, daemon, context, task);
+  const beside: Contender = {
+    name: BESIDE,
+    processes: daemon.processes,
+    takeEventLoop: () => alone.takeEventLoop(),
+    run: async (phase) => {
+      const pest = new Pest(daemon);
+      await pest.loops();
+      try {
+        return await alone.run(phase);
+      } finally {
+        await pest.stop();
+      }
+    },
+  };
+  await alone.run({ connections: GOOD, warmUpMs: seconds * 100, measureMs: 1 });
+  const turns = await takeTurns({ ...context, options: { ...context.options, seconds } }, [beside, alone], {
+    connections: GOOD,
+    rounds,
+    durability: null,
+  });
+  const p99 = (name: string): number[] => (turns.sides[name] as SideResult).rounds.map((round) => round.p99);
+  const factor = middleFactor(p99(BESIDE).map((ms, i) => ms / (p99(ALONE)[i] as number)));
+  context.progress(`  p99 beside a loop, of that alone: ${formatInterval(factor)}`);
+  return [
+    {
+      kind: 'load',
+      scenario: load.scenario,
+      question: askedAt(QUESTION, [GOOD]),
+      durability: null,
+      connections: GOOD,
+      ...turns,
+    },
+    {
+      kind: 'fact',
+      scenario: load.scenario,
+      name: 'p99 beside, of p99 alone',
+      value: factor.estimate,
+      unit: '×',
+      detail: `${CALLS_PER_SECOND} calls a second, rounds of each in turns: ${rounds}; ${formatInterval(factor)}`,
+    },
+  ];
+}
+
+/** Calls the looping query without a pause, each time with another input, and lifts every quarantine. */
+class Pest {
+  readonly #daemon: Daemon;
+  readonly #calling: Promise<void>;
+  #stopped = false;
+  #turn = 0;
+
+  constructor(daemon: Daemon) {
+    this.#daemon = daemon;
+    this.#calling = this.#callOn();
+  }
+
+  /** Resolves when the handler has had the time to begin. */
+  async loops(): Promise<void> {
+    for (let look = 0; look < LOOKS; look++) {
+      const { processes } = await this.#daemon.status();
+      if (processes.some(({ actors }) => actors?.some(isLooping))) return;
+      await wait(LOOK_MS);
+    }
+    throw new Error('The looping app was never seen to run.');
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#calling;
+    // A fresh thread, so that nothing loops on into the next round.
+    await this.#post(`/svc/_apps/${APP}/restart`);
+  }
+
+  async #callOn(): Promise<void> {
+    while (!this.#stopped) {
+      const answer = await this.#post('/svc/_tool/svc_read', {
+        app: APP,
+        query: 'spin',
+        input: { turn: ++this.#turn },
+      });
+      if (answer.includes('QUARANTINED')) await this.#post(`/svc/_apps/${APP}/restart`);
+    }
+  }
+
+  /** Errors are what its calls are answered with. */
+  #post(path: string, body: object = {}): Promise<string> {
+    return this.#daemon.request('POST', path, JSON.stringify(body)).then(
+      (response) => response.text(),
+      (error: Error) => error.message,
+    );
+  }
+}
+
+function isLooping({ app, inFlight }: { app: string; inFlight: number }): boolean {
+  return app === APP && inFlight > 0;
+}

@@ -1,0 +1,45 @@
+/** Many apps, of which a few get most of the calls, and more of them than may be live. */
+import { APP, ROWS } from '../bench-app.ts';
+import { Random } from '../faults/random.ts';
+import { plainRequest, type Workload } from '../workload.ts';
+import { loadScenario, read } from './tools.ts';
+
+const APPS = 100;
+const LIVE = 64;
+const SMOKE_APPS = 10;
+const SMOKE_LIVE = 6;
+/** Calls after which they come round again. */
+const CALLS = 5000;
+const SEED = 1;
+const QUESTION = `How many reads a second over ${APPS} apps under a Zipf load, ${LIVE} live at a time, at {n} in flight?`;
+
+export const zipfScenario = loadScenario('zipf', QUESTION, (smoke) => {
+  const apps = Array.from({ length: smoke ? SMOKE_APPS : APPS }, (_, i) => `${APP}-zipf-${i}`);
+  const random = new Random(SEED);
+  const rank = zipf(apps.length, random);
+  const calls = Array.from({ length: CALLS }, () => ({ app: apps[rank()] as string, id: random.between(1, ROWS) }));
+  const workload: Workload = {
+    scenario: 'zipf',
+    question: QUESTION,
+    durability: null,
+    requests: calls.map(({ app, id }) => read(id, app).request),
+    plain: calls.map(({ app, id }) => plainRequest('get', { id }, app)),
+    apps,
+    config: { maxLiveActors: smoke ? SMOKE_LIVE : LIVE },
+  };
+  return Promise.resolve(workload);
+});
+
+/** Ranks from 0 whose frequency is one over their place: the second half as often as the first, the third a third. */
+function zipf(count: number, random: Random): () => number {
+  const upTo: number[] = [];
+  let sum = 0;
+  for (let place = 1; place <= count; place++) {
+    sum += 1 / place;
+    upTo.push(sum);
+  }
+  return () => {
+    const at = random.next() * sum;
+    return upTo.findIndex((end) => at < end);
+  };
+}

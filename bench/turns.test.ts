@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { buildsTable } from './builds.ts';
+import type { Contender } from './contenders.ts';
+import type { Context } from './context.ts';
+import { Histogram } from './load/histogram.ts';
+import type { LoadResult } from './load/task.ts';
+import { takeTurns } from './turns.ts';
+
+const CONTEXT = { options: { smoke: false, seconds: 6 }, progress: () => {} } as unknown as Context;
+
+/** Answers at a given rate, more of it in each round; one request in ten is answered late. */
+function contender(name: string, rates: number[], log: string[]): Contender {
+  let round = 0;
+  return {
+    name,
+    processes: [],
+    run: ({ measureMs }) => {
+      log.push(name);
+      const answered = ((rates[round++] as number) * measureMs) / 1000;
+      const latencies = new Histogram();
+      for (let i = 0; i < answered; i++) latencies.record(i % 10 === 0 ? 5000 : 1000);
+      const result: LoadResult = {
+        answered,
+        elapsedMs: measureMs,
+        latencies: latencies.counts(),
+        delivery: [],
+        requests: answered,
+        events: 0,
+        failed: 0,
+        firstFailure: null,
+        cpuMs: answered / 100,
+      };
+      return Promise.resolve(result);
+    },
+  };
+}
+
+test('every other round goes backwards, and neighbours are divided by each other', async () => {
+  const log: string[] = [];
+  const drift = [100, 200, 300, 400, 500, 600];
+  const turns = await takeTurns(
+    CONTEXT,
+    [
+      contender('gateway', drift, log),
+      contender(
+        'bare edge',
+        drift.map((rate) => rate * 4),
+        log,
+      ),
+    ],
+    { connections: 1, rounds: 6, durability: null },
+  );
+  assert.deepEqual(log.slice(0, 4), ['gateway', 'bare edge', 'bare edge', 'gateway']);
+  assert.deepEqual(turns.ratios, { 'bare edge': { estimate: 0.25, low: 0.25, high: 0.25 } });
+  const side = turns.sides.gateway;
+  assert.equal(side?.requestsPerSecond, 350);
+  assert.ok(side && Math.abs(side.p50 - 1) < 0.02 && Math.abs(side.worst - 5) < 0.1, `${side?.p50}, ${side?.worst}`);
+  assert.equal(side.cpu.load?.toFixed(3), '10.000', 'microseconds a request');
+  assert.equal(side.fsyncsPerSecond, null);
+});
+
+test('fsyncs a second come from the commits that were counted, or from what a request is known to do', async () => {
+  const rates = [100, 100, 100, 100, 100, 100];
+  let looks = 0;
+  const gateway: Contender = {
+    ...contender('gateway', rates, []),
+    // 600 requests in all, ten rows a commit.
+    commits: () => Promise.resolve(looks++ === 0 ? { commits: 5, rows: 50 } : { commits: 65, rows: 650 }),
+  };
+  const plain: Contender = { ...contender('plain server', rates, []), commitsPerRequest: 1 };
+  const { sides, rowsPerCommit } = await takeTurns(CONTEXT, [gateway, plain], {
+    connections: 64,
+    rounds: 6,
+    durability: 'full',
+  });
+  assert.equal(rowsPerCommit, 10);
+  assert.equal(sides.gateway?.fsyncsPerSecond, 10);
+  assert.equal(sides['plain server']?.fsyncsPerSecond, 100);
+});
+
+test('two builds are told apart by the interval of their ratio', async () => {
+  const rates = [100, 101, 99, 100, 102, 98];
+  const faster = await takeTurns(
+    CONTEXT,
+    [
+      contender(
+        'B',
+        rates.map((rate) => rate * 2),
+        [],
+      ),
+      contender('A', rates, []),
+    ],
+    { connections: 8, rounds: 6, durability: null },
+  );
+  const measurement = { kind: 'load', scenario: 'read', question: '', durability: null, connections: 8 } as const;
+  assert.match(
+    buildsTable([{ ...measurement, ...faster }]),
+    /^\| read +\| 8 +\| 100 \| 200 \| 2\.00 \(2\.00 to 2\.00\) \|.*\| B is faster +\|$/m,
+  );
+});

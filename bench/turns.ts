@@ -1,0 +1,146 @@
+/**
+ * Contenders under the same load, in turns: a machine whose speed drifts slows all of them, and the ratio of neighbouring
+ * rounds holds.
+ */
+
+import type { Commits, Contender, Phase } from './contenders.ts';
+import type { Context } from './context.ts';
+import { Histogram, type HistogramCounts } from './load/histogram.ts';
+import type { LoadResult } from './load/task.ts';
+import type { Latencies, RoundResult, SideResult } from './measurements.ts';
+import type { Durability } from './notes.ts';
+import { cpuMs, memoryOfAll } from './process-usage.ts';
+import { type Interval, median, middleFactor } from './statistics.ts';
+
+/** At the start of each round: connections are opened and are not counted. */
+const ROUND_WARM_UP_MS = 150;
+export const SMOKE_WARM_UP_MS = 50;
+
+export type Turns = {
+  sides: Record<string, SideResult>;
+  ratios: Record<string, Interval>;
+  rowsPerCommit: number | null;
+};
+
+/**
+ * Every contender has one turn a round; every other round goes through them backwards. `ratios` are of the first to each
+ * other one.
+ */
+export async function takeTurns(
+  context: Context,
+  contenders: Contender[],
+  { connections, rounds, durability }: { connections: number; rounds: number; durability: Durability | null },
+): Promise<Turns> {
+  const { smoke, seconds } = context.options;
+  const warmUpMs = smoke ? SMOKE_WARM_UP_MS : ROUND_WARM_UP_MS;
+  const phase = { connections, warmUpMs, measureMs: (seconds * 1000) / rounds };
+  const sides = contenders.map((contender) => new Side(contender));
+  const before = await Promise.all(contenders.map((one) => (durability === null ? null : one.commits?.())));
+  for (let round = 0; round < rounds; round++) {
+    for (const side of round % 2 === 0 ? sides : sides.toReversed()) await side.round(context, phase);
+  }
+  const after = await Promise.all(contenders.map((one) => (durability === null ? null : one.commits?.())));
+  const counted = contenders.map((_, i) => difference(before[i], after[i]));
+  const results = sides.map((side, i) => side.result(durability, counted[i] ?? null));
+  const first = results[0] as SideResult;
+  const own = counted[0];
+  return {
+    sides: Object.fromEntries(results.map((result, i) => [(contenders[i] as Contender).name, result])),
+    ratios: Object.fromEntries(
+      results.slice(1).map((other, i) => [(contenders[i + 1] as Contender).name, ratioOf(first, other)]),
+    ),
+    rowsPerCommit: own && own.commits > 0 ? own.rows / own.commits : null,
+  };
+}
+
+function difference(before: Commits | null | undefined, after: Commits | null | undefined): Commits | null {
+  if (!before || !after) return null;
+  return { commits: after.commits - before.commits, rows: after.rows - before.rows };
+}
+
+function ratioOf(one: SideResult, other: SideResult): Interval {
+  return middleFactor(
+    one.rounds.map((round, i) => round.requestsPerSecond / (other.rounds[i] as RoundResult).requestsPerSecond),
+  );
+}
+
+/** One contender's rounds. */
+class Side {
+  readonly #contender: Contender;
+  readonly #rounds: RoundResult[] = [];
+  readonly #latencies = new Histogram();
+  readonly #delivery = new Histogram();
+  readonly #cpuMs = new Map<string, number>();
+  readonly #delays: { p99: number; max: number }[] = [];
+  #requests = 0;
+  #events = 0;
+  #failed = 0;
+
+  constructor(contender: Contender) {
+    this.#contender = contender;
+  }
+
+  async round(context: Context, phase: Phase): Promise<void> {
+    const { processes } = this.#contender;
+    await this.#contender.takeEventLoop?.();
+    const before = processes.map(({ pid }) => cpuMs(pid));
+    const result = await this.#contender.run(phase);
+    // Of a process that was replaced meanwhile nothing is known.
+    for (const [i, { name, pid }] of processes.entries())
+      this.#addCpu(name, Math.max(0, cpuMs(pid) - (before[i] as number)));
+    const delay = await this.#contender.takeEventLoop?.();
+    if (delay) this.#delays.push(delay);
+    this.#take(result);
+    if (result.failed > 0)
+      context.progress(`  ${result.failed} answers were not as they should; the first was ${result.firstFailure}`);
+  }
+
+  result(durability: Durability | null, counted: Commits | null): SideResult {
+    const requestsPerSecond = median(this.#rounds.map((round) => round.requestsPerSecond));
+    const commitsPerRequest = counted ? counted.commits / this.#requests : (this.#contender.commitsPerRequest ?? 0);
+    const synced = durability === 'full' && commitsPerRequest > 0;
+    return {
+      rounds: this.#rounds,
+      requestsPerSecond,
+      ...latenciesOf(this.#latencies),
+      p999: this.#latencies.percentile(0.999) / 1000,
+      requests: this.#requests,
+      events: this.#events,
+      failed: this.#failed,
+      cpu: Object.fromEntries([...this.#cpuMs].map(([name, used]) => [name, (used * 1000) / this.#requests])),
+      memory: memoryOfAll(this.#contender.processes).pss,
+      fsyncsPerSecond: synced ? commitsPerRequest * requestsPerSecond : null,
+      eventLoop:
+        this.#delays.length === 0
+          ? null
+          : { p99: median(this.#delays.map(({ p99 }) => p99)), max: Math.max(...this.#delays.map(({ max }) => max)) },
+      delivery: this.#delivery.total === 0 ? null : latenciesOf(this.#delivery),
+    };
+  }
+
+  #take(result: LoadResult): void {
+    this.#latencies.add(result.latencies);
+    this.#delivery.add(result.delivery);
+    this.#addCpu('load', result.cpuMs);
+    this.#requests += result.requests;
+    this.#events += result.events;
+    this.#failed += result.failed;
+    const { p50, p99 } = latenciesOf(histogramOf(result.latencies));
+    this.#rounds.push({ requestsPerSecond: (result.answered / result.elapsedMs) * 1000, p50, p99 });
+  }
+
+  #addCpu(name: string, used: number): void {
+    this.#cpuMs.set(name, (this.#cpuMs.get(name) ?? 0) + used);
+  }
+}
+
+function histogramOf(counts: HistogramCounts): Histogram {
+  const histogram = new Histogram();
+  histogram.add(counts);
+  return histogram;
+}
+
+function latenciesOf(histogram: Histogram): Latencies {
+  const ms = (share: number): number => histogram.percentile(share) / 1000;
+  return { p50: ms(0.5), p99: ms(0.99), worst: ms(1) };
+}

@@ -1,0 +1,73 @@
+/** What a load scenario asks of each server, and the HTTP text of it. */
+import type { Config } from '../supervisor/config.ts';
+import { APP } from './bench-app.ts';
+import type { Durability, Operation } from './notes.ts';
+
+/** One call. A body that is no Buffer travels as JSON. */
+export type Request = {
+  method: 'GET' | 'POST';
+  path: string;
+  body?: object | Buffer;
+  headers?: Record<string, string>;
+};
+
+export type Workload = {
+  scenario: string;
+  /** One sentence, in which `{n}` stands for the numbers of requests in flight. */
+  question: string;
+  /** Of what is written; null when nothing is. */
+  durability: Durability | null;
+  /** To the gateway and the bare edge; all have answers of the same form and about the same size. */
+  requests: Request[];
+  /** The same to the plain server. */
+  plain: Request[];
+  /** The same to the store alone; undefined where the store has no part in it. */
+  store?: { operation: Operation; inputs: object[] };
+  /** Every request carries the validator of an earlier answer. */
+  revalidate?: boolean;
+  /** Event streams open meanwhile. */
+  subscribers?: number;
+  /** Requests in flight, where those of the command line make no sense. */
+  connections?: number[];
+  config?: Partial<Config>;
+  /** Apps to install besides the usual one. */
+  apps?: string[];
+};
+
+export const CHANGES: Request = { method: 'GET', path: `/svc/${APP}/_changes` };
+export const PLAIN_CHANGES: Request = { method: 'GET', path: `/${APP}/changes` };
+
+export function tool(name: string, body: object): Request {
+  return { method: 'POST', path: `/svc/_tool/${name}`, body };
+}
+
+/** A request of the plain server for an operation of its store. */
+export function plainRequest(operation: Operation, body: object, app = APP): Request {
+  return { method: 'POST', path: `/${app}/${operation}`, body };
+}
+
+/** The bytes to send, head and body. */
+export function httpBytes({ method, path, body, headers = {} }: Request, token: string): Buffer {
+  const content = body === undefined || Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
+  const lines = Object.entries({
+    host: '127.0.0.1',
+    authorization: `Bearer ${token}`,
+    ...(content && { 'content-type': contentType(body), 'content-length': content.length }),
+    ...headers,
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const head = Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`);
+  return content ? Buffer.concat([head, content]) : head;
+}
+
+export function contentType(body: Request['body']): string {
+  return Buffer.isBuffer(body) ? 'application/gzip' : 'application/json';
+}
+
+/** The question with its numbers: "at 1 and 64 in flight". */
+export function askedAt(question: string, connections: number[]): string {
+  const last = connections.at(-1);
+  return question.replace(
+    '{n}',
+    connections.length > 1 ? `${connections.slice(0, -1).join(', ')} and ${last}` : `${last}`,
+  );
+}
