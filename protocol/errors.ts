@@ -39,6 +39,15 @@ export const ERROR_CODES = {
     status: 400,
     when: 'The manifest is not valid; `path` names the field (500 through the dispatcher).',
   },
+  INVALID_AUTOMATION: {
+    status: 400,
+    when: 'The file of an automation is not valid; `path` names the file and the field, `issues` lists every fault.',
+  },
+  UNKNOWN_AUTOMATION: { status: 404, when: 'The app has no automation of this id.' },
+  UNKNOWN_RUN: { status: 404, when: 'No run of this id is kept.' },
+  TOOL_REFUSED: { status: 403, when: 'An automation called a tool or an app that its file does not allow.' },
+  TOOL_SERVER_FAILED: { status: 502, when: 'An MCP server is not reachable, is not configured, or reports a failure.' },
+  NO_RUNNER: { status: 503, when: 'An automation asked for an agent, and no agent runner is configured.' },
   INVALID_MIGRATION: { status: 400, when: 'A migration has a bad name or number, or statements that it may not have.' },
   MIGRATION_FAILED: {
     status: 422,

@@ -21,10 +21,12 @@ export const Kind = {
   stop: 14,
   exited: 15,
   stuck: 16,
+  ask: 17,
+  answer: 18,
 } as const;
 
-/** What a dispatched call runs. `sql` is the built-in tool behind `svc sql`. */
-export const ToolKind = { query: 0, action: 1, sql: 2 } as const;
+/** What a dispatched call runs. `sql` is the built-in tool behind `svc sql`; `fire` is an automation's handler. */
+export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3 } as const;
 export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
 
 /** First frame on every connection: the ticket that says who is calling. */
@@ -46,7 +48,8 @@ export type DispatchFrame = [
 
 /**
  * Actor → supervisor. `status` is 200 for queries, 201 for `sql` that may have written and 200 for what only read, else the
- * envelope's; `body` is JSON text: a query's value, an action's `body` member, the answer of `sql`. `handlerMs` is the time
+ * envelope's; `body` is JSON text: a query's value, an action's `body` member, the answer of `sql`, a fire's
+ * `{ summary?, output? }`. `handlerMs` is the time
  * from the arrival of the dispatch.
  */
 export type ResultFrame = [typeof Kind.result, callId: number, status: number, body: Uint8Array, handlerMs: number];
@@ -70,8 +73,20 @@ export type ProcessStats = {
   counters?: Record<string, number>;
 };
 
-/** Actor → supervisor: one line for the app's log, JSON text without the newline. */
-export type LogFrame = [typeof Kind.log, line: string];
+/**
+ * Actor → supervisor: one line for the app's log, JSON text without the newline. `callId` is that of the fire whose followers
+ * get it too; absent elsewhere.
+ */
+export type LogFrame = [typeof Kind.log, line: string, callId?: number];
+
+/** What a fire may ask of the supervisor while it runs: the members of its `ctx` that reach out of its thread. */
+export const ASKS = ['tool', 'agent', 'state.get', 'state.set', 'state.delete', 'runs.last', 'runs.list'] as const;
+export type AskVerb = (typeof ASKS)[number];
+
+/** Fire → supervisor. `askId` pairs the answer with it; `payload` is JSON text, an object of the verb's arguments. */
+export type AskFrame = [typeof Kind.ask, askId: number, callId: number, verb: AskVerb, payload: Uint8Array];
+/** Supervisor → fire. `body` is JSON text: what was asked for (empty for undefined), or an `ErrorBody` when `ok` is false. */
+export type AnswerFrame = [typeof Kind.answer, askId: number, ok: boolean, body: Uint8Array];
 
 /** A value that SQLite stores. Integers outside ±2^53 travel as bigint, blobs as bytes. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
@@ -150,6 +165,8 @@ export type ActorSpec = {
   supervisorTicket: string;
   writerTicket: string;
   maxResultBytes: number;
+  /** The automation that this thread fires; null for the actor that runs the app's queries and actions. */
+  automation: string | null;
   /** Names of the tools; `queries/<name>.js` and `actions/<name>.js` are loaded when they are first called. */
   queries: string[];
   actions: string[];
@@ -193,6 +210,8 @@ export type Frame =
   | PingFrame
   | PongFrame
   | LogFrame
+  | AskFrame
+  | AnswerFrame
   | DbFrame
   | DbResultFrame
   | DbErrorFrame

@@ -22,6 +22,7 @@ export const DEFAULTS = {
   actorIdleMs: 5 * MINUTE,
   queryTimeoutMs: 10 * SECOND,
   actionTimeoutMs: 30 * SECOND,
+  automationTimeoutMs: 5 * MINUTE,
   mailboxLimit: 1024,
   maxResultBytes: 8 * MiB,
   trashDays: 7,
@@ -233,5 +234,54 @@ export const LIMITS = {
   backupWaitMs: 12 * HOUR,
   /** Free disk below which `doctor` warns. */
   lowDiskBytes: 512 * MiB,
+
+  /** The text of one `automation.json`. */
+  automationBytes: 64 * KiB,
+  /** Automations of one app. */
+  automations: 1000,
+  /** Threads of automations, working or kept for the next fire; counted apart from the apps'. */
+  fireThreads: 32,
+  /** A fire's thread that has nothing to do is kept this long for the next one. */
+  fireIdleMs: 30 * SECOND,
+  /** Runs of one automation that may wait for the one before them. */
+  runsWaiting: 100,
+  /** What is stored of arguments, inputs and outputs; the rest is cut and a marker says so. */
+  runValueBytes: 64 * KiB,
+  /** Calls of `ctx.tool` and `ctx.agent` in one run, and those under way at a time. */
+  runNodes: 10_000,
+  runNodesAtOnce: 64,
+  /** One value in `ctx.state`, and the keys of one automation. */
+  stateValueBytes: 256 * KiB,
+  stateKeys: 1000,
+  /** `onFailure` fires of fires of fires. */
+  failureDepth: 3,
+  /** Events kept of a run under way, for those who begin to follow it later. */
+  runEvents: 1000,
+  runEventsBytes: 4 * MiB,
+  /** Rows of a list that can grow: by default, and at most. */
+  listRows: 50,
+  listRowsMax: 500,
+
+  /** A cron fire that is noticed later than this was missed. */
+  cronLateMs: 1 * MINUTE,
+  /** The longest wait of the scheduler's one timer, so that a clock that was set is noticed. */
+  cronWaitMs: 1 * MINUTE,
+
+  webhookBodyBytes: 64 * KiB,
+  /** Fires of one webhook in one window. */
+  webhookFires: 60,
+  webhookWindowMs: 1 * MINUTE,
+  /** Wrong secrets for one webhook in one window. */
+  webhookFailures: 30,
+  /** How far the time of a signed webhook may be off. */
+  webhookToleranceMs: 5 * MINUTE,
+
+  /** Starting an MCP server and agreeing on the protocol with it. */
+  toolServerStartMs: 30 * SECOND,
+  /** An answer of an MCP server. */
+  toolServerAnswerBytes: 8 * MiB,
+  /** Waits between attempts to reach an MCP server: the first, and the longest. */
+  toolServerBackoffMs: 500,
+  toolServerBackoffMaxMs: 30 * SECOND,
   dayMs: DAY,
 } as const;

@@ -198,6 +198,7 @@ export class Tree {
       supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
       writerTicket: this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }),
       maxResultBytes: this.#options.maxResultBytes,
+      automation: null,
       queries: summary.queries.map((tool) => tool.name),
       actions: summary.actions.map((tool) => tool.name),
     };

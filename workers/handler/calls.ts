@@ -100,6 +100,8 @@ export class Calls {
         const value = await this.#runHandler(call, 'action', request.input ?? {});
         return actionAnswer(value, spec.maxResultBytes);
       }
+      case ToolKind.fire:
+        throw new SvcError('HANDLER_ERROR', 'This thread runs the tools of an app, not its automations.');
       case ToolKind.sql: {
         const { status, value } = await runSql(request, reader, writer);
         return { ...queryAnswer(value, spec.maxResultBytes), status };

@@ -1,0 +1,83 @@
+/** Runs of automations: what is recorded of each, and what its followers are told (decisions, section 6). */
+import type { ErrorBody } from './errors.ts';
+
+/**
+ * `queued → running → ok | error | aborted`; `skipped` instead of `queued` when an earlier run was still going;
+ * `interrupted` when the gateway went away in the middle.
+ */
+export const RUN_STATES = ['queued', 'running', 'ok', 'error', 'aborted', 'interrupted', 'skipped'] as const;
+export type RunState = (typeof RUN_STATES)[number];
+
+/** What fired a run. `failure` is another automation's `onFailure`. */
+export type RunTriggerKind = 'cron' | 'webhook' | 'manual' | 'failure';
+
+/**
+ * `origin` says which fire it was: the scheduled time of a cron fire (ISO 8601), the slug of a webhook, the id of the run
+ * that failed; null for one by hand.
+ */
+export type RunTrigger = { kind: RunTriggerKind; origin: string | null };
+
+/** Tokens and money that agents used in a run or node; absent where nobody said. */
+export type Usage = {
+  inputTokens: number;
+  outputTokens: number;
+  cacheReadTokens: number;
+  cacheWriteTokens: number;
+  costUsd: number;
+};
+
+/** A run as the API gives it. Times are milliseconds since the epoch; `output` and `input` are JSON values, cut at 64 KiB. */
+export type RunRecord = {
+  runId: string;
+  kind: 'automation';
+  ref: string;
+  app: string;
+  automation: string;
+  trigger: RunTrigger;
+  parentRunId: string | null;
+  state: RunState;
+  input: unknown;
+  output: unknown;
+  summary: string | null;
+  error: ErrorBody | null;
+  queuedAt: number;
+  startedAt: number | null;
+  endedAt: number | null;
+  usage: Usage;
+  pinned: boolean;
+};
+
+/** One call of `ctx.tool` or `ctx.agent` in a run; `ordinal` counts from 1. `output` and `args` are cut at 64 KiB. */
+export type RunNode = {
+  runId: string;
+  ordinal: number;
+  /** Calls that were under way together have the same one. */
+  batchId: number;
+  kind: 'tool' | 'agent';
+  name: string;
+  args: unknown;
+  output: unknown;
+  ok: boolean;
+  error: ErrorBody | null;
+  startedAt: number;
+  endedAt: number;
+  usage: Usage;
+};
+
+/** What followers of a run are told, in this order; `run.end` is the last (SSE, `event:` is the type). */
+export type RunEvent =
+  | { type: 'run.start'; run: RunRecord }
+  | {
+      type: 'node.start';
+      runId: string;
+      ordinal: number;
+      batchId: number;
+      kind: 'tool' | 'agent';
+      name: string;
+      args: unknown;
+      startedAt: number;
+    }
+  | { type: 'node.delta'; runId: string; ordinal: number; delta: string }
+  | { type: 'node.end'; node: RunNode }
+  | { type: 'log'; runId: string; line: unknown }
+  | { type: 'run.end'; run: RunRecord };
