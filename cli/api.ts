@@ -1,5 +1,7 @@
 /** The answers of the gateway that commands read (decisions, sections 1 to 5). Times in milliseconds since the epoch. */
+import type { AutomationManifest, MintedWebhook, Trigger } from '../protocol/automation.ts';
 import type { Manifest } from '../protocol/manifest.ts';
+import type { RunRecord } from '../protocol/runs.ts';
 
 export type AppRecord = {
   id: string;
@@ -33,6 +35,7 @@ export type UploadAnswer = {
   deduplicated: boolean;
   migrationsApplied: number[];
   pruned: string[];
+  webhooks: MintedWebhook[];
 };
 
 export type ActivateAnswer = { id: string; activeVersion: string; previousVersion: string | null };
@@ -70,3 +73,25 @@ export type LogEntry = {
 };
 
 export type ChangeEvent = { app: string; table: string; action: string; source: string; ts: number; seq: number };
+
+/** A trigger as the gateway tells of it: without the hash of a webhook's secret. */
+export type ShownTrigger =
+  | Exclude<Trigger, { secretHash: string }>
+  | { kind: 'webhook'; id: string; signing?: boolean };
+
+export type AutomationRow = {
+  ref: string;
+  app: string;
+  id: string;
+  name: string;
+  description?: string;
+  enabled: boolean;
+  triggers: ShownTrigger[];
+  nextRunAt?: number | null;
+  lastRun?: RunRecord | null;
+};
+export type AutomationList = {
+  rows: AutomationRow[];
+  errors: { ref: string; code: string; message: string; path?: string }[];
+};
+export type DescribedAutomation = AutomationRow & { manifest: AutomationManifest };

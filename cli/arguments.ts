@@ -86,7 +86,7 @@ export function parseArguments(argv: string[], spec: ArgumentSpec): Arguments {
 }
 
 function checkPositionals(positionals: string[], spec: ArgumentSpec): void {
-  const required = [...spec.positionals.matchAll(/<([\w-]+)>/g)].map((match) => match[1] as string);
+  const required = [...spec.positionals.matchAll(/<([\w/|-]+)>/g)].map((match) => match[1] as string);
   const optional = [...spec.positionals.matchAll(/\[([\w-]+)/g)].length;
   const missing = required[positionals.length];
   if (missing !== undefined) throw new UsageError(`<${missing}> is missing.`, { command: spec.name });

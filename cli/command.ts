@@ -17,7 +17,7 @@ export type CommandContext = Surroundings & {
 export type RunCommand = (context: CommandContext) => Promise<number> | Promise<void>;
 
 export type Command = ArgumentSpec & {
-  group: 'Gateway' | 'Apps' | 'Data';
+  group: 'Gateway' | 'Apps' | 'Data' | 'Automations';
   summary: string;
   /** Paragraphs for `svc help <command>`. */
   details?: string[];

@@ -32,7 +32,94 @@ const version = (versionId: string, active = false) => ({
   bytes: 2048,
 });
 
+const RUN = '019a0000-0000-7000-8000-000000000001';
+const runRecord = (state: string, more: object = {}) => ({
+  runId: RUN,
+  kind: 'automation',
+  ref: 'notes/digest',
+  app: 'notes',
+  automation: 'digest',
+  trigger: { kind: 'manual', origin: null },
+  parentRunId: null,
+  state,
+  input: null,
+  output: null,
+  summary: null,
+  error: null,
+  queuedAt: 1000,
+  startedAt: 1000,
+  endedAt: 1250,
+  usage: {},
+  pinned: false,
+  ...more,
+});
+const RUN_NODE = {
+  runId: RUN,
+  ordinal: 1,
+  batchId: 1,
+  kind: 'tool',
+  name: 'svc_read',
+  args: { app: 'notes', query: 'list' },
+  output: [],
+  ok: true,
+  error: null,
+  startedAt: 1000,
+  endedAt: 1003,
+  usage: {},
+};
+const AUTOMATION = {
+  ref: 'notes/digest',
+  app: 'notes',
+  id: 'digest',
+  name: 'Digest',
+  enabled: true,
+  triggers: [
+    { kind: 'cron', expr: '0 7 * * *', tz: 'Europe/Berlin' },
+    { kind: 'webhook', id: 'abcdef0123456789abcdef01' },
+  ],
+  nextRunAt: Date.now() + 2 * 3_600_000,
+  lastRun: runRecord('error', { error: { code: 'HANDLER_ERROR', message: 'boom' } }),
+};
+const MINTED = {
+  webhookId: 'abcdef0123456789abcdef01',
+  secret: '5ec2e7',
+  automationId: 'digest',
+  ownerApp: 'notes',
+  url: 'http://gateway/_svc-hook/abcdef0123456789abcdef01',
+};
+/** The stream of a run, as far as `events`. */
+const eventStream = (...events: { type: string }[]) => ({
+  stream: events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`),
+});
+
 const ROUTES: Routes = {
+  'GET /svc/_automations': {
+    json: { rows: [AUTOMATION], errors: [{ ref: 'notes/bad', code: 'invalid_json', message: 'is not JSON' }] },
+  },
+  'GET /svc/_automations?app=todos': { json: { rows: [], errors: [] } },
+  'GET /svc/_automations/notes/digest': { json: { ...AUTOMATION, manifest: { prompt: 'Sum it up' } } },
+  'POST /svc/_automations/notes/digest/enabled': ({ body }) => ({
+    json: { ...AUTOMATION, ...JSON.parse(body.toString()) },
+  }),
+  'POST /svc/_automations/_provision': ({ body }) => ({
+    json: { webhooks: JSON.parse(body.toString()).app === 'todos' ? [] : [MINTED] },
+  }),
+  'POST /svc/_automations/notes/digest/run': { status: 202, json: { runId: RUN } },
+  'POST /svc/_automations/notes/nothing/run': failure(404, 'UNKNOWN_AUTOMATION', 'No automation "nothing".'),
+  'GET /svc/_runs?limit=20': {
+    json: [runRecord('ok', { summary: '2 open' }), runRecord('skipped', { startedAt: null })],
+  },
+  'GET /svc/_runs?ref=notes%2Fdigest&state=error&limit=5': { json: [] },
+  [`GET /svc/_runs/${RUN}`]: { json: runRecord('ok', { output: { open: 2 }, summary: '2 open' }) },
+  [`GET /svc/_runs/${RUN}/nodes`]: { json: [RUN_NODE] },
+  [`POST /svc/_runs/${RUN}/cancel`]: { json: runRecord('aborted') },
+  [`GET /svc/_runs/${RUN}/events`]: eventStream(
+    { type: 'run.start', run: runRecord('running') } as { type: string },
+    { type: 'run.end', run: runRecord('error', { error: { code: 'HANDLER_ERROR', message: 'boom' } }) } as {
+      type: string;
+    },
+  ),
+
   'GET /svc/_apps': {
     json: [
       {
@@ -222,6 +309,45 @@ const CASES: Case[] = [
     code: EXIT.refused,
     out: [/^\{"isError":true,"error":\{"code":"UNAUTHORIZED".*"hint":/],
   },
+  {
+    line: ['automations'],
+    out: [
+      'notes/digest  Digest',
+      '● on',
+      '0 7 * * * Europe/Berlin, webhook abcdef…',
+      'in 2 h',
+      '✗ error',
+      '✗ notes/bad',
+    ],
+  },
+  { line: ['automations', '--app', 'todos'], out: ['No app has automations yet'] },
+  { line: ['automations', 'show', 'notes/digest'], out: ['"prompt":"Sum it up"'] },
+  { line: ['automations', 'disable', 'notes/digest'], out: ['✓ notes/digest is off'], body: { enabled: false } },
+  { line: ['automations', 'enable', 'notes/digest'], out: ['is on; it fires in 2 h'], body: { enabled: true } },
+  { line: ['automations', 'enable'], code: EXIT.usage, err: ['svc automations enable <app>/<automation>'] },
+  { line: ['automations', 'start'], code: EXIT.usage, err: ['There is: enable, disable, provision, show'] },
+  {
+    line: ['automations', 'provision'],
+    out: ['✓ webhook of notes/digest', MINTED.url, 'secret    5ec2e7'],
+    err: ['not shown again'],
+  },
+  { line: ['automations', 'provision', 'todos'], out: ['No webhook is pending.'], body: { app: 'todos' } },
+  { line: ['run', 'notes/digest'], out: [`▶ notes/digest  ${RUN}`], err: [`svc run show ${RUN}`], body: {} },
+  {
+    line: ['run', 'notes/digest', '{"day":1}', '--wait'],
+    code: EXIT.failed,
+    out: ['✗ error  notes/digest', 'HANDLER_ERROR: boom', 'took 250 ms'],
+  },
+  { line: ['run', 'digest'], code: EXIT.usage, err: ['svc run <app>/<automation>', 'svc automations'] },
+  { line: ['run', 'notes/nothing'], code: EXIT.failed, err: ['UNKNOWN_AUTOMATION', 'svc automations'] },
+  {
+    line: ['run', 'show', RUN],
+    out: ['✓ ok  notes/digest', '✓ svc_read {"app":"notes","query":"list"}  3 ms', '{"open":2}'],
+  },
+  { line: ['run', 'show'], code: EXIT.usage, err: ['svc run show <run>'] },
+  { line: ['run', 'cancel', RUN], out: ['■ aborted  notes/digest'] },
+  { line: ['runs'], out: ['✓ ok', 'notes/digest', '2 open', '↷ skipped', RUN] },
+  { line: ['runs', 'notes/digest', '--state', 'error', '-n', '5'], err: ['No run is recorded.'] },
   { line: ['versions', 'a/../b'], code: EXIT.failed, request: 'GET /svc/_apps/a%2F..%2Fb/versions' },
   { line: [], out: ['svc <command>', ...COMMANDS.map(({ summary }) => summary)] },
   { line: ['help', 'push'], out: ['Usage  svc push <dir> [options]', '--no-activate'] },
@@ -263,6 +389,10 @@ test('every command that answers prints one JSON document with --json', async (t
     ['read', 'notes', 'list'],
     ['sql', 'notes', 'x'],
     ['logs'],
+    ['automations'],
+    ['run', 'notes/digest'],
+    ['run', 'show', RUN],
+    ['runs'],
     ['rm', 'notes', '--yes'],
     ['token', '--data-dir', 'none'],
     ['doctor'],
@@ -290,6 +420,7 @@ test('a new app can be pushed as it is, without what does not belong to it', asy
         deduplicated: false,
         migrationsApplied: [1],
         pruned: [V3],
+        webhooks: [MINTED],
       };
       return { status: 201, json: answer };
     },
@@ -339,7 +470,8 @@ test('a new app can be pushed as it is, without what does not belong to it', asy
   ]) {
     assertHas(pushed.stderr, text);
   }
-  for (const text of ['is live', '8 files', V3, `${gateway.url}/svc/my-notes/`]) assertHas(pushed.stdout, text);
+  for (const text of ['is live', '8 files', V3, MINTED.url, MINTED.secret, `${gateway.url}/svc/my-notes/`])
+    assertHas(pushed.stdout, text);
 });
 
 test('a push that is refused ends before the upload', async (t) => {
@@ -384,6 +516,26 @@ test('changes go on after a lost connection, from the last event, until the app 
   assert.deepEqual(
     streams.map(({ headers }) => headers['last-event-id']),
     [undefined, '2', '2', '2'],
+  );
+});
+
+test('runs -f prints every run with its calls and logs as they come', async (t) => {
+  const events = [
+    { type: 'run.start', run: runRecord('running', { trigger: { kind: 'webhook', origin: 'abcdef' } }) },
+    { type: 'node.start', runId: RUN, ordinal: 1 },
+    { type: 'log', runId: RUN, line: { ts: '2026-01-01T00:00:00.000Z', level: 'info', msg: 'so far' } },
+    { type: 'node.end', node: RUN_NODE },
+    { type: 'run.end', run: runRecord('ok', { summary: '2 open' }) },
+  ];
+  let streams = 0;
+  const gateway = await start(t, {
+    'GET /svc/_runs/_events': () =>
+      streams++ === 0 ? { ...eventStream(...events), hangUp: true } : failure(404, 'NOT_FOUND', 'Gone.'),
+  });
+  const { stdout } = await svc(['runs', '-f'], { env: gateway.env });
+  assert.match(
+    stdout,
+    /notes\/digest {2}▶ webhook abcdef.*\n.*notes\/digest {4}info {2}so far\n.*notes\/digest {4}✓ svc_read .*\n.*notes\/digest {2}✓ ok {2}250 ms {2}2 open\n/,
   );
 });
 

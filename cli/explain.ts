@@ -58,6 +58,10 @@ async function nextStep(code: string, client: Client | undefined, subject: Subje
       const names = await namesOf(client, (open) => toolNames(open, app, list));
       return suggest(tool, names, `Its ${list}`, `It has no ${list}.`);
     }
+    case 'UNKNOWN_AUTOMATION':
+      return ['Which there are: svc automations'];
+    case 'UNKNOWN_RUN':
+      return ['The latest that are kept: svc runs'];
     case 'UNKNOWN_VERSION':
       return [`Stored versions: svc versions ${app}`];
     case 'NO_ACTIVE_VERSION':

@@ -4,6 +4,15 @@ export function appPath(id: string, rest = ''): string {
   return `/svc/_apps/${encodeURIComponent(id)}${rest}`;
 }
 
+/** `ref` is `<app>/<automation>`. */
+export function automationPath(ref: string, rest = ''): string {
+  return `/svc/_automations/${ref.split('/').map(encodeURIComponent).join('/')}${rest}`;
+}
+
+export function runPath(id: string, rest = ''): string {
+  return `/svc/_runs/${encodeURIComponent(id)}${rest}`;
+}
+
 /** A path with the parameters that have a value. */
 export function withQuery(path: string, parameters: Record<string, string | number | undefined>): string {
   const given = new URLSearchParams();

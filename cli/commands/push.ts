@@ -6,6 +6,7 @@ import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { GatewayError } from '../failure.ts';
 import { appPath, withQuery } from '../paths.ts';
+import { drawMinted } from '../terminal/minted.ts';
 import { startProgress } from '../terminal/progress.ts';
 import { oneLine } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -57,6 +58,7 @@ function draw(terminal: Terminal, answer: UploadAnswer, page: string): void {
   if (live) facts.push(['page', style('cyan', page)]);
   else facts.push(['next', `svc activate ${answer.id} ${answer.versionId.slice(-6)}`]);
   for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
+  drawMinted(terminal, answer.webhooks);
 }
 
 function drawLeftOut(leftOut: LeftOut[]): string {

@@ -43,6 +43,14 @@ export function formatAge(at: number, now: number): string {
   return `${Math.floor(ms / size)} ${name} ago`;
 }
 
+/** How long until a time: `now`, `in 3 min`, `in 2 d`. */
+export function formatWait(at: number, now: number): string {
+  const ms = at - now;
+  if (ms < 1000) return 'now';
+  const [name, size] = TIME_UNITS.find(([, unit]) => ms >= unit) as [string, number];
+  return `in ${Math.round(ms / size)} ${name}`;
+}
+
 /** Local time of day with milliseconds, `15:04:05.123`. */
 export function formatClock(at: number): string {
   const date = new Date(at);

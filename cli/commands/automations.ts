@@ -1,0 +1,114 @@
+/** `svc automations`: what fires on its own, and the switches for it. */
+import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { AutomationList, AutomationRow, DescribedAutomation, ShownTrigger } from '../api.ts';
+import type { Client } from '../client.ts';
+import type { CommandContext } from '../command.ts';
+import { UsageError } from '../failure.ts';
+import { automationPath, withQuery } from '../paths.ts';
+import { drawMinted } from '../terminal/minted.ts';
+import { drawRunState } from '../terminal/run.ts';
+import { oneLine } from '../terminal/style.ts';
+import type { Cell } from '../terminal/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { formatAge, formatWait } from '../terminal/units.ts';
+
+export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
+  const client = connect();
+  const verb = args.optionalAt(0);
+  switch (verb) {
+    case undefined:
+      return list(client, terminal, args.text('app'));
+    case 'enable':
+    case 'disable':
+      return toggle(client, terminal, refOf(verb, args.optionalAt(1)), verb === 'enable');
+    case 'provision':
+      return provision(client, terminal, args.optionalAt(1) ?? args.text('app'));
+    case 'show':
+      return show(client, terminal, refOf(verb, args.optionalAt(1)));
+    default:
+      throw new UsageError(`"${verb}" is not something to do with automations.`, {
+        command: 'automations',
+        hint: 'There is: enable, disable, provision, show',
+      });
+  }
+}
+
+function refOf(verb: string, ref: string | undefined): string {
+  if (ref?.includes('/')) return ref;
+  throw new UsageError(`Say which automation: svc automations ${verb} <app>/<automation>.`, { command: 'automations' });
+}
+
+async function list(client: Client, terminal: Terminal, app: string | undefined): Promise<void> {
+  const answer = await client.get<AutomationList>(withQuery('/svc/_automations', { app }));
+  terminal.answer(answer, () => {
+    const { rows, errors } = answer;
+    if (rows.length + errors.length === 0) {
+      terminal.line('No app has automations yet. They live in automations/<name>/ of an app: see docs/automations.md.');
+      return;
+    }
+    const now = Date.now();
+    if (rows.length > 0) {
+      terminal.table(
+        [
+          { title: 'AUTOMATION' },
+          { title: 'NAME' },
+          { title: 'STATE' },
+          { title: 'FIRES' },
+          { title: 'NEXT' },
+          { title: 'LAST RUN' },
+        ],
+        rows.map((row) => drawRow(row, now)),
+      );
+    }
+    for (const { ref, code, message, path } of errors)
+      terminal.line(
+        `${terminal.style('red', '✗')} ${oneLine(ref)}  ${oneLine(`${code}: ${message}`)}${path ? ` (${oneLine(path)})` : ''}`,
+      );
+  });
+}
+
+function drawRow(row: AutomationRow, now: number): Cell[] {
+  const { lastRun, nextRunAt } = row;
+  return [
+    { text: row.ref, format: 'bold' },
+    oneLine(row.name),
+    row.enabled ? { text: '● on', format: 'green' } : { text: '○ off', format: 'yellow' },
+    row.triggers.map(drawTrigger).join(', ') || 'by hand',
+    nextRunAt ? formatWait(nextRunAt, now) : '',
+    lastRun
+      ? {
+          text: `${drawRunState(lastRun.state).text} ${formatAge(lastRun.startedAt ?? lastRun.queuedAt, now)}`,
+          format: drawRunState(lastRun.state).format,
+        }
+      : { text: 'never', format: 'dim' },
+  ];
+}
+
+function drawTrigger(trigger: ShownTrigger): string {
+  if (trigger.kind === 'cron') return oneLine(trigger.tz ? `${trigger.expr} ${trigger.tz}` : trigger.expr);
+  return 'pending' in trigger ? 'webhook (pending)' : `webhook ${trigger.id.slice(0, 6)}…`;
+}
+
+async function toggle(client: Client, terminal: Terminal, ref: string, enabled: boolean): Promise<void> {
+  const row = await client.post<AutomationRow>(automationPath(ref, '/enabled'), { enabled });
+  const { style } = terminal;
+  terminal.answer(row, () => {
+    const next = row.nextRunAt ? `; it fires ${formatWait(row.nextRunAt, Date.now())}` : '';
+    terminal.line(`${style('green', '✓')} ${style('bold', row.ref)} is ${enabled ? `on${next}` : 'off'}`);
+  });
+}
+
+async function provision(client: Client, terminal: Terminal, app: string | undefined): Promise<void> {
+  const answer = await client.post<{ webhooks: MintedWebhook[] }>(
+    '/svc/_automations/_provision',
+    app === undefined ? {} : { app },
+  );
+  terminal.answer(answer, () => {
+    if (answer.webhooks.length === 0) terminal.line('No webhook is pending.');
+    drawMinted(terminal, answer.webhooks);
+  });
+}
+
+async function show(client: Client, terminal: Terminal, ref: string): Promise<void> {
+  terminal.value(await client.get<DescribedAutomation>(automationPath(ref)));
+}

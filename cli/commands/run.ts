@@ -1,0 +1,80 @@
+/** `svc run`: fires an automation by hand; shows and cancels runs. */
+import type { RunNode, RunRecord } from '../../protocol/runs.ts';
+import type { Client } from '../client.ts';
+import type { CommandContext } from '../command.ts';
+import { EXIT, GatewayError, UsageError } from '../failure.ts';
+import { readJsonInput } from '../input.ts';
+import { automationPath, runPath } from '../paths.ts';
+import { drawNode, drawRunState, outcome, runTime } from '../terminal/run.ts';
+import { oneLine } from '../terminal/style.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { formatClock } from '../terminal/units.ts';
+
+export async function run({ args, terminal, connect, cwd }: CommandContext): Promise<number> {
+  const client = connect();
+  const what = args.at(0);
+  const second = args.optionalAt(1);
+  if (what === 'show') return show(client, terminal, runId(what, second));
+  if (what === 'cancel') return cancel(client, terminal, runId(what, second));
+  if (!what.includes('/'))
+    throw new UsageError(`"${what}" names no automation: svc run <app>/<automation>.`, {
+      command: 'run',
+      hint: 'Which there are: svc automations',
+    });
+  const body = second === undefined ? {} : { input: await readJsonInput(second, terminal.stdin, cwd) };
+  const { runId: id } = await client.post<{ runId: string }>(automationPath(what, '/run'), body);
+  if (!args.has('wait')) {
+    terminal.answer({ runId: id }, () => {
+      terminal.line(`${terminal.style('green', '▶')} ${terminal.style('bold', what)}  ${id}`);
+      terminal.note(terminal.noteStyle('dim', `Look at it: svc run show ${id}`));
+    });
+    return EXIT.ok;
+  }
+  return draw(terminal, await ended(client, id), []);
+}
+
+function runId(verb: string, id: string | undefined): string {
+  if (id !== undefined) return id;
+  throw new UsageError(`Say which run: svc run ${verb} <run>.`, { command: 'run', hint: 'The latest: svc runs' });
+}
+
+/** The stream of a run ends with it; only then is its record asked for. */
+async function ended(client: Client, id: string): Promise<RunRecord> {
+  for await (const { event, data } of client.follow(runPath(id, '/events')))
+    if (event === 'run.end') return (JSON.parse(data) as { run: RunRecord }).run;
+  throw new GatewayError(500, { code: 'INTERNAL', message: 'The stream of the run ended without its end.' });
+}
+
+async function show(client: Client, terminal: Terminal, id: string): Promise<number> {
+  const record = await client.get<RunRecord>(runPath(id));
+  const nodes = await client.get<RunNode[]>(runPath(id, '/nodes'));
+  draw(terminal, record, nodes);
+  return EXIT.ok;
+}
+
+async function cancel(client: Client, terminal: Terminal, id: string): Promise<number> {
+  draw(terminal, await client.post<RunRecord>(runPath(id, '/cancel')), []);
+  return EXIT.ok;
+}
+
+/** The exit code tells whether the run went well. */
+function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[]): number {
+  terminal.answer(nodes.length > 0 ? { ...record, nodes } : record, () => {
+    const { style } = terminal;
+    const { text, format } = drawRunState(record.state);
+    terminal.line(`${style(format, text)}  ${style('bold', oneLine(record.ref))}  ${style('dim', record.runId)}`);
+    const facts: [name: string, value: string][] = [
+      ['fired', `${record.trigger.kind}${record.trigger.origin === null ? '' : ` ${record.trigger.origin}`}`],
+      [
+        'started',
+        record.startedAt === null ? '' : `${formatClock(record.startedAt)}, took ${runTime(record, Date.now())}`,
+      ],
+      ['outcome', oneLine(outcome(record))],
+      ['parent', record.parentRunId ?? ''],
+    ];
+    for (const [name, value] of facts) if (value !== '') terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
+    for (const node of nodes) terminal.line(`  ${drawNode(node, style)}`);
+    if (record.output !== null) terminal.value(record.output);
+  });
+  return record.state === 'ok' || record.state === 'queued' || record.state === 'running' ? EXIT.ok : EXIT.failed;
+}
