@@ -1,9 +1,10 @@
 /** `svc serve`: runs the gateway until it is stopped. */
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
+import type { MintedWebhook } from '../../protocol/automation.ts';
 import { type Config, ConfigError, loadConfig } from '../../supervisor/config.ts';
 import type { RunningGateway } from '../../supervisor/serve.ts';
-import type { AppRecord } from '../api.ts';
+import type { AppRecord, UploadAnswer } from '../api.ts';
 import { packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
 import { type BannerFacts, readyLine, welcome } from '../banner.ts';
 import { Client } from '../client.ts';
@@ -11,6 +12,7 @@ import type { CommandContext } from '../command.ts';
 import { shortPath } from '../data-directory.ts';
 import { CommandError, UsageError } from '../failure.ts';
 import { appPath } from '../paths.ts';
+import { drawMinted } from '../terminal/minted.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { packageVersion } from '../version.ts';
 
@@ -27,14 +29,16 @@ export async function run(context: CommandContext): Promise<number> {
   const gateway = await start(config, dataDir, terminal);
   const { url, token, pid } = gateway;
   const client = new Client({ url, urlFrom: 'this gateway', token: token ?? undefined, tokenFrom: 'this gateway' });
+  const minted: MintedWebhook[] = [];
   try {
-    for (const folder of folders) await install(client, folder);
+    for (const folder of folders) minted.push(...(await install(client, folder)));
   } catch (error) {
     await gateway.stop();
     throw error;
   }
   if (terminal.json) terminal.line(JSON.stringify({ event: 'ready', url, token, pid, dataDir: gateway.dataDir }));
   else await greet(context, gateway, client);
+  if (terminal.interactive) drawMinted(terminal, minted);
   return gateway.exited;
 }
 
@@ -54,13 +58,14 @@ async function start(config: Partial<Config>, dataDir: string, terminal: Termina
   }
 }
 
-/** Uploads an app's folder, unless an app of its id is there. */
-async function install(client: Client, folder: string): Promise<void> {
+/** Uploads an app's folder, unless an app of its id is there; answers the webhooks that it has now. */
+async function install(client: Client, folder: string): Promise<MintedWebhook[]> {
   const id = readAppId(folder);
   const apps = await client.get<AppRecord[]>('/svc/_apps');
-  if (apps.some((app) => app.id === id)) return;
+  if (apps.some((app) => app.id === id)) return [];
   const archive = await packFiles(folder, scanAppFolder(folder).files);
-  await client.upload(appPath(id, '/upload'), archive, () => {});
+  const answer = await client.upload<UploadAnswer>(appPath(id, '/upload'), archive, () => {});
+  return answer.webhooks;
 }
 
 /** The configuration file with the options over it. */
