@@ -266,6 +266,18 @@ export const LIMITS = {
   cronLateMs: 1 * MINUTE,
   /** The longest wait of the scheduler's one timer, so that a clock that was set is noticed. */
   cronWaitMs: 1 * MINUTE,
+  /** Times already fired that lie further ahead than this come of a clock that was wrong, and may come again. */
+  cronBackMs: DAY,
+  /** What the scheduler does in one turn of the event loop: fires and next times together, and how long. */
+  cronTurn: 100,
+  cronTurnMs: 10,
+  /** Expressions and formatters of time zones kept ready; each takes some 100 KiB. */
+  cronCache: 32,
+  /** Time zones whose offsets are remembered, and of each the days. */
+  cronZones: 1000,
+  cronZoneDays: 512,
+  /** Questions of the scheduler under way at its start: when did this automation fire last? */
+  cronLookups: 16,
 
   webhookBodyBytes: 64 * KiB,
   /** Fires of one webhook in one window. */
