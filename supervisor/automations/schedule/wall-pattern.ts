@@ -41,7 +41,15 @@ export class WallPattern {
 }
 
 /** False for days that no month has, such as 30 February: croner would look for them for hundreds of years. */
-function hasDate({ month, day, nearestWeekdays, lastDayOfMonth, lastWeekday, starDOW, useAndLogic }: CronPattern): boolean {
+function hasDate({
+  month,
+  day,
+  nearestWeekdays,
+  lastDayOfMonth,
+  lastWeekday,
+  starDOW,
+  useAndLogic,
+}: CronPattern): boolean {
   if (lastDayOfMonth || lastWeekday || !(starDOW || useAndLogic)) return true;
   return LONGEST.some(
     (length, i) => month[i] === 1 && [...day, ...nearestWeekdays].some((on, j) => on === 1 && j % day.length < length),
