@@ -64,9 +64,14 @@ export class ScriptedClock {
 
   /** The machine sleeps: time passes and nothing runs; what is due wakes at the end. */
   async sleep(ms: number): Promise<void> {
+    this.wakeAfter(ms);
+    await this.settle();
+  }
+
+  /** The same up to the wake: what was put off to later turns waits. */
+  wakeAfter(ms: number): void {
     this.#go(ms);
     if (this.#timer && this.#timer.at <= this.#passed) this.#ring();
-    await this.settle();
   }
 
   #go(ms: number): void {

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { CronTrigger } from '../../../protocol/automation.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { CronTimes } from './cron-times.ts';
+import { Scheduler } from './scheduler.ts';
+import { ScriptedClock } from './scripted-clock.ts';
+import type { Schedulable } from './watched.ts';
+
+const HOUR = 3_600_000;
+
+/** A gateway that starts with these automations; `last` is when each fired last. */
+function setUp(start: string, automations: Record<string, CronTrigger[]>, last: Record<string, string | Error>) {
+  const clock = new ScriptedClock(start);
+  const fired: string[] = [];
+  const watched: string[] = [];
+  const asked: string[] = [];
+  const warnings: string[] = [];
+  const scheduler = new Scheduler<Schedulable>({
+    now: () => clock.now,
+    setTimer: clock.setTimer,
+    yieldTurn: clock.yieldTurn,
+    fire: ({ ref }, at) => void fired.push(`${ref} ${new Date(at).toISOString().slice(5, 16).replace('T', ' ')}`),
+    lastFired: async (ref) => {
+      asked.push(ref);
+      const at = last[ref];
+      if (at instanceof Error) throw at;
+      return at === undefined ? null : Date.parse(at);
+    },
+    watchedFrom: (ref) => void watched.push(ref),
+    log: (_level, message) => void warnings.push(message),
+    times: new CronTimes('UTC'),
+    elapsed: () => 0,
+  });
+  for (const [ref, triggers] of Object.entries(automations))
+    scheduler.reconcile(ref, [{ ref, manifest: { enabled: true, triggers } }]);
+  scheduler.start();
+  return { clock, fired, watched, asked, warnings, scheduler };
+}
+
+const hourly: CronTrigger = { kind: 'cron', expr: '0 * * * *' };
+const caughtUp: CronTrigger = { ...hourly, catchUp: true };
+
+test('what was missed while the gateway was down runs once with catchUp, at the last time that was missed', async () => {
+  const { clock, fired } = setUp(
+    '2026-06-05T10:30:00Z',
+    { 'a/catches': [caughtUp], 'a/skips': [hourly], 'a/fresh': [caughtUp], 'a/missed-none': [caughtUp] },
+    {
+      'a/catches': '2026-06-01T10:00:00Z',
+      'a/skips': '2026-06-01T10:00:00Z',
+      'a/missed-none': '2026-06-05T10:00:00Z',
+    },
+  );
+  await clock.settle();
+  assert.deepEqual(fired.splice(0), ['a/catches 06-05 10:00']);
+  await clock.pass(HOUR);
+  assert.deepEqual(
+    fired,
+    ['a/catches', 'a/skips', 'a/fresh', 'a/missed-none'].map((ref) => `${ref} 06-05 11:00`),
+  );
+});
+
+test('several triggers of one automation that missed fires run it once', async () => {
+  const { clock, fired } = setUp(
+    '2026-06-05T10:40:00Z',
+    { 'a/x': [caughtUp, { ...caughtUp, expr: '30 * * * *' }, { ...caughtUp, expr: '0 0 0 3 6 *' }] },
+    { 'a/x': '2026-06-01T10:00:00Z' },
+  );
+  await clock.settle();
+  assert.deepEqual(fired, ['a/x 06-05 10:30']);
+});
+
+test('a quick restart over a fire makes it late, not missed; and only those that it may concern are asked about', async () => {
+  const { clock, fired, asked } = setUp(
+    '2026-06-05T11:00:20Z',
+    { 'a/x': [hourly], 'a/done': [hourly], 'a/other': [{ ...hourly, expr: '30 * * * *' }], 'a/new': [hourly] },
+    { 'a/x': '2026-06-05T10:00:00Z', 'a/done': '2026-06-05T11:00:00Z', 'a/other': '2026-06-05T10:30:00Z' },
+  );
+  await clock.settle();
+  assert.deepEqual(fired, ['a/x 06-05 11:00']);
+  assert.deepEqual(asked, ['a/x', 'a/done', 'a/new']);
+});
+
+test('a restart that takes longer than a fire may be late misses it', async () => {
+  const late = new Date(Date.parse('2026-06-05T11:00:00Z') + LIMITS.cronLateMs + 1).toISOString();
+  const { clock, fired } = setUp(late, { 'a/x': [hourly] }, { 'a/x': '2026-06-05T10:00:00Z' });
+  await clock.settle();
+  assert.deepEqual(fired, []);
+});
+
+test('a trigger that is registered later has missed nothing, and is said to be watched from then on', async () => {
+  const { clock, fired, watched, asked, scheduler } = setUp(
+    '2026-06-05T10:30:00Z',
+    {},
+    { 'a/x': '2026-06-01T10:00:00Z' },
+  );
+  scheduler.reconcile('a', [{ ref: 'a/x', manifest: { enabled: true, triggers: [caughtUp] } }]);
+  scheduler.reconcile('a', [{ ref: 'a/x', manifest: { enabled: true, triggers: [caughtUp, hourly] } }]);
+  await clock.settle();
+  assert.deepEqual([fired, asked, watched], [[], [], ['a/x']]);
+});
+
+test('a trigger that never fires again still has its last fire made up for', async () => {
+  const once: CronTrigger = { kind: 'cron', expr: '0 0 9 1 6 * 2026', catchUp: true };
+  const { clock, fired } = setUp('2026-06-05T10:30:00Z', { 'a/x': [once] }, { 'a/x': '2026-05-20T10:00:00Z' });
+  await clock.settle();
+  assert.deepEqual(fired, ['a/x 06-01 09:00']);
+});
+
+test('an automation that is gone by the time of the answer is not run', async () => {
+  const { clock, fired, scheduler } = setUp(
+    '2026-06-05T10:30:00Z',
+    { 'a/x': [caughtUp] },
+    { 'a/x': '2026-06-01T10:00:00Z' },
+  );
+  scheduler.reconcile('a/x', []);
+  await clock.settle();
+  assert.deepEqual(fired, []);
+});
+
+test('where the last fire cannot be read, nothing is made up for, a warning says so, and the others are not affected', async () => {
+  const { clock, fired, warnings } = setUp(
+    '2026-06-05T10:30:00Z',
+    { 'a/bad': [caughtUp], 'a/invalid': [{ ...caughtUp, expr: 'x' }], 'a/good': [caughtUp] },
+    { 'a/bad': new Error('The disk is full.'), 'a/good': '2026-06-01T10:00:00Z', 'a/invalid': '2026-06-01T10:00:00Z' },
+  );
+  await clock.pass(HOUR);
+  assert.deepEqual(fired, ['a/good 06-05 10:00', 'a/bad 06-05 11:00', 'a/good 06-05 11:00']);
+  assert.match(warnings.join('\n'), /a\/bad fired last could not be read.*The disk is full/);
+});
+
+test('a thousand that missed something are asked about a few at a time', async () => {
+  const automations = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`app${i}/x`, [caughtUp]]));
+  const last = Object.fromEntries(Object.keys(automations).map((ref) => [ref, '2026-06-01T10:00:00Z']));
+  const { clock, fired, asked } = setUp('2026-06-05T10:30:00Z', automations, last);
+  while (clock.turnsWaiting > 0) clock.turn();
+  assert.equal(asked.length, LIMITS.cronLookups);
+  await clock.settle();
+  assert.equal(fired.length, 1000);
+});
