@@ -78,7 +78,7 @@ test('a quick restart over a fire makes it late, not missed; and only those that
   );
   await clock.settle();
   assert.deepEqual(fired, ['a/x 06-05 11:00']);
-  assert.deepEqual(asked, ['a/x', 'a/done', 'a/new']);
+  assert.deepEqual(asked.sort(), ['a/done', 'a/new', 'a/x']);
 });
 
 test('a restart that takes longer than a fire may be late misses it', async () => {

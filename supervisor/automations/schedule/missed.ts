@@ -1,4 +1,4 @@
-/** What the gateway missed while it was down: looked for once at its start, in turns, and run once. */
+/** What the gateway missed while it was down: asked about once at its start, and run once. */
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { CronTimes } from './cron-times.ts';
 import type { Schedulable, Watched } from './watched.ts';
@@ -6,28 +6,20 @@ import type { Schedulable, Watched } from './watched.ts';
 export type MissedOptions<A> = {
   times: CronTimes;
   lastFired: (ref: string) => Promise<number | null>;
-  yieldTurn: (rest: () => void) => void;
-  elapsed: () => number;
   log: (level: 'warn', message: string) => void;
   /** False once the automation is not registered any more. */
   isWatched: (watched: Watched<A>) => boolean;
   run: (watched: Watched<A>, scheduledAt: number) => void;
 };
 
-/** Runs what each of them missed up to `now`. What never fired before has missed nothing. */
+/** Runs what each of them missed up to `now`, asking about a few at a time. What never fired before has missed nothing. */
 export async function runMissed<A extends Schedulable>(
-  present: Watched<A>[],
+  suspects: Iterable<Watched<A>>,
   now: number,
   options: MissedOptions<A>,
 ): Promise<void> {
   let asked: Promise<void>[] = [];
-  let endAt = options.elapsed() + LIMITS.cronTurnMs;
-  for (const watched of present) {
-    if (options.elapsed() >= endAt) {
-      await new Promise<void>((resolve) => options.yieldTurn(resolve));
-      endAt = options.elapsed() + LIMITS.cronTurnMs;
-    }
-    if (!options.isWatched(watched) || !mayHaveMissed(watched, options.times, now)) continue;
+  for (const watched of suspects) {
     asked.push(runMissedOf(watched, now, options));
     if (asked.length < LIMITS.cronLookups) continue;
     await Promise.all(asked);
@@ -49,12 +41,6 @@ async function runMissedOf<A extends Schedulable>(
   if (fired === null || !isWatched(watched)) return;
   const missed = missedFire(watched, times, Math.max(fired, watched.fired), now);
   if (missed !== null) run(watched, missed);
-}
-
-/** Whether it matters when this automation fired last; most need not be asked about. */
-function mayHaveMissed<A>(watched: Watched<A>, times: CronTimes, now: number): boolean {
-  if (watched.entries.some(({ trigger }) => trigger.catchUp)) return true;
-  return missedFire(watched, times, -Infinity, now) !== null;
 }
 
 /**

@@ -30,6 +30,9 @@ export type SchedulerOptions<A> = {
  */
 type State = 'collecting' | 'idle' | 'armed' | 'working' | 'yielded' | 'stopped';
 
+/** While the times of what was there at the start are computed: the start, the orders since, who may have missed a fire. */
+type Present<A> = { at: number; before: number; suspects: Set<Watched<A>> };
+
 /** Decisions, section 6, "Cron". */
 export class Scheduler<A extends Schedulable> {
   readonly #options: SchedulerOptions<A>;
@@ -40,8 +43,7 @@ export class Scheduler<A extends Schedulable> {
   readonly #heap = new DueHeap<Entry<A>>();
   /** Entries whose next time is not computed yet; some may have been removed since. */
   #fresh: Entry<A>[] = [];
-  /** What was registered at the start, until its times are computed. */
-  #present: { watched: Watched<A>[]; at: number } | null = null;
+  #present: Present<A> | null = null;
   #state: State = 'collecting';
   #cancelTimer: () => void = () => {};
   #seen = -Infinity;
@@ -79,7 +81,9 @@ export class Scheduler<A extends Schedulable> {
   start(): void {
     if (this.#state !== 'collecting') return;
     this.#state = 'idle';
-    this.#present = { watched: [...this.#watched.values()], at: this.#options.now() };
+    this.#present = { at: this.#options.now(), before: this.#order, suspects: new Set() };
+    // Those with the same expression follow each other, since few are kept ready.
+    this.#fresh.sort((one, other) => compare(one.trigger.expr, other.trigger.expr));
     this.#wake();
   }
 
@@ -165,15 +169,13 @@ export class Scheduler<A extends Schedulable> {
   /** Once, when everything that was there at the start has its next time. */
   #runMissed(): void {
     if (!this.#present) return;
-    const { watched: present, at } = this.#present;
+    const { suspects, at } = this.#present;
     this.#present = null;
-    const { lastFired, yieldTurn, log } = this.#options;
-    void runMissed(present, at, {
+    const { lastFired, log } = this.#options;
+    void runMissed(suspects, at, {
       lastFired,
-      yieldTurn,
       log,
       times: this.#times,
-      elapsed: this.#elapsed,
       isWatched: (watched) => this.#watched.get(watched.automation.ref) === watched,
       run: (watched, scheduledAt) => this.#fireOnce(watched, scheduledAt),
     });
@@ -218,18 +220,28 @@ export class Scheduler<A extends Schedulable> {
   }
 
   #place(entry: Entry<A>, now: number): void {
-    const { fired, automation } = entry.watched;
+    const { watched, trigger } = entry;
     try {
-      // What fired already does not come again because the clock was set back, unless that clock was plainly wrong.
-      const after = fired - now > LIMITS.cronBackMs ? now : Math.max(now, fired);
-      this.#putAt(entry, this.#times.next(entry.trigger, after));
+      this.#putAt(entry, this.#firstOf(entry, now));
     } catch (error) {
       entry.state = 'invalid';
-      this.#options.log(
-        'warn',
-        `${automation.ref} does not fire at "${entry.trigger.expr}": ${(error as Error).message}`,
-      );
+      const { ref } = watched.automation;
+      this.#options.log('warn', `${ref} does not fire at "${trigger.expr}": ${(error as Error).message}`);
     }
+  }
+
+  /** The next time of an entry that has none. */
+  #firstOf({ watched, trigger, order }: Entry<A>, now: number): number | null {
+    const present = this.#present;
+    if (present && order < present.before) {
+      const first = this.#times.next(trigger, present.at - LIMITS.cronLateMs - 1);
+      const isPast = first !== null && first <= present.at;
+      if (isPast || trigger.catchUp) present.suspects.add(watched);
+      return isPast ? this.#times.next(trigger, present.at) : first;
+    }
+    // What fired already does not come again because the clock was set back, unless that clock was plainly wrong.
+    const after = watched.fired - now > LIMITS.cronBackMs ? now : Math.max(now, watched.fired);
+    return this.#times.next(trigger, after);
   }
 
   #putAt(entry: Entry<A>, next: number | null): void {
@@ -246,4 +258,8 @@ export class Scheduler<A extends Schedulable> {
     this.#fresh = [...this.#watched.values()].flatMap(({ entries }) => entries);
     for (const entry of this.#fresh) entry.state = 'fresh';
   }
+}
+
+function compare(one: string, other: string): number {
+  return one === other ? 0 : one < other ? -1 : 1;
 }

@@ -8,17 +8,22 @@ const MINUTE_MS = 60_000;
 const MINUTES = 24 * 60;
 /** Of each month, in a leap year. */
 const LONGEST = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+/** What names a day that some months do not have, among others. */
+const LATE_DAY = /3[01]/;
 
 export class WallPattern {
+  readonly #expr: string;
   readonly #cron: Cron;
-  readonly #pattern: CronPattern;
   readonly #never: boolean;
+  #parsed: CronPattern | null = null;
 
   /** Throws croner's error when it is no cron expression. */
   constructor(expr: string) {
-    this.#pattern = new CronPattern(expr);
+    this.#expr = expr;
     this.#cron = new Cron(expr, { utcOffset: 0, paused: true });
-    this.#never = !hasDate(this.#pattern);
+    // croner takes a date as well, which is none of the times of a clock: parsed as an expression it is refused.
+    if (this.#cron.getOnce()) this.#parse();
+    this.#never = LATE_DAY.test(expr) && !hasDate(this.#parse());
   }
 
   /** The first of its times after `wall`; null when there is none any more. */
@@ -31,12 +36,18 @@ export class WallPattern {
    * hour or half of one; 02:30 is not.
    */
   repeatsEvery(ms: number): boolean {
-    const { hour, minute } = this.#pattern;
+    const { hour, minute } = this.#parse();
     const by = Math.abs(ms) / MINUTE_MS;
     if (!Number.isInteger(by)) return false;
     const has = (at: number): boolean => hour[Math.floor(at / 60) % 24] === 1 && minute[at % 60] === 1;
     for (let at = 0; at < MINUTES; at++) if (has(at) !== has(at + by)) return false;
     return true;
+  }
+
+  /** Only where its fields are needed: each takes 80 KiB, like the one that croner keeps to itself. */
+  #parse(): CronPattern {
+    this.#parsed ??= new CronPattern(this.#expr);
+    return this.#parsed;
   }
 }
 
@@ -51,7 +62,8 @@ function hasDate({
   useAndLogic,
 }: CronPattern): boolean {
   if (lastDayOfMonth || lastWeekday || !(starDOW || useAndLogic)) return true;
-  return LONGEST.some(
-    (length, i) => month[i] === 1 && [...day, ...nearestWeekdays].some((on, j) => on === 1 && j % day.length < length),
-  );
+  return LONGEST.some((length, i) => {
+    const days = [...day.slice(0, length), ...nearestWeekdays.slice(0, length)];
+    return month[i] === 1 && days.includes(1);
+  });
 }
