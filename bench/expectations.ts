@@ -56,6 +56,16 @@ const RULES: Rule[] = [
     atMost: 1.5,
   },
   {
+    text: '1,000 fires in one minute: from the scheduled time to the start of the run, p99, ms',
+    value: (all) => fact(all, 'schedule', (name) => name === 'from the scheduled time to the start of the run, p99'),
+    below: 250,
+  },
+  {
+    text: '1,000 fires in one minute: those that came, of those due',
+    value: (all) => fact(all, 'schedule', (name) => name === 'fires that came, of those due'),
+    atLeast: 1,
+  },
+  {
     text: "a cold actor's first answer, of `node -e 0`",
     value: (all) => fact(all, 'cold', (name) => name.endsWith('of node -e 0')),
     atMost: 1.5,

@@ -4,6 +4,7 @@ import { changesWorkloads } from './changes.ts';
 import { memoryScenario } from './memory.ts';
 import { mixedScenario } from './mixed.ts';
 import { runawayScenario } from './runaway.ts';
+import { scheduleScenario } from './schedule.ts';
 import { coldManyScenario, coldScenario, readyScenario } from './start.ts';
 import { staticWorkloads } from './static.ts';
 import { asScenario, toolWorkloads } from './tools.ts';
@@ -16,6 +17,7 @@ export const SCENARIOS: Scenario[] = [
   zipfScenario,
   runawayScenario,
   mixedScenario,
+  scheduleScenario,
   coldScenario,
   coldManyScenario,
   readyScenario,

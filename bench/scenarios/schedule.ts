@@ -1,0 +1,142 @@
+/** How late runs begin that are due on schedule: a thousand fires in one minute, spread over its seconds. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { AutomationManifest } from '../../protocol/automation.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { RunRecord } from '../../protocol/runs.ts';
+import { APP, packApp } from '../bench-app.ts';
+import type { Context, Scenario } from '../context.ts';
+import { Daemon } from '../daemon.ts';
+import type { Fact } from '../measurements.ts';
+import { percentile } from '../statistics.ts';
+
+/** Each fires four times a minute, those of one group in the same second. */
+const AUTOMATIONS = 250;
+const FIRES_EACH = 4;
+const SECONDS_APART = 60 / FIRES_EACH;
+const MINUTE_MS = 60_000;
+/** In a smoke run: so many automations, for so long. */
+const SMOKE_AUTOMATIONS = 15;
+const SMOKE_MS = 4_000;
+/** Until the minute begins, for the upload to settle. */
+const SETTLE_MS = 2_000;
+/** After the minute, until all runs have to have ended: how often and how long it is looked for. */
+const LOOKS = 300;
+const LOOK_MS = 100;
+const UNDER_WAY = new Set(['queued', 'running']);
+/** Nothing is done, so that the way to the handler is what is measured. */
+const HANDLER = "export default async () => ({ summary: 'done' });\n";
+
+export const scheduleScenario: Scenario = {
+  name: 'schedule',
+  question: 'How late do runs begin that are due on schedule, a thousand of them in one minute?',
+  run: async (context) => {
+    const { smoke } = context.options;
+    const count = smoke ? SMOKE_AUTOMATIONS : AUTOMATIONS;
+    const forMs = smoke ? SMOKE_MS : MINUTE_MS;
+    const daemon = await Daemon.start({ dataDir: context.newFolder(), config: context.config });
+    try {
+      await daemon.install(APP, await packApp(APP, automationFiles(count)));
+      const from = Date.now() + SETTLE_MS;
+      const to = from + forMs;
+      await wait(to - Date.now());
+      const runs = (await endedRuns(daemon, to)).filter((run) => dueAt(run) >= from && dueAt(run) < to);
+      return factsOf(context, runs, fireCount(count, from, to));
+    } finally {
+      await daemon.stop();
+    }
+  },
+};
+
+function automationFiles(count: number): Record<string, string> {
+  return Object.fromEntries(
+    Array.from({ length: count }, (_, i) => {
+      const manifest: AutomationManifest = {
+        name: `Fire ${i}`,
+        version: '1.0.0',
+        prompt: 'Fires four times a minute.',
+        enabled: true,
+        triggers: [{ kind: 'cron', expr: `${secondsOf(i).join(',')} * * * * *` }],
+        requires: {},
+        history: { keep: 'all' },
+        generated: { by: 'bench', at: '2026-01-01T00:00:00.000Z' },
+      };
+      return [
+        [`automations/fire-${i}/automation.json`, JSON.stringify(manifest)],
+        [`automations/fire-${i}/handler.js`, HANDLER],
+      ];
+    }).flat(),
+  );
+}
+
+/** The seconds of a minute in which the automation fires. */
+function secondsOf(index: number): number[] {
+  return Array.from({ length: FIRES_EACH }, (_, fire) => (index % SECONDS_APART) + fire * SECONDS_APART);
+}
+
+/** How many fires of all automations are due in this time. */
+function fireCount(automations: number, from: number, to: number): number {
+  let fires = 0;
+  for (let at = Math.ceil(from / 1000); at * 1000 < to; at++)
+    for (let i = 0; i < automations; i++) if (secondsOf(i).includes(at % 60)) fires++;
+  return fires;
+}
+
+/** All runs, when none is under way any more that was due before `to`. Throws when some never end. */
+async function endedRuns(daemon: Daemon, to: number): Promise<RunRecord[]> {
+  for (let look = 0; look < LOOKS; look++) {
+    const runs = await allRuns(daemon);
+    if (!runs.some((run) => UNDER_WAY.has(run.state) && dueAt(run) < to)) return runs;
+    await wait(LOOK_MS);
+  }
+  throw new Error('Some runs had not ended long after they were due.');
+}
+
+async function allRuns(daemon: Daemon): Promise<RunRecord[]> {
+  const runs: RunRecord[] = [];
+  for (;;) {
+    const before = runs.at(-1);
+    const path = `/svc/_runs?app=${APP}&limit=${LIMITS.listRowsMax}${before ? `&before=${before.runId}` : ''}`;
+    const page = (await (await daemon.request('GET', path)).json()) as RunRecord[];
+    if (page.length === 0) return runs;
+    runs.push(...page);
+  }
+}
+
+/** The scheduled time of a cron run. */
+function dueAt({ trigger }: RunRecord): number {
+  return Date.parse(trigger.origin ?? '');
+}
+
+function factsOf(context: Context, runs: RunRecord[], due: number): Fact[] {
+  const bad = runs.filter(({ state }) => state !== 'ok');
+  if (bad.length > 0) throw new Error(`${bad.length} runs did not end well; the first: ${JSON.stringify(bad[0])}`);
+  const drifts = (timeOf: (run: RunRecord) => number): number[] => runs.map((run) => timeOf(run) - dueAt(run));
+  const detail = `${runs.length} runs of ${due} fires that were due`;
+  const facts = [
+    ...percentiles(
+      'from the scheduled time to the run being made',
+      detail,
+      drifts(({ queuedAt }) => queuedAt),
+    ),
+    ...percentiles(
+      'from the scheduled time to the start of the run',
+      detail,
+      drifts(({ startedAt }) => startedAt ?? Number.NaN),
+    ),
+    fact('fires that came, of those due', runs.length / due, '×', detail),
+  ];
+  for (const { name, value, unit } of facts) context.progress(`  ${name}: ${value.toFixed(2)} ${unit}`);
+  return facts;
+}
+
+function percentiles(name: string, detail: string, drifts: number[]): Fact[] {
+  return [
+    fact(`${name}, p50`, percentile(drifts, 0.5), 'ms', detail),
+    fact(`${name}, p99`, percentile(drifts, 0.99), 'ms', detail),
+    fact(`${name}, worst`, percentile(drifts, 1), 'ms', detail),
+  ];
+}
+
+function fact(name: string, value: number, unit: Fact['unit'], detail: string): Fact {
+  return { kind: 'fact', scenario: 'schedule', name, value, unit, detail };
+}
