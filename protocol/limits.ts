@@ -285,6 +285,8 @@ export const LIMITS = {
   webhookWindowMs: 1 * MINUTE,
   /** Wrong secrets for one webhook in one window. */
   webhookFailures: 30,
+  /** Bodies of one signed webhook that are read before it is known who sends them. */
+  webhookUnverified: 16,
   /** How far the time of a signed webhook may be off. */
   webhookToleranceMs: 5 * MINUTE,
 

@@ -9,7 +9,8 @@ import { openToken, readToken } from '../storage/token.ts';
 import type { Exchange } from './edge/edge.ts';
 
 const COOKIE = 'svc_session';
-const BEARER = /^Bearer +(\S+) *$/i;
+/** An Authorization header with a Bearer token, which is the first group. */
+export const BEARER: RegExp = /^Bearer +(\S+) *$/i;
 const SESSION = /^(\d{1,15})\.([0-9a-f]{64})$/;
 
 type Credentials = { token: string; digest: Buffer; sessionKey: Buffer };

@@ -40,7 +40,8 @@ export class Frontend {
         this.#answerOptions(exchange, match, cors !== null);
         return;
       }
-      const denied = 'route' in match && match.route.open ? null : access?.check(exchange);
+      const isOpen = 'route' in match ? match.route.open : match.open;
+      const denied = isOpen ? null : access?.check(exchange);
       if (denied) {
         if (denied.code === 'UNAUTHORIZED' && isPageVisit(exchange)) sendToSignIn(exchange);
         else throw denied;

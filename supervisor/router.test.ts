@@ -49,6 +49,24 @@ for (const [method, path, code, allow] of [
 }
 
 test('a prefix is claimed by whole segments only', () => {
-  for (const path of ['/svc', '/svc/', '/svc/todos', '/_svc-user/id']) assert.ok(router.claims(path), path);
-  for (const path of ['/svcx', '/', '/_svc-userx/id', '//svc']) assert.ok(!router.claims(path), path);
+  for (const path of ['/svc', '/svc/', '/svc/todos', '/_svc-user/id', '/_svc-hook/a']) {
+    assert.ok(router.claims(path), path);
+  }
+  for (const path of ['/svcx', '/', '/_svc-userx/id', '/_svc-hookx', '//svc']) assert.ok(!router.claims(path), path);
+});
+
+test('a wrong method is told without a token where every method of the address is open', () => {
+  const mixed = new Router([
+    { ...route('POST', '/open'), open: true },
+    { ...route('POST', '/mixed'), open: true },
+    route('PUT', '/mixed'),
+  ]);
+  for (const [path, open] of [
+    ['/open', true],
+    ['/mixed', false],
+  ] as const) {
+    const match = mixed.match('GET', path);
+    assert.ok('error' in match, path);
+    assert.equal(match.open, open, path);
+  }
 });

@@ -17,7 +17,7 @@ export type Route = {
 };
 
 /** First segments that belong to the gateway; everything else is the host's. */
-const OUR_PREFIXES = new Set(['svc', '_svc-user']);
+const OUR_PREFIXES = new Set(['svc', '_svc-user', '_svc-hook']);
 
 type Node = {
   children: Map<string, Node>;
@@ -27,8 +27,8 @@ type Node = {
 };
 type Leaf = Map<string, Route>;
 
-/** A route and its parameters, or why there is none. */
-export type Match = { route: Route; params: Params } | { error: SvcError };
+/** A route and its parameters, or why there is none; `open` errors are told without a token too. */
+export type Match = { route: Route; params: Params } | { error: SvcError; open?: boolean };
 
 export class Router {
   readonly routes: readonly Route[];
@@ -120,7 +120,8 @@ function choose(leaf: Leaf, method: string, params: Params): Match {
   if (route) return { route, params };
   const allowed = [...leaf.keys()].flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : [name]));
   const allow = [...allowed, 'OPTIONS'].join(', ');
-  return { error: new SvcError('METHOD_NOT_ALLOWED', `This address takes ${allow}.`, { headers: { allow } }) };
+  const error = new SvcError('METHOD_NOT_ALLOWED', `This address takes ${allow}.`, { headers: { allow } });
+  return { error, open: [...leaf.values()].every((other) => other.open === true) };
 }
 
 function notFound(): SvcError {
