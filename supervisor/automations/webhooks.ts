@@ -5,7 +5,6 @@ import type { SqlStatement } from '../../protocol/frames.ts';
 import type { RunRecord, RunTrigger } from '../../protocol/runs.ts';
 import { answerJson } from '../answers.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { queryOf } from '../routes/requests.ts';
 import { isSignedWith, readWebhookHeaders, webhookKey } from './standard-webhooks.ts';
 import { WebhookGate } from './webhook-gate.ts';
 import { collectBody, parseWebhookBody, presentsSecret } from './webhook-request.ts';
@@ -88,7 +87,7 @@ export class Webhooks {
       answerDisabled(exchange);
       return;
     }
-    const isAsync = queryOf(exchange).get('async') === '1';
+    const isAsync = new URLSearchParams(exchange.query).get('async') === '1';
     // From here to the release the slug is taken. No await stands between the check and the mark.
     const place = this.#gate.enter(slug);
     try {
