@@ -1,12 +1,18 @@
 /** For tests: automations with webhooks, and runs that start when they are asked for and end when the test says so. */
 import { createHash } from 'node:crypto';
-import type { AutomationManifest } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
+import type { SqlStatement } from '../../protocol/frames.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
 import type { HookedAutomation, WebhooksOptions } from './webhooks.ts';
 
 type FireRequest = Parameters<WebhooksOptions['fires']['start']>[0];
-export type ScriptedRun = { request: FireRequest; run: RunRecord; end(last?: Partial<RunRecord>): void };
+export type ScriptedRun = {
+  request: FireRequest;
+  run: RunRecord;
+  /** What was stored with it; the first part of each is the message that it claims. */
+  statements: SqlStatement[];
+  end(last?: Partial<RunRecord>): void;
+};
 
 /** An automation whose one trigger is a webhook with this slug and secret. */
 export function hooked(
@@ -16,18 +22,12 @@ export function hooked(
 ): HookedAutomation {
   const { signing, enabled = true, versionId = 'v_1' } = more;
   const secretHash = createHash('sha256').update(secret).digest('hex');
-  const manifest: AutomationManifest = {
-    name: slug,
-    version: '0.1.0',
-    prompt: 'test',
+  const manifest: HookedAutomation['manifest'] = {
     enabled,
     triggers: [
       { kind: 'cron', expr: '* * * * *' },
       { kind: 'webhook', id: slug, secretHash, ...(signing && { signing }) },
     ],
-    requires: {},
-    history: { keep: { count: 100 } },
-    generated: { by: 'hand', at: '2026-11-21T00:00:00Z' },
   };
   return { ref: `app/${slug}`, app: 'app', id: slug, versionId, manifest };
 }
@@ -72,7 +72,9 @@ export class ScriptedFires {
     const { refusal } = this;
     this.refusal = null;
     if (refusal) throw refusal;
-    const ids = (request.extra ?? []).map(([, params]) => JSON.stringify(params));
+    const run = newRun(`run-${this.runs.length + 1}`, request);
+    const statements = request.extra?.(run.runId) ?? [];
+    const ids = statements.map(([message]) => message);
     if (ids.some((id) => this.ids.has(id))) throw new SvcError('CONFLICT', 'This webhook-id was taken before.');
     for (const id of ids) this.ids.add(id);
 
@@ -81,7 +83,6 @@ export class ScriptedFires {
     this.#underWay.set(ref, underWay);
     this.most = Math.max(this.most, underWay);
 
-    const run = newRun(`run-${this.runs.length + 1}`, request);
     let settle: (last: RunRecord) => void = () => {};
     const ended = new Promise<RunRecord>((resolve) => {
       settle = resolve;
@@ -91,7 +92,7 @@ export class ScriptedFires {
       if ((last.state ?? 'ok') !== 'ok') for (const id of ids) this.ids.delete(id);
       settle({ ...run, state: 'ok', ...last });
     };
-    this.runs.push({ request, run, end });
+    this.runs.push({ request, run, statements, end });
     for (const tell of this.#waiting.splice(0)) tell();
     // Runs take a turn at least, so that others come in between.
     if (this.outcome) setImmediate(end, this.outcome);

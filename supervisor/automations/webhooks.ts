@@ -9,14 +9,17 @@ import { isSignedWith, readWebhookHeaders, webhookKey } from './standard-webhook
 import { WebhookGate } from './webhook-gate.ts';
 import { collectBody, parseWebhookBody, presentsSecret } from './webhook-request.ts';
 
-/** An automation of an active version. */
+/** An automation of an active version, as far as its webhook goes. */
 export type HookedAutomation = {
-  ref: string;
-  app: string;
-  id: string;
-  versionId: string;
-  manifest: AutomationManifest;
+  readonly ref: string;
+  readonly app: string;
+  readonly id: string;
+  readonly versionId: string;
+  readonly manifest: Pick<AutomationManifest, 'enabled' | 'triggers'>;
 };
+
+/** One signed message as its sender names it. */
+export type WebhookMessage = { slug: string; webhookId: string };
 
 export type WebhooksOptions = {
   catalog: {
@@ -24,17 +27,20 @@ export type WebhooksOptions = {
     onChange(listener: (app: string) => void): void;
   };
   fires: {
-    /** Resolves when the run is stored; `ended` never rejects. Rejects with `CONFLICT` when a statement of `extra` meets its row. */
+    /**
+     * Resolves when the run is stored; `ended` never rejects. `extra` gives the statements that are stored with it, or not at
+     * all; rejects with `CONFLICT` when they claim a message that was taken before.
+     */
     start(request: {
       automation: HookedAutomation;
       trigger: RunTrigger;
       at: number;
       input: unknown;
-      extra?: SqlStatement[];
+      extra?: (runId: string) => SqlStatement[];
     }): Promise<{ run: RunRecord; ended: Promise<RunRecord> }>;
   };
-  /** What is stored with a run so that the message of this `webhook-id` does not run again, unless that run failed. */
-  claimId(slug: string, webhookId: string, at: number): SqlStatement[];
+  /** The statements that take a signed message for a run; one whose run failed may come again. */
+  claimMessage(message: WebhookMessage, runId: string, now: number): SqlStatement[];
   /** The key of a signed trigger, `whsec_…`; null when there is none. */
   keyOf(automation: HookedAutomation): Promise<string | null>;
   /** Milliseconds since the epoch. */
@@ -113,12 +119,13 @@ export class Webhooks {
       return;
     }
     const at = this.#now();
+    const { claimMessage } = this.#options;
     const { run, ended } = await this.#options.fires.start({
       automation,
       trigger: { kind: 'webhook', origin: slug },
       at,
       input,
-      ...(webhookId === undefined ? {} : { extra: this.#options.claimId(slug, webhookId, at) }),
+      ...(webhookId === undefined ? {} : { extra: (runId) => claimMessage({ slug, webhookId }, runId, at) }),
     });
     if (isAsync) answerJson(exchange, 202, { ok: true, runId: run.runId });
     // A sender that has its answer, or has gone away, still holds the slug until then.

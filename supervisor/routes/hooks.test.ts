@@ -58,7 +58,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
   const webhooks = new Webhooks({
     catalog,
     fires,
-    claimId: (slug, webhookId) => [['INSERT', [slug, webhookId]]],
+    claimMessage: ({ slug, webhookId }, runId, now) => [[`${slug} ${webhookId}`, [runId, now]]],
     keyOf: async ({ ref }) => keys.get(ref) ?? null,
     now: () => clock.now,
     monotonic: () => clock.now,
@@ -421,7 +421,7 @@ for (const kind of EDGES) {
         const answer = await post(SIGNED, signed(body), body);
         assert.deepEqual([answer.status, answer.body], [200, { ok: true, runId: 'run-1' }]);
         assert.deepEqual(fires.runs[0]?.request.input, { type: 'contact.created' });
-        assert.deepEqual(fires.runs[0]?.request.extra, [['INSERT', [SIGNED, 'msg_1']]]);
+        assert.deepEqual(fires.runs[0]?.statements, [[`${SIGNED} msg_1`, ['run-1', NOW]]]);
         assert.equal((await post(SIGNED, signed('', { id: 'msg_2' }))).status, 200);
         assert.equal(fires.runs[1]?.request.input, undefined);
       });
