@@ -415,6 +415,18 @@ for (const kind of EDGES) {
       assert.equal(fires.runs[0]?.request.automation.versionId, 'v_2');
     });
 
+    on('a connection goes on after a refusal that left the body unread', async ({ begin }) => {
+      const body = 'x'.repeat(1000);
+      const socket = begin(SLUG, {}, body.length, body);
+      const answer = await answerOn(socket);
+      assert.match(answer, /^HTTP\/1\.1 401 /);
+      const second = answerOn(socket);
+      const lines = ['host: x', `authorization: Bearer ${SECRET}`, 'content-length: 0'];
+      socket.write(`POST /_svc-hook/${SLUG} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`);
+      assert.match(await second, /^HTTP\/1\.1 200 /);
+      socket.destroy();
+    });
+
     describe('signed', () => {
       on('the package’s signature fires, and its id is stored with the run', async ({ post, fires }) => {
         const body = '{"type":"contact.created"}';
