@@ -69,6 +69,8 @@ export const LIMITS = {
   uploadTimeoutMs: 5 * MINUTE,
   /** Bodies of all requests that are not answered yet, together; one that does not fit is answered `OVERLOADED`. */
   bodiesBytes: 256 * MiB,
+  /** Large answers that their readers have not taken, together; over it, the reader that took nothing for longest is cut off. */
+  answersBytes: 256 * MiB,
   /** Connections open at once. Fewer where the process may not have that many files open. */
   connections: 24_000,
   /** File descriptors that connections leave to the rest of the supervisor; half of all where there are few. */

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { eventually } from '../../test/support/edges.ts';
+import { AnswerBudget } from './answer-budget.ts';
 import { BodyBudget } from './body-budget.ts';
 import type { Edge, Exchange, ExchangeHandler, ResponseStream } from './edge.ts';
 import { type EdgeKind, openEdge } from './open-edge.ts';
@@ -16,6 +17,9 @@ const KINDS = ['uws', 'node'] as const;
 const LIMIT = 1000;
 const HOST = 'Host: gateway\r\n';
 const OPEN_MS = 15_000;
+const LARGE_BYTES = 8 * 1024 * 1024;
+/** The native code of the uws edge would end a connection that takes nothing after 12 s at the latest. */
+const NATIVE_STALL_MS = 13_000;
 const X = 'x'.charCodeAt(0);
 const Y = 'y'.charCodeAt(0);
 const GET = `GET /next HTTP/1.1\r\n${HOST}\r\n`;
@@ -40,6 +44,7 @@ async function serving(
   handler: ExchangeHandler,
   run: (served: Served) => Promise<void>,
   bodies = new BodyBudget(LIMITS.bodiesBytes),
+  answers = new AnswerBudget(LIMITS.answersBytes),
 ): Promise<void> {
   const seen: Exchange[] = [];
   const faults: unknown[] = [];
@@ -50,6 +55,7 @@ async function serving(
     },
     onFault: (error) => faults.push(error),
     bodies,
+    answers,
   });
   const port = await edge.listen('127.0.0.1', 0);
   try {
@@ -483,6 +489,73 @@ for (const kind of KINDS) {
               assert.equal(answer.headers.get('content-length'), String(body.length));
               assert.ok(body.equals(Buffer.from(await answer.arrayBuffer())));
             }
+          },
+        );
+      });
+    }
+
+    test('answers that are not read share a budget: who has taken nothing for longest is cut off', async () => {
+      const answers = new AnswerBudget(2 * LARGE_BYTES);
+      const aborted: string[] = [];
+      const cutOff = signal();
+      await serving(
+        kind,
+        (exchange) => {
+          exchange.onAbort(() => {
+            aborted.push(exchange.path);
+            cutOff.fire();
+          });
+          exchange.send(200, {}, Buffer.alloc(LARGE_BYTES, 'x'));
+        },
+        async ({ port }) => {
+          const clients: Socket[] = [];
+          for (const path of ['/first', '/second', '/third']) {
+            const client = await silentClient(port, path);
+            client.resume();
+            await once(client, 'data');
+            client.pause();
+            clients.push(client);
+          }
+          await cutOff.promise;
+          assert.deepEqual(aborted, ['/first']);
+          assert.equal(answers.held, 2 * LARGE_BYTES);
+
+          for (const client of clients) client.resume();
+          await eventually(() => answers.held === 0);
+          assert.deepEqual(aborted, ['/first']);
+          for (const client of clients) client.destroy();
+        },
+        undefined,
+        answers,
+      );
+    });
+
+    for (const how of ['answer', 'stream'] as const) {
+      const name = `the reader of a large ${how} may stand still for longer than the native time limit`;
+      test(name, { skip: kind === 'node' && 'it has none' }, () => {
+        const body = Buffer.alloc(LARGE_BYTES, 'x');
+        return serving(
+          kind,
+          (exchange) => {
+            if (how === 'answer') {
+              exchange.send(200, {}, body);
+              return;
+            }
+            const stream = exchange.stream(200, {});
+            stream.write(body);
+            stream.end();
+          },
+          async ({ port }) => {
+            const client = await silentClient(port, '/');
+            await pause(NATIVE_STALL_MS);
+            let received = 0;
+            client.on('data', (bytes: Buffer) => {
+              for (const byte of bytes) if (byte === X) received += 1;
+            });
+            client.resume();
+            await eventually(() => received === LARGE_BYTES || client.closed);
+            assert.equal(received, LARGE_BYTES);
+            client.destroy();
           },
         );
       });

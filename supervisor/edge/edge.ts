@@ -4,6 +4,7 @@
  */
 import type { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
+import type { AnswerBudget } from './answer-budget.ts';
 import type { BodyBudget } from './body-budget.ts';
 
 /** Lower-case names. `content-length` is set by the edge and never given here. */
@@ -75,6 +76,8 @@ export type EdgeOptions = {
   onFault(error: unknown): void;
   /** What `readBody` may hold, from the first byte until the answer; by default shared by all edges of the process. */
   bodies?: BodyBudget;
+  /** What `send` may hold for readers that do not read; by default shared likewise. */
+  answers?: AnswerBudget;
 };
 
 /** A listening HTTP server. */

@@ -3,15 +3,20 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { AnswerBudget, WaitingAnswer } from './answer-budget.ts';
 import { type BodyBudget, noRoomForBody } from './body-budget.ts';
 import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
 import { declaredLength, findHeader, type HeaderList } from './framing.ts';
 import { bodyCutShort, bodyTooLarge, bodyTooSlow, checkHeaders, guard, isBodyless, NOWHERE } from './response.ts';
 
+/** Longer bodies are sent in slices of this size, so that it is seen whether the client takes any. */
+const SLICE_BYTES = 256 * 1024;
+
 /** What the exchanges of one edge share. */
 export type NodeState = {
   draining: boolean;
   readonly bodies: BodyBudget;
+  readonly answers: AnswerBudget;
   readonly onFault: (error: unknown) => void;
 };
 
@@ -33,6 +38,8 @@ export class NodeExchange implements Exchange {
   #timer: NodeJS.Timeout | undefined;
   /** Bytes of the body that count against the budget of all. */
   #bodyBytes = 0;
+  /** A large answer that the socket did not take at once. */
+  #waiting: WaitingAnswer | null = null;
   #onAbort: (() => void) | null = null;
 
   constructor(edge: NodeState, req: IncomingMessage, res: ServerResponse) {
@@ -49,6 +56,7 @@ export class NodeExchange implements Exchange {
     res.on('close', () => {
       clearTimeout(this.#timer);
       this.#giveBodyBack();
+      if (this.#waiting !== null) edge.answers.done(this.#waiting);
       if (!res.writableFinished) this.#abort();
     });
     // A write that meets a closing socket makes the response fail; `close` tells us, and an error that nobody hears
@@ -170,6 +178,7 @@ export class NodeExchange implements Exchange {
       this.#endWhenStalled();
       this.#res.writeHead(status, this.#headersFor(headers, length));
       if (bodyless || this.method === 'HEAD') this.#res.end();
+      else if (body.length > SLICE_BYTES) this.#writeLarge(typeof body === 'string' ? Buffer.from(body) : body);
       else this.#res.end(body);
     };
     if (this.#holding) this.#held = write;
@@ -224,6 +233,29 @@ export class NodeExchange implements Exchange {
     };
     this.#timer = setTimeout(release, LIMITS.lingerMs);
     this.#req.once('end', release).resume();
+  }
+
+  /** It is over when `close` tells so. */
+  #writeLarge(body: Buffer): void {
+    const res = this.#res;
+    const { answers } = this.#edge;
+    const waiting = { bytes: body.length, cutOff: () => res.destroy() };
+    let at = 0;
+    const more = (): void => {
+      let takes = true;
+      while (takes && at < body.length) {
+        takes = res.write(body.subarray(at, at + SLICE_BYTES));
+        at += SLICE_BYTES;
+      }
+      if (at >= body.length) res.end();
+    };
+    res.on('drain', () => {
+      answers.progress(waiting);
+      if (!res.writableEnded) more();
+    });
+    more();
+    this.#waiting = waiting;
+    answers.wait(waiting);
   }
 
   #giveBodyBack(): void {

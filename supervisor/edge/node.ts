@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { PROCESS_ANSWERS } from './answer-budget.ts';
 import { PROCESS_BODIES } from './body-budget.ts';
 import { connectionLimit, descriptorLimit } from './descriptors.ts';
 import type { Edge, EdgeOptions, ExchangeHandler } from './edge.ts';
@@ -89,8 +90,8 @@ export function handleNodeRequest(req: IncomingMessage, res: ServerResponse, opt
   serve(stateOf(options), req, res, options.handler);
 }
 
-function stateOf({ bodies = PROCESS_BODIES, onFault }: EdgeOptions): NodeState {
-  return { draining: false, bodies, onFault };
+function stateOf({ bodies = PROCESS_BODIES, answers = PROCESS_ANSWERS, onFault }: EdgeOptions): NodeState {
+  return { draining: false, bodies, answers, onFault };
 }
 
 /** False when the request was refused: nothing that follows on its connection may be served. */

@@ -7,10 +7,12 @@ import type { HttpResponse } from 'uWebSockets.js';
 import { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { AnswerBudget, WaitingAnswer } from './answer-budget.ts';
 import { type BodyBudget, noRoomForBody } from './body-budget.ts';
 import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
 import { declaredLength, findHeader, type HeaderList } from './framing.ts';
 import type { ParserTurn } from './parser-turn.ts';
+import { ReaderWatch } from './reader-watch.ts';
 import {
   bodyCutShort,
   bodyTooLarge,
@@ -34,6 +36,7 @@ export type UwsState = {
   draining: boolean;
   readonly turn: ParserTurn;
   readonly bodies: BodyBudget;
+  readonly answers: AnswerBudget;
   readonly onFault: (error: unknown) => void;
 };
 
@@ -59,6 +62,8 @@ export class UwsExchange implements Exchange {
   #timer: NodeJS.Timeout | undefined;
   /** Bytes of the body that count against the budget of all. */
   #bodyBytes = 0;
+  /** A large answer that the socket did not take at once. */
+  #waiting: (WaitingAnswer & { watch: ReaderWatch }) | null = null;
   #stream: UwsStream | null = null;
   #upload: Readable | null = null;
   #paused = false;
@@ -278,14 +283,35 @@ export class UwsExchange implements Exchange {
     const res = this.#res;
     this.#writeHead(status, headers, false, constant);
     this.#resume();
-    const more = (offset: number): boolean => {
+    let isTaken = false;
+    const send = (offset: number): void => {
       const [taken, done] = res.tryEnd(offset === 0 ? body : body.subarray(offset), body.length);
       if (done) this.#finished();
-      return taken;
+      isTaken = taken;
     };
-    res.cork(() => {
-      if (!more(0)) res.onWritable(more);
-    });
+    res.cork(() => send(0));
+    if (!isTaken) this.#waitForReader(body.length, send);
+  }
+
+  /** The socket did not take a whole body: `send` goes on from an offset, and makes the answer complete when it takes the rest. */
+  #waitForReader(bytes: number, send: (offset: number) => void): void {
+    const res = this.#res;
+    const cutOff = () => res.close();
+    const sendMore = (): boolean => {
+      const offset = res.getWriteOffset();
+      send(offset);
+      if (this.#complete) return true;
+      if (res.getWriteOffset() > offset) {
+        watch.progress();
+        this.#edge.answers.progress(waiting);
+      }
+      return false;
+    };
+    const watch = new ReaderWatch(() => res.cork(sendMore), cutOff);
+    const waiting = { bytes, watch, cutOff };
+    this.#waiting = waiting;
+    res.onWritable(sendMore);
+    this.#edge.answers.wait(waiting);
   }
 
   /** Status and headers; `whole` when nothing follows, not even a length. */
@@ -312,6 +338,7 @@ export class UwsExchange implements Exchange {
     clearTimeout(this.#timer);
     this.#giveBodyBack();
     this.#resume();
+    this.#stopWaiting();
     this.#complete = true;
     this.#onAbort = null;
   }
@@ -321,10 +348,18 @@ export class UwsExchange implements Exchange {
     this.#bodyBytes = 0;
   }
 
+  #stopWaiting(): void {
+    if (this.#waiting === null) return;
+    this.#waiting.watch.stop();
+    this.#edge.answers.done(this.#waiting);
+    this.#waiting = null;
+  }
+
   #abort(): void {
     if (this.#complete) return;
     clearTimeout(this.#timer);
     this.#giveBodyBack();
+    this.#stopWaiting();
     this.aborted = true;
     this.#held = null;
     this.#stream?.abandon();

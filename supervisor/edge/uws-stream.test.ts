@@ -7,7 +7,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { UwsStream } from './uws-stream.ts';
 
 test('a stream is closed when its socket takes nothing for the limit, and the time starts again when it does', (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] });
+  t.mock.timers.enable({ apis: ['setInterval'] });
   let writable: (offset: number) => boolean = () => true;
   let closed = 0;
   const res = {
@@ -20,6 +20,8 @@ test('a stream is closed when its socket takes nothing for the limit, and the ti
       return res;
     },
     write: () => false,
+    pause: () => {},
+    resume: () => {},
     close: () => {
       closed += 1;
       return res;

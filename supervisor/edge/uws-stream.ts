@@ -1,7 +1,7 @@
 /** A streamed answer on uWebSockets.js, with back-pressure. */
 import type { HttpResponse } from 'uWebSockets.js';
-import { LIMITS } from '../../protocol/limits.ts';
 import type { ResponseStream } from './edge.ts';
+import { ReaderWatch } from './reader-watch.ts';
 
 /** Larger chunks are cut into slices of this many bytes, so that little of them waits out of our sight, in the socket. */
 const SLICE_BYTES = 64 * 1024;
@@ -20,7 +20,7 @@ export class UwsStream implements ResponseStream {
   #closed = false;
   #onDrain: (() => void) | null = null;
   /** Runs while the socket takes nothing. */
-  #stalled: NodeJS.Timeout | undefined;
+  #watch: ReaderWatch | null = null;
 
   /** `res` has its status and headers. `onEnd` is called right before the answer is complete. */
   constructor(res: HttpResponse, onEnd: () => void) {
@@ -54,7 +54,7 @@ export class UwsStream implements ResponseStream {
 
   /** After an abort: nothing may touch `res` any more. */
   abandon(): void {
-    clearTimeout(this.#stalled);
+    this.#stopWatch();
     this.#closed = true;
     this.#waiting = [];
     this.#waitingBytes = 0;
@@ -69,9 +69,31 @@ export class UwsStream implements ResponseStream {
     });
     if (!sent) {
       this.#inSocket = Buffer.byteLength(slice);
-      this.#stalled = setTimeout(() => this.#res.close(), LIMITS.stalledReaderMs);
+      this.#watch ??= new ReaderWatch(
+        () => this.#wake(),
+        () => this.#res.close(),
+      );
     }
     return sent;
+  }
+
+  /** Has the socket send what it keeps, as far as it can. */
+  #flush(): void {
+    this.#res.cork(() => {});
+  }
+
+  /**
+   * Starts the native time limit anew, which going on does. It then waits for what was waited for at the last pause, of
+   * whatever socket: so this one is paused right before.
+   */
+  #wake(): void {
+    this.#res.pause();
+    this.#res.resume();
+  }
+
+  #stopWatch(): void {
+    this.#watch?.stop();
+    this.#watch = null;
   }
 
   #pump(): void {
@@ -84,13 +106,14 @@ export class UwsStream implements ResponseStream {
 
   #writable(): boolean {
     if (this.#closed) return true;
-    // This version does not send what the socket keeps before it calls us; leaving a cork does.
-    this.#res.cork(() => {});
+    // This version does not do so before it calls us; leaving a cork does.
+    this.#flush();
     const waited = this.#inSocket > 0;
-    clearTimeout(this.#stalled);
+    this.#watch?.progress();
     this.#inSocket = 0;
     this.#pump();
     if (this.#inSocket > 0 || this.#closed) return true;
+    this.#stopWatch();
     if (this.#ending) this.#finish();
     else if (waited) this.#onDrain?.();
     return true;
@@ -99,7 +122,7 @@ export class UwsStream implements ResponseStream {
   #finish(): void {
     if (this.#closed) return;
     this.#closed = true;
-    clearTimeout(this.#stalled);
+    this.#stopWatch();
     this.#onEnd();
     this.#res.cork(() => {
       this.#res.end();

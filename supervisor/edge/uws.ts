@@ -16,6 +16,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { type AddressInfo, createServer } from 'node:net';
 import { dirname, join } from 'node:path';
+import { PROCESS_ANSWERS } from './answer-budget.ts';
 import { PROCESS_BODIES } from './body-budget.ts';
 import { DescriptorGuard } from './descriptors.ts';
 import type { Edge, EdgeOptions } from './edge.ts';
@@ -53,6 +54,7 @@ export function createUwsEdge(options: EdgeOptions): Edge {
     draining: false,
     turn: new ParserTurn(),
     bodies: options.bodies ?? PROCESS_BODIES,
+    answers: options.answers ?? PROCESS_ANSWERS,
     onFault: options.onFault,
   };
   let listenSocket: us_listen_socket | null = null;
