@@ -29,7 +29,7 @@ export function encodeFrame(frame: Frame, maxBytes: number = LIMITS.frameBytes):
   return batch.take();
 }
 
-const BATCH_BYTES = 64 * 1024;
+const BATCH_BYTES = LIMITS.linkBatchBytes;
 const MIN_ROOM = 4 * 1024;
 
 /** Frames that leave together, written one behind the other into one piece of memory. */
@@ -92,7 +92,7 @@ export class FrameBatch {
   #room(end: number): Buffer {
     const bytes = this.#bytes;
     if (bytes && bytes.length >= end) return bytes;
-    const larger = Buffer.allocUnsafeSlow(end <= BATCH_BYTES ? BATCH_BYTES : end * 2);
+    const larger = Buffer.allocUnsafeSlow(end <= BATCH_BYTES ? BATCH_BYTES : end);
     bytes?.copy(larger, 0, 0, this.#length);
     this.#bytes = larger;
     return larger;

@@ -101,6 +101,8 @@ export const LIMITS = {
   linkBacklogBytes: 128 * MiB,
   /** Frames that leave in one write. */
   linkBatchFrames: 16,
+  /** Waiting frames of this size together leave at once. */
+  linkBatchBytes: 64 * KiB,
   /** Time a new connection has to say `hello`. */
   helloMs: 5 * SECOND,
 
@@ -110,6 +112,8 @@ export const LIMITS = {
   memoryLookMs: 50,
   /** Calls one actor works on at a time; the others wait in its mailbox. */
   actorConcurrency: 64,
+  /** Results that one actor works on at a time, as far as the size of the last ones tells: with large ones it gets fewer calls. */
+  actorResultsBytes: 32 * MiB,
   /** Statement text of one call to `db`. */
   sqlBytes: 100 * KiB,
   batchStatements: 10_000,

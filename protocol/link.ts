@@ -44,7 +44,7 @@ export class Link {
 
   /**
    * Queues a frame. The frames of one turn leave together, so that a write is shared by many; but not more than
-   * `LIMITS.linkBatchFrames`, so that the peer starts on the first ones while we work on the others. While there is little
+   * `LIMITS.linkBatchFrames` or `linkBatchBytes`, so that the peer starts on the first ones while we work on the others. While there is little
    * to send, a frame leaves at once. A closed link drops it. Throws `FrameError` when it is too large.
    */
   send(frame: Frame): void {
@@ -54,7 +54,8 @@ export class Link {
     if (this.#turnFrames++ === 0) {
       setImmediate(this.#endTurn);
       if (this.#quiet) this.#write();
-    } else if (this.#pendingFrames >= LIMITS.linkBatchFrames) this.#write();
+    } else if (this.#pendingFrames >= LIMITS.linkBatchFrames || this.#pending.length >= LIMITS.linkBatchBytes)
+      this.#write();
   }
 
   /** Ends the connection; what was queued is written first unless `error` is given. */

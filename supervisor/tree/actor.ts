@@ -32,6 +32,7 @@ import {
   timedOutWaiting,
 } from './refusals.ts';
 import { RestartPolicy } from './restart.ts';
+import { ResultRoom } from './result-room.ts';
 import { Succession } from './succession.ts';
 
 export type ActorState =
@@ -77,6 +78,7 @@ export class Actor implements Tenant {
   /** Counts what it did to others. */
   readonly #harm: RestartPolicy;
   readonly #poison = new PoisonMemory();
+  readonly #results = new ResultRoom();
   readonly #threads: Succession;
   #startFailures = 0;
   /** Why nothing is tried any more. */
@@ -221,7 +223,7 @@ export class Actor implements Tenant {
   #pump(): void {
     const generation = this.#threads.current;
     if (this.state === 'live' && generation) {
-      const room = this.#poison.careful ? 1 : LIMITS.actorConcurrency;
+      const room = this.#poison.careful ? 1 : this.#results.calls(this.#env.now);
       while (generation.state === 'live' && generation.inFlight.size < room) {
         const call = this.mailbox.shift();
         if (!call) break;
@@ -285,8 +287,9 @@ export class Actor implements Tenant {
       this.#vacate('deadline');
       this.#pump();
     },
-    onSettled: (generation) => {
+    onSettled: (generation, resultBytes) => {
       this.#poison.survived();
+      this.#results.saw(resultBytes, this.#env.now);
       if (generation !== this.#threads.current) return;
       this.#pump();
       if (generation.inFlight.size === 0) this.#env.rested(this);
@@ -368,6 +371,7 @@ export class Actor implements Tenant {
   /** What was held against the app is forgotten. */
   #pardon(): void {
     this.#poison.forget();
+    this.#results.forget();
     this.#policy.reset();
     this.#harm.reset();
     this.#startFailures = 0;

@@ -45,8 +45,8 @@ export type GenerationEvents = {
   onLive(generation: Generation): void;
   /** A call runs on although its time was up long ago. */
   onOverdue(generation: Generation, call: Call): void;
-  /** A call left the thread: there is room for another. */
-  onSettled(generation: Generation): void;
+  /** A call left the thread, with a result of so many bytes: there is room for another. */
+  onSettled(generation: Generation, resultBytes: number): void;
   onGone(generation: Generation, death: Death): void;
   onLog(line: string): void;
 };
@@ -238,7 +238,7 @@ export class Generation implements LinkOwner {
     if (!call) return;
     if (call.settled) call.outcomeUnknown();
     else call.succeed(status, body, handlerMs);
-    this.#settled();
+    this.#settled(body.length);
   }
 
   #failed([, id, error, handlerMs]: ErrorFrame): void {
@@ -246,12 +246,12 @@ export class Generation implements LinkOwner {
     if (!call) return;
     if (call.settled) call.outcomeUnknown();
     else call.fail(hostError(error), handlerMs);
-    this.#settled();
+    this.#settled(0);
   }
 
-  #settled(): void {
+  #settled(resultBytes: number): void {
     if (this.state === 'draining') this.#stopIfEmpty();
-    this.#events.onSettled(this);
+    this.#events.onSettled(this, resultBytes);
   }
 
   /** A call that was answered already, because its time was up, is not waited for. */

@@ -55,6 +55,8 @@ async function runOn(edge: 'uws' | 'node', { extent, newFolder, progress }: Camp
       await scene.streams();
       progress(`${edge}: endless bodies`);
       await scene.bodies();
+      progress(`${edge}: answers that are not read`);
+      await scene.answers();
       progress(`${edge}: clients that leave`);
       await scene.leavers();
       await scene.pipelining(edge);
