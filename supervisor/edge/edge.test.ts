@@ -293,6 +293,22 @@ for (const kind of KINDS) {
         socket.destroy();
       }));
 
+    test('a request without a body whose head comes in pieces is answered, and the connection is used again', () =>
+      serving(kind, echo, async ({ port }) => {
+        const socket = connect(port, '127.0.0.1');
+        socket.setNoDelay(true);
+        for (const name of ['first', 'second']) {
+          const answered = once(socket, 'data');
+          socket.write(`POST /${name} HTTP/1.1\r\n${HOST}Content-`);
+          // Once another connection was served, the first piece has been read.
+          await raw(port, `GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
+          socket.write('Length: 0\r\n\r\n');
+          const [chunk] = await answered;
+          assert.match(String(chunk), new RegExp(`"path":"/${name}"`));
+        }
+        socket.destroy();
+      }));
+
     // The native parser ends a connection with a second request before the first was answered.
     for (const { when, run } of [
       { when: 'at once', run: (answer: () => void) => answer() },

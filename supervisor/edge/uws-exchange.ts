@@ -29,6 +29,8 @@ import { UwsStream } from './uws-stream.ts';
 /** Longer bodies are sent from the caller's buffer as the socket takes them; shorter ones the socket may copy. */
 const COPY_BYTES = 64 * 1024;
 
+const NO_BODY = Buffer.alloc(0);
+
 const MAY_HAVE_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
 /** What the exchanges of one edge share. */
@@ -94,9 +96,15 @@ export class UwsExchange implements Exchange {
 
   readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void): void {
     // A length was declared, or there is no body: chunked bodies do not come this far.
-    if (declaredLength(this.#headers) > limit) {
+    const length = declaredLength(this.#headers);
+    if (length > limit) {
       this.#discardBody();
       onError(bodyTooLarge(limit));
+      return;
+    }
+    // Of a body of no bytes the parser says nothing when the head came in several pieces.
+    if (length === 0) {
+      onBody(NO_BODY);
       return;
     }
     let parts: Buffer[] | null = null;
@@ -146,9 +154,14 @@ export class UwsExchange implements Exchange {
     // Its consumer may be done with it when it fails, and an error that nobody hears ends the process.
     upload.on('error', () => {});
     this.#upload = upload;
-    if (declaredLength(this.#headers) > limit) {
+    const length = declaredLength(this.#headers);
+    if (length > limit) {
       upload.destroy(bodyTooLarge(limit));
       this.#discardBody();
+      return upload;
+    }
+    if (length === 0) {
+      upload.push(null);
       return upload;
     }
     this.#timer = setTimeout(() => {
