@@ -243,8 +243,15 @@ export const LIMITS = {
 
   /** The text of one `automation.json`. */
   automationBytes: 64 * KiB,
+  /** The same as it stands in a stored version: we wrote switches and addresses of webhooks into it. */
+  automationStoredBytes: 128 * KiB,
+  /** Triggers of one automation, and characters of a cron expression or time zone. */
+  automationTriggers: 10,
+  cronChars: 256,
   /** Automations of one app. */
   automations: 1000,
+  /** Files of automations that are read at a time, over all apps. */
+  automationsAtOnce: 16,
   /** Threads of automations, working or kept for the next fire; counted apart from the apps'. */
   fireThreads: 32,
   /** A fire's thread that has nothing to do is kept this long for the next one. */
