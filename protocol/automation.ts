@@ -58,6 +58,32 @@ export const WEBHOOK_ROUTE_PREFIX = '/_svc-hook/';
 /** What an upload answers once for each webhook that it minted; `url` is where to post. */
 export type MintedWebhook = { webhookId: string; secret: string; automationId: string; ownerApp: string; url: string };
 
+/** A webhook that was minted, before it is known whose it is and where it is reached. */
+export type MintedSecret = { automationId: string; webhookId: string; secret: string; signing: boolean };
+
+/** `origin` is where the gateway is reached; without one the address is a path. */
+export function mintedWebhook(
+  ownerApp: string,
+  { automationId, webhookId, secret }: MintedSecret,
+  origin: string,
+): MintedWebhook {
+  return { webhookId, secret, automationId, ownerApp, url: `${origin}${WEBHOOK_ROUTE_PREFIX}${webhookId}` };
+}
+
+/** Slug → key of those that are signed: it must be kept, for a signature cannot be checked with a hash. */
+export function signingKeys(minted: readonly MintedSecret[]): Map<string, string> {
+  return new Map(minted.filter(({ signing }) => signing).map(({ webhookId, secret }) => [webhookId, secret]));
+}
+
+/** An automation has at most one webhook, which asks for its address or has it. */
+export function pendingWebhook({ triggers }: Pick<AutomationManifest, 'triggers'>): PendingWebhook | undefined {
+  return triggers.find((trigger): trigger is PendingWebhook => 'pending' in trigger);
+}
+
+export function provisionedWebhook({ triggers }: Pick<AutomationManifest, 'triggers'>): ProvisionedWebhook | undefined {
+  return triggers.find((trigger): trigger is ProvisionedWebhook => 'id' in trigger);
+}
+
 export function automationRef(app: string, id: string): string {
   return `${app}/${id}`;
 }

@@ -1,4 +1,5 @@
 /** What the supervisor asks of its job threads, and what they answer. */
+import type { MintedSecret } from './automation.ts';
 import type { BackupHead, BackupSource } from './backup.ts';
 import type { ErrorBody } from './errors.ts';
 import type { VersionSummary } from './manifest.ts';
@@ -12,12 +13,17 @@ export type IngestJob = {
   staging: string;
   /** Time of the upload in milliseconds, which becomes part of the version's id. */
   uploadedAt: number;
-  /** sha256 of the versions that are stored: content that is there already is not prepared again. */
-  known: string[];
+  /** The versions that are stored, newest first: content that is there already is not prepared again. */
+  known: (VersionFolders & { versionId: string; sha256: string })[];
+  /** The active version, whose addresses of webhooks and whose switches the new one takes over; null when there is none. */
+  active: VersionFolders | null;
 };
 
-/** The staged version, or the sha256 of the known one that has the same content. */
-export type IngestResult = { staged: VersionSummary } | { known: string };
+/** Where a version's code lies, and what was prepared from it. */
+export type VersionFolders = { code: string; prepared: string };
+
+/** The staged version with the secrets of its new webhooks, or the id of the known one that has the same content. */
+export type IngestResult = { staged: VersionSummary; minted: MintedSecret[] } | { known: string };
 
 /** Checks a stored version again, whose `app.json` was changed by hand. */
 export type CheckJob = { code: string; app: string };

@@ -14,11 +14,13 @@ export class AppPaths {
   readonly disposable: string;
   readonly data: string;
   readonly settings: string;
+  /** Slug → key of the webhooks that are signed; never in the code, never served. */
+  readonly webhookKeys: string;
   readonly logs: string;
   readonly backupsDir: string;
   /** Code as uploaded, one folder a version. */
   readonly versionsDir: string;
-  /** What was derived from it: `version.json`, `static.json`, `validators.js`, `static/`. */
+  /** What was derived from it: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`. */
   readonly preparedDir: string;
 
   constructor(dir: string) {
@@ -29,6 +31,7 @@ export class AppPaths {
     this.disposable = join(dir, 'disposable');
     this.data = join(dir, 'data.sqlite');
     this.settings = join(dir, 'settings.json');
+    this.webhookKeys = join(dir, 'webhook-keys.json');
     this.logs = join(dir, 'logs.jsonl');
     this.backupsDir = join(dir, 'backups');
     this.versionsDir = join(dir, 'versions');
@@ -45,6 +48,7 @@ export class VersionPaths {
   readonly code: string;
   readonly manifest: string;
   readonly migrationsDir: string;
+  readonly automationsDir: string;
   readonly prepared: string;
   /** A `VersionSummary`; the version counts as whole when this file and the code folder exist. */
   readonly summary: string;
@@ -53,16 +57,25 @@ export class VersionPaths {
   /** Copies that are served instead of the code's own: HTML with the bridge, `.br` and `.gz`. */
   readonly staticDir: string;
   readonly validators: string;
+  /** Id → what its `automation.json` said when it was uploaded, before we wrote into it. */
+  readonly automations: string;
 
   constructor(code: string, prepared: string) {
     this.code = code;
     this.manifest = join(code, 'app.json');
     this.migrationsDir = join(code, 'migrations');
+    this.automationsDir = join(code, 'automations');
     this.prepared = prepared;
     this.summary = join(prepared, 'version.json');
     this.static = join(prepared, 'static.json');
     this.staticDir = join(prepared, 'static');
     this.validators = join(prepared, 'validators.js');
+    this.automations = join(prepared, 'automations.json');
+  }
+
+  /** The file that is the only truth about an automation. */
+  automation(id: string): string {
+    return join(this.automationsDir, id, 'automation.json');
   }
 }
 

@@ -4,31 +4,23 @@
  */
 import { randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { mkdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
+import { type MintedWebhook, mintedWebhook, signingKeys } from '../protocol/automation.ts';
 import { isDiskFull, SvcError } from '../protocol/errors.ts';
 import { checkAppId } from '../protocol/ids.ts';
-import type { IngestJob, IngestResult } from '../protocol/jobs.ts';
-import { LIMITS } from '../protocol/limits.ts';
 import type { Manifest, VersionSummary } from '../protocol/manifest.ts';
-import {
-  exists,
-  isMissing,
-  mkdirDurable,
-  removeDurable,
-  renameDurable,
-  writeFileAtomic,
-} from '../storage/atomic-file.ts';
+import { exists, writeFileAtomic } from '../storage/atomic-file.ts';
+import { addWebhookKeys, pruneWebhookKeys } from '../storage/automations.ts';
 import { crashPoint } from '../storage/crash-point.ts';
-import { AppPaths, type Layout, VersionPaths } from '../storage/layout.ts';
+import { type Layout, VersionPaths } from '../storage/layout.ts';
 import { type Registry, unknownApp } from '../storage/registry.ts';
 import { moveToTrash, purgeApp } from '../storage/trash.ts';
 import {
   installVersion,
-  isIntact,
   listVersions,
   readPending,
   readVersion,
@@ -36,14 +28,16 @@ import {
   writeIncoming,
 } from '../storage/versions.ts';
 import { type ActivationDatabases, activateVersion } from './activation.ts';
+import { clearFolder, makeFolder, removeMarks, undoVersion } from './app-folder.ts';
 import { type AppRecord, appRecord, type VersionRecord, versionRecord } from './app-record.ts';
-import { ReadCache } from './read-cache.ts';
+import { Manifests } from './manifests.ts';
 import { SerialByKey } from './serial.ts';
+import { stageUpload, type UploadJobs } from './stage-upload.ts';
 
 export type DeploymentsOptions = {
   layout: Layout;
   registry: Registry;
-  jobs: { ingest(job: IngestJob): Promise<IngestResult> };
+  jobs: UploadJobs;
   databases: ActivationDatabases & {
     /** Lets go of the app's file. */
     close(app: string): Promise<void>;
@@ -62,9 +56,6 @@ export type DeploymentsOptions = {
   now?(): number;
 };
 
-/** Filled by automations once they are provisioned. */
-export type MintedWebhook = { webhookId: string; secret: string; automationId: string; ownerApp: string; url: string };
-
 export type UploadResult = {
   id: string;
   versionId: string;
@@ -75,20 +66,22 @@ export type UploadResult = {
   deduplicated: boolean;
   migrationsApplied: number[];
   pruned: string[];
+  /** Those that were minted, with their secrets: nothing else ever says them. */
   webhooks: MintedWebhook[];
 };
 
-/** A manifest and how long its text was. */
-type ManifestText = { manifest: Manifest; chars: number };
+/** `origin` is where the gateway is reached, for the addresses of webhooks, such as `http://127.0.0.1:8787`. */
+export type UploadOptions = { activate?: boolean; origin?: string };
 
 export class Deployments {
   readonly #options: Required<DeploymentsOptions>;
   readonly #serial = new SerialByKey();
-  readonly #manifests = new ReadCache<ManifestText>(LIMITS.manifestCacheChars, ({ chars }) => chars);
+  readonly #manifests: Manifests;
   readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(options: DeploymentsOptions) {
     this.#options = { now: Date.now, ...options };
+    this.#manifests = new Manifests(options.layout);
   }
 
   /** Every app, sorted by id. */
@@ -105,24 +98,7 @@ export class Deployments {
   async manifest(id: string): Promise<Manifest | null> {
     const { active } = await this.#options.registry.state(id);
     if (active === null) return null;
-    const { versionId } = active;
-    // A version's files never change, and its id is never given again.
-    const { manifest } = await this.#manifests.get(`${id}/${versionId}`, () => this.#readManifest(id, versionId));
-    return manifest;
-  }
-
-  async #readManifest(id: string, versionId: string): Promise<ManifestText> {
-    try {
-      const text = await readFile(this.#options.layout.app(id).version(versionId).manifest, 'utf8');
-      const value = JSON.parse(text) as Partial<Manifest>;
-      return { manifest: { queries: [], actions: [], ...value } as Manifest, chars: text.length };
-    } catch (error) {
-      if (!(error instanceof SyntaxError) && !isMissing(error)) throw error;
-      throw new SvcError('INVALID_MANIFEST', `The app.json of "${id}" cannot be read; upload the app again.`, {
-        status: 500,
-        cause: error,
-      });
-    }
+    return this.#manifests.get(id, active.versionId);
   }
 
   /** Newest first. Rejects with `UNKNOWN_APP`. */
@@ -135,7 +111,11 @@ export class Deployments {
    * Stores a gzipped tar archive as a version and activates it unless told otherwise; registers the app if it is new.
    * Rejects with the errors of archives, manifests and migrations, and with those of `body`.
    */
-  async upload(id: string, body: Readable, { activate = true }: { activate?: boolean } = {}): Promise<UploadResult> {
+  async upload(
+    id: string,
+    body: Readable,
+    { activate = true, origin = '' }: UploadOptions = {},
+  ): Promise<UploadResult> {
     const staging = join(this.#options.layout.tmpDir, `upload-${randomUUID()}`);
     const archive = join(staging, 'upload.tgz');
     // It may fail before anybody reads it, and an error that nobody listens to would end the process.
@@ -148,7 +128,7 @@ export class Deployments {
         if (body.errored) throw body.errored;
         await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
         crashPoint('upload.received');
-        return await this.#serial.run(id, () => this.#store(id, archive, staging, activate));
+        return await this.#serial.run(id, () => this.#store(id, archive, staging, activate, origin));
       } finally {
         body.destroy();
         await rm(staging, { recursive: true, force: true });
@@ -188,6 +168,7 @@ export class Deployments {
           throw new SvcError('VERSION_ACTIVE', `The version ${versionId} is active; activate another one first.`);
         }
         await removeVersion(layout.app(id), versionId, layout.tmpDir);
+        await this.#pruneKeys(id);
         return { id, versionId, deleted: true } as const;
       }),
     );
@@ -244,34 +225,31 @@ export class Deployments {
     await Promise.allSettled(this.#underWay);
   }
 
-  async #store(id: string, archive: string, staging: string, activate: boolean): Promise<UploadResult> {
+  async #store(id: string, archive: string, staging: string, activate: boolean, origin: string): Promise<UploadResult> {
     const { layout, registry, jobs } = this.#options;
     const isNew = !registry.has(id);
     const previous = isNew ? null : (await registry.state(id)).active;
     const app = layout.app(id);
     const stored = isNew ? [] : await listVersions(app);
     const uploadedAt = Math.max(this.#options.now(), (stored[0]?.uploadedAt ?? 0) + 1);
-    // Content whose copy on disk was edited since is stored anew: the upload is what mends it.
-    const intact = await Promise.all(stored.map((version) => isIntact(app, version)));
-    const known = stored.filter((_, at) => intact[at]).map(({ sha256 }) => sha256);
-    const ingested = await jobs.ingest({ archive, app: id, staging, uploadedAt, known });
+    const upload = { archive, app: id, staging, uploadedAt };
+    const { version, duplicate, minted } = await stageUpload(jobs, app, upload, stored, previous);
     crashPoint('upload.staged');
-    const duplicate =
-      'known' in ingested ? stored.find(({ sha256 }, at) => intact[at] && sha256 === ingested.known) : undefined;
     const now = this.#options.now();
-    const version = 'staged' in ingested ? ingested.staged : (duplicate as VersionSummary);
 
     let migrationsApplied: number[] = [];
     try {
       if (isNew) {
         await this.#clearLeftovers(id);
         await this.#options.actors.forget(id);
-        await this.#makeFolder(app, join(staging, 'app'));
+        await makeFolder(app, join(staging, 'app'));
       }
       crashPoint('upload.cleared');
-      if (duplicate === undefined) {
+      if (!duplicate) {
         if (activate && !isNew) await writeIncoming(app, version.versionId);
         crashPoint('upload.announced');
+        // Before the version: one that is there has the keys of its webhooks.
+        await addWebhookKeys(app, signingKeys(minted));
         await installVersion(
           app,
           version.versionId,
@@ -286,7 +264,10 @@ export class Deployments {
     } catch (error) {
       crashPoint('upload.refused');
       if (isNew) await this.#undoFirst(id);
-      else if (duplicate === undefined) await this.#undoVersion(id, version.versionId);
+      else if (!duplicate) {
+        await undoVersion(layout, id, version.versionId);
+        await this.#pruneKeys(id);
+      }
       throw error;
     }
     await this.#afterwards(id, 'The mark of an upload could not be removed.', () => removeMarks(app));
@@ -304,10 +285,10 @@ export class Deployments {
       sha256,
       files,
       bytes,
-      deduplicated: duplicate !== undefined,
+      deduplicated: duplicate,
       migrationsApplied,
       pruned,
-      webhooks: [],
+      webhooks: minted.map((secret) => mintedWebhook(id, secret, origin)),
     };
   }
 
@@ -344,7 +325,14 @@ export class Deployments {
         removeVersion(layout.app(id), versionId, layout.tmpDir),
       );
     }
+    await this.#pruneKeys(id);
     return pruned;
+  }
+
+  async #pruneKeys(id: string): Promise<void> {
+    await this.#afterwards(id, 'Old keys of webhooks could not be removed.', () =>
+      pruneWebhookKeys(this.#options.layout.app(id)),
+    );
   }
 
   /** What follows an activation cannot take it back. */
@@ -363,15 +351,11 @@ export class Deployments {
     return version;
   }
 
-  /** A folder of an app that is not registered was left by a crash, in a first upload or a removal. */
   async #clearLeftovers(id: string): Promise<void> {
     const { layout, now } = this.#options;
-    const { dir, disposable } = layout.app(id);
-    if (!(await exists(dir))) return;
+    if (!(await exists(layout.app(id).dir))) return;
     await this.#letGo(id);
-    // A first upload or a purge that was cut off marked it as holding nothing that anybody wants back.
-    if (await exists(disposable)) await purgeApp(layout, id);
-    else await moveToTrash(layout, id, now());
+    await clearFolder(layout, id, now());
   }
 
   /** The app is gone all the same, so that this must not read as if nothing had been changed. */
@@ -387,24 +371,6 @@ export class Deployments {
   async #undoFirst(id: string): Promise<void> {
     await this.#letGo(id);
     await purgeApp(this.#options.layout, id);
-  }
-
-  /** Unless the version's migrations may have been committed: its activation is then finished when the app is next needed. */
-  async #undoVersion(id: string, versionId: string): Promise<void> {
-    const { layout } = this.#options;
-    const app = layout.app(id);
-    if ((await readPending(app)) !== null) return;
-    await removeVersion(app, versionId, layout.tmpDir);
-    crashPoint('upload.undone');
-    await removeMarks(app);
-  }
-
-  /** The folder of a new app, which a crash before it is registered leaves marked as nobody's: there with the mark, or not. */
-  async #makeFolder(app: AppPaths, staged: string): Promise<void> {
-    const { dir, disposable } = new AppPaths(staged);
-    await mkdirDurable(dir);
-    await writeFileAtomic(disposable, '');
-    await renameDurable(dir, app.dir);
   }
 
   async #letGo(id: string): Promise<void> {
@@ -424,9 +390,4 @@ export class Deployments {
       this.#underWay.delete(change);
     }
   }
-}
-
-/** The app and its versions stay as they are, whatever was under way. */
-async function removeMarks(app: AppPaths): Promise<void> {
-  for (const mark of [app.incoming, app.disposable]) if (await exists(mark)) await removeDurable(mark);
 }

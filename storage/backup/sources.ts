@@ -22,12 +22,12 @@ export function gatewaySources(layout: Layout, config: string | null): BackupSou
 }
 
 /**
- * What belongs to one app: its pointer, data and settings, and the versions that are kept, as uploaded and as prepared.
+ * What belongs to one app: its pointer, data, settings and keys of webhooks, and the versions that are kept, as uploaded and as prepared.
  * Not its log, and not the copies of its data from before migrations.
  */
 export function appSources(id: string, app: AppPaths): BackupSource[] {
   const places = PLACES.app(id);
-  const file = (name: 'current' | 'pending' | 'settings'): BackupSource => ({
+  const file = (name: 'current' | 'pending' | 'settings' | 'webhookKeys'): BackupSource => ({
     kind: 'file',
     path: inBackup(places[name]),
     from: app[name],
@@ -37,6 +37,7 @@ export function appSources(id: string, app: AppPaths): BackupSource[] {
     file('pending'),
     { kind: 'database', path: inBackup(places.data), from: app.data },
     file('settings'),
+    file('webhookKeys'),
     { kind: 'folder', path: inBackup(places.versionsDir), from: app.versionsDir },
     { kind: 'folder', path: inBackup(places.preparedDir), from: app.preparedDir },
   ];

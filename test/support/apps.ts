@@ -30,3 +30,13 @@ export function appOf(id: string, source: AppSource = {}): Record<string, string
   }
   return { ...files, ...source.files };
 }
+
+/** The text of a valid `automation.json` with these members. */
+export function automation(members: Record<string, unknown> = {}): string {
+  return JSON.stringify({
+    name: 'Daily',
+    prompt: 'Does it every day.',
+    generated: { by: 'hand', at: '2026-01-31T08:00:00Z' },
+    ...members,
+  });
+}

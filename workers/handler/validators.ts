@@ -8,8 +8,8 @@ import { ajvRequire } from './ajv-runtime.ts';
 type SchemaError = { instancePath: string; keyword: string; message?: string; params?: Record<string, unknown> };
 type Validate = ((input: unknown) => boolean) & { errors?: SchemaError[] | null };
 
-/** Validators by tool name; a tool without a schema has none and takes any object. */
-export type Validators = { queries: Record<string, Validate>; actions: Record<string, Validate> };
+/** Validators by tool name; a tool without a schema has none and takes any object. Those of automations judge their output. */
+export type Validators = Record<'queries' | 'actions' | 'automations', Record<string, Validate>>;
 
 /** Runs the text of `validators.js`, CommonJS of our own making. */
 export function loadValidators(code: string): Validators {
@@ -19,7 +19,8 @@ export function loadValidators(code: string): Validators {
     ajvRequire,
     module,
   );
-  return { queries: module.exports.queries ?? {}, actions: module.exports.actions ?? {} };
+  const { queries = {}, actions = {}, automations = {} } = module.exports;
+  return { queries, actions, automations };
 }
 
 /** Throws `INVALID_INPUT` with the first failing value in `path` and up to `LIMITS.inputIssues` of them in `issues`. */

@@ -14,8 +14,10 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
 import { SvcError } from '../../protocol/errors.ts';
+import type { IngestJob } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { StaticEntry, VersionSummary } from '../../protocol/manifest.ts';
+import { automation } from '../../test/support/apps.ts';
 import { appFiles, type Entry, gnuName, paxName, tar, tarball, tarEntry } from '../../test/support/archive.ts';
 import { check, ingest } from './ingest.ts';
 
@@ -24,13 +26,13 @@ after(() => rmSync(root, { recursive: true, force: true }));
 let uploads = 0;
 
 /** Takes an archive in; `staging` is its own folder. */
-async function take(archive: Buffer, known: string[] = []) {
+async function take(archive: Buffer, more: Partial<Pick<IngestJob, 'known' | 'active'>> = {}) {
   const staging = join(root, `staging-${++uploads}`);
   const file = join(root, `upload-${uploads}.tgz`);
   mkdirSync(staging);
   writeFileSync(file, archive);
-  const job = { archive: file, app: 'notes', staging, uploadedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 6), known };
-  return { staging, result: await ingest(job) };
+  const job = { archive: file, app: 'notes', staging, uploadedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 6) };
+  return { staging, result: await ingest({ ...job, known: [], active: null, ...more }) };
 }
 
 async function staged(archive: Buffer): Promise<{ staging: string; summary: VersionSummary }> {
@@ -232,7 +234,9 @@ test('the summary says what the version is', async () => {
     'migrations/0001_notes.sql': 'CREATE TABLE notes (id);',
     'migrations/0002_more.sql': 'ALTER TABLE notes ADD text;',
     'migrations/README.md': 'About them.',
-    'automations/daily/automation.json': '{}',
+    'automations/daily/automation.json': automation(),
+    'automations/daily/handler.js': '',
+    'automations/shared.js': '',
   };
   const { staging, summary } = await staged(tarball(files));
   assert.deepEqual(summary, {
@@ -240,7 +244,7 @@ test('the summary says what the version is', async () => {
     sha256: summary.sha256,
     manifestSha256: summary.manifestSha256,
     uploadedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 6),
-    files: 9,
+    files: 11,
     bytes: Object.values(files).reduce((sum, text) => sum + text.length, 0),
     name: 'Notes',
     version: '1.0.0',
@@ -262,10 +266,11 @@ test('the summary says what the version is', async () => {
 
 test('the same content is the same version, however it was packed', async () => {
   const files = appFiles('notes');
-  const { summary } = await staged(tarball(files));
+  const { staging: first, summary } = await staged(tarball(files));
+  const known = [{ ...summary, code: join(first, 'code'), prepared: join(first, 'prepared') }];
   const reversed = Object.fromEntries(Object.entries(files).reverse());
-  const { staging, result } = await take(gzipSync(tar(reversed), { level: 9 }), [summary.sha256]);
-  assert.deepEqual(result, { known: summary.sha256 });
+  const { staging, result } = await take(gzipSync(tar(reversed), { level: 9 }), { known });
+  assert.deepEqual(result, { known: summary.versionId });
   assert.equal(existsSync(join(staging, 'prepared')), false);
   const renamed = await staged(
     tarball({ 'app.json': files['app.json'] as string, 'start.html': files['index.html'] as string }),

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { MintedSecret } from '../../protocol/automation.ts';
 import { versionId } from '../../protocol/ids.ts';
 import type { CheckJob, CheckResult, IngestJob, IngestResult } from '../../protocol/jobs.ts';
 import type {
@@ -15,13 +16,12 @@ import { checkManifest, manifestIssue } from '../../protocol/manifest-check.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { syncTree } from '../../storage/sync-tree.ts';
+import { checkAutomations, isReusable, prepareAutomations } from './automations.ts';
 import { type ExtractedFile, extractArchive } from './extract.ts';
 import { writeNewFile } from './files.ts';
 import { checkMigrations } from './migrations.ts';
 import { prepareStatic } from './static.ts';
 import { compileValidators } from './validators.ts';
-
-const AUTOMATION = /^automations\/[^/]+\/automation\.json$/;
 
 /** Stages the version in `staging/code` and `staging/prepared`. A refused archive leaves nothing: the folder is removed. */
 export async function ingest(job: IngestJob): Promise<IngestResult> {
@@ -30,12 +30,30 @@ export async function ingest(job: IngestJob): Promise<IngestResult> {
     const files = await extractArchive(job.archive, staged.code);
     crashPoint('ingest.unpacked');
     const sha256 = contentHash(files);
-    if (job.known.includes(sha256)) return { known: sha256 };
-    return { staged: prepare(job, sha256, files, staged) };
+    const active = job.active === null ? null : new VersionPaths(job.active.code, job.active.prepared);
+    const known = await findKnown(job, sha256, files, staged, active);
+    return known === null ? await prepare(job, sha256, files, staged, active) : { known };
   } catch (error) {
     rmSync(job.staging, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** Id of the stored version that the upload is one with. */
+async function findKnown(
+  job: IngestJob,
+  sha256: string,
+  files: ExtractedFile[],
+  staged: VersionPaths,
+  active: VersionPaths | null,
+): Promise<string | null> {
+  const paths = files.map((file) => file.path);
+  for (const version of job.known) {
+    if (version.sha256 !== sha256) continue;
+    if (await isReusable(new VersionPaths(version.code, version.prepared), staged, active, paths))
+      return version.versionId;
+  }
+  return null;
 }
 
 /** Judges the `app.json` of a stored version as an upload of it would be judged now. */
@@ -48,13 +66,20 @@ export async function check(job: CheckJob): Promise<CheckResult> {
   return { manifestSha256: hashOf(text) };
 }
 
-function prepare(job: IngestJob, sha256: string, files: ExtractedFile[], staged: VersionPaths): VersionSummary {
+async function prepare(
+  job: IngestJob,
+  sha256: string,
+  files: ExtractedFile[],
+  staged: VersionPaths,
+  active: VersionPaths | null,
+): Promise<{ staged: VersionSummary; minted: MintedSecret[] }> {
   const paths = files.map((file) => file.path);
   const text = readManifest(staged.code, paths);
   const manifest = checkManifest(text, job.app);
   checkHandlerFiles(manifest, paths);
   const migrations = checkMigrations(paths, (path) => readFileSync(join(staged.code, path)));
-  const validators = compileValidators(manifest);
+  const automations = checkAutomations(paths, staged.code, job.uploadedAt);
+  const validators = compileValidators(manifest, automations);
 
   const summary: VersionSummary = {
     versionId: versionId(job.uploadedAt, sha256),
@@ -71,16 +96,17 @@ function prepare(job: IngestJob, sha256: string, files: ExtractedFile[], staged:
     actions: manifest.actions.map(summarizeAction),
     knobs: manifest.knobs ?? [],
     migrations,
-    automations: paths.filter((path) => AUTOMATION.test(path)).length,
+    automations: automations.length,
   };
   writeNewFile(staged.validators, validators);
   writeNewFile(staged.static, JSON.stringify(prepareStatic(job.app, files, staged)));
   writeNewFile(staged.summary, JSON.stringify(summary));
+  const minted = await prepareAutomations(automations, staged, active);
   crashPoint('ingest.prepared');
   syncTree(staged.code);
   syncTree(staged.prepared);
   crashPoint('ingest.synced');
-  return summary;
+  return { staged: summary, minted };
 }
 
 /** sha256 over the sorted names and the bytes of the files: the same for every way to pack them. */

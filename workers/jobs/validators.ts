@@ -1,17 +1,22 @@
 /**
- * Compiles the schemas of a version's tools to one CommonJS text (Ajv standalone code), so that no actor loads Ajv. Input is
+ * Compiles the schemas of a version's tools and automations to one CommonJS text (Ajv standalone code), so that no actor loads Ajv. Input is
  * judged as it came: no defaults, no coercion.
  */
 import { runInNewContext } from 'node:vm';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
 import formats from 'ajv-formats';
+import { automationFault, invalidAutomation } from '../../protocol/automation-issues.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { manifestIssue } from '../../protocol/manifest-check.ts';
-import { loadValidators } from '../handler/validators.ts';
+import { loadValidators, type Validators } from '../handler/validators.ts';
+import type { CheckedAutomation } from './automations.ts';
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema';
+
+/** What `validators.js` exports. */
+const LISTS = ['queries', 'actions', 'automations'] as const;
 
 /** Inputs that every validator must be able to judge at once. */
 const PROBES: readonly unknown[] = [{}, [], '', 0, true, null];
@@ -20,29 +25,61 @@ const PROBES: readonly unknown[] = [{}, [], '', 0, true, null];
 const metaSchema = new Ajv2020({ strict: false, logger: false });
 formats.default(metaSchema, { keywords: false });
 
+/** A schema that is compiled to a function, and the error of a version that has it when it cannot be used. */
+type Judged = { list: keyof Validators; name: string; schema: JsonSchema; fail: Fail };
+type Fail = (field: string, message: string) => Error;
+
 /**
- * The text of `validators.js`: `exports.queries[name]` and `exports.actions[name]` for every tool with an `input`. Throws
- * `INVALID_MANIFEST` when an `input` or `output` does not compile or cannot be used.
+ * The text of `validators.js`: `exports.queries[name]` and `exports.actions[name]` for every tool with an `input`, and
+ * `exports.automations[id]` for every automation with an `outputSchema`. Throws `INVALID_MANIFEST` or `INVALID_AUTOMATION`
+ * when a schema does not compile or cannot be used.
  */
-export function compileValidators(manifest: Manifest): string {
-  const parts = ['"use strict";', HELPERS, 'exports.queries = {};', 'exports.actions = {};'];
-  for (const list of ['queries', 'actions'] as const) {
-    for (const [i, tool] of manifest[list].entries()) {
-      if (tool.output !== undefined) compile(tool.output, `${list}[${i}].output`);
-      if (tool.input === undefined) continue;
-      const code = bounded(compile(tool.input, `${list}[${i}].input`));
-      const name = JSON.stringify(tool.name);
-      parts.push(`exports.${list}[${name}] = (function (module) {`, code, 'return module.exports;', '})({});');
-    }
+export function compileValidators(manifest: Manifest, automations: CheckedAutomation[] = []): string {
+  const parts = ['"use strict";', HELPERS, ...LISTS.map((list) => `exports.${list} = {};`)];
+  const judged = [...judgedTools(manifest), ...judgedOutputs(automations)];
+  for (const { list, name, schema, fail } of judged) {
+    const code = bounded(compile(schema, fail));
+    parts.push(
+      `exports.${list}[${JSON.stringify(name)}] = (function (module) {`,
+      code,
+      'return module.exports;',
+      '})({});',
+    );
   }
   const text = parts.join('\n');
-  probe(text, manifest);
+  probe(text, judged);
   return text;
 }
 
+function judgedTools(manifest: Manifest): Judged[] {
+  const judged: Judged[] = [];
+  for (const list of ['queries', 'actions'] as const) {
+    for (const [i, { name, input, output }] of manifest[list].entries()) {
+      const failAt =
+        (member: string): Fail =>
+        (field, message) =>
+          manifestIssue(`${list}[${i}].${member}${field}`, message, 'schema');
+      if (output !== undefined) compile(output, failAt('output'));
+      if (input !== undefined) judged.push({ list, name, schema: input, fail: failAt('input') });
+    }
+  }
+  return judged;
+}
+
+function judgedOutputs(automations: CheckedAutomation[]): Judged[] {
+  return automations.flatMap(({ id, manifest: { outputSchema } }) => {
+    if (outputSchema === undefined) return [];
+    const fail: Fail = (field, message) => {
+      const issue = { code: 'invalid_output_schema', path: `outputSchema${field}`, message } as const;
+      return invalidAutomation([automationFault(id, issue)]);
+    };
+    return [{ list: 'automations', name: id, schema: outputSchema, fail }];
+  });
+}
+
 /** An Ajv of its own for each schema: equal `$id`s never meet, and nothing is kept. */
-function compile(schema: JsonSchema, path: string): string {
-  checkDraft(schema, path);
+function compile(schema: JsonSchema, fail: Fail): string {
+  checkDraft(schema, fail);
   try {
     if (!metaSchema.validateSchema(schema))
       throw new Error(metaSchema.errorsText(metaSchema.errors, { dataVar: 'the schema' }));
@@ -59,17 +96,17 @@ function compile(schema: JsonSchema, path: string): string {
     return standalone.default(ajv, ajv.compile(schema));
   } catch (error) {
     const why = error instanceof RangeError ? 'its references or its depth are too much' : (error as Error).message;
-    throw manifestIssue(path, `is not a usable JSON Schema: ${why}`, 'schema');
+    throw fail('', `is not a usable JSON Schema: ${why}`);
   }
 }
 
-function checkDraft(schema: JsonSchema, path: string): void {
+function checkDraft(schema: JsonSchema, fail: Fail): void {
   if (typeof schema !== 'object') return;
   const { $schema, $async } = schema;
   if ($schema !== undefined && $schema !== DRAFT && $schema !== `${DRAFT}#`) {
-    throw manifestIssue(`${path}.$schema`, `must be ${DRAFT}, or absent`, 'const');
+    throw fail('.$schema', `must be ${DRAFT}, or absent`);
   }
-  if ($async !== undefined) throw manifestIssue(`${path}.$async`, 'is not supported', 'const');
+  if ($async !== undefined) throw fail('.$async', 'is not supported');
 }
 
 /**
@@ -86,20 +123,18 @@ function bounded(code: string): string {
 }
 
 /** Runs what was compiled: a schema that refers to itself without end, or explodes, is found now and not in a call. */
-function probe(text: string, manifest: Manifest): void {
+function probe(text: string, judged: Judged[]): void {
   const validators = loadValidators(text);
-  for (const list of ['queries', 'actions'] as const) {
-    for (const [i, tool] of manifest[list].entries()) {
-      const validate = validators[list][tool.name];
-      if (validate === undefined) continue;
-      const run = (): void => {
-        for (const input of PROBES) validate(input);
-      };
-      try {
-        runInNewContext('run()', { run }, { timeout: LIMITS.schemaProbeMs });
-      } catch (error) {
-        throw manifestIssue(`${list}[${i}].input`, `cannot be used, for it ${describe(error)}`, 'schema');
-      }
+  for (const { list, name, fail } of judged) {
+    const validate = validators[list][name];
+    if (validate === undefined) continue;
+    const run = (): void => {
+      for (const input of PROBES) validate(input);
+    };
+    try {
+      runInNewContext('run()', { run }, { timeout: LIMITS.schemaProbeMs });
+    } catch (error) {
+      throw fail('', `cannot be used, for it ${describe(error)}`);
     }
   }
 }

@@ -177,11 +177,11 @@ class Intake {
     writeFileSync(file, bytes);
     const startedAt = performance.now();
     const refusal = await refusalOf(async () => {
-      await ingest({ archive: file, app: APP, staging, uploadedAt: Date.UTC(2026, 0, 1), known: [] });
+      await ingest({ archive: file, app: APP, staging, uploadedAt: Date.UTC(2026, 0, 1), known: [], active: null });
       assert.deepEqual(readdirSync(staging).sort(), ['code', 'prepared']);
     });
     const ms = performance.now() - startedAt;
-    if (refusal !== null) assert.match(refusal.code, /^(?:INVALID_(?:ARCHIVE|MANIFEST|MIGRATION)|ARCHIVE_)/);
+    if (refusal !== null) assert.match(refusal.code, /^(?:INVALID_(?:ARCHIVE|MANIFEST|MIGRATION|AUTOMATION)|ARCHIVE_)/);
     assert.deepEqual(
       readdirSync(this.#folder).sort(),
       refusal === null ? [`staging-${this.#uploads}`, 'upload.tgz'] : ['upload.tgz'],

@@ -1,0 +1,139 @@
+/**
+ * The automations of a stored version, `automations/<id>/automation.json`, and the keys of an app's signed webhooks
+ * (specification, "Automation manifest"; decisions, section 6). The files are the only truth: they are rewritten in place.
+ */
+import { open, readdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import {
+  AUTOMATION_ID,
+  type AutomationIssue,
+  type AutomationManifest,
+  provisionedWebhook,
+  WEBHOOK_ID,
+} from '../protocol/automation.ts';
+import { parseAutomation } from '../protocol/automation-check.ts';
+import { isObject } from '../protocol/automation-fields.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
+import type { AppPaths, VersionPaths } from './layout.ts';
+import { sweepTemporary } from './trash.ts';
+import { listVersions } from './versions.ts';
+
+/** A file as it was read: its text with what it says, or what is wrong with it. */
+export type StoredAutomation = { text: string; manifest: AutomationManifest } | { issues: AutomationIssue[] };
+
+/** What the file of an automation said when it was uploaded. */
+export type UploadedAutomation = { enabled: boolean };
+
+/** Ids of the folders that may hold an automation, sorted; at most `LIMITS.automations` of them. */
+export async function listAutomations(version: VersionPaths): Promise<string[]> {
+  try {
+    const entries = await readdir(version.automationsDir, { withFileTypes: true });
+    const ids = entries
+      .filter((entry) => entry.isDirectory() && AUTOMATION_ID.test(entry.name))
+      .map(({ name }) => name);
+    return ids.sort().slice(0, LIMITS.automations);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+/** Null when there is none of this id. A file that was damaged by hand is answered with its faults. */
+export async function readAutomation(version: VersionPaths, id: string): Promise<StoredAutomation | null> {
+  const text = await readBounded(version.automation(id), LIMITS.automationStoredBytes);
+  if (text === null) return null;
+  const parsed = parseAutomation(text, { firesAfter: null, maxBytes: LIMITS.automationStoredBytes });
+  return 'issues' in parsed ? parsed : { text, manifest: parsed.manifest };
+}
+
+/** Replaces the file, durably. */
+export async function writeAutomation(version: VersionPaths, id: string, text: string): Promise<void> {
+  const path = version.automation(id);
+  // A crash may have left the temporary file of an earlier try, and nobody else looks here.
+  await sweepTemporary(dirname(path));
+  await writeFileAtomic(path, text);
+}
+
+/** By id; empty for versions that were stored before automations were. */
+export async function readUploaded(version: VersionPaths): Promise<Map<string, UploadedAutomation>> {
+  const entries = Object.entries(await readObject(version.automations));
+  return new Map(
+    entries.flatMap(([id, value]) =>
+      isObject(value) && typeof value.enabled === 'boolean' ? [[id, { enabled: value.enabled }]] : [],
+    ),
+  );
+}
+
+/** Slug → key, `whsec_…`. Empty when no webhook is signed, or when the file was damaged. */
+export async function readWebhookKeys(app: AppPaths): Promise<Map<string, string>> {
+  const entries = Object.entries(await readObject(app.webhookKeys));
+  return new Map(
+    entries.flatMap(([slug, key]) => (WEBHOOK_ID.test(slug) && typeof key === 'string' ? [[slug, key]] : [])),
+  );
+}
+
+/** Keeps these keys beside those that are there; the file can be read by its owner only. */
+export async function addWebhookKeys(app: AppPaths, keys: ReadonlyMap<string, string>): Promise<void> {
+  if (keys.size === 0) return;
+  await writeKeys(app, new Map([...(await readWebhookKeys(app)), ...keys]));
+}
+
+/** Drops the keys of webhooks that no stored version has any more. */
+export async function pruneWebhookKeys(app: AppPaths): Promise<void> {
+  const keys = await readWebhookKeys(app);
+  if (keys.size === 0) return;
+  const slugs = new Set<string>();
+  for (const { versionId } of await listVersions(app)) {
+    const found = await slugsOf(app.version(versionId));
+    if (found === null) return;
+    for (const slug of found) slugs.add(slug);
+  }
+  const kept = new Map([...keys].filter(([slug]) => slugs.has(slug)));
+  if (kept.size < keys.size) await writeKeys(app, kept);
+}
+
+/** Null when a file cannot be read: its webhook may be there again once somebody mends it. */
+async function slugsOf(version: VersionPaths): Promise<string[] | null> {
+  const slugs: string[] = [];
+  for (const id of await listAutomations(version)) {
+    const stored = await readAutomation(version, id);
+    if (stored === null) continue;
+    if ('issues' in stored) return null;
+    const webhook = provisionedWebhook(stored.manifest);
+    if (webhook !== undefined) slugs.push(webhook.id);
+  }
+  return slugs;
+}
+
+async function writeKeys(app: AppPaths, keys: ReadonlyMap<string, string>): Promise<void> {
+  if (keys.size > 0) await writeFileAtomic(app.webhookKeys, `${JSON.stringify(Object.fromEntries(keys))}\n`, 0o600);
+  else if (await exists(app.webhookKeys)) await removeDurable(app.webhookKeys);
+}
+
+/** Of a file that may be of any size: what is beyond the limit shows that it is too large, and is not read. */
+async function readBounded(path: string, bytes: number): Promise<string | null> {
+  try {
+    const file = await open(path, 'r');
+    try {
+      const buffer = Buffer.alloc(Math.min((await file.stat()).size, bytes + 1));
+      const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
+      return buffer.toString('utf8', 0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+async function readObject(path: string): Promise<Record<string, unknown>> {
+  try {
+    const value = await readJson(path);
+    return isObject(value) ? value : {};
+  } catch (error) {
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
+}

@@ -1,0 +1,146 @@
+/** The automations of an upload: checks them, and gives them what they take over or get minted (decisions, section 6). */
+import { randomBytes } from 'node:crypto';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  AUTOMATION_ID,
+  type AutomationManifest,
+  type MintedSecret,
+  type PendingWebhook,
+  pendingWebhook,
+  provisionedWebhook,
+} from '../../protocol/automation.ts';
+import { parseAutomation } from '../../protocol/automation-check.ts';
+import { type AutomationChange, editAutomation } from '../../protocol/automation-edit.ts';
+import {
+  type AutomationFault,
+  automationFault,
+  automationFile,
+  invalidAutomation,
+} from '../../protocol/automation-issues.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { mintWebhook } from '../../protocol/webhook-mint.ts';
+import { readAutomation, readUploaded } from '../../storage/automations.ts';
+import type { VersionPaths } from '../../storage/layout.ts';
+import { writeNewFile } from './files.ts';
+
+const AUTOMATION = /^automations\/([^/]+)\/automation\.json$/;
+
+/** An automation that was found valid, and its file's text. */
+export type CheckedAutomation = { id: string; text: string; manifest: AutomationManifest };
+
+/**
+ * The automations among the files of a version, sorted by id. Throws `INVALID_AUTOMATION`; the search for faults ends when
+ * there are as many as are shown. `now` is milliseconds since the epoch.
+ */
+export function checkAutomations(paths: string[], code: string, now: number): CheckedAutomation[] {
+  const present = new Set(paths);
+  const ids = paths.flatMap((path) => AUTOMATION.exec(path)?.[1] ?? []).sort();
+  const faults: AutomationFault[] = [];
+  const checked: CheckedAutomation[] = [];
+  if (ids.length > LIMITS.automations) {
+    const message = `has more than ${LIMITS.automations} automations`;
+    faults.push({ file: 'automations', field: '', keyword: 'maxItems', message });
+  }
+  for (const id of ids) {
+    if (faults.length >= LIMITS.inputIssues) break;
+    const file = automationFile(id);
+    if (!AUTOMATION_ID.test(id)) {
+      const message =
+        'lies in a folder whose name is no id: use 1 to 64 of A-Z, a-z, 0-9, "-" and "_", not "-" or "_" first';
+      faults.push({ file, field: '', keyword: 'invalid_field', message });
+      continue;
+    }
+    const handler = `automations/${id}/handler.js`;
+    if (!present.has(handler)) {
+      faults.push({
+        file: handler,
+        field: '',
+        keyword: 'missing_field',
+        message: 'is missing; it is what the automation runs',
+      });
+    }
+    const text = readFileSync(join(code, file), 'utf8');
+    const parsed = parseAutomation(text, { firesAfter: now });
+    if ('issues' in parsed) faults.push(...parsed.issues.map((issue) => automationFault(id, issue)));
+    else checked.push({ id, text, manifest: parsed.manifest });
+  }
+  const [first, ...others] = faults;
+  if (first !== undefined) throw invalidAutomation([first, ...others]);
+  return checked;
+}
+
+/**
+ * Writes into the staged files what the active version's users chose and what is minted, and beside them what was uploaded.
+ * Answers the secrets of the webhooks that are new.
+ */
+export async function prepareAutomations(
+  automations: CheckedAutomation[],
+  staged: VersionPaths,
+  active: VersionPaths | null,
+): Promise<MintedSecret[]> {
+  const uploaded: [string, { enabled: boolean }][] = [];
+  const minted: MintedSecret[] = [];
+  const before = active === null ? new Map<string, { enabled: boolean }>() : await readUploaded(active);
+  for (const { id, text, manifest } of automations) {
+    uploaded.push([id, { enabled: manifest.enabled }]);
+    const live = active === null ? null : await liveManifest(active, id);
+    const change: AutomationChange = {};
+    const uploadedBefore = before.get(id)?.enabled;
+    // Somebody switched it since that upload, and this one has no other opinion.
+    if (live !== null && uploadedBefore === manifest.enabled && live.enabled !== manifest.enabled) {
+      change.enabled = live.enabled;
+    }
+    const pending = pendingWebhook(manifest);
+    if (pending !== undefined) change.webhook = takenOver(live, pending) ?? mint(id, pending, minted);
+    if (Object.keys(change).length === 0) continue;
+    rmSync(staged.automation(id));
+    writeNewFile(staged.automation(id), editAutomation(text, change));
+  }
+  if (automations.length > 0) writeNewFile(staged.automations, JSON.stringify(Object.fromEntries(uploaded)));
+  return minted;
+}
+
+/**
+ * Whether a stored version with the content of an upload can stand for it: none of its automations was damaged since, and
+ * its webhooks have the addresses that the upload would get. Else a webhook that was removed to be given a new secret would
+ * come back with the old one.
+ */
+export async function isReusable(
+  stored: VersionPaths,
+  staged: VersionPaths,
+  active: VersionPaths | null,
+  paths: string[],
+): Promise<boolean> {
+  for (const id of paths.flatMap((path) => AUTOMATION.exec(path)?.[1] ?? [])) {
+    const uploaded = await liveManifest(staged, id);
+    const kept = await liveManifest(stored, id);
+    if (uploaded === null || kept === null) return false;
+    if (active === null || pendingWebhook(uploaded) === undefined) continue;
+    const live = await liveManifest(active, id);
+    if (live === null || provisionedWebhook(live)?.id !== provisionedWebhook(kept)?.id) return false;
+  }
+  return true;
+}
+
+async function liveManifest(version: VersionPaths, id: string): Promise<AutomationManifest | null> {
+  const stored = await readAutomation(version, id);
+  return stored === null || 'issues' in stored ? null : stored.manifest;
+}
+
+/** A push does not change an address. One that is to be signed from now on needs a key that nobody has yet. */
+function takenOver(live: AutomationManifest | null, pending: PendingWebhook): AutomationChange['webhook'] {
+  const webhook = live === null ? undefined : provisionedWebhook(live);
+  if (webhook === undefined || (webhook.signing ?? false) !== (pending.signing ?? false)) return undefined;
+  return { id: webhook.id, secretHash: webhook.secretHash };
+}
+
+function mint(
+  automationId: string,
+  { signing = false }: PendingWebhook,
+  minted: MintedSecret[],
+): NonNullable<AutomationChange['webhook']> {
+  const { id, secret, secretHash } = mintWebhook(signing, randomBytes);
+  minted.push({ automationId, webhookId: id, secret, signing });
+  return { id, secretHash };
+}
