@@ -5,7 +5,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { answerJson } from '../answers.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
-import { queryOf, readJson } from './requests.ts';
+import { originOf, queryOf, readJson } from './requests.ts';
 
 export function registryRoutes(services: Services): Route[] {
   const { apps, deployments } = services;
@@ -48,11 +48,12 @@ export function registryRoutes(services: Services): Route[] {
       path: '/svc/_apps/:id/upload',
       summary: 'Store a gzipped tar archive as a version and activate it (`?activate=0` only stores it).',
       handle: async (exchange, { id = '' }) => {
+        const origin = originOf(exchange, services.listening());
         const body = exchange.streamBody(LIMITS.uploadBodyBytes, LIMITS.uploadTimeoutMs);
         try {
           checkAppId(id);
           const activate = queryOf(exchange).get('activate') !== '0';
-          const result = await deployments.upload(id, body, { activate });
+          const result = await deployments.upload(id, body, { activate, origin });
           answerJson(exchange, result.deduplicated ? 200 : 201, result);
         } finally {
           body.destroy();

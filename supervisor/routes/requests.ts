@@ -59,3 +59,11 @@ export function integerOf(query: URLSearchParams, name: string, fallback: number
   }
   return value;
 }
+
+/**
+ * Where the gateway is reached: the address it listens on, else the one that the caller used. Must be called in the turn in
+ * which the exchange was handed over.
+ */
+export function originOf(exchange: Exchange, listening: { url: string } | null): string {
+  return (listening?.url ?? `http://${exchange.header('host') ?? 'localhost'}`).replace(/\/+$/, '');
+}

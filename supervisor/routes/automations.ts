@@ -1,0 +1,129 @@
+/** The automations of live versions: what there is, switching them, and minting webhooks (decisions, section 6). */
+import { AUTOMATION_ID, type Trigger } from '../../protocol/automation.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { checkAppId } from '../../protocol/ids.ts';
+import type { RunRecord } from '../../protocol/runs.ts';
+import { answerJson } from '../answers.ts';
+import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../automations/catalog.ts';
+import type { Switchboard } from '../automations/switchboard.ts';
+import type { Route } from '../router.ts';
+import { originOf, queryOf, readJson } from './requests.ts';
+
+export type AutomationRoutesOptions = {
+  catalog: AutomationCatalog;
+  switchboard: Switchboard;
+  /** When a cron trigger of it fires next, in milliseconds since the epoch; null when none does. */
+  nextRunAt(ref: string): number | null;
+  /** The latest run of each of these, where there is one. */
+  lastRuns(refs: string[]): Promise<ReadonlyMap<string, RunRecord>>;
+  /** What listens; null when a host owns the server. */
+  listening(): { url: string } | null;
+  /** Rejects with `UNKNOWN_APP`. */
+  registered(app: string): Promise<void>;
+};
+
+/** A trigger as it is answered: `secretHash` never leaves. */
+type ShownTrigger = Exclude<Trigger, { secretHash: string }> | { kind: 'webhook'; id: string; signing?: boolean };
+
+/** One automation in answers. Times are milliseconds since the epoch. */
+export type AutomationRow = {
+  ref: string;
+  app: string;
+  id: string;
+  name: string;
+  description?: string;
+  enabled: boolean;
+  triggers: ShownTrigger[];
+  nextRunAt?: number;
+  lastRun?: RunRecord;
+};
+
+export function automationRoutes(options: AutomationRoutesOptions): Route[] {
+  const { catalog, switchboard } = options;
+  const rowsOf = async (automations: LiveAutomation[]): Promise<AutomationRow[]> => {
+    const runs = await options.lastRuns(automations.map(({ ref }) => ref));
+    return automations.map((automation) =>
+      row(automation, options.nextRunAt(automation.ref), runs.get(automation.ref)),
+    );
+  };
+  const rowOf = async (automation: LiveAutomation): Promise<AutomationRow> =>
+    (await rowsOf([automation]))[0] as AutomationRow;
+  return [
+    {
+      method: 'GET',
+      path: '/svc/_automations',
+      summary: 'The automations of every active version, or of one app (`?app=`), with those whose files are damaged.',
+      handle: async (exchange) => {
+        const app = queryOf(exchange).get('app') ?? undefined;
+        if (app !== undefined) await options.registered(app);
+        const errors: AutomationFault[] = catalog.faults(app);
+        answerJson(exchange, 200, { rows: await rowsOf(catalog.list(app)), errors }, { 'cache-control': 'no-store' });
+      },
+    },
+    {
+      method: 'GET',
+      path: '/svc/_automations/:app/:id',
+      summary: 'One automation with its manifest.',
+      handle: async (exchange, { app = '', id = '' }) => {
+        checkIds(app, id);
+        const manifest = await switchboard.manifest(app, id);
+        const automation = catalog.get(`${app}/${id}`);
+        if (automation === undefined) throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id}".`);
+        const shown = { ...manifest, triggers: manifest.triggers.map(shownTrigger) };
+        answerJson(exchange, 200, { ...(await rowOf(automation)), manifest: shown }, { 'cache-control': 'no-store' });
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_automations/:app/:id/enabled',
+      summary: 'Switch an automation on or off: `{ "enabled" }`.',
+      handle: async (exchange, { app = '', id = '' }) => {
+        const { enabled } = await readJson(exchange);
+        checkIds(app, id);
+        if (typeof enabled !== 'boolean')
+          throw new SvcError('BAD_REQUEST', '"enabled" must be true or false.', { path: 'enabled' });
+        answerJson(exchange, 200, await rowOf(await switchboard.setEnabled(app, id, enabled)));
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_automations/_provision',
+      summary: 'Give the pending webhooks of live versions their addresses and secrets: `{ "app"? }`.',
+      handle: async (exchange) => {
+        const origin = originOf(exchange, options.listening());
+        const { app } = await readJson(exchange);
+        if (app !== undefined && typeof app !== 'string')
+          throw new SvcError('BAD_REQUEST', '"app" must be a string.', { path: 'app' });
+        if (app !== undefined) checkAppId(app);
+        answerJson(exchange, 200, { webhooks: await switchboard.provision(app ?? null, origin) });
+      },
+    },
+  ];
+}
+
+function checkIds(app: string, id: string): void {
+  checkAppId(app);
+  if (!AUTOMATION_ID.test(id))
+    throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id.slice(0, 80)}".`);
+}
+
+function row(automation: LiveAutomation, nextRunAt: number | null, lastRun: RunRecord | undefined): AutomationRow {
+  const { ref, app, id, manifest } = automation;
+  return {
+    ref,
+    app,
+    id,
+    name: manifest.name,
+    ...(manifest.description === undefined ? {} : { description: manifest.description }),
+    enabled: manifest.enabled,
+    triggers: manifest.triggers.map(shownTrigger),
+    ...(nextRunAt === null ? {} : { nextRunAt }),
+    ...(lastRun === undefined ? {} : { lastRun }),
+  };
+}
+
+function shownTrigger(trigger: Trigger): ShownTrigger {
+  if (!('secretHash' in trigger)) return trigger;
+  const { secretHash, ...shown } = trigger;
+  return shown;
+}
