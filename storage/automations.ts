@@ -41,6 +41,8 @@ export async function listAutomations(version: VersionPaths): Promise<string[]> 
 
 /** Null when there is none of this id. A file that was damaged by hand is answered with its faults. */
 export async function readAutomation(version: VersionPaths, id: string): Promise<StoredAutomation | null> {
+  // Callers choose it, and it becomes part of a path.
+  if (!AUTOMATION_ID.test(id)) return null;
   const text = await readBounded(version.automation(id), LIMITS.automationStoredBytes);
   if (text === null) return null;
   const parsed = parseAutomation(text, { firesAfter: null, maxBytes: LIMITS.automationStoredBytes });

@@ -1,68 +1,17 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { Readable } from 'node:stream';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { editAutomation } from '../../protocol/automation-edit.ts';
 import { readWebhookKeys } from '../../storage/automations.ts';
-import { Layout } from '../../storage/layout.ts';
-import { Registry } from '../../storage/registry.ts';
 import { automation } from '../../test/support/apps.ts';
-import { appFiles, tarball } from '../../test/support/archive.ts';
-import { buildJobModule } from '../../test/support/job-module.ts';
-import { Deployments } from '../deploy.ts';
-import { Jobs } from '../jobs.ts';
-import { AutomationCatalog } from './catalog.ts';
-import { Switchboard } from './switchboard.ts';
+import { ORIGIN, openWorkshop } from '../../test/support/automations.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'switchboard-'));
-const jobs = new Jobs({ file: await buildJobModule(root) });
-after(async () => {
-  await jobs.close();
-  rmSync(root, { recursive: true, force: true });
-});
+const workshop = await openWorkshop();
+after(() => workshop.close());
+const { start } = workshop;
 
-const ORIGIN = 'http://127.0.0.1:8787';
 const PENDING = { kind: 'webhook', pending: true };
-let directories = 0;
-
-/** Real uploads into a real directory; nothing runs. */
-async function start() {
-  const layout = new Layout(join(root, String(++directories)));
-  const log = { info: () => {}, warn: () => {}, error: () => {} };
-  const registry = await Registry.open({ layout, userVersion: async () => 0, log });
-  const catalog = new AutomationCatalog({ layout, registry, log });
-  const deployments = new Deployments({
-    layout,
-    registry,
-    jobs,
-    databases: { userVersion: async () => 0, migrate: async () => [], close: async () => {} },
-    actors: {
-      swap: (app) => catalog.load(app),
-      stop: async (app) => catalog.forget(app),
-      forget: async () => {},
-    },
-    versionRetention: 2,
-    log,
-  });
-  const switchboard = new Switchboard({ layout, registry, deployments, catalog, log });
-  const upload = (automations: Record<string, string>, version = '1', id = 'notes') => {
-    const files = Object.entries(automations).flatMap(([name, text]) => [
-      [`automations/${name}/automation.json`, text],
-      [`automations/${name}/handler.js`, 'export default () => {};'],
-    ]);
-    const archive = tarball({ ...appFiles(id, { version }), ...Object.fromEntries(files) });
-    return deployments.upload(id, Readable.from([archive]), { origin: ORIGIN });
-  };
-  /** The file of a live automation. */
-  const fileOf = (id: string, app = 'notes') => {
-    const versionId = registry.loaded(app)?.active?.versionId ?? '';
-    return layout.app(app).version(versionId).automation(id);
-  };
-  return { layout, catalog, deployments, switchboard, upload, fileOf };
-}
 
 test('an upload answers the address and the secret of its webhook, and the same content again answers none', async () => {
   const { upload, catalog, deployments } = await start();

@@ -1,5 +1,5 @@
 /** The automations of live versions: what there is, switching them, and minting webhooks (decisions, section 6). */
-import { AUTOMATION_ID, type Trigger } from '../../protocol/automation.ts';
+import type { Trigger } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
@@ -65,10 +65,11 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
       path: '/svc/_automations/:app/:id',
       summary: 'One automation with its manifest.',
       handle: async (exchange, { app = '', id = '' }) => {
-        checkIds(app, id);
+        checkAppId(app);
         const manifest = await switchboard.manifest(app, id);
         const automation = catalog.get(`${app}/${id}`);
-        if (automation === undefined) throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id}".`);
+        if (automation === undefined)
+          throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id.slice(0, 80)}".`);
         const shown = { ...manifest, triggers: manifest.triggers.map(shownTrigger) };
         answerJson(exchange, 200, { ...(await rowOf(automation)), manifest: shown }, { 'cache-control': 'no-store' });
       },
@@ -79,7 +80,7 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
       summary: 'Switch an automation on or off: `{ "enabled" }`.',
       handle: async (exchange, { app = '', id = '' }) => {
         const { enabled } = await readJson(exchange);
-        checkIds(app, id);
+        checkAppId(app);
         if (typeof enabled !== 'boolean')
           throw new SvcError('BAD_REQUEST', '"enabled" must be true or false.', { path: 'enabled' });
         answerJson(exchange, 200, await rowOf(await switchboard.setEnabled(app, id, enabled)));
@@ -99,12 +100,6 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
       },
     },
   ];
-}
-
-function checkIds(app: string, id: string): void {
-  checkAppId(app);
-  if (!AUTOMATION_ID.test(id))
-    throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id.slice(0, 80)}".`);
 }
 
 function row(automation: LiveAutomation, nextRunAt: number | null, lastRun: RunRecord | undefined): AutomationRow {

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { after, type TestContext, test } from 'node:test';
+import { pino } from 'pino';
+import { serveExchanges } from '../../test/exchange-server.ts';
+import { automation } from '../../test/support/apps.ts';
+import { openWorkshop } from '../../test/support/automations.ts';
+import { Frontend } from '../frontend.ts';
+import { Router } from '../router.ts';
+import { automationRoutes } from './automations.ts';
+
+const workshop = await openWorkshop();
+after(() => workshop.close());
+
+const PENDING = { kind: 'webhook', pending: true };
+
+/** The routes on a real server, with an app "notes" that has these automations. */
+async function serve(t: TestContext, automations: Record<string, string>, listening: { url: string } | null = null) {
+  const { registry, ...parts } = await workshop.start();
+  await parts.upload(automations);
+  const routes = automationRoutes({
+    ...parts,
+    nextRunAt: (ref) => (ref === 'notes/daily' ? 1234 : null),
+    lastRuns: async () => new Map(),
+    listening: () => listening,
+    registered: async (app) => void (await registry.state(app)),
+  });
+  const frontend = new Frontend({
+    router: new Router(routes),
+    access: null,
+    corsOrigins: [],
+    log: pino({ level: 'silent' }),
+  });
+  const port = await serveExchanges(t, (exchange) => frontend.handle(exchange));
+  const origin = `http://127.0.0.1:${port}`;
+  const call = async (method: string, path: string, body?: unknown) => {
+    const init = body === undefined ? {} : { body: JSON.stringify(body) };
+    const answer = await fetch(`${origin}/svc/_automations${path}`, { method, ...init });
+    const text = await answer.text();
+    return { status: answer.status, text, json: JSON.parse(text) };
+  };
+  return { ...parts, call, origin };
+}
+
+test('lists the automations, without the hashes of secrets, beside the damaged ones', async (t) => {
+  const { call, catalog, fileOf } = await serve(t, {
+    daily: automation({ description: 'Every day', triggers: [{ kind: 'cron', expr: '@daily' }] }),
+    hook: automation({ triggers: [{ ...PENDING, signing: true }], enabled: false }),
+    torn: automation(),
+  });
+  writeFileSync(fileOf('torn'), '{');
+  await catalog.loadAll();
+  const { status, text, json } = await call('GET', '');
+  assert.equal(status, 200);
+  const [daily, hook, ...others] = json.rows;
+  assert.deepEqual(daily, {
+    ref: 'notes/daily',
+    app: 'notes',
+    id: 'daily',
+    name: 'Daily',
+    description: 'Every day',
+    enabled: true,
+    triggers: [{ kind: 'cron', expr: '@daily' }],
+    nextRunAt: 1234,
+  });
+  const id = catalog.list('notes')[1]?.manifest.triggers[0];
+  assert.deepEqual(hook.triggers, [{ kind: 'webhook', id: id && 'id' in id ? id.id : '', signing: true }]);
+  assert.deepEqual([hook.enabled, others], [false, []]);
+  assert.deepEqual([json.errors.length, json.errors[0].ref, json.errors[0].code], [1, 'notes/torn', 'invalid_json']);
+  assert.doesNotMatch(text + (await call('GET', '/notes/hook')).text, /secretHash|whsec_/);
+  assert.deepEqual((await call('GET', '?app=notes')).json, json);
+  assert.equal((await call('GET', '/notes/torn')).json.error.code, 'INVALID_AUTOMATION');
+});
+
+test('one automation has its whole manifest', async (t) => {
+  const { call } = await serve(t, { daily: automation({ outputSchema: { type: 'object' } }) });
+  const { json } = await call('GET', '/notes/daily');
+  assert.equal(json.ref, 'notes/daily');
+  assert.deepEqual([json.manifest.prompt, json.manifest.outputSchema], ['Does it every day.', { type: 'object' }]);
+});
+
+test('switching answers the row, and the file says so', async (t) => {
+  const { call, fileOf } = await serve(t, { daily: automation() });
+  const { status, json } = await call('POST', '/notes/daily/enabled', { enabled: false });
+  assert.deepEqual([status, json.ref, json.enabled], [200, 'notes/daily', false]);
+  assert.equal(JSON.parse(readFileSync(fileOf('daily'), 'utf8')).enabled, false);
+});
+
+test('provisioning answers addresses at which the gateway is reached', async (t) => {
+  for (const listening of [null, { url: 'http://gateway.example/' }]) {
+    const { call, origin, catalog, fileOf } = await serve(t, { daily: automation() }, listening);
+    writeFileSync(fileOf('daily'), automation({ triggers: [PENDING] }));
+    await catalog.load('notes');
+    const { status, json } = await call('POST', '/_provision');
+    const [{ webhookId, url }] = json.webhooks;
+    assert.deepEqual([status, json.webhooks.length], [200, 1]);
+    assert.equal(url, `${listening === null ? origin : 'http://gateway.example'}/_svc-hook/${webhookId}`);
+    assert.deepEqual((await call('POST', '/_provision', { app: 'notes' })).json, { webhooks: [] });
+  }
+});
+
+const REFUSED: [method: string, path: string, body: unknown, status: number, code: string][] = [
+  ['GET', '?app=nobody', undefined, 404, 'UNKNOWN_APP'],
+  ['GET', '/nobody/daily', undefined, 404, 'UNKNOWN_APP'],
+  ['GET', '/_provision/daily', undefined, 400, 'RESERVED_ID'],
+  ['GET', '/notes/weekly', undefined, 404, 'UNKNOWN_AUTOMATION'],
+  ['GET', '/notes/..%2F..%2Fdaily', undefined, 404, 'UNKNOWN_AUTOMATION'],
+  ['GET', '/notes/daily%00', undefined, 404, 'UNKNOWN_AUTOMATION'],
+  ['GET', '/_provision', undefined, 405, 'METHOD_NOT_ALLOWED'],
+  ['POST', '/notes/daily/enabled', {}, 400, 'BAD_REQUEST'],
+  ['POST', '/notes/daily/enabled', { enabled: 'false' }, 400, 'BAD_REQUEST'],
+  ['POST', '/notes/weekly/enabled', { enabled: true }, 404, 'UNKNOWN_AUTOMATION'],
+  ['POST', '/nobody/daily/enabled', { enabled: true }, 404, 'UNKNOWN_APP'],
+  ['POST', '/_provision', { app: 'nobody' }, 404, 'UNKNOWN_APP'],
+  ['POST', '/_provision', { app: 5 }, 400, 'BAD_REQUEST'],
+  ['POST', '/_provision', { app: '_svc' }, 400, 'RESERVED_ID'],
+];
+
+test('what is refused', async (t) => {
+  const { call } = await serve(t, { daily: automation() });
+  for (const [method, path, body, status, code] of REFUSED) {
+    const answer = await call(method, path, body);
+    assert.deepEqual([answer.status, answer.json.error.code], [status, code], `${method} ${path}`);
+  }
+});
