@@ -6,7 +6,7 @@ import { before, describe, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { LIMITS } from '../protocol/limits.ts';
 import { rotateToken } from '../storage/token.ts';
-import { appOf } from './support/apps.ts';
+import { appOf, automation } from './support/apps.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from './support/edges.ts';
 import type { Answer } from './support/gateway.ts';
 
@@ -43,7 +43,8 @@ const SITE = appOf('site', {
     'notes.txt': 'not served',
     'readme.md': 'not served',
     'sub/app.json': '{}',
-    'automations/x/automation.json': '{"secretHash":"s3cret"}',
+    'automations/x/automation.json': automation({ triggers: [{ kind: 'webhook', pending: true }] }),
+    'automations/x/handler.js': 'export default () => {};',
   },
 });
 
@@ -108,6 +109,7 @@ const NO_FILES: [target: string, status: number][] = [
   ['/svc/site/actions/go.js', 404],
   ['/svc/site/migrations/0001_step.sql', 404],
   ['/svc/site/automations/x/automation.json', 404],
+  ['/svc/site/automations/x/handler.js', 404],
   ['/svc/site/notes.txt', 404],
   ['/svc/site/readme.md', 404],
   ['/svc/site/.env.json', 404],

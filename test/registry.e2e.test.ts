@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { LIMITS } from '../protocol/limits.ts';
-import { appOf } from './support/apps.ts';
+import { appOf, automation } from './support/apps.ts';
 import { type Entry, tarball } from './support/archive.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from './support/edges.ts';
 import type { Answer, TestGateway } from './support/gateway.ts';
@@ -98,6 +98,13 @@ const BAD_ARCHIVES: [name: string, archive: Buffer, status: number, code: string
     /^queries\[0\]\.input/,
   ],
   [
+    'an automation that is not valid',
+    tarball(appOf('bad', { files: { 'automations/x/automation.json': '{}', 'automations/x/handler.js': '' } })),
+    400,
+    'INVALID_AUTOMATION',
+    'automations/x/automation.json#name',
+  ],
+  [
     'a migration with a gap',
     tarball({ ...appOf('bad'), 'migrations/0002_b.sql': 'SELECT 1' }),
     400,
@@ -171,6 +178,23 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge) => {
     const [{ uploadedAt, ...version }] = await json(get('/first/versions'));
     assert.ok(uploadedAt >= before);
     assert.deepEqual(version, { versionId, active: true, sha256, version: '1.0.0', files: 6, bytes: rest.bytes });
+  });
+
+  test('an upload answers where its webhooks are reached, and their secrets, once', async () => {
+    const hook = {
+      'automations/x/automation.json': automation({ triggers: [{ kind: 'webhook', pending: true }] }),
+      'automations/x/handler.js': 'export default () => {};',
+    };
+    const files = { ...notes('hooked', '1'), ...hook };
+    const { webhooks } = await json(gateway.upload('hooked', files), 201);
+    const [{ webhookId, secret, url, ...rest }] = webhooks;
+    assert.match(secret, /^[0-9a-f]{48}$/);
+    assert.equal(url, `${gateway.url}/_svc-hook/${webhookId}`);
+    assert.deepEqual([rest, webhooks.length], [{ automationId: 'x', ownerApp: 'hooked' }, 1]);
+    assert.deepEqual((await json(gateway.upload('hooked', files))).webhooks, []);
+    assert.deepEqual((await json(gateway.upload('hooked', { ...notes('hooked', '2'), ...hook }), 201)).webhooks, []);
+    assert.equal((await json(get('/hooked'))).automations, 1);
+    await json(remove('/hooked?purge=1'));
   });
 
   test('?activate=0 only stores; activate flips', async () => {
