@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { after, type TestContext, test } from 'node:test';
 import { pino } from 'pino';
+import type { RunRecord } from '../../protocol/runs.ts';
 import { serveExchanges } from '../../test/exchange-server.ts';
 import { automation } from '../../test/support/apps.ts';
 import { openWorkshop } from '../../test/support/automations.ts';
@@ -12,6 +13,25 @@ import { automationRoutes } from './automations.ts';
 const workshop = await openWorkshop();
 after(() => workshop.close());
 
+const RUN: RunRecord = {
+  runId: '0198-run',
+  kind: 'automation',
+  ref: '',
+  app: '',
+  automation: '',
+  trigger: { kind: 'manual', origin: null },
+  parentRunId: null,
+  state: 'ok',
+  input: { large: true },
+  output: { large: true },
+  summary: 'Done.',
+  error: null,
+  queuedAt: 1,
+  startedAt: 2,
+  endedAt: 3,
+  usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 },
+  pinned: false,
+};
 const PENDING = { kind: 'webhook', pending: true };
 
 /** The routes on a real server, with an app "notes" that has these automations. */
@@ -21,7 +41,7 @@ async function serve(t: TestContext, automations: Record<string, string>, listen
   const routes = automationRoutes({
     ...parts,
     nextRunAt: (ref) => (ref === 'notes/daily' ? 1234 : null),
-    lastRuns: async () => new Map(),
+    lastRuns: async () => new Map([['notes/daily', { ...RUN, ref: 'notes/daily', app: 'notes', automation: 'daily' }]]),
     listening: () => listening,
     registered: async (app) => void (await registry.state(app)),
   });
@@ -53,7 +73,10 @@ test('lists the automations, without the hashes of secrets, beside the damaged o
   const { status, text, json } = await call('GET', '');
   assert.equal(status, 200);
   const [daily, hook, ...others] = json.rows;
-  assert.deepEqual(daily, {
+  const { lastRun, ...row } = daily;
+  const { input, output, ...shown } = RUN;
+  assert.deepEqual(lastRun, { ...shown, ref: 'notes/daily', app: 'notes', automation: 'daily' });
+  assert.deepEqual(row, {
     ref: 'notes/daily',
     app: 'notes',
     id: 'daily',

@@ -25,6 +25,9 @@ export type AutomationRoutesOptions = {
 /** A trigger as it is answered: `secretHash` never leaves. */
 type ShownTrigger = Exclude<Trigger, { secretHash: string }> | { kind: 'webhook'; id: string; signing?: boolean };
 
+/** A list of many automations would be large with what went in and came out; `GET /svc/_runs/<runId>` has it. */
+type ShownRun = Omit<RunRecord, 'input' | 'output'>;
+
 /** One automation in answers. Times are milliseconds since the epoch. */
 export type AutomationRow = {
   ref: string;
@@ -35,7 +38,7 @@ export type AutomationRow = {
   enabled: boolean;
   triggers: ShownTrigger[];
   nextRunAt?: number;
-  lastRun?: RunRecord;
+  lastRun?: ShownRun;
 };
 
 export function automationRoutes(options: AutomationRoutesOptions): Route[] {
@@ -113,7 +116,7 @@ function row(automation: LiveAutomation, nextRunAt: number | null, lastRun: RunR
     enabled: manifest.enabled,
     triggers: manifest.triggers.map(shownTrigger),
     ...(nextRunAt === null ? {} : { nextRunAt }),
-    ...(lastRun === undefined ? {} : { lastRun }),
+    ...(lastRun === undefined ? {} : { lastRun: shownRun(lastRun) }),
   };
 }
 
@@ -121,4 +124,8 @@ function shownTrigger(trigger: Trigger): ShownTrigger {
   if (!('secretHash' in trigger)) return trigger;
   const { secretHash, ...shown } = trigger;
   return shown;
+}
+
+function shownRun({ input, output, ...run }: RunRecord): ShownRun {
+  return run;
 }
