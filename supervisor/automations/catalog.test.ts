@@ -71,7 +71,7 @@ test('finds the automations of every active version by ref and by slug', async (
   assert.equal(catalog.bySlug('constructor'), undefined);
   const live = catalog.get('todos/a');
   assert.deepEqual([live?.app, live?.id, live?.versionId, live?.manifest.enabled], ['todos', 'a', VERSION, true]);
-  assert.deepEqual(told.sort(), ['none', 'todos', 'todos-2']);
+  assert.deepEqual(told.sort(), ['todos', 'todos-2'], 'an app without any is told of');
 });
 
 test('follows the active version, and forgets an app', async () => {

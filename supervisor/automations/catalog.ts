@@ -105,7 +105,7 @@ export class AutomationCatalog {
     return this.#bySlug.get(slug)?.[0];
   }
 
-  /** `listener` is told synchronously after the automations of an app were read or forgotten. */
+  /** `listener` is told synchronously after the automations of an app were read or forgotten; not of apps that had and have none. */
   onChange(listener: (app: string) => void): void {
     this.#listeners.push(listener);
   }
@@ -159,11 +159,14 @@ export class AutomationCatalog {
   }
 
   #replace(app: string, found: AppAutomations): void {
+    const isEmpty = found.live.length + found.faults.length === 0;
+    // Most apps have no automations, and a start reads every one of them.
+    if (isEmpty && !this.#apps.has(app)) return;
     for (const automation of this.#apps.get(app)?.live ?? []) {
       this.#byRef.delete(automation.ref);
       this.#unclaim(automation);
     }
-    if (found.live.length + found.faults.length === 0) this.#apps.delete(app);
+    if (isEmpty) this.#apps.delete(app);
     else this.#apps.set(app, found);
     for (const automation of found.live) {
       this.#byRef.set(automation.ref, automation);
