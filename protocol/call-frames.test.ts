@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { Unpackr } from 'msgpackr';
 import { callFrameRoom, readCallFrame, writeCallFrame } from './call-frames.ts';
-import { type DispatchFrame, Kind, type ResultFrame } from './frames.ts';
+import { type DispatchFrame, Kind, type ResultFrame, ToolKind } from './frames.ts';
 
 /** What is left before and behind the frame, so that a reader or writer that strays is noticed. */
 const MARGIN = 7;
@@ -21,7 +21,7 @@ const dispatch = fc.tuple(
   fc.constant(Kind.dispatch),
   fc.nat(),
   fc.double({ noNaN: true }),
-  fc.constantFrom(0 as const, 1 as const, 2 as const),
+  fc.constantFrom(...Object.values(ToolKind)),
   text,
   bytes,
   text,

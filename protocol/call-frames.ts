@@ -40,7 +40,7 @@ function isResult(frame: ResultFrame): boolean {
 function isDispatch(frame: DispatchFrame): boolean {
   const [, id, remainingMs, kind, tool, body, traceId] = frame;
   if (typeof id !== 'number' || typeof remainingMs !== 'number' || frame.length !== 7) return false;
-  if (kind !== 0 && kind !== 1 && kind !== 2) return false;
+  if (kind !== 0 && kind !== 1 && kind !== 2 && kind !== 3) return false;
   return typeof tool === 'string' && typeof traceId === 'string' && body instanceof Uint8Array;
 }
 
@@ -89,7 +89,7 @@ function readResult(from: Buffer, at: number, end: number): ResultFrame | null {
 function readDispatch(from: Buffer, at: number, end: number): DispatchFrame | null {
   if (from[at] !== FLOAT_64 || from[at + 9] !== FLOAT_64 || from[at + 19] !== STR_16) return null;
   const kind = from[at + 18];
-  if (kind !== 0 && kind !== 1 && kind !== 2) return null;
+  if (kind !== 0 && kind !== 1 && kind !== 2 && kind !== 3) return null;
   const tool = at + 22;
   const bin = tool + from.readUInt16BE(at + 20);
   if (bin + 5 > end || from[bin] !== BIN_32) return null;

@@ -57,8 +57,10 @@ export type ResultFrame = [typeof Kind.result, callId: number, status: number, b
 /** Actor → supervisor: the call failed. */
 export type ErrorFrame = [typeof Kind.error, callId: number, error: ErrorBody, handlerMs: number];
 
+/** `client-gone` leaves the call what it needs to end well; each of the others is the end of it. */
+export type CancelReason = 'deadline' | 'cancelled' | 'client-gone' | 'shutdown';
 /** Supervisor → actor: nobody waits for this call any more. */
-export type CancelFrame = [typeof Kind.cancel, callId: number, reason: 'deadline' | 'client-gone' | 'shutdown'];
+export type CancelFrame = [typeof Kind.cancel, callId: number, reason: CancelReason];
 
 export type PingFrame = [typeof Kind.ping, n: number];
 export type PongFrame = [typeof Kind.pong, n: number, stats: ProcessStats];
@@ -159,7 +161,7 @@ export type ActorSpec = {
   /** Folder with what activation prepared: `validators.js`, which must exist. */
   preparedDir: string;
   dataFile: string;
-  /** Sockets and signed tickets of this actor. */
+  /** Sockets and signed tickets of this actor; an automation's has no ticket for the writer, it is empty. */
   supervisorSocket: string;
   writerSocket: string;
   supervisorTicket: string;

@@ -260,9 +260,11 @@ export const LIMITS = {
   runsWaiting: 100,
   /** What is stored of arguments, inputs and outputs; the rest is cut and a marker says so. */
   runValueBytes: 64 * KiB,
-  /** Calls of `ctx.tool` and `ctx.agent` in one run, and those under way at a time. */
+  /** Calls of `ctx.tool` and `ctx.agent` in one run; and all that its `ctx` asks for at a time, further ones wait in the thread. */
   runNodes: 10_000,
   runNodesAtOnce: 64,
+  /** What a fire hands to one function of its `ctx`, as JSON. */
+  askBytes: 1 * MiB,
   /** One value in `ctx.state`, and the keys of one automation. */
   stateValueBytes: 256 * KiB,
   stateKeys: 1000,

@@ -1,6 +1,6 @@
 /**
- * The thread of one live version of an app (`dist/actor.js`). It starts blank, with all its code loaded, and becomes an
- * app's actor when it is handed a spec.
+ * The thread of one live version of an app, or of one automation of it (`dist/actor.js`). It starts blank, with all its code
+ * loaded, and becomes an actor when it is handed a spec.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -13,14 +13,16 @@ import { DbClient } from '../../protocol/db-client.ts';
 import { type ActorSpec, type Frame, Kind } from '../../protocol/frames.ts';
 import type { Link } from '../../protocol/link.ts';
 import { openLink } from '../link.ts';
-import { Calls } from './calls.ts';
+import { Calls, type Runner } from './calls.ts';
 import { Failures } from './failure.ts';
+import { Fires } from './fires.ts';
 import { AppLog } from './log.ts';
 import type { FromActor, ToActor } from './messages.ts';
 import { Modules } from './modules.ts';
 import { loadSqlite, Reader } from './reader.ts';
 import { installJsonRules } from './result.ts';
 import { closeSurface } from './surface.ts';
+import { Tools } from './tools.ts';
 import { loadValidators } from './validators.ts';
 
 if (parentPort === null) throw new Error('actor.js is started by a handler host, as a thread.');
@@ -31,8 +33,10 @@ class Actor {
   readonly #calls: Calls;
   readonly #failures: Failures;
   readonly #log: AppLog;
-  readonly #reader: Reader;
-  readonly #writer: DbClient;
+  /** What takes the answers to a fire's questions; null in the thread of an app. */
+  readonly #fires: Fires | null;
+  readonly #reader: Reader | null = null;
+  readonly #writer: DbClient | null = null;
   readonly #supervisor: Link;
   #stopping = false;
 
@@ -42,21 +46,27 @@ class Actor {
     this.#log = new AppLog({
       app: spec.app,
       versionId: spec.versionId,
-      write: (line) => this.#supervisor.send([Kind.log, line]),
+      write: (line, callId) =>
+        this.#supervisor.send(callId === undefined ? [Kind.log, line] : [Kind.log, line, callId]),
       now: Date.now,
     });
-    this.#reader = new Reader(spec.dataFile);
-    this.#writer = new DbClient((handlers) => openLink(spec.writerSocket, spec.writerTicket, handlers));
-    this.#calls = new Calls({
-      spec,
-      modules: new Modules(spec.codeDir),
-      validators: loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8')),
-      reader: this.#reader,
-      writer: this.#writer,
-      log: this.#log,
-      failures,
-      send: (frame) => this.#supervisor.send(frame),
-    });
+    const send = (frame: Frame): void => this.#supervisor.send(frame);
+    const modules = new Modules(spec.codeDir);
+    const validators = loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8'));
+    const log = this.#log;
+    let runner: Runner;
+    if (spec.automation === null) {
+      const reader = new Reader(spec.dataFile);
+      const writer = new DbClient((handlers) => openLink(spec.writerSocket, spec.writerTicket, handlers));
+      this.#reader = reader;
+      this.#writer = writer;
+      this.#fires = null;
+      runner = new Tools({ spec, modules, validators, reader, writer, log });
+    } else {
+      this.#fires = new Fires({ spec, modules, validators, log, send });
+      runner = this.#fires;
+    }
+    this.#calls = new Calls({ runner, failures, send });
     this.#supervisor = openLink(spec.supervisorSocket, spec.supervisorTicket, {
       onFrame: (frame) => this.#receive(frame),
       onClose: () => this.#supervisorGone(),
@@ -71,8 +81,8 @@ class Actor {
   async stop(): Promise<void> {
     this.#stopping = true;
     await this.#calls.idle();
-    this.#writer.end();
-    this.#reader.close();
+    this.#writer?.end();
+    this.#reader?.close();
     this.#supervisor.close();
   }
 
@@ -90,6 +100,9 @@ class Actor {
           frame[1],
           { heapUsed: getHeapStatistics().used_heap_size, counters: this.#calls.counters },
         ]);
+        break;
+      case Kind.answer:
+        this.#fires?.answered(frame);
         break;
       default:
         this.#supervisor.close(new Error('The supervisor sent a frame that an actor does not take.'));

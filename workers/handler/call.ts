@@ -1,10 +1,9 @@
 /** One call while it runs: who waits for it until when, and whether anybody still does. */
-
-/** Why nobody waits any more: the reason of the supervisor's `cancel`. */
-export type CancelReason = 'deadline' | 'client-gone' | 'shutdown';
+import type { CancelReason } from '../../protocol/frames.ts';
 
 const REASONS: Record<CancelReason, string> = {
   deadline: 'its time is up',
+  cancelled: 'it is not wanted any more',
   'client-gone': 'its caller has gone away',
   shutdown: 'the app is being stopped',
 };

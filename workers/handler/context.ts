@@ -36,7 +36,7 @@ function isRequest(input: unknown): input is Request {
 }
 
 /** A fetch that ends with the call, also when nobody awaits it, and with the caller's own signal. http and https only. */
-async function boundFetch(call: Call, input: string | URL | Request, init?: RequestInit): Promise<Response> {
+export async function boundFetch(call: Call, input: string | URL | Request, init?: RequestInit): Promise<Response> {
   const request = typeof input === 'object' && isRequest(input) ? input : null;
   const { protocol } = new NativeURL(request ? request.url : String(input));
   if (protocol !== 'http:' && protocol !== 'https:') {

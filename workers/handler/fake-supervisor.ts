@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import {
   type ActorSpec,
+  type CancelReason,
   type ExitedFrame,
   type Frame,
   type HostBootstrap,
@@ -284,7 +285,7 @@ export class App {
     });
   }
 
-  cancel(id: number, reason: 'deadline' | 'client-gone' | 'shutdown'): void {
+  cancel(id: number, reason: CancelReason): void {
     this.#link?.send([Kind.cancel, id, reason]);
   }
 

@@ -7,23 +7,23 @@ export type Level = 'debug' | 'info' | 'warn' | 'error';
 /** `log` as handlers see it: a text and fields in any order, `log.info('saved', { id })`. */
 export type Logger = Record<Level, (...args: unknown[]) => void>;
 
-/** Who a line is from. */
-export type LogOrigin = { tool: string | null; traceId: string | null };
+/** Who a line is from; its members stand in the line. `runId` in lines of an automation's run only. */
+export type LogOrigin = { tool: string | null; traceId: string | null; runId?: string };
 
 export type LogSink = {
   app: string;
   versionId: string;
-  /** Takes one line of JSON, without the newline. */
-  write(line: string): void;
+  /** Takes one line of JSON, without the newline. `callId` is the call whose followers get it too. */
+  write(line: string, callId: number | undefined): void;
   /** Milliseconds since the epoch. */
   now(): number;
 };
 
 const WINDOW_MS = LIMITS.heartbeatMs;
-const RESERVED = new Set(['ts', 'level', 'app', 'versionId', 'tool', 'traceId', 'msg']);
 const GATEWAY: LogOrigin = { tool: null, traceId: null };
 
 const { stringify } = JSON;
+const { hasOwn } = Object;
 const startTimer = setTimeout;
 
 export class AppLog {
@@ -36,18 +36,24 @@ export class AppLog {
     this.#sink = sink;
   }
 
-  logger(origin: LogOrigin): Logger {
+  logger(origin: LogOrigin, callId?: number): Logger {
     return {
-      debug: (...args) => this.#log('debug', origin, args),
-      info: (...args) => this.#log('info', origin, args),
-      warn: (...args) => this.#log('warn', origin, args),
-      error: (...args) => this.#log('error', origin, args),
+      debug: (...args) => this.#log('debug', origin, args, callId),
+      info: (...args) => this.#log('info', origin, args, callId),
+      warn: (...args) => this.#log('warn', origin, args, callId),
+      error: (...args) => this.#log('error', origin, args, callId),
     };
   }
 
   /** A line of the actor itself about the app's code, such as the stack of an error. */
-  report(level: Level, msg: string, fields: Record<string, unknown>, origin: LogOrigin = GATEWAY): void {
-    this.#log(level, origin, [msg, fields]);
+  report(
+    level: Level,
+    msg: string,
+    fields: Record<string, unknown>,
+    origin: LogOrigin = GATEWAY,
+    callId?: number,
+  ): void {
+    this.#log(level, origin, [msg, fields], callId);
   }
 
   /** `console` for app code. Its lines name no call, because it is one object for all that run. */
@@ -73,7 +79,7 @@ export class AppLog {
     };
   }
 
-  #log(level: Level, origin: LogOrigin, args: unknown[]): void {
+  #log(level: Level, origin: LogOrigin, args: unknown[], callId?: number): void {
     const now = this.#sink.now();
     if (now - this.#windowStart >= WINDOW_MS) this.#startWindow(now);
     // Over the limit nothing is formatted either: a loop that logs costs little more than the loop.
@@ -81,7 +87,7 @@ export class AppLog {
       if (this.#dropped++ === 0) startTimer(() => this.#startWindow(this.#sink.now()), WINDOW_MS).unref();
       return;
     }
-    this.#write(now, level, origin, args);
+    this.#write(now, level, origin, args, callId);
   }
 
   #startWindow(now: number): void {
@@ -92,7 +98,7 @@ export class AppLog {
     if (dropped > 0) this.#write(now, 'warn', GATEWAY, [`${dropped} log lines were dropped: too many at once.`]);
   }
 
-  #write(now: number, level: Level, origin: LogOrigin, args: unknown[]): void {
+  #write(now: number, level: Level, origin: LogOrigin, args: unknown[], callId?: number): void {
     const head = {
       ts: new Date(now).toISOString(),
       level,
@@ -105,12 +111,12 @@ export class AppLog {
       stringify({ ...head, msg: 'A log line could not be written as JSON.' }),
     );
     this.#windowBytes += line.length;
-    this.#sink.write(line);
+    this.#sink.write(line, callId);
   }
 }
 
 function toLine(head: object, args: unknown[]): string {
-  const { msg, fields } = readArguments(args);
+  const { msg, fields } = readArguments(head, args);
   let line = safely(() => stringify({ ...head, msg, ...fields }), '');
   if (line === '') line = stringify({ ...head, msg, fields: 'not serializable' });
   if (Buffer.byteLength(line) <= LIMITS.logLineBytes) return line;
@@ -118,8 +124,8 @@ function toLine(head: object, args: unknown[]): string {
   return stringify({ ...head, msg: msg.slice(0, LIMITS.logLineBytes / 8), truncated: true });
 }
 
-/** Texts become the message, objects fields, an error both. */
-function readArguments(args: unknown[]): { msg: string; fields: Record<string, unknown> } {
+/** Texts become the message, objects fields, an error both. No field takes the place of one in `head`. */
+function readArguments(head: object, args: unknown[]): { msg: string; fields: Record<string, unknown> } {
   const texts: string[] = [];
   const fields: Record<string, unknown> = {};
   for (const arg of args) {
@@ -129,7 +135,7 @@ function readArguments(args: unknown[]): { msg: string; fields: Record<string, u
     } else if (typeof arg === 'object' && arg !== null && !Array.isArray(arg)) {
       for (const [key, value] of Object.entries(arg)) {
         if (key === 'msg' && typeof value === 'string') texts.push(value);
-        else fields[RESERVED.has(key) ? `_${key}` : key] = value;
+        else fields[key === 'msg' || hasOwn(head, key) ? `_${key}` : key] = value;
       }
     } else {
       texts.push(typeof arg === 'string' ? arg : (safely(() => stringify(arg), '') ?? String(arg)));

@@ -7,6 +7,11 @@ export type Answer = { status: number; body: Buffer };
 const MIN_STATUS = 200;
 const MAX_STATUS = 599;
 
+/** What is turned into JSON, as messages call it, and what they advise when it is too large. */
+type Subject = { name: string; advice: string };
+
+const RESULT: Subject = { name: 'The result', advice: ' (maxResultBytes); return less, or page it' };
+
 /** How far a result is looked through for single values that are too large: it must cost next to nothing. */
 const LOOK_DEPTH = 2;
 const LOOK_MEMBERS = 16;
@@ -72,22 +77,28 @@ function isEnvelope(value: unknown): value is { status?: unknown; body?: unknown
   return typeof (value as { status?: unknown }).status === 'number' && Object.keys(value).length === 1;
 }
 
-function isPlain(value: object): boolean {
+/** An object as a literal makes it, not an array or an instance of a class. */
+export function isPlain(value: object): boolean {
   const prototype = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
 }
 
-function toJsonBytes(value: unknown, maxBytes: number): Buffer {
+/**
+ * The JSON text of a value; `null` for what JSON leaves out. Throws `HANDLER_ERROR` for what JSON cannot say and for more than
+ * `maxBytes`, in the words of `subject`.
+ */
+export function toJsonBytes(value: unknown, maxBytes: number, subject: Subject = RESULT): Buffer {
   if (value === undefined) return NULL;
-  if (typeof value === 'symbol') throw unsendable('it is a symbol');
+  if (typeof value === 'symbol') throw unsendable(subject, 'it is a symbol');
   let text: string | undefined;
   encoding = true;
   try {
-    if (holdsTooMuch(value, maxBytes, LOOK_DEPTH)) throw tooLarge(maxBytes);
+    if (holdsTooMuch(value, maxBytes, LOOK_DEPTH)) throw tooLarge(subject, maxBytes);
     text = stringify(value);
   } catch (error) {
     if (error instanceof SvcError) throw error;
-    throw unsendable(error instanceof Error ? (error.message.split('\n', 1)[0] as string) : 'its toJSON threw');
+    const why = error instanceof Error ? (error.message.split('\n', 1)[0] as string) : 'its toJSON threw';
+    throw unsendable(subject, why);
   } finally {
     encoding = false;
   }
@@ -95,7 +106,7 @@ function toJsonBytes(value: unknown, maxBytes: number): Buffer {
   // The text is never longer than its bytes, so that a result far over the limit is not copied first.
   const body = text.length > maxBytes ? null : Buffer.from(text);
   if (body === null || body.length > maxBytes) {
-    throw tooLarge(maxBytes);
+    throw tooLarge(subject, maxBytes);
   }
   return body;
 }
@@ -117,13 +128,10 @@ function holdsTooMuch(value: unknown, maxBytes: number, depth: number): boolean 
   return false;
 }
 
-function tooLarge(maxBytes: number): SvcError {
-  return new SvcError(
-    'HANDLER_ERROR',
-    `The result is over the limit of ${maxBytes} bytes (maxResultBytes); return less, or page it.`,
-  );
+function tooLarge({ name, advice }: Subject, maxBytes: number): SvcError {
+  return new SvcError('HANDLER_ERROR', `${name} is over the limit of ${maxBytes} bytes${advice}.`);
 }
 
-function unsendable(why: string): SvcError {
-  return new SvcError('HANDLER_ERROR', `The result cannot be sent as JSON: ${why}.`);
+function unsendable({ name }: Subject, why: string): SvcError {
+  return new SvcError('HANDLER_ERROR', `${name} cannot be sent as JSON: ${why}.`);
 }

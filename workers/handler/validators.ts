@@ -1,4 +1,4 @@
-/** Checks inputs with the validators that activation compiled (`validators.js` in the version's prepared folder). */
+/** Checks inputs, and what automations answer, with the validators that activation compiled (`validators.js` in the version's prepared folder). */
 import { compileFunction } from 'node:vm';
 import { type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -30,18 +30,29 @@ export function checkInput(validators: Record<string, Validate>, tool: string, i
     if (typeof input === 'object' && input !== null && !Array.isArray(input)) return;
     throw invalid([{ path: '', message: 'must be object', keyword: 'type' }]);
   }
-  if (accepts(validate, input)) return;
-  throw invalid((validate.errors ?? []).slice(0, LIMITS.inputIssues).map(toIssue));
+  const issues = faults(validate, input);
+  if (issues !== null) throw invalid(issues);
 }
 
-/** A schema that refers to itself goes as deep as its input does, and the stack does not. */
-function accepts(validate: Validate, input: unknown): boolean {
+/** Throws `HANDLER_ERROR` with the first failing value in `path`, and the others in `issues`; without a schema all is well. */
+export function checkOutput(validators: Record<string, Validate>, automation: string, output: unknown): void {
+  const validate = Object.hasOwn(validators, automation) ? validators[automation] : undefined;
+  const issues = validate === undefined ? null : faults(validate, output);
+  if (issues === null) return;
+  const { path, message } = firstOf(issues);
+  throw new SvcError('HANDLER_ERROR', `output${path} ${message}`, { path, issues });
+}
+
+/** What the schema has against the value; null when it takes it. */
+function faults(validate: Validate, value: unknown): InputIssue[] | null {
   try {
-    return validate(input);
+    if (validate(value)) return null;
   } catch (error) {
+    // A schema that refers to itself goes as deep as its input does, and the stack does not.
     if (!(error instanceof RangeError)) throw error;
-    throw invalid([{ path: '', message: 'nests too deeply to be checked', keyword: 'depth' }]);
+    return [{ path: '', message: 'nests too deeply to be checked', keyword: 'depth' }];
   }
+  return (validate.errors ?? []).slice(0, LIMITS.inputIssues).map(toIssue);
 }
 
 function toIssue(error: SchemaError): InputIssue {
@@ -67,6 +78,10 @@ function explain({ keyword, message = `does not match "${keyword}"`, params = {}
 }
 
 function invalid(issues: InputIssue[]): SvcError {
-  const first = issues[0] ?? { path: '', message: 'is not valid', keyword: '' };
+  const first = firstOf(issues);
   return new SvcError('INVALID_INPUT', `input${first.path} ${first.message}`, { path: first.path, issues });
+}
+
+function firstOf(issues: InputIssue[]): InputIssue {
+  return issues[0] ?? { path: '', message: 'is not valid', keyword: '' };
 }
