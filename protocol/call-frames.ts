@@ -66,7 +66,8 @@ export function writeCallFrame(into: Buffer, at: number, frame: DispatchFrame | 
  * body shares the memory of `from`.
  */
 export function readCallFrame(from: Buffer, at: number, end: number): DispatchFrame | ResultFrame | null {
-  if (end - at < RESULT_OVERHEAD) return null;
+  // The shorter of the two.
+  if (end - at < DISPATCH_OVERHEAD) return null;
   if (from[at] === ARRAY_5 && from[at + 1] === Kind.result) return readResult(from, at + 2, end);
   if (from[at] === ARRAY_7 && from[at + 1] === Kind.dispatch) return readDispatch(from, at + 2, end);
   return null;

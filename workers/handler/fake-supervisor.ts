@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import {
   type ActorSpec,
+  type AskVerb,
   type CancelReason,
   type ExitedFrame,
   type Frame,
@@ -36,10 +37,20 @@ export type LogLine = {
   msg: string;
   tool: string | null;
   traceId: string | null;
+  runId?: string;
   [field: string]: unknown;
 };
 /** What a caller sees of a call that succeeded. */
 export type Outcome = { status: number; value: unknown; handlerMs: number };
+
+/** What a fire asked, and how a test answers it. */
+export type Ask = {
+  verb: AskVerb;
+  callId: number;
+  payload: unknown;
+  answer(value?: unknown): void;
+  refuse(error: ErrorBody): void;
+};
 
 /** A call that was answered with an error frame. */
 export class CallFailed extends Error {
@@ -242,6 +253,11 @@ export class App {
   readonly ready: Promise<void>;
   readonly exited: Promise<Exit>;
   readonly logs: LogLine[] = [];
+  /** For each log line, the call whose followers get it too. */
+  readonly logCalls: (number | undefined)[] = [];
+  readonly asks: Ask[] = [];
+  /** Answers what fires ask; without it, the test takes them from `asks`. */
+  onAsk: ((ask: Ask) => void) | null = null;
   readonly #supervisor: FakeSupervisor;
   readonly #events = new EventEmitter();
   readonly #calls = new Map<number, { resolve: (outcome: Outcome) => void; reject: (error: Error) => void }>();
@@ -270,6 +286,23 @@ export class App {
 
   sql(sql: string, params?: unknown): Promise<Outcome> {
     return this.call(ToolKind.sql, '', JSON.stringify({ sql, params }));
+  }
+
+  /** One fire of the automation; members of `request` go in the place of the usual ones. */
+  fire(request: Record<string, unknown> = {}, remainingMs?: number): Promise<Outcome> {
+    const id = this.spec.automation ?? '';
+    const automation = { ref: `${this.spec.app}/${id}`, id, name: 'Test', version: '1.0.0' };
+    const body = { runId: `run-${this.#lastCall + 1}`, now: 1000, automation, ...request };
+    return this.call(ToolKind.fire, id, JSON.stringify(body), remainingMs);
+  }
+
+  /** The `n`th thing that fires ask, past or future. */
+  async asked(n: number): Promise<Ask> {
+    for (;;) {
+      const ask = this.asks[n];
+      if (ask) return ask;
+      await once(this.#events, 'ask');
+    }
   }
 
   /** Id of the last call, for `cancel`. */
@@ -328,8 +361,27 @@ export class App {
         break;
       case Kind.log:
         this.logs.push(JSON.parse(frame[1]) as LogLine);
+        this.logCalls.push(frame[2]);
         this.#events.emit('log');
         break;
+      case Kind.ask: {
+        const [, askId, callId, verb, payload] = frame;
+        const send = (ok: boolean, value: unknown): void => {
+          const text = value === undefined ? '' : JSON.stringify(value);
+          this.#link?.send([Kind.answer, askId, ok, Buffer.from(text)]);
+        };
+        const ask: Ask = {
+          verb,
+          callId,
+          payload: JSON.parse(Buffer.from(payload).toString()),
+          answer: (value) => send(true, value),
+          refuse: (error) => send(false, error),
+        };
+        this.asks.push(ask);
+        this.onAsk?.(ask);
+        this.#events.emit('ask');
+        break;
+      }
       case Kind.result: {
         const value: unknown = JSON.parse(Buffer.from(frame[3]).toString());
         this.#calls.get(frame[1])?.resolve({ status: frame[2], value, handlerMs: frame[4] });
