@@ -18,6 +18,7 @@ const process = (name: string, more: Partial<ProcessStatus> = {}): ProcessStatus
 });
 const actor = (app: string, more: Partial<ActorStatus> = {}): ActorStatus => ({
   app,
+  automation: null,
   versionId: 'v_20260101T000000000Z_aaaaaa',
   state: 'ready',
   uptimeMs: 1000,

@@ -1,4 +1,5 @@
 /** Draws the process tree of a gateway. Pure: a status in, lines out. */
+import { automationRef } from '../protocol/automation.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../supervisor/status.ts';
 import { drawState } from './terminal/state.ts';
 import { oneLine, type Style } from './terminal/style.ts';
@@ -75,7 +76,7 @@ function processRow(process: ProcessStatus, branch: string): Cell[] {
 
 function actorRow(actor: ActorStatus, branch: string): Cell[] {
   return [
-    `${branch}${actor.app} ${actor.versionId.slice(-6)}`,
+    `${branch}${nameOf(actor)} ${actor.versionId.slice(-6)}`,
     '',
     drawState(actor.state),
     known(actor.uptimeMs, formatDuration),
@@ -87,6 +88,11 @@ function actorRow(actor: ActorStatus, branch: string): Cell[] {
     notable(actor.restarts),
     lastExit(actor.lastExit),
   ];
+}
+
+/** An automation's thread goes by its ref. */
+function nameOf({ app, automation }: ActorStatus): string {
+  return automation === null ? app : automationRef(app, automation);
 }
 
 function known(value: number | null, format: (value: number) => string): string {

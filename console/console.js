@@ -175,10 +175,18 @@ function processRows({ name, pid, state, uptimeMs, restarts, rss, actors = [] })
   return [row, ...awake.map(actorRow)];
 }
 
-function actorRow({ app, state, mailbox, inFlight, memory: bytes }) {
+function actorRow({ app, automation, state, mailbox, inFlight, memory: bytes }) {
   const load = element('td', 'aside wide', `${plural(inFlight, 'call')} running, ${mailbox} waiting`);
   load.colSpan = 3;
-  return element('tr', 'actor', element('td', '', app), stateCell(state), load, element('td', 'number', memory(bytes)));
+  const name = automation === null ? app : `${app}/${automation}`;
+  return element(
+    'tr',
+    'actor',
+    element('td', '', name),
+    stateCell(state),
+    load,
+    element('td', 'number', memory(bytes)),
+  );
 }
 
 function renderSystem({ version, uptimeMs, edge, processes }) {

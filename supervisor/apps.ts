@@ -78,15 +78,27 @@ export class Apps {
   /** Makes a version the one that serves, or none. Resolves when calls go to it. */
   async swap(id: string, active: VersionSummary | null): Promise<void> {
     this.#ready.delete(id);
-    if (active) await this.#options.tree.existing(id)?.swap(active);
-    else await this.#options.tree.remove(id);
+    const { tree } = this.#options;
+    if (!active) {
+      await Promise.all([tree.remove(id), tree.removeFires(id)]);
+      return;
+    }
+    tree.swapFires(id, active);
+    await tree.existing(id)?.swap(active);
   }
 
-  /** Ends the app's actor: the app goes away. */
+  /** Replaces the threads of an app and its automations, and lifts their quarantines. Throws as `actor` does. */
+  restart(app: App): void {
+    this.actor(app).restart();
+    this.#options.tree.restartFires(app.id);
+  }
+
+  /** Ends the app's actor and its fires: the app goes away. */
   async stop(id: string): Promise<void> {
     this.#ready.delete(id);
     this.#pages.delete(id);
-    await this.#options.tree.remove(id);
+    const { tree } = this.#options;
+    await Promise.all([tree.remove(id), tree.removeFires(id)]);
   }
 
   /** A registry record with what only the process tree knows. */

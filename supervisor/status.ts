@@ -13,6 +13,8 @@ const STATS_MS = 200;
 /** Times in milliseconds, memory in bytes; null where it is not known. */
 export type ActorStatus = {
   app: string;
+  /** Id of the automation that it fires; null for the actor that runs the app's tools. */
+  automation: string | null;
   versionId: string;
   state: string;
   uptimeMs: number | null;
@@ -77,14 +79,14 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
   };
   const resting = tree.actors
     .filter((actor) => actor.generations.length === 0)
-    .map((actor) => ({ actor, host: tree.hosts.hostOf(actor.app) }));
+    .map((actor) => ({ actor, host: tree.hosts.hostOf(actor.key) }));
   const hosts = await Promise.all(
     tree.hosts.all.map(async (host) => {
       const actors = tree.actors.flatMap((actor) => actorsOn(host, actor));
       const homeless = resting.filter((entry) => entry.host === host).map(({ actor }) => restingStatus(actor));
       return {
         ...(await childStatus(host)),
-        actors: [...actors, ...homeless].sort((a, b) => (a.app < b.app ? -1 : 1)),
+        actors: [...actors, ...homeless].sort(byName),
       };
     }),
   );
@@ -105,6 +107,12 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
       retired: tree.retired,
     },
   };
+}
+
+/** An app comes before its automations, whatever other apps are called. */
+function byName(a: ActorStatus, b: ActorStatus): number {
+  if (a.app !== b.app) return a.app < b.app ? -1 : 1;
+  return (a.automation ?? '') < (b.automation ?? '') ? -1 : 1;
 }
 
 async function childStatus(child: Child): Promise<ProcessStatus> {
@@ -128,6 +136,7 @@ function actorsOn(host: Child, actor: Actor): ActorStatus[] {
     .filter((generation) => generation.host === host)
     .map((generation) => ({
       app: actor.app,
+      automation: actor.automation,
       versionId: generation.spec.versionId,
       state: generation.state,
       uptimeMs: generation.startedAt === 0 ? null : Math.round(performance.now() - generation.startedAt),
@@ -143,6 +152,7 @@ function actorsOn(host: Child, actor: Actor): ActorStatus[] {
 function restingStatus(actor: Actor): ActorStatus {
   return {
     app: actor.app,
+    automation: actor.automation,
     versionId: actor.summary.versionId,
     state: actor.state,
     uptimeMs: null,

@@ -93,11 +93,10 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_apps/:id/restart',
-      summary: 'Replace the thread of an app and lift its quarantine.',
+      summary: 'Replace the threads of an app and its automations, and lift their quarantines.',
       handle: async (exchange, { id = '' }) => {
         checkAppId(id);
-        const app = await apps.get(id);
-        apps.actor(app).restart();
+        apps.restart(await apps.get(id));
         answerJson(exchange, 200, { id, restarted: true });
       },
     },

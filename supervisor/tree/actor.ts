@@ -1,6 +1,6 @@
 /**
- * The actor of one app, as the supervisor sees it: its mailbox, the generation that serves it, and what becomes of its
- * calls when a generation dies. It outlives every thread and every version.
+ * The actor of one app, or of one automation, as the supervisor sees it: its mailbox, the generation that serves it, and what
+ * becomes of its calls when a generation dies. It outlives every thread and every version.
  *
  *   idle ─call→ starting ─live→ live ─idle, evicted→ idle
  *        no room: waiting ─room→ starting
@@ -9,29 +9,28 @@
  *                  └ third failed start → failed_to_start;  intensity exceeded → quarantined
  *   failed_to_start, quarantined ─new version, restart→ idle
  */
-import type { SvcError } from '../../protocol/errors.ts';
+import { SvcError } from '../../protocol/errors.ts';
 import type { RetireReason } from '../../protocol/frames.ts';
-import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
+import type { ActorEnvironment } from './actor-environment.ts';
 import type { Tenant } from './admission.ts';
 import type { Call } from './call.ts';
-import type { Deadlines } from './deadlines.ts';
-import type { Death, Generation, GenerationEvents } from './generation.ts';
+import { Conduct } from './conduct.ts';
+import { actorKey, type Death, type Generation, type GenerationEvents } from './generation.ts';
 import { Mailbox } from './mailbox.ts';
-import { PoisonMemory } from './poison.ts';
+import { settleOrphans } from './orphans.ts';
 import {
   CRASH_LOOP,
+  cancelled,
   DID_HARM,
   mailboxFull,
   poisonousCall,
   quarantinedError,
   removedError,
   stoppingError,
-  threadEnded,
   timedOut,
   timedOutWaiting,
 } from './refusals.ts';
-import { RestartPolicy } from './restart.ts';
 import { ResultRoom } from './result-room.ts';
 import { Succession } from './succession.ts';
 
@@ -45,26 +44,12 @@ export type ActorState =
   | 'quarantined'
   | 'stopped';
 
-/** What an actor needs of the tree around it. */
-export type ActorEnvironment = {
-  now: () => number;
-  random: () => number;
-  deadlines: Deadlines;
-  mailboxLimit: number;
-  /** A thread for this version, on the host that runs the app. */
-  spawn(app: string, summary: VersionSummary, events: GenerationEvents): Generation;
-  /** False when as many actors are live as may be; the tree calls `proceed` when there is room. */
-  admit(actor: Actor): boolean;
-  /** Nobody waits for a call of the actor any more. */
-  rested(actor: Actor): void;
-  /** A generation ended: counted, and its slot is free. */
-  retired(actor: Actor, reason: RetireReason): void;
-  log(app: string, level: 'info' | 'warn' | 'error', message: string): void;
-  appLog(app: string, line: string): void;
-};
-
 export class Actor implements Tenant {
   readonly app: string;
+  /** The automation that it fires; null for the app's own actor. */
+  readonly automation: string | null;
+  /** Its name in the tree and in messages. */
+  readonly key: string;
   state: ActorState = 'idle';
   restarts = 0;
   lastExit: string | null = null;
@@ -74,32 +59,25 @@ export class Actor implements Tenant {
   readonly mailbox: Mailbox<Call>;
 
   readonly #env: ActorEnvironment;
-  readonly #policy: RestartPolicy;
-  /** Counts what it did to others. */
-  readonly #harm: RestartPolicy;
-  readonly #poison = new PoisonMemory();
+  readonly #conduct: Conduct;
   readonly #results = new ResultRoom();
   readonly #threads: Succession;
-  #startFailures = 0;
+  /** It has at most one call in flight, on all its threads together. */
+  readonly #serial: boolean;
   /** Why nothing is tried any more. */
   #givenUp = '';
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(app: string, summary: VersionSummary, env: ActorEnvironment) {
+  constructor(app: string, automation: string | null, summary: VersionSummary, env: ActorEnvironment) {
     this.app = app;
+    this.automation = automation;
+    this.key = actorKey(app, automation);
     this.summary = summary;
     this.#env = env;
+    this.#serial = env.concurrency === 1;
+    this.#conduct = new Conduct(env.random);
     this.mailbox = new Mailbox(env.mailboxLimit);
     this.#threads = new Succession(env.now);
-    const backoff = { backoffMs: LIMITS.restartBackoffMs, backoffMaxMs: LIMITS.restartBackoffMaxMs };
-    this.#policy = new RestartPolicy(
-      { intensity: LIMITS.restartIntensity, windowMs: LIMITS.restartWindowMs, ...backoff },
-      env.random,
-    );
-    this.#harm = new RestartPolicy(
-      { intensity: LIMITS.harmTimes, windowMs: LIMITS.harmWindowMs, ...backoff },
-      env.random,
-    );
   }
 
   /** Every thread that this actor has: the one that serves, one that starts, those that drain. */
@@ -109,13 +87,18 @@ export class Actor implements Tenant {
 
   /** It has a thread, or is about to have one. */
   get occupied(): boolean {
-    return this.#threads.current !== null;
+    return this.#threads.current !== null || (this.#serial && this.#threads.working);
   }
 
-  /** It could be stopped: calls that were answered when their time was up do not count, though they may never end. */
+  /** It has no thread, and nobody needs one. */
+  get vacant(): boolean {
+    return this.state === 'idle' && this.#threads.all.length === 0 && this.mailbox.empty;
+  }
+
+  /** It could be stopped: between two calls, where it has one at a time. Calls that were answered when their time was up do not count, though they may never end. */
   get rested(): boolean {
     const { current, next } = this.#threads;
-    if (this.state !== 'live' || !current || next || !this.mailbox.empty) return false;
+    if (this.state !== 'live' || !current || next || (!this.#serial && !this.mailbox.empty)) return false;
     for (const call of current.inFlight.values()) if (!call.settled) return false;
     return true;
   }
@@ -146,24 +129,41 @@ export class Actor implements Tenant {
     call.drop();
   }
 
+  /** Nobody wants the call any more: it ends, wherever it is, and its caller is answered at once. */
+  cancel(call: Call): void {
+    if (call.settled) return;
+    const holder = call.sentAt > 0 ? this.#threads.holder(call) : null;
+    const why = cancelled(call.request.tool);
+    if (holder) this.#cutOff(call, holder, 'cancelled', why);
+    else call.fail(new SvcError('HANDLER_ERROR', why));
+  }
+
   /** Makes another version the one that serves. Resolves when calls go to it, or when it is clear that it does not start. */
   async swap(summary: VersionSummary): Promise<void> {
-    if (this.state === 'stopped') return;
-    this.#pardon();
-    this.#threads.abortNext();
     if (this.state !== 'live') {
-      this.summary = summary;
-      this.#replace();
+      this.renew(summary);
       return;
     }
-    await this.#threads.await(this.#env.spawn(this.app, summary, this.#events));
+    this.#pardon();
+    this.#threads.abortNext();
+    await this.#threads.await(this.#env.spawn(this, summary, this.#events));
+  }
+
+  /** Makes another version the one that serves, from the next call on: its thread is started when it is needed. */
+  renew(summary: VersionSummary): void {
+    if (this.state === 'stopped') return;
+    this.#threads.abortNext();
+    this.summary = summary;
+    this.restart();
   }
 
   /** Lifts a quarantine and replaces the thread. */
   restart(): void {
     if (this.state === 'stopped') return;
     this.#pardon();
-    this.#replace();
+    this.#clearTimer();
+    this.#vacate('superseded');
+    this.#pump();
   }
 
   /** Ends the live thread of an actor that has nothing to do. */
@@ -171,9 +171,12 @@ export class Actor implements Tenant {
     if (this.rested) this.#vacate(reason);
   }
 
-  /** Makes room for an app that waits. False when there is no live thread to end, or a newer one is about to take over. */
+  /**
+   * Makes room for one that waits. False when there is no live thread to end, or a newer one is about to take over. Where calls
+   * come one at a time, their turn ends with the call.
+   */
   yield(): boolean {
-    if (this.state !== 'live' || this.#threads.next) return false;
+    if (this.state !== 'live' || this.#threads.next || this.#serial) return false;
     this.#vacate('evicted');
     return true;
   }
@@ -198,7 +201,7 @@ export class Actor implements Tenant {
   blame(detail: string): void {
     this.#say('error', detail);
     this.#threads.current?.terminate('unresponsive', detail);
-    if (this.#harm.exited(this.#env.now()) !== null) return;
+    if (!this.#conduct.harmed(this.#env.now())) return;
     this.lastExit = `unresponsive: ${detail}`;
     this.quarantine(DID_HARM);
   }
@@ -212,18 +215,19 @@ export class Actor implements Tenant {
   #refusal(call: Call): SvcError | null {
     if (this.state === 'quarantined' || this.state === 'failed_to_start') return this.#quarantineError();
     if (this.state === 'stopped') return stoppingError();
-    if (this.#poison.refuses({ fingerprint: () => call.fingerprint() })) return poisonousCall(this.app);
-    return this.mailbox.push(call) ? null : mailboxFull(this.app, this.mailbox.size);
+    if (this.#conduct.refuses(call)) return poisonousCall(this.key);
+    return this.mailbox.push(call) ? null : mailboxFull(this.key, this.mailbox.size);
   }
 
   #quarantineError(): SvcError {
-    return quarantinedError(this.app, this.#givenUp, this.lastExit);
+    return quarantinedError(this.key, this.app, this.#givenUp, this.lastExit);
   }
 
   #pump(): void {
+    if (this.#serial && this.#threads.working) return;
     const generation = this.#threads.current;
     if (this.state === 'live' && generation) {
-      const room = this.#poison.careful ? 1 : this.#results.calls(this.#env.now);
+      const room = this.#conduct.careful ? 1 : Math.min(this.#env.concurrency, this.#results.calls(this.#env.now));
       while (generation.state === 'live' && generation.inFlight.size < room) {
         const call = this.mailbox.shift();
         if (!call) break;
@@ -237,7 +241,7 @@ export class Actor implements Tenant {
       return;
     }
     this.state = 'starting';
-    this.#threads.current = this.#env.spawn(this.app, this.summary, this.#events);
+    this.#threads.current = this.#env.spawn(this, this.summary, this.#events);
   }
 
   readonly #expired = (call: Call): void => {
@@ -252,28 +256,33 @@ export class Actor implements Tenant {
       call.fail(error);
       return;
     }
-    this.#say('error', `${timedOut(tool, allowedMs)}.`, call);
-    call.failUnknown(`${timedOut(tool, allowedMs)}.`);
-    holder.cancel(call, 'deadline');
-    this.#replaceIfClogged(holder);
-    if (this.rested) this.#env.rested(this);
+    const why = `${timedOut(tool, allowedMs)}.`;
+    this.#say('error', why, call);
+    this.#cutOff(call, holder, 'deadline', why);
   };
+
+  /** Answers a call that is in flight. What still runs of it may make its thread useless. */
+  #cutOff(call: Call, holder: Generation, reason: 'deadline' | 'cancelled', why: string): void {
+    call.failUnknown(why);
+    holder.cancel(call, reason);
+    this.#replaceIfClogged(holder);
+    this.#pump();
+    if (this.rested) this.#env.rested(this);
+  }
 
   /** Handlers that never settle hold their places; a thread that is half full of them is replaced. */
   #replaceIfClogged(generation: Generation): void {
     if (generation !== this.#threads.current || this.state !== 'live') return;
     let stuck = 0;
     for (const call of generation.inFlight.values()) if (call.settled) stuck++;
-    if (stuck < (this.#poison.careful ? 1 : LIMITS.actorConcurrency / 2)) return;
-    this.#vacate('deadline');
-    this.#pump();
+    if (stuck >= (this.#conduct.careful ? 1 : this.#env.concurrency / 2)) this.#vacate('deadline');
   }
 
   readonly #events: GenerationEvents = {
     onLive: (generation) => {
       if (generation === this.#threads.next) this.#promote();
       if (generation !== this.#threads.current) return;
-      this.#startFailures = 0;
+      this.#conduct.started();
       this.state = 'live';
       this.#pump();
       // The calls that it was started for may be gone.
@@ -288,9 +297,13 @@ export class Actor implements Tenant {
       this.#pump();
     },
     onSettled: (generation, resultBytes) => {
-      this.#poison.survived();
+      this.#conduct.survived();
       this.#results.saw(resultBytes, this.#env.now);
-      if (generation !== this.#threads.current) return;
+      if (this.#serial) {
+        // Its time without work begins; and if others wait for a place, its next turn comes after theirs.
+        this.lastUsed = this.#env.now();
+        this.#env.rested(this);
+      } else if (generation !== this.#threads.current) return;
       this.#pump();
       if (generation.inFlight.size === 0) this.#env.rested(this);
     },
@@ -301,9 +314,9 @@ export class Actor implements Tenant {
   #died(generation: Generation, death: Death): void {
     const intended = this.#threads.gone(generation);
     this.#env.retired(this, death.reason);
-    this.mailbox.putBack(this.#settleOrphans(death));
+    this.mailbox.putBack(settleOrphans(death, this.state !== 'stopped'));
     if (intended) {
-      if (death.stuck) this.#poison.died(suspects(death));
+      if (death.stuck) this.#conduct.suspect(death);
       if (this.state === 'quarantined' || this.state === 'failed_to_start') this.#answerAll(this.#quarantineError());
       this.#pump();
       return;
@@ -315,33 +328,15 @@ export class Actor implements Tenant {
     if (generation === this.#threads.next) this.#promote();
     this.#leave();
     if (death.innocent || this.occupied) this.#pump();
-    else if (death.startFailed && ++this.#startFailures >= LIMITS.startTries) this.#failToStart();
+    else if (death.startFailed && this.#conduct.failedToStart()) this.#failToStart();
     else {
-      if (!death.startFailed) this.#poison.died(suspects(death));
+      if (!death.startFailed) this.#conduct.suspect(death);
       this.#restartLater();
     }
   }
 
-  /** Answers the calls that were in flight; answers those that shall run once more. */
-  #settleOrphans(death: Death): Call[] {
-    const again: Call[] = [];
-    for (const call of death.orphans) {
-      if (call.settled) {
-        call.outcomeUnknown();
-        continue;
-      }
-      if (call.repeatable && call.attempts < 2 && this.state !== 'stopped') {
-        call.sentAt = 0;
-        again.push(call);
-        continue;
-      }
-      call.failUnknown(threadEnded(call.request.tool, death.reason));
-    }
-    return again;
-  }
-
   #restartLater(): void {
-    const wait = this.#policy.exited(this.#env.now());
+    const wait = this.#conduct.died(this.#env.now());
     if (wait === null) {
       this.quarantine(CRASH_LOOP);
       return;
@@ -368,19 +363,10 @@ export class Actor implements Tenant {
     this.#answerAll(this.#quarantineError());
   }
 
-  /** What was held against the app is forgotten. */
+  /** A new version, or a restart by hand: nothing of before counts. */
   #pardon(): void {
-    this.#poison.forget();
+    this.#conduct.pardon();
     this.#results.forget();
-    this.#policy.reset();
-    this.#harm.reset();
-    this.#startFailures = 0;
-  }
-
-  #replace(): void {
-    this.#clearTimer();
-    this.#vacate('superseded');
-    this.#pump();
   }
 
   /** Takes the current thread out of service. */
@@ -409,9 +395,9 @@ export class Actor implements Tenant {
 
   /** To the gateway's log and to the app's own, whose author wants to know as well. */
   #say(level: 'warn' | 'error', message: string, call: Call | null = null): void {
-    if (!call) this.#env.log(this.app, level, message);
+    if (!call) this.#env.log(this.key, level, message);
     const { tool = null, traceId = null } = call?.request ?? {};
-    const origin = { app: this.app, versionId: this.summary.versionId, tool, traceId };
+    const origin = { app: this.app, versionId: this.summary.versionId, tool: tool ?? this.automation, traceId };
     this.#env.appLog(this.app, JSON.stringify({ ts: new Date().toISOString(), level, ...origin, msg: message }));
   }
 
@@ -419,9 +405,4 @@ export class Actor implements Tenant {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
   }
-}
-
-/** A thread that stopped reacting was stopped by a call that outran its deadline, not by those that came after it. */
-function suspects(death: Death): Call[] {
-  return death.stuck ? death.orphans.filter((call) => call.settled) : death.orphans;
 }

@@ -1,7 +1,7 @@
 /** One tool call on its way through an actor. */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
-import { ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
+import { type AskVerb, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
 import type { Deadlines, Due } from './deadlines.ts';
 
 /** Milliseconds: waiting in the mailbox, and running in the handler; and whether the handler may have run at all. */
@@ -17,12 +17,21 @@ export type CallReply = {
    * after it had timed out (after `failed`).
    */
   outcomeUnknown(): void;
+  /**
+   * A fire asks for something while it runs: `payload` is JSON text, to be read now, for its memory is used again. `answer` is
+   * called once, with JSON text: what was asked for (empty for undefined), or an `ErrorBody` when `ok` is false. Later calls of
+   * it, and those after the end of the fire, have no effect.
+   */
+  asked?(verb: AskVerb, payload: Uint8Array, answer: (ok: boolean, body: Uint8Array) => void): void;
+  /** A fire wrote a line to the app's log: JSON text, as the app's code made it. */
+  logged?(line: string): void;
   /** One of the others threw. */
   faulted(error: unknown): void;
 };
 
 export type CallRequest = {
   kind: ToolKindValue;
+  /** Name of the tool; of a fire, the id of its automation. */
   tool: string;
   /** JSON text whose `input` member is the input; empty for `{}`. */
   body: Uint8Array;
@@ -30,6 +39,8 @@ export type CallRequest = {
   /** Time it is allowed in all, waiting included, in milliseconds. */
   allowedMs: number;
 };
+
+const FAULT = Buffer.from(JSON.stringify({ code: 'INTERNAL', message: 'The gateway could not answer this.' }));
 
 export class Call implements Due {
   readonly request: CallRequest;
@@ -91,6 +102,24 @@ export class Call implements Due {
       this.reply.failed(error, this.#timing(handlerMs));
     } catch (fault) {
       this.reply.faulted(fault);
+    }
+  }
+
+  /** Throws nothing: when its caller does, the question is answered with an error. */
+  asked(verb: AskVerb, payload: Uint8Array, answer: (ok: boolean, body: Uint8Array) => void): void {
+    try {
+      this.reply.asked?.(verb, payload, answer);
+    } catch (error) {
+      answer(false, FAULT);
+      this.reply.faulted(error);
+    }
+  }
+
+  logged(line: string): void {
+    try {
+      this.reply.logged?.(line);
+    } catch (error) {
+      this.reply.faulted(error);
     }
   }
 

@@ -1,16 +1,18 @@
 /**
- * One thread that runs one version of an app: its connection, and the calls in flight on it.
+ * One thread that runs one version of an app, or fires an automation of it: its connection, and the calls in flight on it.
  *
  *   placed ─host runs, has a place→ starting ─ready→ live ─retire→ draining ─empty→ stopping → gone
  *                                        └───────────── death at any point ────────────────────↑
  */
-import { type ErrorBody, errorFromBody, type InputIssue, type SvcError } from '../../protocol/errors.ts';
+import { automationRef } from '../../protocol/automation.ts';
 import {
   type ActorSpec,
+  type CancelReason,
   type ErrorFrame,
   type ExitedFrame,
   type Frame,
   Kind,
+  type LogFrame,
   type ProcessStats,
   type ResultFrame,
   type RetireReason,
@@ -18,6 +20,8 @@ import {
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
+import { hostError, isFailure, isLogLine, isResult } from './actor-frames.ts';
+import { Asks } from './asks.ts';
 import type { Call } from './call.ts';
 import type { Child } from './child.ts';
 import { InFlight } from './in-flight.ts';
@@ -51,6 +55,11 @@ export type GenerationEvents = {
   onLog(line: string): void;
 };
 
+/** What an actor is known by: the id of its app, or the ref of its automation. */
+export function actorKey(app: string, automation: string | null): string {
+  return automation === null ? app : automationRef(app, automation);
+}
+
 export class Generation implements LinkOwner {
   readonly spec: ActorSpec;
   readonly summary: VersionSummary;
@@ -65,6 +74,8 @@ export class Generation implements LinkOwner {
 
   readonly #events: GenerationEvents;
   readonly #now: () => number;
+  /** Made when a fire asks for the first time. */
+  #asks: Asks | null = null;
   #link: Link | null = null;
   /** What ends the wait for the thread or its host, while one is under way; and the wait for the answer to a probe. */
   #stopWaiting: (() => void) | null = null;
@@ -87,6 +98,12 @@ export class Generation implements LinkOwner {
     this.#events = events;
     this.#now = now;
     this.hostReady();
+  }
+
+  /** Whose thread it is: the app, or the ref of the automation. */
+  get key(): string {
+    const { app, automation } = this.spec;
+    return actorKey(app, automation);
   }
 
   /** Why it has not even been started, if its host does not come up. */
@@ -119,9 +136,9 @@ export class Generation implements LinkOwner {
   }
 
   /** Nobody waits for this call any more; it still counts as in flight until the thread is done with it. */
-  cancel(call: Call, reason: 'deadline' | 'client-gone' | 'shutdown'): void {
+  cancel(call: Call, reason: CancelReason): void {
     this.#link?.send([Kind.cancel, call.id, reason]);
-    if (reason === 'deadline') {
+    if (reason === 'deadline' || reason === 'cancelled') {
       this.#probeAlive();
       bePatient(LIMITS.overdueMs, this.#now, () => {
         if (this.inFlight.get(call.id) === call) this.#events.onOverdue(this, call);
@@ -175,8 +192,12 @@ export class Generation implements LinkOwner {
         this.#failed(frame);
         return;
       case Kind.log:
-        if (typeof frame[1] !== 'string') throw new Error('Not a log line.');
-        this.#events.onLog(frame[1]);
+        if (!isLogLine(frame)) throw new Error('Not a log line.');
+        this.#logged(frame);
+        return;
+      case Kind.ask:
+        this.#asks ??= new Asks((answer) => this.#link?.send(answer));
+        this.#asks.take(frame, this.inFlight.get(frame[2]));
         return;
       case Kind.pong:
         if (typeof frame[2]?.heapUsed !== 'number') throw new Error('Not an answer to a ping.');
@@ -249,6 +270,13 @@ export class Generation implements LinkOwner {
     this.#settled(0);
   }
 
+  /** A line of a fire goes to those who follow it as well, until it is answered. */
+  #logged([, line, callId]: LogFrame): void {
+    this.#events.onLog(line);
+    const call = callId === undefined ? null : this.inFlight.get(callId);
+    if (call && !call.settled && line.length <= LIMITS.logLineBytes) call.logged(line);
+  }
+
   #settled(resultBytes: number): void {
     if (this.state === 'draining') this.#stopIfEmpty();
     this.#events.onSettled(this, resultBytes);
@@ -286,7 +314,7 @@ export class Generation implements LinkOwner {
     // A thread inside native code cannot be ended from outside; then its whole process goes.
     this.#after(LIMITS.terminateMs, () => {
       this.stuck = true;
-      this.host.kill(`a thread of ${this.spec.app} could not be ended`);
+      this.host.kill(`a thread of ${this.key} could not be ended`);
     });
   }
 
@@ -320,41 +348,4 @@ export class Generation implements LinkOwner {
     this.#stopProbing?.();
     this.#stopProbing = null;
   }
-}
-
-// What an actor sends is not believed: app code runs in its thread.
-
-function isResult([, , status, body, handlerMs]: ResultFrame): boolean {
-  const valid = Number.isInteger(status) && status >= 200 && status <= 599;
-  return valid && body instanceof Uint8Array && typeof handlerMs === 'number';
-}
-
-function isFailure([, , error, handlerMs]: ErrorFrame): boolean {
-  if (typeof error?.code !== 'string' || typeof error.message !== 'string' || typeof handlerMs !== 'number')
-    return false;
-  const { path, issues } = error;
-  return (path === undefined || typeof path === 'string') && (issues === undefined || isIssueList(issues));
-}
-
-function isIssueList(issues: unknown): boolean {
-  if (!Array.isArray(issues) || issues.length > LIMITS.inputIssues) return false;
-  return issues.every((issue: Partial<InputIssue> | null) => {
-    const { path, message, keyword } = issue ?? {};
-    return typeof path === 'string' && typeof message === 'string' && typeof keyword === 'string';
-  });
-}
-
-/** Codes that an actor may answer with; anything else it says is a fault of its handler. */
-const ACTOR_CODES = new Set([
-  'INVALID_INPUT',
-  'HANDLER_ERROR',
-  'UNKNOWN_QUERY',
-  'UNKNOWN_ACTION',
-  'BAD_REQUEST',
-  'STORAGE_FULL',
-  'INTERNAL',
-]);
-
-function hostError(body: ErrorBody): SvcError {
-  return errorFromBody(ACTOR_CODES.has(body.code) ? body : { ...body, code: 'HANDLER_ERROR' });
 }

@@ -1,5 +1,6 @@
 /**
- * The handler hosts: a fixed number that apps are spread over, and solitary ones for apps under suspicion, so that a host
+ * The handler hosts: a fixed number that apps and their automations (both "apps" here, known by their keys in the tree) are
+ * spread over, and solitary ones for those under suspicion, so that a host
  * that keeps dying without a known culprit soon has the culprit to itself.
  */
 import { LIMITS } from '../../protocol/limits.ts';

@@ -13,24 +13,24 @@ export function removedError(): SvcError {
   return new SvcError('UNKNOWN_APP', 'The app was removed.');
 }
 
-export function mailboxFull(app: string, waiting: number): SvcError {
-  return new SvcError('OVERLOADED', `${waiting} calls wait for "${app}" already; try again in a second.`, {
+export function mailboxFull(name: string, waiting: number): SvcError {
+  return new SvcError('OVERLOADED', `${waiting} calls wait for "${name}" already; try again in a second.`, {
     headers: { 'retry-after': '1' },
   });
 }
 
-export function poisonousCall(app: string): SvcError {
+export function poisonousCall(name: string): SvcError {
   return new SvcError(
     'HANDLER_ERROR',
-    `The same call took "${app}" down twice, so it is refused until the app's version changes or it is restarted.`,
+    `The same call took "${name}" down twice, so it is refused until the app's version changes or it is restarted.`,
   );
 }
 
-/** `why` nothing is tried any more; `lastExit` is why its last thread ended. */
-export function quarantinedError(app: string, why: string, lastExit: string | null): SvcError {
+/** `name` is the actor's; `why` nothing is tried any more; `lastExit` is why its last thread ended. */
+export function quarantinedError(name: string, app: string, why: string, lastExit: string | null): SvcError {
   return new SvcError(
     'QUARANTINED',
-    `"${app}" is out of service: ${why} (${lastExit ?? 'unknown reason'}). Upload or activate another version, or restart it with POST /svc/_apps/${app}/restart.`,
+    `"${name}" is out of service: ${why} (${lastExit ?? 'unknown reason'}). Upload or activate another version, or restart it with POST /svc/_apps/${app}/restart.`,
   );
 }
 
@@ -47,6 +47,10 @@ export function timedOutWaiting(
 
 export function timedOut(tool: string, allowedMs: number): string {
   return `"${tool}" timed out after ${Math.round(allowedMs / 100) / 10} s`;
+}
+
+export function cancelled(tool: string): string {
+  return `"${tool}" was cancelled.`;
 }
 
 export function threadEnded(tool: string, reason: RetireReason): string {

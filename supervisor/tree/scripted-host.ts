@@ -1,13 +1,15 @@
 /** For tests: actors under a clock that stands still, on a host whose threads do what the test says, frame by frame. */
 import { type ActorSpec, type Frame, Kind, ToolKind } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { Actor } from './actor.ts';
-import { Admission } from './admission.ts';
-import { Call } from './call.ts';
+import type { ActorEnvironment } from './actor-environment.ts';
+import { Call, type CallReply } from './call.ts';
 import type { Child } from './child.ts';
 import { Deadlines } from './deadlines.ts';
 import { Generation } from './generation.ts';
+import { Population } from './population.ts';
 
 /** What a caller got; `unknown` counts how often it was said that nobody knows what the call did. */
 export type Caller = { actor: Actor; call: Call; answers: string[]; unknown: number; faults: unknown[] };
@@ -128,46 +130,58 @@ export class World {
   /** What the supervisor wrote to the apps' logs. */
   readonly appLog: Record<string, unknown>[] = [];
   readonly #tick: (ms: number) => void;
-  readonly #admission: Admission<Actor>;
+  readonly #apps: Population;
+  readonly #fires: Population;
   readonly #deadlines = new Deadlines(() => this.now);
   now = 1000;
   #nextActorId = 0;
 
   /** `tick` moves the timers of the test. */
-  constructor(tick: (ms: number) => void, maxLiveActors = 64) {
+  constructor(tick: (ms: number) => void, maxLiveActors = 64, fireThreads = 64) {
     this.#tick = tick;
-    this.#admission = new Admission(maxLiveActors);
+    this.#apps = new Population({ places: maxLiveActors, idleMs: Number.POSITIVE_INFINITY });
+    this.#fires = new Population({ places: fireThreads, idleMs: LIMITS.fireIdleMs });
   }
 
   actor(app = 'app', mailboxLimit = 100): Actor {
-    return new Actor(app, version('v1'), {
+    return new Actor(app, null, version('v1'), this.#environment(this.#apps, mailboxLimit, LIMITS.actorConcurrency));
+  }
+
+  /** The actor that fires an automation. */
+  fireActor(id = 'digest', app = 'app'): Actor {
+    return new Actor(app, id, version('v1'), this.#environment(this.#fires, LIMITS.runsWaiting, 1));
+  }
+
+  #environment(population: Population, mailboxLimit: number, concurrency: number): ActorEnvironment {
+    return {
       now: () => this.now,
       random: () => 0.5,
       deadlines: this.#deadlines,
       mailboxLimit,
-      spawn: (name, summary, events) => {
-        const spec = { actorId: ++this.#nextActorId, app: name } as ActorSpec;
+      concurrency,
+      spawn: ({ app, automation }, summary, events) => {
+        const spec = { actorId: ++this.#nextActorId, app, automation } as ActorSpec;
         const generation = new Generation(spec, summary, this.host as unknown as Child, events, () => this.now);
         this.host.add(generation);
         return generation;
       },
-      admit: (actor) => this.#admission.admit(actor),
-      rested: (actor) => this.#admission.rested(actor),
+      admit: (actor) => population.admit(actor),
+      rested: (actor) => population.rested(actor),
       retired: (_actor, reason) => {
         this.retired.push(reason);
-        queueMicrotask(() => this.#admission.next());
+        queueMicrotask(() => population.next());
       },
       log: () => {},
       appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
-    });
+    };
   }
 
   /** A call that is on its way to the actor. */
-  call(actor: Actor, { action = false, input = '{}', allowedMs = 1000 } = {}): Caller {
+  call(actor: Actor, { action = false, input = '{}', allowedMs = 1000 } = {}, more: Partial<CallReply> = {}): Caller {
     const caller: Omit<Caller, 'call'> = { actor, answers: [], unknown: 0, faults: [] };
     const request = {
-      kind: action ? ToolKind.action : ToolKind.query,
-      tool: 'tool',
+      kind: actor.automation !== null ? ToolKind.fire : action ? ToolKind.action : ToolKind.query,
+      tool: actor.automation ?? 'tool',
       body: Buffer.from(input),
       traceId: '',
       allowedMs,
@@ -177,6 +191,7 @@ export class World {
       failed: ({ code, message }: { code: string; message: string }) => void caller.answers.push(`${code}: ${message}`),
       outcomeUnknown: () => void caller.unknown++,
       faulted: (error: unknown) => void caller.faults.push(error),
+      ...more,
     };
     const call = new Call(request, reply, this.now);
     const made = Object.assign(caller, { call });
@@ -196,9 +211,9 @@ export class World {
     await settle();
   }
 
-  /** The periodic turn of places. */
+  /** The periodic turn of places, and the end of threads without work. */
   rotate(): void {
-    this.#admission.rotate();
+    for (const population of [this.#apps, this.#fires]) population.tidy(this.now);
   }
 
   /** The running thread that was started last, after what is due was done. */

@@ -26,6 +26,12 @@ export class Succession {
     return [this.current, ...this.#retiring, this.next].filter((generation) => generation !== null);
   }
 
+  /** Somebody waits for a call that is in flight on one of them. */
+  get working(): boolean {
+    for (const generation of this.all) for (const call of generation.inFlight.values()) if (!call.settled) return true;
+    return false;
+  }
+
   /** The thread on which the call is in flight. */
   holder(call: Call): Generation | null {
     return this.all.find((generation) => generation.inFlight.get(call.id) === call) ?? null;

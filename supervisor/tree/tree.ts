@@ -9,40 +9,16 @@ import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { signTicket, type Ticket } from '../../protocol/ticket.ts';
 import { entryPoint, hostReadable, withRealPaths } from '../entry-points.ts';
-import { Actor, type ActorEnvironment } from './actor.ts';
-import { Admission } from './admission.ts';
+import { Actor } from './actor.ts';
+import type { ActorEnvironment } from './actor-environment.ts';
 import { Child, type ChildSpec } from './child.ts';
 import { Deadlines } from './deadlines.ts';
-import { Generation } from './generation.ts';
+import { actorKey, Generation } from './generation.ts';
 import { Hosts } from './hosts.ts';
 import { type LinkOwner, LinkServer } from './links.ts';
+import { Population } from './population.ts';
 import { stoppingError } from './refusals.ts';
-
-export type TreeOptions = {
-  /** Where an app's things are. */
-  paths(app: string, versionId: string): { codeDir: string; preparedDir: string; dataFile: string };
-  /** The folder that handler hosts may read. */
-  appsDir: string;
-  /** Empty and for this user alone; removed at the end. */
-  socketFolder: string;
-  handlerHosts: number;
-  maxLiveActors: number;
-  actorMemoryMb: number;
-  actorIdleMs: number;
-  mailboxLimit: number;
-  maxResultBytes: number;
-  durability: 'full' | 'normal';
-  log(level: 'info' | 'warn' | 'error', message: string, app?: string): void;
-  appLog(app: string, line: string): void;
-  /** The writer is back after a restart, or runs for the first time. */
-  onWriterReady(): void;
-  /** The writer died: what the app had asked of it may be stored or not. */
-  onWriterLost(app: string): void;
-  /** The writer cannot be kept running: the daemon must end. */
-  onFatal(reason: string): void;
-  /** A process came into being or is gone: what the next gateway has to know should this one be killed. */
-  onProcess(pid: number, role: string, alive: boolean): void;
-};
+import type { TreeOptions } from './tree-options.ts';
 
 export class Tree {
   readonly writer: Child;
@@ -58,10 +34,11 @@ export class Tree {
   readonly #supervisorSocket: string;
   readonly writerSocket: string;
   readonly #links: LinkServer;
-  readonly #actors = new Map<string, Actor>();
+  readonly #apps: Population;
+  readonly #fires = new Population({ places: LIMITS.fireThreads, idleMs: LIMITS.fireIdleMs });
   readonly #generations = new Map<number, Generation>();
-  readonly #admission: Admission<Actor>;
-  readonly #env: ActorEnvironment;
+  readonly #appEnvironment: ActorEnvironment;
+  readonly #fireEnvironment: ActorEnvironment;
   #nextActorId = 0;
   #housekeeping: NodeJS.Timeout | undefined;
   #stopping = false;
@@ -70,7 +47,7 @@ export class Tree {
 
   constructor(options: TreeOptions) {
     this.#options = options;
-    this.#admission = new Admission(options.maxLiveActors);
+    this.#apps = new Population({ places: options.maxLiveActors, idleMs: options.actorIdleMs });
     const socket = (name: string) =>
       process.platform === 'win32'
         ? `\\\\.\\pipe\\svc-${randomBytes(8).toString('hex')}-${name}`
@@ -80,7 +57,8 @@ export class Tree {
     this.#links = new LinkServer(this.#key, this.#welcome, (why) =>
       options.log('warn', `a connection was closed: ${why}`),
     );
-    this.#env = this.#environment();
+    this.#appEnvironment = this.#environment(this.#apps, options.mailboxLimit, LIMITS.actorConcurrency);
+    this.#fireEnvironment = this.#environment(this.#fires, LIMITS.runsWaiting, 1);
     this.writer = this.#createWriter();
     this.hosts = new Hosts({ count: options.handlerHosts, create: this.#createHost, now: () => performance.now() });
   }
@@ -108,31 +86,50 @@ export class Tree {
 
   /** The actor of an app; made on first need, with the version that is active. Throws `OVERLOADED` once the tree stops. */
   actor(app: string, summary: VersionSummary): Actor {
-    let actor = this.#actors.get(app);
-    if (!actor) {
-      if (this.#stopping) throw stoppingError();
-      actor = new Actor(app, summary, this.#env);
-      this.#actors.set(app, actor);
-    }
-    return actor;
+    return this.#apps.get(app) ?? this.#add(this.#apps, () => new Actor(app, null, summary, this.#appEnvironment));
   }
 
   existing(app: string): Actor | undefined {
-    return this.#actors.get(app);
+    return this.#apps.get(app);
   }
 
+  /**
+   * The actor that fires an automation, one fire at a time; made on first need, with the version that is active. It is forgotten
+   * when it has nothing to do: whoever gets it hands it the call in the same turn. Throws `OVERLOADED` once the tree stops.
+   */
+  fireActor({ app, id }: { app: string; id: string }, summary: VersionSummary): Actor {
+    const make = () => new Actor(app, id, summary, this.#fireEnvironment);
+    return this.#fires.get(actorKey(app, id)) ?? this.#add(this.#fires, make);
+  }
+
+  /** The actors of apps, and those of automations. */
   get actors(): Actor[] {
-    return [...this.#actors.values()];
+    return [...this.#apps.all, ...this.#fires.all];
   }
 
   /** Stops an app's actor and forgets it. */
   async remove(app: string): Promise<void> {
-    const actor = this.#actors.get(app);
-    if (!actor) return;
-    this.#actors.delete(app);
-    this.#admission.leave(actor);
-    await actor.stop('removed', LIMITS.cancelGraceMs);
-    await this.hosts.release(app);
+    const actor = this.#apps.get(app);
+    if (actor) await this.#remove(this.#apps, actor);
+  }
+
+  /** Ends the fires of an app that goes away, and forgets them. */
+  async removeFires(app: string): Promise<void> {
+    await Promise.all(this.#firesOf(app).map((actor) => this.#remove(this.#fires, actor)));
+  }
+
+  /** The app has a new version: fires run it from the next one on. Those under way may end; threads without work end now. */
+  swapFires(app: string, summary: VersionSummary): void {
+    for (const actor of this.#firesOf(app)) {
+      actor.renew(summary);
+      // The new version may have no such automation.
+      if (actor.vacant) this.#fires.delete(actor);
+    }
+  }
+
+  /** Lifts the quarantines of an app's automations and replaces their threads. */
+  restartFires(app: string): void {
+    for (const actor of this.#firesOf(app)) actor.restart();
   }
 
   /** Lets calls end for `drainMs`, then stops actors, hosts and the writer, in this order. */
@@ -154,36 +151,56 @@ export class Tree {
     this.#close();
   }
 
+  #add(population: Population, make: () => Actor): Actor {
+    if (this.#stopping) throw stoppingError();
+    return population.add(make());
+  }
+
+  async #remove(population: Population, actor: Actor): Promise<void> {
+    population.delete(actor);
+    await actor.stop('removed', LIMITS.cancelGraceMs);
+    await this.hosts.release(actor.key);
+  }
+
+  #firesOf(app: string): Actor[] {
+    return this.#fires.all.filter((actor) => actor.app === app);
+  }
+
+  #find(key: string): Actor | undefined {
+    return this.#apps.get(key) ?? this.#fires.get(key);
+  }
+
   #close(): void {
     this.#links.close();
     rmSync(this.#options.socketFolder, { recursive: true, force: true });
   }
 
-  #environment(): ActorEnvironment {
+  #environment(population: Population, mailboxLimit: number, concurrency: number): ActorEnvironment {
     return {
       now: () => performance.now(),
       random: Math.random,
       deadlines: this.deadlines,
-      mailboxLimit: this.#options.mailboxLimit,
-      spawn: (app, summary, events) => {
-        const spec = this.#spec(app, summary);
-        const generation = new Generation(spec, summary, this.hosts.hostOf(app), events, () => performance.now());
+      mailboxLimit,
+      concurrency,
+      spawn: (actor, summary, events) => {
+        const spec = this.#spec(actor, summary);
+        const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, () => performance.now());
         this.#generations.set(spec.actorId, generation);
         return generation;
       },
-      admit: (actor) => this.#admission.admit(actor),
-      rested: (actor) => this.#admission.rested(actor),
+      admit: (actor) => population.admit(actor),
+      rested: (actor) => population.rested(actor),
       retired: (_actor, reason) => {
         this.retired[reason]++;
         for (const [id, generation] of this.#generations) if (generation.state === 'gone') this.#generations.delete(id);
-        queueMicrotask(() => this.#admission.next());
+        queueMicrotask(() => population.next());
       },
       log: (app, level, message) => this.#options.log(level, message, app),
       appLog: (app, line) => this.#options.appLog(app, line),
     };
   }
 
-  #spec(app: string, summary: VersionSummary): ActorSpec {
+  #spec({ app, automation }: Actor, summary: VersionSummary): ActorSpec {
     const actorId = ++this.#nextActorId;
     const paths = this.#options.paths(app, summary.versionId);
     return {
@@ -196,9 +213,10 @@ export class Tree {
       supervisorSocket: this.#supervisorSocket,
       writerSocket: this.writerSocket,
       supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
-      writerTicket: this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }),
+      writerTicket:
+        automation === null ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }) : '',
       maxResultBytes: this.#options.maxResultBytes,
-      automation: null,
+      automation,
       queries: summary.queries.map((tool) => tool.name),
       actions: summary.actions.map((tool) => tool.name),
     };
@@ -247,7 +265,7 @@ export class Tree {
           throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
         },
         onExit: (reason) => {
-          for (const actor of this.actors) if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
+          for (const actor of this.#apps.all) if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
           if (this.writer.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
         },
         onProcess: (pid, alive) => this.#options.onProcess(pid, 'writer', alive),
@@ -298,11 +316,11 @@ export class Tree {
     // First of all the culprits move: what runs again below must not run here.
     if (!solitaryFor && !this.#stopping) this.#moveCulprits(host, hit, reason);
     for (const generation of hit) {
-      if (generation.state === 'placed' && this.hosts.hostOf(generation.spec.app) === host) continue;
+      if (generation.state === 'placed' && this.hosts.hostOf(generation.key) === host) continue;
       generation.hostGone(`its host ${reason}`, solitaryFor === null);
     }
     if (host.state === 'failed' && solitaryFor) {
-      this.#actors.get(solitaryFor)?.quarantine(`its host ${reason} again and again`);
+      this.#find(solitaryFor)?.quarantine(`its host ${reason} again and again`);
       void this.hosts.release(solitaryFor);
     }
   }
@@ -312,15 +330,15 @@ export class Tree {
     const busy = hit.filter((generation) => generation.inFlight.size > 0);
     // A call that was in flight at an earlier death too is the likeliest cause: others take milliseconds, and have ended since.
     const again = busy.filter(({ inFlight }) => [...inFlight.values()].some((call) => call.attempts > 1));
-    const culprits = new Set((stuck.length > 0 ? stuck : again).map(({ spec }) => spec.app));
-    for (const app of culprits) {
-      const alone = this.hosts.isolate(app);
-      if (!alone && stuck.length > 0) this.#actors.get(app)?.blame(`it took down a host that others share: ${reason}`);
+    const culprits = new Set((stuck.length > 0 ? stuck : again).map(({ key }) => key));
+    for (const key of culprits) {
+      const alone = this.hosts.isolate(key);
+      if (!alone && stuck.length > 0) this.#find(key)?.blame(`it took down a host that others share: ${reason}`);
     }
     if (culprits.size === 0)
       this.hosts.diedUnexplained(
         host,
-        busy.map(({ spec }) => spec.app),
+        busy.map(({ key }) => key),
       );
     if (host.state !== 'failed') return;
     const moved = this.hosts.spread(host);
@@ -334,7 +352,7 @@ export class Tree {
   #writerStuck(frame: Frame): void {
     if (frame[0] !== Kind.stuck) throw new Error(`The writer's watch may not send frames of kind ${frame[0]}.`);
     const [, app, ms] = frame;
-    const actor = this.#actors.get(app);
+    const actor = this.#apps.get(app);
     actor?.blame(`a statement kept the writer busy for ${Math.round(ms)} ms`);
     // Where the culprit is known, the death is not the writer's own.
     if (actor) this.writer.revive();
@@ -342,12 +360,14 @@ export class Tree {
   }
 
   #tidy(): void {
-    this.#admission.restIdle(performance.now() - this.#options.actorIdleMs);
-    this.#admission.rotate();
-    for (const app of this.hosts.cleared()) {
-      const actor = this.#actors.get(app);
+    const now = performance.now();
+    for (const population of [this.#apps, this.#fires]) population.tidy(now);
+    for (const key of this.hosts.cleared()) {
+      const actor = this.#find(key);
       actor?.rest('evicted');
-      if (!actor || actor.generations.length === 0) void this.hosts.release(app);
+      if (!actor || actor.generations.length === 0) void this.hosts.release(key);
     }
+    // There may be thousands of automations; those that had trouble stay, for the status to show it.
+    for (const actor of this.#fires.all) if (actor.vacant && actor.restarts === 0) this.#fires.delete(actor);
   }
 }
