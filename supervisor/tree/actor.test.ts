@@ -421,8 +421,9 @@ describe('whatever happens in whatever order', () => {
     test(`every call is answered once, and no thread is forgotten (seed ${seed})`, async () => {
       const random = seeded(seed);
       const some = <T>(items: readonly T[]): T | undefined => items[Math.floor(random() * items.length)];
-      world = new World((ms) => mock.timers.tick(ms), 2);
+      world = new World((ms) => mock.timers.tick(ms), 2, 1);
       const actors = ['a', 'b', 'c', 'd'].map((app) => world.actor(app, 20));
+      actors.push(world.fireActor('e'), world.fireActor('f'));
       const any = () => some(actors) as Actor;
       let versions = 1;
       const moves: (() => unknown)[] = [
@@ -438,7 +439,8 @@ describe('whatever happens in whatever order', () => {
         () => some(world.host.running.filter((thread) => thread.stopAsked))?.end('stopped'),
         () => random() < 0.2 && world.host.die(),
         () => world.host.state === 'backoff' && world.host.comeUp(),
-        () => void any().swap(version(`v${++versions}`)),
+        () => void renewOrSwap(any(), version(`v${++versions}`)),
+        () => random() < 0.3 && cancelOne(),
         () => random() < 0.3 && any().restart(),
         () => any().rest('idle'),
         () => random() < 0.2 && any().blame('the test wants it'),
@@ -453,6 +455,10 @@ describe('whatever happens in whatever order', () => {
         const caller = some(world.callers.filter(({ call }) => !call.settled));
         caller?.actor.abandon(caller.call);
         if (caller?.call.settled) abandoned.add(caller);
+      };
+      const cancelOne = () => {
+        const caller = some(world.callers.filter(({ call }) => !call.settled));
+        caller?.actor.cancel(caller.call);
       };
       const answerOne = (well: boolean) => {
         const thread = some(world.host.running.filter(({ generation }) => generation.inFlight.size > 0));
@@ -492,6 +498,11 @@ describe('whatever happens in whatever order', () => {
   }
 });
 
+/** A new version comes to the actor of an app or of an automation. */
+function renewOrSwap(actor: Actor, summary: ReturnType<typeof version>): unknown {
+  return actor.automation === null ? actor.swap(summary) : actor.renew(summary);
+}
+
 /** Each thread that runs is one that its actor knows, or one that was told to end. */
 function checkThreads(actors: Actor[]): void {
   const known = new Set(actors.flatMap((actor) => actor.generations));
@@ -499,6 +510,11 @@ function checkThreads(actors: Actor[]): void {
     assert.ok(known.has(thread.generation) || thread.generation.state === 'gone', 'a thread was forgotten');
   }
   for (const actor of actors) {
+    if (actor.automation !== null) {
+      const calls = actor.generations.flatMap(({ inFlight }) => [...inFlight.values()]);
+      assert.ok(calls.filter(({ settled }) => !settled).length <= 1, 'two fires overlap');
+      continue;
+    }
     assert.equal(actor.state === 'live' || actor.state === 'starting', actor.occupied, `${actor.app}: ${actor.state}`);
   }
 }

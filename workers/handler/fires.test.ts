@@ -53,7 +53,7 @@ describe('a handler gets', () => {
   });
 
   test('undefined where there is no input, null where it is null, and the same thread for the next fire', async () => {
-    app = await start('globalThis.fires = (globalThis.fires ?? 0) + 1; return { summary: `${fires}: ${input}` };');
+    app = await start('globalThis.fires = (globalThis.fires ?? 0) + 1; return { summary: fires + ": " + input };');
     assert.deepEqual((await app.fire()).value, { summary: '1: undefined' });
     assert.deepEqual((await app.fire({ input: null })).value, { summary: '2: null' });
   });
