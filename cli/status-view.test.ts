@@ -56,7 +56,7 @@ test('the process tree', () => {
         rss: null,
         cpuMs: null,
         state: 'starting',
-        actors: [actor('tasks')],
+        actors: [actor('tasks'), actor('tasks', { automation: 'digest', inFlight: 0 })],
       }),
     ],
     counters: {
@@ -70,7 +70,7 @@ test('the process tree', () => {
   assert.equal(lines[0], 'svc-gateway 0.1.0  http://127.0.0.1:8787  up 2 h 14 min');
   assert.equal(lines[1], 'edge uws   Node 20.20.2   data /srv/svc');
   assert.deepEqual(
-    lines.slice(4, 11).map((line) => line.replace(/ {2,}/g, ' | ')),
+    lines.slice(4, 12).map((line) => line.replace(/ {2,}/g, ' | ')),
     [
       'supervisor | 10 | ● running | 1 min | 1 MiB | 500 ms | 0',
       '├─ writer | 10 | ● running | 1 min | 1 MiB | 500 ms | 2 | signal SIGKILL',
@@ -78,10 +78,11 @@ test('the process tree', () => {
       '│ | ├─ notes aaaaaa | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
       '│ | └─ todos aaaaaa | ● quarantined | 0 | 1 | 1,204 | 0 | crash',
       '└─ host 2 | ● starting | 0',
-      ' | └─ tasks aaaaaa | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
+      ' | ├─ tasks aaaaaa | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
+      ' | └─ tasks/digest aaaaaa | ● ready | 1 s | 2 KiB | 0 | 0 | 1,204 | 0',
     ],
   );
-  assert.deepEqual(lines.slice(12), [
+  assert.deepEqual(lines.slice(13), [
     'gateway     subscribers 3',
     'retired     idle 1   crash 2',
     'writer      group commits 7',
