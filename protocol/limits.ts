@@ -260,6 +260,14 @@ export const LIMITS = {
   runsWaiting: 100,
   /** What is stored of arguments, inputs and outputs; the rest is cut and a marker says so. */
   runValueBytes: 64 * KiB,
+  /** Arguments and outputs of one run's nodes, together; those that come later are cut at the smaller value. */
+  runNodesBytes: 8 * MiB,
+  runValueLeftBytes: 512,
+  /** A larger input or output is shown in lists as its beginning only. */
+  runListedBytes: 2 * KiB,
+  runSummaryChars: 4096,
+  /** Runs that leave the history at the end of one run, and at a time when their app is removed. */
+  runsDropped: 500,
   /** Calls of `ctx.tool` and `ctx.agent` in one run; and all that its `ctx` asks for at a time, further ones wait in the thread. */
   runNodes: 10_000,
   runNodesAtOnce: 64,
@@ -268,6 +276,7 @@ export const LIMITS = {
   /** One value in `ctx.state`, and the keys of one automation. */
   stateValueBytes: 256 * KiB,
   stateKeys: 1000,
+  stateKeyBytes: 255,
   /** `onFailure` fires of fires of fires. */
   failureDepth: 3,
   /** Events kept of a run under way, for those who begin to follow it later. */

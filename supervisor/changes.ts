@@ -1,8 +1,8 @@
 /** Change streams: numbers each app's events, keeps the latest for replay, and fans them out (decisions, section 4). */
-import { SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { ChangeRing } from './change-ring.ts';
-import type { Exchange, ResponseHeaders, ResponseStream } from './edge/edge.ts';
+import type { Exchange } from './edge/edge.ts';
+import { type EventReader, EventReaders } from './event-readers.ts';
 
 /** One table changed. `action` is the tool that did it. */
 export type Change = { table: string; action: string; source: 'handler' | 'agent' | 'external' | 'automation' };
@@ -10,33 +10,18 @@ export type Change = { table: string; action: string; source: 'handler' | 'agent
 /** `tables` limits the events to those tables; `lastEventId` is the header of that name. */
 export type SubscribeOptions = { tables?: string[]; lastEventId?: string };
 
-type Subscriber = {
-  readonly stream: ResponseStream;
-  readonly tables: ReadonlySet<string> | undefined;
-  /** Something waits for it to read. */
-  waiting: boolean;
-  /** It did not read: nothing more is written to it until it has, and then one `reset`. */
-  behind: boolean;
-};
+type Subscriber = { readonly reader: EventReader; readonly tables: ReadonlySet<string> | undefined };
 
 type AppChanges = { readonly ring: ChangeRing<ChangeEvent>; readonly subscribers: Set<Subscriber> };
 
-const HEADERS: ResponseHeaders = {
-  'content-type': 'text/event-stream',
-  'cache-control': 'no-cache, no-transform',
-  'x-accel-buffering': 'no',
-};
-const HEARTBEAT = Buffer.from(':\n\n');
 const EVENT_ID = /^\d{1,16}$/;
 
 export class ChangeStreams {
   readonly #now: () => number;
   /** In order of their last event, so that the first is the one that has been quiet longest. */
   readonly #apps = new Map<string, AppChanges>();
-  readonly #heartbeat: NodeJS.Timeout;
-  #subscribers = 0;
-  /** Subscribers for whom something waits. */
-  #waiting = 0;
+  /** Shared with other event streams, so that their limits are those of the gateway. */
+  readonly readers: EventReaders;
   #ringBytes = 0;
 
   /** `now` gives milliseconds since the epoch. */
@@ -45,12 +30,12 @@ export class ChangeStreams {
     heartbeatMs = LIMITS.changeHeartbeatMs,
   }: { now?: () => number; heartbeatMs?: number } = {}) {
     this.#now = now;
-    this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs).unref();
+    this.readers = new EventReaders(heartbeatMs);
   }
 
   /** Streams open now. */
   get subscribers(): number {
-    return this.#subscribers;
+    return this.readers.count;
   }
 
   /** Bytes of all events kept for replay. */
@@ -71,7 +56,7 @@ export class ChangeStreams {
     if (this.#ringBytes > LIMITS.changeRingsBytes) this.#trim();
 
     for (const subscriber of changes.subscribers) {
-      if (subscriber.tables === undefined || subscriber.tables.has(change.table)) this.#deliver(subscriber, event.wire);
+      if (subscriber.tables === undefined || subscriber.tables.has(change.table)) subscriber.reader.deliver(event.wire);
     }
   }
 
@@ -84,39 +69,25 @@ export class ChangeStreams {
     this.#ringBytes -= ring.bytes;
     ring.skip();
     const bytes = resetEvent(app, ring.last, this.#now());
-    for (const subscriber of subscribers) this.#deliver(subscriber, bytes);
+    for (const { reader } of subscribers) reader.deliver(bytes);
   }
 
   /** Answers `exchange` with the app's stream. Throws `OVERLOADED` when too many are open. The app must exist. */
   subscribe(app: string, exchange: Exchange, options: SubscribeOptions = {}): void {
-    if (exchange.aborted) return;
-    if (exchange.method === 'HEAD') {
-      exchange.stream(200, HEADERS).end();
-      return;
-    }
-    if (this.#subscribers >= LIMITS.subscribers) {
-      throw new SvcError('OVERLOADED', 'Too many change streams are open; close some, or try again later.', {
-        headers: { 'retry-after': '5' },
-      });
-    }
+    const reader = this.readers.open(exchange, {
+      gone: () => subscribers.delete(subscriber),
+      // It missed something: one `reset` instead of all of it.
+      caughtUp: () => reader?.write(resetEvent(app, ring.last, this.#now())),
+    });
+    if (!reader) return;
     const { ring, subscribers } = this.#changesOf(app);
     const tables = options.tables === undefined || options.tables.length === 0 ? undefined : new Set(options.tables);
-    const stream = exchange.stream(200, HEADERS);
-    const subscriber: Subscriber = { stream, tables, waiting: false, behind: false };
+    const subscriber: Subscriber = { reader, tables };
     subscribers.add(subscriber);
-    this.#subscribers += 1;
-    exchange.onAbort(() => {
-      if (subscribers.delete(subscriber)) this.#subscribers -= 1;
-      this.#waits(subscriber, false);
-    });
-    stream.onDrain(() => {
-      this.#waits(subscriber, stream.buffered > 0);
-      if (!subscriber.behind || stream.buffered > this.#backlogBytes()) return;
-      subscriber.behind = false;
-      this.#write(subscriber, resetEvent(app, ring.last, this.#now()));
-    });
 
-    const missed = options.lastEventId ? missedEvents(ring, options.lastEventId, tables, this.#backlogBytes()) : [];
+    const missed = options.lastEventId
+      ? missedEvents(ring, options.lastEventId, tables, this.readers.backlogBytes)
+      : [];
     // The id is for a client that loses its connection before the first event: it can then say where it was. What it missed
     // brings ids of its own; a connection that ends in the middle of that is taken up again from there.
     const id =
@@ -128,7 +99,7 @@ export class ChangeStreams {
 ${id}: changes of ${app}
 
 `);
-    this.#write(subscriber, Buffer.concat([opening, ...(missed ?? [resetEvent(app, ring.last, this.#now())])]));
+    reader.write(Buffer.concat([opening, ...(missed ?? [resetEvent(app, ring.last, this.#now())])]));
   }
 
   /** Ends the app's streams and forgets its events: it was deleted. */
@@ -137,16 +108,13 @@ ${id}: changes of ${app}
     if (!changes) return;
     this.#apps.delete(app);
     this.#ringBytes -= changes.ring.bytes;
-    this.#subscribers -= changes.subscribers.size;
-    const streams = [...changes.subscribers].map((subscriber) => subscriber.stream);
-    for (const subscriber of changes.subscribers) this.#waits(subscriber, false);
+    for (const { reader } of changes.subscribers) reader.end();
     changes.subscribers.clear();
-    for (const stream of streams) stream.end();
   }
 
   /** Ends every stream and the heartbeat. */
   closeAll(): void {
-    clearInterval(this.#heartbeat);
+    this.readers.stop();
     for (const app of [...this.#apps.keys()]) this.closeApp(app);
   }
 
@@ -166,33 +134,6 @@ ${id}: changes of ${app}
       if (this.#ringBytes <= LIMITS.changeRingsBytes * 0.9) return;
       this.#ringBytes -= ring.bytes;
       ring.clear();
-    }
-  }
-
-  /** Writes, unless the subscriber does not read: then it is marked, and its drain callback makes up for it. */
-  #deliver(subscriber: Subscriber, bytes: Buffer): void {
-    if (subscriber.behind) return;
-    if (subscriber.stream.buffered > this.#backlogBytes()) subscriber.behind = true;
-    else this.#write(subscriber, bytes);
-  }
-
-  #write(subscriber: Subscriber, bytes: Buffer): void {
-    if (!subscriber.stream.write(bytes)) this.#waits(subscriber, true);
-  }
-
-  #waits(subscriber: Subscriber, waiting: boolean): void {
-    if (waiting !== subscriber.waiting) this.#waiting += waiting ? 1 : -1;
-    subscriber.waiting = waiting;
-  }
-
-  /** What one subscriber may have waiting now. */
-  #backlogBytes(): number {
-    return Math.min(LIMITS.subscriberBacklogBytes, LIMITS.backlogsBytes / Math.max(1, this.#waiting));
-  }
-
-  #beat(): void {
-    for (const { subscribers } of this.#apps.values()) {
-      for (const subscriber of subscribers) this.#deliver(subscriber, HEARTBEAT);
     }
   }
 }

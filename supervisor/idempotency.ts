@@ -1,8 +1,9 @@
 /** `Idempotency-Key` on actions: the recorded answer of a key is replayed for a day (decisions, section 3). */
 import { createHash } from 'node:crypto';
-import { type DbClient, DbError } from '../protocol/db-client.ts';
+import type { DbClient } from '../protocol/db-client.ts';
 import { SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
+import { survive } from './survive.ts';
 
 /** What was answered: the HTTP status and the whole body. */
 export type RecordedAnswer = { status: number; body: Buffer };
@@ -19,6 +20,7 @@ const SCHEMA = `
   ) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS idempotency_created ON idempotency (created_at)`;
 
+/** Every statement here may run twice: see `survive`. */
 export class Idempotency {
   readonly #db: DbClient;
   readonly #now: () => number;
@@ -49,7 +51,7 @@ export class Idempotency {
       await this.#open();
       const now = this.#now();
       let lost = 0;
-      const [, insert] = await this.#survive(
+      const [, insert] = await survive(
         () =>
           this.#db.batch([
             ['DELETE FROM idempotency WHERE created_at < ?', [now - LIMITS.idempotencyMs]],
@@ -62,7 +64,7 @@ export class Idempotency {
       );
       claimed = insert?.changes === 1;
       if (claimed) return null;
-      const row = await this.#survive(() =>
+      const row = await survive(() =>
         this.#db.get('SELECT fingerprint, status, body, created_at FROM idempotency WHERE app = ? AND key = ?', [
           app,
           key,
@@ -79,7 +81,7 @@ export class Idempotency {
   /** Stores the answer; it is replayed from now on. */
   async record(app: string, key: string, answer: RecordedAnswer): Promise<void> {
     try {
-      await this.#survive(() =>
+      await survive(() =>
         this.#db.run('UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [
           answer.status,
           answer.body,
@@ -95,7 +97,7 @@ export class Idempotency {
   /** The call did not run: the key may be used again. */
   async release(app: string, key: string): Promise<void> {
     try {
-      await this.#survive(() => this.#db.run('DELETE FROM idempotency WHERE app = ? AND key = ?', [app, key]));
+      await survive(() => this.#db.run('DELETE FROM idempotency WHERE app = ? AND key = ?', [app, key]));
     } finally {
       this.#running.delete(`${app}\0${key}`);
     }
@@ -107,20 +109,8 @@ export class Idempotency {
     await this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]);
   }
 
-  /** Every statement here may run twice: one that was lost with the writer is sent to the next. `onLost` tells each loss. */
-  async #survive<T>(ask: () => Promise<T>, onLost: () => void = () => {}): Promise<T> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await ask();
-      } catch (error) {
-        if (!(error instanceof DbError) || error.code !== 'WRITER_LOST' || tries > LIMITS.writerLostTries) throw error;
-        onLost();
-      }
-    }
-  }
-
   async #open(): Promise<void> {
-    this.#ready ??= this.#survive(() => this.#db.exec(SCHEMA));
+    this.#ready ??= survive(() => this.#db.exec(SCHEMA));
     try {
       await this.#ready;
     } catch (error) {

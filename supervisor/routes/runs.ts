@@ -1,0 +1,137 @@
+/** The history of runs, their events, and what can be done to a run (decisions, section 6). */
+import { AUTOMATION_ID, parseRef } from '../../protocol/automation.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { isAppId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { RUN_STATES, type RunRecord, type RunState } from '../../protocol/runs.ts';
+import { answerJson } from '../answers.ts';
+import type { RunLedger } from '../automations/ledger.ts';
+import type { RunEvents } from '../automations/run-events.ts';
+import type { RunFilter } from '../automations/run-rows.ts';
+import type { Route } from '../router.ts';
+import { integerOf, queryOf, readJson } from './requests.ts';
+
+export type RunServices = {
+  runs: RunLedger;
+  runEvents: RunEvents;
+  /** Stops a run that has not ended; resolves when that is stored. */
+  cancelRun(runId: string): Promise<RunRecord>;
+};
+
+const RUN_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const NO_STORE = { 'cache-control': 'no-store' };
+
+export function runRoutes(services: RunServices): Route[] {
+  /** Throws `UNKNOWN_RUN`. */
+  const known = async (runId: string): Promise<RunRecord> => found(isRunId(runId) && (await services.runs.get(runId)));
+  return [
+    {
+      method: 'GET',
+      path: '/svc/_runs',
+      summary: 'Runs, the newest first (`?ref=`, `?app=`, `?state=`, `?limit=`, `?before=<runId>`).',
+      handle: async (exchange) => {
+        const query = queryOf(exchange);
+        const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
+        answerJson(exchange, 200, await services.runs.list(filterOf(query), limit), NO_STORE);
+      },
+    },
+    {
+      method: 'GET',
+      path: '/svc/_runs/_events',
+      summary: 'What happens in all runs from now on (server-sent events; `?ref=`, `?app=`).',
+      handle: (exchange) => {
+        const query = queryOf(exchange);
+        const { app } = filterOf(query);
+        const ref = query.get('ref');
+        services.runEvents.followAll(exchange, {
+          ...(ref === null ? {} : { ref }),
+          ...(app === undefined ? {} : { app }),
+        });
+      },
+    },
+    {
+      method: 'GET',
+      path: '/svc/_runs/:runId',
+      summary: 'One run.',
+      handle: async (exchange, { runId = '' }) => answerJson(exchange, 200, await known(runId), NO_STORE),
+    },
+    {
+      method: 'GET',
+      path: '/svc/_runs/:runId/nodes',
+      summary: 'What a run called, in order (`?limit=`, `?after=<ordinal>`).',
+      handle: async (exchange, { runId = '' }) => {
+        const query = queryOf(exchange);
+        const limit = integerOf(query, 'limit', LIMITS.listRowsMax, LIMITS.listRowsMax);
+        const after = integerOf(query, 'after', 0, Number.MAX_SAFE_INTEGER);
+        await known(runId);
+        answerJson(exchange, 200, await services.runs.nodes(runId, { after, limit }), NO_STORE);
+      },
+    },
+    {
+      method: 'GET',
+      path: '/svc/_runs/:runId/events',
+      summary: 'What happened and happens in a run, until it ends (server-sent events).',
+      handle: async (exchange, { runId = '' }) => {
+        found(isRunId(runId));
+        await services.runEvents.follow(runId, exchange);
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_runs/:runId/pin',
+      summary: 'Keep a run in the history, or no longer: `{ "pinned" }`.',
+      handle: async (exchange, { runId = '' }) => {
+        const { pinned } = await readJson(exchange);
+        found(isRunId(runId));
+        if (typeof pinned !== 'boolean') {
+          throw new SvcError('BAD_REQUEST', '"pinned" must be true or false.', { path: 'pinned' });
+        }
+        answerJson(exchange, 200, found(await services.runs.pin(runId, pinned)));
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_runs/:runId/cancel',
+      summary: 'Stop a run; one that has ended stays as it is.',
+      handle: async (exchange, { runId = '' }) => {
+        await readJson(exchange);
+        const run = await known(runId);
+        answerJson(exchange, 200, run.endedAt === null ? await services.cancelRun(runId) : run);
+      },
+    },
+  ];
+}
+
+function isRunId(text: string): boolean {
+  return RUN_ID.test(text);
+}
+
+function found<T>(value: T | null | false): T {
+  if (value === null || value === false) throw new SvcError('UNKNOWN_RUN', 'No run of this id is kept.');
+  return value;
+}
+
+/** Throws `BAD_REQUEST` with the parameter's name in `path`. */
+function filterOf(query: URLSearchParams): RunFilter {
+  const refused = (path: string, message: string) => new SvcError('BAD_REQUEST', message, { path });
+  const [ref, app, state, before] = ['ref', 'app', 'state', 'before'].map((name) => query.get(name));
+  const filter: RunFilter = {};
+  if (typeof ref === 'string') {
+    const parsed = parseRef(ref);
+    if (!parsed) throw refused('ref', `"ref" must be <app>/<automation>; an automation's id fits ${AUTOMATION_ID}.`);
+    filter.ref = parsed;
+  }
+  if (typeof app === 'string') {
+    if (!isAppId(app)) throw refused('app', '"app" must be the id of an app.');
+    filter.app = app;
+  }
+  if (typeof state === 'string') {
+    if (!RUN_STATES.includes(state as RunState)) throw refused('state', `"state" must be ${RUN_STATES.join(', ')}.`);
+    filter.state = state as RunState;
+  }
+  if (typeof before === 'string') {
+    if (!isRunId(before)) throw refused('before', '"before" must be the id of a run.');
+    filter.before = before;
+  }
+  return filter;
+}
