@@ -8,8 +8,8 @@ import { survive } from '../survive.ts';
 export type AutomationName = { app: string; id: string };
 
 const SET = `INSERT INTO automation_state (app_id, automation_id, key, value)
-  SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM automation_state WHERE app_id = ?1 AND automation_id = ?2 AND key = ?3)
-    OR (SELECT count(*) FROM automation_state WHERE app_id = ?1 AND automation_id = ?2) < ?5
+  SELECT @app, @id, @key, @value WHERE EXISTS (SELECT 1 FROM automation_state WHERE app_id = @app AND automation_id = @id AND key = @key)
+    OR (SELECT count(*) FROM automation_state WHERE app_id = @app AND automation_id = @id) < @most
   ON CONFLICT (app_id, automation_id, key) DO UPDATE SET value = excluded.value`;
 
 /** Every method rejects with `BAD_REQUEST` for a key that is none. */
@@ -38,7 +38,9 @@ export class AutomationState {
         path: 'value',
       });
     }
-    const { changes } = await survive(() => this.#db.run(SET, [app, id, name, text, LIMITS.stateKeys]));
+    const { changes } = await survive(() =>
+      this.#db.run(SET, { app, id, key: name, value: text, most: LIMITS.stateKeys }),
+    );
     if (changes === 0) {
       throw new SvcError('PAYLOAD_TOO_LARGE', `An automation may have ${LIMITS.stateKeys} keys; delete some.`, {
         path: 'key',

@@ -134,7 +134,8 @@ export class RunLedger {
   }
 
   /** Nodes of a run in their order: at most `limit`, of those behind the ordinal `after`. */
-  async nodes(runId: string, { after = 0, limit = LIMITS.listRowsMax } = {}): Promise<RunNode[]> {
+  async nodes(runId: string, page: { after?: number; limit?: number } = {}): Promise<RunNode[]> {
+    const { after = 0, limit = LIMITS.listRowsMax } = page;
     const sql = 'SELECT * FROM run_nodes WHERE run_id = ? AND ordinal > ? ORDER BY ordinal LIMIT ?';
     const rows = await survive(() => this.#db.all(sql, [runId, after, limit]));
     return rows.map(nodeOf);

@@ -18,6 +18,10 @@ type LiveRun = {
   keptBytes: number;
   dropped: number;
   readonly followers: Set<Follower>;
+  /** Requests that look into the ledger, to know whether they follow. */
+  looking: number;
+  /** Its end was told. */
+  ended: boolean;
 };
 
 /** Nodes that are read from the ledger at a time, to be sent. */
@@ -60,6 +64,7 @@ export class RunEvents {
 
     if (event.type === 'run.end') {
       this.#runs.delete(runId);
+      if (known) known.ended = true;
       for (const follower of known?.followers ?? []) follower.end(wire());
     } else {
       const live = known ?? this.#begin(runId);
@@ -78,22 +83,23 @@ export class RunEvents {
    * `OVERLOADED`.
    */
   async follow(runId: string, exchange: Exchange): Promise<void> {
-    if (this.#runs.get(runId)?.started) {
-      this.#join(runId, exchange);
-      return;
+    // There from before the look into the ledger, so that no end comes in between unnoticed.
+    const live = this.#runs.get(runId) ?? this.#begin(runId);
+    let ended: RunRecord | null = null;
+    live.looking += 1;
+    try {
+      if (!live.started) {
+        let run = await this.#ledger.get(runId);
+        if (live.ended) run = await this.#ledger.get(runId);
+        if (!run) throw new SvcError('UNKNOWN_RUN', 'No run of this id is kept.');
+        if (run.endedAt !== null) ended = run;
+      }
+      if (!ended) this.#join(runId, exchange);
+    } finally {
+      live.looking -= 1;
+      this.#release(runId, live);
     }
-    const run = await this.#ledger.get(runId);
-    if (!run) throw new SvcError('UNKNOWN_RUN', 'No run of this id is kept.');
-    if (run.endedAt !== null && !this.#runs.has(runId)) {
-      await this.#replay(run, exchange);
-      return;
-    }
-    const leave = this.#join(runId, exchange);
-    if (!leave || this.#runs.get(runId)?.started) return;
-    // Its end may have been told between the look into the ledger and the joining: then it is there by now.
-    const later = await this.#ledger.get(runId);
-    if (later !== null && later.endedAt === null) return;
-    leave(later);
+    if (ended) await this.#replay(ended, exchange);
   }
 
   /** Answers with what happens in all runs from now on. Throws `OVERLOADED`. */
@@ -114,30 +120,38 @@ export class RunEvents {
   }
 
   #begin(runId: string): LiveRun {
-    const live: LiveRun = { started: null, kept: [], keptBytes: 0, dropped: 0, followers: new Set() };
+    const live: LiveRun = {
+      started: null,
+      kept: [],
+      keptBytes: 0,
+      dropped: 0,
+      followers: new Set(),
+      looking: 0,
+      ended: false,
+    };
     this.#runs.set(runId, live);
     return live;
   }
 
-  /** Null when nobody reads; else a function that ends the stream of one whose run had ended after all. */
-  #join(runId: string, exchange: Exchange): ((run: RunRecord | null) => void) | null {
-    let live: LiveRun | null = null;
-    const leave = (): void => {
-      if (!follower || !live?.followers.delete(follower)) return;
-      if (live.started === null && live.followers.size === 0 && this.#runs.get(runId) === live)
-        this.#runs.delete(runId);
-    };
-    const follower = Follower.open(this.#readers, exchange, leave);
-    if (!follower) return null;
-    live = this.#runs.get(runId) ?? this.#begin(runId);
+  /** The run is under way, or waits for its turn. */
+  #join(runId: string, exchange: Exchange): void {
+    const follower = Follower.open(this.#readers, exchange, () => {
+      if (follower) live.followers.delete(follower);
+      this.#release(runId, live);
+    });
+    const live = this.#runs.get(runId) ?? this.#begin(runId);
+    if (!follower) {
+      this.#release(runId, live);
+      return;
+    }
     live.followers.add(follower);
-    if (live.started) follower.replay([wireOf({ type: 'run.start', run: live.started })], live.dropped, live.kept);
-    return (run) => {
-      if (!live?.followers.has(follower)) return;
-      leave();
-      if (run) follower.end(wireOf({ type: 'run.end', run }));
-      else follower.close();
-    };
+    if (live.started) follower.replay(wireOf({ type: 'run.start', run: live.started }), live.dropped, live.kept);
+  }
+
+  /** Forgets a run that has not started when nobody waits for it. */
+  #release(runId: string, live: LiveRun): void {
+    if (live.started === null && live.looking === 0 && live.followers.size === 0 && this.#runs.get(runId) === live)
+      this.#runs.delete(runId);
   }
 
   /** A run that has ended, from the ledger, as fast as it is read. */
@@ -191,7 +205,7 @@ class Follower {
 
   /** Null when nobody reads. Throws `OVERLOADED`. */
   static open(readers: EventReaders, exchange: Exchange, gone: () => void): Follower | null {
-    const reader = readers.open(exchange, { gone, caughtUp: () => follower?.#advance() });
+    const reader = readers.open(exchange, { gone, caughtUp: () => follower?.advance() });
     const follower = reader && new Follower(reader);
     reader?.write(OPENING);
     return follower;
@@ -202,10 +216,10 @@ class Follower {
   }
 
   /** Sends these first; of what was between `first` and `kept`, `dropped` events are not there any more. */
-  replay(first: Buffer[], dropped: number, kept: Buffer[]): void {
+  replay(first: Buffer, dropped: number, kept: Buffer[]): void {
     const missed = dropped === 0 ? [] : [wireOf({ type: 'missed', events: dropped })];
-    this.#waiting = [...first, ...missed, ...kept];
-    this.#advance();
+    this.#waiting = [first, ...missed, ...kept];
+    this.advance();
   }
 
   tell(bytes: Buffer): void {
@@ -223,14 +237,15 @@ class Follower {
   /** Sends the last event and ends the stream, as soon as it can take it. */
   end(bytes: Buffer): void {
     this.#last = bytes;
-    this.#advance();
+    this.advance();
   }
 
   close(): void {
     this.#reader.end();
   }
 
-  #advance(): void {
+  /** Goes on where the reader had to be waited for. */
+  advance(): void {
     for (let sent = 0; sent < this.#waiting.length; sent++) {
       if (this.#reader.deliver(this.#waiting[sent] as Buffer)) continue;
       this.#waiting = this.#waiting.slice(sent);

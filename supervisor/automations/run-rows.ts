@@ -4,7 +4,7 @@ import type { ErrorBody } from '../../protocol/errors.ts';
 import type { Row, SqlStatement, SqlValue } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { RunNode, RunRecord, RunState, Usage } from '../../protocol/runs.ts';
-import { cutText, storedText, valueOf } from './run-values.ts';
+import { cutText, storedText, storedValue } from './run-values.ts';
 
 /** Which runs; all that are given must fit. `before` is a run id: only older ones. */
 export type RunFilter = { ref?: { app: string; id: string }; app?: string; state?: RunState; before?: string };
@@ -126,8 +126,8 @@ export function runOf(row: Row): RunRecord {
     },
     parentRunId: textOf(row.parent_run_id),
     state: String(row.state) as RunState,
-    input: valueOf(textOf(row.input), Number(row.input_bytes)),
-    output: valueOf(textOf(row.output), Number(row.output_bytes)),
+    input: storedValue(textOf(row.input), Number(row.input_bytes)),
+    output: storedValue(textOf(row.output), Number(row.output_bytes)),
     summary: textOf(row.summary),
     error: errorOf(row),
     queuedAt: Number(row.queued_at),

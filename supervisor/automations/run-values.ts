@@ -25,7 +25,7 @@ export function cutRunValue(value: unknown): unknown {
 }
 
 /** What `storedText` made; `bytes` is the length of it all, of which `text` may be the beginning only. */
-export function valueOf(text: string | null, bytes: number): unknown {
+export function storedValue(text: string | null, bytes: number): unknown {
   if (text === null) return null;
   if (bytes <= LIMITS.runListedBytes || Buffer.byteLength(text) === bytes) return JSON.parse(text);
   const marker = MARKER.exec(text);
