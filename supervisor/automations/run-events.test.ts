@@ -137,9 +137,10 @@ test('a run that ends while its follower looks for it is told whole', async (t) 
   await ledger.insert(run);
   const get = ledger.get.bind(ledger);
   const end = ended(run);
-  const looked = t.mock.method(ledger, 'get', async (runId: string) => {
+  let looks = 0;
+  t.mock.method(ledger, 'get', async (runId: string) => {
     const found = await get(runId);
-    if (looked.mock.callCount() > 0) return found;
+    if (++looks > 1) return found;
     events.publish({ type: 'run.start', run: started(run) });
     await ledger.end(end, 'all');
     events.publish({ type: 'run.end', run: end });
@@ -270,7 +271,7 @@ test('one run: its record, nodes, pin and cancel; none is UNKNOWN_RUN', async (t
   assert.deepEqual((await ask('POST', `/${run.runId}/cancel`)).body, end);
   assert.deepEqual(cancelled, [run.runId]);
 
-  for (const id of [runIdAt(NOW), 'nonsense', '%2e%2e']) {
+  for (const id of [runIdAt(NOW), 'nonsense', '%2f']) {
     for (const [method, path, body] of [
       ['GET', ''],
       ['GET', '/nodes'],
