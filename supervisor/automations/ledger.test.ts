@@ -300,6 +300,7 @@ test('batches that run twice claim nothing twice and drop no more than once', as
   const run = queuedRun({ queuedAt: NOW + 10 });
   await ledger.insert(run, ledger.claimMessage({ slug: 's', webhookId: 'msg' }, run.runId));
   await ledger.end(ended(run), keep);
+  assert.equal((await ledger.list()).length, 4);
   await ledger.skip(queuedRun({ queuedAt: NOW + 11, state: 'skipped' }), keep);
   assert.equal((await ledger.list()).length, 4);
 });
