@@ -116,6 +116,17 @@ test('a run that has ended is told from the ledger, all its nodes too', async (t
   assert.equal(await client.next(), undefined);
 });
 
+test('a history that cannot be read on ends the stream without the end of the run', async (t) => {
+  const { ledger, follow } = await setUp(t);
+  const run = queuedRun();
+  await ledger.insert(run);
+  await ledger.end(ended(run), 'all');
+  t.mock.method(ledger, 'nodes', () => Promise.reject(new Error('The database is not available.')));
+  const client = await follow(`${run.runId}/events`);
+  await expect(client, { type: 'run.start', run: started(run) });
+  assert.equal(await client.next(), undefined);
+});
+
 test('a run that is cancelled while it waits ends its followers, and one that nobody waits for any more is forgotten', async (t) => {
   const { ledger, events, follow } = await setUp(t);
   const run = queuedRun();

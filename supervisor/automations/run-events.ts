@@ -187,10 +187,10 @@ export class RunEvents {
         if (nodes.length < REPLAYED_NODES) break;
       }
       await send({ type: 'run.end', run });
-    } finally {
-      // Also when the ledger could not be read: without `run.end` the client knows that this was not all.
-      reader.end();
+    } catch {
+      // The answer has begun, so that no error can be sent: without `run.end` the client knows that this was not all.
     }
+    reader.end();
   }
 }
 
