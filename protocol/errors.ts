@@ -48,6 +48,11 @@ export const ERROR_CODES = {
   TOOL_REFUSED: { status: 403, when: 'An automation called a tool or an app that its file does not allow.' },
   TOOL_SERVER_FAILED: { status: 502, when: 'An MCP server is not reachable, is not configured, or reports a failure.' },
   NO_RUNNER: { status: 503, when: 'An automation asked for an agent, and no agent runner is configured.' },
+  AGENT_FAILED: {
+    status: 502,
+    when: 'The agent that an automation asked failed, or did not answer with the JSON that was asked for.',
+  },
+  RUN_ABORTED: { status: 500, when: 'The run was cancelled, or the gateway stopped before it had ended.' },
   INVALID_MIGRATION: { status: 400, when: 'A migration has a bad name or number, or statements that it may not have.' },
   MIGRATION_FAILED: {
     status: 422,

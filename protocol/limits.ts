@@ -279,6 +279,13 @@ export const LIMITS = {
   stateKeyBytes: 255,
   /** `onFailure` fires of fires of fires. */
   failureDepth: 3,
+  /** What a handler may return: its summary and output, as JSON. */
+  fireResultBytes: 1 * MiB,
+  /** Text of one answer of an agent. */
+  agentTextChars: 1 * MiB,
+  /** The end of a run that could not be stored is tried so often in all, each time after this wait. */
+  runEndTries: 3,
+  runEndWaitMs: 1 * SECOND,
   /** Events kept of a run under way, for those who begin to follow it later. */
   runEvents: 1000,
   runEventsBytes: 4 * MiB,

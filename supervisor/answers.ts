@@ -21,7 +21,8 @@ export function answerError(exchange: Exchange, error: unknown, log: Logger, hea
   exchange.send(status, { ...own, ...headers }, body);
 }
 
-function toSvcError(error: unknown, log: Logger): SvcError {
+/** Whatever was thrown, as what may leave the gateway. */
+export function toSvcError(error: unknown, log: Logger): SvcError {
   if (error instanceof SvcError) return error;
   if (isDiskFull(error))
     return new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed. Free some space and try again.');

@@ -1,8 +1,20 @@
 /** What an embedding program imports. */
 export type { ErrorBody, ErrorCode } from '../protocol/errors.ts';
 export { ERROR_CODES, SvcError } from '../protocol/errors.ts';
+export type { RunRecord, RunState } from '../protocol/runs.ts';
 export type { Config } from './config.ts';
 export { ConfigError } from './config.ts';
 export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
-export type { ConversationRunner, FireAutomationFactory, RunnerStatus, Seams } from './seams.ts';
+export type {
+  ConversationRunner,
+  FireAutomation,
+  FireAutomationFactory,
+  FireContext,
+  FireLog,
+  FireResult,
+  HostFire,
+  RunnerStatus,
+  RunQuery,
+  Seams,
+} from './seams.ts';
 export { type RunningGateway, type ServeOptions, serve } from './serve.ts';

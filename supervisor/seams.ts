@@ -1,24 +1,83 @@
 /** What an embedding host may put in place of the gateway's own parts (specification, "Host-injected seams"). */
+import type { RunRecord, RunState } from '../protocol/runs.ts';
 
-/** Runs one conversation turn; yields normalized events. */
+/**
+ * Runs one conversation turn; yields normalized events. An automation's `ctx.agent` is a turn of a window of its own:
+ * `assistant.delta` is shown to the run's followers, the text of `final` (or all deltas) is the answer, `usage` is added up,
+ * `error` and `aborted` fail the call. When `signal` aborts, the turn is to end.
+ */
 export type ConversationRunner = (turn: {
   app: string;
   windowId: string;
   message: string;
+  /** `requires.model` of the automation that asks. */
+  model?: string;
+  /** The run that asks; absent in a chat. */
+  run?: { runId: string; automationRef: string };
   signal: AbortSignal;
 }) => AsyncIterable<{ type: string; [member: string]: unknown }>;
 
 /** Whether the host's runner can be used; `kind` is the host's own word. */
 export type RunnerStatus = () => Promise<{ kind: string; ok: boolean; detail?: string }>;
 
-/** Makes what fires an automation. */
-export type FireAutomationFactory = (host: {
-  baseUrl: string | null;
-}) => (fire: { automationRef: string; input: unknown; signal: AbortSignal }) => Promise<{ runId: string }>;
+/** What `ctx.runs` answers with, and what it may be asked for. */
+export type RunQuery = { ref?: string; state?: RunState; limit?: number };
+
+/** A handler's `ctx` (decisions, section 6). What its members reject with carries `code`, `message` and perhaps `path`. */
+export type FireContext = {
+  /** Calls `svc_describe`, `svc_read`, `svc_write` or `<MCP server>.<tool>`, as far as the automation's file allows. */
+  tool(name: string, args?: unknown): Promise<unknown>;
+  /** An agent's answer: its text, or the value of that text with `json`. */
+  agent(request: { prompt: string; json?: boolean }): Promise<unknown>;
+  state: {
+    get(key: string): Promise<unknown>;
+    set(key: string, value: unknown): Promise<void>;
+    delete(key: string): Promise<void>;
+  };
+  runs: {
+    last(filter?: RunQuery): Promise<RunRecord | null>;
+    list(filter?: RunQuery): Promise<RunRecord[]>;
+  };
+  fetch: typeof fetch;
+  input: unknown;
+  /** Aborts when the run was cancelled, when its time is up, and when the gateway stops. */
+  signal: AbortSignal;
+  /** The time of the fire, milliseconds since the epoch. */
+  now: number;
+};
+
+/** Writes a line to the app's log and to those who follow the run. */
+export type FireLog = Record<
+  'debug' | 'info' | 'warn' | 'error',
+  (message: string, fields?: Record<string, unknown>) => void
+>;
+
+/** One fire for the host to run. */
+export type HostFire = {
+  runId: string;
+  automationRef: string;
+  input: unknown;
+  now: number;
+  ctx: FireContext;
+  log: FireLog;
+  signal: AbortSignal;
+};
+
+/** A handler's result. */
+export type FireResult = { summary?: string; output?: unknown };
+
+/** Runs an automation in the host's own process. A rejection fails the run. */
+export type FireAutomation = (fire: HostFire) => Promise<FireResult | undefined> | Promise<void>;
 
 /**
- * The seams of the specification's table. This version has neither chat nor automations nor the git store: a seam that is
- * given is refused when the gateway is built, rather than never called.
+ * Makes what fires automations in place of the gateway's threads; called once, at the first fire. `baseUrl` is the address
+ * of the gateway, null when the host owns the server.
+ */
+export type FireAutomationFactory = (host: { baseUrl: string | null }) => FireAutomation;
+
+/**
+ * The seams of the specification's table. This version has neither chat nor the git store: a seam that is of no use without
+ * them is refused when the gateway is built, rather than never called.
  */
 export type Seams = {
   conversationRunner?: ConversationRunner;
@@ -29,6 +88,6 @@ export type Seams = {
 
 /** Names of the seams in `options` that this version has no use for. */
 export function unusedSeams(options: Seams): string[] {
-  const names = ['conversationRunner', 'runnerStatus', 'fireAutomationFactory', 'appsStoreRoot'] as const;
+  const names = ['runnerStatus', 'appsStoreRoot'] as const;
   return names.filter((name) => options[name] !== undefined);
 }

@@ -1,16 +1,17 @@
-/** The dispatcher: `svc_describe`, `svc_read`, `svc_write` (specification, "Three-tool dispatcher"; decisions, section 3). */
+/** The dispatcher over HTTP: `svc_describe`, `svc_read`, `svc_write` (specification, "Three-tool dispatcher"; decisions, section 3). */
 import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { ActionSummary, QuerySummary, VersionSummary } from '../../protocol/manifest.ts';
+import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
 import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
 import type { App } from '../apps.ts';
+import { describe } from '../describe.ts';
+import { announce, appOf, findAction, findQuery, newCall, toolOf } from '../dispatcher.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
 import { newTraceId } from '../trace.ts';
-import { Call, type CallReply, type CallTiming } from '../tree/call.ts';
-import { describe } from './describe.ts';
+import type { Call, CallReply, CallTiming } from '../tree/call.ts';
 import { type Body, parseBody } from './requests.ts';
 
 const TOOLS = '/svc/_tool/';
@@ -76,13 +77,8 @@ function withApp(
   member: 'query' | 'action',
   next: (app: App, name: string) => void,
 ): void {
-  const id = body.app;
-  const name = body[member];
-  if (typeof id !== 'string')
-    throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
-  if (typeof name !== 'string') {
-    throw new SvcError('BAD_REQUEST', `Say which ${member}: "${member}" must be a string.`, { path: member });
-  }
+  const id = appOf(body);
+  const name = toolOf(body, member);
   const app = services.apps.get(id);
   if (!(app instanceof Promise)) {
     next(app, name);
@@ -92,16 +88,12 @@ function withApp(
 }
 
 function read(services: Services, exchange: Exchange, app: App, name: string, bytes: Buffer): void {
-  const summary = services.apps.serving(app);
-  const query = summary.queries.find((tool) => tool.name === name);
-  if (!query) throw unknownTool(app.id, summary, 'query', name);
+  const query = findQuery(services, app, name);
   submit(services, exchange, app, query, ToolKind.query, bytes, new ReadReply(services, exchange));
 }
 
 function write(services: Services, exchange: Exchange, app: App, name: string, body: Body, bytes: Buffer): void {
-  const summary = services.apps.serving(app);
-  const action = summary.actions.find((tool) => tool.name === name);
-  if (!action) throw unknownTool(app.id, summary, 'action', name);
+  const action = findAction(services, app, name);
   const key = exchange.header('idempotency-key');
   if (key === undefined) {
     submit(services, exchange, app, action, ToolKind.action, bytes, new WriteReply(services, exchange, app, action));
@@ -111,7 +103,7 @@ function write(services: Services, exchange: Exchange, app: App, name: string, b
     throw new SvcError('BAD_REQUEST', `An idempotency key has 1 to ${LIMITS.idempotencyKeyBytes} bytes.`);
   }
   const reply = new RecordedReply(services, exchange, app, action, key);
-  const call = newCall(services, exchange, action, ToolKind.action, bytes, reply);
+  const call = callFrom(services, exchange, action, ToolKind.action, bytes, reply);
   services.idempotency
     .claim(app.id, key, name, body.input ?? {})
     .then((recorded) => {
@@ -143,14 +135,13 @@ function submit(
   bytes: Buffer,
   reply: CallReply,
 ): void {
-  const call = newCall(services, exchange, tool, kind, bytes, reply);
+  const call = callFrom(services, exchange, tool, kind, bytes, reply);
   const actor = services.apps.actor(app);
   exchange.onAbort(() => actor.abandon(call));
   actor.submit(call);
 }
 
-/** Its time runs from now on. */
-function newCall(
+function callFrom(
   services: Services,
   exchange: Exchange,
   tool: QuerySummary,
@@ -158,16 +149,8 @@ function newCall(
   bytes: Buffer,
   reply: CallReply,
 ): Call {
-  const allowedMs =
-    tool.timeoutMs ?? (kind === ToolKind.query ? services.config.queryTimeoutMs : services.config.actionTimeoutMs);
-  const request = {
-    kind,
-    tool: tool.name,
-    body: bytes.length === 0 ? EMPTY : bytes,
-    traceId: newTraceId(exchange.header('traceparent')),
-    allowedMs,
-  };
-  return new Call(request, reply, performance.now());
+  const body = bytes.length === 0 ? EMPTY : bytes;
+  return newCall(services, tool, kind, body, newTraceId(exchange.header('traceparent')), reply);
 }
 
 /** Answers a query. */
@@ -216,9 +199,7 @@ class WriteReply extends ReadReply {
   }
 
   protected announce(status: number): void {
-    if (status >= 400) return;
-    const { name, writes } = this.#action;
-    for (const table of writes) this.services.changes.emit(this.app.id, { table, action: name, source: 'handler' });
+    announce(this.services, this.app.id, this.#action, status, 'handler');
   }
 }
 
@@ -300,22 +281,4 @@ function hundredths(ms: number): string {
   const all = Math.round(ms * 100);
   const rest = all % 100;
   return `${(all - rest) / 100}.${rest < 10 ? '0' : ''}${rest}`;
-}
-
-function unknownTool(app: string, summary: VersionSummary, wanted: 'query' | 'action', name: string): SvcError {
-  const shown = name.slice(0, 80);
-  const [own, other] = wanted === 'query' ? [summary.queries, summary.actions] : [summary.actions, summary.queries];
-  if (other.some((tool) => tool.name === name)) {
-    const use = wanted === 'query' ? 'an action: call it through svc_write' : 'a query: call it through svc_read';
-    return new SvcError('WRONG_KIND', `"${shown}" of "${app}" is ${use}.`);
-  }
-  const known =
-    own
-      .map((tool) => tool.name)
-      .slice(0, 20)
-      .join(', ') || 'none';
-  return new SvcError(
-    wanted === 'query' ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION',
-    `"${app}" has no ${wanted} "${shown}"; it has: ${known}.`,
-  );
 }

@@ -1,8 +1,8 @@
 /** `svc_describe`: what apps there are and what they can do (decisions, section 3). */
-import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
-import type { VersionSummary } from '../../protocol/manifest.ts';
-import { noActiveVersion } from '../apps.ts';
-import type { Services } from '../services.ts';
+import { type ErrorBody, SvcError } from '../protocol/errors.ts';
+import type { VersionSummary } from '../protocol/manifest.ts';
+import { noActiveVersion } from './apps.ts';
+import type { Services } from './services.ts';
 
 type ToolLine = { name: string; description?: string };
 type AppLine =
@@ -17,8 +17,18 @@ type AppLine =
     }
   | { app: string; error: ErrorBody };
 
-/** The `data` of the answer. Rejects with the error to answer. */
-export async function describe(services: Services, body: Record<string, unknown>): Promise<unknown> {
+/** The parts of the gateway that know. */
+export type Describing = Pick<Services, 'apps' | 'deployments' | 'registry'>;
+
+/**
+ * The `data` of the answer; without an app in `body` it lists `among`, by default every app. Rejects with the error to
+ * answer.
+ */
+export async function describe(
+  services: Describing,
+  body: Record<string, unknown>,
+  among?: readonly string[],
+): Promise<unknown> {
   for (const member of ['app', 'query', 'action']) {
     if (body[member] !== undefined && typeof body[member] !== 'string') {
       throw new SvcError('BAD_REQUEST', `"${member}" must be a string.`, { path: member });
@@ -32,7 +42,7 @@ export async function describe(services: Services, body: Record<string, unknown>
     if (query !== undefined || action !== undefined) {
       throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
     }
-    return { apps: await listApps(services) };
+    return { apps: await Promise.all((among ?? services.registry.ids()).map((app) => line(services, app))) };
   }
   await services.apps.get(id);
   const manifest = await services.deployments.manifest(id);
@@ -50,11 +60,7 @@ export async function describe(services: Services, body: Record<string, unknown>
   return { app: id, name: manifest.name, version: manifest.version, [kind]: definition };
 }
 
-async function listApps(services: Services): Promise<AppLine[]> {
-  return Promise.all(services.registry.ids().map((id) => line(services, id)));
-}
-
-async function line(services: Services, id: string): Promise<AppLine> {
+async function line(services: Describing, id: string): Promise<AppLine> {
   try {
     const { active } = await services.apps.get(id);
     return appLine(id, active);
