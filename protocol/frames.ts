@@ -3,6 +3,7 @@
  * the supervisor need not understand (inputs, results) travel as JSON bytes inside it.
  */
 import type { ErrorBody } from './errors.ts';
+import type { ToolServerState } from './tool-servers.ts';
 
 export const Kind = {
   hello: 1,
@@ -23,10 +24,15 @@ export const Kind = {
   stuck: 16,
   ask: 17,
   answer: 18,
+  toolServer: 19,
+  toolProcess: 20,
 } as const;
 
-/** What a dispatched call runs. `sql` is the built-in tool behind `svc sql`; `fire` is an automation's handler. */
-export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3 } as const;
+/**
+ * What a dispatched call runs. `sql` is the built-in tool behind `svc sql`; `fire` is an automation's handler; `server` is a
+ * tool of an MCP server, named `<server>.<tool>`, whose body is the JSON text of its arguments and whose result is JSON text.
+ */
+export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3, server: 4 } as const;
 export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
 
 /** First frame on every connection: the ticket that says who is calling. */
@@ -202,6 +208,20 @@ export type ExitedFrame = [
 /** Writer → supervisor, from a thread of its own: the writer has been busy with one statement of this app for `ms`. */
 export type StuckFrame = [typeof Kind.stuck, app: string, ms: number];
 
+/**
+ * Process of the MCP servers → supervisor: what became of the connection to one. `detail` says why it failed; `said` is what the
+ * server wrote last to its standard error, for the log alone.
+ */
+export type ToolServerFrame = [
+  typeof Kind.toolServer,
+  server: string,
+  state: ToolServerState,
+  detail: string,
+  said: string,
+];
+/** Process of the MCP servers → supervisor: a server's process, which leads a group of its own, came into being or is gone. */
+export type ToolProcessFrame = [typeof Kind.toolProcess, pid: number, alive: boolean];
+
 export type Frame =
   | HelloFrame
   | ReadyFrame
@@ -220,4 +240,6 @@ export type Frame =
   | StartFrame
   | StopFrame
   | ExitedFrame
-  | StuckFrame;
+  | StuckFrame
+  | ToolServerFrame
+  | ToolProcessFrame;

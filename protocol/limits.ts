@@ -241,6 +241,8 @@ export const LIMITS = {
   /** Free disk below which `doctor` warns. */
   lowDiskBytes: 512 * MiB,
 
+  /** Largest value `automationTimeoutMs` may take. */
+  automationTimeoutMaxMs: 1 * HOUR,
   /** The text of one `automation.json`. */
   automationBytes: 64 * KiB,
   /** The same as it stands in a stored version: we wrote switches and addresses of webhooks into it. */
@@ -328,5 +330,13 @@ export const LIMITS = {
   /** Waits between attempts to reach an MCP server: the first, and the longest. */
   toolServerBackoffMs: 500,
   toolServerBackoffMaxMs: 30 * SECOND,
+  /** Calls to MCP servers under way at once, all servers together. */
+  toolServerCalls: 1024,
+  /** An MCP server whose input was closed has this long to end by itself before it is told to, and `terminateMs` after that. */
+  toolServerEndMs: 500,
+  /** Heap of the process that talks to MCP servers, in MiB. */
+  toolServersMemoryMb: 512,
+  /** What is kept of the standard error of an MCP server: its end. */
+  toolServerStderrBytes: 4 * KiB,
   dayMs: DAY,
 } as const;

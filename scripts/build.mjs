@@ -34,6 +34,7 @@ await Promise.all([
       'writer-thread': 'workers/writer/thread.ts',
       host: 'workers/handler/host.ts',
       actor: 'workers/handler/actor.ts',
+      mcp: 'workers/mcp/main.ts',
     },
     outdir: dist,
     external: ['better-sqlite3', 'msgpackr-extract'],

@@ -4,7 +4,10 @@ import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { LIMITS } from '../protocol/limits.ts';
 import { crashPoint } from './crash-point.ts';
-import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
+import { compareIdentity, identityOf, killGroup, type ProcessIdentity } from './process-identity.ts';
+
+/** The role of a process that leads a group of its own: what it started ends with it. */
+export const GROUP_LEADER = 'mcp-server';
 
 /** `role` is what the child does (`writer`, `host`, …), `instance` the boot of the gateway that started it. */
 export type ChildRecord = ProcessIdentity & { role: string; instance: string };
@@ -49,7 +52,10 @@ export class Children {
  * a pid that was given to another program since is left alone. Answers what was ended; rejects when one does not end.
  */
 export async function reapChildren(path: string): Promise<ChildRecord[]> {
-  const left = readRecords(path).filter((child) => compareIdentity(child) === 'same');
+  const records = readRecords(path);
+  // A group may have outlived its leader. Where the system does not say when a process started, nothing is certain enough.
+  for (const child of records) if (child.role === GROUP_LEADER && child.startedAs) killGroup(child);
+  const left = records.filter((child) => compareIdentity(child) === 'same');
   for (const child of left) kill(child.pid);
   const deadline = Date.now() + LIMITS.heartbeatDeadMs;
   for (const child of left) {

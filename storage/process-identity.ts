@@ -20,6 +20,20 @@ export function compareIdentity(recorded: ProcessIdentity): 'same' | 'gone' | 'u
   return now === recorded.startedAs ? 'same' : 'gone';
 }
 
+/**
+ * Kills the process group that `leader` was started as the first of, those included that outlived it. A group keeps its number
+ * while it has members; when another process has that pid by now, nothing is left of the group.
+ */
+export function killGroup(leader: ProcessIdentity): void {
+  const now = startedAs(leader.pid);
+  if (process.platform === 'win32' || (now !== null && leader.startedAs !== null && now !== leader.startedAs)) return;
+  try {
+    process.kill(-leader.pid, 'SIGKILL');
+  } catch {
+    // Nothing of it is left.
+  }
+}
+
 function isRunning(pid: number): boolean {
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {

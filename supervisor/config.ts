@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
+import { type EntryFault, type ToolServerEntry, toolServersFault } from '../protocol/tool-servers.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
@@ -21,11 +22,14 @@ export type Config = {
   actorIdleMs: number;
   queryTimeoutMs: number;
   actionTimeoutMs: number;
+  automationTimeoutMs: number;
   mailboxLimit: number;
   maxResultBytes: number;
   durability: 'full' | 'normal';
   corsOrigins: string[];
   trashDays: number;
+  /** The MCP servers whose tools automations may call, by name. */
+  mcpServers: Record<string, ToolServerEntry>;
   log: LogLevel;
 };
 
@@ -40,7 +44,8 @@ export class ConfigError extends Error {
   }
 }
 
-type Check = (value: unknown) => string | null;
+/** What the value must be, and where in it the fault is when that is not the whole; null when it is as it must be. */
+type Check = (value: unknown) => string | EntryFault | null;
 
 const text: Check = (value) => (typeof value === 'string' && value !== '' ? null : 'a non-empty string');
 const oneOf =
@@ -75,11 +80,13 @@ const CHECKS: Record<keyof Config, Check> = {
   actorIdleMs: integer(1000, DAY),
   queryTimeoutMs: integer(10, LIMITS.toolTimeoutMs),
   actionTimeoutMs: integer(10, LIMITS.toolTimeoutMs),
+  automationTimeoutMs: integer(1000, LIMITS.automationTimeoutMaxMs),
   mailboxLimit: integer(1, 1_000_000),
   maxResultBytes: integer(1024, 64 * MiB),
   durability: oneOf('full', 'normal'),
   corsOrigins: origins,
   trashDays: integer(0, 3650),
+  mcpServers: toolServersFault,
   log: oneOf('debug', 'info', 'warn', 'error', 'silent'),
 };
 
@@ -100,11 +107,13 @@ export function defaultConfig(dataDir: string): Config {
     actorIdleMs: DEFAULTS.actorIdleMs,
     queryTimeoutMs: DEFAULTS.queryTimeoutMs,
     actionTimeoutMs: DEFAULTS.actionTimeoutMs,
+    automationTimeoutMs: DEFAULTS.automationTimeoutMs,
     mailboxLimit: DEFAULTS.mailboxLimit,
     maxResultBytes: DEFAULTS.maxResultBytes,
     durability: 'full',
     corsOrigins: [],
     trashDays: DEFAULTS.trashDays,
+    mcpServers: {},
     log: 'info',
   };
 }
@@ -117,8 +126,10 @@ export function checkConfig(value: unknown, source: string): Partial<Config> {
     const check = Object.hasOwn(CHECKS, key) ? CHECKS[key as keyof Config] : undefined;
     if (!check)
       throw new ConfigError(`${source} has the unknown key "${key}". Known keys: ${CONFIG_KEYS.join(', ')}.`, key);
-    const wanted = check(setting);
-    if (wanted) throw new ConfigError(`"${key}" in ${source} must be ${wanted}.`, key);
+    const fault = check(setting);
+    if (fault === null) continue;
+    const { at, wanted } = typeof fault === 'string' ? { at: '', wanted: fault } : fault;
+    throw new ConfigError(`"${at === '' ? key : `${key}.${at}`}" in ${source} must be ${wanted}.`, key);
   }
   return value as Partial<Config>;
 }

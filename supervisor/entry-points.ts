@@ -11,7 +11,7 @@ export const packageRoot: string = (() => {
   return folder;
 })();
 
-export function entryPoint(name: 'writer' | 'host' | 'job'): string {
+export function entryPoint(name: 'writer' | 'host' | 'job' | 'mcp'): string {
   return join(packageRoot, 'dist', `${name}.js`);
 }
 

@@ -27,7 +27,7 @@ export type ActorStatus = {
 };
 
 export type ProcessStatus = {
-  role: 'supervisor' | 'writer' | 'host';
+  role: 'supervisor' | 'writer' | 'host' | 'mcp';
   name: string;
   pid: number | null;
   state: string;
@@ -99,7 +99,12 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
     url: listening?.url ?? null,
     dataDir: services.config.dataDir,
     eventLoop: services.eventLoop.take(),
-    processes: [supervisor, await childStatus(tree.writer), ...hosts],
+    processes: [
+      supervisor,
+      await childStatus(tree.writer),
+      ...hosts,
+      ...(tree.toolServers ? [await childStatus(tree.toolServers)] : []),
+    ],
     counters: {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,

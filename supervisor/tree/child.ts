@@ -17,7 +17,7 @@ export type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopp
 
 export type ChildSpec = {
   name: string;
-  role: 'writer' | 'host';
+  role: 'writer' | 'host' | 'mcp';
   /** The file that the process runs, and Node's own flags before it. */
   entry: string;
   flags: string[];
@@ -27,6 +27,8 @@ export type ChildSpec = {
   patient: boolean;
   /** What the process reads as the first line of its standard input. A new one for each start. */
   bootstrap: () => Record<string, unknown>;
+  /** Its environment; empty when absent. */
+  env?: Record<string, string>;
 };
 
 export type ChildEvents = {
@@ -100,8 +102,8 @@ export class Child {
     let child: ChildProcess;
     try {
       child = spawn(process.execPath, [...this.spec.flags, this.spec.entry], {
-        // Empty but in test runs that crash the writer between its durable steps; a host has none.
-        env: this.spec.role === 'writer' ? crashEnvironment() : {},
+        // Test runs crash the writer between its durable steps; a host has none.
+        env: this.spec.role === 'writer' ? crashEnvironment() : (this.spec.env ?? {}),
         stdio: ['pipe', 'ignore', 'pipe'],
         // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
         detached: process.platform !== 'win32',

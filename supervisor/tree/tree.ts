@@ -8,10 +8,11 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { signTicket, type Ticket } from '../../protocol/ticket.ts';
+import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
 import { entryPoint, hostReadable, withRealPaths } from '../entry-points.ts';
 import { Actor } from './actor.ts';
 import type { ActorEnvironment } from './actor-environment.ts';
-import { Child, type ChildSpec } from './child.ts';
+import { Child, type ChildEvents, type ChildSpec } from './child.ts';
 import { Deadlines } from './deadlines.ts';
 import { actorKey, Generation } from './generation.ts';
 import { Hosts } from './hosts.ts';
@@ -23,6 +24,8 @@ import type { TreeOptions } from './tree-options.ts';
 export class Tree {
   readonly writer: Child;
   readonly hosts: Hosts;
+  /** Talks to MCP servers; null when none are configured. */
+  toolServers: Child | null = null;
   readonly deadlines = new Deadlines(() => performance.now());
   /** How often each retire reason happened. */
   readonly retired: Record<RetireReason, number> = Object.fromEntries(
@@ -148,6 +151,8 @@ export class Tree {
     clearInterval(this.#housekeeping);
     for (const child of [...this.hosts.all, this.writer]) child.destroy();
     for (const actor of this.actors) void actor.stop('shutdown', 0);
+    // Not killed: it ends its servers first, and ends without its connection in any case.
+    void this.toolServers?.stop(LIMITS.terminateMs);
     this.#close();
   }
 
@@ -230,6 +235,8 @@ export class Tree {
         return { onFrame: (frame) => this.#writerStuck(frame), onClose: () => {} };
       case 'host':
         return this.hosts.all.find((host) => host.name === ticket.host)?.attach(link) ?? null;
+      case 'mcp':
+        return this.toolServers?.attach(link) ?? null;
       case 'actor':
         return this.#generations.get(ticket.actorId)?.attach(link) ?? null;
       case 'database':
@@ -310,6 +317,33 @@ export class Tree {
     );
     return host;
   };
+
+  /** The process that talks to MCP servers; its owner starts it, on first use, and stops it. */
+  toolServerChild(settings: ToolServerSettings, events: Omit<ChildEvents, 'onProcess' | 'log'>): Child {
+    this.toolServers = new Child(
+      {
+        name: 'mcp',
+        role: 'mcp',
+        entry: entryPoint('mcp'),
+        flags: [`--max-old-space-size=${LIMITS.toolServersMemoryMb}`],
+        flushes: false,
+        patient: false,
+        env: toolServerEnvironment(process.env),
+        bootstrap: () => ({
+          supervisorSocket: this.#supervisorSocket,
+          ticket: this.ticket({ role: 'mcp' }),
+          ...settings,
+        }),
+      },
+      {
+        ...events,
+        onProcess: (pid, alive) => this.#options.onProcess(pid, 'mcp', alive),
+        log: (level, message) => this.#options.log(level, message),
+      },
+      { now: () => performance.now(), random: Math.random },
+    );
+    return this.toolServers;
+  }
 
   #hostDied(host: Child, solitaryFor: string | null, reason: string): void {
     const hit = [...this.#generations.values()].filter((generation) => generation.host === host);

@@ -49,6 +49,7 @@ export class Tools implements Runner {
         return actionAnswer(value, spec.maxResultBytes);
       }
       case ToolKind.fire:
+      case ToolKind.server:
         throw new SvcError('HANDLER_ERROR', 'This thread runs the tools of an app, not its automations.');
       case ToolKind.sql: {
         const { status, value } = await runSql(request, reader, writer);

@@ -1,0 +1,119 @@
+// What the supervisor takes from the process of the MCP servers, and what it does not. That process is played by the test.
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type Frame, Kind } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Child, ChildEvents } from '../tree/child.ts';
+import { McpToolServers } from './tool-servers.ts';
+
+const NO_SIGNAL = new AbortController().signal;
+
+function scene() {
+  const sent: Frame[] = [];
+  const recorded: unknown[] = [];
+  const child = {
+    state: 'running',
+    lastExit: null,
+    send: (frame: Frame) => sent.push(frame),
+    start: () => {},
+    stop: async () => {},
+  };
+  let events: Omit<ChildEvents, 'onProcess' | 'log'> | undefined;
+  const servers = new McpToolServers({
+    servers: {
+      git: { command: 'git-server', env: { TOKEN: 'secret' } },
+      web: { url: 'http://x', headers: { a: 'secret' } },
+    },
+    callMs: 1000,
+    createChild: (_settings, given) => {
+      events = given;
+      return child as unknown as Child;
+    },
+    onProcess: (...what) => recorded.push(what),
+    log: () => {},
+  });
+  const receive = (frame: unknown) => events?.onFrame(frame as Frame);
+  return { servers, sent, recorded, child, receive, exit: () => events?.onExit('was killed') };
+}
+
+describe('frames of the process', () => {
+  for (const [name, frame] of [
+    ['a kind that it may not send', [Kind.dispatch, 1]],
+    ['a result that is no bytes', [Kind.result, 1, 200, 'text', 1]],
+    ['a result over the limit', [Kind.result, 1, 200, Buffer.alloc(LIMITS.toolServerAnswerBytes + 1), 1]],
+    ['an error that is none', [Kind.error, 1, null, 1]],
+    ['an error whose message is no text', [Kind.error, 1, { code: 'A', message: 1 }, 1]],
+    ['a server that is not configured', [Kind.toolServer, 'other', 'connected', '', '']],
+    ['a name that objects inherit', [Kind.toolServer, 'constructor', 'connected', '', '']],
+    ['a state that is none', [Kind.toolServer, 'git', 'fine', '', '']],
+    ['a detail that is no text', [Kind.toolServer, 'git', 'failed', 1, '']],
+    ['the pid of every process', [Kind.toolProcess, -1, true]],
+    ['the pid of the first process', [Kind.toolProcess, 1, true]],
+    ['a pid that is none', [Kind.toolProcess, 1.5, true]],
+  ] as const) {
+    test(`${name} is refused`, () => {
+      assert.throws(() => scene().receive(frame), /may not send|malformed/);
+    });
+  }
+
+  test('an answer to a call that nobody waits for is ignored', async () => {
+    const { servers, sent, receive } = scene();
+    receive([Kind.result, 99, 200, Buffer.from('1'), 1]);
+    const call = servers.call('git', 'log', {}, NO_SIGNAL);
+    receive([Kind.result, (sent[0] as [number, number])[1], 200, Buffer.from('[1]'), 1]);
+    assert.deepEqual(await call, [1]);
+    receive([Kind.result, (sent[0] as [number, number])[1], 200, Buffer.from('2'), 1]);
+  });
+
+  test('an answer that is not JSON, and a code that is not of ours, become TOOL_SERVER_FAILED', async () => {
+    for (const frame of [
+      [Kind.result, 1, 200, Buffer.from('{'), 1],
+      [Kind.error, 1, { code: 'UNAUTHORIZED', message: 'no' }, 1],
+    ]) {
+      const { servers, receive } = scene();
+      const call = servers.call('git', 'log', {}, NO_SIGNAL);
+      receive(frame);
+      await assert.rejects(call, { code: 'TOOL_SERVER_FAILED' });
+    }
+  });
+
+  test('our own process is not taken for a server', () => {
+    const { receive, recorded, exit } = scene();
+    receive([Kind.toolProcess, process.pid, true]);
+    exit();
+    assert.deepEqual(recorded, []);
+  });
+});
+
+describe('calls', () => {
+  test('one more than may be under way is refused', async () => {
+    const { servers, exit } = scene();
+    const calls = Array.from({ length: LIMITS.toolServerCalls }, () => servers.call('git', 'log', {}, NO_SIGNAL));
+    await assert.rejects(servers.call('git', 'log', {}, NO_SIGNAL), { code: 'OVERLOADED' });
+    exit();
+    for (const end of await Promise.allSettled(calls)) assert.equal(end.status, 'rejected');
+  });
+
+  test('one that the process never had waits for the next process; one that it had fails', async () => {
+    const { servers, sent, child, exit } = scene();
+    const had = servers.call('git', 'log', {}, NO_SIGNAL);
+    child.state = 'backoff';
+    const controller = new AbortController();
+    const waiting = servers.call('git', 'log', {}, controller.signal);
+    exit();
+    await assert.rejects(had, /was killed.*not known/);
+    controller.abort();
+    await assert.rejects(waiting, /cancelled/);
+    // There was nothing to cancel in a process that has not got it.
+    assert.equal(sent.length, 1);
+  });
+});
+
+test('the status shows nothing that may be secret', () => {
+  const { servers, receive } = scene();
+  receive([Kind.toolServer, 'git', 'failed', 'exited with code 1', 'secret']);
+  assert.deepEqual(servers.status(), [
+    { name: 'git', kind: 'stdio', state: 'failed', lastError: 'exited with code 1' },
+    { name: 'web', kind: 'http', state: 'idle', lastError: null },
+  ]);
+});

@@ -1,0 +1,304 @@
+/**
+ * The tools of MCP servers, for automations. The servers are spoken to in a process of its own (workers/mcp), started on the
+ * first call; here are its calls, what it says of its servers, and what has to be cleared away when it dies.
+ */
+import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { type Frame, Kind, ToolKind } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import {
+  isStdio,
+  TOOL_SERVER_LIMITS,
+  TOOL_SERVER_STATES,
+  type ToolServerEntry,
+  type ToolServerLimits,
+  type ToolServerSettings,
+  type ToolServerState,
+} from '../../protocol/tool-servers.ts';
+import { GROUP_LEADER } from '../../storage/children.ts';
+import { identityOf, killGroup, type ProcessIdentity } from '../../storage/process-identity.ts';
+import type { Child, ChildEvents } from '../tree/child.ts';
+
+/** What automations need of MCP servers. */
+export interface ToolServers {
+  names(): string[];
+  has(server: string): boolean;
+  /**
+   * What the tool answers. Rejects with `TOOL_SERVER_FAILED`, or `OVERLOADED` when too many calls are under way; at once when
+   * `signal` aborts, on which the server is told.
+   */
+  call(server: string, tool: string, args: unknown, signal: AbortSignal): Promise<unknown>;
+  stop(): Promise<void>;
+}
+
+/** What is shown of a server: nothing of its environment, arguments, address or headers. */
+export type ToolServerStatus = {
+  name: string;
+  kind: 'stdio' | 'http';
+  state: ToolServerState;
+  lastError: string | null;
+};
+
+export type ToolServersOptions = {
+  /** `mcpServers` of the configuration. */
+  servers: Record<string, ToolServerEntry>;
+  /** The longest a call may take, whatever its signal says: `automationTimeoutMs`. */
+  callMs: number;
+  /** `Tree.toolServerChild`. */
+  createChild(settings: ToolServerSettings, events: Omit<ChildEvents, 'onProcess' | 'log'>): Child;
+  /** A server's process came into being or is gone: the record of children on disk is due. */
+  onProcess(pid: number, role: string, alive: boolean): void;
+  log(level: 'info' | 'warn', message: string): void;
+  now?(): number;
+  limits?: Partial<ToolServerLimits>;
+};
+
+type Call = {
+  id: number;
+  name: string;
+  body: Uint8Array;
+  deadline: number;
+  /** The process has it; otherwise it waits for the process. */
+  sent: boolean;
+  resolve(answer: Uint8Array): void;
+  reject(error: SvcError): void;
+};
+
+export class McpToolServers implements ToolServers {
+  readonly #options: ToolServersOptions;
+  readonly #now: () => number;
+  readonly #child: Child | null;
+  readonly #answerBytes: number;
+  readonly #servers: Map<string, ToolServerStatus>;
+  readonly #calls = new Map<number, Call>();
+  /** The servers' processes, each the leader of a group. */
+  readonly #processes = new Map<number, ProcessIdentity>();
+  #nextId = 0;
+  #failedAt = 0;
+  #stopping = false;
+
+  constructor(options: ToolServersOptions) {
+    this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
+    this.#servers = new Map(
+      Object.entries(options.servers).map(([name, entry]) => [
+        name,
+        { name, kind: isStdio(entry) ? 'stdio' : 'http', state: 'idle', lastError: null },
+      ]),
+    );
+    const limits = { ...TOOL_SERVER_LIMITS, ...options.limits };
+    this.#answerBytes = limits.answerBytes;
+    this.#child =
+      this.#servers.size === 0
+        ? null
+        : options.createChild(
+            { servers: options.servers, limits },
+            {
+              onReady: () => this.#ready(),
+              onFrame: (frame) => this.#onFrame(frame),
+              onExit: (reason) => this.#onExit(reason),
+            },
+          );
+  }
+
+  names(): string[] {
+    return [...this.#servers.keys()];
+  }
+
+  has(server: string): boolean {
+    return this.#servers.has(server);
+  }
+
+  /** Of each server, in the order of the configuration. */
+  status(): ToolServerStatus[] {
+    return [...this.#servers.values()].map((server) => ({ ...server }));
+  }
+
+  async call(server: string, tool: string, args: unknown, signal: AbortSignal): Promise<unknown> {
+    const answer = await this.callForJson(server, tool, Buffer.from(JSON.stringify(args ?? {})), signal);
+    try {
+      return JSON.parse(Buffer.from(answer).toString());
+    } catch (error) {
+      throw new SvcError('TOOL_SERVER_FAILED', `${server}.${tool} answered what is not JSON.`, { cause: error });
+    }
+  }
+
+  /** As `call`, with arguments and answer as JSON text, which need not be read here. `args` is the text of an object. */
+  async callForJson(server: string, tool: string, args: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    const child = this.#child;
+    if (!child || !this.#servers.has(server)) throw failed(this.#unknown(server));
+    if (this.#stopping) throw failed('The gateway stops.');
+    if (this.#calls.size >= LIMITS.toolServerCalls)
+      throw new SvcError('OVERLOADED', 'Too many calls to MCP servers are under way. Try again later.');
+    if (signal.aborted) throw cancelled(server, signal);
+    this.#wake(child);
+    return await new Promise<Uint8Array>((resolve, reject) => {
+      const id = ++this.#nextId;
+      const settle = () => {
+        this.#calls.delete(id);
+        signal.removeEventListener('abort', abort);
+        clearTimeout(timer);
+      };
+      const call: Call = {
+        id,
+        name: `${server}.${tool}`,
+        body: args,
+        deadline: this.#now() + this.#options.callMs,
+        sent: false,
+        resolve: (answer) => {
+          settle();
+          resolve(answer);
+        },
+        reject: (error) => {
+          settle();
+          reject(error);
+        },
+      };
+      const giveUp = (reason: 'client-gone' | 'deadline', error: SvcError) => {
+        if (call.sent) child.send([Kind.cancel, id, reason]);
+        call.reject(error);
+      };
+      const abort = () => giveUp('client-gone', cancelled(server, signal));
+      const late = () => giveUp('deadline', failed(`${call.name} did not answer in time.`));
+      const timer = setTimeout(late, this.#options.callMs);
+      signal.addEventListener('abort', abort, { once: true });
+      this.#calls.set(id, call);
+      if (child.state === 'running') this.#send(child, call);
+    });
+  }
+
+  /** Ends the process and its servers, those that do not want to as well. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    this.#rejectAll('The gateway stops.');
+    await this.#child?.stop(LIMITS.toolServerEndMs + LIMITS.terminateMs + LIMITS.cancelGraceMs);
+    this.#killProcesses();
+  }
+
+  #unknown(server: string): string {
+    const names = this.names();
+    const has = names.length === 0 ? 'No MCP servers are configured.' : `Configured are ${names.join(', ')}.`;
+    return `No MCP server is configured as ${server}. ${has}`;
+  }
+
+  /** Starts the process on its first call; one that kept dying is tried again after a while. */
+  #wake(child: Child): void {
+    if (child.state === 'stopped') child.start();
+    if (child.state !== 'failed') return;
+    if (this.#now() - this.#failedAt < LIMITS.restartWindowMs)
+      throw failed(`The process that talks to MCP servers does not stay up: ${child.lastExit}.`);
+    child.revive();
+  }
+
+  #ready(): void {
+    for (const call of [...this.#calls.values()]) if (this.#child) this.#send(this.#child, call);
+  }
+
+  #send(child: Child, call: Call): void {
+    call.sent = true;
+    const remainingMs = Math.max(1, call.deadline - this.#now());
+    try {
+      child.send([Kind.dispatch, call.id, remainingMs, ToolKind.server, call.name, call.body, '']);
+    } catch {
+      call.reject(failed(`The arguments for ${call.name} are too large.`));
+    }
+  }
+
+  #onExit(reason: string): void {
+    this.#killProcesses();
+    for (const server of this.#servers.values()) if (server.state === 'connected') server.state = 'idle';
+    if (this.#child?.state === 'failed') {
+      this.#failedAt = this.#now();
+      this.#rejectAll(`The process that talks to MCP servers does not stay up: ${reason}.`);
+      return;
+    }
+    // Those that it did not have yet wait for the next one.
+    for (const call of [...this.#calls.values()]) {
+      if (call.sent)
+        call.reject(
+          failed(
+            `${call.name} failed: the process that talks to MCP servers ended (${reason}). Whether the tool did its work is not known.`,
+          ),
+        );
+    }
+  }
+
+  /** A process that was killed could not end its servers. */
+  #killProcesses(): void {
+    for (const leader of this.#processes.values()) {
+      killGroup(leader);
+      this.#options.onProcess(leader.pid, GROUP_LEADER, false);
+    }
+    this.#processes.clear();
+  }
+
+  #rejectAll(why: string): void {
+    for (const call of [...this.#calls.values()]) call.reject(failed(why));
+  }
+
+  /** Throws for a frame that this process may not send, or not in this form; its connection is then closed. */
+  #onFrame(frame: Frame): void {
+    switch (frame[0]) {
+      case Kind.result: {
+        const [, callId, , body] = frame;
+        if (!(body instanceof Uint8Array) || body.length > this.#answerBytes) throw malformed('result');
+        this.#calls.get(callId)?.resolve(body);
+        break;
+      }
+      case Kind.error: {
+        const [, callId, error] = frame;
+        if (!isErrorBody(error)) throw malformed('error');
+        this.#calls.get(callId)?.reject(failed(error.message));
+        break;
+      }
+      case Kind.toolServer:
+        this.#changed(frame[1], frame[2], frame[3], frame[4]);
+        break;
+      case Kind.toolProcess:
+        this.#process(frame[1], frame[2]);
+        break;
+      default:
+        throw new Error(`The process of the MCP servers may not send frames of kind ${frame[0]}.`);
+    }
+  }
+
+  #changed(name: unknown, state: unknown, detail: unknown, said: unknown): void {
+    const server = typeof name === 'string' ? this.#servers.get(name) : undefined;
+    const known = TOOL_SERVER_STATES.find((one) => one === state);
+    if (!server || !known || typeof detail !== 'string' || typeof said !== 'string') throw malformed('state');
+    server.state = known;
+    if (known !== 'failed') return;
+    server.lastError = detail.slice(0, LIMITS.errorMessageChars);
+    const words = said.slice(-LIMITS.toolServerStderrBytes);
+    this.#options.log('warn', `MCP server ${server.name}: ${server.lastError}${words === '' ? '' : `: ${words}`}`);
+  }
+
+  #process(pid: unknown, alive: unknown): void {
+    if (!Number.isSafeInteger(pid) || (pid as number) <= 1 || typeof alive !== 'boolean') throw malformed('process');
+    const id = pid as number;
+    if (alive && id !== process.pid && this.#processes.size < LIMITS.toolServerCalls) {
+      this.#processes.set(id, identityOf(id));
+      this.#options.onProcess(id, GROUP_LEADER, true);
+    } else if (!alive && this.#processes.delete(id)) {
+      this.#options.onProcess(id, GROUP_LEADER, false);
+    }
+  }
+}
+
+function failed(message: string): SvcError {
+  return new SvcError('TOOL_SERVER_FAILED', message);
+}
+
+function cancelled(server: string, signal: AbortSignal): SvcError {
+  const message = `The call to the MCP server ${server} was cancelled.`;
+  return new SvcError('TOOL_SERVER_FAILED', message, { cause: signal.reason });
+}
+
+function malformed(what: string): Error {
+  return new Error(`The process of the MCP servers sent a malformed ${what}.`);
+}
+
+function isErrorBody(value: unknown): value is ErrorBody {
+  if (typeof value !== 'object' || value === null) return false;
+  const { code, message } = value as Record<string, unknown>;
+  return typeof code === 'string' && typeof message === 'string' && message.length <= 2 * LIMITS.errorMessageChars;
+}

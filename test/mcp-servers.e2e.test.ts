@@ -1,0 +1,298 @@
+// Tools of real MCP servers, called through the real process: what they answer, how they fail, and that nothing of them is left.
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, describe, type TestContext, test } from 'node:test';
+import type { ToolServerEntry, ToolServerLimits } from '../protocol/tool-servers.ts';
+import { eventually } from './support/edges.ts';
+import { type RunningServers, startServers, stdioServer } from './support/tool-servers.ts';
+
+const NO_SIGNAL = new AbortController().signal;
+
+async function serversFor(
+  t: TestContext,
+  servers: Record<string, ToolServerEntry>,
+  limits: Partial<ToolServerLimits> = {},
+): Promise<RunningServers> {
+  const running = await startServers(servers, { limits });
+  t.after(() => running.stop());
+  return running;
+}
+
+function failsWith(message: RegExp): object {
+  return { code: 'TOOL_SERVER_FAILED', message };
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 2)[0] !== 'Z';
+  } catch {
+    return false;
+  }
+}
+
+/** A file name that nothing has yet, for a tool that writes down what happens to it. */
+function scratch(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-mcp-test-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, 'events');
+}
+
+const eventsIn = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8') : '');
+
+async function until(failing: () => Promise<unknown>): Promise<unknown> {
+  let answer: unknown;
+  await eventually(() =>
+    failing().then(
+      (value) => {
+        answer = value;
+        return true;
+      },
+      () => false,
+    ),
+  );
+  return answer;
+}
+
+async function httpServer(port = 0): Promise<{ process: ChildProcess; port: number; url: string }> {
+  const file = new URL('./support/mcp-http.mjs', import.meta.url).pathname;
+  const server = spawn(process.execPath, [file, String(port)], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const [line] = (await once(createInterface({ input: server.stdout }), 'line')) as [string];
+  return { process: server, port: Number(line), url: `http://127.0.0.1:${line}/mcp` };
+}
+
+describe('a server over stdio', () => {
+  let running: RunningServers;
+  before(async () => {
+    process.env.SVC_TEST_SECRET = 'of the gateway';
+    running = await startServers(
+      { one: stdioServer('none', { TOKEN: 'given' }), chatty: stdioServer('chatty'), noisy: stdioServer('noisy') },
+      { limits: { answerBytes: 100_000 } },
+    );
+  });
+  after(async () => {
+    delete process.env.SVC_TEST_SECRET;
+    await running.stop();
+  });
+
+  test('nothing is started before the first call', () => {
+    assert.equal(running.tree.toolServers?.state, 'stopped');
+    assert.deepEqual(running.servers.status()[0], { name: 'one', kind: 'stdio', state: 'idle', lastError: null });
+  });
+
+  for (const [tool, args, answer] of [
+    ['echo', { a: [1, null, 'ä'] }, { a: [1, null, 'ä'] }],
+    ['echo', undefined, {}],
+    ['plain', {}, 'not JSON'],
+    ['structured', { n: 21 }, { double: 42 }],
+    [
+      'parts',
+      {},
+      [
+        { type: 'text', text: 'a' },
+        { type: 'text', text: 'b' },
+      ],
+    ],
+  ] as const) {
+    test(`${tool} with ${JSON.stringify(args)} answers ${JSON.stringify(answer)}`, async () => {
+      assert.deepEqual(await running.call(`one.${tool}`, args), answer);
+    });
+  }
+
+  for (const [name, args, message] of [
+    ['one.refuse', {}, /^one\.refuse failed: there is no such city$/],
+    ['one.throws', {}, /^one\.throws failed: .*it broke/],
+    ['one.nothing', {}, /^The MCP server one has no tool nothing\. It has echo, plain, /],
+    ['two.echo', {}, /^No MCP server is configured as two\. Configured are one, chatty, noisy\.$/],
+    ['constructor.echo', {}, /^No MCP server is configured/],
+    ['one.big', { bytes: 100_001 }, /^one\.big answered 100003 bytes; at most 100000 are taken/],
+  ] as const) {
+    test(`${name} fails`, async () => {
+      await assert.rejects(running.call(name, args), failsWith(message));
+      assert.deepEqual(await running.call('one.echo', {}), {});
+    });
+  }
+
+  test('all calls share one process', async () => {
+    const answers = (await Promise.all(Array.from({ length: 20 }, () => running.call('one.count')))) as {
+      pid: number;
+      call: number;
+    }[];
+    assert.equal(new Set(answers.map(({ pid }) => pid)).size, 1);
+    assert.equal(new Set(answers.map(({ call }) => call)).size, 20);
+    assert.equal(running.recorded.get(answers[0]?.pid as number), 'mcp-server');
+  });
+
+  test('it gets the environment of its entry and the basics, nothing else of the gateway', async () => {
+    const environment = (await running.call('one.environment')) as Record<string, string>;
+    assert.equal(environment.TOKEN, 'given');
+    assert.equal(environment.PATH, process.env.PATH);
+    assert.equal(environment.SVC_TEST_SECRET, undefined);
+    assert.doesNotMatch(JSON.stringify(running.servers.status()), /given/);
+  });
+
+  test('lines that are no messages, and endless standard error, are endured', async () => {
+    assert.deepEqual(await running.call('chatty.echo', { n: 1 }), { n: 1 });
+    assert.deepEqual(await running.call('noisy.echo', { n: 2 }), { n: 2 });
+  });
+
+  test('a call that is given up is cancelled in the server, and the others go on', async (t) => {
+    const file = scratch(t);
+    const controller = new AbortController();
+    const hanging = running.call('one.hang', { file }, controller.signal);
+    await eventually(() => eventsIn(file) === 'began\n');
+    controller.abort();
+    await assert.rejects(hanging, failsWith(/one was cancelled/));
+    await eventually(() => eventsIn(file) === 'began\ncancelled\n');
+    assert.deepEqual(await running.call('one.echo', {}), {});
+    await assert.rejects(running.call('one.echo', {}, AbortSignal.abort()), failsWith(/one was cancelled/));
+  });
+
+  test('when its process is killed, calls under way fail, the next ones work, and no server is left', async (t) => {
+    const file = scratch(t);
+    const pids = (await running.call('one.spawn')) as { server: number; child: number };
+    const hanging = running.call('one.hang', { file });
+    await eventually(() => eventsIn(file) === 'began\n');
+    process.kill(running.tree.toolServers?.pid as number, 'SIGKILL');
+    await assert.rejects(hanging, failsWith(/ended by SIGKILL.*not known/));
+    assert.deepEqual(await running.call('one.echo', { again: true }), { again: true });
+    await eventually(() => !isRunning(pids.server) && !isRunning(pids.child));
+    assert.equal(running.recorded.has(pids.server), false);
+  });
+});
+
+describe('a server that fails', () => {
+  test('one that crashes in a call is down for its back-off and then works again', async (t) => {
+    const running = await serversFor(t, { one: stdioServer() }, { backoffMs: 400, backoffMaxMs: 400 });
+    const before = (await running.call('one.count')) as { pid: number };
+    await assert.rejects(running.call('one.crash'), failsWith(/one exited with code 7\. Whether .* not known/));
+    await assert.rejects(
+      running.call('one.echo'),
+      failsWith(/one is down: exited with code 7\. It is tried again in \d+ ms/),
+    );
+    assert.deepEqual(running.servers.status(), [
+      { name: 'one', kind: 'stdio', state: 'failed', lastError: 'exited with code 7' },
+    ]);
+    const now = (await until(() => running.call('one.count'))) as { pid: number; call: number };
+    assert.notEqual(now.pid, before.pid);
+    assert.equal(running.servers.status()[0]?.state, 'connected');
+  });
+
+  for (const [name, entry, message] of [
+    ['does not answer', stdioServer('silent'), /one is down: it did not answer within 1500 ms/],
+    ['writes other things', stdioServer('garbage'), /one is down: what it writes to its standard output is not MCP/],
+    ['exits at once', stdioServer('dies'), /one is down: exited with code 3/],
+    ['does not exist', { command: '/nowhere/server' }, /one is down: could not be started \(ENOENT\)/],
+    ['has no such folder', { command: 'node', cwd: '/nowhere' }, /one is down: could not be started \(ENOENT\)/],
+    ['is not reachable', { url: 'http://127.0.0.1:9/mcp' }, /one is down: cannot be reached \(bad port\)/],
+  ] as const) {
+    test(`one that ${name} says so, and is not tried again at once`, async (t) => {
+      const running = await serversFor(
+        t,
+        { one: entry, two: stdioServer() },
+        { startMs: 1500, backoffMs: 60_000, backoffMaxMs: 60_000 },
+      );
+      await assert.rejects(running.call('one.echo'), failsWith(message));
+      await assert.rejects(running.call('one.echo'), failsWith(/It is tried again in/));
+      assert.equal(running.servers.status()[0]?.state, 'failed');
+      if (name === 'exits at once')
+        assert.match(running.log.join('\n'), /MCP server one: exited with code 3: the database is locked/);
+    });
+  }
+
+  test('one whose message has no end is ended before it fills the memory', async (t) => {
+    const running = await serversFor(t, { one: stdioServer() }, { answerBytes: 10_000 });
+    await assert.rejects(
+      running.call('one.big', { bytes: 5_000_000 }),
+      failsWith(/a message of more than 30000 bytes/),
+    );
+    assert.deepEqual(await until(() => running.call('one.echo')), {});
+  });
+
+  test('a call over its time is answered, and the server told', async (t) => {
+    const running = await startServers({ one: stdioServer() }, { callMs: 1000 });
+    t.after(() => running.stop());
+    const file = scratch(t);
+    await until(() => running.call('one.echo'));
+    await assert.rejects(running.call('one.hang', { file }), failsWith(/one\.hang did not answer in time/));
+    await eventually(() => eventsIn(file) === 'began\ncancelled\n');
+  });
+});
+
+describe('a server over HTTP', () => {
+  test('gets the headers of its entry with every request, and is found again after it was restarted', async (t) => {
+    const first = await httpServer();
+    t.after(() => first.process.kill('SIGKILL'));
+    const entry = { url: first.url, headers: { Authorization: 'Bearer of-the-entry' } };
+    const running = await serversFor(t, { web: entry }, { answerBytes: 100_000 });
+    assert.deepEqual(await running.call('web.structured', { n: 1 }), { double: 2 });
+    assert.deepEqual(await running.call('web.echo', { a: 1 }), { a: 1 });
+    await assert.rejects(running.call('web.refuse'), failsWith(/^web\.refuse failed: there is no such city$/));
+    await assert.rejects(running.call('web.big', { bytes: 150_000 }), failsWith(/150002 bytes; at most/));
+    await assert.rejects(
+      running.call('web.big', { bytes: 900_000 }),
+      failsWith(/^web\.big failed: the answer broke off or is too large/),
+    );
+    const seen = (await (await fetch(new URL('/seen', first.url))).json()) as { authorization: string }[];
+    assert.ok(seen.length > 4, JSON.stringify(seen));
+    assert.deepEqual([...new Set(seen.map(({ authorization }) => authorization))], ['Bearer of-the-entry']);
+    assert.deepEqual(running.servers.status(), [{ name: 'web', kind: 'http', state: 'connected', lastError: null }]);
+    first.process.kill('SIGKILL');
+    await once(first.process, 'exit');
+    const second = await httpServer(first.port);
+    t.after(() => second.process.kill('SIGKILL'));
+    assert.deepEqual(await running.call('web.echo', { b: 2 }), { b: 2 });
+  });
+
+  test('a call that is given up is cancelled in the server; one that the server dies in fails', async (t) => {
+    const server = await httpServer();
+    t.after(() => server.process.kill('SIGKILL'));
+    const running = await serversFor(t, { web: { url: server.url } });
+    const file = scratch(t);
+    const controller = new AbortController();
+    const hanging = running.call('web.hang', { file }, controller.signal);
+    await eventually(() => eventsIn(file) === 'began\n');
+    controller.abort();
+    await assert.rejects(hanging, failsWith(/web was cancelled/));
+    await eventually(() => eventsIn(file) === 'began\ncancelled\n');
+    await assert.rejects(running.call('web.crash'), failsWith(/^web\.crash failed: /));
+    await assert.rejects(
+      running.call('web.echo'),
+      failsWith(/web (is down: )?cannot be reached \((ECONNREFUSED|UND_ERR_SOCKET)\)/),
+    );
+  });
+});
+
+describe('the end', () => {
+  test('stopping ends the servers and what they started, the stubborn ones too', async () => {
+    const running = await startServers({ one: stdioServer(), stubborn: stdioServer('stubborn') });
+    const pids = [await running.call('one.spawn'), await running.call('stubborn.spawn')] as Record<string, number>[];
+    await running.stop();
+    for (const pid of pids.flatMap((one) => Object.values(one))) assert.equal(isRunning(pid), false, `${pid} runs`);
+    assert.equal(running.recorded.size, 0);
+    await assert.rejects(running.servers.call('one', 'echo', {}, NO_SIGNAL), failsWith(/The gateway stops/));
+  });
+
+  test('a supervisor that is killed leaves no server behind', async (t) => {
+    const script = new URL('./support/mcp-supervisor.ts', import.meta.url).pathname;
+    const supervisor = spawn(process.execPath, ['--import', 'tsx', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+    t.after(() => supervisor.kill('SIGKILL'));
+    const [line] = (await once(createInterface({ input: supervisor.stdout }), 'line')) as [string];
+    const { pids, mcp } = JSON.parse(line) as { pids: Record<string, number>[]; mcp: number };
+    const all = [mcp, ...pids.flatMap((one) => Object.values(one))];
+    for (const pid of all) assert.equal(isRunning(pid), true, `${pid} does not run`);
+    supervisor.kill('SIGKILL');
+    await eventually(() => !all.some(isRunning));
+  });
+
+  test('without servers there is no process', async (t) => {
+    const running = await serversFor(t, {});
+    assert.equal(running.tree.toolServers, null);
+    await assert.rejects(running.call('one.echo'), failsWith(/No MCP servers are configured\.$/));
+  });
+});

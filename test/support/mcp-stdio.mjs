@@ -1,0 +1,26 @@
+// An MCP server over stdio; its first argument says what is wrong with it.
+import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
+import { toolServer } from './mcp-tools.mjs';
+
+const flaws = {
+  none: () => {},
+  /** Does not answer. */
+  silent: () => process.stdin.resume(),
+  /** Writes for people where messages belong, and answers nothing. */
+  garbage: () => setInterval(() => console.log('Listening! {"jsonrpc": 1}'), 5),
+  /** Writes for people between its messages. */
+  chatty: () => setInterval(() => console.log('still here'), 5),
+  noisy: () => setInterval(() => process.stderr.write('x'.repeat(100_000)), 1),
+  dies: () => {
+    console.error('the database is locked');
+    process.exit(3);
+  },
+  /** Ends neither with its input nor when it is told to. */
+  stubborn: () => {
+    process.on('SIGTERM', () => {});
+    setInterval(() => {}, 1000);
+  },
+};
+const flaw = process.argv[2] ?? 'none';
+flaws[flaw]();
+if (flaw !== 'silent' && flaw !== 'garbage') await toolServer().connect(new StdioServerTransport());

@@ -1,0 +1,165 @@
+/**
+ * An MCP server as a process of ours: JSON lines over its standard input and output. The SDK's own transport starts a server
+ * in our process group and ends only the one process; here each server leads a group, so that what it started ends with it.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { type JSONRPCMessage, ReadBuffer, serializeMessage, type Transport } from '@modelcontextprotocol/client';
+import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { StdioServerEntry } from '../../protocol/tool-servers.ts';
+
+const OPEN_BRACE = 0x7b;
+const GROUPS = process.platform !== 'win32';
+
+export class StdioTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: Transport['onmessage'];
+  /** How the process ended, or why it was ended; null while it runs. */
+  ended: string | null = null;
+  /** What it wrote first, or some of it, is no message. */
+  garbled = false;
+
+  readonly #entry: StdioServerEntry;
+  readonly #onProcess: (pid: number, alive: boolean) => void;
+  readonly #maxMessageBytes: number;
+  readonly #buffer: ReadBuffer;
+  readonly #gone: Promise<void>;
+  #resolveGone: () => void = () => {};
+  #process: ChildProcess | null = null;
+  #heard = false;
+  #stderr = '';
+
+  constructor(
+    entry: StdioServerEntry,
+    options: { maxMessageBytes: number; onProcess(pid: number, alive: boolean): void },
+  ) {
+    this.#entry = entry;
+    this.#onProcess = options.onProcess;
+    this.#maxMessageBytes = options.maxMessageBytes;
+    this.#buffer = new ReadBuffer({ maxBufferSize: options.maxMessageBytes });
+    this.#gone = new Promise((resolve) => {
+      this.#resolveGone = resolve;
+    });
+  }
+
+  /** The end of what it wrote to its standard error. */
+  get said(): string {
+    return this.#stderr.trim();
+  }
+
+  /** Starts the process. Rejects when that cannot be done, with the system's code for it in `ended`. */
+  start(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const { command, args = [], env = {}, cwd } = this.#entry;
+      const server = spawn(command, args, {
+        cwd,
+        env: { ...getDefaultEnvironment(), ...env },
+        stdio: ['pipe', 'pipe', 'pipe'],
+        detached: GROUPS,
+        windowsHide: true,
+      });
+      this.#process = server;
+      server.once('spawn', () => {
+        this.#onProcess(server.pid as number, true);
+        resolve();
+      });
+      server.once('error', (error: NodeJS.ErrnoException) => {
+        if (server.pid !== undefined) return;
+        this.#finish(`could not be started (${error.code ?? error.message})`);
+        reject(error);
+      });
+      server.once('exit', (code, signal) =>
+        this.#exited(server, signal ? `ended by ${signal}` : `exited with code ${code}`),
+      );
+      // A server that does not read any more breaks the pipe; its end is what we act on.
+      server.stdin.on('error', () => {});
+      server.stdout.on('data', (chunk: Buffer) => this.#receive(chunk));
+      server.stderr.on('data', (chunk: Buffer) => {
+        this.#stderr = (this.#stderr + chunk.toString()).slice(-LIMITS.toolServerStderrBytes);
+      });
+    });
+  }
+
+  send(message: JSONRPCMessage): Promise<void> {
+    const input = this.#process?.stdin;
+    if (this.ended !== null || !input) return Promise.reject(new Error('The server has ended.'));
+    return new Promise((resolve) => {
+      if (input.write(serializeMessage(message))) resolve();
+      else input.once('drain', resolve);
+    });
+  }
+
+  /** Ends the server: its input is closed, then it is told to end, then it is killed, with all that it started. */
+  async close(): Promise<void> {
+    const server = this.#process;
+    if (this.ended !== null || !server) return;
+    server.stdin?.end();
+    const told = setTimeout(() => this.#signal('SIGTERM'), LIMITS.toolServerEndMs);
+    const killed = setTimeout(() => this.#signal('SIGKILL'), LIMITS.toolServerEndMs + LIMITS.terminateMs);
+    await this.#gone;
+    clearTimeout(told);
+    clearTimeout(killed);
+  }
+
+  /** Ends the server at once, with all that it started. */
+  kill(): void {
+    if (this.ended === null) this.#signal('SIGKILL');
+  }
+
+  #receive(chunk: Buffer): void {
+    if (this.ended !== null) return;
+    // What is no JSON at all is skipped by the reader without a word.
+    this.garbled ||= !this.#heard && chunk[0] !== OPEN_BRACE;
+    this.#heard = true;
+    try {
+      this.#buffer.append(chunk);
+    } catch (error) {
+      this.onerror?.(error as Error);
+      this.kill();
+      this.#finish(`was ended: it sent a message of more than ${this.#maxMessageBytes} bytes`);
+      return;
+    }
+    for (;;) {
+      try {
+        const message = this.#buffer.readMessage();
+        if (message === null) break;
+        this.onmessage?.(message);
+      } catch {
+        this.garbled = true;
+      }
+    }
+  }
+
+  #exited(server: ChildProcess, how: string): void {
+    // What it started would go on without it. The group keeps its number while it has members.
+    this.#signal('SIGKILL');
+    this.#onProcess(server.pid as number, false);
+    // Its last words are still on the way, unless another process holds its output open.
+    const finish = () => {
+      clearTimeout(timer);
+      this.#finish(how);
+    };
+    const timer = setTimeout(finish, LIMITS.toolServerEndMs);
+    server.once('close', finish);
+  }
+
+  #finish(how: string): void {
+    if (this.ended !== null) return;
+    this.ended = how;
+    this.#buffer.clear();
+    this.#resolveGone();
+    this.onclose?.();
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    const pid = this.#process?.pid;
+    if (pid === undefined) return;
+    try {
+      if (GROUPS) process.kill(-pid, signal);
+      else this.#process?.kill(signal);
+    } catch {
+      // Nothing of it is left.
+    }
+  }
+}
