@@ -60,24 +60,29 @@ export function buildGateway(options: GatewayOptions): Gateway {
     throw new ConfigError(`This version of the gateway has no use for: ${unused.join(', ')}.`, unused[0]);
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? pino({ level: config.log, base: null }, pino.destination(2));
-  return new RunningParts(config, auth, log, onFatal);
+  return new RunningParts(config, auth, log, { conversationRunner, fireAutomationFactory, onFatal });
 }
+
+/** What the host put in place of our own, and whom it wants told. */
+type GivenParts = {
+  [Name in 'conversationRunner' | 'fireAutomationFactory' | 'onFatal']: GatewayOptions[Name] | undefined;
+};
 
 class RunningParts implements Gateway {
   readonly config: Config;
   readonly log: Logger;
   readonly #auth: boolean;
-  readonly #onFatal: ((reason: string) => void) | undefined;
+  readonly #given: GivenParts;
   #starting: Promise<Parts> | null = null;
   #parts: Parts | null = null;
   #stopped: Promise<void> | null = null;
   #listening: { edge: 'uws' | 'node'; url: string } | null = null;
 
-  constructor(config: Config, auth: boolean, log: Logger, onFatal: ((reason: string) => void) | undefined) {
+  constructor(config: Config, auth: boolean, log: Logger, given: GivenParts) {
     this.config = config;
     this.#auth = auth;
     this.log = log;
-    this.#onFatal = onFatal;
+    this.#given = given;
   }
 
   get token(): string | null {
@@ -109,10 +114,11 @@ class RunningParts implements Gateway {
   async start(): Promise<void> {
     if (this.#starting) throw new Error('The gateway was started before.');
     this.#starting = startParts(this.config, this.#auth, this.log, {
+      ...this.#given,
       listening: () => this.#listening,
       onFatal: (reason) => {
         this.log.fatal(reason);
-        void this.stop(0).then(() => this.#onFatal?.(reason));
+        void this.stop(0).then(() => this.#given.onFatal?.(reason));
       },
     });
     try {

@@ -16,6 +16,7 @@ import { makeSocketFolder } from '../storage/socket-folder.ts';
 import { sweepTmp, sweepTrash } from '../storage/trash.ts';
 import { Apps } from './apps.ts';
 import { Access } from './auth.ts';
+import { Automations } from './automations/automations.ts';
 import { Backups } from './backups.ts';
 import { ChangeStreams } from './changes.ts';
 import type { Config } from './config.ts';
@@ -29,31 +30,16 @@ import { Idempotency } from './idempotency.ts';
 import { Jobs } from './jobs.ts';
 import { Pages } from './pages.ts';
 import { Preferences } from './preferences.ts';
-import { type Route, Router } from './router.ts';
-import { backupRoutes } from './routes/backup.ts';
-import { pageRoutes } from './routes/pages.ts';
-import { registryRoutes } from './routes/registry.ts';
-import { settingsRoutes } from './routes/settings.ts';
-import { systemRoutes } from './routes/system.ts';
-import { toolRoutes } from './routes/tools.ts';
+import { Router } from './router.ts';
+import { allRoutes } from './routes/all.ts';
+import type { Seams } from './seams.ts';
 import type { Services } from './services.ts';
 import { Tree } from './tree/tree.ts';
+import type { TreeOptions } from './tree/tree-options.ts';
 
 export const VERSION: string = (
   JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string }
 ).version;
-
-/** Every route, for the router and for the documentation's test. */
-export function allRoutes(services: Services): Route[] {
-  return [
-    ...toolRoutes(services),
-    ...registryRoutes(services),
-    ...settingsRoutes(services),
-    ...systemRoutes(services),
-    ...backupRoutes(services),
-    ...pageRoutes(services),
-  ];
-}
 
 /** A gateway that runs. */
 export type Parts = {
@@ -73,7 +59,12 @@ export async function startParts(
   config: Config,
   auth: boolean,
   log: Logger,
-  hooks: { listening: Services['listening']; onFatal(reason: string): void },
+  hooks: {
+    conversationRunner: Seams['conversationRunner'] | undefined;
+    fireAutomationFactory: Seams['fireAutomationFactory'] | undefined;
+    listening: Services['listening'];
+    onFatal(reason: string): void;
+  },
 ): Promise<Parts> {
   const layout = new Layout(config.dataDir, config.appsDir ?? undefined);
   await mkdirDurable(layout.dataDir);
@@ -89,7 +80,8 @@ export async function startParts(
     // The hosts are told which folders they may read, so these must be there.
     await mkdirDurable(layout.appsDir);
     const changes = new ChangeStreams();
-    tree = createTree(config, layout, log, logs, children, changes, hooks.onFatal);
+    const onProcess = recordOf(children, log);
+    tree = createTree(config, layout, log, logs, changes, onProcess, hooks.onFatal);
     const databases = new Databases({
       writerSocket: tree.writerSocket,
       ticket: (ticket) => (tree as Tree).ticket(ticket),
@@ -113,14 +105,21 @@ export async function startParts(
       jobs,
       databases,
       actors: {
-        swap: (app, active) => apps.swap(app, active),
+        swap: async (app, active) => {
+          await apps.swap(app, active);
+          await automations.catalog.load(app);
+        },
         stop: async (app) => {
+          await automations.removed(app);
           await apps.stop(app);
           changes.closeApp(app);
           pages.forget(app);
           await logs.close(app);
         },
-        forget: (app) => idempotency.forget(app),
+        forget: async (app) => {
+          await idempotency.forget(app);
+          await automations.runs.forgetApp(app);
+        },
       },
       versionRetention: config.versionRetention,
       log,
@@ -133,11 +132,28 @@ export async function startParts(
       hold: (app, work) => deployments.hold(app, work),
       pack: (job) => jobs.pack(job),
     });
+    const automations: Automations = new Automations({
+      config,
+      apps,
+      changes,
+      deployments,
+      registry,
+      layout,
+      databases,
+      tree,
+      log,
+      appLog: (app, line) => logs.append(app, line),
+      baseUrl: () => hooks.listening()?.url ?? null,
+      onProcess,
+      conversationRunner: hooks.conversationRunner ?? null,
+      fireAutomationFactory: hooks.fireAutomationFactory ?? null,
+    });
     const services: Services = {
       version: VERSION,
       config,
       access,
       apps,
+      automations,
       deployments,
       backups,
       registry,
@@ -156,6 +172,7 @@ export async function startParts(
     const router = new Router(allRoutes(services));
     const frontend = new Frontend({ router, access, corsOrigins: config.corsOrigins, log });
     await treeReady;
+    await automations.open();
     services.eventLoop.start();
     return { services, router, frontend, jobs, lock, sweeping: sweepDaily(layout, config.trashDays, log) };
   } catch (error) {
@@ -171,8 +188,8 @@ function createTree(
   layout: Layout,
   log: Logger,
   logs: AppLogs,
-  children: Children,
   changes: ChangeStreams,
+  onProcess: TreeOptions['onProcess'],
   onFatal: (reason: string) => void,
 ): Tree {
   return new Tree({
@@ -189,16 +206,21 @@ function createTree(
     onWriterReady: () => log.debug('the SQLite writer is ready'),
     onWriterLost: (app) => changes.reset(app),
     onFatal,
-    onProcess: (pid, role, alive) => {
-      try {
-        if (alive) children.add(pid, role);
-        else children.remove(pid);
-      } catch (error) {
-        // A full disk must not end a gateway that can still answer.
-        log.warn({ err: error }, 'the record of processes could not be written');
-      }
-    },
+    onProcess,
   });
+}
+
+/** Keeps the record of processes on disk, by which the next gateway finds those that are left of this one. */
+function recordOf(children: Children, log: Logger): TreeOptions['onProcess'] {
+  return (pid, role, alive) => {
+    try {
+      if (alive) children.add(pid, role);
+      else children.remove(pid);
+    } catch (error) {
+      // A full disk must not end a gateway that can still answer.
+      log.warn({ err: error }, 'the record of processes could not be written');
+    }
+  };
 }
 
 /** Removes left-over uploads now, and old trash now and every day; nobody waits for it. */
@@ -222,7 +244,7 @@ async function writeProfile(layout: Layout): Promise<void> {
 
 /** Never rejects: what fails is logged, and the rest is taken down all the same. */
 export async function stopParts({ services, frontend, jobs, lock, sweeping }: Parts, drainMs: number): Promise<void> {
-  const { deployments, backups, changes, tree, logs, access, log, eventLoop } = services;
+  const { automations, deployments, backups, changes, tree, logs, access, log, eventLoop } = services;
   clearInterval(sweeping);
   frontend.draining = true;
   changes.closeAll();
@@ -231,6 +253,7 @@ export async function stopParts({ services, frontend, jobs, lock, sweeping }: Pa
     () => backups.stop(),
     // Uploads need the writer to end well, so they come first.
     () => Promise.race([deployments.settled(), wait(drainMs, undefined, { ref: false })]),
+    () => automations.stop(drainMs),
     () => tree.stop(drainMs),
     () => jobs.close(),
     () => logs.flush(),

@@ -5,6 +5,7 @@ import type { Layout } from '../storage/layout.ts';
 import type { Registry } from '../storage/registry.ts';
 import type { Apps } from './apps.ts';
 import type { Access } from './auth.ts';
+import type { Automations } from './automations/automations.ts';
 import type { Backups } from './backups.ts';
 import type { ChangeStreams } from './changes.ts';
 import type { Config } from './config.ts';
@@ -22,6 +23,7 @@ export type Services = {
   /** Null when the embedding host owns authentication. */
   access: Access | null;
   apps: Apps;
+  automations: Automations;
   deployments: Deployments;
   backups: Backups;
   registry: Registry;

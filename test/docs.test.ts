@@ -27,7 +27,7 @@ import { COMMANDS, COMMON_OPTIONS, CONNECTION_OPTIONS } from '../cli/commands.ts
 import { EXIT } from '../cli/failure.ts';
 import { ERROR_CODES } from '../protocol/errors.ts';
 import { CONFIG_KEYS, checkConfig, defaultConfig } from '../supervisor/config.ts';
-import { allRoutes } from '../supervisor/parts.ts';
+import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
 import { root } from './support/gateway.ts';
 
@@ -229,7 +229,9 @@ test('docs/http-api.md lists every route, and no other', () => {
     .map(
       ([method, path, answers = '']) => `${codes(method)} ${codes(path)}${answers.startsWith('○') ? ' (open)' : ''}`,
     );
-  const routes = allRoutes({} as Services).map(({ method, path, open }) => `${method} ${path}${open ? ' (open)' : ''}`);
+  const routes = allRoutes({ automations: {} } as Services).map(
+    ({ method, path, open }) => `${method} ${path}${open ? ' (open)' : ''}`,
+  );
   assert.deepEqual(listed.sort(), routes.sort());
 });
 

@@ -1,20 +1,9 @@
 /** What a fire is asked with, and what the parts around it must offer. */
-import type { AutomationManifest, HistoryKeep } from '../../protocol/automation.ts';
+import type { HistoryKeep } from '../../protocol/automation.ts';
 import type { SqlStatement } from '../../protocol/frames.ts';
 import type { RunEvent, RunNode, RunRecord, RunState, RunTrigger } from '../../protocol/runs.ts';
 import type { Call } from '../tree/call.ts';
-
-/** An automation of an app's active version, with what of its file a fire needs. */
-export type LiveAutomation = {
-  readonly ref: string;
-  readonly app: string;
-  readonly id: string;
-  readonly versionId: string;
-  readonly manifest: Pick<
-    AutomationManifest,
-    'name' | 'version' | 'enabled' | 'requires' | 'apps' | 'onFailure' | 'history'
-  >;
-};
+import type { LiveAutomation } from './catalog.ts';
 
 /**
  * `at` is the time of the fire, milliseconds since the epoch: the handler's `ctx.now`. `input` is a JSON value, undefined for
@@ -72,6 +61,6 @@ export type FireActor = {
 /** The MCP servers of the configuration. */
 export type ToolServers = {
   has(server: string): boolean;
-  /** Rejects with `TOOL_SERVER_FAILED`. */
-  call(server: string, tool: string, args: unknown, signal: AbortSignal): Promise<unknown>;
+  /** Arguments and answer are JSON text. Rejects with `TOOL_SERVER_FAILED`. */
+  callForJson(server: string, tool: string, args: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
 };

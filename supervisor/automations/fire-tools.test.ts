@@ -170,7 +170,7 @@ describe('what its file does not allow is TOOL_REFUSED', () => {
   }
 
   test('a tool outside requires.tools, also where that is empty', async () => {
-    const servers: ToolServers = { has: () => true, call: async () => 1 };
+    const servers: ToolServers = { has: () => true, callForJson: async () => Buffer.from('1') };
     const { gateway, call } = setUp({ tools: ['svc_read', 'mail.send'], servers });
     await assert.rejects(call('svc_write', WRITE), { code: 'TOOL_REFUSED' });
     await assert.rejects(call('svc_describe'), { code: 'TOOL_REFUSED' });
@@ -198,9 +198,9 @@ describe('MCP servers', () => {
     const asked: unknown[] = [];
     const servers: ToolServers = {
       has: (server) => server === 'files',
-      call: async (server, tool, args) => {
-        asked.push([server, tool, args]);
-        return { content: [] };
+      callForJson: async (server, tool, args) => {
+        asked.push([server, tool, JSON.parse(Buffer.from(args).toString())]);
+        return Buffer.from('{"content":[]}');
       },
     };
     const { call } = setUp({ servers });

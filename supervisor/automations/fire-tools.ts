@@ -9,7 +9,8 @@ import type { App } from '../apps.ts';
 import { type Describing, describe } from '../describe.ts';
 import { announce, appOf, type Dispatching, findAction, findQuery, newCall, toolOf } from '../dispatcher.ts';
 import type { CallReply } from '../tree/call.ts';
-import type { LiveAutomation, ToolServers } from './fire-request.ts';
+import type { LiveAutomation } from './catalog.ts';
+import type { ToolServers } from './fire-request.ts';
 
 /** Who calls. `signal` aborts when the run is over; its reason is what the call then rejects with. */
 export type ToolCaller = { automation: LiveAutomation; traceId: string; signal: AbortSignal };
@@ -93,7 +94,9 @@ export class FireTools {
     if (!this.#servers?.has(server)) {
       throw new SvcError('TOOL_SERVER_FAILED', `No MCP server "${shown(server)}" is configured on this gateway.`);
     }
-    return answerOf(await this.#servers.call(server, tool, args ?? {}, caller.signal));
+    // As text both ways: what a server sends is not read here.
+    const given = Buffer.from(JSON.stringify(args ?? {}));
+    return { json: await this.#servers.callForJson(server, tool, given, caller.signal), ok: true };
   }
 }
 

@@ -5,8 +5,8 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
 import type { FireAutomation, FireContext, FireLog } from '../seams.ts';
 import { timedOut } from '../tree/refusals.ts';
+import type { LiveAutomation } from './catalog.ts';
 import type { Fire } from './fire.ts';
-import type { LiveAutomation } from './fire-request.ts';
 
 export type HostFireOptions = {
   runId: string;

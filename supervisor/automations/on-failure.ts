@@ -1,7 +1,7 @@
 /** Which automation a failed run fires (specification, `onFailure`; decisions, section 6). Pure. */
 import { automationRef, parseRef } from '../../protocol/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { LiveAutomation } from './fire-request.ts';
+import type { LiveAutomation } from './catalog.ts';
 
 /** The automation to fire; or why there is none, null when none was asked for. */
 export type FailureTarget = { target: LiveAutomation } | { why: string | null };

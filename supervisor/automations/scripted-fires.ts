@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import type { SqlStatement } from '../../protocol/frames.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
-import type { HookedAutomation, WebhooksOptions } from './webhooks.ts';
+import type { LiveAutomation } from './catalog.ts';
+import type { WebhooksOptions } from './webhooks.ts';
 
 type FireRequest = Parameters<WebhooksOptions['fires']['start']>[0];
 export type ScriptedRun = {
@@ -19,11 +20,15 @@ export function hooked(
   slug: string,
   secret: string,
   more: { signing?: true; enabled?: false; versionId?: string } = {},
-): HookedAutomation {
+): LiveAutomation {
   const { signing, enabled = true, versionId = 'v_1' } = more;
   const secretHash = createHash('sha256').update(secret).digest('hex');
-  const manifest: HookedAutomation['manifest'] = {
+  const manifest: LiveAutomation['manifest'] = {
+    name: slug,
+    version: '1.0.0',
     enabled,
+    requires: {},
+    history: { keep: 'all' },
     triggers: [
       { kind: 'cron', expr: '* * * * *' },
       { kind: 'webhook', id: slug, secretHash, ...(signing && { signing }) },
@@ -34,10 +39,10 @@ export function hooked(
 
 /** The active versions' automations by the slugs of their webhooks. */
 export class ScriptedCatalog {
-  readonly #bySlug = new Map<string, HookedAutomation>();
+  readonly #bySlug = new Map<string, LiveAutomation>();
   readonly #listeners: ((app: string) => void)[] = [];
 
-  bySlug(slug: string): HookedAutomation | undefined {
+  bySlug(slug: string): LiveAutomation | undefined {
     return this.#bySlug.get(slug);
   }
 
@@ -46,7 +51,7 @@ export class ScriptedCatalog {
   }
 
   /** Puts an automation at a slug, or takes the one there away. */
-  set(slug: string, automation: HookedAutomation | null): void {
+  set(slug: string, automation: LiveAutomation | null): void {
     if (automation === null) this.#bySlug.delete(slug);
     else this.#bySlug.set(slug, automation);
     for (const listener of this.#listeners) listener('app');

@@ -5,8 +5,9 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { AskVerb } from '../../protocol/frames.ts';
 import type { RunEvent, RunNode, RunRecord, RunTriggerKind } from '../../protocol/runs.ts';
 import type { Call } from '../tree/call.ts';
+import type { LiveAutomation } from './catalog.ts';
 import type { Fire } from './fire.ts';
-import type { AutomationName, FireRequest, Ledger, LiveAutomation, RunFilter, StartedRun } from './fire-request.ts';
+import type { AutomationName, FireRequest, Ledger, RunFilter, StartedRun } from './fire-request.ts';
 import { Fires, type FiresOptions } from './fires.ts';
 
 /** Lets everything that is ready run. */

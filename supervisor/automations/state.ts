@@ -4,7 +4,8 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { AskVerb } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { RUN_STATES, type RunRecord, type RunState } from '../../protocol/runs.ts';
-import type { Ledger, LiveAutomation, RunFilter } from './fire-request.ts';
+import type { LiveAutomation } from './catalog.ts';
+import type { Ledger, RunFilter } from './fire-request.ts';
 
 type Arguments = Record<string, unknown>;
 

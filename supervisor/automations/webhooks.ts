@@ -1,29 +1,21 @@
 /** Incoming webhooks: who sends, whether it is their turn, one fire, its answer (specification, "Webhook route"). */
-import type { AutomationManifest, ProvisionedWebhook } from '../../protocol/automation.ts';
+import type { ProvisionedWebhook } from '../../protocol/automation.ts';
 import { type ErrorBody, errorEnvelope, SvcError } from '../../protocol/errors.ts';
 import type { SqlStatement } from '../../protocol/frames.ts';
 import type { RunRecord, RunTrigger } from '../../protocol/runs.ts';
 import { answerJson } from '../answers.ts';
 import type { Exchange } from '../edge/edge.ts';
+import type { LiveAutomation } from './catalog.ts';
 import { isSignedWith, readWebhookHeaders, webhookKey } from './standard-webhooks.ts';
 import { WebhookGate } from './webhook-gate.ts';
 import { collectBody, parseWebhookBody, presentsSecret } from './webhook-request.ts';
-
-/** An automation of an active version, as far as its webhook goes. */
-export type HookedAutomation = {
-  readonly ref: string;
-  readonly app: string;
-  readonly id: string;
-  readonly versionId: string;
-  readonly manifest: Pick<AutomationManifest, 'enabled' | 'triggers'>;
-};
 
 /** One signed message as its sender names it. */
 export type WebhookMessage = { slug: string; webhookId: string };
 
 export type WebhooksOptions = {
   catalog: {
-    bySlug(slug: string): HookedAutomation | undefined;
+    bySlug(slug: string): LiveAutomation | undefined;
     onChange(listener: (app: string) => void): void;
   };
   fires: {
@@ -32,7 +24,7 @@ export type WebhooksOptions = {
      * all; rejects with `CONFLICT` when they claim a message that was taken before.
      */
     start(request: {
-      automation: HookedAutomation;
+      automation: LiveAutomation;
       trigger: RunTrigger;
       at: number;
       input: unknown;
@@ -42,14 +34,14 @@ export type WebhooksOptions = {
   /** The statements that take a signed message for a run; one whose run failed may come again. */
   claimMessage(message: WebhookMessage, runId: string, now: number): SqlStatement[];
   /** The key of a signed trigger, `whsec_…`; null when there is none. */
-  keyOf(automation: HookedAutomation): Promise<string | null>;
+  keyOf(automation: LiveAutomation): Promise<string | null>;
   /** Milliseconds since the epoch. */
   now?: () => number;
   /** Milliseconds that never go back. */
   monotonic?: () => number;
 };
 
-type Hook = { slug: string; automation: HookedAutomation; trigger: ProvisionedWebhook };
+type Hook = { slug: string; automation: LiveAutomation; trigger: ProvisionedWebhook };
 
 /** A request whose sender is known; a signed one was read to be checked. */
 type Verified = { body: Buffer; webhookId: string };

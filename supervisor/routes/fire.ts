@@ -4,7 +4,8 @@ import { type ErrorBody, errorEnvelope, SvcError } from '../../protocol/errors.t
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
 import { answerJson } from '../answers.ts';
-import type { LiveAutomation } from '../automations/fire-request.ts';
+import type { LiveAutomation } from '../automations/catalog.ts';
+
 import type { Fires } from '../automations/fires.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';

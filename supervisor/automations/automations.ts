@@ -1,0 +1,178 @@
+/**
+ * Everything about automations, wired: the catalog of what is live, the clock and the webhooks that fire it, the runs, and
+ * their history (decisions, section 6).
+ */
+import { setImmediate, setTimeout } from 'node:timers';
+import type { Logger } from 'pino';
+import { readWebhookKeys } from '../../storage/automations.ts';
+import type { Layout } from '../../storage/layout.ts';
+import type { Registry } from '../../storage/registry.ts';
+import type { Apps } from '../apps.ts';
+import type { ChangeStreams } from '../changes.ts';
+import type { Config } from '../config.ts';
+import type { Databases } from '../databases.ts';
+import type { Deployments } from '../deploy.ts';
+import type { Describing } from '../describe.ts';
+import type { Dispatching } from '../dispatcher.ts';
+import type { ConversationRunner, FireAutomationFactory } from '../seams.ts';
+import type { Tree } from '../tree/tree.ts';
+import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
+import { FireTools } from './fire-tools.ts';
+import { Fires } from './fires.ts';
+import { RunLedger } from './ledger.ts';
+import { RunEvents } from './run-events.ts';
+import { Scheduler } from './schedule/scheduler.ts';
+import { Switchboard } from './switchboard.ts';
+import { McpToolServers } from './tool-servers.ts';
+import { Webhooks } from './webhooks.ts';
+
+export type AutomationsOptions = Dispatching &
+  Describing & {
+    config: Config;
+    apps: Apps;
+    changes: ChangeStreams;
+    deployments: Deployments;
+    registry: Registry;
+    layout: Layout;
+    databases: Databases;
+    tree: Tree;
+    log: Logger;
+    /** One line of JSON for an app's log. */
+    appLog(app: string, line: string): void;
+    /** Address of the gateway, null when a host owns the server. */
+    baseUrl(): string | null;
+    /** A process came into being or is gone: the record of children on disk is due. */
+    onProcess(pid: number, role: string, alive: boolean): void;
+    conversationRunner: ConversationRunner | null;
+    fireAutomationFactory: FireAutomationFactory | null;
+  };
+
+export class Automations {
+  readonly catalog: AutomationCatalog;
+  readonly runs: RunLedger;
+  readonly runEvents: RunEvents;
+  readonly fires: Fires;
+  readonly scheduler: Scheduler<LiveAutomation>;
+  readonly webhooks: Webhooks;
+  readonly switchboard: Switchboard;
+  /** Null when the configuration names none. */
+  readonly toolServers: McpToolServers | null;
+  readonly #log: Logger;
+
+  constructor(options: AutomationsOptions) {
+    const { config, layout, registry, databases, tree, apps, log } = options;
+    this.#log = log;
+    this.catalog = new AutomationCatalog({ layout, registry, log });
+    this.runs = new RunLedger({
+      runtime: databases.client('_runtime', layout.runtimeDb, false),
+      analytics: databases.client('_analytics', layout.analyticsDb, false),
+      now: Date.now,
+      log,
+    });
+    this.runEvents = new RunEvents({ ledger: this.runs, readers: options.changes.readers });
+    this.toolServers = toolServers(options);
+    this.fires = new Fires({
+      catalog: this.catalog,
+      ledger: this.runs,
+      events: this.runEvents,
+      tools: new FireTools(options, this.toolServers),
+      actorOf: async ({ app, id }) => {
+        const { active } = await apps.get(app);
+        return tree.fireActor({ app, id }, active);
+      },
+      runner: options.conversationRunner,
+      factory: options.fireAutomationFactory,
+      baseUrl: options.baseUrl,
+      appLog: options.appLog,
+      automationTimeoutMs: config.automationTimeoutMs,
+      log,
+    });
+    this.scheduler = this.#createScheduler();
+    this.webhooks = new Webhooks({
+      catalog: this.catalog,
+      fires: this.fires,
+      claimMessage: (message, runId) => this.runs.claimMessage(message, runId),
+      keyOf: async ({ app, manifest }) => {
+        const keys = await readWebhookKeys(layout.app(app));
+        for (const trigger of manifest.triggers)
+          if (trigger.kind === 'webhook' && 'id' in trigger) return keys.get(trigger.id) ?? null;
+        return null;
+      },
+    });
+    this.switchboard = new Switchboard({
+      layout,
+      registry,
+      deployments: options.deployments,
+      catalog: this.catalog,
+      log,
+    });
+    this.catalog.onChange((app) => this.scheduler.reconcile(app, this.catalog.list(app)));
+  }
+
+  /** Reads what there is and begins to fire it. Call it once the writer is ready, before the first request. */
+  async open(): Promise<void> {
+    await Promise.all([this.runs.open(), this.catalog.loadAll()]);
+    this.scheduler.start();
+  }
+
+  /** An app goes away: its runs end, and their history goes with it. */
+  async removed(app: string): Promise<void> {
+    this.catalog.forget(app);
+    await this.fires.stopApp(app);
+  }
+
+  /** Fires nothing more; runs get `drainMs` to end, what is left is stored as `interrupted`. */
+  async stop(drainMs: number): Promise<void> {
+    this.scheduler.stop();
+    await this.fires.stop(drainMs);
+    this.runEvents.closeAll();
+    await this.runs.settled();
+    await this.toolServers?.stop();
+  }
+
+  #createScheduler(): Scheduler<LiveAutomation> {
+    return new Scheduler<LiveAutomation>({
+      now: () => Date.now(),
+      setTimer: (ms, wake) => {
+        const timer = setTimeout(wake, ms);
+        return () => clearTimeout(timer);
+      },
+      yieldTurn: (rest) => void setImmediate(rest),
+      fire: (automation, scheduledAt) => this.#fireCron(automation, scheduledAt),
+      lastFired: (ref) => {
+        const automation = this.catalog.get(ref);
+        return automation ? this.runs.cronFired(automation) : Promise.resolve(null);
+      },
+      watchedFrom: (ref, at) => {
+        const automation = this.catalog.get(ref);
+        if (!automation) return;
+        this.runs.noteCronFired(automation, at).catch((error: unknown) => {
+          this.#log.warn(
+            { err: error, automation: ref },
+            'it could not be noted since when an automation is scheduled',
+          );
+        });
+      },
+      log: (level, message) => this.#log[level](message),
+    });
+  }
+
+  #fireCron(automation: LiveAutomation, scheduledAt: number): void {
+    const trigger = { kind: 'cron', origin: new Date(scheduledAt).toISOString() } as const;
+    const extra = () => [this.runs.cronFire(automation, scheduledAt)];
+    this.fires.start({ automation, trigger, at: scheduledAt, input: undefined, extra }).catch((error: unknown) => {
+      this.#log.error({ err: error, automation: automation.ref }, 'a scheduled run could not be started');
+    });
+  }
+}
+
+function toolServers({ config, tree, log, onProcess }: AutomationsOptions): McpToolServers | null {
+  if (Object.keys(config.mcpServers).length === 0) return null;
+  return new McpToolServers({
+    servers: config.mcpServers,
+    callMs: config.automationTimeoutMs,
+    createChild: (settings, events) => tree.toolServerChild(settings, events),
+    onProcess,
+    log: (level, message) => log[level](message),
+  });
+}

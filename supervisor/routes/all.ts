@@ -1,0 +1,37 @@
+/** Every route of the gateway, for the router and for the test of the documentation. */
+import type { Route } from '../router.ts';
+import type { Services } from '../services.ts';
+import { automationRoutes } from './automations.ts';
+import { backupRoutes } from './backup.ts';
+import { fireRoutes } from './fire.ts';
+import { hookRoutes } from './hooks.ts';
+import { pageRoutes } from './pages.ts';
+import { registryRoutes } from './registry.ts';
+import { runRoutes } from './runs.ts';
+import { settingsRoutes } from './settings.ts';
+import { systemRoutes } from './system.ts';
+import { toolRoutes } from './tools.ts';
+
+export function allRoutes(services: Services): Route[] {
+  const { apps, automations, listening } = services;
+  const { catalog, switchboard, fires, runs, runEvents, webhooks } = automations;
+  return [
+    ...toolRoutes(services),
+    ...registryRoutes(services),
+    ...automationRoutes({
+      catalog,
+      switchboard,
+      listening,
+      nextRunAt: (ref) => automations.scheduler.nextRunAt(ref),
+      lastRuns: (refs) => runs.lastRuns(refs.flatMap((ref) => catalog.get(ref) ?? [])),
+      registered: (app) => apps.registered(app),
+    }),
+    ...fireRoutes({ catalog, apps, fires }),
+    ...runRoutes({ runs, runEvents, cancelRun: (runId) => fires.cancel(runId) }),
+    ...hookRoutes(webhooks),
+    ...settingsRoutes(services),
+    ...systemRoutes(services),
+    ...backupRoutes(services),
+    ...pageRoutes(services),
+  ];
+}
