@@ -5,7 +5,7 @@
  * Numbers are always written as float64, so that a frame has one form; the reader takes that form only and leaves every
  * other to the general way.
  */
-import { type DispatchFrame, type Frame, Kind, type ResultFrame } from './frames.ts';
+import { type DispatchFrame, type Frame, Kind, type ResultFrame, type ToolKindValue } from './frames.ts';
 
 const ARRAY_5 = 0x95;
 const ARRAY_7 = 0x97;
@@ -37,10 +37,15 @@ function isResult(frame: ResultFrame): boolean {
   return numbers && frame.length === 5 && body instanceof Uint8Array;
 }
 
+/** The numbers of `ToolKind`, without a gap from 0 on. */
+function isToolKind(kind: unknown): kind is ToolKindValue {
+  return kind === 0 || kind === 1 || kind === 2 || kind === 3 || kind === 4;
+}
+
 function isDispatch(frame: DispatchFrame): boolean {
   const [, id, remainingMs, kind, tool, body, traceId] = frame;
   if (typeof id !== 'number' || typeof remainingMs !== 'number' || frame.length !== 7) return false;
-  if (kind !== 0 && kind !== 1 && kind !== 2 && kind !== 3) return false;
+  if (!isToolKind(kind)) return false;
   return typeof tool === 'string' && typeof traceId === 'string' && body instanceof Uint8Array;
 }
 
@@ -90,7 +95,7 @@ function readResult(from: Buffer, at: number, end: number): ResultFrame | null {
 function readDispatch(from: Buffer, at: number, end: number): DispatchFrame | null {
   if (from[at] !== FLOAT_64 || from[at + 9] !== FLOAT_64 || from[at + 19] !== STR_16) return null;
   const kind = from[at + 18];
-  if (kind !== 0 && kind !== 1 && kind !== 2 && kind !== 3) return null;
+  if (!isToolKind(kind)) return null;
   const tool = at + 22;
   const bin = tool + from.readUInt16BE(at + 20);
   if (bin + 5 > end || from[bin] !== BIN_32) return null;
