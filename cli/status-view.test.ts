@@ -59,6 +59,10 @@ test('the process tree', () => {
         actors: [actor('tasks'), actor('tasks', { automation: 'digest', inFlight: 0 })],
       }),
     ],
+    toolServers: [
+      { name: 'files', kind: 'stdio', state: 'connected', lastError: null },
+      { name: 'search', kind: 'http', state: 'failed', lastError: 'it answered HTTP 503' },
+    ],
     counters: {
       subscribers: 3,
       changeRingBytes: 0,
@@ -82,7 +86,16 @@ test('the process tree', () => {
       ' | └─ tasks/digest aaaaaa | ● ready | 1 s | 2 KiB | 0 | 0 | 1,204 | 0',
     ],
   );
-  assert.deepEqual(lines.slice(13), [
+  assert.deepEqual(
+    lines.slice(13, 17).map((line) => line.replace(/ {2,}/g, ' | ')),
+    [
+      'MCP SERVER | KIND | STATE | LAST ERROR',
+      'files | stdio | ● connected',
+      'search | http | ● failed | it answered HTTP 503',
+      '',
+    ],
+  );
+  assert.deepEqual(lines.slice(17), [
     'gateway     subscribers 3',
     'retired     idle 1   crash 2',
     'writer      group commits 7',

@@ -20,6 +20,13 @@ const COLUMNS: Column[] = [
   { title: 'LAST EXIT', squeeze: true },
 ];
 
+const TOOL_SERVER_COLUMNS: Column[] = [
+  { title: 'MCP SERVER' },
+  { title: 'KIND' },
+  { title: 'STATE' },
+  { title: 'LAST ERROR', squeeze: true },
+];
+
 export function drawStatus(status: SystemStatus, width: number, style: Style): string[] {
   const counters = counterLines(status, style);
   const facts = [
@@ -36,6 +43,7 @@ export function drawStatus(status: SystemStatus, width: number, style: Style): s
     style('dim', facts.join('   ')),
     '',
     ...drawTable(COLUMNS, treeRows(status.processes), width, style),
+    ...toolServerLines(status, width, style),
     ...(counters.length === 0 ? [] : ['', ...counters]),
   ];
 }
@@ -106,6 +114,18 @@ function notable(count: number): Cell {
 
 function lastExit(reason: string | null): Cell {
   return reason === null ? '' : { text: oneLine(reason), format: 'dim' };
+}
+
+/** Below the tree: some are not processes of ours, and none has one before its first call. */
+function toolServerLines({ toolServers }: SystemStatus, width: number, style: Style): string[] {
+  if (toolServers.length === 0) return [];
+  const rows = toolServers.map(({ name, kind, state, lastError }) => [
+    name,
+    kind,
+    drawState(state),
+    lastError === null ? '' : { text: oneLine(lastError), format: 'dim' as const },
+  ]);
+  return ['', ...drawTable(TOOL_SERVER_COLUMNS, rows, width, style)];
 }
 
 /** One line for each who counts something; what is 0 is left out. */

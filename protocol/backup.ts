@@ -38,7 +38,7 @@ export type BackupSource =
 
 const GATEWAY_DATABASES = new Set(['runtime.sqlite', 'identity.sqlite', 'analytics.sqlite']);
 const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json']);
-const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json']);
+const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json', 'webhook-keys.json']);
 
 /** What a path in a backup stands for. Throws `INVALID_BACKUP` for every path that a backup does not have. */
 export function backupPathKind(path: string): 'manifest' | 'database' | 'file' {

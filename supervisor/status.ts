@@ -1,6 +1,7 @@
 /** The process tree as `GET /svc/_system` shows it: every process and actor. */
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
 import type { RetireReason } from '../protocol/frames.ts';
+import type { ToolServerStatus } from './automations/tool-servers.ts';
 import type { EventLoopDelay } from './event-loop.ts';
 import type { Services } from './services.ts';
 import type { Actor } from './tree/actor.ts';
@@ -51,6 +52,8 @@ export type SystemStatus = {
   /** Of the supervisor, since the last time this status was asked for. */
   eventLoop: EventLoopDelay;
   processes: ProcessStatus[];
+  /** The MCP servers of the configuration, in its order. */
+  toolServers: ToolServerStatus[];
   counters: {
     subscribers: number;
     changeRingBytes: number;
@@ -105,6 +108,7 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
       ...hosts,
       ...(tree.toolServers ? [await childStatus(tree.toolServers)] : []),
     ],
+    toolServers: services.automations.toolServers?.status() ?? [],
     counters: {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,

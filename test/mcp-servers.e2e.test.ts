@@ -8,7 +8,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import type { ToolServerEntry, ToolServerLimits } from '../protocol/tool-servers.ts';
+import { appFiles } from './support/archive.ts';
 import { eventually } from './support/edges.ts';
+import { startGateway } from './support/gateway.ts';
 import { type RunningServers, startServers, stdioServer } from './support/tool-servers.ts';
 
 const NO_SIGNAL = new AbortController().signal;
@@ -265,6 +267,42 @@ describe('a server over HTTP', () => {
       running.call('web.echo'),
       failsWith(/web (is down: )?cannot be reached \((ECONNREFUSED|UND_ERR_SOCKET)\)/),
     );
+  });
+});
+
+describe('a gateway', () => {
+  test('an automation calls its tools, and the status says how they are and nothing of their settings', async (t) => {
+    const gateway = await startGateway(t, {
+      config: {
+        mcpServers: {
+          one: stdioServer('none', { TOKEN: 'of-the-server' }),
+          gone: { url: 'http://127.0.0.1:1/mcp', headers: { authorization: 'Bearer of-the-address' } },
+        },
+      },
+    });
+    const uploaded = await gateway.upload('notes', {
+      ...appFiles('notes'),
+      'automations/ask/automation.json': JSON.stringify({
+        name: 'Ask',
+        prompt: 'Ask a server.',
+        requires: { tools: ['one.echo', 'gone.echo'] },
+        generated: { by: 'hand', at: '2026-11-21' },
+      }),
+      'automations/ask/handler.js': `export default async ({ ctx }) => {
+        const failed = await ctx.tool('gone.echo', {}).catch(({ code }) => code);
+        const refused = await ctx.tool('one.count').catch(({ code }) => code);
+        return { output: { echo: await ctx.tool('one.echo', { n: 1 }), failed, refused } };
+      };`,
+    });
+    assert.equal(uploaded.status, 201, uploaded.text);
+    const run = await gateway.call('POST', '/svc/_automations/notes/ask/run?wait=1', { body: {} });
+    assert.deepEqual(run.json.output, { echo: { n: 1 }, failed: 'TOOL_SERVER_FAILED', refused: 'TOOL_REFUSED' });
+    const status = await gateway.system();
+    assert.deepEqual(status.toolServers, [
+      { name: 'one', kind: 'stdio', state: 'connected', lastError: null },
+      { name: 'gone', kind: 'http', state: 'failed', lastError: 'cannot be reached (bad port)' },
+    ]);
+    assert.ok(!JSON.stringify(status).includes('of-the-'), 'a secret of the configuration is shown');
   });
 });
 

@@ -1,7 +1,7 @@
 /** The colour of a state: what is well, what is on its way, what is wrong. */
 import type { Format } from './style.ts';
 
-const WELL = new Set(['active', 'running', 'ready', 'up', 'live']);
+const WELL = new Set(['active', 'running', 'ready', 'up', 'live', 'connected']);
 const WRONG = new Set(['quarantined', 'failed', 'failed_to_start', 'stopped', 'dead', 'crashed', 'unresponsive']);
 
 export function stateFormat(state: string): Format {

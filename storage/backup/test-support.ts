@@ -23,6 +23,10 @@ export function makeFixture(t: { after(cleanup: () => void): void }): Fixture {
   put(join(version.code, 'queries', `${'long-'.repeat(40)}é name.js`), 'export default 1;');
   put(join(version.code, 'empty.txt'), '');
   put(version.summary, '{}');
+  put(join(version.automationsDir, 'digest', 'automation.json'), '{}');
+  put(version.automations, '{"digest":{"enabled":true}}');
+  put(app.settings, '{}');
+  put(app.webhookKeys, '{"0123456789abcdef01234567":"whsec_c2VjcmV0"}');
   put(layout.profile, '{}');
   put(app.logs, 'not in a backup');
   const db = new Sqlite(app.data);

@@ -211,7 +211,7 @@ test('what an earlier gateway left unfinished is interrupted, once, and its webh
   await next.open();
   for (const { runId } of [running, waiting]) {
     const run = await next.get(runId);
-    assert.deepEqual([run?.state, run?.endedAt, run?.error?.code], ['interrupted', NOW + 1000, 'HANDLER_ERROR']);
+    assert.deepEqual([run?.state, run?.endedAt, run?.error?.code], ['interrupted', NOW + 1000, 'RUN_ABORTED']);
   }
   assert.deepEqual(await next.get(done.runId), done);
   assert.deepEqual(await analytics.all('SELECT run_id, state, nodes, ended_at FROM run_summaries ORDER BY run_id'), [

@@ -38,7 +38,7 @@ export type RunLedgerOptions = {
 type Tally = { nodes: number; bytes: number };
 
 const INTERRUPTED: ErrorBody = {
-  code: 'HANDLER_ERROR',
+  code: 'RUN_ABORTED',
   message: 'The gateway stopped before this run had ended; what the run had done until then stays done.',
 };
 const LAST_RUNS = `SELECT ${LISTED_COLUMNS} FROM json_each(?) AS refs JOIN runs ON run_id = (
