@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { root } from './support/gateway.ts';
 
 const SVC = fileURLToPath(new URL('../bin/svc.js', import.meta.url));
 const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));
@@ -42,7 +43,7 @@ async function firstLine(child: ChildProcess): Promise<string> {
 }
 
 let daemon: ChildProcess;
-let ready: { event: string; url: string; token: string; pid: number; dataDir: string };
+let ready: { event: string; url: string; token: string; pid: number; dataDir: string; webhooks: unknown[] };
 
 before(async () => {
   assert.equal((await svc('new', 'notes')).code, 0);
@@ -56,11 +57,27 @@ after(() => {
 });
 
 test('serve --json prints exactly one line, once it accepts requests', async () => {
-  assert.deepEqual(Object.keys(ready), ['event', 'url', 'token', 'pid', 'dataDir']);
+  assert.deepEqual(Object.keys(ready), ['event', 'url', 'token', 'pid', 'dataDir', 'webhooks']);
+  assert.deepEqual(ready.webhooks, []);
   assert.equal(ready.event, 'ready');
   assert.equal(ready.pid, daemon.pid);
   assert.equal(ready.token, readFileSync(join(home, '.svc/token.bin'), 'utf8').trim());
   const answer = await fetch(`${ready.url}/svc/_health`);
+  assert.equal(((await answer.json()) as { ok: boolean }).ok, true);
+});
+
+test('serve --json says the secrets of webhooks that --with minted, which nothing says again', async (t) => {
+  const example = join(root, 'examples/todos');
+  const other = start('serve', '--data-dir', 'hooked', '--port', '0', '--with', example, '--json');
+  t.after(() => other.kill('SIGKILL'));
+  const { url, webhooks } = JSON.parse(await firstLine(other));
+  assert.deepEqual(
+    webhooks.map((webhook: { ownerApp: string; automationId: string }) => [webhook.ownerApp, webhook.automationId]),
+    [['todos', 'inbox']],
+  );
+  assert.ok(webhooks[0].url.startsWith(`${url}/_svc-hook/`), webhooks[0].url);
+  const headers = { authorization: `Bearer ${webhooks[0].secret}` };
+  const answer = await fetch(webhooks[0].url, { method: 'POST', headers, body: 'Water the plants' });
   assert.equal(((await answer.json()) as { ok: boolean }).ok, true);
 });
 

@@ -36,8 +36,9 @@ export async function run(context: CommandContext): Promise<number> {
     await gateway.stop();
     throw error;
   }
-  if (terminal.json) terminal.line(JSON.stringify({ event: 'ready', url, token, pid, dataDir: gateway.dataDir }));
-  else await greet(context, gateway, client);
+  if (terminal.json) {
+    terminal.line(JSON.stringify({ event: 'ready', url, token, pid, dataDir: gateway.dataDir, webhooks: minted }));
+  } else await greet(context, gateway, client);
   if (terminal.interactive) drawMinted(terminal, minted);
   return gateway.exited;
 }
