@@ -37,7 +37,8 @@ export async function run(context: CommandContext): Promise<number> {
     throw error;
   }
   if (terminal.json) {
-    terminal.line(JSON.stringify({ event: 'ready', url, token, pid, dataDir: gateway.dataDir, webhooks: minted }));
+    terminal.line(JSON.stringify({ event: 'ready', url, token, pid, dataDir: gateway.dataDir }));
+    if (minted.length > 0) terminal.line(JSON.stringify({ event: 'webhooks', webhooks: minted }));
   } else await greet(context, gateway, client);
   if (terminal.interactive) drawMinted(terminal, minted);
   return gateway.exited;
