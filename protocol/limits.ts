@@ -273,6 +273,8 @@ export const LIMITS = {
   /** Calls of `ctx.tool` and `ctx.agent` in one run; and all that its `ctx` asks for at a time, further ones wait in the thread. */
   runNodes: 10_000,
   runNodesAtOnce: 64,
+  /** How deep JSON that an automation hands over, gets or returns may nest; deeper values are not looked at. */
+  jsonDepth: 1000,
   /** What a fire hands to one function of its `ctx`, as JSON. */
   askBytes: 1 * MiB,
   /** One value in `ctx.state`, and the keys of one automation. */

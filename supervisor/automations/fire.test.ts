@@ -9,6 +9,7 @@ import type { ToolAnswer } from './fire-tools.ts';
 import { RunsWorld, type ScriptedCall, settle } from './scripted-runs.ts';
 
 const DIGEST = 'todos/digest';
+const deep = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
 
 /** Tools that answer when the test says so. */
 class ScriptedTools {
@@ -150,6 +151,15 @@ describe('nodes', () => {
     const { cut, bytes } = node.output as { cut: boolean; bytes: number };
     assert.deepEqual([cut, bytes], [true, LIMITS.runValueBytes + 2]);
   });
+
+  test('a deep output is answered whole and recorded as its text, which can be answered with again', async () => {
+    const { world, tools, handler } = await running();
+    const asked = handler.ask('tool', { name: 't' });
+    const text = deep(LIMITS.jsonDepth + 1);
+    tools.asked[0]?.answer(text);
+    assert.equal(JSON.stringify(await asked), text);
+    assert.deepEqual(world.ledger.nodes[0]?.output, { cut: true, bytes: text.length, head: text });
+  });
 });
 
 describe('what is asked is not believed', () => {
@@ -163,6 +173,7 @@ describe('what is asked is not believed', () => {
     ['a ref that is none', 'runs.list', '{"filter":{"ref":"digest"}}'],
     ['a state that is none', 'runs.list', '{"filter":{"state":"good"}}'],
     ['a limit over the limit', 'runs.list', `{"filter":{"limit":${LIMITS.listRowsMax + 1}}}`],
+    ['too deep', 'state.set', `{"key":"k","value":${deep(LIMITS.jsonDepth)}}`],
     ['too much', 'state.set', `{"key":"k","value":1,"more":"${'x'.repeat(LIMITS.askBytes)}"}`],
   ] as const) {
     test(what, async () => {
@@ -211,6 +222,29 @@ describe('ctx.runs', () => {
     }
     await assert.rejects(handler.ask('runs.list', { filter: { ref: 'foreign/secret' } }), { code: 'TOOL_REFUSED' });
   });
+});
+
+test('a run that returns what nests too deeply fails, and says so', async () => {
+  const { world, handler, runId } = await running();
+  handler.call.reply.result(200, Buffer.from(`{"output":${deep(LIMITS.jsonDepth)}}`), {
+    queueMs: 0,
+    handlerMs: 0,
+    started: true,
+  });
+  await settle();
+  const { error = null } = world.ledger.rows.get(runId) ?? {};
+  assert.equal(error?.code, 'HANDLER_ERROR');
+  assert.match(String(error?.message), /nests deeper than 1000 levels/);
+});
+
+test('a log line that nests too deeply reaches the followers as text', async () => {
+  const { world, handler } = await running();
+  const line = `{"v":${deep(LIMITS.jsonDepth)}}`;
+  (handler.call.reply as Fire).logged(line);
+  assert.deepEqual(
+    world.events.flatMap((event) => (event.type === 'log' ? [event.line] : [])),
+    [line],
+  );
 });
 
 test('log lines reach the followers of the run until it is over', async () => {

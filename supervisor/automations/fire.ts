@@ -6,6 +6,7 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import type { AskVerb } from '../../protocol/frames.ts';
+import { isTooDeep } from '../../protocol/json-depth.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { RunNode, RunRecord, Usage } from '../../protocol/runs.ts';
 import { toSvcError } from '../answers.ts';
@@ -41,6 +42,7 @@ type Arguments = Record<string, unknown>;
 const EMPTY = new Uint8Array(0);
 /** Why calls that were under way at the end of their run failed. */
 const OVER = 'The run had ended before this call did; its outcome is unknown.';
+const TOO_DEEP = `nests deeper than ${LIMITS.jsonDepth} levels`;
 
 export class Fire implements CallReply {
   readonly traceId = newTraceId(undefined);
@@ -215,6 +217,8 @@ function outcomeOf(body: Uint8Array): Outcome {
     const message = `The handler returned ${body.length} bytes, and may return ${LIMITS.fireResultBytes}. Store large results through ctx.tool.`;
     return failure({ code: 'HANDLER_ERROR', message });
   }
+  if (isTooDeep(body))
+    return failure({ code: 'HANDLER_ERROR', message: `The handler returned a value that ${TOO_DEEP}.` });
   const { summary, output } = JSON.parse(textOf(body)) as { summary?: unknown; output?: unknown };
   return {
     state: 'ok',
@@ -229,6 +233,7 @@ function argumentsOf(payload: Uint8Array): Arguments {
   if (payload.length > LIMITS.askBytes) {
     throw new SvcError('BAD_REQUEST', `A call of ctx may send ${LIMITS.askBytes} bytes of arguments as JSON.`);
   }
+  if (isTooDeep(payload)) throw new SvcError('BAD_REQUEST', `What ctx was given ${TOO_DEEP}.`);
   let value: unknown;
   try {
     value = JSON.parse(textOf(payload));
@@ -251,7 +256,7 @@ function textOf(bytes: Uint8Array): string {
 
 function parsedLine(line: string): unknown {
   try {
-    return JSON.parse(line) as unknown;
+    return isTooDeep(line) ? line : (JSON.parse(line) as unknown);
   } catch {
     return line;
   }

@@ -1,0 +1,30 @@
+// How deep JSON text nests, looked for in its bytes.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isTooDeep } from './json-depth.ts';
+import { LIMITS } from './limits.ts';
+
+const nested = (levels: number, open = '[', close = ']') => `${open.repeat(levels)}${close.repeat(levels)}`;
+const { jsonDepth } = LIMITS;
+
+for (const [what, json, expected] of [
+  ['as many levels as may be', nested(jsonDepth), false],
+  ['one more', nested(jsonDepth + 1), true],
+  ['objects', `${'{"a":'.repeat(jsonDepth + 1)}1${'}'.repeat(jsonDepth + 1)}`, true],
+  [
+    'many values beside each other',
+    `[${Array(jsonDepth * 2)
+      .fill('[{}]')
+      .join()}]`,
+    false,
+  ],
+  ['brackets in a text', JSON.stringify('[{'.repeat(jsonDepth)), false],
+  ['a text that ends in a backslash', `["\\\\",${nested(jsonDepth)}]`, true],
+  ['a quote in a text', `["\\"${'['.repeat(jsonDepth * 2)}"]`, false],
+] as const) {
+  test(`${what}: ${expected ? 'too deep' : 'fine'}`, () => {
+    assert.doesNotThrow(() => JSON.parse(json));
+    assert.equal(isTooDeep(json), expected);
+    assert.equal(isTooDeep(Buffer.from(json)), expected);
+  });
+}
