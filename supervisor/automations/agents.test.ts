@@ -60,6 +60,19 @@ describe('the answer of an agent', () => {
     });
   }
 
+  test('with json is looked through once, whatever is in it', async () => {
+    // Looking for fences in this by trial and error would take the rest of the day.
+    const text = `\`\`\`json${'\n'.repeat(LIMITS.agentTextChars - 8)}`;
+    const { answer } = ask(says({ type: 'final', text }), { json: true });
+    await assert.rejects(answer, { code: 'AGENT_FAILED' });
+  });
+
+  test('with json may not nest too deeply', async () => {
+    const text = `${'['.repeat(LIMITS.jsonDepth + 1)}${']'.repeat(LIMITS.jsonDepth + 1)}`;
+    const { answer } = ask(says({ type: 'final', text }), { json: true });
+    await assert.rejects(answer, { code: 'AGENT_FAILED', message: /nests deeper/ });
+  });
+
   test('with json must be JSON', async () => {
     const { answer } = ask(says({ type: 'final', text: 'Here you are: 1' }), { json: true });
     await assert.rejects(answer, { code: 'AGENT_FAILED', message: /did not answer with JSON/ });

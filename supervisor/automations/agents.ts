@@ -1,5 +1,6 @@
 /** `ctx.agent`: one turn of the host's conversation runner, read to its end (decisions, sections 6 and 8). */
 import { SvcError } from '../../protocol/errors.ts';
+import { isTooDeep } from '../../protocol/json-depth.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Usage } from '../../protocol/runs.ts';
 import type { ConversationRunner } from '../seams.ts';
@@ -26,6 +27,8 @@ const USAGE_MEMBERS = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheW
 
 /** Characters of a model's name that are recorded. */
 const MODEL_CHARS = 200;
+/** What models put around JSON that they were asked for, the first one often with `json` behind it. */
+const FENCE = '```';
 
 /** The agent's answer. Rejects with `NO_RUNNER`, `AGENT_FAILED`, or at once with the signal's reason when it aborts. */
 export async function askAgent(runner: ConversationRunner | null, turn: AgentTurn): Promise<unknown> {
@@ -108,13 +111,24 @@ function usageOf(event: Record<string, unknown>): Partial<Usage> {
   return usage;
 }
 
-/** What models put around JSON that they were asked for. */
-const FENCED = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/;
-
 function parsedAnswer(text: string): unknown {
+  let value: unknown;
   try {
-    return JSON.parse(FENCED.exec(text)?.[1] ?? text) as unknown;
+    value = JSON.parse(unfenced(text));
   } catch (error) {
     throw new SvcError('AGENT_FAILED', `The agent did not answer with JSON: ${(error as Error).message}.`);
   }
+  if (isTooDeep(text)) {
+    throw new SvcError('AGENT_FAILED', `The agent's answer nests deeper than ${LIMITS.jsonDepth} levels.`);
+  }
+  return value;
+}
+
+/** Without fences. They are looked for in one pass: an answer may be large. */
+function unfenced(text: string): string {
+  const trimmed = text.trim();
+  const start = trimmed.indexOf('\n');
+  if (start < 0 || !trimmed.endsWith(FENCE)) return text;
+  const opening = trimmed.slice(0, start).trimEnd();
+  return opening === FENCE || opening === `${FENCE}json` ? trimmed.slice(start, -FENCE.length) : text;
 }
