@@ -36,12 +36,15 @@ let directories = 0;
 const newDataDir = (): string => join(root, `data-${++directories}`);
 
 /** Moments at which a test may look at the disk, as a crash would leave it. */
-type Moments = Partial<Record<'staged' | 'migrating' | 'migrated' | 'swapping' | 'stopping', () => void>>;
+type Moments = Partial<
+  Record<'staged' | 'migrating' | 'migrated' | 'swapping' | 'stopping' | 'forgetting', () => void>
+>;
 
 /** What is running on one data directory: the real thing but for the databases, which are opened here instead of in the writer. */
 async function start(dataDir: string, moments: Moments = {}, versionRetention = 5) {
   const layout = new Layout(dataDir);
   const events: string[] = [];
+  const forgotten: string[] = [];
   const warnings: string[] = [];
   const log = {
     info: () => {},
@@ -100,14 +103,17 @@ async function start(dataDir: string, moments: Moments = {}, versionRetention = 
         moments.stopping?.();
         events.push(`stop ${app}`);
       },
-      forget: async () => {},
+      async forget(app: string) {
+        moments.forgetting?.();
+        forgotten.push(app);
+      },
     },
     versionRetention,
     log: log as never,
   });
   const upload = (archive: Buffer, options?: { activate?: boolean }, id = 'notes') =>
     deployments.upload(id, Readable.from([archive]), options);
-  return { layout, registry, deployments, databases, events, warnings, upload, withData };
+  return { layout, registry, deployments, databases, events, forgotten, warnings, upload, withData };
 }
 
 /** A version of the app with this many migrations: a table, and a column for each further one. */
@@ -344,6 +350,27 @@ test('a removed app goes to the trash with its data, and a new one of its name s
   const day = 24 * 3600 * 1000;
   assert.deepEqual(await sweepTrash(layout, 7, Date.now() + 6.9 * day), []);
   assert.deepEqual(await sweepTrash(layout, 7, Date.now() + 7.1 * day), [trashed]);
+});
+
+test('a removed app is forgotten at once, and when that fails, before the next one of its name', async () => {
+  const broken: Moments = {};
+  const { upload, deployments, forgotten, warnings } = await start(newDataDir(), broken);
+  await upload(version('1'));
+  forgotten.length = 0;
+  await deployments.remove('notes');
+  assert.deepEqual(forgotten.splice(0), ['notes']);
+
+  await upload(version('1'));
+  forgotten.length = 0;
+  broken.forgetting = () => {
+    throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  };
+  assert.deepEqual(await deployments.remove('notes'), { id: 'notes', deleted: true });
+  assert.equal(warnings.length, 1);
+  assert.deepEqual(forgotten, []);
+  delete broken.forgetting;
+  await upload(version('1'));
+  assert.deepEqual(forgotten, ['notes']);
 });
 
 test('a removal that the disk cuts off does not say that nothing was changed, and the next upload puts it right', async () => {

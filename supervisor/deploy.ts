@@ -47,7 +47,7 @@ export type DeploymentsOptions = {
     swap(app: string, active: VersionSummary): Promise<void> | void;
     /** No call of the app runs any more once it resolves. */
     stop(app: string): Promise<void>;
-    /** What was answered under idempotency keys is not replayed to a later app of this name. */
+    /** Its runs, and what was answered under idempotency keys: neither is for a later app of this name. */
     forget(app: string): Promise<void>;
   };
   /** Versions kept for each app; the active one always is. */
@@ -200,6 +200,10 @@ export class Deployments {
         } catch (error) {
           throw this.#notCleared(id, error);
         }
+        // What is left of it is forgotten before a later app of this name.
+        await this.#afterwards(id, 'The runs of an app that was removed are still there.', () =>
+          this.#options.actors.forget(id),
+        );
         crashPoint('remove.done');
         return { id, deleted: true } as const;
       }),
