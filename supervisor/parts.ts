@@ -106,8 +106,9 @@ export async function startParts(
       databases,
       actors: {
         swap: async (app, active) => {
-          await apps.swap(app, active);
+          // First what a run may do, then its code: none has the code of this version with the permissions of the one before.
           await automations.catalog.load(app);
+          await apps.swap(app, active);
         },
         stop: async (app) => {
           await automations.removed(app);
