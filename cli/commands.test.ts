@@ -33,6 +33,8 @@ const version = (versionId: string, active = false) => ({
 });
 
 const RUN = '019a0000-0000-7000-8000-000000000001';
+/** A run that the history let go of as it ended. */
+const GONE = '01a20077-dd00-7000-8000-000000000000';
 const runRecord = (state: string, more: object = {}) => ({
   runId: RUN,
   kind: 'automation',
@@ -105,6 +107,11 @@ const ROUTES: Routes = {
     json: { webhooks: JSON.parse(body.toString()).app === 'todos' ? [] : [MINTED] },
   }),
   'POST /svc/_automations/notes/digest/run': { status: 202, json: { runId: RUN } },
+  'POST /svc/_automations/notes/sweep/run': { status: 202, json: { runId: GONE } },
+  'GET /svc/_automations/notes/sweep': { json: { ...AUTOMATION, manifest: { history: { keep: 'errors' } } } },
+  'POST /svc/_automations/notes/busy/run': { status: 202, json: { runId: GONE } },
+  'GET /svc/_automations/notes/busy': { json: { ...AUTOMATION, manifest: { history: { keep: { count: 1 } } } } },
+  [`GET /svc/_runs/${GONE}/events`]: failure(404, 'UNKNOWN_RUN', 'No run of this id is kept.'),
   'POST /svc/_automations/notes/nothing/run': failure(404, 'UNKNOWN_AUTOMATION', 'No automation "nothing".'),
   'GET /svc/_runs?limit=20': {
     json: [runRecord('ok', { summary: '2 open' }), runRecord('skipped', { startedAt: null })],
@@ -338,6 +345,10 @@ const CASES: Case[] = [
     code: EXIT.failed,
     out: ['✗ error  notes/digest', 'HANDLER_ERROR: boom', 'took 250 ms'],
   },
+  { line: ['run', 'notes/sweep', '--wait'], out: [`✓ ok  notes/sweep  ${GONE}`], err: ['keeps only runs that failed'] },
+  { line: ['run', 'notes/busy', '--wait'], code: EXIT.failed, err: ['UNKNOWN_RUN'] },
+  { line: ['run', 'notes/../x'], code: EXIT.usage, err: ['"notes/../x" names no automation'] },
+  { line: ['automations', 'enable', 'notes/a/b'], code: EXIT.usage, err: ['Say which automation'] },
   { line: ['run', 'digest'], code: EXIT.usage, err: ['svc run <app>/<automation>', 'svc automations'] },
   { line: ['run', 'notes/nothing'], code: EXIT.failed, err: ['UNKNOWN_AUTOMATION', 'svc automations'] },
   {

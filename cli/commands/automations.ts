@@ -1,5 +1,5 @@
 /** `svc automations`: what fires on its own, and the switches for it. */
-import type { MintedWebhook } from '../../protocol/automation.ts';
+import { type MintedWebhook, parseRef } from '../../protocol/automation.ts';
 import type { AutomationList, AutomationRow, DescribedAutomation, ShownTrigger } from '../api.ts';
 import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
@@ -34,7 +34,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
 }
 
 function refOf(verb: string, ref: string | undefined): string {
-  if (ref?.includes('/')) return ref;
+  if (ref !== undefined && parseRef(ref) !== null) return ref;
   throw new UsageError(`Say which automation: svc automations ${verb} <app>/<automation>.`, { command: 'automations' });
 }
 

@@ -1,5 +1,7 @@
 /** `svc run`: fires an automation by hand; shows and cancels runs. */
+import { parseRef } from '../../protocol/automation.ts';
 import type { RunNode, RunRecord } from '../../protocol/runs.ts';
+import type { DescribedAutomation } from '../api.ts';
 import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { EXIT, GatewayError, UsageError } from '../failure.ts';
@@ -16,7 +18,7 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
   const second = args.optionalAt(1);
   if (what === 'show') return show(client, terminal, runId(what, second));
   if (what === 'cancel') return cancel(client, terminal, runId(what, second));
-  if (!what.includes('/'))
+  if (parseRef(what) === null)
     throw new UsageError(`"${what}" names no automation: svc run <app>/<automation>.`, {
       command: 'run',
       hint: 'Which there are: svc automations',
@@ -30,7 +32,14 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
     });
     return EXIT.ok;
   }
-  return draw(terminal, await ended(client, id), []);
+  const record = await ended(client, what, id);
+  if (record) return draw(terminal, record, []);
+  terminal.answer({ runId: id, state: 'ok' }, () => {
+    const { text, format } = drawRunState('ok');
+    terminal.line(`${terminal.style(format, text)}  ${terminal.style('bold', what)}  ${id}`);
+    terminal.note(terminal.noteStyle('dim', 'What it returned is not known: its history keeps only runs that failed.'));
+  });
+  return EXIT.ok;
 }
 
 function runId(verb: string, id: string | undefined): string {
@@ -38,10 +47,17 @@ function runId(verb: string, id: string | undefined): string {
   throw new UsageError(`Say which run: svc run ${verb} <run>.`, { command: 'run', hint: 'The latest: svc runs' });
 }
 
-/** The stream of a run ends with it; only then is its record asked for. */
-async function ended(client: Client, id: string): Promise<RunRecord> {
-  for await (const { event, data } of client.follow(runPath(id, '/events')))
-    if (event === 'run.end') return (JSON.parse(data) as { run: RunRecord }).run;
+/** The run as it ended. Null for one that went well before it could be followed, in a history that keeps only others. */
+async function ended(client: Client, ref: string, id: string): Promise<RunRecord | null> {
+  try {
+    for await (const { event, data } of client.follow(runPath(id, '/events')))
+      if (event === 'run.end') return (JSON.parse(data) as { run: RunRecord }).run;
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.body.code !== 'UNKNOWN_RUN') throw error;
+    const { manifest } = await client.get<DescribedAutomation>(automationPath(ref));
+    if (manifest.history.keep === 'errors') return null;
+    throw error;
+  }
   throw new GatewayError(500, { code: 'INTERNAL', message: 'The stream of the run ended without its end.' });
 }
 
