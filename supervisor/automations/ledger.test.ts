@@ -258,6 +258,22 @@ test('one summary for each run, with its nodes and tokens; it stays when the run
   assert.equal(await ledger.get(run.runId), null);
 });
 
+test('the summary of a run whose end is stored at the second try has its nodes', async (t) => {
+  const { ledger, runtime, analytics } = await startLedger(t);
+  const run = queuedRun();
+  await ledger.insert(run);
+  ledger.node(nodeOfRun(run, 1));
+  await ledger.settled();
+  await runtime.exec(
+    "CREATE TRIGGER full BEFORE UPDATE OF ended_at ON runs BEGIN SELECT raise(ABORT, 'the disk is full'); END",
+  );
+  await assert.rejects(ledger.end(ended(run), 'all'), /the disk is full/);
+  await runtime.exec('DROP TRIGGER full');
+  await ledger.end(ended(run), 'all');
+  await ledger.settled();
+  assert.deepEqual(await analytics.all('SELECT nodes FROM run_summaries'), [{ nodes: 1 }]);
+});
+
 test('a writer that is killed again and again loses nothing and doubles nothing', async (t) => {
   const { writer, ledger, runtime, analytics, warnings } = await startLedger(t);
   const keep = { count: 20 };

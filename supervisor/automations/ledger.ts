@@ -112,10 +112,11 @@ export class RunLedger {
   async end(run: RunRecord, keep: HistoryKeep, model: string | null = null): Promise<void> {
     const endedAt = run.endedAt ?? this.#now();
     const nodes = this.#tallies.get(run.runId)?.nodes ?? 0;
-    this.#tallies.delete(run.runId);
     const write = [endRun(run, endedAt)];
     if (run.trigger.kind === 'webhook' && run.state !== 'ok') write.push(releaseMessage(run.runId));
     await this.#retention.store(run, keep, write);
+    // Only now: one that could not be stored is tried again.
+    this.#tallies.delete(run.runId);
     this.#summaries.add({ ...run, endedAt }, nodes, model);
   }
 
