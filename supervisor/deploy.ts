@@ -47,7 +47,7 @@ export type DeploymentsOptions = {
     swap(app: string, active: VersionSummary): Promise<void> | void;
     /** No call of the app runs any more once it resolves. */
     stop(app: string): Promise<void>;
-    /** Its runs, and what was answered under idempotency keys: neither is for a later app of this name. */
+    /** What the gateway keeps of an app beside its folder goes: its runs, and what was answered under idempotency keys. */
     forget(app: string): Promise<void>;
   };
   /** Versions kept for each app; the active one always is. */
@@ -200,8 +200,8 @@ export class Deployments {
         } catch (error) {
           throw this.#notCleared(id, error);
         }
-        // What is left of it is forgotten before a later app of this name.
-        await this.#afterwards(id, 'The runs of an app that was removed are still there.', () =>
+        // After the folder: a crash here leaves only what the first upload of an app of this name removes as well.
+        await this.#afterwards(id, 'The history of an app that was removed is still there.', () =>
           this.#options.actors.forget(id),
         );
         crashPoint('remove.done');

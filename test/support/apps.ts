@@ -6,6 +6,8 @@ export type ToolSource = string | ({ run: string } & Record<string, unknown>);
 export type AppSource = {
   queries?: Record<string, ToolSource>;
   actions?: Record<string, ToolSource>;
+  /** The rest of the definition is that of `automation.json`. */
+  automations?: Record<string, ToolSource>;
   /** Migrations in their order. */
   migrations?: string[];
   /** Other files by name. */
@@ -27,6 +29,11 @@ export function appOf(id: string, source: AppSource = {}): Record<string, string
   files['app.json'] = JSON.stringify({ ...manifest, ...source.manifest });
   for (const [i, sql] of (source.migrations ?? []).entries()) {
     files[`migrations/${String(i + 1).padStart(4, '0')}_step.sql`] = sql;
+  }
+  for (const [name, fired] of Object.entries(source.automations ?? {})) {
+    const { run, ...members } = typeof fired === 'string' ? { run: fired } : fired;
+    files[`automations/${name}/automation.json`] = automation(members);
+    files[`automations/${name}/handler.js`] = `export default ${run};\n`;
   }
   return { ...files, ...source.files };
 }

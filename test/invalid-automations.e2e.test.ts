@@ -1,0 +1,198 @@
+/** Uploads whose automations are wrong: refused with the code and the field, and nothing of them is left (specification, "Manifest validation errors"). */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { appOf, automation } from './support/apps.ts';
+import { eventually, gatewayOfSuite } from './support/edges.ts';
+import { startGateway } from './support/gateway.ts';
+import { push, runsOf } from './support/runs.ts';
+
+type Members = Record<string, unknown>;
+type Case = [name: string, file: string | Members, code: string, field: string];
+
+const HASH = 'a'.repeat(64);
+const SLUG = 'a'.repeat(24);
+const cron = (members: Members | string) => ({
+  triggers: [{ kind: 'cron', ...(typeof members === 'string' ? { expr: members } : members) }],
+});
+const webhook = (...triggers: Members[]) => ({
+  triggers: triggers.map((members) => ({ kind: 'webhook', ...members })),
+});
+
+const CASES: Case[] = [
+  ['no JSON', '{"name": ', 'invalid_json', ''],
+  ['an empty file', '', 'invalid_json', ''],
+  ['no object', '[]', 'invalid_field', ''],
+  ['more than 64 KiB', { description: 'x'.repeat(65_536) }, 'invalid_field', ''],
+  ['no name', { name: undefined }, 'missing_field', 'name'],
+  ['an empty name', { name: ' ' }, 'missing_field', 'name'],
+  ['a name that is no text', { name: 7 }, 'invalid_field', 'name'],
+  ['an empty version', { version: '' }, 'invalid_field', 'version'],
+  ['a version that is a number', { version: 1 }, 'invalid_field', 'version'],
+  ['a description that is no text', { description: [] }, 'invalid_field', 'description'],
+  ['no prompt', { prompt: undefined }, 'missing_field', 'prompt'],
+  ['an empty prompt', { prompt: '' }, 'missing_field', 'prompt'],
+  ['"enabled" as text', { enabled: 'false' }, 'invalid_field', 'enabled'],
+  ['triggers that are no list', { triggers: {} }, 'invalid_field', 'triggers'],
+  ['too many triggers', { triggers: Array(11).fill({ kind: 'cron', expr: '* * * * *' }) }, 'invalid_field', 'triggers'],
+  ['a trigger that is no object', { triggers: ['cron'] }, 'invalid_trigger', 'triggers[0]'],
+  ['a trigger of an unknown kind', { triggers: [{ kind: 'mail' }] }, 'invalid_trigger', 'triggers[0].kind'],
+  ['cron without an expression', cron({}), 'invalid_trigger', 'triggers[0].expr'],
+  ['cron that cannot be read', cron('every day'), 'invalid_trigger', 'triggers[0].expr'],
+  ['cron with four fields', cron('* * * *'), 'invalid_trigger', 'triggers[0].expr'],
+  ['cron with seven fields', cron('* * * * * * *'), 'invalid_trigger', 'triggers[0].expr'],
+  ['a minute 60', cron('60 * * * *'), 'invalid_trigger', 'triggers[0].expr'],
+  ['a day that never comes', cron('0 0 30 2 *'), 'invalid_trigger', 'triggers[0].expr'],
+  ['a date instead of cron', cron('2030-01-01T00:00:00'), 'invalid_trigger', 'triggers[0].expr'],
+  ['a time zone that is none', cron({ expr: '0 8 * * *', tz: 'Mars/Olympus' }), 'invalid_trigger', 'triggers[0].tz'],
+  ['"catchUp" as a number', cron({ expr: '0 8 * * *', catchUp: 1 }), 'invalid_field', 'triggers[0].catchUp'],
+  ['a webhook without anything', webhook({}), 'invalid_trigger', 'triggers[0].pending'],
+  ['a short slug', webhook({ id: 'abc', secretHash: HASH }), 'invalid_trigger', 'triggers[0].id'],
+  ['a slug that is a path', webhook({ id: `../${SLUG}`, secretHash: HASH }), 'invalid_trigger', 'triggers[0].id'],
+  ['a slug without a hash', webhook({ id: SLUG }), 'invalid_trigger', 'triggers[0].secretHash'],
+  ['a hash that is none', webhook({ id: SLUG, secretHash: 'x' }), 'invalid_trigger', 'triggers[0].secretHash'],
+  [
+    'pending beside an address',
+    webhook({ pending: true, id: SLUG, secretHash: HASH }),
+    'invalid_trigger',
+    'triggers[0].pending',
+  ],
+  ['two webhooks', webhook({ pending: true }, { pending: true }), 'invalid_trigger', 'triggers[1]'],
+  [
+    'the old and the new form at once',
+    { trigger: { kind: 'cron', expr: '* * * * *' }, triggers: [] },
+    'invalid_trigger',
+    'trigger',
+  ],
+  ['an old form that is wrong', { trigger: { kind: 'cron', expr: 'x' } }, 'invalid_trigger', 'trigger.expr'],
+  ['"requires" as a list', { requires: [] }, 'invalid_field', 'requires'],
+  ['tools that are no texts', { requires: { tools: ['svc_read', 1] } }, 'invalid_field', 'requires.tools[1]'],
+  ['MCP servers that are no list', { requires: { mcps: 'github' } }, 'invalid_field', 'requires.mcps'],
+  ['a model without its provider', { requires: { model: 'gpt' } }, 'invalid_field', 'requires.model'],
+  ['the mock provider', { requires: { model: 'svc-mock/echo' } }, 'mock_model_disallowed', 'requires.model'],
+  ['the mock provider alone', { requires: { model: 'svc-mock' } }, 'mock_model_disallowed', 'requires.model'],
+  ['an app that is no id', { apps: ['ok', '../up'] }, 'invalid_field', 'apps[1]'],
+  ['a cost below zero', { costEstimate: { tokensPerFire: -1 } }, 'invalid_field', 'costEstimate.tokensPerFire'],
+  ['an output schema of a list', { outputSchema: { type: 'array' } }, 'invalid_output_schema', 'outputSchema.type'],
+  ['an output schema as text', { outputSchema: 'object' }, 'invalid_output_schema', 'outputSchema'],
+  [
+    'wrong "properties"',
+    { outputSchema: { type: 'object', properties: [] } },
+    'invalid_output_schema',
+    'outputSchema.properties',
+  ],
+  [
+    'wrong "required"',
+    { outputSchema: { type: 'object', required: [1] } },
+    'invalid_output_schema',
+    'outputSchema.required[0]',
+  ],
+  [
+    'a property that is no schema',
+    { outputSchema: { type: 'object', properties: { n: { type: 'nummer' } } } },
+    'invalid_output_schema',
+    'outputSchema',
+  ],
+  ['a handle that is a path', { onFailure: '../x' }, 'invalid_on_failure', 'onFailure'],
+  ['a handle of three parts', { onFailure: 'a/b/c' }, 'invalid_on_failure', 'onFailure'],
+  ['a history as text', { history: 'all' }, 'invalid_field', 'history'],
+  ['a history of nothing', { history: { keep: { count: 0 } } }, 'invalid_history', 'history.keep'],
+  ['a history of two rules', { history: { keep: { count: 1, days: 1 } } }, 'invalid_history', 'history.keep'],
+  ['a history of an unknown rule', { history: { keep: 'some' } }, 'invalid_history', 'history.keep'],
+  ['nothing about who made it', { generated: undefined }, 'missing_field', 'generated.by'],
+  ['no time at which it was made', { generated: { by: 'hand' } }, 'missing_field', 'generated.at'],
+  ['a time that is none', { generated: { by: 'hand', at: 'yesterday' } }, 'invalid_field', 'generated.at'],
+  ['a day that the calendar has not', { generated: { by: 'hand', at: '2026-02-30' } }, 'invalid_field', 'generated.at'],
+];
+
+describe('an upload with an automation that has', () => {
+  const gateway = gatewayOfSuite({});
+  const files = (file: string | Members) => ({
+    ...appOf('wrong'),
+    'automations/bad/automation.json': typeof file === 'string' ? file : automation(file),
+    'automations/bad/handler.js': 'export default () => ({});\n',
+  });
+
+  for (const [name, file, code, field] of CASES) {
+    test(name, async () => {
+      const answer = await gateway.upload('wrong', files(file));
+      assert.equal(answer.status, 400, answer.text);
+      const { error } = answer.json;
+      const path = `automations/bad/automation.json${field === '' ? '' : `#${field}`}`;
+      assert.deepEqual([error.code, error.path], ['INVALID_AUTOMATION', path], answer.text);
+      assert.deepEqual([error.issues[0].path, error.issues[0].keyword], [path, code], answer.text);
+      assert.ok(error.message.endsWith(`(${code}).`) && error.message.includes(field), error.message);
+      assert.doesNotMatch(answer.text, /\/tmp|svc-test|\.[jt]s:\d/);
+      assert.equal((await gateway.call('GET', '/svc/_apps/wrong')).json.error.code, 'UNKNOWN_APP');
+      assert.deepEqual(
+        [readdirSync(join(gateway.dataDir, 'apps')), readdirSync(join(gateway.dataDir, 'tmp'))],
+        [['_registry.json'], []],
+      );
+    });
+  }
+
+  for (const [name, more, path, code] of [
+    [
+      'no handler',
+      { 'automations/lone/automation.json': automation() },
+      'automations/lone/handler.js',
+      'missing_field',
+    ],
+    [
+      'a name that is no id',
+      { 'automations/_x/automation.json': automation(), 'automations/_x/handler.js': '' },
+      'automations/_x/automation.json',
+      'invalid_field',
+    ],
+  ] as const) {
+    test(name, async () => {
+      const answer = await gateway.upload('wrong', { ...appOf('wrong'), ...more });
+      const { error } = answer.json;
+      assert.deepEqual(
+        [answer.status, error.code, error.path, error.issues[0].keyword],
+        [400, 'INVALID_AUTOMATION', path, code],
+      );
+    });
+  }
+
+  test('many faults: the first in the order of the table, and all of them in issues', async () => {
+    const answer = await gateway.upload('wrong', {
+      ...files({ name: '', prompt: '', triggers: [{ kind: 'cron', expr: 'x' }], history: { keep: 1 }, onFailure: '/' }),
+      'automations/also/automation.json': automation({ name: 1 }),
+      'automations/also/handler.js': '',
+    });
+    const fields = answer.json.error.issues.map(({ path }: { path: string }) => path.replace('automation.json', ''));
+    const bad = ['name', 'prompt', 'triggers[0].expr', 'onFailure', 'history.keep'].map(
+      (field) => `automations/bad/#${field}`,
+    );
+    assert.deepEqual(fields, ['automations/also/#name', ...bad]);
+  });
+});
+
+test('an upload that is refused leaves the version that is live as it is, clock and webhook included', async (t) => {
+  const gateway = await startGateway(t);
+  const triggers = [
+    { kind: 'cron', expr: '* * * * * *' },
+    { kind: 'webhook', pending: true },
+  ];
+  await push(gateway, 'wrong', { automations: { fine: { triggers, run: '() => ({})' } } });
+  const file = () => {
+    const { activeVersion } = JSON.parse(readFileSync(join(gateway.dataDir, 'apps/wrong/current.json'), 'utf8'));
+    return readFileSync(
+      join(gateway.dataDir, 'apps/wrong/versions', activeVersion, 'automations/fine/automation.json'),
+      'utf8',
+    );
+  };
+  const before = [file(), readdirSync(join(gateway.dataDir, 'apps/wrong/versions'))];
+  const refused = appOf('wrong', {
+    automations: {
+      fine: { triggers: [{ kind: 'webhook', pending: true }], run: '() => ({})' },
+      bad: { name: '', run: '() => ({})' },
+    },
+  });
+  assert.equal((await gateway.upload('wrong', refused)).status, 400);
+  assert.deepEqual([file(), readdirSync(join(gateway.dataDir, 'apps/wrong/versions'))], before);
+  const [latest] = await runsOf(gateway, 'wrong/fine');
+  await eventually(async () => (await runsOf(gateway, 'wrong/fine'))[0]?.runId !== latest?.runId);
+});

@@ -1,0 +1,219 @@
+/** Which automations are live: switched, activated, rewritten, damaged and deleted, against the real daemon (decisions, section 6). */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import type { MintedWebhook } from '../protocol/automation.ts';
+import { eventually, gatewayOfSuite } from './support/edges.ts';
+import type { TestGateway } from './support/gateway.ts';
+import {
+  automationRow,
+  ended,
+  fire,
+  isEnded,
+  NOTES,
+  note,
+  noted,
+  only,
+  post,
+  push,
+  runOf,
+  runsOf,
+  runToEnd,
+  untilEvent,
+} from './support/runs.ts';
+
+const EVERY_SECOND = [{ kind: 'cron', expr: '* * * * * *', tz: 'UTC' }];
+const PENDING = [{ kind: 'webhook', pending: true }];
+const idle = '() => ({})';
+
+async function enable(gateway: TestGateway, ref: string, enabled: boolean): Promise<void> {
+  const answer = await gateway.call('POST', `/svc/_automations/${ref}/enabled`, { body: { enabled } });
+  assert.deepEqual([answer.status, answer.json.enabled], [200, enabled], answer.text);
+}
+
+describe('what is live', () => {
+  const gateway = gatewayOfSuite({});
+  before(() => push(gateway, 'clock', { automations: { tick: { triggers: EVERY_SECOND, run: idle } } }));
+  /** Another clock has fired twice since: what should have fired by now has. */
+  const secondsPass = async () => {
+    const [since] = await runsOf(gateway, 'clock/tick');
+    await eventually(
+      async () => ((await runsOf(gateway, 'clock/tick', '&state=ok'))[1]?.runId ?? '') > (since?.runId ?? ''),
+    );
+  };
+
+  test('one that is switched off does not fire on schedule or by webhook, and is still run by hand; on again, it has its address', async () => {
+    const hook = only(
+      await push(gateway, 'off', { automations: { both: { triggers: [...EVERY_SECOND, ...PENDING], run: idle } } }),
+    );
+    await enable(gateway, 'off/both', false);
+    const off = await automationRow(gateway, 'off/both');
+    assert.deepEqual([off.enabled, off.nextRunAt, off.triggers[1].id], [false, undefined, hook.webhookId]);
+    assert.equal((await runToEnd(gateway, 'off/both')).state, 'ok');
+    assert.deepEqual((await post(gateway, hook)).json, { ok: false, skipped: 'automation disabled' });
+    const since = await runsOf(gateway, 'off/both');
+    assert.deepEqual(
+      await push(gateway, 'off', {
+        manifest: { version: '2' },
+        automations: { both: { triggers: [...EVERY_SECOND, ...PENDING], run: idle } },
+      }),
+      [],
+    );
+    assert.equal((await automationRow(gateway, 'off/both')).enabled, false);
+    await gateway.stop();
+    await gateway.start();
+    assert.equal((await automationRow(gateway, 'off/both')).enabled, false);
+    await secondsPass();
+    assert.deepEqual(await runsOf(gateway, 'off/both'), since);
+    await enable(gateway, 'off/both', true);
+    await eventually(async () => (await runsOf(gateway, 'off/both')).some(({ trigger }) => trigger.kind === 'cron'));
+    assert.equal((await post(gateway, hook)).status, 200);
+  });
+
+  test('a file of the old form is rewritten when it is switched, with all that we do not know of it, in its order', async () => {
+    const text =
+      '{"note":{"b":1,"a":[2]},"trigger":{"kind":"cron","expr":"0 8 * * *"},"name":"Old","prompt":"p","generated":{"by":"hand","at":"2026-01-31","with":"care"}}';
+    const handler = {
+      'automations/one/automation.json': text,
+      'automations/one/handler.js': `export default ${idle};`,
+    };
+    await push(gateway, 'old', { files: handler });
+    const { activeVersion } = (await gateway.call('GET', '/svc/_apps/old')).json;
+    const file = join(gateway.dataDir, 'apps/old/versions', activeVersion, 'automations/one/automation.json');
+    assert.equal(readFileSync(file, 'utf8'), text);
+    await enable(gateway, 'old/one', false);
+    const { enabled, triggers, trigger, ...rest } = JSON.parse(readFileSync(file, 'utf8'));
+    assert.deepEqual([enabled, triggers, trigger], [false, [{ kind: 'cron', expr: '0 8 * * *' }], undefined]);
+    assert.equal(JSON.stringify(rest), text.replace(/"trigger":.*?},/, ''));
+  });
+
+  test('a webhook that is pending in a live file gets its address when somebody asks, once', async () => {
+    const hook = only(await push(gateway, 'mint', { automations: { one: { triggers: PENDING, run: idle } } }));
+    const { activeVersion } = (await gateway.call('GET', '/svc/_apps/mint')).json;
+    const file = join(gateway.dataDir, 'apps/mint/versions', activeVersion, 'automations/one/automation.json');
+    await gateway.stop();
+    writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), triggers: PENDING }));
+    await gateway.start();
+    assert.equal((await post(gateway, hook)).status, 404);
+    const provision = async () => {
+      const answer = await gateway.call('POST', '/svc/_automations/_provision', { body: { app: 'mint' } });
+      assert.equal(answer.status, 200, answer.text);
+      return answer.json.webhooks as MintedWebhook[];
+    };
+    const minted = only(await provision());
+    assert.notEqual(minted.webhookId, hook.webhookId);
+    assert.deepEqual(await provision(), []);
+    assert.deepEqual([(await post(gateway, minted)).status, (await post(gateway, hook)).status], [200, 404]);
+  });
+
+  test('a live file that was damaged is shown as such, its neighbours fire, and a push mends it', async () => {
+    const source = { automations: { bad: { triggers: EVERY_SECOND, run: idle }, fine: idle } };
+    await push(gateway, 'torn', source);
+    const { activeVersion } = (await gateway.call('GET', '/svc/_apps/torn')).json;
+    const file = join(gateway.dataDir, 'apps/torn/versions', activeVersion, 'automations/bad/automation.json');
+    await gateway.stop();
+    writeFileSync(file, '{"name": ');
+    await gateway.start();
+    const { rows, errors } = (await gateway.call('GET', '/svc/_automations?app=torn')).json;
+    assert.deepEqual(
+      [rows.map(({ id }: { id: string }) => id), errors.map(({ ref, code }: Record<string, string>) => [ref, code])],
+      [['fine'], [['torn/bad', 'invalid_json']]],
+    );
+    const toggled = await gateway.call('POST', '/svc/_automations/torn/bad/enabled', { body: { enabled: false } });
+    assert.equal(toggled.json.error.code, 'INVALID_AUTOMATION', toggled.text);
+    assert.equal((await runToEnd(gateway, 'torn/fine')).state, 'ok');
+    await push(gateway, 'torn', source);
+    assert.equal((await automationRow(gateway, 'torn/bad')).enabled, true);
+  });
+
+  test('a version without it stops it, and the one with it starts it again', async () => {
+    const hook = only(
+      await push(gateway, 'versions', { automations: { one: { triggers: [...EVERY_SECOND, ...PENDING], run: idle } } }),
+    );
+    const active = async () => (await gateway.call('GET', '/svc/_apps/versions')).json.activeVersion;
+    const withIt = await active();
+    await push(gateway, 'versions', { manifest: { version: '2' } });
+    const without = await active();
+    assert.equal((await gateway.call('GET', '/svc/_automations/versions/one')).json.error.code, 'UNKNOWN_AUTOMATION');
+    assert.equal((await post(gateway, hook)).status, 404);
+    await eventually(async () => (await runsOf(gateway, 'versions/one')).every(isEnded));
+    const since = await runsOf(gateway, 'versions/one');
+    await secondsPass();
+    assert.deepEqual(await runsOf(gateway, 'versions/one'), since);
+    for (const versionId of [withIt, without, withIt]) {
+      const answer = await gateway.call('POST', '/svc/_apps/versions/activate', { body: { versionId } });
+      assert.equal(answer.status, 200, answer.text);
+      assert.equal((await post(gateway, hook)).status, versionId === withIt ? 200 : 404);
+    }
+    const latest = since[0]?.runId ?? '';
+    await eventually(async () =>
+      (await runsOf(gateway, 'versions/one')).some(({ runId, trigger }) => trigger.kind === 'cron' && runId > latest),
+    );
+  });
+
+  test('a new version takes over while a run of the old one is under way: it ends, and the next run is of the new one', async () => {
+    const versioned = (version: string) => ({
+      ...NOTES,
+      manifest: { version },
+      automations: {
+        slow: `async ({ ctx, input }) => {
+          ${note('swap', '"began"')}
+          while (input?.wait && !(await ctx.tool('svc_read', { app: 'swap', query: 'list' })).includes('go')) {}
+          return { summary: '${version}' };
+        }`,
+      },
+    });
+    await push(gateway, 'swap', versioned('1'));
+    const first = await fire(gateway, 'swap/slow', { wait: true });
+    await noted(gateway, 'swap', 'began');
+    const second = await fire(gateway, 'swap/slow');
+    await push(gateway, 'swap', versioned('2'));
+    assert.deepEqual(
+      [(await runOf(gateway, first)).state, (await runOf(gateway, second)).state],
+      ['running', 'queued'],
+    );
+    await gateway.write('swap', 'add', { text: 'go' });
+    const runs = [await ended(gateway, first), await ended(gateway, second)];
+    assert.deepEqual(
+      runs.map(({ state, summary }) => [state, summary]),
+      [
+        ['ok', '1'],
+        ['ok', '2'],
+      ],
+    );
+  });
+
+  test('an app that is deleted takes its runs, its clock, its address and its history along', async () => {
+    const hook = only(
+      await push(gateway, 'gone', {
+        ...NOTES,
+        automations: {
+          tick: { triggers: EVERY_SECOND, run: idle },
+          hung: {
+            triggers: PENDING,
+            run: `async ({ ctx }) => { ${note('gone', '"began"')} await new Promise(() => {}); }`,
+          },
+        },
+      }),
+    );
+    const hanging = post(gateway, hook);
+    await noted(gateway, 'gone', 'began');
+    const waiting = await fire(gateway, 'gone/hung');
+    const events = await gateway.stream(`/svc/_runs/${waiting}/events`);
+    assert.equal((await gateway.call('DELETE', '/svc/_apps/gone')).status, 200);
+    const answer = await hanging;
+    assert.deepEqual([answer.status, answer.json.error.code], [500, 'RUN_ABORTED'], answer.text);
+    const end = await untilEvent(events, ({ type }) => type === 'run.end');
+    assert.equal((end as { run: { state: string } }).run.state, 'aborted');
+    assert.equal((await post(gateway, hook)).status, 404);
+    assert.equal((await gateway.call('GET', `/svc/_runs/${waiting}`)).json.error.code, 'UNKNOWN_RUN');
+    assert.deepEqual((await gateway.call('GET', '/svc/_runs?app=gone')).json, []);
+    assert.equal((await gateway.call('GET', '/svc/_automations?app=gone')).json.error.code, 'UNKNOWN_APP');
+    await secondsPass();
+    assert.deepEqual((await gateway.call('GET', '/svc/_runs?app=gone')).json, []);
+    assert.ok(!existsSync(join(gateway.dataDir, 'apps/gone')), 'its folder is there');
+    await push(gateway, 'gone', { automations: { tick: idle } });
+    assert.deepEqual((await gateway.call('GET', '/svc/_runs?app=gone')).json, []);
+  });
+});

@@ -1,0 +1,105 @@
+/** The writer and the host that die in the middle of runs, and a daemon that is told to stop: every run has an end on record. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type Child, childrenOf } from '../bench/faults/processes.ts';
+import { eventually } from './support/edges.ts';
+import { startGateway, type TestGateway } from './support/gateway.ts';
+import {
+  ended,
+  fire,
+  hanging,
+  isEnded,
+  NOTES,
+  nodesOf,
+  note,
+  noted,
+  notesOf,
+  only,
+  post,
+  push,
+  runOf,
+  runsOf,
+  runToEnd,
+} from './support/runs.ts';
+
+function kill(gateway: TestGateway, role: Child['role']): void {
+  for (const child of childrenOf(gateway.pid)) if (child.role === role) process.kill(child.pid, 'SIGKILL');
+}
+
+describe('a process of its own that is killed', () => {
+  for (const role of ['writer', 'host'] as const) {
+    test(`the ${role}, in the middle of a run: the run ends, on record, and the next one works`, async (t) => {
+      const gateway = await startGateway(t);
+      const hook = only(
+        await push(gateway, 'hit', {
+          ...NOTES,
+          automations: {
+            busy: {
+              triggers: [{ kind: 'webhook', pending: true }],
+              onFailure: 'alarm',
+              run: `async ({ ctx, input }) => {
+                for (let n = 0; n < input.times; n++) {
+                  ${note('hit', "input.round + ' ' + n")}
+                  await ctx.state.set('n', n);
+                  await new Promise((go) => setTimeout(go, 5));
+                }
+                return { output: await ctx.state.get('n') };
+              }`,
+            },
+            alarm: 'async ({ input }) => ({ output: input.runId })',
+          },
+        }),
+      );
+      for (let round = 0; round < 3; round++) {
+        const answering = post(gateway, hook, { round, times: 40 });
+        await noted(gateway, 'hit', `${round} 3`);
+        kill(gateway, role);
+        const answer = await answering;
+        const run = await runOf(gateway, answer.json.runId);
+        assert.equal(run.state, answer.status === 200 ? 'ok' : 'error', answer.text);
+        if (role === 'host') assert.deepEqual([run.state, run.error?.code], ['error', 'HANDLER_ERROR']);
+        if (run.state === 'ok') assert.equal(run.output, 39);
+        else
+          await eventually(async () =>
+            (await runsOf(gateway, 'hit/alarm', '&state=ok')).some(({ parentRunId }) => parentRunId === run.runId),
+          );
+        const nodes = await nodesOf(gateway, run.runId);
+        assert.deepEqual(
+          nodes.map(({ ordinal }) => ordinal),
+          nodes.map((_, n) => n + 1),
+        );
+        const next = await post(gateway, hook, { round: `${round} next`, times: 2 });
+        assert.deepEqual([next.status, (await runOf(gateway, next.json.runId)).output], [200, 1], next.text);
+      }
+      const answers = await runsOf(gateway, 'hit/busy');
+      assert.equal(answers.length, 6);
+      assert.ok(answers.every(isEnded), 'a run has no end');
+    });
+  }
+});
+
+test('SIGTERM in the middle of runs: one that ends in time is ok, the others are interrupted, and it exits with 0', async (t) => {
+  const gateway = await startGateway(t);
+  await push(gateway, 'stops', {
+    ...NOTES,
+    automations: {
+      hung: hanging('stops'),
+      quick: `async ({ ctx }) => { ${note('stops', '"quick"')} await new Promise((go) => setTimeout(go, 1000)); ${note('stops', '"done"')} return { summary: 'in time' }; }`,
+    },
+  });
+  const hung = await fire(gateway, 'stops/hung', 'one');
+  const waiting = await fire(gateway, 'stops/hung', 'two');
+  const quick = await fire(gateway, 'stops/quick');
+  await noted(gateway, 'stops', 'quick');
+  await noted(gateway, 'stops', 'began one');
+  const streams = [await gateway.stream('/svc/_runs/_events'), await gateway.stream(`/svc/_runs/${hung}/events`)];
+  assert.equal(await gateway.stop(), 0);
+  for (const { closed } of streams) await closed;
+  await gateway.start();
+  const states = [];
+  for (const runId of [hung, waiting, quick]) states.push((await runOf(gateway, runId)).state);
+  assert.deepEqual(states, ['interrupted', 'interrupted', 'ok']);
+  assert.deepEqual((await notesOf(gateway, 'stops')).sort(), ['began one', 'done', 'quick']);
+  assert.equal((await ended(gateway, quick)).summary, 'in time');
+  assert.equal((await runToEnd(gateway, 'stops/hung', 'end')).state, 'ok');
+});

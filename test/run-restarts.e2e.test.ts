@@ -1,0 +1,174 @@
+/** Daemons that die in the middle of runs, and the ones after them: every run has an end on record, and the clock goes on. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { RunRecord } from '../protocol/runs.ts';
+import { eventually } from './support/edges.ts';
+import { startGateway, type TestGateway } from './support/gateway.ts';
+import {
+  fire,
+  hanging,
+  isEnded,
+  killAll,
+  NOTES,
+  nodesOf,
+  note,
+  noted,
+  notesOf,
+  post,
+  push,
+  runOf,
+  runsOf,
+  runToEnd,
+} from './support/runs.ts';
+
+const SECOND = 1000;
+const EVERY_SECOND = [{ kind: 'cron', expr: '* * * * * *', tz: 'UTC' }];
+
+const origins = (runs: RunRecord[]) => runs.map(({ trigger }) => Date.parse(trigger.origin ?? ''));
+
+describe('a daemon that is killed', () => {
+  for (const [whom, end] of [
+    ['alone', (gateway: TestGateway) => gateway.kill()],
+    ['with all its processes', killAll],
+  ] as const) {
+    test(`${whom} in the middle of runs: they are interrupted, what they did is kept, and the clock fires again`, async (t) => {
+      const gateway = await startGateway(t);
+      await push(gateway, 'kept', {
+        ...NOTES,
+        automations: {
+          hung: { onFailure: 'alarm', run: hanging('kept') },
+          alarm: `async ({ ctx }) => { ${note('kept', '"alarm"')} }`,
+          tick: { triggers: EVERY_SECOND, run: '() => ({})' },
+        },
+      });
+      const running = await fire(gateway, 'kept/hung', 'one');
+      const waiting = await fire(gateway, 'kept/hung', 'two');
+      await noted(gateway, 'kept', 'began one');
+      await eventually(async () => (await nodesOf(gateway, running)).length === 1);
+      await eventually(async () => (await runsOf(gateway, 'kept/tick', '&state=ok')).length > 0);
+      const ticks = (await runsOf(gateway, 'kept/tick', '&state=ok')).map(({ runId }) => runId);
+      await end(gateway);
+      const startedAt = Date.now();
+      await gateway.start();
+      for (const runId of [running, waiting]) {
+        const { state, error, endedAt, startedAt: began } = await runOf(gateway, runId);
+        assert.deepEqual(
+          [state, error?.code, isEnded({ endedAt } as RunRecord), began !== null],
+          ['interrupted', 'HANDLER_ERROR', true, runId === running],
+        );
+      }
+      assert.deepEqual(
+        (await nodesOf(gateway, running)).map(({ name, ok }) => [name, ok]),
+        [['svc_write', true]],
+      );
+      assert.deepEqual(await notesOf(gateway, 'kept'), ['began one']);
+      assert.deepEqual(
+        [await runsOf(gateway, 'kept/hung', '&state=running'), await runsOf(gateway, 'kept/hung', '&state=queued')],
+        [[], []],
+      );
+      assert.equal((await runToEnd(gateway, 'kept/hung', 'end')).state, 'ok');
+
+      await eventually(async () =>
+        origins(await runsOf(gateway, 'kept/tick', '&state=ok')).some((at) => at > startedAt),
+      );
+      const all = await runsOf(gateway, 'kept/tick', '&limit=500');
+      for (const runId of ticks)
+        assert.ok(
+          all.some((run) => run.runId === runId),
+          'a run of before is lost',
+        );
+      assert.equal(new Set(origins(all)).size, all.length, 'a second fired twice');
+      for (const { queuedAt, trigger } of all)
+        assert.ok(queuedAt >= Date.parse(trigger.origin ?? ''), 'it fired before its time');
+      assert.deepEqual(await notesOf(gateway, 'kept'), ['began one', 'began end']);
+    });
+  }
+
+  test('over the time of a cron with catchUp: it runs once at the next start, with that time, and not again', async (t) => {
+    const gateway = await startGateway(t);
+    const run = 'async ({ ctx }) => ({ output: ctx.now })';
+    let due = new Date(0);
+    // Once a year, and late enough for the push: where it is not, once more.
+    for (let ahead = 4; Date.now() >= due.getTime(); ahead *= 2) {
+      due = new Date(Math.ceil(Date.now() / SECOND) * SECOND + ahead * SECOND);
+      const expr = `${due.getUTCSeconds()} ${due.getUTCMinutes()} ${due.getUTCHours()} ${due.getUTCDate()} ${due.getUTCMonth() + 1} *`;
+      const trigger = { kind: 'cron', expr, tz: 'UTC' };
+      const caught = { triggers: [{ ...trigger, catchUp: true }], run };
+      await gateway.call('DELETE', '/svc/_apps/late?purge=1');
+      await push(gateway, 'late', {
+        automations: { caught, missed: { triggers: [trigger], run }, other: '() => ({})' },
+      });
+      // What was noted when they came is on disk before this is.
+      await runToEnd(gateway, 'late/other');
+    }
+    await gateway.kill();
+    await eventually(() => Date.now() > due.getTime());
+    for (let start = 0; start < 2; start++) {
+      await gateway.start();
+      await eventually(async () => (await runsOf(gateway, 'late/caught', '&state=ok')).length === 1);
+      const [caught] = await runsOf(gateway, 'late/caught');
+      assert.deepEqual([caught?.trigger, caught?.output], [{ kind: 'cron', origin: due.toISOString() }, due.getTime()]);
+      assert.deepEqual(await runsOf(gateway, 'late/missed'), []);
+      const { nextRunAt } = (await gateway.call('GET', '/svc/_automations/late/caught')).json;
+      assert.equal(
+        nextRunAt,
+        Date.UTC(
+          due.getUTCFullYear() + 1,
+          due.getUTCMonth(),
+          due.getUTCDate(),
+          due.getUTCHours(),
+          due.getUTCMinutes(),
+          due.getUTCSeconds(),
+        ),
+      );
+      await gateway.kill();
+    }
+    await gateway.start();
+    assert.equal((await runsOf(gateway, 'late/caught')).length, 1);
+  });
+
+  test('right after it answered: every run whose id was answered is on record, and each post that was answered ok is ok', async (t) => {
+    const gateway = await startGateway(t);
+    const automations = Object.fromEntries(
+      Array.from({ length: 6 }, (_, n) => [
+        `hook${n}`,
+        {
+          triggers: [{ kind: 'webhook', pending: true }],
+          run: `async ({ ctx, input }) => { ${note('answers', 'input')} return { summary: input }; }`,
+        },
+      ]),
+    );
+    const hooks = await push(gateway, 'answers', { ...NOTES, automations });
+    assert.equal(hooks.length, 6);
+    for (let round = 0; round < 3; round++) {
+      const answered = new Map<string, { text: string; status: number }>();
+      let stop = false;
+      const clients = hooks.map(async (hook, n) => {
+        for (let i = 0; !stop && i < 18; i++) {
+          const text = `${round} ${n} ${i}`;
+          const answer = await post(gateway, hook, text, { query: n % 2 === 0 ? '' : '?async=1' }).catch(() => null);
+          if (answer?.json.runId) answered.set(answer.json.runId, { text, status: answer.status });
+        }
+      });
+      await eventually(() => answered.size >= 12);
+      await (round % 2 === 0 ? killAll(gateway) : gateway.kill());
+      stop = true;
+      await Promise.all(clients);
+      await gateway.start();
+      const notes = new Set(await notesOf(gateway, 'answers'));
+      for (const [runId, { text, status }] of answered) {
+        const { state, input } = await runOf(gateway, runId);
+        assert.equal(input, text);
+        if (status === 200) assert.ok(state === 'ok' && notes.has(text), `${text} was answered ok and is ${state}`);
+        else assert.match(`${status} ${state}`, /^(202 (ok|interrupted|error)|500 (error|aborted|interrupted))$/);
+      }
+      assert.deepEqual(
+        [
+          ...(await runsOf(gateway, 'answers/hook0', '&state=running')),
+          ...(await runsOf(gateway, 'answers/hook1', '&state=queued')),
+        ],
+        [],
+      );
+    }
+  });
+});

@@ -1,0 +1,207 @@
+/** Handlers of automations that misbehave: each failure is recorded, and nobody else notices. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { AppSource } from './support/apps.ts';
+import { gatewayOfSuite } from './support/edges.ts';
+import { eventsOf, fire, NOTES, nodesOf, note, push, runOf, runToEnd } from './support/runs.ts';
+
+const TIMEOUT_MS = 1500;
+const TIMED_OUT = /"bad" timed out after 1\.5 s/;
+const NUMBERS = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
+
+/** What one fails with: the handler, more of its manifest, the run's error, and how its only call ended. */
+type Failure = {
+  run: string;
+  members?: Record<string, unknown>;
+  message: RegExp;
+  path?: string;
+  node?: [name: string, code: string];
+};
+
+const FAILURES: Record<string, Failure> = {
+  'throws an error': { run: 'throw new Error("no such thing");', message: /^no such thing$/ },
+  'throws a text': { run: 'throw "just text";', message: /just text/ },
+  'rejects with nothing': { run: 'return Promise.reject();', message: /./ },
+  'never settles': { run: 'await new Promise(() => {});', message: TIMED_OUT },
+  'loops without yielding': { run: 'for (;;);', message: TIMED_OUT },
+  'floods the microtask queue': {
+    run: 'const again = () => Promise.resolve().then(again); return again();',
+    message: /memory|timed out/,
+  },
+  'ignores that its time is up': { run: 'for (;;) await new Promise((go) => setImmediate(go));', message: TIMED_OUT },
+  exits: { run: 'process.exit(0);', message: /process is not defined/ },
+  'allocates without end': {
+    run: 'const all = []; for (;;) { all.push(new Array(1e5).fill(Math.random())); if (all.length % 50 === 0) await 0; }',
+    message: /memory|timed out/,
+  },
+  'allocates outside of its heap': {
+    run: 'const all = []; for (;;) all.push(new Uint8Array(1 << 20).fill(1));',
+    message: /memory|timed out/,
+  },
+  'throws later': {
+    run: 'setTimeout(() => { throw new Error("late"); }, 1); await new Promise(() => {});',
+    message: /late|ended|timed out/,
+  },
+  'has a summary that is no text': { run: 'return { summary: 7 };', message: /summary/, path: '/summary' },
+  'returns a cycle': { run: 'const output = {}; output.self = output; return { output };', message: /circular/i },
+  'returns a function': { run: 'return { output: { f: () => 1 } };', message: /function/ },
+  'returns more than 1 MiB': { run: 'return { output: "x".repeat(1 << 20) };', message: /1048576/ },
+  'returns what its schema does not allow': {
+    run: 'return { output: { n: "many" } };',
+    members: { outputSchema: NUMBERS },
+    message: /integer/,
+    path: '/n',
+  },
+  'returns nothing, and its schema wants something': {
+    run: 'return {};',
+    members: { outputSchema: NUMBERS },
+    message: /./,
+    path: '',
+  },
+  'lacks what its schema requires': {
+    run: 'return { output: {} };',
+    members: { outputSchema: NUMBERS },
+    message: /\bn\b/,
+    path: '',
+  },
+  'calls a tool that it may not': {
+    run: note('bad', '"x"'),
+    members: { requires: { tools: ['svc_read'] } },
+    message: /"svc_write" is not in "requires\.tools"/,
+    node: ['svc_write', 'TOOL_REFUSED'],
+  },
+  'calls an app that it does not name': {
+    run: note('good', '"x"'),
+    message: /may not use the app "good"/,
+    node: ['svc_write', 'TOOL_REFUSED'],
+  },
+  'calls an app that is not there': {
+    run: note('nowhere', '"x"'),
+    members: { apps: ['nowhere'] },
+    message: /nowhere/,
+    node: ['svc_write', 'UNKNOWN_APP'],
+  },
+  'calls a tool that is not there': {
+    run: 'await ctx.tool("svc_sing", {});',
+    message: /no tool "svc_sing"/,
+    node: ['svc_sing', 'UNKNOWN_TOOL'],
+  },
+  'calls an MCP server that is not there': {
+    run: 'await ctx.tool("git.push", {});',
+    message: /"git"/,
+    node: ['git.push', 'TOOL_SERVER_FAILED'],
+  },
+  'calls an action as a query': {
+    run: 'await ctx.tool("svc_read", { app: "bad", query: "add" });',
+    message: /add/,
+    node: ['svc_read', 'WRONG_KIND'],
+  },
+  'asks an agent where there is none': {
+    run: 'await ctx.agent({ prompt: "Hello" });',
+    message: /No agent runner/,
+    node: ['agent', 'NO_RUNNER'],
+  },
+  'passes on what is no JSON': {
+    run: 'const a = {}; a.a = a; await ctx.tool("svc_read", a);',
+    message: /circular|JSON/i,
+  },
+  'stores too much state': { run: 'await ctx.state.set("k", "x".repeat(300000));', message: /262144|large|KiB/i },
+  'has no default function': { run: '', message: /function|export/ },
+};
+
+describe('a handler that', () => {
+  const gateway = gatewayOfSuite({ config: { automationTimeoutMs: TIMEOUT_MS, actorMemoryMb: 32 } });
+  const good: AppSource = { ...NOTES, automations: { fine: '() => ({ summary: "fine" })' } };
+
+  for (const [name, { run, members = {}, message, path, node }] of Object.entries(FAILURES)) {
+    test(`${name} fails its own run and nothing else`, async () => {
+      await push(gateway, 'good', good);
+      await push(gateway, 'bad', {
+        ...NOTES,
+        automations: {
+          bad: { ...members, run: run === '' ? '7' : `async ({ ctx, log, input }) => { ${run} }` },
+          sibling: '() => ({ summary: "fine" })',
+        },
+      });
+      const record = await runToEnd(gateway, 'bad/bad');
+      const { state, error, startedAt, endedAt } = record;
+      assert.equal(state, 'error');
+      assert.ok(startedAt !== null && endedAt !== null && endedAt >= startedAt, 'its times are not right');
+      assert.match(error?.message ?? '', message);
+      if (path !== undefined) assert.equal(error?.path, path);
+      assert.doesNotMatch(JSON.stringify(record), /\/tmp\/|\/work\/|node:|at .*:\d+:\d+/);
+      const nodes = await nodesOf(gateway, record.runId);
+      if (node)
+        assert.deepEqual(
+          nodes.map((one) => [one.name, one.ok, one.error?.code]),
+          [[node[0], false, node[1]]],
+        );
+      const neighbours = [await gateway.read('bad', 'list'), await gateway.read('good', 'list')];
+      assert.deepEqual(
+        neighbours.map(({ json }) => json.data),
+        [[], []],
+      );
+      for (const ref of ['bad/sibling', 'good/fine']) assert.equal((await runToEnd(gateway, ref)).summary, 'fine');
+      assert.equal((await gateway.call('DELETE', '/svc/_apps/bad?purge=1')).status, 200);
+    });
+  }
+
+  test('fails once works the next time, on the same thread or a new one', async () => {
+    const run = `async ({ ctx, input }) => { if (input === 'loop') for (;;); if (input === 'throw') throw new Error('no'); return { output: input }; }`;
+    await push(gateway, 'again', { automations: { one: run } });
+    for (const input of ['throw', 'loop', 1, 'throw', 2]) {
+      const { state, output } = await runToEnd(gateway, 'again/one', input);
+      assert.deepEqual([state, output], typeof input === 'number' ? ['ok', input] : ['error', null]);
+    }
+  });
+
+  test('ends its thread again and again is quarantined alone, until its app is restarted', async () => {
+    const run = `async ({ input }) => { if (input === 'die') { setTimeout(() => { throw new Error('boom'); }); await new Promise(() => {}); } }`;
+    await push(gateway, 'dies', { ...NOTES, automations: { one: run, two: '() => ({})' } });
+    for (let n = 0; ; n++) {
+      const { error } = await runToEnd(gateway, 'dies/one', 'die');
+      if (error?.code === 'QUARANTINED') break;
+      assert.equal(error?.code, 'HANDLER_ERROR');
+      assert.ok(n < 100, 'it was never quarantined');
+    }
+    assert.deepEqual(
+      [(await gateway.read('dies', 'list')).status, (await runToEnd(gateway, 'dies/two')).state],
+      [200, 'ok'],
+    );
+    assert.equal((await runToEnd(gateway, 'dies/one')).error?.code, 'QUARANTINED');
+    assert.equal((await gateway.call('POST', '/svc/_apps/dies/restart')).status, 200);
+    assert.equal((await runToEnd(gateway, 'dies/one')).state, 'ok');
+  });
+
+  test('says in a run what it logs; other returns than an object count as none', async () => {
+    const run = `async ({ log, input }) => { log.warn('careful', { n: 1 }); return input; }`;
+    await push(gateway, 'says', { automations: { one: run } });
+    for (const input of ['text', 7, [1], null, {}]) {
+      const runId = await fire(gateway, 'says/one', input);
+      const events = await eventsOf(gateway, runId);
+      assert.deepEqual(
+        events.map(({ type }) => type).filter((type) => type === 'log'),
+        ['log'],
+      );
+      const { state, summary, output } = await runOf(gateway, runId);
+      assert.deepEqual({ state, summary, output }, { state: 'ok', summary: null, output: null });
+      const lines = (await gateway.call('GET', '/svc/_logs?app=says')).json as { msg: string; runId: string }[];
+      assert.ok(
+        lines.some((line) => line.msg === 'careful' && line.runId === runId),
+        'the log does not name the run',
+      );
+    }
+  });
+
+  test('catches what its tools fail with goes on, and its run is ok', async () => {
+    const run = `async ({ ctx }) => {
+      try { await ctx.tool('svc_read', { app: 'good', query: 'list' }); } catch ({ code, message, path }) { return { output: { code, path, message } }; }
+    }`;
+    await push(gateway, 'catches', { automations: { one: run } });
+    const { state, output } = await runToEnd(gateway, 'catches/one');
+    assert.deepEqual(
+      [state, (output as { code: string }).code, (output as { path: string }).path],
+      ['ok', 'TOOL_REFUSED', 'app'],
+    );
+  });
+});
