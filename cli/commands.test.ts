@@ -104,7 +104,7 @@ const ROUTES: Routes = {
     json: { ...AUTOMATION, ...JSON.parse(body.toString()) },
   }),
   'POST /svc/_automations/_provision': ({ body }) => ({
-    json: { webhooks: JSON.parse(body.toString()).app === 'todos' ? [] : [MINTED] },
+    json: { webhooks: /todos|done/.test(body.toString()) ? [] : [MINTED] },
   }),
   'POST /svc/_automations/notes/digest/run': { status: 202, json: { runId: RUN } },
   'POST /svc/_automations/notes/sweep/run': { status: 202, json: { runId: GONE } },
@@ -339,6 +339,23 @@ const CASES: Case[] = [
     err: ['not shown again'],
   },
   { line: ['automations', 'provision', 'todos'], out: ['No webhook is pending.'], body: { app: 'todos' } },
+  {
+    line: ['automations', 'provision', 'notes/done'],
+    out: ['No webhook is pending.'],
+    err: ['svc automations provision notes/done --renew'],
+    body: { ref: 'notes/done' },
+  },
+  {
+    line: ['automations', 'provision', 'notes/digest', '--renew'],
+    out: [MINTED.url, 'secret    5ec2e7'],
+    err: ['not shown again'],
+    body: { ref: 'notes/digest', renew: true },
+  },
+  {
+    line: ['automations', 'provision', 'notes', '--renew'],
+    code: EXIT.usage,
+    err: ['svc automations provision --renew <app>/<automation>'],
+  },
   { line: ['run', 'notes/digest'], out: [`▶ notes/digest  ${RUN}`], err: [`svc run show ${RUN}`], body: {} },
   {
     line: ['run', 'notes/digest', '{"day":1}', '--wait'],

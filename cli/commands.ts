@@ -255,10 +255,19 @@ export const COMMANDS: Command[] = [
     positionals: '[enable|disable|provision|show] [app/automation]',
     details: [
       'Without a verb, lists what fires on its own and when. "show" prints one with its file.',
-      '"provision" mints what is still pending in the live versions, of one app or of all; a push does so by itself. Secrets are shown once.',
+      '"provision" mints what is still pending in the live versions, of one automation, of one app or of all; a push does so by itself. Secrets are shown once: with --renew a webhook whose secret was lost gets a new address and a new secret, and the old ones are void.',
     ],
-    options: { app: { value: 'app', summary: 'Only those of this app' }, ...CONNECTION_OPTIONS },
-    examples: ['svc automations', 'svc automations disable notes/digest', 'svc automations provision --app notes'],
+    options: {
+      app: { value: 'app', summary: 'Only those of this app' },
+      renew: { summary: 'With provision: replace the address and the secret of a webhook' },
+      ...CONNECTION_OPTIONS,
+    },
+    examples: [
+      'svc automations',
+      'svc automations disable notes/digest',
+      'svc automations provision --app notes',
+      'svc automations provision notes/inbox --renew',
+    ],
     load: () => import('./commands/automations.ts'),
   },
   {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { checkDaemon, checkDataDirectory, checkNode, checkPort, checkProfile, checkSqlite } from './health-checks.ts';
-import { svc, temporaryFolder } from './test-support.ts';
+import { startGateway, svc, TOKEN, temporaryFolder } from './test-support.ts';
 
 const surroundings = (home: string) => ({ env: { HOME: home }, cwd: home, platform: 'linux' as const });
 
@@ -62,9 +62,36 @@ test('a gateway that ended without a goodbye, and a port that is taken', async (
   assert.match((await checkPort(port, folder)).finding, /is the gateway's/);
   await new Promise((resolve) => server.close(resolve));
   assert.equal((await checkPort(port, folder)).state, 'ok');
-  const daemon = await checkDaemon(folder, surroundings(folder));
-  assert.equal(daemon.state, 'warning');
-  assert.match(daemon.finding, /\(pid 7\) does not answer/);
+  const [daemon] = await checkDaemon(folder, surroundings(folder));
+  assert.equal(daemon?.state, 'warning');
+  assert.match(daemon?.finding ?? '', /\(pid 7\) does not answer/);
+});
+
+test('MCP servers that failed are named', async (t) => {
+  const folder = temporaryFolder(t);
+  const server = (name: string, state: string, lastError: string | null) => ({ name, kind: 'stdio', state, lastError });
+  const { url } = await startGateway(t, {
+    'GET /svc/_system': {
+      json: {
+        version: '1.0.0',
+        edge: 'uws',
+        uptimeMs: 1000,
+        processes: [],
+        toolServers: [server('git', 'failed', 'it ended\nwith 1'), server('web', 'connected', 'an earlier failure')],
+      },
+    },
+  });
+  mkdirSync(join(folder, 'run'));
+  writeFileSync(join(folder, 'run/daemon.json'), JSON.stringify({ pid: 7, url, startedAt: 0, version: '0' }));
+  writeFileSync(join(folder, 'token.bin'), TOKEN);
+  const checks = await checkDaemon(folder, surroundings(folder));
+  assert.deepEqual(
+    checks.map(({ name, state, finding }) => [name, state, finding]),
+    [
+      ['gateway', 'ok', `1.0.0 answers at ${url}, up 1 s, edge uws`],
+      ['MCP server', 'warning', 'git failed: it ended ⏎ with 1'],
+    ],
+  );
 });
 
 test('a profile that cannot be used is a problem, and doctor then fails', async (t) => {

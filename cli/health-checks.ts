@@ -15,6 +15,7 @@ import {
   shortPath,
 } from './data-directory.ts';
 import { GatewayError } from './failure.ts';
+import { oneLine } from './terminal/style.ts';
 import { formatBytes, formatDuration } from './terminal/units.ts';
 
 /** `warning`: it works, but not as well or as safely as it could. `problem`: it does not work. */
@@ -145,54 +146,75 @@ export function checkProfile(surroundings: Surroundings): Check {
 /** States of a process that should run and does not. */
 const DOWN = new Set(['backoff', 'failed']);
 
-/** The gateway that says it runs on this directory: does it answer, and to our token? */
-export async function checkDaemon(dataDirectory: string, surroundings: Surroundings): Promise<Check> {
-  const name = 'gateway';
+/** The gateway that says it runs on this directory: does it answer, and to our token? With its MCP servers that failed. */
+export async function checkDaemon(dataDirectory: string, surroundings: Surroundings): Promise<Check[]> {
   const shown = shortPath(dataDirectory, surroundings);
   const daemon = readDaemonFile(dataDirectory);
-  if (daemon === null) return { name, state: 'ok', finding: `none is running on ${shown}` };
+  if (daemon === null) return [{ name: 'gateway', state: 'ok', finding: `none is running on ${shown}` }];
   const token = readTextFile(new Layout(dataDirectory).token) ?? undefined;
   const client = new Client({ url: daemon.url, urlFrom: shown, token, tokenFrom: 'token.bin' });
   try {
     const status = await client.get<SystemStatus>('/svc/_system', LIMITS.helloMs);
-    const down = status.processes.find(({ state, lastExit }) => lastExit !== null && DOWN.has(state));
-    if (down !== undefined) {
-      return {
-        name,
-        state: 'problem',
-        finding: `${down.name} of ${daemon.url} does not stay up: ${down.lastExit}`,
-        fix: 'The gateway logged the details where it runs (standard error of svc serve).',
-      };
-    }
-    return {
-      name,
-      state: 'ok',
-      finding: `${status.version} answers at ${daemon.url}, up ${formatDuration(status.uptimeMs)}, edge ${status.edge}`,
-    };
+    return [judgeProcesses(daemon.url, status), ...judgeToolServers(status)];
   } catch (error) {
-    if (error instanceof GatewayError && error.status === 401) {
-      return {
-        name,
-        state: 'problem',
-        finding: `${daemon.url} does not take the token of ${shown}`,
-        fix: 'Run: svc token rotate',
-      };
-    }
-    if (error instanceof GatewayError) {
-      return {
-        name,
-        state: 'problem',
-        finding: `${daemon.url} answers ${error.body.code}: ${error.message}`,
-        fix: 'The gateway logged the details where it runs (standard error of svc serve).',
-      };
-    }
+    return [judgeSilence(daemon, shown, error)];
+  }
+}
+
+function judgeProcesses(url: string, status: SystemStatus): Check {
+  const name = 'gateway';
+  const down = status.processes.find(({ state, lastExit }) => lastExit !== null && DOWN.has(state));
+  if (down !== undefined) {
     return {
       name,
-      state: 'warning',
-      finding: `${daemon.url} (pid ${daemon.pid}) does not answer; it has probably ended without a goodbye`,
-      fix: `Start it again: svc serve --data-dir ${shown}`,
+      state: 'problem',
+      finding: `${down.name} of ${url} does not stay up: ${down.lastExit}`,
+      fix: 'The gateway logged the details where it runs (standard error of svc serve).',
     };
   }
+  return {
+    name,
+    state: 'ok',
+    finding: `${status.version} answers at ${url}, up ${formatDuration(status.uptimeMs)}, edge ${status.edge}`,
+  };
+}
+
+/** Each is a warning: only automations that call its tools miss it. */
+function judgeToolServers({ toolServers }: SystemStatus): Check[] {
+  return toolServers
+    .filter(({ state }) => state === 'failed')
+    .map(({ name, lastError }) => ({
+      name: 'MCP server',
+      state: 'warning',
+      finding: `${oneLine(name)} failed: ${oneLine(lastError ?? 'it did not say why')}`,
+      fix: `Look at mcpServers.${oneLine(name)} in the configuration. It is tried again when an automation calls it.`,
+    }));
+}
+
+function judgeSilence(daemon: { url: string; pid: number }, shown: string, error: unknown): Check {
+  const name = 'gateway';
+  if (error instanceof GatewayError && error.status === 401) {
+    return {
+      name,
+      state: 'problem',
+      finding: `${daemon.url} does not take the token of ${shown}`,
+      fix: 'Run: svc token rotate',
+    };
+  }
+  if (error instanceof GatewayError) {
+    return {
+      name,
+      state: 'problem',
+      finding: `${daemon.url} answers ${error.body.code}: ${error.message}`,
+      fix: 'The gateway logged the details where it runs (standard error of svc serve).',
+    };
+  }
+  return {
+    name,
+    state: 'warning',
+    finding: `${daemon.url} (pid ${daemon.pid}) does not answer; it has probably ended without a goodbye`,
+    fix: `Start it again: svc serve --data-dir ${shown}`,
+  };
 }
 
 export async function checkPort(port: number, dataDirectory: string): Promise<Check> {

@@ -60,9 +60,10 @@ test('the process tree', () => {
       }),
     ],
     toolServers: [
-      { name: 'files', kind: 'stdio', state: 'connected', lastError: null },
-      { name: 'search', kind: 'http', state: 'failed', lastError: 'it answered HTTP 503' },
+      { name: 'git', kind: 'stdio', state: 'failed', lastError: 'it ended\nwith 1' },
+      { name: 'web', kind: 'http', state: 'connected', lastError: 'an earlier failure' },
     ],
+    automations: { registered: 4, enabled: 3, running: 1, waiting: 0 },
     counters: {
       subscribers: 3,
       changeRingBytes: 0,
@@ -86,18 +87,12 @@ test('the process tree', () => {
       ' | └─ tasks/digest aaaaaa | ● ready | 1 s | 2 KiB | 0 | 0 | 1,204 | 0',
     ],
   );
-  assert.deepEqual(
-    lines.slice(13, 17).map((line) => line.replace(/ {2,}/g, ' | ')),
-    [
-      'MCP SERVER | KIND | STATE | LAST ERROR',
-      'files | stdio | ● connected',
-      'search | http | ● failed | it answered HTTP 503',
-      '',
-    ],
-  );
-  assert.deepEqual(lines.slice(17), [
-    'gateway     subscribers 3',
-    'retired     idle 1   crash 2',
-    'writer      group commits 7',
+  assert.deepEqual(lines.slice(13), [
+    'mcp server   git (stdio)  ● failed  it ended ⏎ with 1',
+    'mcp server   web (http)  ● connected',
+    'gateway      subscribers 3',
+    'automations  registered 4   enabled 3   running 1',
+    'retired      idle 1   crash 2',
+    'writer       group commits 7',
   ]);
 });

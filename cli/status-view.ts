@@ -20,15 +20,8 @@ const COLUMNS: Column[] = [
   { title: 'LAST EXIT', squeeze: true },
 ];
 
-const TOOL_SERVER_COLUMNS: Column[] = [
-  { title: 'MCP SERVER' },
-  { title: 'KIND' },
-  { title: 'STATE' },
-  { title: 'LAST ERROR', squeeze: true },
-];
-
 export function drawStatus(status: SystemStatus, width: number, style: Style): string[] {
-  const counters = counterLines(status, style);
+  const below = [...toolServerLines(status, style), ...counterLines(status, style)];
   const facts = [
     `edge ${status.edge ?? 'of the host'}`,
     `Node ${status.node.replace(/^v/, '')}`,
@@ -43,8 +36,7 @@ export function drawStatus(status: SystemStatus, width: number, style: Style): s
     style('dim', facts.join('   ')),
     '',
     ...drawTable(COLUMNS, treeRows(status.processes), width, style),
-    ...toolServerLines(status, width, style),
-    ...(counters.length === 0 ? [] : ['', ...counters]),
+    ...(below.length === 0 ? [] : ['', ...below]),
   ];
 }
 
@@ -116,16 +108,13 @@ function lastExit(reason: string | null): Cell {
   return reason === null ? '' : { text: oneLine(reason), format: 'dim' };
 }
 
-/** Below the tree: some are not processes of ours, and none has one before its first call. */
-function toolServerLines({ toolServers }: SystemStatus, width: number, style: Style): string[] {
-  if (toolServers.length === 0) return [];
-  const rows = toolServers.map(({ name, kind, state, lastError }) => [
-    name,
-    kind,
-    drawState(state),
-    lastError === null ? '' : { text: oneLine(lastError), format: 'dim' as const },
-  ]);
-  return ['', ...drawTable(TOOL_SERVER_COLUMNS, rows, width, style)];
+/** The MCP servers of the configuration: which answer, and why one does not. */
+function toolServerLines({ toolServers }: SystemStatus, style: Style): string[] {
+  return toolServers.map(({ name, kind, state, lastError }) => {
+    const drawn = drawState(state);
+    const error = state === 'failed' && lastError !== null ? `  ${style('dim', oneLine(lastError))}` : '';
+    return `${style('dim', 'mcp server'.padEnd(11))}  ${oneLine(name)} (${kind})  ${style(drawn.format, drawn.text)}${error}`;
+  });
 }
 
 /** One line for each who counts something; what is 0 is left out. */
@@ -133,13 +122,14 @@ function counterLines(status: SystemStatus, style: Style): string[] {
   const { retired, ...gateway } = status.counters;
   const sources: [name: string, counters: Record<string, number>][] = [
     ['gateway', gateway],
+    ['automations', status.automations],
     ['retired', retired],
     ...status.processes.map(({ name, counters }): [string, Record<string, number>] => [name, counters ?? {}]),
   ];
   return sources.flatMap(([name, counters]) => {
     const counted = Object.entries(counters).filter(([, count]) => count > 0);
     if (counted.length === 0) return [];
-    return `${style('dim', name.padEnd(10))}  ${counted.map(([what, count]) => `${words(what)} ${formatCount(count)}`).join('   ')}`;
+    return `${style('dim', name.padEnd(11))}  ${counted.map(([what, count]) => `${words(what)} ${formatCount(count)}`).join('   ')}`;
   });
 }
 

@@ -1,7 +1,9 @@
 /** The gateway's home page: signs in, lists the apps, and shows the processes behind them while somebody looks. */
-const REFRESH_MS = 3000;
+import { refreshAutomations } from '/svc/_console/automations.js';
+import { stopFollowing } from '/svc/_console/runs.js';
+import { $, duration, element, fact, get, plural } from '/svc/_console/view.js';
 
-const $ = (id) => document.getElementById(id);
+const REFRESH_MS = 3000;
 const APP_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
 /** `#token=…` signs in, `#open=<app id>` goes on to that app; neither reaches a server or stays in the history. */
@@ -10,13 +12,6 @@ const open = fragment.get('open');
 history.replaceState(null, '', location.pathname);
 // The same address with a new fragment does not load the page again by itself.
 addEventListener('hashchange', () => location.reload());
-
-async function get(path) {
-  const response = await fetch(path);
-  const answer = await response.json();
-  if (!response.ok) throw Object.assign(new Error(answer.error.message), { status: response.status });
-  return answer;
-}
 
 // ---- Signing in ------------------------------------------------------------------------------------------------------
 
@@ -61,7 +56,8 @@ async function refresh() {
     const [apps, system] = await Promise.all([get('/svc/_apps'), get('/svc/_system')]);
     renderApps(apps);
     renderSystem(system);
-    show('apps', 'system');
+    const automated = await refreshAutomations(apps);
+    show('apps', 'system', ...(automated ? ['automations', 'runs'] : []));
   } catch (error) {
     if (error.status === 401) return askToken();
     health('lost', 'The gateway does not answer');
@@ -71,7 +67,8 @@ async function refresh() {
 
 document.addEventListener('visibilitychange', () => {
   clearTimeout(timer);
-  if (document.visibilityState === 'visible' && $('signin').hidden) void refresh();
+  if (document.visibilityState !== 'visible') stopFollowing();
+  else if ($('signin').hidden) void refresh();
 });
 
 // ---- View ------------------------------------------------------------------------------------------------------------
@@ -85,23 +82,6 @@ function show(...sections) {
 function health(state, text) {
   $('health').dataset.state = state;
   $('health').textContent = text;
-}
-
-function element(name, className, ...content) {
-  const made = document.createElement(name);
-  made.className = className;
-  made.append(...content);
-  return made;
-}
-
-const plural = (count, noun) => `${count} ${count === 1 ? noun : noun.replace(/y$/, 'ie').concat('s')}`;
-
-function duration(ms) {
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes < 1) return `${Math.floor(ms / 1000)} s`;
-  if (minutes < 60) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
 const memory = (bytes) => (bytes === null ? '–' : `${(bytes / 2 ** 20).toFixed(0)} MiB`);
@@ -144,10 +124,6 @@ function renderApps(apps) {
   if (next === drawn) return;
   drawn = next;
   $('cards').replaceChildren(...apps.map(card));
-}
-
-function fact(term, value) {
-  return element('div', '', element('dt', '', term), element('dd', '', value));
 }
 
 function stateCell(state) {

@@ -2,14 +2,14 @@
 import { isObject, type JsonObject } from './automation-fields.ts';
 import { LIMITS } from './limits.ts';
 
-/** `webhook` is the address that its pending webhook gets. */
-export type AutomationChange = { enabled?: boolean; webhook?: { id: string; secretHash: string } };
+/** `webhook` is the address that its pending webhook gets; with `renew`, also one that has an address, in its place. */
+export type AutomationChange = { enabled?: boolean; webhook?: { id: string; secretHash: string }; renew?: boolean };
 
 /**
  * The text after the change. Members that we do not know stay, in their order; the legacy `trigger` becomes `triggers`.
  * Indentation stays unless that would make the text too large. `text` must have been found valid.
  */
-export function editAutomation(text: string, { enabled, webhook }: AutomationChange): string {
+export function editAutomation(text: string, { enabled, webhook, renew = false }: AutomationChange): string {
   const file = JSON.parse(text) as JsonObject;
   const entries = Object.entries(file).map(([name, value]): [string, unknown] =>
     name === 'trigger' ? ['triggers', [value]] : [name, value],
@@ -18,7 +18,8 @@ export function editAutomation(text: string, { enabled, webhook }: AutomationCha
   const edited = Object.fromEntries(entries);
   if (enabled !== undefined) edited.enabled = enabled;
   if (webhook !== undefined && Array.isArray(edited.triggers)) {
-    edited.triggers = edited.triggers.map((trigger) => provisioned(trigger, webhook));
+    const asked: unknown[] = renew ? edited.triggers.map(pendingAgain) : edited.triggers;
+    edited.triggers = asked.map((trigger) => provisioned(trigger, webhook));
   }
   const end = text.endsWith('\n') ? '\n' : '';
   const indented = JSON.stringify(edited, null, indentOf(text)) + end;
@@ -37,6 +38,17 @@ function provisioned(trigger: unknown, { id, secretHash }: { id: string; secretH
           ]
         : [[name, value]],
     ),
+  );
+}
+
+/** A webhook as it was before it got its address; other triggers as they are. */
+function pendingAgain(trigger: unknown): unknown {
+  if (!isObject(trigger) || trigger.kind !== 'webhook' || !('id' in trigger)) return trigger;
+  return Object.fromEntries(
+    Object.entries(trigger).flatMap(([name, value]): [string, unknown][] => {
+      if (name === 'secretHash') return [];
+      return name === 'id' ? [['pending', true]] : [[name, value]];
+    }),
   );
 }
 

@@ -1,5 +1,6 @@
 /** The files of the gateway's own page, the console at `/svc/`: read once, served from memory. */
 import type { Logger } from 'pino';
+import { SvcError } from '../protocol/errors.ts';
 import { answerError } from './answers.ts';
 import { type Asset, openAsset, serveAsset } from './assets.ts';
 import type { Exchange } from './edge/edge.ts';
@@ -10,7 +11,14 @@ const TYPES = {
   'index.html': 'text/html; charset=utf-8',
   'console.js': 'text/javascript; charset=utf-8',
   'console.css': 'text/css; charset=utf-8',
+  'view.js': 'text/javascript; charset=utf-8',
+  'automations.js': 'text/javascript; charset=utf-8',
+  'runs.js': 'text/javascript; charset=utf-8',
+  'automations.css': 'text/css; charset=utf-8',
 };
+
+/** Parts of the console's script and style, by the names under which they are asked for. */
+const PARTS = ['view.js', 'automations.js', 'runs.js', 'automations.css'] as const;
 
 export class ConsoleFiles {
   readonly #log: Logger;
@@ -18,6 +26,13 @@ export class ConsoleFiles {
 
   constructor(log: Logger) {
     this.#log = log;
+  }
+
+  /** Throws `NOT_FOUND` for what is no part of the console. */
+  servePart(exchange: Exchange, name: string): void {
+    const part = PARTS.find((one) => one === name);
+    if (!part) throw new SvcError('NOT_FOUND', 'The console has no such part.');
+    this.serve(exchange, part);
   }
 
   serve(exchange: Exchange, name: keyof typeof TYPES): void {

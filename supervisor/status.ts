@@ -1,6 +1,7 @@
 /** The process tree as `GET /svc/_system` shows it: every process and actor. */
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
 import type { RetireReason } from '../protocol/frames.ts';
+import type { AutomationsStatus } from './automations/automations.ts';
 import type { ToolServerStatus } from './automations/tool-servers.ts';
 import type { EventLoopDelay } from './event-loop.ts';
 import type { Services } from './services.ts';
@@ -54,6 +55,7 @@ export type SystemStatus = {
   processes: ProcessStatus[];
   /** The MCP servers of the configuration, in its order. */
   toolServers: ToolServerStatus[];
+  automations: AutomationsStatus;
   counters: {
     subscribers: number;
     changeRingBytes: number;
@@ -109,6 +111,7 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
       ...(tree.toolServers ? [await childStatus(tree.toolServers)] : []),
     ],
     toolServers: services.automations.toolServers?.status() ?? [],
+    automations: services.automations.status(),
     counters: {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,

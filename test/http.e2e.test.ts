@@ -169,7 +169,15 @@ const WRONG_METHODS: [method: string, path: string, allow: string][] = [
 ];
 
 /** Whose GET takes no token. */
-const OPEN = ['/svc', '/svc/', '/svc/_health', '/svc/_client.js', '/svc/_console.js', '/svc/_console.css'];
+const OPEN = [
+  '/svc',
+  '/svc/',
+  '/svc/_health',
+  '/svc/_client.js',
+  '/svc/_console.js',
+  '/svc/_console/view.js',
+  '/svc/_console.css',
+];
 const CLOSED = [
   '/svc/_apps',
   '/svc/_system',
@@ -724,8 +732,12 @@ onEachEdge({}, (gateway, edge) => {
         'dataDir',
         'eventLoop',
         'processes',
+        'toolServers',
+        'automations',
         'counters',
       ]);
+      assert.deepEqual(system.toolServers, []);
+      assert.deepEqual(system.automations, { registered: 1, enabled: 1, running: 0, waiting: 0 });
       const roles = new Set(system.processes.map(({ role }: { role: string }) => role));
       assert.deepEqual([...roles].sort(), ['host', 'supervisor', 'writer']);
       for (const process of system.processes) {
@@ -737,6 +749,22 @@ onEachEdge({}, (gateway, edge) => {
       );
       const actor = actors.find(({ app, state }: { app: string; state: string }) => app === 'site' && state === 'live');
       assert.ok(actor.calls >= 1 && actor.memory > 0 && actor.inFlight === 0 && actor.mailbox === 0);
+    });
+
+    test('a webhook that is renewed: its old address is gone, the new one runs the automation', async () => {
+      const renew = async () => {
+        const body = { ref: 'site/x', renew: true };
+        return (await gateway.call('POST', '/svc/_automations/_provision', { body })).json.webhooks[0];
+      };
+      const fire = async ({ webhookId, secret }: { webhookId: string; secret: string }) => {
+        const headers = { authorization: `Bearer ${secret}` };
+        return (await gateway.call('POST', `/_svc-hook/${webhookId}`, { headers, token: null })).status;
+      };
+      const lost = await renew();
+      assert.equal(await fire(lost), 200);
+      const webhook = await renew();
+      assert.deepEqual([await fire(lost), await fire(webhook)], [404, 200]);
+      assert.equal(await fire({ ...webhook, secret: lost.secret }), 401);
     });
 
     test('SQL by hand', async () => {

@@ -22,7 +22,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
     case 'disable':
       return toggle(client, terminal, refOf(verb, args.optionalAt(1)), verb === 'enable');
     case 'provision':
-      return provision(client, terminal, args.optionalAt(1) ?? args.text('app'));
+      return provision(client, terminal, args.optionalAt(1) ?? args.text('app'), args.has('renew'));
     case 'show':
       return show(client, terminal, refOf(verb, args.optionalAt(1)));
     default:
@@ -98,14 +98,25 @@ async function toggle(client: Client, terminal: Terminal, ref: string, enabled: 
   });
 }
 
-async function provision(client: Client, terminal: Terminal, app: string | undefined): Promise<void> {
-  const answer = await client.post<{ webhooks: MintedWebhook[] }>(
-    '/svc/_automations/_provision',
-    app === undefined ? {} : { app },
-  );
+/** Of one automation, of an app, or of all; a ref has a slash. */
+async function provision(
+  client: Client,
+  terminal: Terminal,
+  target: string | undefined,
+  renew: boolean,
+): Promise<void> {
+  const ref = renew ? refOf('provision --renew', target) : target?.includes('/') ? target : undefined;
+  const app = ref === undefined ? target : undefined;
+  const answer = await client.post<{ webhooks: MintedWebhook[] }>('/svc/_automations/_provision', {
+    ...(app === undefined ? {} : { app }),
+    ...(ref === undefined ? {} : { ref }),
+    ...(renew ? { renew } : {}),
+  });
   terminal.answer(answer, () => {
     if (answer.webhooks.length === 0) terminal.line('No webhook is pending.');
     drawMinted(terminal, answer.webhooks);
+    if (ref === undefined || answer.webhooks.length > 0) return;
+    terminal.note(`A new address and secret, in place of those it has: svc automations provision ${ref} --renew`);
   });
 }
 

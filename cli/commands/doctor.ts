@@ -27,7 +27,7 @@ export async function run(context: CommandContext): Promise<number> {
     ...checkDataDirectory(dataDirectory, context),
     checkDisk(dataDirectory, context),
     checkProfile(context),
-    await checkDaemon(dataDirectory, context),
+    ...(await checkDaemon(dataDirectory, context)),
     await checkPort(port, dataDirectory),
   ];
   const problems = checks.filter(({ state }) => state === 'problem').length;

@@ -47,6 +47,9 @@ export type AutomationsOptions = Dispatching &
     fireAutomationFactory: FireAutomationFactory | null;
   };
 
+/** How many automations live versions have, how many of them are on; how many runs run, and how many wait for their turn. */
+export type AutomationsStatus = { registered: number; enabled: number; running: number; waiting: number };
+
 export class Automations {
   readonly catalog: AutomationCatalog;
   readonly runs: RunLedger;
@@ -113,6 +116,10 @@ export class Automations {
   async open(): Promise<void> {
     await Promise.all([this.runs.open(), this.catalog.loadAll()]);
     this.scheduler.start();
+  }
+
+  status(): AutomationsStatus {
+    return { ...this.catalog.counts, ...this.fires.load };
   }
 
   /** An app goes away: its runs end, and their history goes with it. */

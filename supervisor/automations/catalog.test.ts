@@ -77,11 +77,13 @@ test('finds the automations of every active version by ref and by slug', async (
 test('follows the active version, and forgets an app', async () => {
   const { catalog, layout, registry, told } = await open({ todos: { a: hook(SLUG), b: automation() } });
   await catalog.loadAll();
+  assert.deepEqual(catalog.counts, { registered: 2, enabled: 2 });
   put(layout, 'todos', LATER, { b: automation({ enabled: false }), c: hook(SLUG) });
   registry.forget('todos');
   await catalog.load('todos');
   assert.deepEqual(refs(catalog), ['todos/b', 'todos/c']);
   assert.equal(catalog.get('todos/b')?.manifest.enabled, false);
+  assert.deepEqual(catalog.counts, { registered: 2, enabled: 1 });
   assert.equal(catalog.bySlug(SLUG)?.ref, 'todos/c');
   catalog.forget('todos');
   assert.deepEqual([refs(catalog), catalog.bySlug(SLUG), catalog.get('todos/b')], [[], undefined, undefined]);

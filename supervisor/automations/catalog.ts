@@ -94,6 +94,13 @@ export class AutomationCatalog {
     return [...this.#byRef.values()].sort(byRef);
   }
 
+  /** How many there are, and how many of them are on. */
+  get counts(): { registered: number; enabled: number } {
+    let enabled = 0;
+    for (const { manifest } of this.#byRef.values()) if (manifest.enabled) enabled++;
+    return { registered: this.#byRef.size, enabled };
+  }
+
   /** Sorted by ref. */
   faults(app?: string): AutomationFault[] {
     if (app !== undefined) return [...(this.#apps.get(app)?.faults ?? [])];

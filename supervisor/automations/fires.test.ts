@@ -110,6 +110,7 @@ describe('two at once', () => {
       await settle();
       assert.deepEqual(world.ledger.states(DIGEST), ['running', 'queued']);
       assert.equal(world.fires.running(DIGEST), 2);
+      assert.deepEqual(world.fires.load, { running: 1, waiting: 1 });
       world.calls[0]?.returns();
       await first.ended;
       await settle();

@@ -107,6 +107,13 @@ export class Fires {
     return this.#lanes.get(ref)?.length ?? 0;
   }
 
+  /** Of all automations: the runs that run, and those that wait for their turn. */
+  get load(): { running: number; waiting: number } {
+    let running = 0;
+    for (const { phase } of this.#runs.values()) if (phase === 'running' || phase === 'ending') running++;
+    return { running, waiting: this.#runs.size - running };
+  }
+
   /** Ends a run as `aborted`; resolves when that is stored. One that has ended is left as it is. Rejects with `UNKNOWN_RUN`. */
   async cancel(runId: string): Promise<RunRecord> {
     const pending = this.#runs.get(runId);

@@ -103,6 +103,47 @@ test('provisioning mints what is pending in live versions', async () => {
   assert.deepEqual(await switchboard.provision(null, ORIGIN), []);
 });
 
+test('a lost secret is renewed: another address and secret in the same place, and the old ones are gone', async () => {
+  const { upload, switchboard, catalog, fileOf, layout } = await start();
+  const cron = { kind: 'cron', expr: '@daily' };
+  const text = automation({ 'x-mine': { a: 1 }, triggers: [{ ...PENDING, 'x-hook': 1, signing: true }, cron] });
+  const [lost] = (await upload({ daily: text })).webhooks;
+  const [webhook, ...others] = await switchboard.provisionOne('notes', 'daily', true, ORIGIN);
+  assert.ok(lost && webhook && others.length === 0, 'one webhook is minted');
+  assert.equal(catalog.bySlug(lost.webhookId), undefined);
+  assert.equal(catalog.bySlug(webhook.webhookId)?.ref, 'notes/daily');
+  assert.notEqual(webhook.secret, lost.secret);
+  assert.equal((await readWebhookKeys(layout.app('notes'))).get(webhook.webhookId), webhook.secret);
+  const secretHash = createHash('sha256').update(webhook.secret).digest('hex');
+  const file = JSON.parse(readFileSync(fileOf('daily'), 'utf8'));
+  assert.deepEqual(file, {
+    ...JSON.parse(text),
+    triggers: [{ kind: 'webhook', id: webhook.webhookId, secretHash, 'x-hook': 1, signing: true }, cron],
+  });
+  await upload({ daily: text }, '2');
+  assert.equal(catalog.bySlug(webhook.webhookId)?.ref, 'notes/daily', 'a push keeps the new address');
+});
+
+test('one automation is provisioned by itself, and only a pending webhook without being renewed', async () => {
+  const { upload, switchboard, catalog, fileOf } = await start();
+  await upload({ daily: automation(), hook: automation(), quiet: automation() });
+  for (const id of ['daily', 'hook']) writeFileSync(fileOf(id), automation({ triggers: [PENDING] }));
+  await catalog.loadAll();
+  const [webhook] = await switchboard.provisionOne('notes', 'hook', false, ORIGIN);
+  assert.equal(catalog.bySlug(webhook?.webhookId ?? '')?.ref, 'notes/hook');
+  assert.deepEqual(await switchboard.provisionOne('notes', 'hook', false, ORIGIN), []);
+  assert.deepEqual(JSON.parse(readFileSync(fileOf('daily'), 'utf8')).triggers, [PENDING]);
+  assert.equal((await switchboard.provisionOne('notes', 'daily', true, ORIGIN)).length, 1);
+  for (const renew of [false, true])
+    await assert.rejects(switchboard.provisionOne('notes', 'quiet', renew, ORIGIN), {
+      code: 'BAD_REQUEST',
+      path: 'ref',
+      message: /"notes\/quiet" has no webhook\. Add/,
+    });
+  await assert.rejects(switchboard.provisionOne('notes', 'weekly', true, ORIGIN), { code: 'UNKNOWN_AUTOMATION' });
+  await assert.rejects(switchboard.provisionOne('nobody', 'daily', true, ORIGIN), { code: 'UNKNOWN_APP' });
+});
+
 test('secrets that were minted are answered, though another app fails', async () => {
   const { upload, switchboard, catalog, fileOf, layout } = await start();
   for (const id of ['first', 'second']) {

@@ -11,6 +11,7 @@ import {
   type MintedWebhook,
   mintedWebhook,
   pendingWebhook,
+  provisionedWebhook,
   signingKeys,
 } from '../../protocol/automation.ts';
 import { type AutomationChange, editAutomation } from '../../protocol/automation-edit.ts';
@@ -78,6 +79,25 @@ export class Switchboard {
     return minted;
   }
 
+  /**
+   * Mints the webhook of one automation where it is pending; with `renew` also one that was minted, whose address and secret
+   * then are void. Rejects as `manifest` does, and with `BAD_REQUEST` for an automation without a webhook.
+   */
+  async provisionOne(app: string, id: string, renew: boolean, origin: string): Promise<MintedWebhook[]> {
+    const minted: MintedWebhook[] = [];
+    await this.#held(app, async () => {
+      const version = await this.#live(app);
+      const stored = await this.#read(version, app, id);
+      const pending = pendingWebhook(stored.manifest);
+      const webhook = pending ?? provisionedWebhook(stored.manifest);
+      if (webhook === undefined) throw noWebhook(app, id);
+      if (pending === undefined && !renew) return;
+      const secret = await this.#mintOne(version, app, id, stored, webhook);
+      minted.push(mintedWebhook(app, secret, origin));
+    });
+    return minted;
+  }
+
   async #mint(app: string, tell: (secret: MintedSecret) => void): Promise<void> {
     const isPending = ({ manifest }: LiveAutomation) => pendingWebhook(manifest) !== undefined;
     if (!this.#options.catalog.list(app).some(isPending)) return;
@@ -87,16 +107,25 @@ export class Switchboard {
         const stored = await readAutomation(version, id);
         if (stored === null || 'issues' in stored) continue;
         const pending = pendingWebhook(stored.manifest);
-        if (pending === undefined) continue;
-        const { signing = false } = pending;
-        const webhook = mintWebhook(signing, randomBytes);
-        const secret = { automationId: id, webhookId: webhook.id, secret: webhook.secret, signing };
-        // Before the file: a webhook that is there has its key.
-        await addWebhookKeys(this.#options.layout.app(app), signingKeys([secret]));
-        await write(version, id, stored, { webhook });
-        tell(secret);
+        if (pending !== undefined) tell(await this.#mintOne(version, app, id, stored, pending));
       }
     });
+  }
+
+  /** Gives a webhook an address and a secret; one that has them loses those. */
+  async #mintOne(
+    version: VersionPaths,
+    app: string,
+    id: string,
+    stored: Stored,
+    { signing = false }: { signing?: boolean },
+  ): Promise<MintedSecret> {
+    const webhook = mintWebhook(signing, randomBytes);
+    const secret = { automationId: id, webhookId: webhook.id, secret: webhook.secret, signing };
+    // Before the file: a webhook that is there has its key.
+    await addWebhookKeys(this.#options.layout.app(app), signingKeys([secret]));
+    await write(version, id, stored, { webhook, renew: true });
+    return secret;
   }
 
   /** In the app's line; the catalog then knows what was written, also when not everything could be. */
@@ -135,4 +164,9 @@ async function write(version: VersionPaths, id: string, { text }: Stored, change
 
 function unknownAutomation(app: string, id: string): never {
   throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id.slice(0, 80)}".`);
+}
+
+function noWebhook(app: string, id: string): SvcError {
+  const how = 'Add { "kind": "webhook", "pending": true } to its triggers, and push it.';
+  return new SvcError('BAD_REQUEST', `"${automationRef(app, id)}" has no webhook. ${how}`, { path: 'ref' });
 }

@@ -122,6 +122,18 @@ test('provisioning answers addresses at which the gateway is reached', async (t)
   }
 });
 
+test('the webhook of one automation is renewed, and its old address is no longer known', async (t) => {
+  const { call, origin, catalog } = await serve(t, { daily: automation({ triggers: [PENDING] }), hook: automation() });
+  const slug = () => catalog.get('notes/daily')?.manifest.triggers.flatMap((one) => ('id' in one ? one.id : []))[0];
+  const lost = slug() ?? '';
+  assert.deepEqual((await call('POST', '/_provision', { ref: 'notes/daily' })).json, { webhooks: [] });
+  const { status, json } = await call('POST', '/_provision', { ref: 'notes/daily', renew: true });
+  assert.deepEqual([status, json.webhooks.length], [200, 1]);
+  assert.equal(json.webhooks[0].url, `${origin}/_svc-hook/${slug()}`);
+  assert.notEqual(slug(), lost);
+  assert.equal(catalog.bySlug(lost), undefined);
+});
+
 const REFUSED: [method: string, path: string, body: unknown, status: number, code: string][] = [
   ['GET', '?app=nobody', undefined, 404, 'UNKNOWN_APP'],
   ['GET', '/nobody/daily', undefined, 404, 'UNKNOWN_APP'],
@@ -137,6 +149,14 @@ const REFUSED: [method: string, path: string, body: unknown, status: number, cod
   ['POST', '/_provision', { app: 'nobody' }, 404, 'UNKNOWN_APP'],
   ['POST', '/_provision', { app: 5 }, 400, 'BAD_REQUEST'],
   ['POST', '/_provision', { app: '_svc' }, 400, 'RESERVED_ID'],
+  ['POST', '/_provision', { ref: 'notes/weekly', renew: true }, 404, 'UNKNOWN_AUTOMATION'],
+  ['POST', '/_provision', { ref: 'nobody/daily', renew: true }, 404, 'UNKNOWN_APP'],
+  ['POST', '/_provision', { ref: 'notes/daily', renew: true }, 400, 'BAD_REQUEST'],
+  ['POST', '/_provision', { ref: 'notes/daily', renew: 'yes' }, 400, 'BAD_REQUEST'],
+  ['POST', '/_provision', { ref: 'notes/daily', app: 'notes' }, 400, 'BAD_REQUEST'],
+  ['POST', '/_provision', { ref: 'notes' }, 400, 'BAD_REQUEST'],
+  ['POST', '/_provision', { ref: '../daily' }, 400, 'BAD_REQUEST'],
+  ['POST', '/_provision', { app: 'notes', renew: true }, 400, 'BAD_REQUEST'],
 ];
 
 test('what is refused', async (t) => {

@@ -1,5 +1,5 @@
 /** The automations of live versions: what there is, switching them, and minting webhooks (decisions, section 6). */
-import type { Trigger } from '../../protocol/automation.ts';
+import { parseRef, type Trigger } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
@@ -92,17 +92,36 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
     {
       method: 'POST',
       path: '/svc/_automations/_provision',
-      summary: 'Give the pending webhooks of live versions their addresses and secrets: `{ "app"? }`.',
+      summary:
+        'Give the pending webhooks of live versions their addresses and secrets: `{ "app"? }`, or of one automation: `{ "ref", "renew"? }`.',
       handle: async (exchange) => {
         const origin = originOf(exchange, options.listening());
-        const { app } = await readJson(exchange);
-        if (app !== undefined && typeof app !== 'string')
-          throw new SvcError('BAD_REQUEST', '"app" must be a string.', { path: 'app' });
-        if (app !== undefined) checkAppId(app);
-        answerJson(exchange, 200, { webhooks: await switchboard.provision(app ?? null, origin) });
+        const { one, app } = provisionRequest(await readJson(exchange));
+        const webhooks = one
+          ? await switchboard.provisionOne(one.app, one.id, one.renew, origin)
+          : await switchboard.provision(app, origin);
+        answerJson(exchange, 200, { webhooks });
       },
     },
   ];
+}
+
+type ProvisionRequest = { one: { app: string; id: string; renew: boolean } | null; app: string | null };
+
+function provisionRequest({ app, ref, renew = false }: Record<string, unknown>): ProvisionRequest {
+  if (app !== undefined && typeof app !== 'string')
+    throw new SvcError('BAD_REQUEST', '"app" must be a string.', { path: 'app' });
+  if (typeof renew !== 'boolean')
+    throw new SvcError('BAD_REQUEST', '"renew" must be true or false.', { path: 'renew' });
+  if (ref === undefined) {
+    if (renew) throw new SvcError('BAD_REQUEST', '"renew" needs the "ref" of one automation.', { path: 'ref' });
+    if (app !== undefined) checkAppId(app);
+    return { one: null, app: app ?? null };
+  }
+  if (app !== undefined) throw new SvcError('BAD_REQUEST', 'Send "app" or "ref", not both.', { path: 'ref' });
+  const parsed = typeof ref === 'string' ? parseRef(ref) : null;
+  if (parsed === null) throw new SvcError('BAD_REQUEST', '"ref" must be "<app>/<automation>".', { path: 'ref' });
+  return { one: { ...parsed, renew }, app: null };
 }
 
 function row(automation: LiveAutomation, nextRunAt: number | null, lastRun: RunRecord | undefined): AutomationRow {

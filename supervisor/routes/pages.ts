@@ -50,6 +50,13 @@ export function pageRoutes(services: Services): Route[] {
     },
     {
       method: 'GET',
+      path: '/svc/_console/:part',
+      open: true,
+      summary: 'A part of the script or style of the console.',
+      handle: (exchange, { part = '' }) => consoleFiles.servePart(exchange, part),
+    },
+    {
+      method: 'GET',
       path: '/svc/_console.css',
       open: true,
       summary: 'The style of the console.',

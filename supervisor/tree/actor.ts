@@ -13,6 +13,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { RetireReason } from '../../protocol/frames.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { ActorEnvironment } from './actor-environment.ts';
+import { ActorVoice } from './actor-voice.ts';
 import type { Tenant } from './admission.ts';
 import type { Call } from './call.ts';
 import { Conduct } from './conduct.ts';
@@ -33,6 +34,7 @@ import {
 } from './refusals.ts';
 import { ResultRoom } from './result-room.ts';
 import { Succession } from './succession.ts';
+import { WakeUp } from './wake-up.ts';
 
 export type ActorState =
   | 'idle'
@@ -66,7 +68,9 @@ export class Actor implements Tenant {
   readonly #serial: boolean;
   /** Why nothing is tried any more. */
   #givenUp = '';
-  #timer: NodeJS.Timeout | null = null;
+  readonly #voice: ActorVoice;
+  /** Ends the back-off. */
+  readonly #retry = new WakeUp();
 
   constructor(app: string, automation: string | null, summary: VersionSummary, env: ActorEnvironment) {
     this.app = app;
@@ -76,6 +80,7 @@ export class Actor implements Tenant {
     this.#env = env;
     this.#serial = env.concurrency === 1;
     this.#conduct = new Conduct(env.random);
+    this.#voice = new ActorVoice(this, env);
     this.mailbox = new Mailbox(env.mailboxLimit);
     this.#threads = new Succession(env.now);
   }
@@ -99,8 +104,7 @@ export class Actor implements Tenant {
   get rested(): boolean {
     const { current, next } = this.#threads;
     if (this.state !== 'live' || !current || next || (!this.#serial && !this.mailbox.empty)) return false;
-    for (const call of current.inFlight.values()) if (!call.settled) return false;
-    return true;
+    return current.answered === current.inFlight.size;
   }
 
   get waiting(): boolean {
@@ -161,7 +165,7 @@ export class Actor implements Tenant {
   restart(): void {
     if (this.state === 'stopped') return;
     this.#pardon();
-    this.#clearTimer();
+    this.#retry.clear();
     this.#vacate('superseded');
     this.#pump();
   }
@@ -190,7 +194,7 @@ export class Actor implements Tenant {
   /** The app goes away or the gateway stops. Calls that wait are answered; those in flight get `drainMs` to end. */
   async stop(reason: 'shutdown' | 'removed', drainMs: number): Promise<void> {
     this.state = 'stopped';
-    this.#clearTimer();
+    this.#retry.clear();
     this.#answerAll(reason === 'removed' ? removedError() : stoppingError());
     this.#threads.abortNext();
     this.#threads.retire(reason, drainMs);
@@ -199,7 +203,7 @@ export class Actor implements Tenant {
 
   /** Others suffered from it: ends the thread that serves, and quarantines an app that does so again and again. */
   blame(detail: string): void {
-    this.#say('error', detail);
+    this.#voice.say('error', detail);
     this.#threads.current?.terminate('unresponsive', detail);
     if (!this.#conduct.harmed(this.#env.now())) return;
     this.lastExit = `unresponsive: ${detail}`;
@@ -208,7 +212,7 @@ export class Actor implements Tenant {
 
   /** Gives up on the app until a new version or a restart by hand. */
   quarantine(why: string): void {
-    this.#say('error', `quarantined: ${why}`);
+    this.#voice.say('error', `quarantined: ${why}`);
     this.#giveUp('quarantined', why);
   }
 
@@ -252,12 +256,12 @@ export class Actor implements Tenant {
         lastExit: call.attempts > 0 ? this.lastExit : null,
         hostTrouble: this.#threads.current?.hostTrouble ?? null,
       });
-      this.#say('error', error.message, call);
+      this.#voice.say('error', error.message, call);
       call.fail(error);
       return;
     }
     const why = `${timedOut(tool, allowedMs)}.`;
-    this.#say('error', why, call);
+    this.#voice.say('error', why, call);
     this.#cutOff(call, holder, 'deadline', why);
   };
 
@@ -273,9 +277,7 @@ export class Actor implements Tenant {
   /** Handlers that never settle hold their places; a thread that is half full of them is replaced. */
   #replaceIfClogged(generation: Generation): void {
     if (generation !== this.#threads.current || this.state !== 'live') return;
-    let stuck = 0;
-    for (const call of generation.inFlight.values()) if (call.settled) stuck++;
-    if (stuck >= (this.#conduct.careful ? 1 : this.#env.concurrency / 2)) this.#vacate('deadline');
+    if (generation.answered >= (this.#conduct.careful ? 1 : this.#env.concurrency / 2)) this.#vacate('deadline');
   }
 
   readonly #events: GenerationEvents = {
@@ -291,7 +293,7 @@ export class Actor implements Tenant {
     onOverdue: (generation, call) => {
       if (generation !== this.#threads.current || this.state !== 'live') return;
       const detail = `"${call.request.tool}" ran on after its time was up`;
-      this.#say('error', `${detail}; its thread is replaced`, call);
+      this.#voice.say('error', `${detail}; its thread is replaced`, call);
       this.lastExit = `deadline: ${detail}`;
       this.#vacate('deadline');
       this.#pump();
@@ -323,7 +325,7 @@ export class Actor implements Tenant {
     }
     this.lastExit = death.detail ? `${death.reason}: ${death.detail}` : death.reason;
     this.restarts++;
-    this.#say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
+    this.#voice.say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
     // A newer version that does not start is the active one all the same: its calls get the reason.
     if (generation === this.#threads.next) this.#promote();
     this.#leave();
@@ -342,22 +344,21 @@ export class Actor implements Tenant {
       return;
     }
     this.state = 'backoff';
-    this.#timer = setTimeout(() => {
-      this.#timer = null;
+    this.#retry.set(wait, () => {
       this.state = 'idle';
       this.#pump();
-    }, wait);
+    });
   }
 
   #failToStart(): void {
-    this.#say('error', `does not start: ${this.lastExit}`);
+    this.#voice.say('error', `does not start: ${this.lastExit}`);
     this.#giveUp('failed_to_start', 'it does not start');
   }
 
   #giveUp(state: 'quarantined' | 'failed_to_start', why: string): void {
     this.state = state;
     this.#givenUp = why;
-    this.#clearTimer();
+    this.#retry.clear();
     this.#threads.abortNext();
     this.#threads.retire('crash');
     this.#answerAll(this.#quarantineError());
@@ -391,18 +392,5 @@ export class Actor implements Tenant {
 
   #answerAll(error: SvcError): void {
     for (const call of this.mailbox.drain()) call.fail(error);
-  }
-
-  /** To the gateway's log and to the app's own, whose author wants to know as well. */
-  #say(level: 'warn' | 'error', message: string, call: Call | null = null): void {
-    if (!call) this.#env.log(this.key, level, message);
-    const { tool = null, traceId = null } = call?.request ?? {};
-    const origin = { app: this.app, versionId: this.summary.versionId, tool: tool ?? this.automation, traceId };
-    this.#env.appLog(this.app, JSON.stringify({ ts: new Date().toISOString(), level, ...origin, msg: message }));
-  }
-
-  #clearTimer(): void {
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
   }
 }

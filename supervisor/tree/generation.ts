@@ -106,6 +106,13 @@ export class Generation implements LinkOwner {
     return actorKey(app, automation);
   }
 
+  /** How many of its calls were answered although it still works on them: their time was up, or nobody wanted them. */
+  get answered(): number {
+    let count = 0;
+    for (const call of this.inFlight.values()) if (call.settled) count++;
+    return count;
+  }
+
   /** Why it has not even been started, if its host does not come up. */
   get hostTrouble(): string | null {
     return this.state === 'placed' ? this.host.lastExit : null;
@@ -284,7 +291,7 @@ export class Generation implements LinkOwner {
 
   /** A call that was answered already, because its time was up, is not waited for. */
   #stopIfEmpty(): void {
-    for (const call of this.inFlight.values()) if (!call.settled) return;
+    if (this.answered < this.inFlight.size) return;
     this.state = 'stopping';
     this.host.send([Kind.stop, this.spec.actorId, false]);
     this.#after(LIMITS.terminateMs, () => this.#kill(this.#retireReason ?? 'shutdown'));

@@ -1,15 +1,11 @@
 /** The supervision tree: the writer, the handler hosts and the actors on them, started, watched, placed and stopped. */
-import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { type ActorSpec, type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/frames.ts';
-import { hostFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
+import { type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { signTicket, type Ticket } from '../../protocol/ticket.ts';
-import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
-import { entryPoint, hostReadable, withRealPaths } from '../entry-points.ts';
+import type { Ticket } from '../../protocol/ticket.ts';
+import type { ToolServerSettings } from '../../protocol/tool-servers.ts';
 import { Actor } from './actor.ts';
 import type { ActorEnvironment } from './actor-environment.ts';
 import { Child, type ChildEvents, type ChildSpec } from './child.ts';
@@ -19,6 +15,7 @@ import { Hosts } from './hosts.ts';
 import { type LinkOwner, LinkServer } from './links.ts';
 import { Population } from './population.ts';
 import { stoppingError } from './refusals.ts';
+import { Specifications } from './specifications.ts';
 import type { TreeOptions } from './tree-options.ts';
 
 export class Tree {
@@ -33,16 +30,13 @@ export class Tree {
   ) as Record<RetireReason, number>;
 
   readonly #options: TreeOptions;
-  readonly #key = randomBytes(32);
-  readonly #supervisorSocket: string;
-  readonly writerSocket: string;
+  readonly #specifications: Specifications;
   readonly #links: LinkServer;
   readonly #apps: Population;
   readonly #fires = new Population({ places: LIMITS.fireThreads, idleMs: LIMITS.fireIdleMs });
   readonly #generations = new Map<number, Generation>();
   readonly #appEnvironment: ActorEnvironment;
   readonly #fireEnvironment: ActorEnvironment;
-  #nextActorId = 0;
   #housekeeping: NodeJS.Timeout | undefined;
   #stopping = false;
   #onWriterReady: () => void = () => {};
@@ -51,13 +45,8 @@ export class Tree {
   constructor(options: TreeOptions) {
     this.#options = options;
     this.#apps = new Population({ places: options.maxLiveActors, idleMs: options.actorIdleMs });
-    const socket = (name: string) =>
-      process.platform === 'win32'
-        ? `\\\\.\\pipe\\svc-${randomBytes(8).toString('hex')}-${name}`
-        : join(options.socketFolder, name);
-    this.#supervisorSocket = socket('supervisor');
-    this.writerSocket = socket('writer');
-    this.#links = new LinkServer(this.#key, this.#welcome, (why) =>
+    this.#specifications = new Specifications(options);
+    this.#links = new LinkServer(this.#specifications.key, this.#welcome, (why) =>
       options.log('warn', `a connection was closed: ${why}`),
     );
     this.#appEnvironment = this.#environment(this.#apps, options.mailboxLimit, LIMITS.actorConcurrency);
@@ -71,7 +60,7 @@ export class Tree {
    * writer does not come up.
    */
   async start(): Promise<void> {
-    await this.#links.listen(this.#supervisorSocket);
+    await this.#links.listen(this.#specifications.supervisorSocket);
     await new Promise<void>((resolve, reject) => {
       this.#onWriterReady = resolve;
       this.#onWriterFailed = (reason) => reject(new Error(reason));
@@ -84,7 +73,12 @@ export class Tree {
 
   /** Signs what a connection may claim to be. */
   ticket(ticket: Ticket): string {
-    return signTicket(ticket, this.#key);
+    return this.#specifications.ticket(ticket);
+  }
+
+  /** Where the writer is reached. */
+  get writerSocket(): string {
+    return this.#specifications.writerSocket;
   }
 
   /** The actor of an app; made on first need, with the version that is active. Throws `OVERLOADED` once the tree stops. */
@@ -188,7 +182,7 @@ export class Tree {
       mailboxLimit,
       concurrency,
       spawn: (actor, summary, events) => {
-        const spec = this.#spec(actor, summary);
+        const spec = this.#specifications.thread(actor, summary);
         const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, () => performance.now());
         this.#generations.set(spec.actorId, generation);
         return generation;
@@ -202,28 +196,6 @@ export class Tree {
       },
       log: (app, level, message) => this.#options.log(level, message, app),
       appLog: (app, line) => this.#options.appLog(app, line),
-    };
-  }
-
-  #spec({ app, automation }: Actor, summary: VersionSummary): ActorSpec {
-    const actorId = ++this.#nextActorId;
-    const paths = this.#options.paths(app, summary.versionId);
-    return {
-      actorId,
-      app,
-      name: summary.name,
-      version: summary.version,
-      versionId: summary.versionId,
-      ...paths,
-      supervisorSocket: this.#supervisorSocket,
-      writerSocket: this.writerSocket,
-      supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
-      writerTicket:
-        automation === null ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }) : '',
-      maxResultBytes: this.#options.maxResultBytes,
-      automation,
-      queries: summary.queries.map((tool) => tool.name),
-      actions: summary.actions.map((tool) => tool.name),
     };
   }
 
@@ -245,104 +217,52 @@ export class Tree {
   };
 
   #createWriter(): Child {
-    const spec: ChildSpec = {
-      name: 'writer',
-      role: 'writer',
-      entry: entryPoint('writer'),
-      flags: [],
-      flushes: true,
-      patient: false,
-      bootstrap: () => ({
-        supervisorSocket: this.#supervisorSocket,
-        writerSocket: this.writerSocket,
-        ticket: this.ticket({ role: 'writer' }),
-        watchTicket: this.ticket({ role: 'writer-watch' }),
-        key: this.#key.toString('hex'),
-        durability: this.#options.durability,
-      }),
-    };
-    return new Child(
-      spec,
-      {
-        onReady: () => {
-          this.#onWriterReady();
-          this.#options.onWriterReady();
-        },
-        onFrame: (frame) => {
-          throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
-        },
-        onExit: (reason) => {
-          for (const actor of this.#apps.all) if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
-          if (this.writer.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
-        },
-        onProcess: (pid, alive) => this.#options.onProcess(pid, 'writer', alive),
-        log: (level, message) => this.#options.log(level, message),
+    return this.#child(this.#specifications.writer(), {
+      onReady: () => {
+        this.#onWriterReady();
+        this.#options.onWriterReady();
       },
-      { now: () => performance.now(), random: Math.random },
-    );
+      onFrame: (frame) => {
+        throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
+      },
+      onExit: (reason) => {
+        for (const actor of this.#apps.all) if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
+        if (this.writer.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
+      },
+    });
   }
 
   readonly #createHost = ({ name }: { name: string }, solitaryFor: string | null): Child => {
-    const host: Child = new Child(
-      {
-        name,
-        role: 'host',
-        entry: entryPoint('host'),
-        flags: hostFlags({
-          allowed: process.allowedNodeEnvironmentFlags,
-          readable: [...THREAD_COUNTS, ...hostReadable(), ...withRealPaths([this.#options.appsDir])],
-        }),
-        flushes: false,
-        patient: solitaryFor === null,
-        bootstrap: () => ({
-          supervisorSocket: this.#supervisorSocket,
-          ticket: this.ticket({ role: 'host', host: name }),
-          actorMemoryMb: this.#options.actorMemoryMb,
-        }),
+    const host: Child = this.#child(this.#specifications.host(name, solitaryFor === null), {
+      onReady: () => {
+        for (const generation of this.#generations.values()) if (generation.host === host) generation.hostReady();
       },
-      {
-        onReady: () => {
-          for (const generation of this.#generations.values()) if (generation.host === host) generation.hostReady();
-        },
-        onFrame: (frame) => {
-          if (frame[0] !== Kind.exited) throw new Error(`A host may not send frames of kind ${frame[0]}.`);
-          const generation = this.#generations.get(frame[1]);
-          if (generation?.host === host) generation.exited(frame[2], frame[3]);
-        },
-        onExit: (reason) => this.#hostDied(host, solitaryFor, reason),
-        onProcess: (pid, alive) => this.#options.onProcess(pid, 'host', alive),
-        log: (level, message) => this.#options.log(level, message),
+      onFrame: (frame) => {
+        if (frame[0] !== Kind.exited) throw new Error(`A host may not send frames of kind ${frame[0]}.`);
+        const generation = this.#generations.get(frame[1]);
+        if (generation?.host === host) generation.exited(frame[2], frame[3]);
       },
-      { now: () => performance.now(), random: Math.random },
-    );
+      onExit: (reason) => this.#hostDied(host, solitaryFor, reason),
+    });
     return host;
   };
 
   /** The process that talks to MCP servers; its owner starts it, on first use, and stops it. */
   toolServerChild(settings: ToolServerSettings, events: Omit<ChildEvents, 'onProcess' | 'log'>): Child {
-    this.toolServers = new Child(
-      {
-        name: 'mcp',
-        role: 'mcp',
-        entry: entryPoint('mcp'),
-        flags: [`--max-old-space-size=${LIMITS.toolServersMemoryMb}`],
-        flushes: false,
-        patient: false,
-        env: toolServerEnvironment(process.env),
-        bootstrap: () => ({
-          supervisorSocket: this.#supervisorSocket,
-          ticket: this.ticket({ role: 'mcp' }),
-          ...settings,
-        }),
-      },
+    this.toolServers = this.#child(this.#specifications.toolServers(settings), events);
+    return this.toolServers;
+  }
+
+  #child(spec: ChildSpec, events: Omit<ChildEvents, 'onProcess' | 'log'>): Child {
+    return new Child(
+      spec,
       {
         ...events,
-        onProcess: (pid, alive) => this.#options.onProcess(pid, 'mcp', alive),
+        onProcess: (pid, alive) => this.#options.onProcess(pid, spec.role, alive),
         log: (level, message) => this.#options.log(level, message),
       },
       { now: () => performance.now(), random: Math.random },
     );
-    return this.toolServers;
   }
 
   #hostDied(host: Child, solitaryFor: string | null, reason: string): void {

@@ -130,7 +130,10 @@ function findLeftovers({ layout }: World): string[] {
 /** What `svc doctor` has to say of the data directory and of the gateway on it. */
 export async function complaints({ layout }: World): Promise<string[]> {
   const surroundings = { env: {}, cwd: '/', platform: process.platform };
-  const checks = [...checkDataDirectory(layout.dataDir, surroundings), await checkDaemon(layout.dataDir, surroundings)];
+  const checks = [
+    ...checkDataDirectory(layout.dataDir, surroundings),
+    ...(await checkDaemon(layout.dataDir, surroundings)),
+  ];
   return checks
     .filter(({ state }) => state !== 'ok')
     .map(({ name, finding }) => `svc doctor says of the ${name}: ${finding}`);

@@ -1,0 +1,121 @@
+/**
+ * What each process and thread of the tree is told when it starts: its program and flags, where the sockets are, and the signed
+ * tickets with which it may come to them.
+ */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type { ActorSpec } from '../../protocol/frames.ts';
+import { hostFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
+import { signTicket, type Ticket } from '../../protocol/ticket.ts';
+import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
+import { entryPoint, hostReadable, withRealPaths } from '../entry-points.ts';
+import type { ChildSpec } from './child.ts';
+import type { TreeOptions } from './tree-options.ts';
+
+export class Specifications {
+  /** Tickets are signed with it; a new one for each boot. */
+  readonly key = randomBytes(32);
+  readonly supervisorSocket: string;
+  readonly writerSocket: string;
+  readonly #options: TreeOptions;
+  #nextActorId = 0;
+
+  constructor(options: TreeOptions) {
+    this.#options = options;
+    this.supervisorSocket = socket(options.socketFolder, 'supervisor');
+    this.writerSocket = socket(options.socketFolder, 'writer');
+  }
+
+  /** Signs what a connection may claim to be. */
+  ticket(ticket: Ticket): string {
+    return signTicket(ticket, this.key);
+  }
+
+  writer(): ChildSpec {
+    return {
+      name: 'writer',
+      role: 'writer',
+      entry: entryPoint('writer'),
+      flags: [],
+      flushes: true,
+      patient: false,
+      bootstrap: () => ({
+        supervisorSocket: this.supervisorSocket,
+        writerSocket: this.writerSocket,
+        ticket: this.ticket({ role: 'writer' }),
+        watchTicket: this.ticket({ role: 'writer-watch' }),
+        key: this.key.toString('hex'),
+        durability: this.#options.durability,
+      }),
+    };
+  }
+
+  /** `shared` by several actors: one that does not come up is then tried again for ever. */
+  host(name: string, shared: boolean): ChildSpec {
+    return {
+      name,
+      role: 'host',
+      entry: entryPoint('host'),
+      flags: hostFlags({
+        allowed: process.allowedNodeEnvironmentFlags,
+        readable: [...THREAD_COUNTS, ...hostReadable(), ...withRealPaths([this.#options.appsDir])],
+      }),
+      flushes: false,
+      patient: shared,
+      bootstrap: () => ({
+        supervisorSocket: this.supervisorSocket,
+        ticket: this.ticket({ role: 'host', host: name }),
+        actorMemoryMb: this.#options.actorMemoryMb,
+      }),
+    };
+  }
+
+  /** The process that talks to MCP servers. */
+  toolServers(settings: ToolServerSettings): ChildSpec {
+    return {
+      name: 'mcp',
+      role: 'mcp',
+      entry: entryPoint('mcp'),
+      flags: [`--max-old-space-size=${LIMITS.toolServersMemoryMb}`],
+      flushes: false,
+      patient: false,
+      env: toolServerEnvironment(process.env),
+      bootstrap: () => ({
+        supervisorSocket: this.supervisorSocket,
+        ticket: this.ticket({ role: 'mcp' }),
+        ...settings,
+      }),
+    };
+  }
+
+  /** A thread, with a number of its own. That of an automation has no database. */
+  thread({ app, automation }: { app: string; automation: string | null }, summary: VersionSummary): ActorSpec {
+    const actorId = ++this.#nextActorId;
+    const paths = this.#options.paths(app, summary.versionId);
+    return {
+      actorId,
+      app,
+      name: summary.name,
+      version: summary.version,
+      versionId: summary.versionId,
+      ...paths,
+      supervisorSocket: this.supervisorSocket,
+      writerSocket: this.writerSocket,
+      supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
+      writerTicket:
+        automation === null ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }) : '',
+      maxResultBytes: this.#options.maxResultBytes,
+      automation,
+      queries: summary.queries.map((tool) => tool.name),
+      actions: summary.actions.map((tool) => tool.name),
+    };
+  }
+}
+
+function socket(folder: string, name: string): string {
+  return process.platform === 'win32'
+    ? `\\\\.\\pipe\\svc-${randomBytes(8).toString('hex')}-${name}`
+    : join(folder, name);
+}

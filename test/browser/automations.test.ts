@@ -1,0 +1,219 @@
+/** Automations and runs in the console, looked at through a real browser: switched, run, and watched while they run. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { appOf, automation } from '../support/apps.ts';
+import { startGateway, type TestGateway } from '../support/gateway.ts';
+import { startChromium, withoutChromium } from './chromium.ts';
+
+/** Far more than any of it takes, so that a busy machine fails nothing. */
+const PATIENCE_MS = 90_000;
+const RUN_ID = /^[0-9a-f-]{36}$/;
+
+/** A server that keeps whoever asks it waiting until the test lets them go. */
+async function startDoor(owner: { after(cleanup: () => void): void }) {
+  const waiting: ServerResponse[] = [];
+  const server = createServer((_request, response) => void waiting.push(response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  owner.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const open = () => {
+    for (const response of waiting.splice(0)) response.end('open');
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, open };
+}
+
+/** One that waits at the door between two calls, one that fails, one with a webhook. */
+const kitchen = (door: string) =>
+  appOf('kitchen', {
+    queries: { stock: '({ input }) => input' },
+    manifest: { name: 'Kitchen' },
+    files: {
+      'automations/bake/automation.json': automation({
+        name: 'Bake bread',
+        description: 'Looks into the larder, and bakes.',
+        triggers: [{ kind: 'cron', expr: '0 5 * * *', tz: 'Europe/Lisbon' }],
+        requires: { tools: ['svc_read'] },
+      }),
+      'automations/bake/handler.js': `export default async ({ ctx, log }) => {
+        await ctx.tool('svc_read', { app: 'kitchen', query: 'stock', input: { what: 'flour' } });
+        log.info('the dough rests');
+        await ctx.fetch(${JSON.stringify(door)});
+        await ctx.tool('svc_read', { app: 'kitchen', query: 'stock', input: { what: 'salt' } });
+        return { summary: 'two loaves', output: { loaves: 2 } };
+      };`,
+      'automations/burn/automation.json': automation({
+        name: 'Burn toast',
+        requires: { tools: ['svc_read'] },
+        triggers: [{ kind: 'webhook', pending: true }],
+      }),
+      'automations/burn/handler.js': `export default async ({ ctx }) => {
+        await ctx.tool('svc_read', { app: 'kitchen', query: 'nothing' }).catch(() => {});
+        throw new Error('the toaster is on <fire>');
+      };`,
+    },
+  });
+
+describe('automations in a browser', { skip: withoutChromium() }, () => {
+  const cleanups: (() => unknown)[] = [];
+  const owner = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
+  let gateway: TestGateway;
+  let door: Awaited<ReturnType<typeof startDoor>>;
+  let browser: Browser;
+  let context: BrowserContext;
+  let complaints: string[];
+
+  before(async () => {
+    door = await startDoor(owner);
+    gateway = await startGateway(owner);
+    browser = await startChromium();
+    owner.after(() => browser.close());
+    const { status, text } = await gateway.upload('kitchen', kitchen(door.url));
+    assert.equal(status, 201, text);
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+  beforeEach(async () => {
+    context = await browser.newContext({ viewport: { width: 1120, height: 1200 }, colorScheme: 'light' });
+    context.setDefaultTimeout(PATIENCE_MS);
+    complaints = [];
+    // Refused scripts and styles are complained of here too.
+    context.on('console', (message) => {
+      if (message.type() === 'error') complaints.push(message.text());
+    });
+    context.on('weberror', (error) => complaints.push(String(error.error())));
+  });
+  afterEach(async () => {
+    door.open();
+    await context.close();
+  });
+
+  async function open(): Promise<Page> {
+    const page = await context.newPage();
+    await page.goto(`${gateway.url}/svc/#token=${gateway.token}`);
+    await page.getByRole('heading', { name: 'Automations' }).waitFor();
+    return page;
+  }
+
+  const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
+  /** `screenshot` says where, when somebody wants to look. */
+  const picture = async (page: Page, name: string) => {
+    const folder = process.env.SVC_LOOK;
+    if (folder) await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true, animations: 'disabled' });
+  };
+
+  test('the switch turns an automation off and on, also by keyboard and for everybody who looks', async () => {
+    const [here, there] = [await open(), await open()];
+    await row(here, 'Bake bread').getByText('0 5 * * * Europe/Lisbon').waitFor();
+    await row(here, 'Bake bread')
+      .getByText(/^in \d/)
+      .waitFor();
+    await row(here, 'Burn toast').getByRole('cell', { name: 'webhook', exact: true }).waitFor();
+    const toggle = here.getByRole('switch', { name: 'Bake bread' });
+    assert.equal(await toggle.getAttribute('aria-checked'), 'true');
+    await toggle.focus();
+    await here.keyboard.press('Space');
+    await here.locator('[role=switch][aria-label="Bake bread"][aria-checked=false]').waitFor();
+    await there.locator('[role=switch][aria-label="Bake bread"][aria-checked=false]').waitFor();
+    assert.equal((await gateway.call('GET', '/svc/_automations/kitchen/bake')).json.enabled, false);
+    assert.equal(
+      await row(here, 'Bake bread')
+        .getByText(/^in \d/)
+        .count(),
+      0,
+    );
+    assert.equal(await toggle.evaluate((element) => element === element.ownerDocument.activeElement), true);
+    await toggle.click();
+    await row(there, 'Bake bread')
+      .getByText(/^in \d/)
+      .waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a run shows what it calls while it runs, to others as well, and how it ended', async () => {
+    const [here, there] = [await open(), await open()];
+    await here.getByRole('button', { name: 'Run now: Bake bread' }).click();
+    const nodes = here.getByRole('list', { name: 'What it called' }).getByRole('listitem');
+    await nodes.filter({ hasText: 'flour' }).filter({ hasText: 'ok' }).waitFor();
+    await here.getByText('info the dough rests').waitFor();
+    assert.equal(await nodes.count(), 1, 'the second call comes after the door');
+    const running = there.getByRole('button', { name: /^running kitchen\/bake/ });
+    await running.waitFor();
+    await picture(here, 'running');
+    await running.click();
+    await there.getByRole('list', { name: 'What it called' }).getByText('flour').waitFor();
+    await there.getByRole('button', { name: 'Cancel this run' }).waitFor();
+    door.open();
+    for (const page of [here, there]) {
+      await page.getByRole('button', { name: /^ok kitchen\/bake two loaves/ }).waitFor();
+      await page.getByRole('list', { name: 'What it called' }).getByText('salt').waitFor();
+      await page.getByText('{"loaves":2}').waitFor();
+      await row(page, 'Bake bread').getByText('two loaves').waitFor();
+      assert.equal(await page.getByRole('button', { name: 'Cancel this run' }).isVisible(), false);
+    }
+    await picture(here, 'ended');
+    await here.getByRole('button', { name: /^ok kitchen\/bake/ }).press('Enter');
+    assert.equal(await nodes.count(), 0, 'it is closed again');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a file that is damaged is named, and the others go on', async () => {
+    const { json } = await gateway.upload('attic', {
+      ...appOf('attic'),
+      'automations/sweep/automation.json': automation({ name: 'Sweep' }),
+      'automations/sweep/handler.js': 'export default () => {};',
+      'automations/torn/automation.json': automation({ name: 'Torn' }),
+      'automations/torn/handler.js': 'export default () => {};',
+    });
+    const page = await open();
+    await row(page, 'Torn').waitFor();
+    const folder = join(gateway.dataDir, 'apps/attic/versions', json.versionId);
+    writeFileSync(join(folder, 'automations/torn/automation.json'), '{');
+    await page.getByRole('switch', { name: 'Sweep' }).click();
+    await page.getByRole('listitem').filter({ hasText: 'attic/torn: automation.json' }).waitFor();
+    await row(page, 'Torn').waitFor({ state: 'detached' });
+    await picture(page, 'damaged');
+    await gateway.call('DELETE', '/svc/_apps/attic');
+    await row(page, 'Sweep').waitFor({ state: 'detached' });
+    await page.getByText('attic/torn').waitFor({ state: 'detached' });
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a run is cancelled', async () => {
+    const page = await open();
+    await page.getByRole('button', { name: 'Run now: Bake bread' }).press('Enter');
+    await page.getByText('info the dough rests').waitFor();
+    await page.getByRole('button', { name: 'Cancel this run' }).click();
+    await page.getByRole('button', { name: /^aborted kitchen\/bake/ }).waitFor();
+    await page.getByRole('alert').filter({ hasText: 'RUN_ABORTED' }).waitFor();
+  });
+
+  test('a failed run says why, wherever it is shown', async () => {
+    const page = await open();
+    await page.getByRole('button', { name: 'Run now: Burn toast' }).click();
+    await page.getByRole('alert').filter({ hasText: 'HANDLER_ERROR: the toaster is on <fire>' }).waitFor();
+    await page.getByRole('list', { name: 'What it called' }).getByText('UNKNOWN_QUERY').waitFor();
+    await page.getByRole('button', { name: /^error kitchen\/burn/ }).waitFor();
+    await row(page, 'Burn toast').getByText('the toaster is on <fire>').waitFor();
+    await page.reload();
+    await row(page, 'Burn toast')
+      .getByRole('button', { name: /^error/ })
+      .click();
+    await page.getByRole('alert').filter({ hasText: 'the toaster is on <fire>' }).waitFor();
+    const runId = await page.locator('#runs dd').filter({ hasText: RUN_ID }).textContent();
+    assert.equal((await gateway.call('GET', `/svc/_runs/${runId}`)).json.state, 'error');
+    assert.deepEqual(complaints, []);
+    await picture(page, 'failed');
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await picture(page, 'failed-dark');
+    await page.setViewportSize({ width: 390, height: 1200 });
+    await picture(page, 'failed-narrow');
+  });
+});
