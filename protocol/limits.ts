@@ -256,6 +256,8 @@ export const LIMITS = {
   automationsAtOnce: 16,
   /** Threads of automations, working or kept for the next fire; counted apart from the apps'. */
   fireThreads: 32,
+  /** Of these, those of one app: what hangs in one leaves places for the others. */
+  fireThreadsOfApp: 24,
   /** A fire's thread that has nothing to do is kept this long for the next one. */
   fireIdleMs: 30 * SECOND,
   /** Runs of one automation that may wait for the one before them. */

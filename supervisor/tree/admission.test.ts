@@ -5,15 +5,17 @@ import { Admission, type Tenant } from './admission.ts';
 /** An actor reduced to its place: it has work or not, and a thread or not. */
 class App implements Tenant {
   readonly name: string;
+  readonly app: string;
   readonly lastUsed: number;
   state: 'idle' | 'waiting' | 'live' = 'idle';
   work = 1;
   readonly ends: string[] = [];
   readonly #places: Admission<App>;
 
-  constructor(places: Admission<App>, name: string, lastUsed = 0) {
+  constructor(places: Admission<App>, name: string, lastUsed = 0, app = name) {
     this.#places = places;
     this.name = name;
+    this.app = app;
     this.lastUsed = lastUsed;
   }
 
@@ -136,5 +138,34 @@ describe('places', () => {
     a.work = 1;
     a.proceed();
     assert.equal(live(apps), 'a');
+  });
+});
+
+describe('a share of the places', () => {
+  const busy = (app: App): boolean => app.state === 'live';
+
+  test('one app cannot take them all: another gets the rest though it came later', () => {
+    const places = new Admission<App>(4, 3);
+    const greedy = [1, 2, 3, 4, 5].map((n) => new App(places, `a${n}`, n, 'a'));
+    const other = new App(places, 'b1', 9, 'b');
+    for (const app of [...greedy, other]) app.proceed();
+    assert.deepEqual(greedy.map(busy), [true, true, true, false, false]);
+    assert.ok(busy(other), 'the last place is not for the first app');
+    greedy[0]?.done();
+    assert.deepEqual(greedy.map(busy), [false, true, true, true, false]);
+  });
+
+  test('who waits for its own share neither stands in the way of others nor costs them their idle threads', () => {
+    const places = new Admission<App>(3, 2);
+    const greedy = [1, 2, 3].map((n) => new App(places, `a${n}`, n, 'a'));
+    const other = new App(places, 'b1', 9, 'b');
+    for (const app of [...greedy, other]) app.proceed();
+    other.done();
+    assert.deepEqual(other.ends, [], 'its place would be of no use to the one that waits');
+    const late = new App(places, 'c1', 10, 'c');
+    late.proceed();
+    assert.ok(busy(late), 'it takes the place of the one that rests');
+    assert.deepEqual(other.ends, ['evicted']);
+    assert.deepEqual(greedy.map(busy), [true, true, false]);
   });
 });

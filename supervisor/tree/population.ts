@@ -5,6 +5,8 @@ import { Admission } from './admission.ts';
 export type PopulationOptions = {
   /** How many may have a thread. */
   places: number;
+  /** How many of one app, by default all. */
+  share?: number;
   /** How long a thread may have nothing to do. */
   idleMs: number;
 };
@@ -14,8 +16,8 @@ export class Population {
   readonly #idleMs: number;
   readonly #actors = new Map<string, Actor>();
 
-  constructor({ places, idleMs }: PopulationOptions) {
-    this.#admission = new Admission(places);
+  constructor({ places, share = places, idleMs }: PopulationOptions) {
+    this.#admission = new Admission(places, share);
     this.#idleMs = idleMs;
   }
 

@@ -33,7 +33,11 @@ export class Tree {
   readonly #specifications: Specifications;
   readonly #links: LinkServer;
   readonly #apps: Population;
-  readonly #fires = new Population({ places: LIMITS.fireThreads, idleMs: LIMITS.fireIdleMs });
+  readonly #fires = new Population({
+    places: LIMITS.fireThreads,
+    share: LIMITS.fireThreadsOfApp,
+    idleMs: LIMITS.fireIdleMs,
+  });
   readonly #generations = new Map<number, Generation>();
   readonly #appEnvironment: ActorEnvironment;
   readonly #fireEnvironment: ActorEnvironment;
