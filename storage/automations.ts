@@ -15,6 +15,7 @@ import { parseAutomation } from '../protocol/automation-check.ts';
 import { isObject } from '../protocol/automation-fields.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
+import { crashPoint } from './crash-point.ts';
 import type { AppPaths, VersionPaths } from './layout.ts';
 import { sweepTemporary } from './trash.ts';
 import { listVersions } from './versions.ts';
@@ -92,7 +93,9 @@ export async function pruneWebhookKeys(app: AppPaths): Promise<void> {
     for (const slug of found) slugs.add(slug);
   }
   const kept = new Map([...keys].filter(([slug]) => slugs.has(slug)));
-  if (kept.size < keys.size) await writeKeys(app, kept);
+  if (kept.size === keys.size) return;
+  await writeKeys(app, kept);
+  crashPoint('keys.pruned');
 }
 
 /** Null when a file cannot be read: its webhook may be there again once somebody mends it. */

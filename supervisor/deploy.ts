@@ -254,6 +254,7 @@ export class Deployments {
         crashPoint('upload.announced');
         // Before the version: one that is there has the keys of its webhooks.
         await addWebhookKeys(app, signingKeys(minted));
+        crashPoint('upload.keys-kept');
         await installVersion(
           app,
           version.versionId,

@@ -15,10 +15,11 @@ import { power } from './power.ts';
 import { Random } from './random.ts';
 import { type FaultsReport, toMarkdown } from './report.ts';
 import { runaway } from './runaway.ts';
+import { runs } from './runs.ts';
 import { smuggling } from './smuggling/campaign.ts';
 import { stop } from './stop.ts';
 
-const CAMPAIGNS: Campaign[] = [kill, stop, power, disk, crash, runaway, clients, smuggling];
+const CAMPAIGNS: Campaign[] = [kill, runs, stop, power, disk, crash, runaway, clients, smuggling];
 const RESULTS = join(ROOT, 'bench/results');
 
 const HELP = `npm run faults -- [campaign …] [options]

@@ -6,6 +6,7 @@ import { rssOf } from '../process-usage.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
 import { type Load, ledgerApp, verify } from './ledger.ts';
 import type { Random } from './random.ts';
+import { AUTOMATION_MS, runAutomationTrials } from './runaway/automations.ts';
 import { startEndpoint } from './runaway/endpoint.ts';
 import { KINDS, type Kind, type Reach, TIMEOUT_MS } from './runaway/kinds.ts';
 import { Neighbours, type Noticed } from './runaway/neighbours.ts';
@@ -35,7 +36,9 @@ export const runaway: Campaign = {
   question:
     'When an app loops, floods, eats memory, crashes or never answers: who else notices, and is the cause named?',
   run: async (context) => {
-    const { gateway, remove } = makeGateway({ config: { handlerHosts: 1, actorMemoryMb: ACTOR_MEMORY_MB } });
+    const { gateway, remove } = makeGateway({
+      config: { handlerHosts: 1, actorMemoryMb: ACTOR_MEMORY_MB, automationTimeoutMs: AUTOMATION_MS },
+    });
     const endpoint = await startEndpoint();
     await gateway.start();
     try {
@@ -84,6 +87,7 @@ class Runaway {
     for (let round = 1; round <= rounds; round++) await this.#round(round, random.fork());
     this.#sumUp(rounds);
     await this.#crashAtRandom(random.fork());
+    await this.#automations();
     if (extent === 'full') await this.#endlessWrites();
     progress('a storm of crashes');
     const storm = await runStorm(this.#gateway, STORM_SECONDS[extent]);
@@ -169,6 +173,14 @@ class Runaway {
         if (crashes.has(n) ? status !== 500 || !text.includes('it crashed') : status !== 200)
           this.#violations.push(`Crash at random, call ${n}: ${text.slice(0, 200)}`);
       }
+    });
+  }
+
+  async #automations(): Promise<void> {
+    await this.#phase('automations that misbehave', 'nobody', async () => {
+      const { kinds, violations } = await runAutomationTrials(this.#gateway);
+      this.#figures.push({ name: 'kinds of misbehaviour of automations', value: String(kinds) });
+      this.#violations.push(...violations);
     });
   }
 

@@ -6,14 +6,16 @@ import { parseArgs } from 'node:util';
 import fc, { type RunDetails } from 'fast-check';
 import type { Check, Target } from './target.ts';
 import { archives } from './targets/archives.ts';
+import { automations } from './targets/automations.ts';
 import { bodies } from './targets/bodies.ts';
 import { frames } from './targets/frames.ts';
 import { links } from './targets/links.ts';
 import { manifests } from './targets/manifests.ts';
 import { requests } from './targets/requests.ts';
 import { schemas } from './targets/schemas.ts';
+import { webhooks } from './targets/webhooks.ts';
 
-const TARGETS: Target[] = [frames, links, manifests, archives, requests, bodies, schemas];
+const TARGETS: Target[] = [frames, links, manifests, automations, webhooks, archives, requests, bodies, schemas];
 
 const HELP = `npm run fuzz -- [target …] [options]
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { editAutomation } from '../../protocol/automation-edit.ts';
-import { readWebhookKeys } from '../../storage/automations.ts';
+import { addWebhookKeys, readWebhookKeys } from '../../storage/automations.ts';
 import { automation } from '../../test/support/apps.ts';
 import { ORIGIN, openWorkshop } from '../../test/support/automations.ts';
 
@@ -157,6 +157,17 @@ test('secrets that were minted are answered, though another app fails', async ()
     ['first'],
   );
   await assert.rejects(switchboard.provision(null, ORIGIN), { code: 'EISDIR' });
+});
+
+test('the key of a mint that was cut off goes with the next mint', async () => {
+  const { upload, switchboard, catalog, fileOf, layout } = await start();
+  await upload({ daily: automation() });
+  writeFileSync(fileOf('daily'), automation({ triggers: [{ ...PENDING, signing: true }] }));
+  await catalog.loadAll();
+  const app = layout.app('notes');
+  await addWebhookKeys(app, new Map([['a'.repeat(24), 'whsec_bG9zdA==']]));
+  const [minted] = await switchboard.provision('notes', ORIGIN);
+  assert.deepEqual([...(await readWebhookKeys(app))], [[minted?.webhookId, minted?.secret]]);
 });
 
 test('unknown and damaged ones are refused', async () => {

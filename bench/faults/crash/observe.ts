@@ -16,7 +16,13 @@ type AppView = {
   which: unknown;
   userVersion: number;
   tables: string[];
+  automations: AutomationView[];
 };
+
+/** `webhook`: null without one. The address is another one each time, so only that it has one counts. */
+type AutomationView = { id: string; enabled: boolean; webhook: 'pending' | 'minted' | 'minted, with its key' | null };
+
+type ShownTrigger = { kind: string; id?: string; signing?: boolean };
 
 export type Observation = {
   apps: AppView[];
@@ -72,6 +78,7 @@ async function lookAtApp(world: World, id: string): Promise<AppView> {
   const versions = (await answer(world, 'GET', `/svc/_apps/${id}/versions`)) as { version: string; active: boolean }[];
   const which = await world.gateway.read(id, 'which');
   if (which.status !== 200) throw new Error(`${id}/which answers ${which.status} ${which.text}`);
+  const automations = await lookAtAutomations(world, id);
   const db = new Database(world.layout.app(id).data, { readonly: true });
   try {
     const sound = db.pragma('integrity_check', { simple: true });
@@ -83,10 +90,32 @@ async function lookAtApp(world: World, id: string): Promise<AppView> {
       which: which.json as unknown,
       userVersion: Number(db.pragma('user_version', { simple: true })),
       tables: db.prepare(`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`).pluck().all() as string[],
+      automations,
     };
   } finally {
     db.close();
   }
+}
+
+async function lookAtAutomations(world: World, app: string): Promise<AutomationView[]> {
+  const { rows, errors } = (await answer(world, 'GET', `/svc/_automations?app=${app}`)) as {
+    rows: { id: string; enabled: boolean; triggers: ShownTrigger[] }[];
+    errors: unknown[];
+  };
+  if (errors.length > 0) throw new Error(`${app}: damaged automations: ${JSON.stringify(errors)}`);
+  const keys = webhookKeys(world, app);
+  return rows.map(({ id, enabled, triggers }) => {
+    const webhook = triggers.find(({ kind }) => kind === 'webhook');
+    if (webhook?.id === undefined) return { id, enabled, webhook: webhook === undefined ? null : 'pending' };
+    if (webhook.signing && !keys.includes(webhook.id)) throw new Error(`${app}/${id} is signed and has no key.`);
+    return { id, enabled, webhook: webhook.signing ? 'minted, with its key' : 'minted' };
+  });
+}
+
+/** Addresses of webhooks whose keys are kept. */
+function webhookKeys({ layout }: World, app: string): string[] {
+  const path = layout.app(app).webhookKeys;
+  return existsSync(path) ? Object.keys(JSON.parse(readFileSync(path, 'utf8')) as object) : [];
 }
 
 async function answer({ gateway }: World, method: string, path: string): Promise<unknown> {
@@ -105,7 +134,8 @@ export async function leftovers(world: World): Promise<string[]> {
   }
 }
 
-function findLeftovers({ layout }: World): string[] {
+function findLeftovers(world: World): string[] {
+  const { layout } = world;
   const found = new Set<string>();
   for (const dir of [layout.dataDir, layout.appsDir]) {
     for (const name of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
@@ -120,6 +150,12 @@ function findLeftovers({ layout }: World): string[] {
     const { preparedDir, versionsDir } = layout.app(id);
     if (!existsSync(versionsDir)) continue;
     const whole = readdirSync(versionsDir);
+    const files = readdirSync(versionsDir, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('/automation.json'))
+      .map((name) => readFileSync(join(versionsDir, name), 'utf8'));
+    for (const slug of webhookKeys(world, id)) {
+      if (!files.some((text) => text.includes(slug))) found.add(`the key of a webhook of ${id} that no version has`);
+    }
     for (const version of readdirSync(preparedDir)) {
       if (!whole.includes(version)) found.add(`${join(preparedDir, version)}, which has no code`);
     }

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { type Answer, root } from '../../../test/support/gateway.ts';
-import { type SceneName, versionOf } from './scenes.ts';
+import { automatedVersionOf, type SceneName, versionOf } from './scenes.ts';
 import type { World } from './world.ts';
 
 export type Operation = {
@@ -57,6 +57,32 @@ export const OPERATIONS: Operation[] = [
     run: ({ gateway }) => status(gateway.upload('main', versionOf('main', 3), '?activate=0')),
     again: [200],
     prunes: true,
+  },
+  {
+    name: 'upload with webhooks',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.upload('main', automatedVersionOf('main', 3))),
+    again: [200],
+    prunes: true,
+  },
+  {
+    name: 'upload with webhooks whose migration fails',
+    scene: 'plain',
+    run: ({ gateway }) => status(gateway.upload('main', automatedVersionOf('main', 3, true))),
+    again: [],
+  },
+  {
+    name: 'switching an automation off',
+    scene: 'automated',
+    run: ({ gateway }) =>
+      status(gateway.call('POST', '/svc/_automations/main/plain/enabled', { body: { enabled: false } })),
+    again: [200],
+  },
+  {
+    name: 'minting a webhook',
+    scene: 'automated',
+    run: ({ gateway }) => status(gateway.call('POST', '/svc/_automations/_provision', { body: { app: 'main' } })),
+    again: [200],
   },
   {
     name: 'activation with migrations',

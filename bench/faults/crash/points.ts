@@ -83,6 +83,11 @@ export const POINTS: Record<string, PointRow> = {
     in: 'first upload',
   },
   'upload.announced': { outcome: 'old', after: 'the version to come is noted', in: 'upload with migrations' },
+  'upload.keys-kept': {
+    outcome: 'old',
+    after: 'the keys of its signed webhooks are kept',
+    in: 'upload with webhooks',
+  },
   'install.folders-made': { outcome: 'old', after: "the versions' folders are there", in: 'first upload' },
   'install.cleared': { outcome: 'old', after: 'an earlier try is removed', in: 'first upload' },
   'install.prepared-placed': { outcome: 'old', after: 'what was prepared is in place', in: 'first upload' },
@@ -130,6 +135,14 @@ export const POINTS: Record<string, PointRow> = {
   'upload.staging-removed': { outcome: 'new', after: 'the staging folder is removed', in: 'first upload' },
   'upload.refused': { outcome: 'same', after: 'the upload has failed', in: 'upload whose migration fails' },
   'upload.undone': { outcome: 'same', after: 'its version is removed', in: 'upload whose migration fails' },
+  'keys.pruned': {
+    outcome: 'same',
+    after: 'keys of webhooks that no version has are removed',
+    in: 'upload with webhooks whose migration fails',
+  },
+  'switch.written': { outcome: 'new', after: 'the switch is in the file', in: 'switching an automation off' },
+  'provision.key-kept': { outcome: 'old', after: 'the key of a webhook is kept', in: 'minting a webhook' },
+  'provision.minted': { outcome: 'new', after: 'its address is in the file', in: 'minting a webhook' },
   'activate.active': { outcome: 'new', after: 'the pointer names the version', in: 'rollback' },
   'remove-version.code-gone': { outcome: 'new', after: 'the code is out of its place', in: 'delete a version' },
   'remove-version.prepared-gone': { outcome: 'new', after: 'what was prepared is removed', in: 'delete a version' },
@@ -163,6 +176,8 @@ export const FILES: Record<string, string> = {
   disposable: 'delete with purge',
   'profile.json': 'first start',
   'daemon.json': 'first start',
+  'automation.json': 'switching an automation off',
+  'webhook-keys.json': 'minting a webhook',
 };
 
 /** The table of docs/reliability.md. */

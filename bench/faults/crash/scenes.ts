@@ -1,10 +1,12 @@
 /** The states from which operations are crashed: two apps, of which `main` has versions, data, settings and backups. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { automation } from '../../../test/support/apps.ts';
+import type { Answer } from '../../../test/support/gateway.ts';
 import { ledgerApp } from '../ledger.ts';
 import { type Scene, World } from './world.ts';
 
-export type SceneName = 'plain' | 'stored' | 'crashed' | 'empty' | 'other-disk';
+export type SceneName = 'plain' | 'stored' | 'automated' | 'crashed' | 'empty' | 'other-disk';
 
 /** What each version of the ledger adds; the query `which` works on data that suits its version only. */
 const LATER_MIGRATIONS = {
@@ -28,6 +30,28 @@ export function versionOf(id: string, version: number, broken = false): Record<s
   };
 }
 
+/** Fires at New Year, and when it is posted to. */
+const hooked = (signing: boolean): string =>
+  automation({
+    triggers: [
+      { kind: 'cron', expr: '0 0 1 1 *' },
+      { kind: 'webhook', pending: true, signing },
+    ],
+  });
+
+/** The same with two automations whose webhooks are to be minted, of which one is signed. */
+export function automatedVersionOf(id: string, version: number, broken = false): Record<string, string> {
+  return {
+    ...versionOf(id, version, broken),
+    'automations/plain/automation.json': hooked(false),
+    'automations/plain/handler.js': 'export default () => {};',
+    [SIGNED]: hooked(true),
+    'automations/signed/handler.js': 'export default () => {};',
+  };
+}
+
+const SIGNED = 'automations/signed/automation.json';
+
 /** Makes every scene below `folder`. `otherDisk` is a folder on another file system; without one that scene is left out. */
 export async function makeScenes(folder: string, otherDisk: string | null): Promise<Map<SceneName, Scene>> {
   const scenes = new Map<SceneName, Scene>();
@@ -44,6 +68,15 @@ export async function makeScenes(folder: string, otherDisk: string | null): Prom
     await fillPlain(world);
     await expectStatus(201, world.gateway.upload('main', versionOf('main', 3), '?activate=0'));
     await world.gateway.stop();
+  });
+  await add('automated', async (world) => {
+    await fillPlain(world);
+    const { json } = await expectStatus(201, world.gateway.upload('main', automatedVersionOf('main', 3)));
+    await world.gateway.stop();
+    // As somebody may who wants a new address: it is minted when that is asked for.
+    const app = world.layout.app('main');
+    writeFileSync(join(app.version((json as { versionId: string }).versionId).code, SIGNED), hooked(true));
+    rmSync(app.webhookKeys);
   });
   await add('crashed', async (world) => {
     await fillPlain(world);
@@ -94,7 +127,8 @@ function leaveRubbish({ layout }: World): void {
   mkdirSync(half.prepared);
 }
 
-async function expectStatus(status: number, answer: Promise<{ status: number; text: string }>): Promise<void> {
-  const { status: got, text } = await answer;
-  if (got !== status) throw new Error(`A scene could not be made: ${got} ${text}`);
+async function expectStatus(status: number, answer: Promise<Answer>): Promise<Answer> {
+  const given = await answer;
+  if (given.status !== status) throw new Error(`A scene could not be made: ${given.status} ${given.text}`);
+  return given;
 }

@@ -69,6 +69,11 @@ export class World {
     writeFileSync(this.plan, crashes.map(({ point, passing, mode }) => `${point} ${passing} ${mode}\n`).join(''));
   }
 
+  /** Those that have not come are not to come any more; what was passed stays recorded. */
+  cancelPlan(): void {
+    writeFileSync(this.plan, '');
+  }
+
   /** Crashes that are still to come. */
   pending(): number {
     return readFileSync(this.plan, 'utf8').split('\n').filter(Boolean).length;

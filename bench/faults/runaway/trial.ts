@@ -88,7 +88,7 @@ export async function untilQuarantined(
   return null;
 }
 
-async function eventually(holds: () => Promise<boolean>): Promise<boolean> {
+export async function eventually(holds: () => Promise<boolean>): Promise<boolean> {
   for (const until = performance.now() + SETTLE_MS; performance.now() < until; await pause(LOOK_EVERY_MS))
     if (await holds()) return true;
   return false;

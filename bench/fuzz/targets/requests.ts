@@ -30,6 +30,14 @@ const SEGMENTS = [
   '_console.js',
   '_session',
   '_svc-user',
+  '_svc-hook',
+  '_automations',
+  '_provision',
+  'enabled',
+  '_runs',
+  '_events',
+  'cancel',
+  'a'.repeat(24),
   'prefs',
   'versions',
   'settings',
@@ -102,7 +110,7 @@ const latin1 = fc
 const segment = fc.oneof({ weight: 8, arbitrary: fc.constantFrom(...SEGMENTS) }, { weight: 1, arbitrary: latin1 });
 const target = fc
   .tuple(
-    fc.constantFrom('/svc/', '/svc/site/', '/', '/_svc-user/', '/svc/_apps/', '', '//'),
+    fc.constantFrom('/svc/', '/svc/site/', '/', '/_svc-user/', '/_svc-hook/', '/svc/_apps/', '', '//'),
     fc.array(segment, { maxLength: 5 }),
   )
   .map(([start, segments]) => start + segments.join('/'));
@@ -137,6 +145,10 @@ const NAMES = [
   'trailer',
   'keep-alive',
   'date',
+  'webhook-id',
+  'webhook-timestamp',
+  'webhook-signature',
+  'x-host-webhook-secret',
 ];
 const VALUES = [
   '',

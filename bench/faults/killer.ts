@@ -1,0 +1,106 @@
+/** Ends processes of a daemon with SIGKILL, chosen by chance, and starts the daemon again as a service manager does. */
+import { LIMITS } from '../../protocol/limits.ts';
+import { compareIdentity } from '../../storage/process-identity.ts';
+import type { TestGateway } from '../../test/support/gateway.ts';
+import type { Span } from './crowd.ts';
+import { type Child, childrenOf } from './processes.ts';
+import type { Random } from './random.ts';
+import type { Tally } from './tally.ts';
+import { pause } from './waiting.ts';
+
+/** `supervisor twice`: the one that takes over is killed while it starts. */
+const VICTIMS = [
+  'writer',
+  'host',
+  'supervisor',
+  'writer and host',
+  'writer and supervisor',
+  'host and supervisor',
+  'supervisor twice',
+  'all',
+] as const;
+export type Victim = (typeof VICTIMS)[number];
+
+/** A role that dies more often than this within the gateway's restart window is given up or isolated, as it should be. */
+const DEATHS_IN_A_WINDOW = LIMITS.restartIntensity - 1;
+
+export class Killer {
+  /** When the supervisor was dead. */
+  readonly outages: Span[] = [];
+  readonly #gateway: TestGateway;
+  readonly #random: Random;
+  readonly #tally: Tally;
+  /** When a process died, of those the daemon that runs may count against a role. */
+  readonly #deaths: { role: Child['role']; at: number; daemon: number }[] = [];
+
+  constructor(gateway: TestGateway, random: Random, tally: Tally) {
+    this.#gateway = gateway;
+    this.#random = random;
+    this.#tally = tally;
+  }
+
+  /** When processes died, in milliseconds of `performance.now()`. */
+  get deaths(): number[] {
+    return this.#deaths.map(({ at }) => at);
+  }
+
+  choose(): Victim {
+    const since = performance.now() - LIMITS.restartWindowMs - 1000;
+    const often = (role: Child['role']) =>
+      this.#deaths.filter((one) => one.role === role && one.at > since && one.daemon === this.#gateway.pid).length >=
+      DEATHS_IN_A_WINDOW;
+    const spared = (['writer', 'host'] as const).filter(often);
+    return this.#random.pick(
+      VICTIMS.filter((victim) => victim.includes('supervisor') || !spared.some((role) => victim.includes(role))),
+    );
+  }
+
+  /** Rejects when the daemon does not start again. */
+  async strike(where: string, victim: Victim): Promise<void> {
+    const children = childrenOf(this.#gateway.pid);
+    const writer = children.filter(({ role }) => role === 'writer');
+    const host = children.filter(({ role }) => role === 'host');
+    const struck = [
+      ...(victim.includes('writer') ? writer : []),
+      ...(victim.includes('host') && host.length > 0 ? [this.#random.pick(host)] : []),
+      ...(victim === 'all' ? children : []),
+    ];
+    for (const child of struck) this.#end(child);
+    if (!victim.includes('supervisor') && victim !== 'all') return;
+    // Sometimes late enough for the replacement of a child to be under way.
+    if (struck.length > 0 && victim !== 'all') await pause(this.#random.pick([0, 0, this.#random.between(0, 150)]));
+    await this.#killDaemon(where, victim === 'supervisor twice');
+  }
+
+  #end({ pid, role }: Child): void {
+    this.#deaths.push({ role, at: performance.now(), daemon: this.#gateway.pid });
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // It was ending already.
+    }
+  }
+
+  async #killDaemon(where: string, twice: boolean): Promise<void> {
+    const outage: Span = { from: performance.now(), to: Number.POSITIVE_INFINITY };
+    this.outages.push(outage);
+    // It stands still for the roll call, so that none of its processes is missed.
+    process.kill(this.#gateway.pid, 'SIGSTOP');
+    const family = childrenOf(this.#gateway.pid);
+    this.#deaths.push({ role: 'other', at: performance.now(), daemon: this.#gateway.pid });
+    await this.#gateway.kill();
+    if (twice) {
+      const starting = this.#gateway.start().catch(() => {});
+      await pause(this.#random.between(0, 250));
+      await this.#gateway.kill();
+      await starting;
+    }
+    const startedAt = performance.now();
+    await this.#gateway.start();
+    outage.to = performance.now();
+    this.#tally.measured('daemon started after a kill, until ready', outage.to - startedAt);
+    const orphans = family.filter((child) => compareIdentity(child) === 'same');
+    for (const { role, pid } of orphans)
+      this.#tally.violated(where, [`a ${role} (pid ${pid}) of the dead daemon runs beside the new one.`]);
+  }
+}

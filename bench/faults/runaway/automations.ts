@@ -1,0 +1,114 @@
+/** Automations that misbehave: their runs end with the cause, and neither their app nor its other automations notice. */
+import type { RunRecord } from '../../../protocol/runs.ts';
+import { appOf, automation } from '../../../test/support/apps.ts';
+import type { TestGateway } from '../../../test/support/gateway.ts';
+import { pause, within } from '../waiting.ts';
+import { eventually, SETTLE_MS } from './trial.ts';
+
+const APP = 'bad-automations';
+const GOOD = 'good';
+const BETWEEN_MS = 50;
+/** Time that a run is given, in milliseconds: a thread that starts on a busy machine needs some of it. */
+export const AUTOMATION_MS = 2_000;
+/** Runs that misbehave at a time. */
+const SIDE_BY_SIDE = 3;
+
+/** `run` is the body of a handler; `error` what its run is stored with. */
+type AutomationKind = { id: string; run: string; error: RegExp };
+
+const TIMED_OUT = /timed out after 2 s/;
+const OUT_OF_MEMORY = /ran out of memory|timed out after 2 s/;
+
+const KINDS: readonly AutomationKind[] = [
+  { id: 'loop', run: 'for (;;);', error: TIMED_OUT },
+  { id: 'never-settles', run: 'await new Promise(() => {});', error: TIMED_OUT },
+  { id: 'exit', run: 'process.exit(0);', error: /process is not defined/ },
+  {
+    id: 'throws-in-timer',
+    run: 'setTimeout(() => { throw new Error("late"); }); await new Promise(() => {});',
+    error: /it crashed/,
+  },
+  {
+    id: 'memory',
+    run: 'const all = []; for (;;) all.push(new Array(1e5).fill(Math.random()));',
+    error: OUT_OF_MEMORY,
+  },
+  {
+    id: 'promises',
+    run: 'const all = []; for (;;) all.push(new Promise(() => {}).then(() => all));',
+    error: OUT_OF_MEMORY,
+  },
+  {
+    id: 'asks',
+    run: 'for (;;) { ctx.state.set("key", "x".repeat(1000)).catch(() => {}); await null; }',
+    error: OUT_OF_MEMORY,
+  },
+  {
+    id: 'asks-in-turns',
+    run: 'for (;;) await ctx.state.set("key", 1);',
+    error: TIMED_OUT,
+  },
+];
+
+/** Takes a gateway whose `automationTimeoutMs` is `AUTOMATION_MS`. Answers how many kinds there are, and what was violated. */
+export async function runAutomationTrials(gateway: TestGateway): Promise<{ kinds: number; violations: string[] }> {
+  const violations: string[] = [];
+  const answer = await gateway.upload(APP, badAutomations());
+  if (answer.status >= 300) throw new Error(`${APP} was not taken: ${answer.text}`);
+  await warm(gateway, GOOD, violations);
+  let trying = true;
+  const beside = watchNeighbours(gateway, () => trying, violations);
+  const waiting = KINDS.values();
+  const trier = async (): Promise<void> => {
+    for (const kind of waiting) await tryKind(gateway, kind, violations);
+  };
+  await Promise.all(Array.from({ length: SIDE_BY_SIDE }, trier));
+  trying = false;
+  await beside;
+  return { kinds: KINDS.length, violations };
+}
+
+function badAutomations(): Record<string, string | Buffer> {
+  const files: Record<string, string> = {};
+  for (const { id, run } of [...KINDS, { id: GOOD, run: '' }]) {
+    files[`automations/${id}/automation.json`] = automation();
+    files[`automations/${id}/handler.js`] =
+      `export default async ({ ctx, input }) => { if (!input?.mended) { ${run} } return { summary: 'well' }; };`;
+  }
+  return appOf(APP, { queries: { ok: '() => "alive"' }, files });
+}
+
+async function tryKind(gateway: TestGateway, { id, error }: AutomationKind, violations: string[]): Promise<void> {
+  const violated = (what: string): void => void violations.push(`the automation ${id}: ${what}`);
+  await warm(gateway, id, violations);
+  const ended = await within(SETTLE_MS, fire(gateway, id, {}));
+  if (ended === 'late') return violated('its run does not end.');
+  if (ended.state !== 'error' || !error.test(ended.error?.message ?? ''))
+    violated(`its run ended ${ended.state}, ${JSON.stringify(ended.error)}.`);
+  await warm(gateway, id, violations);
+}
+
+/** It runs well, within a while: the start of its thread counts as time of the run. */
+async function warm(gateway: TestGateway, id: string, violations: string[]): Promise<void> {
+  if (!(await eventually(async () => (await fire(gateway, id, { mended: true })).state === 'ok')))
+    violations.push(`the automation ${id} does not run well.`);
+}
+
+/** The app's query, and another automation of it, answer all the time. */
+async function watchNeighbours(gateway: TestGateway, trying: () => boolean, violations: string[]): Promise<void> {
+  while (trying()) {
+    const read = await gateway.read(APP, 'ok');
+    if (read.json.data !== 'alive') violations.push(`the app of bad automations answers ${read.text}`);
+    const run = await fire(gateway, GOOD, {});
+    if (run.state !== 'ok') violations.push(`a good automation beside them ended ${JSON.stringify(run)}`);
+    await pause(BETWEEN_MS);
+  }
+}
+
+/** The run as it is stored when it has ended. */
+async function fire(gateway: TestGateway, id: string, input: object): Promise<RunRecord> {
+  const answer = await gateway.call('POST', `/svc/_automations/${APP}/${id}/run?wait=1`, { body: { input } });
+  const { runId } = answer.json as { runId?: string };
+  if (runId === undefined) throw new Error(`${id} was not run: ${answer.text}`);
+  return (await gateway.call('GET', `/svc/_runs/${runId}`)).json as RunRecord;
+}

@@ -1,0 +1,49 @@
+/** The apps of the campaign `runs`: automations that a webhook or the clock fires, and a table that says which fire wrote. */
+import type { MintedWebhook } from '../../../protocol/automation.ts';
+import { appOf, automation } from '../../../test/support/apps.ts';
+import type { TestGateway } from '../../../test/support/gateway.ts';
+
+/** Plain webhooks of an app. Each takes 60 posts a minute and one at a time, so there are several. */
+const HOOKS = 6;
+/** Runs that the automation `few` keeps. */
+export const KEPT = 5;
+
+/** Writes its key into the table, then takes some time, so that it may be struck before, between and after. */
+const handler = (app: string, key: string): string => `export default async ({ ctx, input }) => {
+  const key = ${key};
+  await ctx.tool('svc_write', { app: '${app}', action: 'note', input: { key } });
+  await new Promise((go) => setTimeout(go, input?.ms ?? 0));
+  return { summary: key };
+};`;
+
+/** The app's automations: `hook-…` and `signed` by webhook, `tick` and `few` each second. Nothing in its table is unique. */
+export function hookApp(id: string): Record<string, string | Buffer> {
+  const files: Record<string, string> = {};
+  const add = (name: string, members: Record<string, unknown>, key: string) => {
+    files[`automations/${name}/automation.json`] = automation({ history: { keep: 'all' }, ...members });
+    files[`automations/${name}/handler.js`] = handler(id, key);
+  };
+  const webhook = { kind: 'webhook', pending: true };
+  for (let n = 0; n < HOOKS; n++) add(`hook-${n}`, { triggers: [webhook] }, 'input.key');
+  add('signed', { triggers: [{ ...webhook, signing: true }] }, 'input.key');
+  const everySecond = { kind: 'cron', expr: '* * * * * *' };
+  add('tick', { triggers: [everySecond] }, 'new Date(ctx.now).toISOString()');
+  add('few', { triggers: [everySecond], history: { keep: { count: KEPT } } }, "'few'");
+  return appOf(id, {
+    actions: {
+      note: `async ({ input, db }) => {
+        await db.run('INSERT INTO fires VALUES (?)', [input.key]);
+        return { status: 201, body: null };
+      }`,
+    },
+    migrations: ['CREATE TABLE fires (key TEXT NOT NULL); CREATE INDEX fires_key ON fires (key);'],
+    files,
+  });
+}
+
+/** Uploads the app; resolves with its webhooks and their secrets. */
+export async function installHooks(gateway: TestGateway, id: string): Promise<MintedWebhook[]> {
+  const answer = await gateway.upload(id, hookApp(id));
+  if (answer.status !== 201) throw new Error(`The upload of ${id} was answered ${answer.text}`);
+  return (answer.json as { webhooks: MintedWebhook[] }).webhooks;
+}

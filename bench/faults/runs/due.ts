@@ -1,0 +1,99 @@
+/** A gateway that was down when automations were due: with `catchUp` they run once at its start, without it not at all. */
+import Database from 'better-sqlite3';
+import { Layout } from '../../../storage/layout.ts';
+import { appOf, automation } from '../../../test/support/apps.ts';
+import { makeGateway, type TestGateway } from '../../../test/support/gateway.ts';
+import type { CampaignContext } from '../campaign.ts';
+import { eventually } from '../crowd.ts';
+import type { Random } from '../random.ts';
+import type { Tally } from '../tally.ts';
+import { pause } from '../waiting.ts';
+import { runsOf } from './verify.ts';
+
+const APP = 'due';
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+/** How long ago the missed fire was due, at most. Longer than what counts as late, and not as missed. */
+const LONGEST_MISSED_MINUTES = 600;
+/** Daemons that are killed in their first moments, while they may be about to run what was missed. */
+const CUT_STARTS = 2;
+const FIRED_MS = 30_000;
+
+export class DueRounds {
+  readonly #context: CampaignContext;
+  readonly #tally: Tally;
+  readonly #random: Random;
+
+  constructor(context: CampaignContext, tally: Tally) {
+    this.#context = context;
+    this.#tally = tally;
+    this.#random = context.random.fork();
+  }
+
+  async run(rounds: number): Promise<void> {
+    const { gateway, remove } = makeGateway();
+    const due = new Date(Date.now() - this.#random.between(2, LONGEST_MISSED_MINUTES) * MINUTE_MS);
+    await gateway.start();
+    const answer = await gateway.upload(APP, dueApp(`${due.getUTCMinutes()} ${due.getUTCHours()} * * *`));
+    if (answer.status !== 201) throw new Error(`The upload of ${APP} was answered ${answer.text}`);
+    let sound = true;
+    for (let round = 1; sound && round <= rounds; round++) sound = await this.#round(`due, round ${round}`, gateway);
+    if (sound) await remove();
+    else await gateway.kill();
+    this.#context.progress(`${rounds} restarts over a time that was missed`);
+  }
+
+  async #round(where: string, gateway: TestGateway): Promise<boolean> {
+    const before = fires(gateway);
+    await gateway.kill();
+    pretendDown(gateway.dataDir);
+    for (let n = 0; n < CUT_STARTS; n++) {
+      await gateway.start();
+      await pause(this.#random.between(0, 100));
+      await gateway.kill();
+    }
+    await gateway.start();
+    await eventually(FIRED_MS, () => fires(gateway).caught > before.caught);
+    // What would come a second time comes at the next start.
+    await gateway.stop();
+    await gateway.start();
+    await gateway.stop();
+    const after = fires(gateway);
+    await gateway.start();
+    const [caught, missed] = [after.caught - before.caught, after.missed - before.missed];
+    if (caught !== 1) this.#tally.violated(where, [`with catchUp it ran ${caught} times.`]);
+    if (missed !== 0) this.#tally.violated(where, [`without catchUp it ran ${missed} times.`]);
+    this.#tally.add('restarts over a missed time: run once with catchUp, not at all without', 1);
+    return caught === 1 && missed === 0;
+  }
+}
+
+function dueApp(expr: string): Record<string, string | Buffer> {
+  const cron = { kind: 'cron', expr, tz: 'UTC' };
+  const handler = 'export default () => {};';
+  return appOf(APP, {
+    files: {
+      'automations/caught/automation.json': automation({ triggers: [{ ...cron, catchUp: true }] }),
+      'automations/caught/handler.js': handler,
+      'automations/missed/automation.json': automation({ triggers: [cron] }),
+      'automations/missed/handler.js': handler,
+    },
+  });
+}
+
+/** As after two days in which no gateway ran: both fired last before them. Takes the directory of a dead one. */
+function pretendDown(dataDir: string): void {
+  const db = new Database(new Layout(dataDir).runtimeDb);
+  try {
+    const fired = db.prepare('INSERT OR REPLACE INTO cron_fired VALUES (?, ?, ?)');
+    for (const id of ['caught', 'missed']) fired.run(APP, id, Date.now() - 2 * DAY_MS);
+  } finally {
+    db.close();
+  }
+}
+
+function fires({ dataDir }: TestGateway): { caught: number; missed: number } {
+  const runs = runsOf(dataDir);
+  const count = (wanted: string) => runs.filter(({ app, id }) => app === APP && id === wanted).length;
+  return { caught: count('caught'), missed: count('missed') };
+}

@@ -1,0 +1,170 @@
+/** Clients that post to webhooks under faults and remember what they were answered. */
+import { createHmac } from 'node:crypto';
+import type { MintedWebhook } from '../../../protocol/automation.ts';
+import type { TestGateway } from '../../../test/support/gateway.ts';
+import { HANG_MS } from '../ledger.ts';
+import type { Random } from '../random.ts';
+import { pause, within } from '../waiting.ts';
+
+/** At most this many posts to a webhook in this time. It takes 60 a minute: what is left is for the looks at whether it is open. */
+const POSTS = 7;
+const POSTS_MS = 10_000;
+/** Time that a run takes beside its write, at most. */
+const LONGEST_MS = 60;
+const AGAIN_MS = 50;
+
+/** Times in milliseconds of `performance.now()`. `outcome` is a status with its error code, or `no answer`. */
+export type Post = {
+  key: string;
+  app: string;
+  sentAt: number;
+  answeredAt: number;
+  outcome: string;
+  /** Null where none was answered. */
+  runId: string | null;
+};
+
+/** One message of a sender that repeats it until the outcome is definite. `taken`: it was refused as one that was taken before. */
+export type Message = { key: string; app: string; outcome: 'ok' | 'taken' | 'hung' };
+
+export class Posters {
+  readonly posts: Post[] = [];
+  readonly messages: Message[] = [];
+  readonly violations: string[] = [];
+  readonly #gateway: TestGateway;
+  readonly #plain: MintedWebhook[];
+  /** When each webhook was posted to of late. */
+  readonly #used = new Map<MintedWebhook, number[]>();
+  readonly #clients: Promise<void>[];
+  #acknowledged = 0;
+  #waiters: { at: number; resolve: () => void }[] = [];
+  #running = true;
+  #count = 0;
+
+  /** `clients` post to plain webhooks; to each signed one there is one sender. */
+  constructor(gateway: TestGateway, webhooks: MintedWebhook[], clients: number, random: Random) {
+    this.#gateway = gateway;
+    this.#plain = webhooks.filter(({ automationId }) => automationId !== 'signed');
+    const signed = webhooks.filter((one) => !this.#plain.includes(one));
+    this.#clients = [
+      ...Array.from({ length: clients }, () => this.#post(random.fork())),
+      ...signed.map((webhook) => this.#send(webhook)),
+    ];
+  }
+
+  /** Resolves when `count` more posts were answered with success. */
+  more(count: number): Promise<void> {
+    return new Promise((resolve) => this.#waiters.push({ at: this.#acknowledged + count, resolve }));
+  }
+
+  /** Posts to each plain webhook until it answers that the run went well. False for those that do not. */
+  async open(): Promise<string[]> {
+    const closed: string[] = [];
+    const look = async (webhook: MintedWebhook) => {
+      let last = '';
+      for (const until = performance.now() + HANG_MS; performance.now() < until; await pause(AGAIN_MS)) {
+        ({ outcome: last } = await this.#request(webhook, 0, false));
+        if (last === '200') return;
+      }
+      closed.push(`${webhook.ownerApp}/${webhook.automationId} still answers ${last}.`);
+    };
+    await Promise.all(this.#plain.map(look));
+    return closed;
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#clients);
+  }
+
+  async #post(random: Random): Promise<void> {
+    while (this.#running) {
+      const webhook = random.pick(this.#plain);
+      const isAsync = random.next() < 0.5;
+      const ms = random.between(0, LONGEST_MS);
+      if (this.#mayPost(webhook)) await this.#request(webhook, ms, isAsync);
+      await pause(random.between(100, 600));
+    }
+  }
+
+  #mayPost(webhook: MintedWebhook): boolean {
+    const since = performance.now() - POSTS_MS;
+    const used = (this.#used.get(webhook) ?? []).filter((at) => at > since);
+    this.#used.set(webhook, used);
+    if (used.length >= POSTS) return false;
+    used.push(performance.now());
+    return true;
+  }
+
+  async #request(webhook: MintedWebhook, ms: number, isAsync: boolean): Promise<Post> {
+    const { ownerApp: app, secret } = webhook;
+    const key = `p-${++this.#count}`;
+    const post: Post = { key, app, sentAt: performance.now(), answeredAt: Infinity, outcome: '', runId: null };
+    this.posts.push(post);
+    const headers = { 'content-type': 'application/json', 'x-host-webhook-secret': secret };
+    const { outcome, runId } = await this.#ask(webhook, JSON.stringify({ key, ms }), headers, isAsync);
+    Object.assign(post, { outcome, runId, answeredAt: performance.now() });
+    if (outcome === '200' || outcome === '202') this.#acknowledge();
+    return post;
+  }
+
+  /** One message after the other, each signed and sent again, under its id, until the answer says what became of it. */
+  async #send(webhook: MintedWebhook): Promise<void> {
+    const { ownerApp: app, secret } = webhook;
+    const signingKey = Buffer.from(secret.slice('whsec_'.length), 'base64');
+    while (this.#running) {
+      const key = `m-${++this.#count}`;
+      const body = JSON.stringify({ key, ms: 5 });
+      let definite: Message['outcome'] = 'hung';
+      for (const until = performance.now() + HANG_MS; performance.now() < until; await pause(AGAIN_MS)) {
+        const timestamp = String(Math.floor(Date.now() / 1000));
+        const signature = createHmac('sha256', signingKey).update(`${key}.${timestamp}.${body}`).digest('base64');
+        const { outcome, message } = await this.#ask(webhook, body, {
+          'webhook-id': key,
+          'webhook-timestamp': timestamp,
+          'webhook-signature': `v1,${signature}`,
+        });
+        if (outcome === '200') definite = 'ok';
+        else if (/taken before/.test(message)) definite = 'taken';
+        else continue;
+        break;
+      }
+      this.messages.push({ key, app, outcome: definite });
+      // A message takes more than one post at times, of 60 in a minute.
+      await pause(1500);
+    }
+  }
+
+  async #ask(
+    { url, automationId }: MintedWebhook,
+    body: string,
+    headers: Record<string, string>,
+    isAsync = false,
+  ): Promise<{ outcome: string; runId: string | null; message: string }> {
+    const path = `${new URL(url).pathname}${isAsync ? '?async=1' : ''}`;
+    try {
+      const answer = await within(HANG_MS, this.#gateway.call('POST', path, { body, headers, token: null }));
+      if (answer === 'late') {
+        this.violations.push(`A post to ${automationId} hung for ${HANG_MS} ms.`);
+        return { outcome: 'hung', runId: null, message: '' };
+      }
+      const { runId = null, error } = answer.json as {
+        runId?: string;
+        error?: { code: string; message: string };
+      };
+      const outcome = error === undefined ? String(answer.status) : `${answer.status} ${error.code}`;
+      return { outcome, runId, message: error?.message ?? '' };
+    } catch {
+      return { outcome: 'no answer', runId: null, message: '' };
+    }
+  }
+
+  #acknowledge(): void {
+    this.#acknowledged += 1;
+    this.#waiters = this.#waiters.filter(({ at, resolve }) => {
+      if (this.#acknowledged < at) return true;
+      resolve();
+      return false;
+    });
+  }
+}

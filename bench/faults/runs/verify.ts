@@ -1,0 +1,170 @@
+/** Compares the history of runs, their summaries and what they wrote with what those who posted were told. */
+import Database from 'better-sqlite3';
+import { Layout } from '../../../storage/layout.ts';
+import { KEPT } from './apps.ts';
+import type { Message, Post } from './posters.ts';
+
+export type StoredRun = {
+  runId: string;
+  app: string;
+  id: string;
+  kind: string;
+  origin: string;
+  state: string;
+  input: string | null;
+  queuedAt: number;
+  endedAt: number | null;
+};
+
+type Told = { posts: Post[]; messages: Message[] };
+export type Found = { violations: string[]; states: Map<string, number> };
+
+const RUNS = `SELECT run_id AS runId, app_id AS app, automation_id AS id, trigger_kind AS kind, trigger_origin AS origin, state,
+  input, queued_at AS queuedAt, ended_at AS endedAt FROM runs ORDER BY run_id`;
+
+/** Runs whose rows say `queuedAt` (milliseconds since the epoch) before `before` and that have not ended. */
+export function openRuns(dataDir: string, before: number): string[] {
+  return reading(new Layout(dataDir).runtimeDb, (db) =>
+    db.prepare('SELECT run_id FROM runs WHERE ended_at IS NULL AND queued_at < ?').pluck().all(before),
+  ) as string[];
+}
+
+/** When a cron run of the automation was first stored after `since`, in milliseconds since the epoch; null when none was. */
+export function firstFire(dataDir: string, app: string, id: string, since: number): number | null {
+  const sql =
+    "SELECT min(queued_at) FROM runs WHERE app_id = ? AND automation_id = ? AND trigger_kind = 'cron' AND queued_at >= ?";
+  return reading(new Layout(dataDir).runtimeDb, (db) => db.prepare(sql).pluck().get(app, id, since)) as number | null;
+}
+
+export function runsOf(dataDir: string): StoredRun[] {
+  return reading(new Layout(dataDir).runtimeDb, (db) => db.prepare(RUNS).all()) as StoredRun[];
+}
+
+/** Takes the data directory of a gateway that has stopped. */
+export function verifyRuns(dataDir: string, apps: string[], told: Told): Found {
+  const layout = new Layout(dataDir);
+  const runs = runsOf(dataDir);
+  const rows = new Map(apps.map((app) => [app, rowsOf(layout.app(app).data)]));
+  const states = new Map<string, number>();
+  for (const { kind, state } of runs)
+    states.set(`${kind} runs: ${state}`, (states.get(`${kind} runs: ${state}`) ?? 0) + 1);
+  const violations = [
+    ...[layout.runtimeDb, layout.analyticsDb, ...apps.map((app) => layout.app(app).data)].flatMap(unsound),
+    ...runs.filter(({ endedAt }) => endedAt === null).map(({ runId, state }) => `the run ${runId} stays ${state}.`),
+    ...checkPosts(runs, told),
+    ...checkRows(runs, rows, told),
+    ...checkHistory(layout, runs, apps),
+  ];
+  return { violations, states };
+}
+
+/** What was answered is what is stored. */
+function checkPosts(runs: StoredRun[], { posts, messages }: Told): string[] {
+  const violations: string[] = [];
+  const byId = new Map(runs.map((run) => [run.runId, run]));
+  for (const { key, outcome, runId } of posts) {
+    if (runId === null) {
+      if (outcome === '200' || outcome === '202') violations.push(`${key} was answered ${outcome} without a run.`);
+      continue;
+    }
+    const run = byId.get(runId);
+    if (run === undefined) violations.push(`${key} was answered ${outcome} for ${runId}, which is not stored.`);
+    else if (keyOf(run) !== key) violations.push(`${runId} was answered to ${key}, and is the run of ${keyOf(run)}.`);
+    else if (outcome === '200' ? run.state !== 'ok' : outcome.startsWith('500') && run.state === 'ok')
+      violations.push(`${key} was answered ${outcome}, and its run is stored as ${run.state}.`);
+  }
+  for (const { key, outcome } of messages) {
+    const well = runs.filter((run) => keyOf(run) === key && run.state === 'ok').length;
+    if (outcome === 'hung') violations.push(`The message ${key} had no definite outcome.`);
+    else if (well !== 1) violations.push(`The message ${key} (${outcome}) was run well ${well} times.`);
+  }
+  return violations;
+}
+
+/** A run that went well wrote once, any other at most once; nothing ran twice, and nothing was written by no run. */
+function checkRows(runs: StoredRun[], rows: Map<string, Map<string, number>>, { posts }: Told): string[] {
+  const violations: string[] = [];
+  const sent = new Set(posts.map(({ key }) => key));
+  const byKey = new Map<string, StoredRun[]>();
+  for (const run of runs.filter(({ id }) => id !== 'few')) {
+    const name = `${run.app} ${keyOf(run)}`;
+    byKey.set(name, [...(byKey.get(name) ?? []), run]);
+  }
+  for (const [name, of] of byKey) {
+    const [{ app, kind, id }] = of as [StoredRun];
+    const key = keyOf(of[0] as StoredRun);
+    const written = rows.get(app)?.get(key) ?? 0;
+    const well = of.filter(({ state }) => state === 'ok').length;
+    if (of.length > 1 && id !== 'signed') violations.push(`${name} (${kind}) was run ${of.length} times.`);
+    if (kind === 'webhook' && id !== 'signed' && !sent.has(key)) violations.push(`${key} ran, and nobody posted it.`);
+    if (written < well || written > of.length)
+      violations.push(`${name}: ${of.map(({ state }) => state).join(', ')}, and ${written} rows.`);
+  }
+  for (const [app, keys] of rows)
+    for (const key of keys.keys())
+      if (key !== 'few' && !byKey.has(`${app} ${key}`))
+        violations.push(`${app} has a row of ${key}, which no run wrote.`);
+  return violations;
+}
+
+function checkHistory(layout: Layout, runs: StoredRun[], apps: string[]): string[] {
+  const violations: string[] = [];
+  const strays = reading(layout.runtimeDb, (db) =>
+    db.prepare('SELECT count(*) FROM run_nodes WHERE run_id NOT IN (SELECT run_id FROM runs)').pluck().get(),
+  );
+  if (strays !== 0) violations.push(`${String(strays)} nodes belong to no stored run.`);
+  const silent = reading(layout.runtimeDb, (db) =>
+    db
+      .prepare(
+        "SELECT run_id FROM runs WHERE state = 'ok' AND (SELECT count(*) FROM run_nodes AS n WHERE n.run_id = runs.run_id AND ok = 1) <> 1",
+      )
+      .pluck()
+      .all(),
+  ) as string[];
+  violations.push(...silent.map((runId) => `${runId} went well, and its one call is not stored with it.`));
+  for (const app of apps) {
+    const few = runs.filter((run) => run.app === app && run.id === 'few').length;
+    if (few > KEPT) violations.push(`${app}/few keeps ${few} runs instead of ${KEPT}.`);
+  }
+  const summaries = new Map(
+    reading(layout.analyticsDb, (db) =>
+      db.prepare('SELECT run_id, automation_id, state FROM run_summaries').raw().all(),
+    ).map((row) => {
+      const [runId, id, state] = row as [string, string, string];
+      return [runId, { id, state }];
+    }),
+  );
+  for (const { runId, state } of runs) {
+    const summary = summaries.get(runId);
+    if (summary === undefined) violations.push(`${runId} (${state}) has no summary.`);
+    else if (summary.state !== state) violations.push(`${runId} is ${state}, its summary says ${summary.state}.`);
+    summaries.delete(runId);
+  }
+  for (const [runId, { id }] of summaries)
+    if (id !== 'few') violations.push(`There is a summary of ${runId}, and no such run.`);
+  return violations;
+}
+
+/** What its fire writes into the table. */
+function keyOf({ kind, origin, input }: StoredRun): string {
+  return kind === 'cron' ? origin : String((JSON.parse(input ?? '{}') as { key?: unknown }).key);
+}
+
+function rowsOf(path: string): Map<string, number> {
+  const rows = reading(path, (db) => db.prepare('SELECT key, count(*) FROM fires GROUP BY key').raw().all());
+  return new Map(rows as [string, number][]);
+}
+
+function unsound(path: string): string[] {
+  const sound = reading(path, (db) => db.pragma('integrity_check', { simple: true }));
+  return sound === 'ok' ? [] : [`${path}: integrity_check says ${String(sound)}.`];
+}
+
+function reading<T>(path: string, read: (db: Database.Database) => T): T {
+  const db = new Database(path, { readonly: true });
+  try {
+    return read(db);
+  } finally {
+    db.close();
+  }
+}

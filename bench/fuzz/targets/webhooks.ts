@@ -1,0 +1,77 @@
+/** Webhooks: whatever is posted is what the automation gets, or refused; no signature but the right one passes. */
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import fc from 'fast-check';
+import { isSignedWith, readWebhookHeaders } from '../../../supervisor/automations/standard-webhooks.ts';
+import { parseWebhookBody } from '../../../supervisor/automations/webhook-request.ts';
+import { awkwardText, jsonValue, mutated } from '../arbitraries.ts';
+import { assertPrototypesUntouched, refusalOf } from '../oracle.ts';
+import type { Target } from '../target.ts';
+
+const NOW = Date.UTC(2026, 0, 31);
+const KEY = Buffer.alloc(24, 7);
+const ID = 'msg_1';
+const TIMESTAMP = String(NOW / 1000);
+const BODY = Buffer.from('{"a":1}');
+const sign = (id: string, timestamp: string, body: Buffer): string =>
+  `v1,${createHmac('sha256', KEY).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
+const SIGNATURE = sign(ID, TIMESTAMP, BODY);
+
+const text = (sound: string) =>
+  fc.oneof(
+    fc.constant(sound),
+    mutated(fc.constant(Buffer.from(sound)), 2).map((bytes) => bytes.toString('latin1')),
+    awkwardText,
+  );
+const signatures = fc
+  .array(fc.oneof(text(SIGNATURE), fc.constantFrom(SIGNATURE, 'v1,', 'v1a,xx', `v1,${'A'.repeat(43)}=`, ',')), {
+    maxLength: 4,
+  })
+  .map((all) => all.join(' '));
+const headers = fc.record({
+  'webhook-id': fc.option(text(ID), { nil: undefined }),
+  'webhook-timestamp': fc.option(text(TIMESTAMP), { nil: undefined }),
+  'webhook-signature': fc.option(signatures, { nil: undefined }),
+});
+const bodies = fc.oneof(
+  mutated(fc.constant(BODY)),
+  jsonValue.map((value) => Buffer.from(JSON.stringify(value))),
+  mutated(jsonValue.map((value) => Buffer.from(JSON.stringify(value)))),
+  fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes)),
+  fc.integer({ min: 1, max: 32_000 }).map((depth) => Buffer.from('['.repeat(depth) + ']'.repeat(depth))),
+);
+
+async function judgeBody(bytes: Buffer): Promise<void> {
+  const refusal = await refusalOf(() => {
+    const value = parseWebhookBody(bytes);
+    if (bytes.length === 0) assert.equal(value, undefined);
+    else if (typeof value !== 'string')
+      assert.equal(JSON.stringify(value), JSON.stringify(JSON.parse(bytes.toString())));
+    // Text that is no JSON arrives as it was sent; a JSON string as what it says.
+    else assert.ok(value === bytes.toString() || value === JSON.parse(bytes.toString()), 'another text than was sent');
+  });
+  if (refusal !== null) assert.equal(refusal.code, 'BAD_REQUEST');
+  assertPrototypesUntouched();
+}
+
+export const webhooks: Target = {
+  name: 'webhooks',
+  claim: 'A webhook passes on what was posted or refuses it, and takes no signature but the right one.',
+  open: async () => ({
+    checks: [
+      {
+        name: 'signatures',
+        runs: { full: 100_000, smoke: 500 },
+        property: fc.asyncProperty(headers, fc.oneof(fc.constant(BODY), bodies), async (sent, body) => {
+          const read = readWebhookHeaders((name) => sent[name as 'webhook-id'], NOW);
+          if ('fault' in read) return void assert.ok(read.fault.length > 0, 'a fault that says nothing');
+          for (const one of read.signatures) assert.equal(one.length, 32);
+          const right = sign(read.id, read.timestamp, body);
+          assert.equal(isSignedWith(KEY, read, body), (sent['webhook-signature'] ?? '').split(' ').includes(right));
+        }),
+      },
+      { name: 'bodies', runs: { full: 100_000, smoke: 500 }, property: fc.asyncProperty(bodies, judgeBody) },
+    ],
+    close: async () => {},
+  }),
+};
