@@ -18,6 +18,8 @@ export type Commits = { commits: number; rows: number };
 export type Contender = {
   readonly name: string;
   readonly processes: NamedProcess[];
+  /** What has to be there before a round; nothing of it is measured. */
+  prepare?(): Promise<void>;
   run(phase: Phase): Promise<LoadResult>;
   /** Commits that one request is; for those who do not count them. */
   readonly commitsPerRequest?: number;
@@ -77,10 +79,8 @@ export class GatewayContender extends HttpContender {
     return { commits: counters?.commits ?? 0, rows: counters?.rows ?? 0 };
   }
 
-  async takeEventLoop(): Promise<EventLoopDelay | null> {
-    // A build from before the delay was shown has none.
-    const { eventLoop }: { eventLoop?: EventLoopDelay } = await this.#daemon.status();
-    return eventLoop ?? null;
+  takeEventLoop(): Promise<EventLoopDelay | null> {
+    return this.#daemon.takeEventLoop();
   }
 }
 

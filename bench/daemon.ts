@@ -2,7 +2,9 @@
 import type { ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { MintedWebhook } from '../protocol/automation.ts';
 import type { Config } from '../supervisor/config.ts';
+import type { EventLoopDelay } from '../supervisor/event-loop.ts';
 import type { SystemStatus } from '../supervisor/status.ts';
 import type { NamedProcess } from './process-usage.ts';
 import { ROOT, type Server, startProcess, stopProcess } from './servers.ts';
@@ -68,8 +70,9 @@ export class Daemon implements Server {
     return response;
   }
 
-  async install(id: string, archive: Buffer): Promise<void> {
-    await (await this.request('POST', `/svc/_apps/${id}/upload`, archive, 'application/gzip')).text();
+  async install(id: string, archive: Buffer): Promise<{ webhooks: MintedWebhook[] }> {
+    const response = await this.request('POST', `/svc/_apps/${id}/upload`, archive, 'application/gzip');
+    return (await response.json()) as { webhooks: MintedWebhook[] };
   }
 
   async read(app: string): Promise<void> {
@@ -79,6 +82,13 @@ export class Daemon implements Server {
 
   async status(): Promise<SystemStatus> {
     return (await (await this.request('GET', '/svc/_system')).json()) as SystemStatus;
+  }
+
+  /** The delays of its event loop since the last time they were taken. */
+  async takeEventLoop(): Promise<EventLoopDelay | null> {
+    // A build from before the delay was shown has none.
+    const { eventLoop }: { eventLoop?: EventLoopDelay } = await this.status();
+    return eventLoop ?? null;
   }
 
   /** Learns which processes the tree has now. */

@@ -56,6 +56,11 @@ const RULES: Rule[] = [
     atMost: 1.5,
   },
   {
+    text: 'webhooks that became runs that ended, 32 in flight: of svc_write',
+    value: (all) => ratio(all, 'webhooks', 32, 'svc_write'),
+    atLeast: 0.25,
+  },
+  {
     text: '1,000 fires in one minute: from the scheduled time to the start of the run, p99, ms',
     value: (all) => fact(all, 'schedule', (name) => name === 'from the scheduled time to the start of the run, p99'),
     below: 250,
@@ -76,6 +81,11 @@ const RULES: Rule[] = [
     atMost: 1.5,
   },
   {
+    text: "a cold automation's first run, of `node -e 0`",
+    value: (all) => fact(all, 'cold-fire', (name) => name.endsWith('of node -e 0')),
+    atMost: 2,
+  },
+  {
     text: 'daemon ready, of `node -e 0`',
     value: (all) => fact(all, 'ready', (name) => name.endsWith('of node -e 0')),
     below: 6,
@@ -93,6 +103,11 @@ const RULES: Rule[] = [
   {
     text: '1,000 registered idle apps, MiB more',
     value: (all) => fact(all, 'memory', (name) => name === '1000 registered idle apps'),
+    below: 30,
+  },
+  {
+    text: '10,000 registered automations, MiB more in the supervisor',
+    value: (all) => fact(all, 'memory', (name) => name === '10000 registered automations'),
     below: 30,
   },
   {

@@ -82,6 +82,7 @@ class Side {
 
   async round(context: Context, phase: Phase): Promise<void> {
     const { processes } = this.#contender;
+    await this.#contender.prepare?.();
     await this.#contender.takeEventLoop?.();
     const before = processes.map(({ pid }) => cpuMs(pid));
     const result = await this.#contender.run(phase);

@@ -292,6 +292,8 @@ export const LIMITS = {
   /** The end of a run that could not be stored is tried so often in all, each time after this wait. */
   runEndTries: 3,
   runEndWaitMs: 1 * SECOND,
+  /** Until the summary of a run that ended is written, with those of others. */
+  runSummaryMs: 100,
   /** Events kept of a run under way, for those who begin to follow it later. */
   runEvents: 1000,
   runEventsBytes: 4 * MiB,

@@ -1,4 +1,4 @@
-/** The load of the request scenarios: each connection sends its next request when the answer to the last is whole, or at a fixed pace. */
+/** The load of the request scenarios: each connection sends its next request when the answer to the last is whole, at a fixed pace, or so many and no more. */
 import type { Socket } from 'node:net';
 import { AnswerReader, failureText, isFailure } from './answer-reader.ts';
 import { openConnection } from './connection.ts';
@@ -11,8 +11,10 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
   const cpu = process.cpuUsage();
   const latencies = new Histogram();
   const sockets: Socket[] = [];
-  const measureFrom = performance.now() + task.warmUpMs;
-  const measureUntil = measureFrom + task.measureMs;
+  const burst = task.burst === true;
+  const share = burst ? requests.length / task.connections : Number.POSITIVE_INFINITY;
+  const measureFrom = performance.now() + (burst ? 0 : task.warmUpMs);
+  const measureUntil = burst ? Number.POSITIVE_INFINITY : measureFrom + task.measureMs;
   let total = 0;
   let failed = 0;
   let firstFailure: string | null = null;
@@ -26,7 +28,7 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
       else {
         resolve({
           answered: latencies.total,
-          elapsedMs: task.measureMs,
+          elapsedMs: burst ? performance.now() - measureFrom : task.measureMs,
           latencies: latencies.counts(),
           delivery: [],
           requests: total,
@@ -41,10 +43,13 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
     for (let i = 0; i < task.connections; i++) {
       const reader = new AnswerReader();
       let next = Math.floor((i * requests.length) / task.connections);
+      let left = share;
+      let finished = false;
       let sentAt = 0;
       let dueAt = 0;
       const send = (): void => {
         sentAt = performance.now();
+        left--;
         socket.write(requests[next++ % requests.length] as Uint8Array);
       };
       const sendNext = (now: number): void => {
@@ -82,10 +87,16 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
             failed++;
             firstFailure ??= failureText(status, bytes);
           } else if (now >= measureFrom && now < measureUntil) latencies.record((now - sentAt) * 1000);
-          if (now < measureUntil) sendNext(now);
-          else if (--running === 0) end();
+          if (now < measureUntil && left > 0) sendNext(now);
+          else {
+            finished = true;
+            if (--running === 0) end();
+          }
         },
-        onClose: end,
+        // A server may close a connection that has nothing more to say.
+        onClose: (error) => {
+          if (!finished) end(error);
+        },
       });
       sockets.push(socket);
     }

@@ -26,9 +26,13 @@ export class Generators {
   async run(task: LoadTask): Promise<LoadResult> {
     const shares = task.subscribe ? [task.connections] : spread(task.connections, this.count);
     const signal = AbortSignal.timeout(Math.ceil(task.warmUpMs + task.measureMs) + GRACE_MS);
-    const results: LoadResult[] = await Promise.all(
-      shares.map((connections) => this.#pool.run({ ...task, connections }, { signal })),
-    );
+    let first = 0;
+    const tasks = shares.map((connections): LoadTask => {
+      const requests = task.burst ? requestsOf(task, first, connections) : task.requests;
+      first += connections;
+      return { ...task, connections, requests };
+    });
+    const results: LoadResult[] = await Promise.all(tasks.map((share) => this.#pool.run(share, { signal })));
     return results.length === 1 ? (results[0] as LoadResult) : merge(results);
   }
 
@@ -40,6 +44,12 @@ export class Generators {
 function spread(connections: number, generators: number): number[] {
   const used = Math.min(connections, generators);
   return Array.from({ length: used }, (_, i) => Math.floor((connections + i) / used));
+}
+
+/** What the connections from `first` send in a burst. */
+function requestsOf({ requests, connections: all }: LoadTask, first: number, connections: number): Uint8Array[] {
+  const each = requests.length / all;
+  return requests.slice(first * each, (first + connections) * each);
 }
 
 function merge(results: LoadResult[]): LoadResult {

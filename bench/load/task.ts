@@ -14,6 +14,11 @@ export type LoadTask = {
    * that waits for a late answer is timed from when it was due.
    */
   intervalMs?: number;
+  /**
+   * Each connection sends an equal share of the requests, its own, once each; the time is what that takes, whatever
+   * `warmUpMs` and `measureMs` say.
+   */
+  burst?: boolean;
   /** A request that opens an event stream, and how many streams are open while the load runs. Each request causes one event. */
   subscribe?: { request: Uint8Array; subscribers: number };
 };

@@ -49,6 +49,30 @@ test('answers that are errors are counted apart', async () => {
   }
 });
 
+test('a burst sends every request once, each connection its own share', async () => {
+  const seen = new Map<string, Set<number | undefined>>();
+  const server = createServer((req, res) => {
+    req.resume();
+    const ports = seen.get(req.url as string) ?? new Set();
+    seen.set(req.url as string, ports.add(req.socket.remotePort));
+    res.setHeader('content-length', 2);
+    res.end('ok');
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    const { port } = server.address() as AddressInfo;
+    const requests = ['/a', '/a', '/a', '/b', '/b', '/b'].map((path) =>
+      Buffer.from(`POST ${path} HTTP/1.1\r\nHost: bench\r\nContent-Length: 0\r\n\r\n`),
+    );
+    const result = await run({ port, connections: 2, requests, warmUpMs: 0, measureMs: 0, burst: true });
+    assert.deepEqual([result.answered, result.requests, result.failed], [6, 6, 0]);
+    assert.ok(result.elapsedMs > 0, 'it took time');
+    assert.deepEqual([seen.get('/a')?.size, seen.get('/b')?.size], [1, 1], 'one connection each');
+  } finally {
+    server.close();
+  }
+});
+
 test('a fan-out ends each turn with every event at every subscriber', async () => {
   const result = await run({ ...load, port: bare.port, subscribe: { request: SUBSCRIBE, subscribers: 10 } });
   assert.ok(result.answered > 0);

@@ -5,10 +5,11 @@ import { memoryScenario } from './memory.ts';
 import { mixedScenario } from './mixed.ts';
 import { runawayScenario } from './runaway.ts';
 import { scheduleScenario } from './schedule.ts';
-import { coldManyScenario, coldScenario, readyScenario } from './start.ts';
+import { coldFireScenario, coldManyScenario, coldScenario, readyScenario } from './start.ts';
 import { staticWorkloads } from './static.ts';
 import { asScenario, toolWorkloads } from './tools.ts';
 import { uploadScenario } from './upload.ts';
+import { webhooksScenario } from './webhooks.ts';
 import { zipfScenario } from './zipf.ts';
 
 export const SCENARIOS: Scenario[] = [
@@ -17,9 +18,11 @@ export const SCENARIOS: Scenario[] = [
   zipfScenario,
   runawayScenario,
   mixedScenario,
+  webhooksScenario,
   scheduleScenario,
   coldScenario,
   coldManyScenario,
+  coldFireScenario,
   readyScenario,
   memoryScenario,
 ];

@@ -1,10 +1,12 @@
 /** What the process tree takes: with one app live, with more of them, and with many that are only registered. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { APP } from '../bench-app.ts';
+import type { CronTrigger } from '../../protocol/automation.ts';
+import { APP, packApp } from '../bench-app.ts';
+import { automationFiles } from '../bench-automations.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import type { Fact } from '../measurements.ts';
-import { memoryOfAll } from '../process-usage.ts';
+import { memoryOf, memoryOfAll } from '../process-usage.ts';
 import { median } from '../statistics.ts';
 import { installInto, MORE_APPS, manyApps } from './many-apps.ts';
 
@@ -13,6 +15,10 @@ const STARTS = 3;
 const SETTLE_MS = 3000;
 const SMOKE_SETTLE_MS = 300;
 const MiB = 2 ** 20;
+/** Automations on schedule, spread over apps. */
+const AUTOMATIONS = 10_000;
+const SMOKE_AUTOMATIONS = 100;
+const AUTOMATION_APPS = Array.from({ length: 10 }, (_, i) => `${APP}-scheduled-${i}`);
 
 export const memoryScenario: Scenario = {
   name: 'memory',
@@ -24,6 +30,7 @@ export const memoryScenario: Scenario = {
     const few = await overStarts(context, dataDir, MORE_APPS);
     const all = await manyApps(context);
     const many = await overStarts(context, all.dataDir, []);
+    const scheduled = await overStarts(context, await scheduledApps(context), []);
     const fact = (name: string, value: number, detail: string): Fact => ({
       kind: 'fact',
       scenario: 'memory',
@@ -42,6 +49,11 @@ export const memoryScenario: Scenario = {
         many.one - few.one,
         `added to the tree with one app live, ${starts}`,
       ),
+      fact(
+        `${smoke ? SMOKE_AUTOMATIONS : AUTOMATIONS} registered automations`,
+        scheduled.supervisor - few.supervisor,
+        `added to the supervisor (PSS), each on a schedule of its own, in ${AUTOMATION_APPS.length} apps, ${starts}`,
+      ),
     ];
   },
 };
@@ -51,8 +63,9 @@ async function overStarts(
   context: Context,
   dataDir: string,
   more: string[],
-): Promise<{ one: number; oneRss: number; each: number }> {
+): Promise<{ one: number; oneRss: number; supervisor: number; each: number }> {
   const one: number[] = [];
+  const supervisor: number[] = [];
   const oneRss: number[] = [];
   const each: number[] = [];
   const settleMs = context.options.smoke ? SMOKE_SETTLE_MS : SETTLE_MS;
@@ -62,14 +75,37 @@ async function overStarts(
       await daemon.read(APP);
       await wait(settleMs);
       const alone = memoryOfAll(daemon.processes);
+      one.push(alone.pss);
+      supervisor.push(memoryOf(daemon.processes.find(({ name }) => name === 'supervisor')?.pid as number).pss);
+      oneRss.push(alone.rss);
       for (const app of more) await daemon.read(app);
       await wait(settleMs);
-      one.push(alone.pss);
-      oneRss.push(alone.rss);
       each.push((memoryOfAll(daemon.processes).pss - alone.pss) / Math.max(1, more.length));
     } finally {
       await daemon.stop();
     }
   }
-  return { one: median(one), oneRss: median(oneRss), each: median(each) };
+  return { one: median(one), oneRss: median(oneRss), supervisor: median(supervisor), each: median(each) };
+}
+
+/** A data directory with automations that are due once a year, hardly two at the same time. */
+async function scheduledApps({ config, newFolder, options }: Context): Promise<string> {
+  const each = (options.smoke ? SMOKE_AUTOMATIONS : AUTOMATIONS) / AUTOMATION_APPS.length;
+  const dataDir = newFolder();
+  const daemon = await Daemon.start({ dataDir, config });
+  try {
+    await daemon.install(APP, await packApp());
+    for (const [i, app] of AUTOMATION_APPS.entries()) {
+      const files = Array.from({ length: each }, (_, j) => automationFiles(`yearly-${j}`, [yearly(i * each + j)]));
+      await daemon.install(app, await packApp(app, Object.assign({}, ...files)));
+    }
+  } finally {
+    await daemon.stop();
+  }
+  return dataDir;
+}
+
+function yearly(i: number): CronTrigger {
+  const month = 1 + ((new Date().getMonth() + 6) % 12);
+  return { kind: 'cron', expr: `${i % 60} ${Math.floor(i / 60) % 60} ${Math.floor(i / 3600)} 1 ${month} *` };
 }

@@ -1,9 +1,9 @@
 /** How late runs begin that are due on schedule: a thousand fires in one minute, spread over its seconds. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { AutomationManifest } from '../../protocol/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
 import { APP, packApp } from '../bench-app.ts';
+import { automationFiles } from '../bench-automations.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import type { Fact } from '../measurements.ts';
@@ -23,9 +23,6 @@ const SETTLE_MS = 2_000;
 const LOOKS = 300;
 const LOOK_MS = 100;
 const UNDER_WAY = new Set(['queued', 'running']);
-/** Nothing is done, so that the way to the handler is what is measured. */
-const HANDLER = "export default async () => ({ summary: 'done' });\n";
-
 export const scheduleScenario: Scenario = {
   name: 'schedule',
   question: 'How late do runs begin that are due on schedule, a thousand of them in one minute?',
@@ -35,7 +32,7 @@ export const scheduleScenario: Scenario = {
     const forMs = smoke ? SMOKE_MS : MINUTE_MS;
     const daemon = await Daemon.start({ dataDir: context.newFolder(), config: context.config });
     try {
-      await daemon.install(APP, await packApp(APP, automationFiles(count)));
+      await daemon.install(APP, await packApp(APP, cronFiles(count)));
       const from = Date.now() + SETTLE_MS;
       const to = from + forMs;
       await wait(to - Date.now());
@@ -47,25 +44,11 @@ export const scheduleScenario: Scenario = {
   },
 };
 
-function automationFiles(count: number): Record<string, string> {
-  return Object.fromEntries(
-    Array.from({ length: count }, (_, i) => {
-      const manifest: AutomationManifest = {
-        name: `Fire ${i}`,
-        version: '1.0.0',
-        prompt: 'Fires four times a minute.',
-        enabled: true,
-        triggers: [{ kind: 'cron', expr: `${secondsOf(i).join(',')} * * * * *` }],
-        requires: {},
-        history: { keep: 'all' },
-        generated: { by: 'bench', at: '2026-01-01T00:00:00.000Z' },
-      };
-      return [
-        [`automations/fire-${i}/automation.json`, JSON.stringify(manifest)],
-        [`automations/fire-${i}/handler.js`, HANDLER],
-      ];
-    }).flat(),
+function cronFiles(count: number): Record<string, string> {
+  const files = Array.from({ length: count }, (_, i) =>
+    automationFiles(`fire-${i}`, [{ kind: 'cron', expr: `${secondsOf(i).join(',')} * * * * *` }]),
   );
+  return Object.assign({}, ...files) as Record<string, string>;
 }
 
 /** The seconds of a minute in which the automation fires. */

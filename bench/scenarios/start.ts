@@ -1,7 +1,8 @@
-/** How long a daemon takes until it answers, and an app that nobody has called yet; both next to `node -e 0`. */
+/** How long a daemon takes until it answers, and an app or automation that nobody has called yet; next to `node -e 0`. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { APP, packApp } from '../bench-app.ts';
+import { automationFiles } from '../bench-automations.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import type { Fact } from '../measurements.ts';
@@ -9,6 +10,7 @@ import { median, percentile } from '../statistics.ts';
 import { manyApps } from './many-apps.ts';
 
 const RUNS = 9;
+const FIRED = 'fired';
 const SMOKE_RUNS = 3;
 /** More than may be live at a time, so that the last of them make others leave. */
 const MANY_RUNS = 100;
@@ -36,20 +38,19 @@ export const coldScenario: Scenario = {
   name: 'cold',
   question: 'How long does the first call of an app take that is not live?',
   run: async (context) => {
-    const { config, options } = context;
-    const dataDir = context.newFolder();
-    const apps = Array.from({ length: options.smoke ? SMOKE_RUNS : RUNS }, (_, i) => `${APP}-${i}`);
-    const first = await Daemon.start({ dataDir, config });
-    for (const app of apps) await first.install(app, await packApp(app));
-    await first.stop();
-    // After a restart no app is live.
-    const daemon = await Daemon.start({ dataDir, config });
-    try {
-      const call = (run: number): Promise<number> => timed(() => daemon.read(apps[run] as string));
-      return await compareWithNode(context, 'cold', 'first answer of a cold actor', call);
-    } finally {
-      await daemon.stop();
-    }
+    return inTurnsOnColdApps(context, 'cold', 'first answer of a cold actor', (daemon, app) => daemon.read(app));
+  },
+};
+
+export const coldFireScenario: Scenario = {
+  name: 'cold-fire',
+  question: 'How long does the first run take of an automation whose app nobody has used, until its end is stored?',
+  run: async (context) => {
+    return inTurnsOnColdApps(context, 'cold-fire', 'first run of an automation', async (daemon, app) => {
+      const response = await daemon.request('POST', `/svc/_automations/${app}/${FIRED}/run?wait=1`, '{}');
+      const { state } = (await response.json()) as { state: string };
+      if (state !== 'ok') throw new Error(`A run ended as ${state}.`);
+    });
   },
 };
 
@@ -69,6 +70,27 @@ export const coldManyScenario: Scenario = {
     }
   },
 };
+
+/** Apps with an automation each, after a restart, when none of them is live: `first` calls each of them once. */
+async function inTurnsOnColdApps(
+  context: Context,
+  scenario: string,
+  name: string,
+  first: (daemon: Daemon, app: string) => Promise<unknown>,
+): Promise<Fact[]> {
+  const { config, options } = context;
+  const dataDir = context.newFolder();
+  const apps = Array.from({ length: options.smoke ? SMOKE_RUNS : RUNS }, (_, i) => `${APP}-${i}`);
+  const before = await Daemon.start({ dataDir, config });
+  for (const app of apps) await before.install(app, await packApp(app, automationFiles(FIRED, [])));
+  await before.stop();
+  const daemon = await Daemon.start({ dataDir, config });
+  try {
+    return await compareWithNode(context, scenario, name, (run) => timed(() => first(daemon, apps[run] as string)));
+  } finally {
+    await daemon.stop();
+  }
+}
 
 /** Medians of runs of `measure` and of `node -e 0` in turns, and the median of the quotients of neighbours. */
 async function compareWithNode(

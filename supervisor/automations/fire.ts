@@ -44,33 +44,41 @@ const EMPTY = new Uint8Array(0);
 const OVER = 'The run had ended before this call did; its outcome is unknown.';
 const TOO_DEEP = `nests deeper than ${LIMITS.jsonDepth} levels`;
 
+/** The reason of every signal, made once: an error takes longer to make than all else at the end of a run. */
+const ENDED = new SvcError('RUN_ABORTED', 'The run has ended.');
+
 export class Fire implements CallReply {
   readonly traceId = newTraceId(undefined);
   /** Resolves when the run is over; never rejects. */
   readonly outcome: Promise<Outcome>;
   readonly #options: FireOptions;
   readonly #nodes: RunNodes;
-  readonly #controller = new AbortController();
+  #controller: AbortController | null = null;
+  #over = false;
   #model: string | null = null;
   #resolve: (outcome: Outcome) => void = () => {};
 
   constructor(options: FireOptions) {
     this.#options = options;
-    // Every call under way listens to it.
-    setMaxListeners(0, this.#controller.signal);
     this.#nodes = new RunNodes(options);
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
   }
 
-  /** Aborts when the run is over, however it ended. */
+  /** Aborts when the run is over, however it ended. Made when it is first asked for: many runs call nothing. */
   get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      // Every call under way listens to it.
+      setMaxListeners(0, this.#controller.signal);
+      if (this.#over) this.#controller.abort(ENDED);
+    }
     return this.#controller.signal;
   }
 
   get over(): boolean {
-    return this.signal.aborted;
+    return this.#over;
   }
 
   get usage(): Usage {
@@ -193,11 +201,12 @@ export class Fire implements CallReply {
   }
 
   #settle(outcome: Outcome): void {
-    if (this.over) return;
+    if (this.#over) return;
+    this.#over = true;
     try {
       this.#nodes.endAll({ code: 'HANDLER_ERROR', message: OVER });
     } finally {
-      this.#controller.abort(new SvcError('RUN_ABORTED', 'The run has ended.'));
+      this.#controller?.abort(ENDED);
       this.#resolve(outcome);
     }
   }

@@ -26,7 +26,8 @@ describe('a run', () => {
   test('is stored before its handler is called, and ended before anybody hears of its end', async () => {
     const world = worldWith(DIGEST);
     const { run, ended, handler } = await world.startCalled(DIGEST, { input: { a: 1 }, at: 77 });
-    assert.deepEqual(world.ledger.done, ['insert', 'started']);
+    assert.deepEqual(world.ledger.done, ['insert'], 'one commit says that it is there and runs');
+    assert.deepEqual(world.ledger.states(DIGEST), ['running']);
     assert.deepEqual(handler.body, {
       runId: run.runId,
       now: 77,

@@ -6,6 +6,7 @@
  *      │                    └ cancel, stop ──────────────────→ ending
  *      └ not stored → gone, and `start` rejects
  *
+ * The row of a run that need not wait says `running` from the beginning: storing that it started would cost another commit.
  * A cron or failure fire that finds the lane occupied is stored as `skipped` and does not run.
  */
 import { randomBytes } from 'node:crypto';
@@ -85,12 +86,13 @@ export class Fires {
     if (lane.length > 0 && (kind === 'cron' || kind === 'failure')) return await this.#skip(request, run);
     if (lane.length > LIMITS.runsWaiting) throw tooManyWait(ref);
     // Taken before anything is awaited: of two that start at once, the second finds the first.
-    const pending = newPending(request, run, input);
+    const pending = newPending(request, run, input, lane.length === 0);
     lane.push(pending);
     this.#lanes.set(ref, lane);
     this.#runs.set(run.runId, pending);
     try {
-      await this.#options.ledger.insert(run, request.extra?.(run.runId));
+      const stored: RunRecord = pending.first ? { ...run, state: 'running', startedAt: run.queuedAt } : run;
+      await this.#options.ledger.insert(stored, request.extra?.(run.runId));
     } catch (error) {
       this.#leave(pending);
       pending.resolve(run);
@@ -188,7 +190,7 @@ export class Fires {
   async #launch(pending: Pending, fire: Fire, automation: LiveAutomation, startedAt: number): Promise<void> {
     const { ledger, events, factory, actorOf, automationTimeoutMs: allowedMs } = this.#options;
     const { run, request } = pending;
-    ledger.started(run.runId, startedAt);
+    if (!pending.first) ledger.started(run.runId, startedAt);
     events.publish({ type: 'run.start', run });
     if (factory) {
       this.#onHost ??= factory({ baseUrl: this.#options.baseUrl() });
@@ -209,8 +211,10 @@ export class Fires {
     const body = Buffer.from(fireBody(run, request.at, automation, pending.input));
     const tool = { kind: ToolKind.fire, tool: automation.id, body, traceId: fire.traceId, allowedMs };
     const call = new Call(tool, fire, performance.now());
-    fire.signal.addEventListener('abort', () => actor.cancel(call), { once: true });
     actor.submit(call);
+    await fire.outcome;
+    // However it ended: the actor knows whether the call is still at work.
+    actor.cancel(call);
   }
 
   /** Never rejects. */

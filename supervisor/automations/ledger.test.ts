@@ -468,6 +468,7 @@ test('an app that is removed takes its runs, state and cron fires along, and no 
   }
   assert.equal(await ledger.cronFired(DIGEST), null);
   assert.equal(await ledger.state.get(DIGEST, 'k'), undefined);
+  await ledger.settled();
   assert.equal((await analytics.all('SELECT 1 FROM run_summaries')).length, 2);
 });
 

@@ -14,6 +14,8 @@ export type Pending = {
   readonly request: FireRequest;
   /** Undefined when there is none. */
   readonly input: string | undefined;
+  /** It is the first of its lane and starts as soon as it is stored, so that its row says `running` from the beginning. */
+  readonly first: boolean;
   phase: 'storing' | 'waiting' | 'running' | 'ending';
   /** Set while it is `storing` and shall not run. */
   doom: Outcome | null;
@@ -51,13 +53,13 @@ export function newRun(
   };
 }
 
-export function newPending(request: FireRequest, run: RunRecord, input: string | undefined): Pending {
+export function newPending(request: FireRequest, run: RunRecord, input: string | undefined, first: boolean): Pending {
   let resolve: (run: RunRecord) => void = () => {};
   const ended = new Promise<RunRecord>((settle) => {
     resolve = settle;
   });
   const { keep } = request.automation.manifest.history;
-  return { run, request, input, phase: 'storing', doom: null, fire: null, keep, ended, resolve };
+  return { run, request, input, first, phase: 'storing', doom: null, fire: null, keep, ended, resolve };
 }
 
 /** What the thread gets; without `input` when there is none. `now` is the time of the fire. */

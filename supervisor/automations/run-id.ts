@@ -1,5 +1,7 @@
 /** Ids of runs: UUIDs of version 7 (RFC 9562), so that runs sort by the time at which they were asked for. Pure. */
 
+/** Random bytes asked for at a time: one question costs as much as these bytes do. */
+const POOL_BYTES = 4096;
 /** Values of the twelve bits behind the time. */
 const COUNTS = 0x1000;
 
@@ -7,6 +9,8 @@ const COUNTS = 0x1000;
 export class RunIds {
   readonly #now: () => number;
   readonly #random: (bytes: number) => Buffer;
+  #pool: Buffer = Buffer.alloc(0);
+  #taken = 0;
   #time = 0;
   #count = 0;
 
@@ -25,7 +29,7 @@ export class RunIds {
       this.#time += 1;
       this.#count = this.#seed();
     }
-    const rest = this.#random(8);
+    const rest = this.#take(8);
     rest[0] = ((rest[0] as number) & 0x3f) | 0x80;
     const tail = rest.toString('hex');
     const time = this.#time.toString(16).padStart(12, '0');
@@ -35,6 +39,16 @@ export class RunIds {
 
   /** From the lower half, so that at least half of the counts are left. */
   #seed(): number {
-    return this.#random(2).readUInt16BE() % (COUNTS / 2);
+    return this.#take(2).readUInt16BE() % (COUNTS / 2);
+  }
+
+  /** Bytes that nobody else gets. */
+  #take(bytes: number): Buffer {
+    if (this.#taken + bytes > this.#pool.length) {
+      this.#pool = this.#random(POOL_BYTES);
+      this.#taken = 0;
+    }
+    this.#taken += bytes;
+    return this.#pool.subarray(this.#taken - bytes, this.#taken);
   }
 }

@@ -16,6 +16,7 @@ export class RunSummaries {
   readonly #db: DbClient;
   readonly #log: Pick<Logger, 'warn'>;
   #due: SqlStatement[] = [];
+  #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
 
   constructor(db: DbClient, log: Pick<Logger, 'warn'>) {
@@ -27,7 +28,11 @@ export class RunSummaries {
     await survive(() => this.#db.exec(ANALYTICS_SCHEMA));
   }
 
-  /** Writes it with others, soon. A run that has a row keeps it. `nodes` is how many it had, `model` what its file asks for. */
+  /**
+   * Writes it within `LIMITS.runSummaryMs`, with those of other runs: a commit of its own would keep the runs themselves from
+   * being stored. The ledger offers what a crash took again. A run that has a row keeps it. `nodes` is how many it had,
+   * `model` what its file asks for.
+   */
   add(run: RunRecord, nodes: number, model: string | null): void {
     if (this.#due.length >= LIMITS.batchStatements) {
       this.#log.warn({ runId: run.runId }, 'too many run summaries wait to be written; one was left out');
@@ -49,15 +54,22 @@ export class RunSummaries {
         ...usageValues(usage),
       ],
     ]);
-    this.#writing ??= this.#write();
+    this.#timer ??= setTimeout(() => this.#flush(), LIMITS.runSummaryMs).unref();
   }
 
-  /** Resolves when everything was written. */
+  /** Writes what waits; resolves when everything was written. */
   async settled(): Promise<void> {
+    this.#flush();
     await this.#writing;
   }
 
-  /** One batch at a time, so that the ends of many runs share a commit. */
+  #flush(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (this.#due.length > 0) this.#writing ??= this.#write();
+  }
+
+  /** One batch at a time. */
   async #write(): Promise<void> {
     while (this.#due.length > 0) {
       const batch = this.#due;

@@ -34,7 +34,7 @@ export class Asks {
   readonly #send: (frame: Frame) => void;
   readonly #waiting = new Set<Question>();
   readonly #asked = new Map<number, Question>();
-  #refusal: unknown = null;
+  #refusal: (() => unknown) | null = null;
   #whenSettled: (() => void) | null = null;
 
   constructor(callId: number, send: (frame: Frame) => void) {
@@ -47,7 +47,7 @@ export class Asks {
    * `LIMITS.askBytes` (`INVALID_INPUT`); and with the reason that `end` was given, once nothing can be asked any more.
    */
   async ask(verb: AskVerb, args: Record<string, unknown>): Promise<unknown> {
-    if (this.#refusal !== null) throw this.#refusal;
+    if (this.#refusal !== null) throw this.#refusal();
     const payload = encode(verb, args);
     const [, , ok, body] = await new Promise<AnswerFrame>((resolve, reject) => {
       this.#waiting.add({ verb, payload, resolve, reject });
@@ -79,11 +79,11 @@ export class Asks {
     }
   }
 
-  /** From now on nothing can be asked, and what was asked is not waited for. */
-  end(reason: unknown): void {
+  /** From now on nothing can be asked, and what was asked is not waited for. `reason` is made when somebody is refused. */
+  end(reason: () => unknown): void {
     if (this.#refusal !== null) return;
     this.#refusal = reason;
-    for (const question of [...this.#asked.values(), ...this.#waiting]) question.reject(reason);
+    for (const question of [...this.#asked.values(), ...this.#waiting]) question.reject(reason());
     this.#asked.clear();
     this.#waiting.clear();
     this.#whenSettled?.();

@@ -51,12 +51,12 @@ export class Fires implements Runner {
     const asks = new Asks(id, send);
     this.#asks.set(id, asks);
     this.#runIds.set(call, request.runId);
-    call.whenOver().catch((reason: unknown) => asks.end(reason));
+    call.whenOver().catch((reason: unknown) => asks.end(() => reason));
     try {
       return this.#toAnswer(await this.#runHandler(id, call, request, asks));
     } finally {
       this.#asks.delete(id);
-      asks.end(new SvcError('HANDLER_ERROR', 'The run has ended: its ctx can be used no more.'));
+      asks.end(tooLate);
     }
   }
 
@@ -100,6 +100,10 @@ export class Fires implements Runner {
     checkOutput(validators.automations, spec.automation ?? '', stored.output);
     return { status: 200, body };
   }
+}
+
+function tooLate(): SvcError {
+  return new SvcError('HANDLER_ERROR', 'The run has ended: its ctx can be used no more.');
 }
 
 function contextOf(call: Call, asks: Asks, now: number, input: unknown): object {

@@ -1,0 +1,145 @@
+/** How many webhooks a second become runs that are recorded as ended, beside as many durable writes. */
+import type { MintedWebhook } from '../../protocol/automation.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { APP, packApp, ROWS } from '../bench-app.ts';
+import { automationFiles } from '../bench-automations.ts';
+import { type Contender, HttpContender } from '../contenders.ts';
+import type { Context, Scenario } from '../context.ts';
+import { Daemon } from '../daemon.ts';
+import type { LoadResult } from '../load/task.ts';
+import type { LoadMeasurement } from '../measurements.ts';
+import { formatInterval, type Interval } from '../statistics.ts';
+import { takeTurns } from '../turns.ts';
+import { askedAt, httpBytes } from '../workload.ts';
+import { write } from './tools.ts';
+
+/** Webhooks that are fired at a time, each by one connection: as many as automations have threads. */
+const AT_ONCE = LIMITS.fireThreads;
+const APPS = Array.from({ length: 4 }, (_, i) => `${APP}-hooks-${i}`);
+const ROUNDS = 6;
+const SMOKE_ROUNDS = 1;
+const SMOKE_AT_ONCE = 4;
+/** Runs of each automation by hand before its round: its thread is started and its code compiled. */
+const WARM_UP_RUNS = 40;
+const SMOKE_WARM_UP_RUNS = 1;
+/** Fewer than the runs of a round, so that every end lets go of an earlier run. */
+const KEPT_RUNS = 30;
+const EVENT = { type: 'order.updated', order: { id: 4711, total: 12.5, open: true } };
+const QUESTION = `How many webhooks a second become runs that ended, beside svc_write, at {n} in flight, one for each slug?`;
+const HOOKS = 'webhook';
+const WRITES = 'svc_write';
+
+export const webhooksScenario: Scenario = {
+  name: 'webhooks',
+  question: QUESTION,
+  run: async (context) => {
+    const { smoke } = context.options;
+    const rounds = smoke ? SMOKE_ROUNDS : ROUNDS;
+    const connections = smoke ? SMOKE_AT_ONCE : AT_ONCE;
+    const daemon = await Daemon.start({
+      dataDir: context.newFolder(),
+      config: { ...context.config, durability: 'full' },
+      profileDir: context.profileDir,
+    });
+    try {
+      const hooks = await installHooks(daemon, rounds * connections);
+      const sets = Array.from({ length: rounds }, (_, i) => hooks.slice(i * connections, (i + 1) * connections));
+      const contenders = [new WebhookContender(daemon, context, sets), writes(daemon, context, connections)];
+      // Code gets compiled.
+      await contenders[1]?.run({ connections, warmUpMs: 0, measureMs: 0 });
+      const turns = await takeTurns(context, contenders, { connections, rounds, durability: 'full' });
+      context.progress(`  ${summary(turns.sides, turns.ratios)}`);
+      const question = askedAt(QUESTION, [connections]);
+      return [{ kind: 'load', scenario: 'webhooks', question, durability: 'full', connections, ...turns }];
+    } finally {
+      await daemon.stop();
+    }
+  },
+};
+
+/** So many automations with a webhook each, neighbours in different apps; and the app that is written to. */
+async function installHooks(daemon: Daemon, count: number): Promise<MintedWebhook[]> {
+  await daemon.install(APP, await packApp());
+  const names = Array.from({ length: count }, (_, i) => `hook-${i}`);
+  const byName = new Map<string, MintedWebhook>();
+  for (const [i, app] of APPS.entries()) {
+    const own = names.filter((_, at) => at % APPS.length === i);
+    const files = own.map((name) => automationFiles(name, [{ kind: 'webhook', pending: true }], { count: KEPT_RUNS }));
+    const { webhooks } = await daemon.install(app, await packApp(app, Object.assign({}, ...files)));
+    for (const webhook of webhooks) byName.set(webhook.automationId, webhook);
+  }
+  return names.map((name) => byName.get(name) as MintedWebhook);
+}
+
+/**
+ * Fires every webhook of a set as often as one may be in a minute, as fast as it answers; each round takes the next set. Runs
+ * by hand, which are not limited, have warmed the set's threads before.
+ */
+class WebhookContender implements Contender {
+  readonly name = HOOKS;
+  readonly #daemon: Daemon;
+  readonly #context: Context;
+  readonly #sets: MintedWebhook[][];
+  #set: MintedWebhook[] = [];
+
+  constructor(daemon: Daemon, context: Context, sets: MintedWebhook[][]) {
+    this.#daemon = daemon;
+    this.#context = context;
+    this.#sets = [...sets];
+  }
+
+  get processes() {
+    return this.#daemon.processes;
+  }
+
+  async prepare(): Promise<void> {
+    const runs = this.#context.options.smoke ? SMOKE_WARM_UP_RUNS : WARM_UP_RUNS;
+    this.#set = this.#sets.shift() ?? [];
+    await this.#burst(
+      this.#set.map(({ ownerApp, automationId }) => {
+        const path = `/svc/_automations/${ownerApp}/${automationId}/run?wait=1`;
+        return httpBytes({ method: 'POST', path, body: { input: EVENT } }, this.#daemon.token);
+      }),
+      runs,
+    );
+  }
+
+  run(): Promise<LoadResult> {
+    return this.#burst(
+      this.#set.map(({ url, secret }) =>
+        httpBytes({ method: 'POST', path: new URL(url).pathname, body: EVENT }, secret),
+      ),
+      LIMITS.webhookFires,
+    );
+  }
+
+  takeEventLoop() {
+    return this.#daemon.takeEventLoop();
+  }
+
+  #burst(requests: Buffer[], times: number): Promise<LoadResult> {
+    return this.#context.generators.run({
+      port: this.#daemon.port,
+      connections: requests.length,
+      requests: requests.flatMap((request) => Array<Buffer>(times).fill(request)),
+      warmUpMs: 0,
+      measureMs: 0,
+      burst: true,
+    });
+  }
+}
+
+/** As many durable writes, with as many in flight. */
+function writes(daemon: Daemon, context: Context, connections: number): Contender {
+  const requests = Array.from({ length: connections * LIMITS.webhookFires }, (_, i) =>
+    httpBytes(write((i % ROWS) + 1).request, daemon.token),
+  );
+  return new HttpContender(WRITES, daemon, context.generators, { requests, burst: true });
+}
+
+function summary(sides: LoadMeasurement['sides'], ratios: Record<string, Interval>): string {
+  const rates = Object.entries(sides).map(
+    ([name, { requestsPerSecond, p99 }]) => `${name} ${Math.round(requestsPerSecond)}/s, p99 ${p99.toFixed(1)} ms`,
+  );
+  return `${rates.join('; ')}; ratio ${formatInterval(ratios[WRITES] as Interval)}`;
+}
