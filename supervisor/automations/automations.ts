@@ -17,14 +17,14 @@ import type { Dispatching } from '../dispatcher.ts';
 import type { ConversationRunner, FireAutomationFactory } from '../seams.ts';
 import type { Tree } from '../tree/tree.ts';
 import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
-import { FireTools } from './fire-tools.ts';
-import { Fires } from './fires.ts';
-import { RunLedger } from './ledger.ts';
-import { RunEvents } from './run-events.ts';
+import { FireTools } from './fires/fire-tools.ts';
+import { Fires } from './fires/fires.ts';
+import { RunLedger } from './history/ledger.ts';
+import { RunEvents } from './history/run-events.ts';
 import { Scheduler } from './schedule/scheduler.ts';
 import { Switchboard } from './switchboard.ts';
 import { McpToolServers } from './tool-servers.ts';
-import { Webhooks } from './webhooks.ts';
+import { Webhooks } from './webhooks/webhooks.ts';
 
 export type AutomationsOptions = Dispatching &
   Describing & {

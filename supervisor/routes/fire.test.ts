@@ -5,7 +5,7 @@ import { suite, type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import { unknownApp } from '../../storage/registry.ts';
 import { serveExchanges } from '../../test/exchange-server.ts';
-import { RunsWorld, settle } from '../automations/scripted-runs.ts';
+import { RunsWorld, settle } from '../automations/fires/scripted-runs.ts';
 import { Frontend } from '../frontend.ts';
 import { Router } from '../router.ts';
 import { fireRoutes } from './fire.ts';

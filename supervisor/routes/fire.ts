@@ -6,7 +6,7 @@ import type { RunRecord } from '../../protocol/runs.ts';
 import { answerJson } from '../answers.ts';
 import type { LiveAutomation } from '../automations/catalog.ts';
 
-import type { Fires } from '../automations/fires.ts';
+import type { Fires } from '../automations/fires/fires.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';
 import { queryOf, readJson } from './requests.ts';

@@ -1,6 +1,6 @@
 /** Where webhooks come in (specification, "Webhook route"; decisions, section 6). */
 import { WEBHOOK_ROUTE_PREFIX } from '../../protocol/automation.ts';
-import type { Webhooks } from '../automations/webhooks.ts';
+import type { Webhooks } from '../automations/webhooks/webhooks.ts';
 import type { Route } from '../router.ts';
 
 export function hookRoutes(webhooks: Webhooks): Route[] {

@@ -5,9 +5,9 @@ import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { RUN_STATES, type RunRecord, type RunState } from '../../protocol/runs.ts';
 import { answerJson } from '../answers.ts';
-import type { RunLedger } from '../automations/ledger.ts';
-import type { RunEvents } from '../automations/run-events.ts';
-import type { RunFilter } from '../automations/run-rows.ts';
+import type { RunLedger } from '../automations/history/ledger.ts';
+import type { RunEvents } from '../automations/history/run-events.ts';
+import type { RunFilter } from '../automations/history/run-rows.ts';
 import type { Route } from '../router.ts';
 import { integerOf, queryOf, readJson } from './requests.ts';
 

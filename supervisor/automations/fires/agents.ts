@@ -1,0 +1,134 @@
+/** `ctx.agent`: one turn of the host's conversation runner, read to its end (decisions, sections 6 and 8). */
+import { SvcError } from '../../../protocol/errors.ts';
+import { isTooDeep } from '../../../protocol/json-depth.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Usage } from '../../../protocol/runs.ts';
+import type { ConversationRunner } from '../../seams.ts';
+
+export type AgentTurn = {
+  app: string;
+  automationRef: string;
+  runId: string;
+  /** Which call of the run it is: each has a window of its own. */
+  ordinal: number;
+  prompt: string;
+  /** The answer is the value of the text, which must be JSON. */
+  json: boolean;
+  model: string | undefined;
+  signal: AbortSignal;
+  onDelta(delta: string): void;
+  /** Told as it comes: what was used counts also when the turn fails. */
+  onUsage(usage: Partial<Usage>, model: string | null): void;
+};
+
+type AgentEvent = { type: string; [member: string]: unknown };
+
+const USAGE_MEMBERS = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'costUsd'] as const;
+
+/** Characters of a model's name that are recorded. */
+const MODEL_CHARS = 200;
+/** What models put around JSON that they were asked for, the first one often with `json` behind it. */
+const FENCE = '```';
+
+/** The agent's answer. Rejects with `NO_RUNNER`, `AGENT_FAILED`, or at once with the signal's reason when it aborts. */
+export async function askAgent(runner: ConversationRunner | null, turn: AgentTurn): Promise<unknown> {
+  if (!runner) {
+    throw new SvcError('NO_RUNNER', 'No agent runner is configured, so ctx.agent cannot be used on this gateway.');
+  }
+  turn.signal.throwIfAborted();
+  const text = await textOf(runner, turn);
+  return turn.json ? parsedAnswer(text) : text;
+}
+
+function start(runner: ConversationRunner, turn: AgentTurn): AsyncIterator<AgentEvent> {
+  const { app, automationRef, runId, ordinal, prompt, model, signal } = turn;
+  const events = runner({
+    app,
+    windowId: `${runId}-${ordinal}`,
+    message: prompt,
+    ...(model === undefined ? {} : { model }),
+    run: { runId, automationRef },
+    signal,
+  });
+  return events[Symbol.asyncIterator]();
+}
+
+async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<string> {
+  const aborted = new Promise<never>((_resolve, reject) => {
+    turn.signal.addEventListener('abort', () => reject(turn.signal.reason as Error), { once: true });
+  });
+  let iterator: AsyncIterator<AgentEvent> | null = null;
+  let text = '';
+  let final: string | null = null;
+  try {
+    iterator = start(runner, turn);
+    for (;;) {
+      // A runner that does not react to the signal is not waited for.
+      const { done, value: event } = await Promise.race([iterator.next(), aborted]);
+      if (done || event.type === 'end') return final ?? text;
+      if (event.type === 'assistant.delta' && typeof event.delta === 'string') {
+        text = bounded(text + event.delta);
+        turn.onDelta(event.delta);
+      } else if (event.type === 'final' && typeof event.text === 'string') final = bounded(event.text);
+      else if (event.type === 'usage') {
+        turn.onUsage(usageOf(event), typeof event.model === 'string' ? event.model.slice(0, MODEL_CHARS) : null);
+      } else if (event.type === 'error' || event.type === 'aborted') throw failure(event);
+    }
+  } catch (error) {
+    if (error instanceof SvcError || turn.signal.aborted) throw error;
+    throw failure({ message: (error as Error | null)?.message }, error);
+  } finally {
+    // Some iterators answer this only once they have ended, and some fail.
+    void leave(iterator);
+  }
+}
+
+async function leave(iterator: AsyncIterator<AgentEvent> | null): Promise<void> {
+  try {
+    await iterator?.return?.();
+  } catch {
+    // Its turn is over for us either way.
+  }
+}
+
+function bounded(text: string): string {
+  if (text.length <= LIMITS.agentTextChars) return text;
+  throw new SvcError('AGENT_FAILED', `The agent's answer is longer than ${LIMITS.agentTextChars} characters.`);
+}
+
+function failure(event: { type?: string; message?: unknown }, cause?: unknown): SvcError {
+  const given = typeof event.message === 'string' && event.message !== '' ? event.message : 'it gave no reason';
+  const why = event.type === 'aborted' ? 'it was aborted' : given.slice(0, LIMITS.errorMessageChars);
+  return new SvcError('AGENT_FAILED', `The agent failed: ${why.replace(/\.$/, '')}.`, { cause });
+}
+
+function usageOf(event: Record<string, unknown>): Partial<Usage> {
+  const usage: Partial<Usage> = {};
+  for (const member of USAGE_MEMBERS) {
+    const value = event[member];
+    if (typeof value === 'number' && Number.isFinite(value) && value >= 0) usage[member] = value;
+  }
+  return usage;
+}
+
+function parsedAnswer(text: string): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(unfenced(text));
+  } catch (error) {
+    throw new SvcError('AGENT_FAILED', `The agent did not answer with JSON: ${(error as Error).message}.`);
+  }
+  if (isTooDeep(text)) {
+    throw new SvcError('AGENT_FAILED', `The agent's answer nests deeper than ${LIMITS.jsonDepth} levels.`);
+  }
+  return value;
+}
+
+/** Without fences. They are looked for in one pass: an answer may be large. */
+function unfenced(text: string): string {
+  const trimmed = text.trim();
+  const start = trimmed.indexOf('\n');
+  if (start < 0 || !trimmed.endsWith(FENCE)) return text;
+  const opening = trimmed.slice(0, start).trimEnd();
+  return opening === FENCE || opening === `${FENCE}json` ? trimmed.slice(start, -FENCE.length) : text;
+}

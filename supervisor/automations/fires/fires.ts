@@ -1,0 +1,302 @@
+/**
+ * Every run of every automation, from the request to its stored end (decisions, section 6). One run of an automation at a
+ * time; the others wait in its lane.
+ *
+ *   storing ─row stored→ waiting ─its turn→ running ─outcome→ ending ─end stored→ gone
+ *      │                    └ cancel, stop ──────────────────→ ending
+ *      └ not stored → gone, and `start` rejects
+ *
+ * The row of a run that need not wait says `running` from the beginning: storing that it started would cost another commit.
+ * A cron or failure fire that finds the lane occupied is stored as `skipped` and does not run.
+ */
+import { randomBytes } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { SvcError } from '../../../protocol/errors.ts';
+import { ToolKind } from '../../../protocol/frames.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { RunRecord } from '../../../protocol/runs.ts';
+import { toSvcError } from '../../answers.ts';
+import type { ConversationRunner, FireAutomation, FireAutomationFactory } from '../../seams.ts';
+import { Call } from '../../tree/call.ts';
+import { stoppingError } from '../../tree/refusals.ts';
+import type { LiveAutomation } from '../catalog.ts';
+import { Fire, type Outcome } from './fire.ts';
+import type { FireActor, FireRequest, Ledger, RunPublisher, StartedRun } from './fire-request.ts';
+import type { FireTools } from './fire-tools.ts';
+import { runOnHost } from './host-fire.ts';
+import { failureTarget } from './on-failure.ts';
+import { fireBody, inputText, newPending, newRun, type Pending } from './pending-run.ts';
+import { RunIds } from './run-id.ts';
+import { noUsage } from './run-nodes.ts';
+
+export type FiresOptions = {
+  catalog: { get(ref: string): LiveAutomation | undefined };
+  ledger: Ledger;
+  events: RunPublisher;
+  tools: Pick<FireTools, 'call'>;
+  /** The actor whose thread runs the automation's handler. May throw or reject, which fails the run. */
+  actorOf(automation: LiveAutomation): FireActor | Promise<FireActor>;
+  runner: ConversationRunner | null;
+  /** Runs fires in place of our threads; asked at the first fire. */
+  factory: FireAutomationFactory | null;
+  /** Address of the gateway, null when a host owns the server. */
+  baseUrl(): string | null;
+  /** One line of JSON for an app's log, without the newline. */
+  appLog(app: string, line: string): void;
+  automationTimeoutMs: number;
+  log: Logger;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
+  random?: (bytes: number) => Buffer;
+  /** Waits before the end of a run is stored once more. */
+  pause?: (ms: number) => Promise<unknown>;
+};
+
+export class Fires {
+  readonly #options: FiresOptions;
+  readonly #now: () => number;
+  readonly #pause: (ms: number) => Promise<unknown>;
+  readonly #ids: RunIds;
+  /** The runs of each automation in their order; the first one runs. */
+  readonly #lanes = new Map<string, Pending[]>();
+  readonly #runs = new Map<string, Pending>();
+  #onHost: FireAutomation | null = null;
+  #stopping = false;
+
+  constructor(options: FiresOptions) {
+    const { now = Date.now, random = randomBytes, pause = (ms) => wait(ms, undefined, { ref: false }) } = options;
+    this.#options = options;
+    this.#now = now;
+    this.#pause = pause;
+    this.#ids = new RunIds(now, random);
+  }
+
+  /**
+   * Stores a run and runs it when its turn comes. Resolves once the row is durable. Rejects with `OVERLOADED` when too many
+   * wait or the gateway stops, `BAD_REQUEST` for an input that is no JSON value, and as the ledger does.
+   */
+  async start(request: FireRequest): Promise<StartedRun> {
+    if (this.#stopping) throw stoppingError();
+    const input = inputText(request.input);
+    const { ref } = request.automation;
+    const run = newRun(this.#ids.next(), request, input, this.#now());
+    const lane = this.#lanes.get(ref) ?? [];
+    const { kind } = request.trigger;
+    if (lane.length > 0 && (kind === 'cron' || kind === 'failure')) return await this.#skip(request, run);
+    if (lane.length > LIMITS.runsWaiting) throw tooManyWait(ref);
+    // Taken before anything is awaited: of two that start at once, the second finds the first.
+    const pending = newPending(request, run, input, lane.length === 0);
+    lane.push(pending);
+    this.#lanes.set(ref, lane);
+    this.#runs.set(run.runId, pending);
+    try {
+      const stored: RunRecord = pending.first ? { ...run, state: 'running', startedAt: run.queuedAt } : run;
+      await this.#options.ledger.insert(stored, request.extra?.(run.runId));
+    } catch (error) {
+      this.#leave(pending);
+      pending.resolve(run);
+      throw error;
+    }
+    pending.phase = 'waiting';
+    if (pending.doom) void this.#end(pending, pending.doom);
+    else this.#next(ref);
+    return { run: pending.run, ended: pending.ended };
+  }
+
+  /** Runs of the automation under way: the one that runs and those that wait. */
+  running(ref: string): number {
+    return this.#lanes.get(ref)?.length ?? 0;
+  }
+
+  /** Of all automations: the runs that run, and those that wait for their turn. */
+  get load(): { running: number; waiting: number } {
+    let running = 0;
+    for (const { phase } of this.#runs.values()) if (phase === 'running' || phase === 'ending') running++;
+    return { running, waiting: this.#runs.size - running };
+  }
+
+  /** Ends a run as `aborted`; resolves when that is stored. One that has ended is left as it is. Rejects with `UNKNOWN_RUN`. */
+  async cancel(runId: string): Promise<RunRecord> {
+    const pending = this.#runs.get(runId);
+    if (pending) {
+      this.#stopRun(pending, 'aborted', new SvcError('RUN_ABORTED', 'The run was cancelled.'));
+      return await pending.ended;
+    }
+    const run = await this.#options.ledger.get(runId);
+    if (!run) throw new SvcError('UNKNOWN_RUN', `No run "${runId.slice(0, 80)}" is kept.`, { path: 'runId' });
+    return run;
+  }
+
+  /** Takes no more fires, and gives those that run `drainMs` to end; what is left is stored as `interrupted`. */
+  async stop(drainMs: number): Promise<void> {
+    this.#stopping = true;
+    const error = new SvcError('RUN_ABORTED', 'The gateway stopped before the run had ended.');
+    const all = [...this.#runs.values()];
+    const ended = Promise.all(all.map((pending) => pending.ended));
+    for (const pending of all) if (pending.phase !== 'running') this.#stopRun(pending, 'interrupted', error);
+    await atMost(drainMs, ended);
+    for (const pending of all) this.#stopRun(pending, 'interrupted', error);
+    // What cannot be stored now is found and marked at the next start.
+    await atMost(LIMITS.runEndTries * LIMITS.runEndWaitMs, ended);
+  }
+
+  /** Ends the runs of an app that goes away. */
+  async stopApp(app: string): Promise<void> {
+    const all = [...this.#runs.values()].filter(({ run }) => run.app === app);
+    for (const pending of all) this.#stopRun(pending, 'aborted', new SvcError('RUN_ABORTED', 'The app was removed.'));
+    await Promise.all(all.map((pending) => pending.ended));
+  }
+
+  #stopRun(pending: Pending, state: 'aborted' | 'interrupted', error: SvcError): void {
+    if (pending.phase === 'running') {
+      pending.fire?.abort(state, error);
+      return;
+    }
+    const outcome: Outcome = { state, summary: null, output: null, error: error.toBody() };
+    if (pending.phase === 'storing') pending.doom ??= outcome;
+    if (pending.phase === 'waiting') void this.#end(pending, outcome);
+  }
+
+  async #skip({ automation, extra }: FireRequest, queued: RunRecord): Promise<StartedRun> {
+    const error = { code: 'CONFLICT', message: 'An earlier run of the automation was still under way.' };
+    const run: RunRecord = { ...queued, state: 'skipped', error, endedAt: queued.queuedAt };
+    await this.#options.ledger.skip(run, automation.manifest.history.keep, extra?.(run.runId));
+    this.#options.events.publish({ type: 'run.end', run });
+    return { run, ended: Promise.resolve(run) };
+  }
+
+  /** Runs the first of the lane, if it waits. */
+  #next(ref: string): void {
+    const pending = this.#lanes.get(ref)?.[0];
+    if (pending?.phase !== 'waiting') return;
+    // A new version may have come while it waited.
+    const automation = this.#options.catalog.get(ref);
+    if (!automation) {
+      const message = `There is no automation "${ref}" any more.`;
+      void this.#end(pending, failed(new SvcError('UNKNOWN_AUTOMATION', message)));
+      return;
+    }
+    pending.phase = 'running';
+    pending.keep = automation.manifest.history.keep;
+    const startedAt = this.#now();
+    pending.run = { ...pending.run, state: 'running', startedAt };
+    const fire = new Fire({ ...this.#options, runId: pending.run.runId, automation, now: this.#now });
+    pending.fire = fire;
+    void fire.outcome.then((outcome) => this.#end(pending, outcome));
+    this.#launch(pending, fire, automation, startedAt).catch((error: unknown) => fire.faulted(error));
+  }
+
+  async #launch(pending: Pending, fire: Fire, automation: LiveAutomation, startedAt: number): Promise<void> {
+    const { ledger, events, factory, actorOf, automationTimeoutMs: allowedMs } = this.#options;
+    const { run, request } = pending;
+    if (!pending.first) ledger.started(run.runId, startedAt);
+    events.publish({ type: 'run.start', run });
+    if (factory) {
+      this.#onHost ??= factory({ baseUrl: this.#options.baseUrl() });
+      await runOnHost(this.#onHost, fire, {
+        runId: run.runId,
+        automation,
+        input: request.input,
+        at: request.at,
+        allowedMs,
+        appLog: (line) => this.#options.appLog(run.app, line),
+        now: this.#now,
+      });
+      return;
+    }
+    const actor = await actorOf(automation);
+    // It may have been cancelled between.
+    if (fire.over) return;
+    const body = Buffer.from(fireBody(run, request.at, automation, pending.input));
+    const tool = { kind: ToolKind.fire, tool: automation.id, body, traceId: fire.traceId, allowedMs };
+    const call = new Call(tool, fire, performance.now());
+    actor.submit(call);
+    await fire.outcome;
+    // However it ended: the actor knows whether the call is still at work.
+    actor.cancel(call);
+  }
+
+  /** Never rejects. */
+  async #end(pending: Pending, outcome: Outcome): Promise<void> {
+    pending.phase = 'ending';
+    const usage = pending.fire?.usage ?? noUsage();
+    const run = await this.#store({ ...pending.run, ...outcome, usage, endedAt: this.#now() }, pending);
+    pending.run = run;
+    try {
+      this.#options.events.publish({ type: 'run.end', run });
+    } catch (error) {
+      this.#options.log.error({ err: error, runId: run.runId }, 'the followers of a run could not be told of its end');
+    }
+    this.#leave(pending);
+    pending.resolve(run);
+    if (outcome.state === 'error' && !this.#stopping) await this.#fireFailure(pending.request, run);
+  }
+
+  /** The run as it is stored. When that fails for good nobody is told that it went well: it will be found interrupted. */
+  async #store(run: RunRecord, { keep, fire }: Pending): Promise<RunRecord> {
+    const { ledger, log } = this.#options;
+    for (let tries = 1; ; tries++) {
+      try {
+        await ledger.end(run, keep, fire?.model ?? null);
+        return run;
+      } catch (error) {
+        if (tries >= LIMITS.runEndTries || this.#stopping) {
+          log.error({ err: error, runId: run.runId, state: run.state }, 'the end of a run could not be stored');
+          return { ...run, state: 'error', error: toSvcError(error, log).toBody() };
+        }
+        log.warn({ err: error, runId: run.runId }, 'the end of a run could not be stored; it is tried again');
+      }
+      await this.#pause(LIMITS.runEndWaitMs);
+    }
+  }
+
+  async #fireFailure({ automation, depth = 0 }: FireRequest, { runId, ref, error }: RunRecord): Promise<void> {
+    const { catalog, log } = this.#options;
+    const failedOne = catalog.get(ref) ?? automation;
+    const found = failureTarget(failedOne, depth, (other) => catalog.get(other));
+    if ('why' in found) {
+      if (found.why !== null) log.warn({ ref, runId }, `no automation is fired for a failed run: ${found.why}`);
+      return;
+    }
+    try {
+      await this.start({
+        automation: found.target,
+        trigger: { kind: 'failure', origin: runId },
+        at: this.#now(),
+        input: { runId, automationName: failedOne.manifest.name, error },
+        parentRunId: runId,
+        depth: depth + 1,
+      });
+    } catch (cause) {
+      log.warn({ err: cause, ref: found.target.ref, runId }, 'the automation for a failed run could not be fired');
+    }
+  }
+
+  /** Makes room for the next one. */
+  #leave(pending: Pending): void {
+    const { ref, runId } = pending.run;
+    this.#runs.delete(runId);
+    const lane = this.#lanes.get(ref) ?? [];
+    lane.splice(lane.indexOf(pending), 1);
+    if (lane.length === 0) this.#lanes.delete(ref);
+    else this.#next(ref);
+  }
+}
+
+function failed(error: SvcError): Outcome {
+  return { state: 'error', summary: null, output: null, error: error.toBody() };
+}
+
+function tooManyWait(ref: string): SvcError {
+  return new SvcError('OVERLOADED', `${LIMITS.runsWaiting} runs of "${ref}" wait already; try again later.`, {
+    headers: { 'retry-after': '5' },
+  });
+}
+
+async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
+  const enough = new AbortController();
+  const late = wait(ms, undefined, { signal: enough.signal }).catch(() => {});
+  await Promise.race([work, late]);
+  enough.abort();
+}

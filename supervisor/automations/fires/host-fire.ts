@@ -1,0 +1,93 @@
+/** A run in the embedding host's own process instead of a thread: the seam `fireAutomationFactory` (specification, "Host-injected seams"). */
+import { SvcError } from '../../../protocol/errors.ts';
+import type { AskVerb } from '../../../protocol/frames.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { RunRecord } from '../../../protocol/runs.ts';
+import type { FireAutomation, FireContext, FireLog } from '../../seams.ts';
+import { timedOut } from '../../tree/refusals.ts';
+import type { LiveAutomation } from '../catalog.ts';
+import type { Fire } from './fire.ts';
+
+export type HostFireOptions = {
+  runId: string;
+  automation: LiveAutomation;
+  input: unknown;
+  /** The time of the fire, milliseconds since the epoch. */
+  at: number;
+  allowedMs: number;
+  /** One line of JSON for the app's log, without the newline. */
+  appLog(line: string): void;
+  /** Milliseconds since the epoch. */
+  now(): number;
+};
+
+/** Gives the run to the host; `fire` is over when the host has ended it, or its time is up. Never rejects. */
+export async function runOnHost(run: FireAutomation, fire: Fire, options: HostFireOptions): Promise<void> {
+  const { runId, automation, input, at, allowedMs } = options;
+  const fail = (message: string) => fire.failed(new SvcError('HANDLER_ERROR', message));
+  const timer = setTimeout(() => fail(`${timedOut(automation.id, allowedMs)}.`), allowedMs);
+  const { signal } = fire;
+  signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
+  try {
+    const ctx = contextOf(fire, input, at);
+    const log = logOf(fire, options);
+    const result: unknown = await run({ runId, automationRef: automation.ref, input, now: at, ctx, log, signal });
+    const { summary, output } = (typeof result === 'object' && result !== null ? result : {}) as Record<
+      string,
+      unknown
+    >;
+    if (summary !== undefined && typeof summary !== 'string') fail('"summary" of the result must be a string.');
+    else fire.result(200, Buffer.from(JSON.stringify({ summary, output })));
+  } catch (error) {
+    const message = (error as { message?: unknown } | null)?.message;
+    fail(typeof message === 'string' ? message.slice(0, LIMITS.errorMessageChars) : 'The host failed on this run.');
+  }
+}
+
+function contextOf(fire: Fire, input: unknown, now: number): FireContext {
+  const ask = async (verb: AskVerb, args: Record<string, unknown>): Promise<unknown> => {
+    const body = await fire.ask(verb, Buffer.from(JSON.stringify(args)));
+    return body.length === 0 ? undefined : (JSON.parse(Buffer.from(body).toString()) as unknown);
+  };
+  return {
+    tool: (name, args) => ask('tool', { name, args }),
+    agent: ({ prompt, json }) => ask('agent', { prompt, json }),
+    state: {
+      get: (key) => ask('state.get', { key }),
+      set: async (key, value) => void (await ask('state.set', { key, value })),
+      delete: async (key) => void (await ask('state.delete', { key })),
+    },
+    runs: {
+      last: (filter) => ask('runs.last', { filter }) as Promise<RunRecord | null>,
+      list: (filter) => ask('runs.list', { filter }) as Promise<RunRecord[]>,
+    },
+    fetch: (request, init = {}) => {
+      const signals = init.signal ? [init.signal, fire.signal] : [fire.signal];
+      return fetch(request, { ...init, signal: AbortSignal.any(signals) });
+    },
+    input,
+    signal: fire.signal,
+    now,
+  };
+}
+
+function logOf(fire: Fire, { runId, automation, appLog, now }: HostFireOptions): FireLog {
+  const { app, versionId, id } = automation;
+  const write =
+    (level: keyof FireLog) =>
+    (msg: string, fields: Record<string, unknown> = {}): void => {
+      const head = { ts: new Date(now()).toISOString(), level, app, versionId, tool: id, traceId: fire.traceId, runId };
+      let line: string;
+      try {
+        line = JSON.stringify({ ...fields, ...head, msg });
+      } catch {
+        line = JSON.stringify({ ...head, msg, fields: 'not serializable' });
+      }
+      if (Buffer.byteLength(line) > LIMITS.logLineBytes) {
+        line = JSON.stringify({ ...head, msg: msg.slice(0, LIMITS.logLineBytes / 8), truncated: true });
+      }
+      appLog(line);
+      fire.logged(line);
+    };
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+}

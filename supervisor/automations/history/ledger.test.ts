@@ -1,0 +1,522 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { DbClient } from '../../../protocol/db-client.ts';
+import type { SqlParams } from '../../../protocol/frames.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { RUN_STATES, type RunRecord } from '../../../protocol/runs.ts';
+import type { RunLedger } from './ledger.ts';
+import { DROP_OLD, DROP_OLDEST } from './retention.ts';
+import { listRuns, type RunFilter } from './run-rows.ts';
+import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from './test-support.ts';
+
+const ids = (runs: RunRecord[]): string[] => runs.map((run) => run.runId);
+const DIGEST = { app: 'todos', id: 'digest' };
+
+async function endedRun(
+  ledger: RunLedger,
+  changes: Partial<RunRecord> = {},
+  keep: Parameters<RunLedger['end']>[1] = 'all',
+) {
+  const run = queuedRun(changes);
+  await ledger.insert({ ...run, state: 'queued', endedAt: null, startedAt: null });
+  const end = ended(run, changes);
+  await ledger.end(end, keep);
+  return end;
+}
+
+test('a run is stored before it starts, goes through its states, and ends once', async (t) => {
+  const { ledger, warnings } = await startLedger(t);
+  const run = queuedRun({
+    trigger: { kind: 'failure', origin: 'x' },
+    parentRunId: 'parent',
+    input: { a: [1] },
+  });
+  await ledger.insert(run);
+  assert.deepEqual(await ledger.get(run.runId), run);
+
+  ledger.started(run.runId, NOW + 5);
+  assert.deepEqual(await ledger.get(run.runId), { ...run, state: 'running', startedAt: NOW + 5 });
+
+  const usage = { inputTokens: 1, outputTokens: 2, cacheReadTokens: 3, cacheWriteTokens: 4, costUsd: 0.25 };
+  const node = nodeOfRun(run, 1, { kind: 'agent', name: 'agent', usage });
+  const failed = nodeOfRun(run, 2, { ok: false, output: null, error: { code: 'TOOL_REFUSED', message: 'No.' } });
+  ledger.node(node);
+  ledger.node(failed);
+  const end = ended(run, { startedAt: NOW + 5, output: { n: 2 }, summary: 'Done.', usage });
+  await ledger.end(end, 'all');
+  assert.deepEqual(await ledger.get(run.runId), end);
+  assert.deepEqual(await ledger.nodes(run.runId), [node, failed]);
+  assert.deepEqual(await ledger.nodes(run.runId, { after: 1, limit: 1 }), [failed]);
+
+  await ledger.end({ ...end, state: 'aborted', summary: 'Not this.' }, 'all');
+  ledger.started(run.runId, NOW + 9);
+  assert.deepEqual(await ledger.get(run.runId), end);
+  assert.equal(await ledger.get('nothing'), null);
+  assert.deepEqual(warnings, []);
+});
+
+test('a skipped run is stored as it ended', async (t) => {
+  const { ledger } = await startLedger(t);
+  const run = queuedRun({ state: 'skipped', trigger: { kind: 'cron', origin: '2023-11-14T22:13:20.000Z' } });
+  await ledger.skip(run, 'all', [ledger.cronFire(DIGEST, NOW)]);
+  assert.deepEqual(await ledger.get(run.runId), { ...run, endedAt: NOW });
+  assert.equal(await ledger.cronFired(DIGEST), NOW);
+});
+
+test('what is over 64 KiB is cut, says so, and is cut shorter in lists', async (t) => {
+  const { ledger, runtime } = await startLedger(t);
+  const fits = 'x'.repeat(LIMITS.runValueBytes - 2);
+  const long = { text: '"ä\\\u{1F600}'.repeat(30_000) };
+  const run = await endedRun(ledger, { input: fits, output: long });
+  const stored = await ledger.get(run.runId);
+  assert.equal(stored?.input, fits);
+  const { cut, bytes, head } = (stored as RunRecord).output as { cut: boolean; bytes: number; head: string };
+  const whole = JSON.stringify(long);
+  assert.deepEqual([cut, bytes], [true, Buffer.byteLength(whole)]);
+  assert.ok(whole.startsWith(head) && head.length > 10_000, `a head of ${head.length}`);
+  const row = await runtime.get('SELECT octet_length(output) AS bytes FROM runs');
+  assert.ok(Number(row?.bytes) <= LIMITS.runValueBytes, `${row?.bytes} bytes are stored`);
+
+  const [listed] = await ledger.list();
+  const [input, output] = [listed?.input, listed?.output] as { cut: boolean; bytes: number; head: string }[];
+  assert.deepEqual([input?.cut, input?.bytes], [true, LIMITS.runValueBytes]);
+  assert.ok(JSON.stringify(fits).startsWith(input?.head ?? '?'), 'the beginning of what is stored');
+  assert.deepEqual([output?.cut, output?.bytes], [true, bytes]);
+  assert.ok(output?.head !== '' && whole.startsWith(output?.head ?? '?'), `the beginning of it all: ${output?.head}`);
+  assert.ok(JSON.stringify(listed).length < 8000, 'a short record');
+});
+
+test('the nodes of one run are bounded together', async (t) => {
+  const { ledger, warnings } = await startLedger(t);
+  const run = queuedRun();
+  await ledger.insert(run);
+  const output = 'x'.repeat(LIMITS.runValueBytes);
+  const whole = Math.ceil(LIMITS.runNodesBytes / (LIMITS.runValueBytes / 2)) + 1;
+  for (let ordinal = 1; ordinal <= whole + 50; ordinal++) ledger.node(nodeOfRun(run, ordinal, { output }));
+  await ledger.settled();
+  const nodes = await ledger.nodes(run.runId);
+  const bytes = JSON.stringify(nodes).length;
+  assert.equal(nodes.length, whole + 50);
+  assert.ok(bytes < LIMITS.runNodesBytes + 4 * LIMITS.runValueBytes, `${bytes} bytes`);
+  assert.deepEqual(warnings, []);
+});
+
+test('keep a count: the newest that ended, whatever else waits, runs or is pinned', async (t) => {
+  const { ledger, again } = await startLedger(t);
+  const keep = { count: 3 };
+  const other = await endedRun(ledger, { automation: 'other' }, keep);
+  const pinned = await endedRun(ledger, { queuedAt: NOW + 1 }, keep);
+  await ledger.pin(pinned.runId, true);
+  const waiting = queuedRun({ queuedAt: NOW + 2 });
+  await ledger.insert(waiting);
+  const runs: RunRecord[] = [];
+  for (let i = 0; i < 6; i++) runs.push(await endedRun(ledger, { queuedAt: NOW + 10 + i }, keep));
+  const left = async (of = ledger) => ids(await of.list({ ref: DIGEST })).reverse();
+  assert.deepEqual(await left(), ids([pinned, waiting, ...runs.slice(3)]));
+  assert.deepEqual(ids(await ledger.list({ ref: { app: 'todos', id: 'other' } })), [other.runId]);
+
+  // Pinned before its end, it does not count either; and a ledger that has just been opened counts the same.
+  await ledger.pin(waiting.runId, true);
+  await ledger.end(ended(waiting), keep);
+  assert.deepEqual(await left(), ids([pinned, waiting, ...runs.slice(3)]));
+  const next = again();
+  await next.open();
+  const last = await endedRun(next, { queuedAt: NOW + 20 }, keep);
+  assert.deepEqual(await left(next), ids([pinned, waiting, ...runs.slice(4), last]));
+
+  // A pin that is taken back, and a count that was made smaller, are caught up with at the next end.
+  await next.pin(pinned.runId, false);
+  const newest = await endedRun(next, { queuedAt: NOW + 21 }, { count: 2 });
+  assert.deepEqual(await left(next), ids([waiting, last, newest]));
+});
+
+test('ends of one automation that come together keep the count exactly', async (t) => {
+  const { ledger } = await startLedger(t);
+  const runs = await Promise.all(
+    Array.from({ length: 40 }, async (_, i) => {
+      const run = queuedRun({ queuedAt: NOW + i });
+      await ledger.insert(run);
+      return run;
+    }),
+  );
+  await Promise.all(runs.map((run) => ledger.end(ended(run), { count: 7 })));
+  assert.deepEqual(ids(await ledger.list()).reverse(), ids(runs.slice(-7)));
+});
+
+test('keep days: those that ended before go, with their nodes', async (t) => {
+  const { ledger, clock, runtime } = await startLedger(t);
+  const keep = { days: 2 };
+  const old = await endedRun(ledger, {}, keep);
+  const pinned = await endedRun(ledger, {}, keep);
+  await ledger.pin(pinned.runId, true);
+  const long = queuedRun();
+  await ledger.insert(long);
+  ledger.node(nodeOfRun(old, 1));
+  ledger.node(nodeOfRun(pinned, 1));
+  clock.now = NOW + 2 * LIMITS.dayMs + 2;
+  const young = await endedRun(ledger, { queuedAt: clock.now - LIMITS.dayMs }, keep);
+  assert.deepEqual(ids(await ledger.list()).reverse(), ids([old, pinned, long, young]));
+  clock.now += 1;
+  await ledger.end(ended(long, { endedAt: clock.now }), keep);
+  assert.deepEqual(ids(await ledger.list()).reverse(), ids([pinned, long, young]));
+  assert.deepEqual(await runtime.all('SELECT run_id FROM run_nodes'), [{ run_id: pinned.runId }]);
+});
+
+test('keep errors: only what failed, was stopped or cut off stays, or is pinned', async (t) => {
+  const { ledger, runtime } = await startLedger(t);
+  const pinned = queuedRun({ queuedAt: NOW - 1 });
+  await ledger.insert(pinned);
+  await ledger.pin(pinned.runId, true);
+  await ledger.end(ended(pinned), 'errors');
+  const states = ['ok', 'error', 'aborted', 'interrupted', 'skipped'] as const;
+  for (const state of states) {
+    const run = queuedRun({ state });
+    if (state === 'skipped') {
+      await ledger.skip(run, 'errors');
+      continue;
+    }
+    await ledger.insert({ ...run, state: 'queued' });
+    ledger.node(nodeOfRun(run, 1));
+    await ledger.end(ended(run, { state }), 'errors');
+  }
+  assert.deepEqual(
+    (await ledger.list()).map((run) => run.state),
+    ['interrupted', 'aborted', 'error', 'ok'],
+  );
+  assert.equal((await runtime.all('SELECT 1 FROM run_nodes')).length, 3);
+});
+
+test('keep all: nothing goes', async (t) => {
+  const { ledger } = await startLedger(t);
+  for (let i = 0; i < 20; i++) await endedRun(ledger);
+  assert.equal((await ledger.list()).length, 20);
+});
+
+test('what an earlier gateway left unfinished is interrupted, once, and its webhook message may come again', async (t) => {
+  const { ledger, runtime, analytics, clock, again } = await startLedger(t);
+  const done = await endedRun(ledger);
+  const running = queuedRun({ trigger: { kind: 'webhook', origin: 'slug' } });
+  const waiting = queuedRun();
+  const message = { slug: 'slug', webhookId: 'msg_1' };
+  await ledger.insert(running, ledger.claimMessage(message, running.runId));
+  await ledger.insert(waiting);
+  ledger.started(running.runId, NOW + 1);
+  ledger.node(nodeOfRun(running, 1));
+  await ledger.settled();
+  // The crash came before these were written.
+  await analytics.run('DELETE FROM run_summaries');
+
+  clock.now = NOW + 1000;
+  const next = again();
+  await next.open();
+  for (const { runId } of [running, waiting]) {
+    const run = await next.get(runId);
+    assert.deepEqual([run?.state, run?.endedAt, run?.error?.code], ['interrupted', NOW + 1000, 'RUN_ABORTED']);
+  }
+  assert.deepEqual(await next.get(done.runId), done);
+  assert.deepEqual(await analytics.all('SELECT run_id, state, nodes, ended_at FROM run_summaries ORDER BY run_id'), [
+    { run_id: done.runId, state: 'ok', nodes: 0, ended_at: done.endedAt },
+    { run_id: running.runId, state: 'interrupted', nodes: 1, ended_at: NOW + 1000 },
+    { run_id: waiting.runId, state: 'interrupted', nodes: 0, ended_at: NOW + 1000 },
+  ]);
+  assert.deepEqual(await runtime.all('SELECT * FROM webhook_ids'), []);
+
+  clock.now = NOW + 2000;
+  await again().open();
+  assert.equal((await next.get(running.runId))?.endedAt, NOW + 1000);
+  assert.equal((await analytics.all('SELECT 1 FROM run_summaries')).length, 3);
+});
+
+test('one summary for each run, with its nodes and tokens; it stays when the run goes', async (t) => {
+  const { ledger, analytics } = await startLedger(t);
+  const usage = { inputTokens: 1, outputTokens: 2, cacheReadTokens: 3, cacheWriteTokens: 4, costUsd: 0.5 };
+  const run = queuedRun();
+  await ledger.insert(run);
+  ledger.node(nodeOfRun(run, 1));
+  ledger.node(nodeOfRun(run, 2));
+  await ledger.end(ended(run, { usage }), 'errors', 'some/model');
+  await ledger.end(ended(run, { state: 'aborted' }), 'errors');
+  await ledger.settled();
+  assert.deepEqual(await analytics.all('SELECT * FROM run_summaries'), [
+    {
+      run_id: run.runId,
+      app_id: 'todos',
+      automation_id: 'digest',
+      trigger_kind: 'manual',
+      state: 'ok',
+      model: 'some/model',
+      started_at: NOW + 1,
+      ended_at: NOW + 2,
+      nodes: 2,
+      input_tokens: 1,
+      output_tokens: 2,
+      cache_read_tokens: 3,
+      cache_write_tokens: 4,
+      cost_usd: 0.5,
+    },
+  ]);
+  assert.equal(await ledger.get(run.runId), null);
+});
+
+test('the summary of a run whose end is stored at the second try has its nodes', async (t) => {
+  const { ledger, runtime, analytics } = await startLedger(t);
+  const run = queuedRun();
+  await ledger.insert(run);
+  ledger.node(nodeOfRun(run, 1));
+  await ledger.settled();
+  await runtime.exec(
+    "CREATE TRIGGER full BEFORE UPDATE OF ended_at ON runs BEGIN SELECT raise(ABORT, 'the disk is full'); END",
+  );
+  await assert.rejects(ledger.end(ended(run), 'all'), /the disk is full/);
+  await runtime.exec('DROP TRIGGER full');
+  await ledger.end(ended(run), 'all');
+  await ledger.settled();
+  assert.deepEqual(await analytics.all('SELECT nodes FROM run_summaries'), [{ nodes: 1 }]);
+});
+
+test('a writer that is killed again and again loses nothing and doubles nothing', async (t) => {
+  const { writer, ledger, runtime, analytics, warnings } = await startLedger(t);
+  const keep = { count: 20 };
+  const runs = Array.from({ length: 60 }, (_, i) => queuedRun({ queuedAt: NOW + i }));
+  let kills = 0;
+  for (const [i, run] of runs.entries()) {
+    const stored = ledger.insert(run, [
+      ledger.cronFire(DIGEST, run.queuedAt),
+      ...ledger.claimMessage({ slug: 's', webhookId: `${i}` }, run.runId),
+    ]);
+    const killed = i % 20 === 7 ? writer.replace() : null;
+    await stored;
+    ledger.started(run.runId, NOW);
+    ledger.node(nodeOfRun(run, 1));
+    ledger.node(nodeOfRun(run, 2));
+    const killedAgain = i % 20 === 17 ? (killed?.then(() => writer.replace()) ?? writer.replace()) : null;
+    await Promise.all([killed, killedAgain, ledger.end(ended(run), keep)]);
+    if (killed || killedAgain) kills += 1;
+  }
+  await ledger.settled();
+  assert.equal(kills, 6);
+  assert.deepEqual(warnings, []);
+  assert.deepEqual(ids(await ledger.list()).reverse(), ids(runs.slice(-20)));
+  assert.equal((await runtime.all('SELECT 1 FROM run_nodes')).length, 40);
+  assert.equal((await runtime.all('SELECT 1 FROM webhook_ids')).length, 60);
+  assert.equal((await analytics.all('SELECT 1 FROM run_summaries WHERE nodes = 2')).length, 60);
+  assert.equal(await ledger.cronFired(DIGEST), NOW + 59);
+});
+
+test('batches that run twice claim nothing twice and drop no more than once', async (t) => {
+  const { ledger, runtime } = await startLedger(t);
+  const keep = { count: 4 };
+  for (let i = 0; i < 5; i++) await endedRun(ledger, { queuedAt: NOW + i }, keep);
+  // The answer to a batch that was committed is lost, so that it is sent again.
+  const batch = runtime.batch.bind(runtime);
+  t.mock.method(runtime, 'batch', async (statements: Parameters<typeof batch>[0]) => {
+    await batch(statements);
+    return batch(statements);
+  });
+  const run = queuedRun({ queuedAt: NOW + 10 });
+  await ledger.insert(run, ledger.claimMessage({ slug: 's', webhookId: 'msg' }, run.runId));
+  await ledger.end(ended(run), keep);
+  assert.equal((await ledger.list()).length, 4);
+  await ledger.skip(queuedRun({ queuedAt: NOW + 11, state: 'skipped' }), keep);
+  assert.equal((await ledger.list()).length, 4);
+});
+
+test('a webhook message is taken once, with its run or not at all', async (t) => {
+  const { ledger, runtime, clock } = await startLedger(t);
+  const message = { slug: 'a', webhookId: 'msg' };
+  const webhook = (): RunRecord => queuedRun({ trigger: { kind: 'webhook', origin: 'a' } });
+  const take = async (of = message): Promise<RunRecord> => {
+    const run = webhook();
+    await ledger.insert(run, ledger.claimMessage(of, run.runId));
+    return run;
+  };
+  const first = await take();
+  const replay = webhook();
+  await assert.rejects(ledger.insert(replay, ledger.claimMessage(message, replay.runId)), {
+    code: 'CONFLICT',
+    status: 409,
+  });
+  assert.equal(await ledger.get(replay.runId), null);
+  await take({ slug: 'b', webhookId: 'msg' });
+  const both = await Promise.allSettled([take({ slug: 'c', webhookId: 'msg' }), take({ slug: 'c', webhookId: 'msg' })]);
+  assert.deepEqual(both.map((one) => one.status).sort(), ['fulfilled', 'rejected']);
+
+  // A failed run lets its message go, one that did what it should does not.
+  await ledger.end(ended(first, { state: 'error', error: { code: 'HANDLER_ERROR', message: 'No.' } }), 'errors');
+  const second = await take();
+  await ledger.end(ended(second), 'errors');
+  await assert.rejects(take(), { code: 'CONFLICT' });
+
+  clock.now += 2 * LIMITS.webhookToleranceMs;
+  await assert.rejects(take(), { code: 'CONFLICT' });
+  clock.now += 1;
+  await take();
+  assert.equal((await runtime.all('SELECT 1 FROM webhook_ids')).length, 1);
+});
+
+test('an insert that the database refuses for another reason is not called a conflict', async (t) => {
+  const { ledger } = await startLedger(t);
+  await assert.rejects(ledger.insert(queuedRun(), [['INSERT INTO cron_fired VALUES (NULL, NULL, NULL)', []]]), {
+    code: 'SQLITE_CONSTRAINT_NOTNULL',
+  });
+  assert.deepEqual(await ledger.list(), []);
+});
+
+test('lists are filtered and paged, the newest first', async (t) => {
+  const { ledger } = await startLedger(t);
+  const runs: RunRecord[] = [];
+  const states = ['ok', 'error', 'ok'] as const;
+  for (let i = 0; i < 24; i++) {
+    const app = i % 2 === 0 ? 'todos' : 'notes';
+    const automation = i % 4 < 2 ? 'digest' : 'other';
+    runs.unshift(await endedRun(ledger, { app, automation, state: states[i % 3] as 'ok', queuedAt: NOW + i }));
+  }
+  const waiting = queuedRun({ queuedAt: NOW + 100 });
+  await ledger.insert(waiting);
+  runs.unshift(waiting);
+  const cases: [RunFilter, (run: RunRecord) => boolean][] = [
+    [{}, () => true],
+    [{ app: 'todos' }, (run) => run.app === 'todos'],
+    [{ ref: DIGEST }, (run) => run.ref === 'todos/digest'],
+    [{ ref: DIGEST, app: 'notes' }, () => false],
+    [{ state: 'error' }, (run) => run.state === 'error'],
+    [{ state: 'queued' }, (run) => run === waiting],
+    [{ app: 'notes', state: 'error' }, (run) => run.app === 'notes' && run.state === 'error'],
+    [{ ref: DIGEST, state: 'ok' }, (run) => run.ref === 'todos/digest' && run.state === 'ok'],
+  ];
+  for (const [filter, fits] of cases) {
+    const wanted = ids(runs.filter(fits));
+    assert.deepEqual(ids(await ledger.list(filter)), wanted);
+    const paged: string[] = [];
+    for (;;) {
+      const before = paged.at(-1);
+      const page = await ledger.list({ ...filter, ...(before === undefined ? {} : { before }) }, 2);
+      paged.push(...ids(page));
+      if (page.length < 2) break;
+    }
+    assert.deepEqual(paged, wanted);
+  }
+  const last = await ledger.lastRuns([DIGEST, { app: 'notes', id: 'other' }, { app: 'notes', id: 'none' }]);
+  assert.deepEqual([...last.keys()].sort(), ['notes/other', 'todos/digest']);
+  assert.equal(last.get('todos/digest')?.runId, waiting.runId);
+});
+
+test('of 100,000 runs every page comes from an index', async (t) => {
+  const { ledger, runtime } = await startLedger(t);
+  await fill(runtime, 100_000);
+  const before = runIdAt(NOW + 50_000);
+  const filters: RunFilter[] = [{}, { app: 'app3' }, { ref: { app: 'app3', id: 'a1' } }];
+  const all = filters.flatMap((filter) => [filter, ...RUN_STATES.map((state) => ({ ...filter, state }))]);
+  for (const filter of all.flatMap((one) => [one, { ...one, before }])) {
+    const [sql, params] = listRuns(filter, 50);
+    const plan = await planOf(runtime, sql, params);
+    // The few that have not ended have an index of their own, and without a filter there is nothing to search for.
+    const scans = /^SCAN runs USING INDEX runs_open$/.test(plan[0] ?? '') || Object.keys(filter).length === 0;
+    assert.ok(
+      plan.length === 1 && (scans ? /^SCAN runs USING INDEX/ : /^SEARCH runs USING INDEX/).test(plan[0] ?? ''),
+      `${JSON.stringify(filter)}: ${plan.join('; ')}`,
+    );
+    const started = performance.now();
+    await ledger.list(filter);
+    t.diagnostic(`${JSON.stringify(filter)}: ${(performance.now() - started).toFixed(1)} ms (${plan[0]})`);
+  }
+  for (const [sql, params] of [
+    [DROP_OLDEST, ['app3', 'a1', 1, before]],
+    [DROP_OLD, ['app3', 'a1', before, NOW, 1]],
+  ] as const) {
+    const plan = await planOf(runtime, sql, [...params]);
+    assert.ok(!plan.some((step) => /^SCAN runs|TEMP B-TREE/.test(step)), plan.join('; '));
+  }
+  const started = performance.now();
+  await ledger.lastRuns(Array.from({ length: 100 }, (_, i) => ({ app: `app${i % 10}`, id: `a${i % 7}` })));
+  await endedRun(ledger, { app: 'app3', automation: 'a1', queuedAt: NOW + 200_000 }, { count: 1000 });
+  t.diagnostic(`last runs and an end: ${(performance.now() - started).toFixed(1)} ms`);
+  // What a smaller count makes superfluous goes in steps.
+  const left = (await runtime.get("SELECT count(*) AS n FROM runs WHERE app_id = 'app3' AND automation_id = 'a1'"))?.n;
+  assert.ok(Number(left) > 1000 - LIMITS.runsDropped, `${left} are left`);
+});
+
+async function planOf(runtime: DbClient, sql: string, params: SqlParams): Promise<string[]> {
+  return (await runtime.all(`EXPLAIN QUERY PLAN ${sql}`, params)).map((row) => String(row.detail));
+}
+
+/** Runs of ten apps with seven automations each; one in a hundred failed. */
+async function fill(runtime: DbClient, count: number): Promise<void> {
+  await runtime.run(`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})
+    INSERT INTO runs (run_id, kind, app_id, automation_id, trigger_kind, state, output, queued_at, started_at, ended_at)
+    SELECT substr(printf('%012x', ${NOW} + i), 1, 8) || '-' || substr(printf('%012x', ${NOW} + i), 9) || '-7000-8000-000000000000',
+      'automation', 'app' || (i % 10), 'a' || (i / 10 % 7), 'cron', CASE WHEN i % 100 = 0 THEN 'error' ELSE 'ok' END,
+      '{"n":' || i || '}', ${NOW} + i, ${NOW} + i, ${NOW} + i + 5 FROM n`);
+}
+
+test('an app that is removed takes its runs, state and cron fires along, and no others', async (t) => {
+  const { ledger, runtime, analytics } = await startLedger(t);
+  for (const app of ['todos', 'notes']) {
+    const run = queuedRun({ app });
+    await ledger.insert(run, [ledger.cronFire({ app, id: 'digest' }, NOW)]);
+    ledger.node(nodeOfRun(run, 1));
+    await ledger.end(ended(run), { count: 3 });
+    await ledger.state.set({ app, id: 'digest' }, 'k', 1);
+  }
+  await ledger.forgetApp('todos');
+  assert.deepEqual(
+    (await ledger.list()).map((run) => run.app),
+    ['notes'],
+  );
+  for (const table of ['run_nodes', 'automation_state', 'cron_fired']) {
+    assert.equal((await runtime.all(`SELECT * FROM ${table}`)).length, 1, table);
+  }
+  assert.equal(await ledger.cronFired(DIGEST), null);
+  assert.equal(await ledger.state.get(DIGEST, 'k'), undefined);
+  await ledger.settled();
+  assert.equal((await analytics.all('SELECT 1 FROM run_summaries')).length, 2);
+});
+
+test('cron fires only go forward', async (t) => {
+  const { ledger } = await startLedger(t);
+  await ledger.noteCronFired(DIGEST, NOW);
+  await ledger.noteCronFired(DIGEST, NOW - 1);
+  assert.equal(await ledger.cronFired(DIGEST), NOW);
+});
+
+test('state: any JSON by key, per automation, within its limits', async (t) => {
+  const { ledger, runtime } = await startLedger(t);
+  const { state } = ledger;
+  for (const value of [null, 0, 'text', { a: [1, { b: null }] }]) {
+    await state.set(DIGEST, 'k', value);
+    assert.deepEqual(await state.get(DIGEST, 'k'), value);
+  }
+  assert.equal(await state.get({ app: 'todos', id: 'other' }, 'k'), undefined);
+  await state.delete(DIGEST, 'k');
+  await state.delete(DIGEST, 'k');
+  assert.equal(await state.get(DIGEST, 'k'), undefined);
+
+  const most = 'x'.repeat(LIMITS.stateValueBytes - 2);
+  await state.set(DIGEST, 'large', most);
+  await assert.rejects(state.set(DIGEST, 'large', `${most}x`), { code: 'PAYLOAD_TOO_LARGE', path: 'value' });
+  assert.equal(await state.get(DIGEST, 'large'), most);
+  await assert.rejects(state.set(DIGEST, 'k', undefined), { code: 'BAD_REQUEST', path: 'value' });
+  for (const key of ['', 'ä'.repeat(128), 7, null, undefined]) {
+    await assert.rejects(state.set(DIGEST, key, 1), { code: 'BAD_REQUEST', path: 'key' });
+    await assert.rejects(state.get(DIGEST, key), { code: 'BAD_REQUEST', path: 'key' });
+    await assert.rejects(state.delete(DIGEST, key), { code: 'BAD_REQUEST', path: 'key' });
+  }
+
+  await Promise.all(Array.from({ length: LIMITS.stateKeys - 1 }, (_, i) => state.set(DIGEST, `k${i}`, i)));
+  await assert.rejects(state.set(DIGEST, 'one more', 1), { code: 'PAYLOAD_TOO_LARGE', path: 'key' });
+  await state.set(DIGEST, 'k0', 'again');
+  await state.set({ app: 'todos', id: 'other' }, 'one more', 1);
+  await state.delete(DIGEST, 'k0');
+  await state.set(DIGEST, 'one more', 1);
+  const plan = await runtime.all(
+    "EXPLAIN QUERY PLAN SELECT count(*) FROM automation_state WHERE app_id = 'a' AND automation_id = 'b'",
+  );
+  assert.match(String(plan[0]?.detail), /COVERING INDEX/);
+});
+
+test('a step that cannot be recorded is logged, and the rest goes on', async (t: TestContext) => {
+  const { ledger, warnings } = await startLedger(t);
+  ledger.node(nodeOfRun(queuedRun(), 1));
+  await ledger.settled();
+  assert.deepEqual(warnings, ['a step of a run could not be recorded']);
+});

@@ -1,0 +1,275 @@
+/** The run ledger: every run of an automation and what it did, durable, with its history kept in bounds (decisions, section 6). */
+import type { Logger } from 'pino';
+import type { HistoryKeep } from '../../../protocol/automation.ts';
+import type { DbClient } from '../../../protocol/db-client.ts';
+import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
+import type { SqlStatement } from '../../../protocol/frames.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { RunNode, RunRecord } from '../../../protocol/runs.ts';
+import { survive } from '../../survive.ts';
+import { type AutomationName, AutomationState } from './automation-state.ts';
+import { RUNTIME_SCHEMA } from './ledger-schema.ts';
+import { Retention } from './retention.ts';
+import {
+  endRun,
+  errorText,
+  insertNode,
+  insertRun,
+  LISTED_COLUMNS,
+  listRuns,
+  nodeOf,
+  RUN_COLUMNS,
+  type RunFilter,
+  runOf,
+} from './run-rows.ts';
+import { RunSummaries } from './run-summaries.ts';
+import { claimMessage, isReplay, releaseMessage, type WebhookMessage } from './webhook-ids.ts';
+
+export type RunLedgerOptions = {
+  /** `runtime.sqlite` and `analytics.sqlite`, through the writer. */
+  runtime: DbClient;
+  analytics: DbClient;
+  /** Milliseconds since the epoch. */
+  now(): number;
+  log: Pick<Logger, 'warn'>;
+};
+
+/** What a run's nodes have taken so far. */
+type Tally = { nodes: number; bytes: number };
+
+const INTERRUPTED: ErrorBody = {
+  code: 'RUN_ABORTED',
+  message: 'The gateway stopped before this run had ended; what the run had done until then stays done.',
+};
+const LAST_RUNS = `SELECT ${LISTED_COLUMNS} FROM json_each(?) AS refs JOIN runs ON run_id = (
+  SELECT run_id FROM runs AS of_ref WHERE of_ref.app_id = refs.value ->> 0 AND of_ref.automation_id = refs.value ->> 1
+  ORDER BY run_id DESC LIMIT 1)`;
+
+/** Every statement here may run twice: see `survive`. */
+export class RunLedger {
+  /** `ctx.state` of every automation. */
+  readonly state: AutomationState;
+  readonly #db: DbClient;
+  readonly #now: () => number;
+  readonly #log: Pick<Logger, 'warn'>;
+  readonly #retention: Retention;
+  readonly #summaries: RunSummaries;
+  /** Of runs under way. */
+  readonly #tallies = new Map<string, Tally>();
+  /** Statements that nobody waits for. */
+  readonly #pending = new Set<Promise<void>>();
+
+  constructor({ runtime, analytics, now, log }: RunLedgerOptions) {
+    this.state = new AutomationState(runtime);
+    this.#db = runtime;
+    this.#now = now;
+    this.#log = log;
+    this.#retention = new Retention(runtime, now);
+    this.#summaries = new RunSummaries(analytics, log);
+  }
+
+  /** Makes the tables; what an earlier gateway left unfinished is `interrupted` from now on. Call it before anything else. */
+  async open(): Promise<void> {
+    await survive(() => this.#db.exec(RUNTIME_SCHEMA));
+    await this.#summaries.open();
+    await this.interruptAll();
+    // A crash may have come between the end of a run and its summary; those of the newest are offered once more.
+    for (const { run, nodes } of await this.#withNodes('', [], 'DESC')) {
+      if (run.endedAt !== null) this.#summaries.add(run, nodes, null);
+    }
+    await this.#summaries.settled();
+  }
+
+  /**
+   * Stores a new run; it is durable when this resolves. `extra` goes into the same batch, all or none, and must be harmless
+   * when it runs twice. Rejects with `CONFLICT` when `extra` claims a webhook message that was taken before.
+   */
+  async insert(run: RunRecord, extra: SqlStatement[] = []): Promise<void> {
+    await this.#refusingReplays(() => survive(() => this.#db.batch([insertRun(run), ...extra])));
+  }
+
+  /** The run goes from `queued` to `running`. Nobody need wait for it; a failure is logged. */
+  started(runId: string, startedAt: number): void {
+    const sql = "UPDATE runs SET state = 'running', started_at = ? WHERE run_id = ? AND state = 'queued'";
+    this.#later(runId, [sql, [startedAt, runId]]);
+  }
+
+  /** A node ended. Stored in the order of the calls and before the end of its run; a failure is logged. */
+  node(node: RunNode): void {
+    const tally = this.#tallies.get(node.runId) ?? { nodes: 0, bytes: 0 };
+    this.#tallies.set(node.runId, tally);
+    const limit = tally.bytes < LIMITS.runNodesBytes ? LIMITS.runValueBytes : LIMITS.runValueLeftBytes;
+    const { statement, bytes } = insertNode(node, limit);
+    tally.nodes += 1;
+    tally.bytes += bytes;
+    this.#later(node.runId, statement);
+  }
+
+  /**
+   * Stores how a run ended, and lets go of what `keep` does not keep; durable when this resolves. A run that has ended stays
+   * as it is. `model` is for the summary.
+   */
+  async end(run: RunRecord, keep: HistoryKeep, model: string | null = null): Promise<void> {
+    const endedAt = run.endedAt ?? this.#now();
+    const nodes = this.#tallies.get(run.runId)?.nodes ?? 0;
+    const write = [endRun(run, endedAt)];
+    if (run.trigger.kind === 'webhook' && run.state !== 'ok') write.push(releaseMessage(run.runId));
+    await this.#retention.store(run, keep, write);
+    // Only now: one that could not be stored is tried again.
+    this.#tallies.delete(run.runId);
+    this.#summaries.add({ ...run, endedAt }, nodes, model);
+  }
+
+  /** Stores a run that ended as it began: `skipped`. `extra` as in `insert`. */
+  async skip(run: RunRecord, keep: HistoryKeep, extra: SqlStatement[] = []): Promise<void> {
+    const endedAt = run.endedAt ?? this.#now();
+    const skipped = { ...run, endedAt };
+    await this.#refusingReplays(() => this.#retention.store(skipped, keep, [insertRun(skipped), ...extra]));
+    this.#summaries.add(skipped, 0, null);
+  }
+
+  /** The run with the whole of what is stored of it, or null. */
+  async get(runId: string): Promise<RunRecord | null> {
+    const row = await survive(() => this.#db.get(`SELECT ${RUN_COLUMNS} FROM runs WHERE run_id = ?`, [runId]));
+    return row && runOf(row);
+  }
+
+  /** Nodes of a run in their order: at most `limit`, of those behind the ordinal `after`. */
+  async nodes(runId: string, page: { after?: number; limit?: number } = {}): Promise<RunNode[]> {
+    const { after = 0, limit = LIMITS.listRowsMax } = page;
+    const sql = 'SELECT * FROM run_nodes WHERE run_id = ? AND ordinal > ? ORDER BY ordinal LIMIT ?';
+    const rows = await survive(() => this.#db.all(sql, [runId, after, limit]));
+    return rows.map(nodeOf);
+  }
+
+  /** Runs, the newest first; of inputs and outputs over `LIMITS.runListedBytes` only the beginning. */
+  async list(filter: RunFilter = {}, limit: number = LIMITS.listRows): Promise<RunRecord[]> {
+    const [sql, params] = listRuns(filter, limit);
+    const rows = await survive(() => this.#db.all(sql, params));
+    return rows.map(runOf);
+  }
+
+  /** The newest run of each automation that has one, by ref, as `list` gives it. */
+  async lastRuns(automations: AutomationName[]): Promise<Map<string, RunRecord>> {
+    const runs = new Map<string, RunRecord>();
+    for (let from = 0; from < automations.length; from += LIMITS.listRowsMax) {
+      const refs = automations.slice(from, from + LIMITS.listRowsMax).map(({ app, id }) => [app, id]);
+      const rows = await survive(() => this.#db.all(LAST_RUNS, [JSON.stringify(refs)]));
+      for (const run of rows.map(runOf)) runs.set(run.ref, run);
+    }
+    return runs;
+  }
+
+  /** A pinned run stays in the history. Resolves with the run, or null when there is none. */
+  async pin(runId: string, pinned: boolean): Promise<RunRecord | null> {
+    const run = await this.get(runId);
+    if (!run) return null;
+    // Both times: what is counted while the statement is under way may be from before it.
+    this.#retention.pinned(run, pinned);
+    await survive(() => this.#db.run('UPDATE runs SET pinned = ? WHERE run_id = ?', [pinned ? 1 : 0, runId]));
+    const changed = await this.get(runId);
+    if (changed) this.#retention.pinned(changed, pinned);
+    return changed;
+  }
+
+  /** The app was removed: its runs, its automations' state and when they fired go. Its summaries stay. */
+  async forgetApp(app: string): Promise<void> {
+    const sql = 'DELETE FROM runs WHERE run_id IN (SELECT run_id FROM runs WHERE app_id = ? LIMIT ?)';
+    // In steps, so that a long history does not keep the writer from everything else.
+    while ((await survive(() => this.#db.run(sql, [app, LIMITS.runsDropped]))).changes > 0);
+    await survive(() =>
+      this.#db.batch([
+        ['DELETE FROM automation_state WHERE app_id = ?', [app]],
+        ['DELETE FROM cron_fired WHERE app_id = ?', [app]],
+      ]),
+    );
+    this.#retention.forget({ app });
+  }
+
+  /** The scheduled time, in milliseconds since the epoch, of the automation's latest cron fire; null before the first. */
+  async cronFired({ app, id }: AutomationName): Promise<number | null> {
+    const sql = 'SELECT last_at FROM cron_fired WHERE app_id = ? AND automation_id = ?';
+    const row = await survive(() => this.#db.get(sql, [app, id]));
+    return row === null ? null : Number(row.last_at);
+  }
+
+  /** For `insert` or `skip`: the run is a cron fire of this scheduled time. */
+  cronFire({ app, id }: AutomationName, scheduledAt: number): SqlStatement {
+    const sql = `INSERT INTO cron_fired (app_id, automation_id, last_at) VALUES (?, ?, ?)
+      ON CONFLICT (app_id, automation_id) DO UPDATE SET last_at = max(last_at, excluded.last_at)`;
+    return [sql, [app, id, scheduledAt]];
+  }
+
+  /** Notes a cron fire, or the first time that one was looked for, without a run. */
+  async noteCronFired(automation: AutomationName, scheduledAt: number): Promise<void> {
+    await survive(() => this.#db.batch([this.cronFire(automation, scheduledAt)]));
+  }
+
+  /** For `insert`: the run takes a signed webhook message. It may be taken again when the run fails. */
+  claimMessage(message: WebhookMessage, runId: string): SqlStatement[] {
+    return claimMessage(message, runId, this.#now());
+  }
+
+  /** Every run that has not ended is `interrupted`; for the start, and for a stop that cannot wait any longer. */
+  async interruptAll(): Promise<void> {
+    await this.settled();
+    for (;;) {
+      const open = await this.#withNodes('WHERE ended_at IS NULL', [], 'ASC');
+      const last = open.at(-1)?.run.runId;
+      if (last === undefined) break;
+      const endedAt = this.#now();
+      await survive(() =>
+        this.#db.batch([
+          [
+            'DELETE FROM webhook_ids WHERE run_id IN (SELECT run_id FROM runs WHERE ended_at IS NULL AND run_id <= ?)',
+            [last],
+          ],
+          [
+            "UPDATE runs SET state = 'interrupted', ended_at = ?, error = ? WHERE ended_at IS NULL AND run_id <= ?",
+            [endedAt, errorText(INTERRUPTED), last],
+          ],
+        ]),
+      );
+      for (const { run, nodes } of open) this.#summaries.add({ ...run, state: 'interrupted', endedAt }, nodes, null);
+    }
+    this.#tallies.clear();
+    this.#retention.forget();
+    await this.#summaries.settled();
+  }
+
+  /** Resolves when everything that was handed over is stored, or failed. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#pending);
+    await this.#summaries.settled();
+  }
+
+  /** Runs as they are listed, with the number of their nodes; a page from one end. */
+  async #withNodes(
+    where: string,
+    params: string[],
+    order: 'ASC' | 'DESC',
+  ): Promise<{ run: RunRecord; nodes: number }[]> {
+    const sql = `SELECT ${LISTED_COLUMNS}, (SELECT count(*) FROM run_nodes AS of_run WHERE of_run.run_id = runs.run_id) AS nodes
+      FROM runs ${where} ORDER BY run_id ${order} LIMIT ?`;
+    const rows = await survive(() => this.#db.all(sql, [...params, LIMITS.listRowsMax]));
+    return rows.map((row) => ({ run: runOf(row), nodes: Number(row.nodes) }));
+  }
+
+  #later(runId: string, [sql, params]: SqlStatement): void {
+    const done = survive(() => this.#db.run(sql, params)).then(
+      () => {},
+      (error: unknown) => this.#log.warn({ err: error, runId }, 'a step of a run could not be recorded'),
+    );
+    this.#pending.add(done);
+    void done.then(() => this.#pending.delete(done));
+  }
+
+  async #refusingReplays<T>(write: () => Promise<T>): Promise<T> {
+    try {
+      return await write();
+    } catch (error) {
+      if (isReplay(error)) throw new SvcError('CONFLICT', 'A message with this webhook-id was taken before.');
+      throw error;
+    }
+  }
+}

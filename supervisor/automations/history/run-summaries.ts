@@ -1,0 +1,85 @@
+/** One row for each run that ended, in `analytics.sqlite`; it stays when the run leaves the history (decisions, section 6). */
+import type { Logger } from 'pino';
+import type { DbClient } from '../../../protocol/db-client.ts';
+import type { SqlStatement } from '../../../protocol/frames.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { RunRecord } from '../../../protocol/runs.ts';
+import { survive } from '../../survive.ts';
+import { ANALYTICS_SCHEMA } from './ledger-schema.ts';
+import { usageValues } from './run-rows.ts';
+
+const INSERT = `INSERT INTO run_summaries (run_id, app_id, automation_id, trigger_kind, state, model, started_at, ended_at, nodes,
+  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING`;
+
+export class RunSummaries {
+  readonly #db: DbClient;
+  readonly #log: Pick<Logger, 'warn'>;
+  #due: SqlStatement[] = [];
+  #timer: NodeJS.Timeout | null = null;
+  #writing: Promise<void> | null = null;
+
+  constructor(db: DbClient, log: Pick<Logger, 'warn'>) {
+    this.#db = db;
+    this.#log = log;
+  }
+
+  async open(): Promise<void> {
+    await survive(() => this.#db.exec(ANALYTICS_SCHEMA));
+  }
+
+  /**
+   * Writes it within `LIMITS.runSummaryMs`, with those of other runs: a commit of its own would keep the runs themselves from
+   * being stored. The ledger offers what a crash took again. A run that has a row keeps it. `nodes` is how many it had,
+   * `model` what its file asks for.
+   */
+  add(run: RunRecord, nodes: number, model: string | null): void {
+    if (this.#due.length >= LIMITS.batchStatements) {
+      this.#log.warn({ runId: run.runId }, 'too many run summaries wait to be written; one was left out');
+      return;
+    }
+    const { runId, app, automation, trigger, state, startedAt, endedAt, queuedAt, usage } = run;
+    this.#due.push([
+      INSERT,
+      [
+        runId,
+        app,
+        automation,
+        trigger.kind,
+        state,
+        model,
+        startedAt,
+        endedAt ?? queuedAt,
+        nodes,
+        ...usageValues(usage),
+      ],
+    ]);
+    this.#timer ??= setTimeout(() => this.#flush(), LIMITS.runSummaryMs).unref();
+  }
+
+  /** Writes what waits; resolves when everything was written. */
+  async settled(): Promise<void> {
+    this.#flush();
+    await this.#writing;
+  }
+
+  #flush(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (this.#due.length > 0) this.#writing ??= this.#write();
+  }
+
+  /** One batch at a time. */
+  async #write(): Promise<void> {
+    while (this.#due.length > 0) {
+      const batch = this.#due;
+      this.#due = [];
+      try {
+        await survive(() => this.#db.batch(batch));
+      } catch (error) {
+        this.#log.warn({ err: error, runs: batch.length }, 'summaries of runs could not be written');
+      }
+    }
+    this.#writing = null;
+  }
+}

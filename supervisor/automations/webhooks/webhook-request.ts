@@ -1,0 +1,56 @@
+/** What a webhook's request holds: the secret it presents, and its body as the automation gets it. */
+import { isUtf8 } from 'node:buffer';
+import { hash, timingSafeEqual } from 'node:crypto';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { BEARER } from '../../auth.ts';
+import type { Exchange } from '../../edge/edge.ts';
+
+/** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */
+const SECRET_HEADER = 'x-host-webhook-secret';
+
+/**
+ * Whether the request presents the secret, either as a Bearer token or in `x-host-webhook-secret`; `secretHash` is its
+ * SHA-256 in hex. Digests are compared, in constant time: neither what is wrong with a secret nor its length shows.
+ */
+export function presentsSecret(exchange: Exchange, secretHash: string): boolean {
+  const expected = Buffer.from(secretHash, 'hex');
+  const presented = [BEARER.exec(exchange.header('authorization') ?? '')?.[1], exchange.header(SECRET_HEADER)];
+  return presented.some((secret) => {
+    const digest = hash('sha256', secret ?? '', 'buffer');
+    return secret !== undefined && digest.length === expected.length && timingSafeEqual(digest, expected);
+  });
+}
+
+/**
+ * The body's bytes; null when the sender went away before they were complete. Rejects with `PAYLOAD_TOO_LARGE` over
+ * `LIMITS.webhookBodyBytes`, and as `readBody` does. Must be called in the turn in which the exchange was handed over.
+ */
+export function collectBody(exchange: Exchange): Promise<Buffer | null> {
+  return new Promise((resolve, reject) => {
+    exchange.onAbort(() => resolve(null));
+    exchange.readBody(LIMITS.webhookBodyBytes, resolve, reject);
+  });
+}
+
+/**
+ * JSON when it is valid, else a string; undefined when empty. Throws `BAD_REQUEST` for bytes that are not UTF-8, which a
+ * string could not hold unchanged, and for JSON that is nested too deeply to be passed on.
+ */
+export function parseWebhookBody(bytes: Buffer): unknown {
+  if (bytes.length === 0) return undefined;
+  if (!isUtf8(bytes)) throw new SvcError('BAD_REQUEST', 'The body is not UTF-8; encode binary data as text.');
+  const text = bytes.toString();
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return text;
+  }
+  try {
+    JSON.stringify(value);
+  } catch {
+    throw new SvcError('BAD_REQUEST', 'The body is nested too deeply.');
+  }
+  return value;
+}
