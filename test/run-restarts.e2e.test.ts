@@ -54,7 +54,7 @@ describe('a daemon that is killed', () => {
         const { state, error, endedAt, startedAt: began } = await runOf(gateway, runId);
         assert.deepEqual(
           [state, error?.code, isEnded({ endedAt } as RunRecord), began !== null],
-          ['interrupted', 'HANDLER_ERROR', true, runId === running],
+          ['interrupted', 'RUN_ABORTED', true, runId === running],
         );
       }
       assert.deepEqual(
