@@ -66,6 +66,23 @@ export const ERROR_CODES = {
   ARCHIVE_PATH: { status: 400, when: 'The archive has a name that is absolute, escapes, is too long, or collides.' },
   ARCHIVE_EXTENSION: { status: 400, when: 'The archive has a file of a type that apps may not hold.' },
   ARCHIVE_TOO_LARGE: { status: 413, when: 'The archive is over a limit: total size, size of a file, or entries.' },
+  INVALID_HANDLER: {
+    status: 400,
+    when: 'A handler does not parse, or breaks a rule; `issues` lists file, line, column and rule of every finding.',
+  },
+  NO_GIT_STORE: { status: 409, when: 'Drafts and publishing need the git store: `svc serve --store git`.' },
+  UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id; a closed one never shows live.' },
+  UNKNOWN_TEMPLATE: { status: 404, when: 'The gateway has no template of this id.' },
+  PRECONDITION_FAILED: { status: 412, when: 'The file is not the one that `If-Match` names; read it again.' },
+  NO_CHANGES: { status: 409, when: 'The session changes nothing of the app against what is published.' },
+  MERGE_CONFLICT: {
+    status: 409,
+    when: 'The session and what was published meanwhile change the same lines of `files`; the session is as it was.',
+  },
+  STORE_DAMAGED: {
+    status: 500,
+    when: 'An object of the git repository is missing or damaged; the message names it. Live versions keep serving.',
+  },
   VERSION_ACTIVE: { status: 409, when: 'The active version cannot be deleted.' },
   BACKUP_TOO_LARGE: { status: 413, when: 'The backup would hold more than a backup may, or does.' },
   INVALID_BACKUP: { status: 400, when: 'The file is no whole and unchanged backup; `path` names what is wrong in it.' },
@@ -75,8 +92,11 @@ export const ERROR_CODES = {
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-/** One failing value of an `INVALID_INPUT` answer; `path` is a JSON Pointer. */
-export type InputIssue = { path: string; message: string; keyword: string };
+/**
+ * One failing value of an `INVALID_INPUT` answer; `path` is a JSON Pointer. In `INVALID_HANDLER` it is one finding: `path` is
+ * the file, `keyword` the rule, `line` and `column` count from 1.
+ */
+export type InputIssue = { path: string; message: string; keyword: string; line?: number; column?: number };
 
 /** The `error` member of every failed answer, and the payload of every error frame. */
 export type ErrorBody = {
@@ -84,6 +104,8 @@ export type ErrorBody = {
   message: string;
   path?: string;
   issues?: InputIssue[];
+  /** The files that a `MERGE_CONFLICT` is about. */
+  files?: string[];
 };
 
 /**
@@ -95,6 +117,7 @@ export class SvcError extends Error {
   readonly status: number;
   readonly path?: string;
   readonly issues?: InputIssue[];
+  readonly files?: string[];
   /** Extra response headers, such as `allow` and `retry-after`. */
   readonly headers?: Record<string, string>;
 
@@ -104,6 +127,7 @@ export class SvcError extends Error {
     extra: {
       path?: string;
       issues?: InputIssue[];
+      files?: string[];
       status?: number;
       headers?: Record<string, string>;
       cause?: unknown;
@@ -115,6 +139,7 @@ export class SvcError extends Error {
     this.status = extra.status ?? ERROR_CODES[code].status;
     if (extra.path !== undefined) this.path = extra.path;
     if (extra.issues !== undefined) this.issues = extra.issues;
+    if (extra.files !== undefined) this.files = extra.files;
     if (extra.headers !== undefined) this.headers = extra.headers;
   }
 
@@ -122,6 +147,7 @@ export class SvcError extends Error {
     const body: ErrorBody = { code: this.code, message: this.message };
     if (this.path !== undefined) body.path = this.path;
     if (this.issues !== undefined) body.issues = this.issues;
+    if (this.files !== undefined) body.files = this.files;
     return body;
   }
 }
@@ -132,6 +158,7 @@ export function errorFromBody(body: ErrorBody): SvcError {
   return new SvcError(code, body.message, {
     ...(body.path === undefined ? {} : { path: body.path }),
     ...(body.issues === undefined ? {} : { issues: body.issues }),
+    ...(body.files === undefined ? {} : { files: body.files }),
   });
 }
 

@@ -2,7 +2,10 @@
 import { SvcError } from './errors.ts';
 
 const APP_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
-const VERSION_ID = /^v_\d{8}T\d{9}Z_[0-9a-f]{6}$/;
+const ARCHIVE_VERSION = /^v_\d{8}T\d{9}Z_[0-9a-f]{6}$/;
+/** A tag of the git store, `<app>/v<n>`. */
+const TAG = /^[a-z0-9][a-z0-9_-]{0,62}\/v[1-9]\d{0,8}$/;
+const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 export function isAppId(id: string): boolean {
   return APP_ID.test(id);
@@ -25,7 +28,21 @@ export function checkAppId(id: string): void {
 }
 
 export function isVersionId(id: string): boolean {
-  return VERSION_ID.test(id);
+  return ARCHIVE_VERSION.test(id) || TAG.test(id);
+}
+
+/** `<app>/v<n>`: the tag of a published version, and its id. */
+export function versionTag(app: string, number: number): string {
+  return `${app}/v${number}`;
+}
+
+/** n of `<app>/v<n>`; null for the ids of other backends and other apps. */
+export function versionNumber(app: string, tag: string): number | null {
+  return TAG.test(tag) && tag.startsWith(`${app}/`) ? Number(tag.slice(app.length + 2)) : null;
+}
+
+export function isSessionId(id: string): boolean {
+  return SESSION_ID.test(id);
 }
 
 /** `v_<YYYYMMDDTHHMMSSmmmZ>_<sha[:6]>`, for a time in milliseconds and a sha256 in hex. */

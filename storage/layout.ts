@@ -1,5 +1,5 @@
 /** Every path of a gateway's files in one place (specification, "What the service does", item 12). Pure: touches no disk. */
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 
 /** The files of one app, all below `<appsDir>/<id>/`. */
 export class AppPaths {
@@ -38,8 +38,65 @@ export class AppPaths {
     this.preparedDir = join(dir, 'prepared');
   }
 
+  /** The folders of a tag, `<id>/v<n>`, are called `v<n>`; its code is then a link to where the git store keeps it. */
   version(versionId: string): VersionPaths {
-    return new VersionPaths(join(this.versionsDir, versionId), join(this.preparedDir, versionId));
+    const folder = versionId.slice(versionId.indexOf('/') + 1);
+    return new VersionPaths(join(this.versionsDir, folder), join(this.preparedDir, folder));
+  }
+
+  /** The version whose folders have this name; what is not a version's is no version id. */
+  versionOf(folder: string): string {
+    return folder.startsWith('v_') ? folder : `${basename(this.dir)}/${folder}`;
+  }
+}
+
+/** The git store, all below `appsStoreRoot` (specification, "What the service does", item 12; decisions, section 7). */
+export class CodeStorePaths {
+  readonly root: string;
+  /** The bare repository: one tree, `apps/<id>/…`. */
+  readonly repository: string;
+  /** What is served of a commit: `<sha>/apps/<id>/…`, only the app that the commit published. */
+  readonly mainDir: string;
+  readonly sessionsDir: string;
+  /** The commit of `main` that is live, in hex. */
+  readonly activeMain: string;
+  /** Publications that are under way, one file an app: what a crash leaves is finished or forgotten at start. */
+  readonly publishingDir: string;
+
+  constructor(root: string) {
+    this.root = root;
+    this.repository = join(root, 'apps.git');
+    this.mainDir = join(root, 'worktrees', 'main');
+    this.sessionsDir = join(root, 'worktrees', 'sessions');
+    this.activeMain = join(root, 'active-main');
+    this.publishingDir = join(root, 'publishing');
+  }
+
+  /** The code of one app as a commit has it. */
+  materialized(sha: string, app: string): string {
+    return join(this.mainDir, sha, 'apps', app);
+  }
+
+  session(sessionId: string): SessionPaths {
+    return new SessionPaths(join(this.sessionsDir, sessionId));
+  }
+}
+
+/** One session's draft worktree. */
+export class SessionPaths {
+  readonly dir: string;
+  /** When it was made, and the commits that its apps were taken from. */
+  readonly record: string;
+  readonly appsDir: string;
+
+  constructor(dir: string) {
+    this.dir = dir;
+    this.record = join(dir, 'session.json');
+    this.appsDir = join(dir, 'apps');
+  }
+
+  app(id: string): string {
+    return join(this.appsDir, id);
   }
 }
 
@@ -97,9 +154,11 @@ export class Layout {
   readonly identityDb: string;
   readonly analyticsDb: string;
   readonly registry: string;
+  /** Null on the tarball backend. */
+  readonly codeStore: CodeStorePaths | null;
 
-  /** `appsDir` defaults to `<dataDir>/apps`; a relative one is taken from the data directory. */
-  constructor(dataDir: string, appsDir?: string) {
+  /** `appsDir` defaults to `<dataDir>/apps`; a relative one is taken from the data directory, and so is `appsStoreRoot`. */
+  constructor(dataDir: string, appsDir?: string, appsStoreRoot?: string) {
     this.dataDir = resolve(dataDir);
     this.appsDir = resolve(this.dataDir, appsDir ?? 'apps');
     this.token = join(this.dataDir, 'token.bin');
@@ -114,9 +173,15 @@ export class Layout {
     this.identityDb = join(this.dataDir, 'identity.sqlite');
     this.analyticsDb = join(this.dataDir, 'analytics.sqlite');
     this.registry = join(this.appsDir, '_registry.json');
+    this.codeStore = appsStoreRoot === undefined ? null : new CodeStorePaths(resolve(this.dataDir, appsStoreRoot));
   }
 
   app(id: string): AppPaths {
     return new AppPaths(join(this.appsDir, id));
+  }
+
+  /** The drafts of a session: their data, logs and settings, never their code. */
+  drafts(sessionId: string): string {
+    return join(this.appsDir, '_drafts', sessionId);
   }
 }

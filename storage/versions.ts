@@ -19,7 +19,7 @@ export type PendingActivation = { versionId: string; migrations: number };
 
 /** Whole versions, newest first. */
 export async function listVersions(app: AppPaths): Promise<VersionSummary[]> {
-  const summaries = await Promise.all((await names(app.versionsDir)).map((id) => readVersion(app, id)));
+  const summaries = await Promise.all((await versionsIn(app, app.versionsDir)).map((id) => readVersion(app, id)));
   return summaries.filter((summary) => summary !== null).sort((a, b) => b.uploadedAt - a.uploadedAt);
 }
 
@@ -53,7 +53,7 @@ export async function installVersion(app: AppPaths, versionId: string, staged: V
 /** Removes a version, which is gone as a whole from the first step on. `tmpDir` takes what is being deleted. */
 export async function removeVersion(app: AppPaths, versionId: string, tmpDir: string): Promise<void> {
   const target = app.version(versionId);
-  const going = join(tmpDir, `${basename(app.dir)}-${versionId}-removed`);
+  const going = join(tmpDir, `${basename(app.dir)}-${basename(versionId)}-removed`);
   await rm(going, { recursive: true, force: true });
   try {
     await renameDurable(target.code, going);
@@ -70,7 +70,7 @@ export async function removeVersion(app: AppPaths, versionId: string, tmpDir: st
 /** Removes what a crash left of versions that are not whole; answers the ids of those that are. */
 export async function removeHalfVersions(app: AppPaths, tmpDir: string): Promise<Set<string>> {
   const whole = new Set<string>();
-  const found = new Set([...(await names(app.versionsDir)), ...(await names(app.preparedDir))]);
+  const found = new Set([...(await versionsIn(app, app.versionsDir)), ...(await versionsIn(app, app.preparedDir))]);
   for (const versionId of found) {
     if ((await readVersion(app, versionId)) !== null) whole.add(versionId);
     else await removeVersion(app, versionId, tmpDir);
@@ -118,9 +118,9 @@ export async function writeIncoming(app: AppPaths, versionId: string): Promise<v
   await writeFileAtomic(app.incoming, `${JSON.stringify({ versionId })}\n`);
 }
 
-async function names(dir: string): Promise<string[]> {
+async function versionsIn(app: AppPaths, dir: string): Promise<string[]> {
   try {
-    return (await readdir(dir)).filter(isVersionId);
+    return (await readdir(dir)).map((folder) => app.versionOf(folder)).filter(isVersionId);
   } catch (error) {
     if (isMissing(error)) return [];
     throw error;

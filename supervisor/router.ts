@@ -6,7 +6,7 @@ import type { Exchange } from './edge/edge.ts';
 export type Params = Record<string, string>;
 
 export type Route = {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Segments, `:name` for a parameter, `*` at the end for the rest (which may be empty). */
   path: string;
   /** Reachable without a token. */
