@@ -1,7 +1,7 @@
 /** Checks the triggers of an automation (specification, "Trigger forms"; decisions, section 6). Pure but for the time zones. */
 import { type AutomationIssue, type Trigger, WEBHOOK_ID } from './automation.ts';
 import { Fields, isObject } from './automation-fields.ts';
-import { canonicalZone, parseCron } from './cron-expression.ts';
+import { canonicalZone, checkExpression, parseCron } from './cron-expression.ts';
 import { LIMITS } from './limits.ts';
 
 const SECRET_HASH = /^[0-9a-f]{64}$/;
@@ -63,8 +63,8 @@ function checkCron(fields: Fields, firesAfter: number | null): Trigger | null {
     return null;
   }
   try {
-    const cron = parseCron(expr);
-    if (firesAfter !== null && cron.nextRun(new Date(firesAfter)) === null) throw new Error('never fires again');
+    if (firesAfter === null) checkExpression(expr);
+    else if (parseCron(expr).nextRun(new Date(firesAfter)) === null) throw new Error('never fires again');
   } catch (error) {
     fields.report('invalid_trigger', 'expr', (error as Error).message);
     return null;

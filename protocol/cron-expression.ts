@@ -1,10 +1,15 @@
 /** Cron expressions as automations may have them: croner's grammar of five or six fields (decisions, section 6). */
 import { Cron } from 'croner';
+import { cronFields } from './cron-fields.ts';
 import { LIMITS } from './limits.ts';
 
 /** Canonical names by the names that were asked for: making a formatter is slow, and croner keeps one for each name. */
 const zones = new Map<string, string>();
 const ZONES_KEPT = 1000;
+
+/** Days of expressions that were found valid. */
+const validDays = new Set<string>();
+const DAYS_KEPT = 1000;
 
 /**
  * The one way in which expressions are read, by their check as by the scheduler, so that what is valid also fires. `zone` is an
@@ -24,6 +29,16 @@ export function parseCron(expression: string, zone?: string): Cron {
   } catch (error) {
     throw new Error(`is no cron expression: ${(error as Error).message.replace(/^CronPattern: /, '')}`);
   }
+}
+
+/** Throws what `parseCron` throws. A start checks every expression that there is, and few of them have days of their own. */
+export function checkExpression(expression: string): void {
+  const days = expression.length > LIMITS.cronChars ? undefined : cronFields(expression)?.days;
+  if (days !== undefined && validDays.has(days)) return;
+  parseCron(expression);
+  if (days === undefined) return;
+  if (validDays.size >= DAYS_KEPT) validDays.clear();
+  validDays.add(days);
 }
 
 /** The name under which Intl knows a time zone, whatever its case or alias. Throws an `Error` when it knows none. */

@@ -8,6 +8,7 @@
  */
 import type { CronTrigger } from '../../../protocol/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { CronDays } from './cron-days.ts';
 import { Recent } from './recent.ts';
 import { WallPattern } from './wall-pattern.ts';
 import { Zones } from './zones.ts';
@@ -21,7 +22,11 @@ export type CronTime = Pick<CronTrigger, 'expr' | 'tz'>;
 export class CronTimes {
   readonly #hostZone: string;
   readonly #zones = new Zones();
-  readonly #patterns = new Recent<WallPattern>(LIMITS.cronCache, (expr) => new WallPattern(expr));
+  readonly #days = new Recent<CronDays>(LIMITS.cronCache, (expr) => new CronDays(expr));
+  readonly #patterns = new Recent<WallPattern>(
+    LIMITS.cronCache,
+    (expr) => new WallPattern(expr, (days) => this.#days.get(days)),
+  );
 
   /** `hostZone` is for triggers without a zone of their own. */
   constructor(hostZone = Intl.DateTimeFormat().resolvedOptions().timeZone) {

@@ -1,34 +1,37 @@
 /**
  * A cron expression as times of a clock on the wall, without any time zone: moments are milliseconds since the epoch of a
- * clock that is never set. croner finds them, in UTC, which has no changes; ours is what becomes of them in a time zone.
+ * clock that is never set. What becomes of them in a time zone is told elsewhere.
  */
-import { Cron, CronPattern } from 'croner';
+import { CronPattern } from 'croner';
+import { type CronFields, cronFields } from '../../../protocol/cron-fields.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { CronDays } from './cron-days.ts';
 
-const MINUTE_MS = 60_000;
+const DAY = LIMITS.dayMs;
+const SECOND_MS = 1000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
 const MINUTES = 24 * 60;
-/** Of each month, in a leap year. */
-const LONGEST = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-/** What names a day that some months do not have, among others. */
-const LATE_DAY = /3[01]/;
 
 export class WallPattern {
-  readonly #expr: string;
-  readonly #cron: Cron;
-  readonly #never: boolean;
-  #parsed: CronPattern | null = null;
+  readonly #fields: CronFields;
+  readonly #days: CronDays;
 
-  /** Throws croner's error when it is no cron expression. */
-  constructor(expr: string) {
-    this.#expr = expr;
-    this.#cron = new Cron(expr, { utcOffset: 0, paused: true });
-    // croner takes a date as well, which is none of the times of a clock: parsed as an expression it is refused.
-    if (this.#cron.getOnce()) this.#parse();
-    this.#never = LATE_DAY.test(expr) && !hasDate(this.#parse());
+  /** Throws croner's error when it is no cron expression. `daysOf` may answer the same days for the same expression again. */
+  constructor(expr: string, daysOf: (expr: string) => CronDays = (days) => new CronDays(days)) {
+    this.#fields = cronFields(expr) ?? parsed(expr);
+    this.#days = daysOf(this.#fields.days === expr ? expr : `0 0 0 ${this.#fields.days}`);
   }
 
   /** The first of its times after `wall`; null when there is none any more. */
   after(wall: number): number | null {
-    return this.#never ? null : (this.#cron.nextRun(new Date(wall))?.getTime() ?? null);
+    const today = Math.floor(wall / DAY) * DAY;
+    const day = this.#days.from(today);
+    if (day === null) return null;
+    const time = this.#timeFrom(day === today ? wall - today + 1 : 0);
+    if (time !== null) return day + time;
+    const next = this.#days.from(day + DAY);
+    return next === null ? null : next + (this.#timeFrom(0) as number);
   }
 
   /**
@@ -36,34 +39,36 @@ export class WallPattern {
    * hour or half of one; 02:30 is not.
    */
   repeatsEvery(ms: number): boolean {
-    const { hour, minute } = this.#parse();
+    const { hours, minutes } = this.#fields;
     const by = Math.abs(ms) / MINUTE_MS;
     if (!Number.isInteger(by)) return false;
-    const has = (at: number): boolean => hour[Math.floor(at / 60) % 24] === 1 && minute[at % 60] === 1;
+    const has = (at: number): boolean => hours.includes(Math.floor(at / 60) % 24) && minutes.includes(at % 60);
     for (let at = 0; at < MINUTES; at++) if (has(at) !== has(at + by)) return false;
     return true;
   }
 
-  /** Only where its fields are needed: each takes 80 KiB, like the one that croner keeps to itself. */
-  #parse(): CronPattern {
-    this.#parsed ??= new CronPattern(this.#expr);
-    return this.#parsed;
+  /** The first of its times of day from `from` on, both in milliseconds since midnight; null for the next day. */
+  #timeFrom(from: number): number | null {
+    for (const hour of this.#fields.hours) {
+      const atHour = hour * HOUR_MS;
+      if (atHour + HOUR_MS <= from) continue;
+      for (const minute of this.#fields.minutes) {
+        const atMinute = atHour + minute * MINUTE_MS;
+        if (atMinute + MINUTE_MS <= from) continue;
+        for (const second of this.#fields.seconds) {
+          const at = atMinute + second * SECOND_MS;
+          if (at >= from) return at;
+        }
+      }
+    }
+    return null;
   }
 }
 
-/** False for days that no month has, such as 30 February: croner would look for them for hundreds of years. */
-function hasDate({
-  month,
-  day,
-  nearestWeekdays,
-  lastDayOfMonth,
-  lastWeekday,
-  starDOW,
-  useAndLogic,
-}: CronPattern): boolean {
-  if (lastDayOfMonth || lastWeekday || !(starDOW || useAndLogic)) return true;
-  return LONGEST.some((length, i) => {
-    const days = [...day.slice(0, length), ...nearestWeekdays.slice(0, length)];
-    return month[i] === 1 && days.includes(1);
-  });
+/** By croner itself; its days are those on which the whole of it fires. */
+function parsed(expr: string): CronFields {
+  // Unlike a job of croner's, a pattern cannot be a date, which is none of the times of a clock.
+  const { hour, minute, second } = new CronPattern(expr);
+  const numbers = (field: number[]): number[] => field.flatMap((has, at) => (has ? [at] : []));
+  return { hours: numbers(hour), minutes: numbers(minute), seconds: numbers(second), days: expr };
 }
