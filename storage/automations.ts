@@ -121,7 +121,7 @@ async function readBounded(path: string, bytes: number): Promise<string | null> 
   try {
     const file = await open(path, 'r');
     try {
-      const buffer = Buffer.alloc(Math.min((await file.stat()).size, bytes + 1));
+      const buffer = Buffer.allocUnsafe(Math.min((await file.stat()).size, bytes + 1));
       const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
       return buffer.toString('utf8', 0, bytesRead);
     } finally {

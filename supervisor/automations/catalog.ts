@@ -126,7 +126,13 @@ export class AutomationCatalog {
     const { versionId } = active;
     const version = layout.app(app).version(versionId);
     const ids = await listAutomations(version);
-    const found = await Promise.all(ids.map((id) => this.#inTurn(() => this.#readOne(app, versionId, version, id))));
+    const found: (LiveAutomation | AutomationFault | null)[] = ids.map(() => null);
+    const queue = ids.entries();
+    // A few that take one after another: a thousand promises that wait would outlive young collections, and stay as garbage.
+    const takeTurns = async (): Promise<void> => {
+      for (const [at, id] of queue) found[at] = await this.#inTurn(() => this.#readOne(app, versionId, version, id));
+    };
+    await Promise.all(Array.from({ length: Math.min(LIMITS.automationsAtOnce, ids.length) }, takeTurns));
     return {
       live: found.filter((one): one is LiveAutomation => one !== null && 'manifest' in one),
       faults: found.filter((one): one is AutomationFault => one !== null && 'code' in one),
@@ -198,6 +204,8 @@ export class AutomationCatalog {
   }
 }
 
+/** Shared by the many that need nothing. */
+const NO_REQUIREMENTS: LiveManifest['requires'] = {};
 const UNKNOWN_ISSUE = { code: 'invalid_field', path: '', message: 'is not valid' };
 
 /** `app/*` where not even the list of them can be read. */
@@ -205,8 +213,15 @@ function unreadable(ref: string): AutomationFault {
   return { ref, code: 'INTERNAL', message: `"${ref}" cannot be read from the disk; the log says why.` };
 }
 
+/** Ten thousand may be registered: lists without room to grow, and one object for all that need nothing. */
 function compact(manifest: AutomationManifest): LiveManifest {
-  const { prompt, outputSchema, costEstimate, generated, ...kept } = manifest;
+  const { name, version, description, enabled, apps, onFailure, history } = manifest;
+  const triggers = manifest.triggers.slice();
+  const requires = Object.keys(manifest.requires).length === 0 ? NO_REQUIREMENTS : manifest.requires;
+  const kept: LiveManifest = { name, version, enabled, triggers, requires, history };
+  if (description !== undefined) kept.description = description;
+  if (apps !== undefined) kept.apps = apps;
+  if (onFailure !== undefined) kept.onFailure = onFailure;
   return kept;
 }
 
