@@ -13,8 +13,6 @@ import { eventually } from './support/edges.ts';
 import { startGateway } from './support/gateway.ts';
 import { type RunningServers, startServers, stdioServer } from './support/tool-servers.ts';
 
-const NO_SIGNAL = new AbortController().signal;
-
 async function serversFor(
   t: TestContext,
   servers: Record<string, ToolServerEntry>,
@@ -313,7 +311,7 @@ describe('the end', () => {
     await running.stop();
     for (const pid of pids.flatMap((one) => Object.values(one))) assert.equal(isRunning(pid), false, `${pid} runs`);
     assert.equal(running.recorded.size, 0);
-    await assert.rejects(running.servers.call('one', 'echo', {}, NO_SIGNAL), failsWith(/The gateway stops/));
+    await assert.rejects(running.call('one.echo'), failsWith(/The gateway stops/));
   });
 
   test('a supervisor that is killed leaves no server behind', async (t) => {

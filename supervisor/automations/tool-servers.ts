@@ -23,10 +23,10 @@ export interface ToolServers {
   names(): string[];
   has(server: string): boolean;
   /**
-   * What the tool answers. Rejects with `TOOL_SERVER_FAILED`, or `OVERLOADED` when too many calls are under way; at once when
+   * What the tool answers to `args`, both as JSON text, `args` of an object; neither is read here. Rejects with `TOOL_SERVER_FAILED`, or `OVERLOADED` when too many calls are under way; at once when
    * `signal` aborts, on which the server is told.
    */
-  call(server: string, tool: string, args: unknown, signal: AbortSignal): Promise<unknown>;
+  callForJson(server: string, tool: string, args: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
   stop(): Promise<void>;
 }
 
@@ -113,16 +113,6 @@ export class McpToolServers implements ToolServers {
     return [...this.#servers.values()].map((server) => ({ ...server }));
   }
 
-  async call(server: string, tool: string, args: unknown, signal: AbortSignal): Promise<unknown> {
-    const answer = await this.callForJson(server, tool, Buffer.from(JSON.stringify(args ?? {})), signal);
-    try {
-      return JSON.parse(Buffer.from(answer).toString());
-    } catch (error) {
-      throw new SvcError('TOOL_SERVER_FAILED', `${server}.${tool} answered what is not JSON.`, { cause: error });
-    }
-  }
-
-  /** As `call`, with arguments and answer as JSON text, which need not be read here. `args` is the text of an object. */
   async callForJson(server: string, tool: string, args: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     const child = this.#child;
     if (!child || !this.#servers.has(server)) throw failed(this.#unknown(server));

@@ -66,9 +66,10 @@ export async function startServers(
     tree,
     log,
     recorded,
-    call: (name, args, signal = new AbortController().signal) => {
+    call: async (name, args = {}, signal = new AbortController().signal) => {
       const [server = '', tool = ''] = name.split('.');
-      return tools.call(server, tool, args, signal);
+      const answer = await tools.callForJson(server, tool, Buffer.from(JSON.stringify(args)), signal);
+      return JSON.parse(Buffer.from(answer).toString()) as unknown;
     },
     stop: async () => {
       await tools.stop();
