@@ -88,16 +88,9 @@ export class Database {
   }
 
   batch(statements: SqlStatement[]): RunResult[] {
-    return this.#allOrNone(() =>
-      statements.map(([sql, params], index) => {
-        try {
-          return this.run(sql, params);
-        } catch (error) {
-          const { code, message } = describeFailure(error);
-          throw new StatementError(code, `Statement ${index + 1} of the batch: ${message}`);
-        }
-      }),
-    );
+    const runAll = () => statements.map((statement, index) => this.#runOf(statement, index));
+    // A single statement is all or none by itself.
+    return statements.length === 1 ? runAll() : this.#allOrNone(runAll);
   }
 
   exec(sql: string): null {
@@ -146,6 +139,15 @@ export class Database {
     const statement = this.#db.prepare<[SqlParams], unknown>(sql);
     this.#statements.set(sql, statement);
     return statement;
+  }
+
+  #runOf([sql, params]: SqlStatement, index: number): RunResult {
+    try {
+      return this.run(sql, params);
+    } catch (error) {
+      const { code, message } = describeFailure(error);
+      throw new StatementError(code, `Statement ${index + 1} of the batch: ${message}`);
+    }
   }
 
   #allOrNone<T>(work: () => T): T {

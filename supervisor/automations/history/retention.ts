@@ -6,15 +6,18 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunRecord } from '../../../protocol/runs.ts';
 import { survive } from '../../survive.ts';
 
+// `LIMIT (SELECT ?)`: where SQLite's planner looks at a parameter, as it does at a plain `LIMIT ?`, each new value has the
+// statement compiled again, which takes several times as long as to run it.
+
 /** Runs the oldest first; only as long as the run at hand has not ended, so that to run it twice deletes no more. */
 export const DROP_OLDEST = `DELETE FROM runs WHERE run_id IN (
     SELECT run_id FROM runs WHERE app_id = ? AND automation_id = ? AND pinned = 0 AND ended_at IS NOT NULL
-    ORDER BY run_id LIMIT ?)
+    ORDER BY run_id LIMIT (SELECT ?))
   AND NOT EXISTS (SELECT 1 FROM runs WHERE run_id = ? AND ended_at IS NOT NULL)`;
 /** Ids grow with time, so those that are older are at the head of the index. */
 export const DROP_OLD = `DELETE FROM runs WHERE run_id IN (
     SELECT run_id FROM runs WHERE app_id = ? AND automation_id = ? AND run_id < ? AND pinned = 0 AND ended_at < ?
-    ORDER BY run_id LIMIT ?)`;
+    ORDER BY run_id LIMIT (SELECT ?))`;
 const DROP_UNLESS_FAILED = `DELETE FROM runs WHERE run_id = ? AND pinned = 0 AND state NOT IN ('error', 'aborted', 'interrupted')`;
 export const COUNT_KEPT = `SELECT
     (SELECT count(*) FROM runs WHERE app_id = ? AND automation_id = ? AND pinned = 0)
