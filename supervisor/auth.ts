@@ -37,8 +37,11 @@ export class Access {
     this.#log = log;
     this.#now = now;
     this.#credentials = credentialsOf(token);
-    this.#watcher = this.#watch();
-    this.#poll = setInterval(() => this.#reload(), LIMITS.tokenPollMs).unref();
+    this.#follow();
+    this.#poll = setInterval(() => {
+      this.#follow();
+      this.#reload();
+    }, LIMITS.tokenPollMs).unref();
   }
 
   /** Reads the token file, or creates it. Rejects when it is damaged. */
@@ -113,17 +116,28 @@ export class Access {
     return createHmac('sha256', this.#credentials.sessionKey).update(expires).digest();
   }
 
-  /** Follows the folder: a rotation renames a new file over the old one, which a watcher of the file would lose. */
-  #watch(): FSWatcher | undefined {
+  /**
+   * Follows the file that is there now; a rotation renames a new file over it, which ends that. Only where there is none it
+   * follows the folder: every write to the gateway's databases in it is told to whoever does.
+   */
+  #watch(path: string): FSWatcher | undefined {
     const name = basename(this.#path);
     try {
-      const watcher = watch(dirname(this.#path), { persistent: false }, (_event, changed) => {
-        if (changed === null || changed === name) this.#reload();
+      const watcher = watch(path, { persistent: false }, (_event, changed) => {
+        if (changed !== null && changed !== name) return;
+        this.#follow();
+        this.#reload();
       });
       return watcher.on('error', () => watcher.close());
     } catch {
       return undefined;
     }
+  }
+
+  /** Follows the file that has the name now. */
+  #follow(): void {
+    this.#watcher?.close();
+    this.#watcher = this.#watch(this.#path) ?? this.#watch(dirname(this.#path));
   }
 
   /** A file that is missing or damaged for the moment leaves the old token in force. Of several reads the last counts. */
