@@ -292,6 +292,8 @@ export const LIMITS = {
   /** The end of a run that could not be stored is tried so often in all, each time after this wait. */
   runEndTries: 3,
   runEndWaitMs: 1 * SECOND,
+  /** While many runs are under way, what one of them has to store waits this long at most for others. */
+  runGatherMs: 4,
   /** Until the summary of a run that ended is written, with those of others. */
   runSummaryMs: 100,
   /** Events kept of a run under way, for those who begin to follow it later. */

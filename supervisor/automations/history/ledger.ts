@@ -8,6 +8,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunNode, RunRecord } from '../../../protocol/runs.ts';
 import { survive } from '../../survive.ts';
 import { type AutomationName, AutomationState } from './automation-state.ts';
+import { GatheredWrites } from './gathered-writes.ts';
 import { RUNTIME_SCHEMA } from './ledger-schema.ts';
 import { Retention } from './retention.ts';
 import {
@@ -54,6 +55,9 @@ export class RunLedger {
   readonly #log: Pick<Logger, 'warn'>;
   readonly #retention: Retention;
   readonly #summaries: RunSummaries;
+  readonly #gathered = new GatheredWrites();
+  /** Runs whose end is not stored. */
+  readonly #open = new Set<string>();
   /** Of runs under way. */
   readonly #tallies = new Map<string, Tally>();
   /** Statements that nobody waits for. */
@@ -85,7 +89,14 @@ export class RunLedger {
    * when it runs twice. Rejects with `CONFLICT` when `extra` claims a webhook message that was taken before.
    */
   async insert(run: RunRecord, extra: SqlStatement[] = []): Promise<void> {
-    await this.#refusingReplays(() => survive(() => this.#db.batch([insertRun(run), ...extra])));
+    this.#open.add(run.runId);
+    const write = () => survive(() => this.#db.batch([insertRun(run), ...extra]));
+    try {
+      await this.#refusingReplays(() => this.#gathered.add(this.#open.size, write));
+    } catch (error) {
+      this.#open.delete(run.runId);
+      throw error;
+    }
   }
 
   /** The run goes from `queued` to `running`. Nobody need wait for it; a failure is logged. */
@@ -114,7 +125,11 @@ export class RunLedger {
     const nodes = this.#tallies.get(run.runId)?.nodes ?? 0;
     const write = [endRun(run, endedAt)];
     if (run.trigger.kind === 'webhook' && run.state !== 'ok') write.push(releaseMessage(run.runId));
-    await this.#retention.store(run, keep, write);
+    try {
+      await this.#gathered.add(this.#open.size, () => this.#retention.store(run, keep, write));
+    } finally {
+      this.#open.delete(run.runId);
+    }
     // Only now: one that could not be stored is tried again.
     this.#tallies.delete(run.runId);
     this.#summaries.add({ ...run, endedAt }, nodes, model);
@@ -233,12 +248,14 @@ export class RunLedger {
       for (const { run, nodes } of open) this.#summaries.add({ ...run, state: 'interrupted', endedAt }, nodes, null);
     }
     this.#tallies.clear();
+    this.#open.clear();
     this.#retention.forget();
     await this.#summaries.settled();
   }
 
   /** Resolves when everything that was handed over is stored, or failed. */
   async settled(): Promise<void> {
+    this.#gathered.flush();
     await Promise.all(this.#pending);
     await this.#summaries.settled();
   }
