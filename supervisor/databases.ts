@@ -1,9 +1,8 @@
 /** The supervisor's connections to the SQLite writer: the gateway's own databases, and upkeep of the apps'. */
-import { connect } from 'node:net';
+import { connectLink } from '../protocol/connect-link.ts';
 import { DbClient, DbError } from '../protocol/db-client.ts';
 import { ERROR_CODES, errorFromBody } from '../protocol/errors.ts';
 import { Kind, type MigrationFile } from '../protocol/frames.ts';
-import { Link } from '../protocol/link.ts';
 import type { Ticket } from '../protocol/ticket.ts';
 
 export type DatabasesOptions = {
@@ -24,7 +23,7 @@ export class Databases {
   client(name: string, file: string, maintain: boolean): DbClient {
     const { writerSocket, ticket } = this.#options;
     return new DbClient((handlers) => {
-      const link = new Link(connect(writerSocket), handlers);
+      const link = connectLink(writerSocket, handlers);
       link.send([Kind.hello, ticket({ role: 'database', name, file, maintain })]);
       return link;
     });

@@ -1,14 +1,14 @@
 /** How a worker process or thread opens a connection: connect to a socket, say `hello` with a ticket, receive frames. */
-import { connect } from 'node:net';
+import { connectLink } from '../protocol/connect-link.ts';
 import { Kind } from '../protocol/frames.ts';
-import { Link, type LinkHandlers } from '../protocol/link.ts';
+import type { Link, LinkHandlers } from '../protocol/link.ts';
 
 /**
  * A connection to the supervisor or the writer at `socketPath`. Frames may be sent at once; they leave after `hello`.
  * A connection that cannot be made, or is refused, is reported through `onClose` like any other that ends.
  */
 export function openLink(socketPath: string, ticket: string, handlers: LinkHandlers): Link {
-  const link = new Link(connect(socketPath), handlers);
+  const link = connectLink(socketPath, handlers);
   link.send([Kind.hello, ticket]);
   return link;
 }

@@ -68,6 +68,11 @@ export class Asks {
     if (this.#asked.size === 0) this.#whenSettled?.();
   }
 
+  /** Something was asked and is not answered. */
+  get open(): boolean {
+    return this.#asked.size > 0;
+  }
+
   /** Resolves when every question that was asked so far, and those that follow from the answers, are answered. */
   async settled(): Promise<void> {
     while (this.#asked.size > 0) {

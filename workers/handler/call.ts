@@ -57,10 +57,13 @@ export class Call {
     if (this.#over) throw this.#aborted;
   }
 
+  /** Has the one `listener` told when the call is over before its handler is done. */
+  onOver(listener: (reason: Error) => void): void {
+    this.#onOver = listener;
+  }
+
   /** Rejects when the call is over. */
   whenOver(): Promise<never> {
-    return new Promise((_, reject) => {
-      this.#onOver = reject;
-    });
+    return new Promise((_, reject) => this.onOver(reject));
   }
 }

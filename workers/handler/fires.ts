@@ -51,7 +51,7 @@ export class Fires implements Runner {
     const asks = new Asks(id, send);
     this.#asks.set(id, asks);
     this.#runIds.set(call, request.runId);
-    call.whenOver().catch((reason: unknown) => asks.end(() => reason));
+    call.onOver((reason) => asks.end(() => reason));
     try {
       return this.#toAnswer(await this.#runHandler(id, call, request, asks));
     } finally {
@@ -82,7 +82,7 @@ export class Fires implements Runner {
     const ctx = contextOf(call, asks, now, input);
     const value = await handler({ ctx, log: log.logger({ tool, traceId, runId }, id), input, automation });
     // The run is not over before what the handler asked for is done, also where it did not wait for it.
-    await asks.settled();
+    if (asks.open) await asks.settled();
     return value;
   }
 
@@ -96,8 +96,8 @@ export class Fires implements Runner {
     if (typeof output === 'symbol') throw new SvcError('HANDLER_ERROR', 'The handler returned a symbol as `output`.');
     const body = toJsonBytes({ summary, output }, spec.maxResultBytes);
     // The schema judges what is stored, not what the handler held: a date is a text by now.
-    const stored = parse(body.toString()) as { output?: unknown };
-    checkOutput(validators.automations, spec.automation ?? '', stored.output);
+    const stored = () => (parse(body.toString()) as { output?: unknown }).output;
+    checkOutput(validators.automations, spec.automation ?? '', stored);
     return { status: 200, body };
   }
 }

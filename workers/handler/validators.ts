@@ -34,10 +34,13 @@ export function checkInput(validators: Record<string, Validate>, tool: string, i
   if (issues !== null) throw invalid(issues);
 }
 
-/** Throws `HANDLER_ERROR` with the first failing value in `path`, and the others in `issues`; without a schema all is well. */
-export function checkOutput(validators: Record<string, Validate>, automation: string, output: unknown): void {
+/**
+ * Throws `HANDLER_ERROR` with the first failing value in `path`, and the others in `issues`. Without a schema all is well, and
+ * `output` is not asked for the value.
+ */
+export function checkOutput(validators: Record<string, Validate>, automation: string, output: () => unknown): void {
   const validate = Object.hasOwn(validators, automation) ? validators[automation] : undefined;
-  const issues = validate === undefined ? null : faults(validate, output);
+  const issues = validate === undefined ? null : faults(validate, output());
   if (issues === null) return;
   const { path, message } = firstOf(issues);
   throw new SvcError('HANDLER_ERROR', `output${path} ${message}`, { path, issues });
