@@ -1,8 +1,9 @@
 /** Tables of the run ledger: `runtime.sqlite` holds the history, `analytics.sqlite` a summary that outlives it (decisions, section 6). */
 
 /**
- * A run's id is a UUIDv7, so that order by id is order of time. The states of a run under way change, so the indexes by state
- * hold ended runs only; the few that have not ended have one of their own.
+ * A run's id is a UUIDv7, so that order by id is order of time. Of the indexes by state none holds what most runs are: those
+ * that ended well cost nothing there, and are found among all by the other indexes. The few that have not ended have one of
+ * their own. An earlier version's indexes by state held every run that had ended.
  */
 export const RUNTIME_SCHEMA = `
   CREATE TABLE IF NOT EXISTS runs (
@@ -31,10 +32,13 @@ export const RUNTIME_SCHEMA = `
   CREATE INDEX IF NOT EXISTS runs_open ON runs (run_id) WHERE ended_at IS NULL;
   CREATE INDEX IF NOT EXISTS runs_by_app ON runs (app_id, run_id);
   CREATE INDEX IF NOT EXISTS runs_by_automation ON runs (app_id, automation_id, run_id, pinned);
-  CREATE INDEX IF NOT EXISTS runs_by_state ON runs (state, run_id) WHERE ended_at IS NOT NULL;
-  CREATE INDEX IF NOT EXISTS runs_by_app_state ON runs (app_id, state, run_id) WHERE ended_at IS NOT NULL;
-  CREATE INDEX IF NOT EXISTS runs_by_automation_state ON runs (app_id, automation_id, state, run_id)
-    WHERE ended_at IS NOT NULL;
+  DROP INDEX IF EXISTS runs_by_state;
+  DROP INDEX IF EXISTS runs_by_app_state;
+  DROP INDEX IF EXISTS runs_by_automation_state;
+  CREATE INDEX IF NOT EXISTS runs_not_ok ON runs (state, run_id) WHERE ended_at IS NOT NULL AND state <> 'ok';
+  CREATE INDEX IF NOT EXISTS runs_not_ok_by_app ON runs (app_id, state, run_id) WHERE ended_at IS NOT NULL AND state <> 'ok';
+  CREATE INDEX IF NOT EXISTS runs_not_ok_by_automation ON runs (app_id, automation_id, state, run_id)
+    WHERE ended_at IS NOT NULL AND state <> 'ok';
   CREATE TABLE IF NOT EXISTS run_nodes (
     run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
     ordinal INTEGER NOT NULL,
