@@ -19,22 +19,26 @@ const MAX_TEXT = 0x7fff;
 const DISPATCH_OVERHEAD = 2 + 9 + 9 + 1 + 3 + 5 + 3;
 const RESULT_OVERHEAD = 2 + 9 + 9 + 5 + 9;
 
-const float = new Float64Array(1);
-const floatBytes = new Uint8Array(float.buffer);
+/** Over the memory of the latest frame; neighbours share it. */
+let view: DataView = new DataView(new ArrayBuffer(0));
+
+// Frames are read by index and numbers through a DataView: in threads that are called once in a while this code is never
+// compiled, and there each step of a loop or of an array's iterator costs as much as a call.
 
 /** The most bytes this frame can take, or 0 when it has to go the general way; so do frames that are not what their type says. */
 export function callFrameRoom(frame: Frame): number {
   if (frame[0] === Kind.result) return isResult(frame) ? RESULT_OVERHEAD + frame[3].length : 0;
   if (frame[0] !== Kind.dispatch || !isDispatch(frame)) return 0;
-  const [, , , , tool, body, traceId] = frame;
+  const tool = frame[4];
+  const body = frame[5];
+  const traceId = frame[6];
   if (tool.length > MAX_TEXT || traceId.length > MAX_TEXT) return 0;
   return DISPATCH_OVERHEAD + 3 * (tool.length + traceId.length) + body.length;
 }
 
 function isResult(frame: ResultFrame): boolean {
-  const [, id, status, body, handlerMs] = frame;
-  const numbers = typeof id === 'number' && typeof status === 'number' && typeof handlerMs === 'number';
-  return numbers && frame.length === 5 && body instanceof Uint8Array;
+  const numbers = typeof frame[1] === 'number' && typeof frame[2] === 'number' && typeof frame[4] === 'number';
+  return numbers && frame.length === 5 && frame[3] instanceof Uint8Array;
 }
 
 /** The numbers of `ToolKind`, without a gap from 0 on. */
@@ -43,10 +47,9 @@ function isToolKind(kind: unknown): kind is ToolKindValue {
 }
 
 function isDispatch(frame: DispatchFrame): boolean {
-  const [, id, remainingMs, kind, tool, body, traceId] = frame;
-  if (typeof id !== 'number' || typeof remainingMs !== 'number' || frame.length !== 7) return false;
-  if (!isToolKind(kind)) return false;
-  return typeof tool === 'string' && typeof traceId === 'string' && body instanceof Uint8Array;
+  if (typeof frame[1] !== 'number' || typeof frame[2] !== 'number' || frame.length !== 7) return false;
+  if (!isToolKind(frame[3])) return false;
+  return typeof frame[4] === 'string' && typeof frame[6] === 'string' && frame[5] instanceof Uint8Array;
 }
 
 /** Writes a frame for which `callFrameRoom` found room, from `at` on; returns where it ends. */
@@ -117,14 +120,17 @@ function readDispatch(from: Buffer, at: number, end: number): DispatchFrame | nu
 
 function writeNumber(into: Buffer, at: number, value: number): number {
   into[at] = FLOAT_64;
-  float[0] = value;
-  for (let i = 0; i < 8; i++) into[at + 1 + i] = floatBytes[7 - i] as number;
+  viewOf(into).setFloat64(into.byteOffset + at + 1, value);
   return at + 9;
 }
 
 function readNumber(from: Buffer, at: number): number {
-  for (let i = 0; i < 8; i++) floatBytes[7 - i] = from[at + 1 + i] as number;
-  return float[0] as number;
+  return viewOf(from).getFloat64(from.byteOffset + at + 1);
+}
+
+function viewOf({ buffer }: Buffer): DataView {
+  if (view.buffer !== buffer) view = new DataView(buffer);
+  return view;
 }
 
 /** Most texts are short and ASCII: written here, without a call into native code. */
@@ -145,7 +151,8 @@ function writeText(into: Buffer, at: number, text: string): number {
 }
 
 function textOf(from: Buffer, start: number, stop: number): string {
-  return from.toString('utf8', start, stop);
+  // Without the name of an encoding, which would have to be looked up.
+  return from.toString(undefined, start, stop);
 }
 
 function writeBytes(into: Buffer, at: number, bytes: Uint8Array): number {
@@ -159,6 +166,6 @@ function writeBytes(into: Buffer, at: number, bytes: Uint8Array): number {
   return at + 5 + length;
 }
 
-function bytesOf(from: Buffer, start: number, stop: number): Uint8Array {
-  return new Uint8Array(from.buffer, from.byteOffset + start, stop - start);
+function bytesOf(from: Buffer, start: number, stop: number): Buffer {
+  return from.subarray(start, stop);
 }

@@ -10,7 +10,9 @@ export function connectLink(socketPath: string, handlers: LinkHandlers): Link {
   const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
   const callback = (length: number): boolean => {
     // A copy: the buffer is used again, and what is in a frame may be kept.
-    link.receive(Buffer.from(buffer.subarray(0, length)));
+    const chunk = Buffer.allocUnsafe(length);
+    buffer.copy(chunk, 0, 0, length);
+    link.receive(chunk);
     return true;
   };
   const link = new Link(connect({ path: socketPath, onread: { buffer, callback } }), handlers);

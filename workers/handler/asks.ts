@@ -88,6 +88,8 @@ export class Asks {
   end(reason: () => unknown): void {
     if (this.#refusal !== null) return;
     this.#refusal = reason;
+    // Most fires ask nothing.
+    if (this.#asked.size === 0 && this.#waiting.size === 0) return;
     for (const question of [...this.#asked.values(), ...this.#waiting]) question.reject(reason());
     this.#asked.clear();
     this.#waiting.clear();

@@ -42,12 +42,13 @@ export class Calls {
     return { running: this.#running.size, finished: this.#finished };
   }
 
-  dispatch([, id, remainingMs, kind, tool, body, traceId]: DispatchFrame): void {
+  dispatch(frame: DispatchFrame): void {
     const startedAt = elapsed();
+    const id = frame[1];
     // In whole milliseconds, as timers want them; the supervisor counts in fractions.
-    const call = new Call(tool, traceId, now() + floor(remainingMs));
+    const call = new Call(frame[4], frame[6], now() + floor(frame[2]));
     this.#running.set(id, call);
-    this.#run(id, call, kind, body).then(
+    this.#run(id, call, frame[3], frame[5]).then(
       (answer) => this.#answer(id, call, [Kind.result, id, answer.status, answer.body, elapsed() - startedAt]),
       (error: unknown) => this.#fail(id, call, error, elapsed() - startedAt),
     );

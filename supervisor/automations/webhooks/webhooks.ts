@@ -85,7 +85,7 @@ export class Webhooks {
       answerDisabled(exchange);
       return;
     }
-    const isAsync = new URLSearchParams(exchange.query).get('async') === '1';
+    const isAsync = exchange.query !== '' && new URLSearchParams(exchange.query).get('async') === '1';
     // From here to the release the slug is taken. No await stands between the check and the mark.
     const place = this.#gate.enter(slug);
     try {
