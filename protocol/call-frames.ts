@@ -166,6 +166,6 @@ function writeBytes(into: Buffer, at: number, bytes: Uint8Array): number {
   return at + 5 + length;
 }
 
-function bytesOf(from: Buffer, start: number, stop: number): Buffer {
-  return from.subarray(start, stop);
+function bytesOf(from: Buffer, start: number, stop: number): Uint8Array {
+  return new Uint8Array(from.buffer, from.byteOffset + start, stop - start);
 }

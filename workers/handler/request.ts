@@ -9,7 +9,7 @@ export function parseRequest(body: Uint8Array): Record<string, unknown> {
   if (body.length === 0) return {};
   let request: unknown;
   try {
-    request = parse(textOf(body));
+    request = parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
   } catch {
     throw new SvcError('BAD_REQUEST', 'The body is not valid JSON.');
   }
@@ -17,8 +17,4 @@ export function parseRequest(body: Uint8Array): Record<string, unknown> {
     throw new SvcError('BAD_REQUEST', 'The body must be a JSON object.');
   }
   return request as Record<string, unknown>;
-}
-
-function textOf(bytes: Uint8Array): string {
-  return (bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)).toString();
 }
