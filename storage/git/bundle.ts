@@ -1,0 +1,132 @@
+/** The whole repository as one file that git reads: a bundle, version 2. */
+import { createHash } from 'node:crypto';
+import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { syncDir } from '../atomic-file.ts';
+import { syncTree } from '../sync-tree.ts';
+import { isObjectId } from './object.ts';
+import { reachable } from './reachable.ts';
+import { DELETED, MAIN, TAGS } from './refs.ts';
+import type { Repository } from './repository.ts';
+
+const HEAD = '# v2 git bundle\n';
+
+/** Writes `main` and all tags, with the numbers of removed versions, to the file, which must not exist. */
+export async function writeBundle(
+  repository: Repository,
+  to: string,
+): Promise<{ main: string; tags: number; objects: number }> {
+  const { objects, refs } = repository;
+  const main = repository.main();
+  const tags = refs.list(TAGS);
+  // With HEAD, a clone of the file has its files checked out.
+  const names = new Map([['HEAD', main], [MAIN, main], ...tags, ...refs.list(DELETED)]);
+  const ids = await reachable(objects, names.values());
+  const file = await open(to, 'wx', 0o444);
+  try {
+    const lines = [...names].map(([name, id]) => `${id} ${name}\n`);
+    await file.writeFile(`${HEAD}${lines.join('')}\n`);
+    await file.writeFile(await objects.pack(ids));
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await syncDir(dirname(to));
+  return { main, tags: tags.size, objects: ids.size };
+}
+
+/**
+ * Brings the bundle's `main` and tags into a repository that has only its root commit. Done again after a crash it goes on.
+ * Rejects with `INVALID_BACKUP`, and with `RESTORE_TARGET` when the repository has versions of its own.
+ */
+export async function readBundle(
+  repository: Repository,
+  path: string,
+  from: string,
+): Promise<{ main: string; tags: number }> {
+  const before = repository.main();
+  const { names, pack } = await parseBundle(from);
+  const main = names.get(MAIN);
+  if (main === undefined) throw invalid(`it has no ${MAIN}`);
+  if (before !== main && (await repository.commit(before)).parents.length > 0) {
+    throw new SvcError('RESTORE_TARGET', 'A bundle is imported into a git store without versions only.');
+  }
+  await addPack(path, pack);
+  const wanted = [...names].filter(([name]) => name.startsWith(TAGS) || name.startsWith(DELETED));
+  try {
+    await reachable(repository.objects, [main, ...wanted.map(([, id]) => id)]);
+  } catch (error) {
+    throw invalid('it is not complete', error);
+  }
+  for (const [name, id] of wanted) await repository.refs.set(name, id, null);
+  await repository.refs.set(MAIN, main, before);
+  return { main, tags: wanted.filter(([name]) => name.startsWith(TAGS)).length };
+}
+
+async function parseBundle(from: string): Promise<{ names: Map<string, string>; pack: Buffer }> {
+  if ((await stat(from)).size > LIMITS.gitBundleBytes) throw invalid('it is too large');
+  const file = await readFile(from);
+  const end = file.indexOf('\n\n');
+  const head = file.toString('utf8', 0, Math.max(end, 0));
+  if (!head.startsWith(HEAD)) throw invalid('it is none of version 2');
+  const names = new Map<string, string>();
+  for (const line of head.slice(HEAD.length).split('\n')) {
+    if (line.startsWith('-')) throw invalid('it is a part of a history');
+    const [id = '', name = ''] = [line.slice(0, 40), line.slice(41)];
+    if (!isObjectId(id) || !isSafeName(name)) throw invalid('it has a name that is not permitted');
+    names.set(name, id);
+  }
+  const pack = file.subarray(end + 2);
+  const sum = createHash('sha1').update(pack.subarray(0, -20)).digest();
+  if (pack.length < 32 || !sum.equals(pack.subarray(-20))) throw invalid('it is not whole');
+  return { names, pack };
+}
+
+/** As strict as git: no way out of the folder of names, and none that a lock or another name could be taken for. */
+function isSafeName(name: string): boolean {
+  return (
+    (name === 'HEAD' || name.startsWith('refs/')) &&
+    /^[A-Za-z0-9_./-]+$/.test(name) &&
+    !/\.\.|\/\/|\/\.|\.lock(?:\/|$)|[./]$/.test(name)
+  );
+}
+
+/** Indexed aside, and put in place when both files are durable. */
+async function addPack(repository: string, pack: Buffer): Promise<void> {
+  const dir = join(repository, 'objects', 'pack');
+  const aside = join(repository, 'importing');
+  await rm(aside, { recursive: true, force: true });
+  await mkdir(aside, { mode: 0o700 });
+  try {
+    const file = await open(join(aside, 'new.pack'), 'wx', 0o444);
+    await file.writeFile(pack).finally(() => file.close());
+    await indexPack(aside);
+    syncTree(aside);
+    await installPack(dir, join(aside, 'new'), pack.toString('hex', pack.length - 20));
+  } finally {
+    await rm(aside, { recursive: true, force: true });
+  }
+}
+
+async function indexPack(dir: string): Promise<void> {
+  const [fs, { indexPack: index }] = await Promise.all([import('node:fs'), import('isomorphic-git')]);
+  try {
+    await index({ fs, dir, gitdir: dir, filepath: 'new.pack', cache: {} });
+  } catch (error) {
+    throw invalid('an object of it cannot be read', error);
+  }
+}
+
+/** Moves `<aside>.pack` and `.idx`, both durable, to their names. Who sees the index finds the pack. */
+async function installPack(dir: string, aside: string, sum: string): Promise<void> {
+  for (const ending of ['pack', 'idx']) {
+    await rename(`${aside}.${ending}`, join(dir, `pack-${sum}.${ending}`));
+    await syncDir(dir);
+  }
+}
+
+function invalid(reason: string, cause?: unknown): SvcError {
+  return new SvcError('INVALID_BACKUP', `The file is no git bundle that can be imported: ${reason}.`, { cause });
+}

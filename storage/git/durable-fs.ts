@@ -1,0 +1,152 @@
+/** The file system that isomorphic-git is given: one repository and nothing else; what it writes there becomes durable at once, at the end. */
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, renameSync, type Stats, statSync, utimesSync } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
+import { dirname, join, resolve, sep } from 'node:path';
+import { exists, isMissing, syncDir } from '../atomic-file.ts';
+import { readPackFile } from './pack-file.ts';
+
+/** Files that are written and flushed at a time. */
+const AT_ONCE = 16;
+/** How often a folder is made that does not stay. */
+const TRIES = 10;
+
+export class DurableFs {
+  /**
+   * As isomorphic-git wants it. It reads the folder of objects, and writes single objects there. A job thread has nothing else to
+   * do: to read at once is several times as fast as to wait for each step.
+   */
+  readonly promises = {
+    readFile: (path: string, options?: { encoding?: BufferEncoding } | BufferEncoding) => this.#readFile(path, options),
+    writeFile: async (path: string, data: Uint8Array) => {
+      this.#staged.set(this.#inside(path), data);
+    },
+    stat: (path: string) => this.#stat(path),
+    lstat: (path: string) => this.#stat(path),
+    readdir: async (path: string) => readdirSync(this.#inside(path)),
+    mkdir: refused,
+    rmdir: refused,
+    unlink: refused,
+    readlink: refused,
+    symlink: refused,
+  };
+  readonly #root: string;
+  readonly #objectsDir: string;
+  /** What was written and is not yet on disk. */
+  readonly #staged = new Map<string, Uint8Array>();
+  /** Wanted, but there already: an earlier job may have ended before it made the name durable. */
+  readonly #found = new Set<string>();
+  #salvages = false;
+
+  constructor(repository: string) {
+    this.#root = resolve(repository);
+    this.#objectsDir = join(this.#root, 'objects');
+  }
+
+  /** From now on what is whole in a damaged pack can be read. */
+  salvage(): void {
+    this.#salvages = true;
+  }
+
+  /**
+   * Whether the file of this object is there, written or not. As git does it, who tidies up may not take an old object that is
+   * about to be used again.
+   */
+  freshen(id: string): boolean {
+    const path = join(this.#objectsDir, id.slice(0, 2), id.slice(2));
+    if (this.#staged.has(path) || this.#found.has(path)) return true;
+    const now = new Date();
+    try {
+      utimesSync(path, now, now);
+      this.#found.add(path);
+      return true;
+    } catch (error) {
+      if (isMissing(error)) return false;
+      throw error;
+    }
+  }
+
+  /** Makes everything durable that was written; none of it is ever there by half. */
+  async flush(): Promise<void> {
+    await inParallel([...this.#staged], ([path, data]) => this.#write(path, data));
+    const folders = new Set([...this.#staged.keys(), ...this.#found].map(dirname));
+    await inParallel([...folders], async (folder) => {
+      await syncDir(folder).catch((error: unknown) => {
+        // Gone with what was in it, which git has packed.
+        if (!isMissing(error)) throw error;
+      });
+    });
+    // The folders may be new.
+    if (folders.size > 0) await syncDir(this.#objectsDir);
+    this.#staged.clear();
+    this.#found.clear();
+  }
+
+  async #readFile(
+    path: string,
+    options?: { encoding?: BufferEncoding } | BufferEncoding,
+  ): Promise<Buffer | Uint8Array | string> {
+    const whole = this.#inside(path);
+    const staged = this.#staged.get(whole);
+    if (staged !== undefined) return staged;
+    if (/\.(?:idx|pack)$/.test(whole)) return readPackFile(whole, this.#salvages);
+    return readFileSync(whole, options);
+  }
+
+  async #stat(path: string): Promise<Pick<Stats, 'isFile' | 'isDirectory'>> {
+    const whole = this.#inside(path);
+    if (this.#staged.has(whole)) return { isFile: () => true, isDirectory: () => false };
+    return statSync(whole);
+  }
+
+  /** No file of a user or of the system is read, such as a configuration: those outside are not there. */
+  #inside(path: string): string {
+    const whole = resolve(path);
+    if (whole === this.#root || whole.startsWith(this.#root + sep)) return whole;
+    throw Object.assign(new Error(`${whole} is not in the repository.`), { code: 'ENOENT' });
+  }
+
+  async #write(path: string, data: Uint8Array): Promise<void> {
+    // The name that git's own temporary files have: its garbage collection removes what a crash leaves.
+    const temporary = join(this.#objectsDir, `tmp_obj_${randomUUID()}`);
+    try {
+      const file = await open(temporary, 'wx', 0o444);
+      try {
+        await file.writeFile(data);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      place(temporary, path);
+    } catch (error) {
+      await rm(temporary, { force: true });
+      // Windows does not replace a file that may only be read; who was faster wrote the same.
+      if (!(await exists(path))) throw error;
+    }
+  }
+}
+
+async function refused(): Promise<never> {
+  throw Object.assign(new Error('The repository is changed by storing objects only.'), { code: 'EPERM' });
+}
+
+/** A garbage collection of git removes folders that are empty, at any time: there is none between these two calls, mostly. */
+function place(temporary: string, path: string): void {
+  for (let tries = TRIES; ; tries--) {
+    try {
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      renameSync(temporary, path);
+      return;
+    } catch (error) {
+      if (!isMissing(error) || tries === 1) throw error;
+    }
+  }
+}
+
+async function inParallel<T>(items: T[], work: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values();
+  const worker = async (): Promise<void> => {
+    for (const item of queue) await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker));
+}

@@ -1,0 +1,116 @@
+/** The objects of one repository for the time of one job: isomorphic-git reads and writes them. */
+import { deflateSync, inflateSync, constants as zlib } from 'node:zlib';
+import { packObjects, readObject, writeObject } from 'isomorphic-git';
+import { crashPoint } from '../crash-point.ts';
+import { DurableFs } from './durable-fs.ts';
+import {
+  damagedObject,
+  type GitObject,
+  isObjectType,
+  type ObjectType,
+  objectId,
+  unwrapObject,
+  wrapObject,
+} from './object.ts';
+import { type PackCache, packCache } from './pack-cache.ts';
+
+/**
+ * What git itself takes for loose objects: written once, and compressed well when they are packed. They are compressed and
+ * inflated here, as isomorphic-git opens a stream for each, and takes ten times as long.
+ */
+const LEVEL = zlib.Z_BEST_SPEED;
+/** Commits and trees that are remembered. */
+const KNOWN = 500;
+
+export class ObjectStore {
+  readonly #gitdir: string;
+  readonly #fs: DurableFs;
+  #cache: PackCache;
+  /** Commits and trees that were read: a job asks for the same few again and again. */
+  readonly #known = new Map<string, GitObject>();
+
+  constructor(repository: string) {
+    this.#gitdir = repository;
+    this.#fs = new DurableFs(repository);
+    this.#cache = packCache(repository);
+  }
+
+  /** Whether it is there; of those in packs, whether it can be read. */
+  async has(id: string): Promise<boolean> {
+    try {
+      const { format } = await readObject({ ...this.#on(), oid: id, format: 'deflated' });
+      // The tree without entries is answered even when it is not stored.
+      return format !== 'wrapped';
+    } catch {
+      return false;
+    }
+  }
+
+  /** Rejects with `STORE_DAMAGED` and the id when it is missing, cannot be read, or is not what its name says. */
+  async read(id: string): Promise<GitObject> {
+    const known = this.#known.get(id);
+    if (known !== undefined) return known;
+    const object = await this.#read(id).catch((error: unknown) => this.#readAgain(id, error));
+    // isomorphic-git does not check it of what it takes from packs.
+    if (objectId(object.type, object.content) !== id) throw damagedObject(id, 'is not what its name says');
+    if (object.type === 'commit' || object.type === 'tree') {
+      if (this.#known.size === KNOWN) this.#known.clear();
+      this.#known.set(id, object);
+    }
+    return object;
+  }
+
+  /** The content of an object of this type. Rejects with `STORE_DAMAGED`. */
+  async readAs(type: ObjectType, id: string): Promise<Buffer> {
+    const object = await this.read(id);
+    if (object.type !== type) throw damagedObject(id, `is a ${object.type} where a ${type} belongs`);
+    return object.content;
+  }
+
+  /** Takes the object and returns its id; it is durable after the next `sync`. */
+  async put(type: ObjectType, content: Buffer): Promise<string> {
+    const id = objectId(type, content);
+    if (this.#fs.freshen(id) || (await this.has(id))) return id;
+    const object = deflateSync(wrapObject(type, content), { level: LEVEL });
+    await writeObject({ fs: this.#fs, gitdir: this.#gitdir, oid: id, object, format: 'deflated' });
+    return id;
+  }
+
+  /** Makes everything durable that was put. */
+  async sync(): Promise<void> {
+    await this.#fs.flush();
+    crashPoint('git.objects-durable');
+  }
+
+  /** These objects as a packfile. Rejects with `STORE_DAMAGED`. */
+  async pack(ids: Iterable<string>): Promise<Uint8Array> {
+    const { packfile } = await packObjects({ ...this.#on(), oids: [...ids] });
+    if (packfile === undefined) throw new Error('isomorphic-git made no pack.');
+    return packfile;
+  }
+
+  async #read(id: string): Promise<GitObject> {
+    const { format, type, object } = await readObject({ ...this.#on(), oid: id, format: 'deflated' });
+    const bytes = Buffer.from(object as Uint8Array);
+    if (format === 'deflated') return unwrapObject(inflateSync(bytes));
+    if (format === 'wrapped') return unwrapObject(bytes);
+    if (!isObjectType(type)) throw new Error(`It is of the type ${type}.`);
+    return { type, content: bytes };
+  }
+
+  /** It may have been packed, or packed anew, between two looks; and a pack that is damaged elsewhere has it all the same. */
+  async #readAgain(id: string, first: unknown): Promise<GitObject> {
+    this.#fs.salvage();
+    this.#cache = {};
+    try {
+      return await this.#read(id);
+    } catch (error) {
+      const isGone = (error as { code?: unknown }).code === 'NotFoundError';
+      throw damagedObject(id, isGone ? 'is missing' : 'cannot be read', isGone ? first : error);
+    }
+  }
+
+  #on(): { fs: DurableFs; gitdir: string; cache: PackCache } {
+    return { fs: this.#fs, gitdir: this.#gitdir, cache: this.#cache };
+  }
+}

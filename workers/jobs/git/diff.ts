@@ -1,0 +1,60 @@
+/** What a folder changes of an app, file by file. */
+import type { DiffAppJob, DiffAppResult, GitFileDiff } from '../../../protocol/git-jobs.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { Repository } from '../../../storage/git/repository.ts';
+import { filesOf } from '../../../storage/git/tree.ts';
+import { readFolder } from './folder.ts';
+import { makePatch } from './patch.ts';
+import { asText, linesOf } from './text.ts';
+
+/** Sorted by path. Throws the errors of archives, `UNKNOWN_VERSION` and `STORE_DAMAGED`. */
+export async function diffApp({ app, folder, against, ...job }: DiffAppJob): Promise<DiffAppResult> {
+  const repository = new Repository(job.repository);
+  const base = await repository.resolve(against);
+  const tree = await repository.appTree(base, app);
+  const before = tree === null ? new Map<string, string>() : await filesOf(repository.objects, tree);
+  const after = folder === null ? new Map() : readFolder(folder);
+  const patches = new Patches();
+  const files: GitFileDiff[] = [];
+  for (const path of [...new Set([...before.keys(), ...after.keys()])].sort()) {
+    const oldId = before.get(path);
+    const now = after.get(path) ?? null;
+    if (oldId === now?.id) continue;
+    const old = oldId === undefined ? null : { id: oldId, content: await repository.objects.readAs('blob', oldId) };
+    const status = old === null ? 'added' : now === null ? 'deleted' : 'modified';
+    files.push({ path, status, ...patches.next(`apps/${app}/${path}`, old, now) });
+  }
+  return { base, files };
+}
+
+type Content = { id: string; content: Buffer } | null;
+
+/** Makes patches until all together are too large, or took too long. */
+class Patches {
+  #bytes = 0;
+  readonly #deadline = performance.now() + LIMITS.gitDiffsMs;
+
+  next(path: string, before: Content, after: Content): Omit<GitFileDiff, 'path' | 'status'> {
+    const old = textOf(before);
+    const now = textOf(after);
+    if (old === 'binary' || now === 'binary') return { additions: 0, deletions: 0, patch: '', binary: true };
+    if (this.#bytes < LIMITS.gitDiffBytes && performance.now() < this.#deadline) {
+      const made = makePatch(path, old, now);
+      this.#bytes += made.patch.length;
+      if (this.#bytes <= LIMITS.gitDiffBytes) return made;
+      return { ...made, patch: '', truncated: true };
+    }
+    return {
+      additions: linesOf(now?.text ?? '').length,
+      deletions: linesOf(old?.text ?? '').length,
+      patch: '',
+      truncated: true,
+    };
+  }
+}
+
+function textOf(version: Content): { id: string; text: string } | null | 'binary' {
+  if (version === null) return null;
+  const text = asText(version.content);
+  return text === null ? 'binary' : { id: version.id, text };
+}
