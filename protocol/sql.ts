@@ -11,9 +11,9 @@ export type Statement = { text: string; keyword: string; line: number };
 export type Refusal = { code: 'SQLITE_AUTH' | 'SQLITE_TOOBIG' | 'SQLITE_ERROR'; message: string; line: number };
 
 /** `name` of a word is upper case, of a quoted one what stands between the quotes. */
-type Token = { kind: 'word' | 'quoted' | 'string' | 'other'; name: string; start: number; end: number };
+export type Token = { kind: 'word' | 'quoted' | 'string' | 'other'; name: string; start: number; end: number };
 
-type TokenizedStatement = Statement & { tokens: Token[]; keywordAt: number };
+export type TokenizedStatement = Statement & { tokens: Token[]; keywordAt: number };
 
 /** Informational PRAGMAs; those without `argument` could change something when given one. */
 const PRAGMAS = new Map<string, 'argument' | 'read'>([
@@ -124,7 +124,8 @@ function isConflictResolution(tokens: Token[], i: number): boolean {
   return before === '(' && beforeThat === 'RAISE';
 }
 
-function tokenizedStatements(sql: string): TokenizedStatement[] {
+/** The same with their tokens; `keywordAt` is the index of the keyword among them. */
+export function tokenizedStatements(sql: string): TokenizedStatement[] {
   const statements: TokenizedStatement[] = [];
   let tokens: Token[] = [];
   let line = 1;

@@ -3,15 +3,13 @@
  * by their path inside it (`queries/list.js`), which is what stacks and messages show.
  */
 import { lstatSync, readFileSync } from 'node:fs';
-import { isBuiltin } from 'node:module';
-import { join, posix } from 'node:path';
+import { join } from 'node:path';
 import { type Module, SourceTextModule, SyntheticModule } from 'node:vm';
+import { resolve } from './specifier.ts';
 import { locateSyntaxError } from './syntax-error.ts';
 
 /** A handler's default export. */
 export type Handler = (args: object) => unknown;
-
-const TYPES = ['.js', '.mjs', '.json'];
 
 export class Modules {
   readonly #root: string;
@@ -119,24 +117,6 @@ export class Modules {
       );
     }
   }
-}
-
-/** The app-relative path that `specifier` means in `importer`. Throws for anything but a file of the app. */
-function resolve(specifier: string, importer: string): string {
-  const refuse = (why: string): Error => new Error(`${importer} imports "${specifier}": ${why}`);
-  if (isBuiltin(specifier) || specifier.startsWith('node:')) {
-    throw refuse('handlers cannot import Node built-ins; use db, log and ctx.fetch.');
-  }
-  if (!specifier.startsWith('./') && !specifier.startsWith('../')) {
-    throw refuse('handlers import only files of their own app, by a relative path such as "../lib/dates.js".');
-  }
-  const file = posix.join(posix.dirname(importer), specifier);
-  if (file.startsWith('../') || specifier.includes('\\') || specifier.includes('\0')) {
-    throw refuse('it leads out of the app.');
-  }
-  if (!TYPES.includes(posix.extname(file)))
-    throw refuse(`handlers import ${TYPES.join(', ')} files, with the ending written out.`);
-  return file;
 }
 
 function jsonModule(file: string, text: string): Module {

@@ -1,0 +1,116 @@
+/** The gates that handlers pass when an app is published (specification, "Rules"; decisions, section 7). */
+import { type InputIssue, SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Manifest } from '../../../protocol/manifest.ts';
+import { type Inspection, inspect, type LocalImport, type ModuleKind } from './inspect.ts';
+import type { Finding, Reach } from './rules.ts';
+import { readSource } from './source.ts';
+
+type Module = Inspection & { reach: Reach };
+type HandlerKind = keyof Reach;
+
+const MESSAGE_CHARS = 500;
+
+/**
+ * Checks every handler that the manifest or an automation's id declares, and the app's own modules that they import. `code`
+ * is the app's folder, `automationIds` are those with an `automation.json`.
+ * @throws {SvcError} `INVALID_HANDLER` with every finding, up to `LIMITS.inputIssues`, ordered by file, line and column.
+ */
+export function checkHandlers(code: string, manifest: Manifest, automationIds: string[]): void {
+  const handlers = new Map<string, HandlerKind>();
+  for (const { name } of manifest.queries) handlers.set(`queries/${name}.js`, 'query');
+  for (const { name } of manifest.actions) handlers.set(`actions/${name}.js`, 'action');
+  for (const id of automationIds) handlers.set(`automations/${id}/handler.js`, 'automation');
+  const issues = new Modules(code, handlers).issues();
+  if (issues.length > 0) throw invalidHandler(issues);
+}
+
+class Modules {
+  readonly #code: string;
+  readonly #handlers: Map<string, HandlerKind>;
+  /** By path; a text is the reason why there is no such module. */
+  readonly #modules = new Map<string, Module | string>();
+
+  constructor(code: string, handlers: Map<string, HandlerKind>) {
+    this.#code = code;
+    this.#handlers = handlers;
+    for (const [file, kind] of handlers) this.#follow(file, kind);
+  }
+
+  issues(): InputIssue[] {
+    return [...this.#modules.keys()].sort().flatMap((file) => this.#issuesOf(file));
+  }
+
+  /** Marks what a handler of this kind leads to. */
+  #follow(handler: string, kind: HandlerKind): void {
+    for (const waiting = [handler]; ; ) {
+      const file = waiting.pop();
+      if (file === undefined) return;
+      const module = this.#module(file);
+      if (typeof module === 'string' || module.reach[kind]) continue;
+      module.reach[kind] = true;
+      for (const { file: imported } of module.imports) waiting.push(imported);
+    }
+  }
+
+  /** The trees of a module are not kept: there may be thousands. */
+  #module(file: string): Module | string {
+    const known = this.#modules.get(file);
+    if (known !== undefined) return known;
+    const source = readSource(this.#code, file);
+    const kind: ModuleKind = this.#handlers.get(file) ?? 'module';
+    const module =
+      'refused' in source
+        ? source.refused
+        : { ...inspect(file, source.text, kind), reach: { query: false, action: false, automation: false } };
+    this.#modules.set(file, module);
+    return module;
+  }
+
+  #issuesOf(file: string): InputIssue[] {
+    const module = this.#modules.get(file) as Module | string;
+    if (typeof module === 'string') {
+      // Of other modules it is said where they are imported.
+      if (!this.#handlers.has(file)) return [];
+      return [{ path: file, keyword: 'import', message: `The file ${module}.`, line: 1, column: 1 }];
+    }
+    const findings = module.findings.filter(({ applies }) => applies === undefined || applies(module.reach));
+    for (const missing of module.imports) findings.push(...this.#missing(missing));
+    return findings
+      .sort((a, b) => a.at - b.at || (a.rule < b.rule ? -1 : 1))
+      .map(({ rule, at, message }) => ({
+        path: file,
+        keyword: rule,
+        message: shorten(message),
+        ...module.lines.position(at),
+      }));
+  }
+
+  #missing({ file, at, needed }: LocalImport): Finding[] {
+    const module = this.#modules.get(file);
+    if (!needed || typeof module !== 'string') return [];
+    return [{ rule: 'import', at, message: `It imports ${file}, which ${module}.` }];
+  }
+}
+
+/** Names in the text of a module have no limit of their own. */
+function shorten(message: string): string {
+  return message.length <= MESSAGE_CHARS ? message : `${message.slice(0, MESSAGE_CHARS)}…`;
+}
+
+function invalidHandler(issues: InputIssue[]): SvcError {
+  const [{ path, line, column, keyword, message }] = issues as [InputIssue];
+  const shown = issues.slice(0, LIMITS.inputIssues);
+  const others = issues.length - 1;
+  const listed = issues.length > shown.length ? `; issues lists the first ${shown.length}` : '';
+  const more =
+    others === 0 ? '' : ` There ${others === 1 ? 'is 1 more finding' : `are ${others} more findings`}${listed}.`;
+  return new SvcError(
+    'INVALID_HANDLER',
+    `${path}:${line}:${column}: ${message.replace(/\.$/, '')} (${keyword}).${more}`,
+    {
+      path,
+      issues: shown,
+    },
+  );
+}

@@ -1,0 +1,94 @@
+/** The lint of automations: nothing that differs from run to run, and nothing past `ctx` (decisions, section 7). */
+import type { AnyNode, Pattern, Program } from 'acorn';
+import { ancestor } from 'acorn-walk';
+import { isNodeModule } from '../../handler/specifier.ts';
+import type { DeterminismRule, Finding, Reach } from './rules.ts';
+import { globalMember, globalPath, lookUp, type Scope, type Scopes, staticKey, staticText } from './scopes.ts';
+
+const RANDOM = 'differs from run to run; take the value from the input, or keep it with ctx.state.set.';
+const REQUEST = 'bypasses the run: it ends neither with it nor at its deadline; use ctx.fetch.';
+
+/** The globals that a rule is about. */
+const GLOBALS = new Map<string, { rule: DeterminismRule; advice: string }>([
+  ['Date.now', { rule: 'date-now', advice: 'reads the clock; use ctx.now, the time of the fire.' }],
+  ['performance.now', { rule: 'performance-now', advice: 'reads the clock; use ctx.now, the time of the fire.' }],
+  ['performance.timeOrigin', { rule: 'performance-now', advice: 'is a time of the thread; use ctx.now.' }],
+  ['Math.random', { rule: 'math-random', advice: RANDOM }],
+  ['crypto.randomUUID', { rule: 'random-id', advice: RANDOM }],
+  ['crypto.getRandomValues', { rule: 'random-id', advice: RANDOM }],
+  ['crypto.subtle.generateKey', { rule: 'random-id', advice: RANDOM }],
+  ['fetch', { rule: 'raw-fetch', advice: REQUEST }],
+  ['WebSocket', { rule: 'raw-fetch', advice: REQUEST }],
+  ['EventSource', { rule: 'raw-fetch', advice: REQUEST }],
+  ['XMLHttpRequest', { rule: 'raw-fetch', advice: REQUEST }],
+  ['process', { rule: 'process', advice: "is the gateway's; take what the run needs from its input or from ctx." }],
+]);
+const LAST_NAMES = new Set([...GLOBALS.keys()].map((path) => path.slice(path.lastIndexOf('.') + 1)));
+
+const CLOCK = 'reads the clock; use new Date(ctx.now), the time of the fire.';
+const NODE = 'is no part of a run; use ctx, and files of the app.';
+
+const inAutomations = ({ automation }: Reach): boolean => automation;
+
+/** Every finding, in no order. */
+export function checkDeterminism(program: Program, scopes: Scopes): Finding[] {
+  const found = new Map<string, Finding>();
+
+  const report = (rule: DeterminismRule, { start }: AnyNode, message: string): void => {
+    const key = `${rule} ${start}`;
+    if (!found.has(key)) found.set(key, { rule, at: start, message, applies: inAutomations });
+  };
+  const reportGlobal = (node: AnyNode, path: string[] | null): void => {
+    const name = path?.join('.') ?? '';
+    const hit = GLOBALS.get(name);
+    if (hit !== undefined) report(hit.rule, node, `${name} ${hit.advice}`);
+  };
+  const reportModule = (node: AnyNode, source: AnyNode | null | undefined): void => {
+    const name = source ? staticText(source) : null;
+    if (name !== null && isNodeModule(name)) report('node-builtin', node, `The Node module "${name}" ${NODE}`);
+  };
+
+  /** `const { now } = Date`, and what stands deeper in such a pattern. */
+  const destructure = (pattern: Pattern, path: string[] | null): void => {
+    if (pattern.type === 'AssignmentPattern') destructure(pattern.left, path);
+    if (pattern.type !== 'ObjectPattern' || path === null) return;
+    for (const property of pattern.properties) {
+      if (property.type === 'RestElement') continue;
+      const key = staticKey(property.key, property.computed);
+      const reached = key === null ? null : globalMember(path, key);
+      reportGlobal(property, reached);
+      destructure(property.value, reached);
+    }
+  };
+  const assign = (target: Pattern, value: AnyNode | null | undefined, scope: Scope): void => {
+    if (value && target.type === 'ObjectPattern') destructure(target, globalPath(value, scope));
+  };
+  const isDate = (node: AnyNode, scope: Scope): boolean => globalPath(node, scope)?.join('.') === 'Date';
+
+  ancestor(program, {
+    Identifier: (node, _, ancestors) => {
+      if (GLOBALS.has(node.name) && lookUp(node.name, scopes.at(ancestors)) === null) reportGlobal(node, [node.name]);
+    },
+    MemberExpression: (node, _, ancestors) => {
+      const key = staticKey(node.property, node.computed);
+      if (key !== null && LAST_NAMES.has(key)) reportGlobal(node, globalPath(node, scopes.at(ancestors)));
+    },
+    VariableDeclarator: ({ id, init }, _, ancestors) => assign(id, init, scopes.at(ancestors)),
+    AssignmentExpression: ({ left, right }, _, ancestors) => assign(left as Pattern, right, scopes.at(ancestors)),
+    AssignmentPattern: ({ left, right }, _, ancestors) => assign(left, right, scopes.at(ancestors)),
+    NewExpression: (node, _, ancestors) => {
+      if (node.arguments.length === 0 && isDate(node.callee, scopes.at(ancestors)))
+        report('new-date', node, `new Date() ${CLOCK}`);
+    },
+    CallExpression: (node, _, ancestors) => {
+      const scope = scopes.at(ancestors);
+      if (isDate(node.callee, scope)) report('new-date', node, `Date() ${CLOCK}`);
+      if (globalPath(node.callee, scope)?.join('.') === 'require') report('node-builtin', node, `require() ${NODE}`);
+    },
+    ImportDeclaration: (node) => reportModule(node, node.source),
+    ExportNamedDeclaration: (node) => reportModule(node, node.source),
+    ExportAllDeclaration: (node) => reportModule(node, node.source),
+    ImportExpression: (node) => reportModule(node, node.source),
+  });
+  return [...found.values()];
+}

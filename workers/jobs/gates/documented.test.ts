@@ -1,0 +1,68 @@
+// The examples of docs/handler-rules.md break the rule that they stand for, and no other; its waivers waive.
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { SvcError } from '../../../protocol/errors.ts';
+import type { Manifest } from '../../../protocol/manifest.ts';
+import { checkHandlers } from './check-handlers.ts';
+import { FIXED_RULES, QUERY_RULE, WAIVABLE_RULES } from './rules.ts';
+
+const text = readFileSync(join(dirname(fileURLToPath(import.meta.url)), '../../../docs/handler-rules.md'), 'utf8');
+const root = mkdtempSync(join(tmpdir(), 'gates-documented-'));
+after(() => rmSync(root, { recursive: true, force: true }));
+let apps = 0;
+
+/** The error of an app with this one handler. */
+function check(file: string, source: string): SvcError | null {
+  const code = join(root, String(++apps));
+  mkdirSync(dirname(join(code, file)), { recursive: true });
+  writeFileSync(join(code, file), source);
+  const isQuery = file.startsWith('queries/');
+  const manifest = { id: 'a', name: 'A', version: '1', queries: isQuery ? [{ name: 'list' }] : [], actions: [] };
+  try {
+    checkHandlers(code, manifest as Manifest, isQuery ? [] : ['digest']);
+    return null;
+  } catch (error) {
+    assert.ok(error instanceof SvcError, String(error));
+    return error;
+  }
+}
+
+const rows = [...text.matchAll(/^\| `([a-z-]+)` \|[^|]*\| `([^|]+)` \|/gm)].map(([, rule = '', example = '']) => ({
+  rule,
+  example,
+}));
+
+test('every rule has a row', () => {
+  assert.deepEqual(rows.map(({ rule }) => rule).sort(), [...FIXED_RULES, ...WAIVABLE_RULES].sort());
+});
+
+for (const { rule, example } of rows) {
+  test(`${rule}: ${example}`, () => {
+    const file = rule === QUERY_RULE ? 'queries/list.js' : 'automations/digest/handler.js';
+    const handler = rule === 'default-export' ? '' : 'export default async () => {};\n';
+    assert.deepEqual(
+      check(file, `${handler}${example}`)?.issues?.map(({ keyword }) => keyword),
+      [rule],
+    );
+  });
+}
+
+test('the message that is shown', () => {
+  const shown = /^(automations\/digest\/handler\.js:3:11: .*)$/m.exec(text)?.[1];
+  const error = check(
+    'automations/digest/handler.js',
+    'export default async () => {\n  // Now.\n  let t = Date.now();\n};',
+  );
+  assert.equal(error?.message, shown);
+});
+
+for (const [, file = '', source = ''] of text.matchAll(/^```js journal\/(\S+)\n([\s\S]*?)^```$/gm)) {
+  test(`the waivers of ${file}`, () => {
+    assert.equal(check(file, source), null);
+    assert.notEqual(check(file, source.replaceAll(/\/\/.*/g, '')), null, 'nothing was waived');
+  });
+}
