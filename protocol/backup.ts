@@ -3,7 +3,7 @@
  * verified in one pass. Pure.
  */
 import { SvcError } from './errors.ts';
-import { isAppId, isVersionId } from './ids.ts';
+import { isAppId, isSessionId, isVersionId } from './ids.ts';
 import { LIMITS } from './limits.ts';
 
 export const BACKUP_FORMAT = 1;
@@ -30,14 +30,15 @@ export type BackupManifest = BackupHead & { databases: BackupDatabase[]; files: 
 
 /**
  * One thing to pack, from where it lies to its path in the backup. What is missing there is left out. A folder is packed
- * with everything below it.
+ * with everything below it, `versions` with the folders in it that are versions: where one is a link, what it leads to.
  */
 export type BackupSource =
-  | { kind: 'database' | 'file' | 'folder'; path: string; from: string }
+  | { kind: 'database' | 'file' | 'folder' | 'versions'; path: string; from: string }
   | { kind: 'text'; path: string; text: string };
 
 const GATEWAY_DATABASES = new Set(['runtime.sqlite', 'identity.sqlite', 'analytics.sqlite']);
-const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json']);
+const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json', 'apps/_store.json']);
+const REPOSITORY_FILES = new Set(['HEAD', 'config', 'packed-refs']);
 const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json', 'webhook-keys.json']);
 
 /** What a path in a backup stands for. Throws `INVALID_BACKUP` for every path that a backup does not have. */
@@ -49,10 +50,27 @@ export function backupPathKind(path: string): 'manifest' | 'database' | 'file' {
   if (apps === 'apps' && isAppId(id)) {
     if (version === '' && path === `apps/${id}/data.sqlite`) return 'database';
     if (version === '' && APP_FILES.has(name) && path === `apps/${id}/${name}`) return 'file';
-    const inVersion = (name === 'versions' || name === 'prepared') && isVersionId(version) && rest.length > 0;
+    const isVersion = isVersionFolder(id, version);
+    const inVersion = (name === 'versions' || name === 'prepared') && isVersion && rest.length > 0;
     if (inVersion && rest.every(isSafeSegment)) return 'file';
   }
+  if (isInStore(path)) return 'file';
   throw invalidBackup('it holds a file that no backup has', path);
+}
+
+/** Of the git store: the repository's objects and refs, and the sessions' files. */
+function isInStore(path: string): boolean {
+  const [store, folder, ...rest] = path.split('/');
+  if (store !== 'code-store' || !rest.every(isSafeSegment)) return false;
+  const [first = '', second = ''] = rest;
+  if (folder === 'apps.git')
+    return rest.length === 1 ? REPOSITORY_FILES.has(first) : first === 'objects' || first === 'refs';
+  return folder === 'worktrees' && first === 'sessions' && isSessionId(second) && rest.length > 2;
+}
+
+/** The folder of a version: an archive's is called as the version, a tag's `v<n>`. */
+export function isVersionFolder(app: string, name: string): boolean {
+  return isVersionId(name.startsWith('v_') ? name : `${app}/${name}`);
 }
 
 /** What an uploaded file may be called, and never another folder. */

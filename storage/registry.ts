@@ -26,6 +26,8 @@ export type RegistryOptions = {
   layout: Layout;
   /** SQLite's `user_version` of an app's data; asked only when an activation was cut off. */
   userVersion(app: string): Promise<number>;
+  /** As in `RepairTools`; without it, what is gone is gone. */
+  bringBack?(app: string, versionId: string): Promise<boolean>;
   log: Pick<Logger, 'warn' | 'error'>;
   now?(): number;
 };
@@ -49,7 +51,10 @@ export class Registry {
     for (const dir of [layout.appsDir, layout.tmpDir, layout.trashDir]) await mkdirDurable(dir);
     for (const dir of [layout.dataDir, layout.runDir, layout.appsDir, layout.trashDir]) await sweepTemporary(dir);
     const known = await readEntries(layout.registry);
-    const registry = new Registry({ now: Date.now, ...options }, known ?? (await entriesFromFolders(layout)));
+    const registry = new Registry(
+      { now: Date.now, bringBack: async () => false, ...options },
+      known ?? (await entriesFromFolders(layout)),
+    );
     if (known === null) {
       if (await exists(layout.registry)) {
         await moveDir(layout.registry, `${layout.registry}.damaged-${registry.#options.now()}`);

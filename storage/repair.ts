@@ -21,6 +21,8 @@ export type RepairTools = {
   tmpDir: string;
   /** SQLite's `user_version` of the app's data: how many migrations it has had. */
   userVersion(app: string): Promise<number>;
+  /** Puts a version whose files are gone into its place again; false when it is kept nowhere else. Never rejects. */
+  bringBack(app: string, versionId: string): Promise<boolean>;
   now(): number;
   log: Pick<Logger, 'warn'>;
 };
@@ -49,7 +51,11 @@ async function findActive(
 ): Promise<{ active: VersionSummary; activatedAt: number } | null> {
   const current = await readCurrent(app);
   if (current === null) return null;
-  const active = current === 'damaged' ? null : await readVersion(app, current.activeVersion);
+  let active = current === 'damaged' ? null : await readVersion(app, current.activeVersion);
+  if (current !== 'damaged' && active === null && (await tools.bringBack(id, current.activeVersion))) {
+    active = await readVersion(app, current.activeVersion);
+    tools.log.warn({ app: id, version: current.activeVersion }, 'Repaired: the files of the active version were gone.');
+  }
   if (current !== 'damaged' && active !== null) return { active, activatedAt: current.activatedAt };
   return fallBack(id, app, current === 'damaged' ? null : current.activeVersion, tools);
 }

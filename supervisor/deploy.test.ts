@@ -1,129 +1,17 @@
 import assert from 'node:assert/strict';
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, test } from 'node:test';
-import Database from 'better-sqlite3';
 import { SvcError } from '../protocol/errors.ts';
-import type { VersionSummary } from '../protocol/manifest.ts';
 import { Layout } from '../storage/layout.ts';
-import { Registry } from '../storage/registry.ts';
 import { sweepTmp, sweepTrash } from '../storage/trash.ts';
-import { appFiles, tarball } from '../test/support/archive.ts';
-import { buildJobModule } from '../test/support/job-module.ts';
-import { Deployments } from './deploy.ts';
-import { Jobs } from './jobs.ts';
+import { type Moments, openDeployments, version } from '../test/support/deployments.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'deploy-'));
-const jobs = new Jobs({ file: await buildJobModule(root) });
-after(async () => {
-  await jobs.close();
-  rmSync(root, { recursive: true, force: true });
-});
-
-let directories = 0;
-const newDataDir = (): string => join(root, `data-${++directories}`);
-
-/** Moments at which a test may look at the disk, as a crash would leave it. */
-type Moments = Partial<
-  Record<'staged' | 'migrating' | 'migrated' | 'swapping' | 'stopping' | 'forgetting', () => void>
->;
-
-/** What is running on one data directory: the real thing but for the databases, which are opened here instead of in the writer. */
-async function start(dataDir: string, moments: Moments = {}, versionRetention = 5) {
-  const layout = new Layout(dataDir);
-  const events: string[] = [];
-  const forgotten: string[] = [];
-  const warnings: string[] = [];
-  const log = {
-    info: () => {},
-    warn: (_: unknown, text?: string) => warnings.push(text ?? ''),
-    error: (_: unknown, text?: string) => warnings.push(text ?? ''),
-  };
-  const withData = <T>(app: string, work: (db: Database.Database) => T): T => {
-    const db = new Database(layout.app(app).data);
-    try {
-      return work(db);
-    } finally {
-      db.close();
-    }
-  };
-  const databases = {
-    userVersion: async (app: string) => withData(app, (db) => db.pragma('user_version', { simple: true }) as number),
-    async migrate(app: string, files: { name: string; path: string }[], backupTo: string | null) {
-      moments.migrating?.();
-      const applied = files.map(({ name }) => Number(name.slice(0, 4)));
-      withData(app, (db) => {
-        if (backupTo !== null) db.prepare('VACUUM INTO ?').run(backupTo);
-        db.transaction(() => {
-          for (const { name, path } of files) {
-            try {
-              db.exec(readFileSync(path, 'utf8'));
-            } catch (error) {
-              throw new SvcError('MIGRATION_FAILED', (error as Error).message, { path: `migrations/${name}` });
-            }
-          }
-          db.pragma(`user_version = ${applied.at(-1)}`);
-        })();
-      });
-      moments.migrated?.();
-      return applied;
-    },
-    close: async (app: string) => void events.push(`close ${app}`),
-  };
-  const registry = await Registry.open({ layout, userVersion: databases.userVersion, log: log as never });
-  const deployments = new Deployments({
-    layout,
-    registry,
-    jobs: {
-      async ingest(job) {
-        const result = await jobs.ingest(job);
-        moments.staged?.();
-        return result;
-      },
-    },
-    databases,
-    actors: {
-      swap(app: string, active: VersionSummary) {
-        moments.swapping?.();
-        events.push(`swap ${app} ${active.version}`);
-      },
-      async stop(app: string) {
-        moments.stopping?.();
-        events.push(`stop ${app}`);
-      },
-      async forget(app: string) {
-        moments.forgetting?.();
-        forgotten.push(app);
-      },
-    },
-    versionRetention,
-    log: log as never,
-  });
-  const upload = (archive: Buffer, options?: { activate?: boolean }, id = 'notes') =>
-    deployments.upload(id, Readable.from([archive]), options);
-  return { layout, registry, deployments, databases, events, forgotten, warnings, upload, withData };
-}
-
-/** A version of the app with this many migrations: a table, and a column for each further one. */
-function version(name: string, migrations = 0, more: Record<string, string> = {}): Buffer {
-  const sql = Array.from({ length: migrations }, (_, i) => [
-    `migrations/000${i + 1}_m.sql`,
-    i === 0 ? 'CREATE TABLE notes (c0);' : `ALTER TABLE notes ADD c${i};`,
-  ]);
-  return tarball({ ...appFiles('notes', { version: name }), ...Object.fromEntries(sql), ...more });
-}
+const { newDataDir, start: startWith, close } = await openDeployments();
+after(close);
+const start = (dataDir: string, moments: Moments = {}, versionRetention = 5) =>
+  startWith(dataDir, { moments, versionRetention });
 
 const isRejected = (code: string, path?: string) => (error: unknown) => {
   assert.ok(error instanceof SvcError, String(error));
@@ -181,6 +69,8 @@ test('an upload that is not to be activated is stored beside the active version'
     id: 'notes',
     activeVersion: versionId,
     previousVersion: null,
+    migrationsAhead: [],
+    webhooks: [],
   });
   assert.deepEqual(events, ['swap notes 1']);
 });

@@ -16,7 +16,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs';
-import { join, sep } from 'node:path';
+import { basename, dirname, join, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import {
@@ -26,9 +26,9 @@ import {
   type BackupHead,
   type BackupSource,
   backupPathKind,
+  isVersionFolder,
 } from '../../protocol/backup.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { isVersionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing } from '../atomic-file.ts';
 import { copyDatabase, inspectDatabase } from './database.ts';
@@ -71,6 +71,7 @@ export async function packSources(
       if (source.kind === 'text') yield* pack(files, source.path, textContent(source.text), check);
       else if (source.kind === 'file') yield* packFile(files, source.path, source.from, check);
       else if (source.kind === 'folder') yield* packFolder(files, source.path, source.from, check);
+      else if (source.kind === 'versions') yield* packVersions(files, source.path, source.from, check);
       else if (existsSync(source.from)) {
         rmSync(workspace.databaseCopy, { force: true });
         await copyDatabase(source.from, workspace.databaseCopy, check);
@@ -147,14 +148,20 @@ function* packFile(files: BackupFile[], path: string, from: string, check: () =>
   }
 }
 
-/** The versions in a folder. Links and the like, which are never served, are left out. */
+/** The versions in a folder, those that are links to the git store's too: in the backup they are folders. */
+function* packVersions(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
+  const app = basename(dirname(from));
+  for (const version of namesIn(from).filter((name) => isVersionFolder(app, name)))
+    yield* packFolder(files, `${path}/${version}`, join(from, version), check);
+}
+
+/** Links and the like, which are never served, are left out, and so is what is being written under a temporary name. */
 function* packFolder(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
-  for (const version of namesIn(from).filter(isVersionId)) {
-    const entries = readdirSync(join(from, version), { recursive: true, withFileTypes: true });
-    const found = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-    for (const file of found.sort()) {
-      yield* packFile(files, `${path}${file.slice(from.length).replaceAll(sep, '/')}`, file, check);
-    }
+  if (!existsSync(from)) return;
+  const entries = readdirSync(from, { recursive: true, withFileTypes: true });
+  const found = entries.filter((entry) => entry.isFile() && !/\.(?:tmp|lock)$/.test(entry.name));
+  for (const file of found.map((entry) => join(entry.parentPath, entry.name)).sort()) {
+    yield* packFile(files, `${path}${file.slice(from.length).replaceAll(sep, '/')}`, file, check);
   }
 }
 

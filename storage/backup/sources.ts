@@ -1,9 +1,11 @@
 /** What of a data directory goes into a backup, and under which path. */
+import { join } from 'node:path';
 import type { BackupSource } from '../../protocol/backup.ts';
-import { type AppPaths, Layout } from '../layout.ts';
+import { type AppPaths, type CodeStorePaths, Layout } from '../layout.ts';
 
 /** Paths in a backup are those of a data directory whose apps lie in it. */
-const PLACES = new Layout('/');
+const PLACES = new Layout('/', undefined, 'code-store');
+const STORE = PLACES.codeStore as CodeStorePaths;
 
 /**
  * What belongs to the gateway as a whole. It is packed before the apps: an idempotency key that is in the backup then was
@@ -38,8 +40,31 @@ export function appSources(id: string, app: AppPaths): BackupSource[] {
     { kind: 'database', path: inBackup(places.data), from: app.data },
     file('settings'),
     file('webhookKeys'),
-    { kind: 'folder', path: inBackup(places.versionsDir), from: app.versionsDir },
-    { kind: 'folder', path: inBackup(places.preparedDir), from: app.preparedDir },
+    { kind: 'versions', path: inBackup(places.versionsDir), from: app.versionsDir },
+    { kind: 'versions', path: inBackup(places.preparedDir), from: app.preparedDir },
+  ];
+}
+
+/**
+ * The git store: the repository and the sessions' files. Packed after the apps, so that every version that is live in the
+ * backup has its tag, and the refs before the objects, so that what they name is there.
+ */
+export function storeSources({ codeStore }: Layout): BackupSource[] {
+  if (codeStore === null) return [];
+  const { repository, sessionsDir } = codeStore;
+  const part = (kind: 'file' | 'folder', name: string): BackupSource => ({
+    kind,
+    path: `${inBackup(STORE.repository)}/${name}`,
+    from: join(repository, name),
+  });
+  return [
+    { kind: 'text', path: inBackup(PLACES.storeMark), text: '{"appsStoreRoot":"code-store"}\n' },
+    part('file', 'HEAD'),
+    part('file', 'config'),
+    part('folder', 'refs'),
+    part('file', 'packed-refs'),
+    part('folder', 'objects'),
+    { kind: 'folder', path: inBackup(STORE.sessionsDir), from: sessionsDir },
   ];
 }
 

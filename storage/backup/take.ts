@@ -2,7 +2,7 @@
 import { BACKUP_FORMAT, BackupSize, type BackupSource } from '../../protocol/backup.ts';
 import type { PackJob, PackResult } from '../../protocol/jobs.ts';
 import type { Layout } from '../layout.ts';
-import { appSources, gatewaySources, registrySource } from './sources.ts';
+import { appSources, gatewaySources, registrySource, storeSources } from './sources.ts';
 
 export type BackupPlan = {
   layout: Layout;
@@ -35,6 +35,8 @@ export async function takeBackup(plan: BackupPlan): Promise<number> {
     const at = await hold(id, () => add(appSources(id, layout.app(id))));
     if (at !== null) registered.push([id, { registeredAt: new Date(at).toISOString() }]);
   }
+  const store = storeSources(layout);
+  if (store.length > 0) await add(store);
   const registry = { apps: Object.fromEntries(registered) };
   await add([registrySource(`${JSON.stringify(registry, null, 2)}\n`)]);
   const head = { format: BACKUP_FORMAT, svcVersion, takenAt: new Date(plan.takenAt).toISOString() };

@@ -1,0 +1,118 @@
+/**
+ * The code of versions that the git store has on disk: it lies where the commit that published it says, and the version's
+ * own folder is a link to it. Nothing uses code that no link leads to.
+ */
+import { readdir, readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { isAppId } from '../protocol/ids.ts';
+import { isMissing, mkdirDurable, moveDir, renameDurable, syncDir } from './atomic-file.ts';
+import { crashPoint } from './crash-point.ts';
+import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from './layout.ts';
+import { removeVersion } from './versions.ts';
+
+/** Puts a staged version into place, its code at `at`; all or nothing after a crash. */
+export async function installLinked(app: AppPaths, versionId: string, staged: VersionPaths, at: string): Promise<void> {
+  const target = app.version(versionId);
+  for (const dir of [app.preparedDir, app.versionsDir, dirname(at)]) await mkdirDurable(dir);
+  crashPoint('link.folders-made');
+  for (const left of [target.prepared, at]) await rm(left, { recursive: true, force: true });
+  crashPoint('link.cleared');
+  await renameDurable(staged.prepared, target.prepared);
+  crashPoint('link.prepared-placed');
+  await moveDir(staged.code, at);
+  crashPoint('link.code-placed');
+  await link(target.code, at);
+  crashPoint('link.made');
+}
+
+/** Removes a version and its code, which is gone as a whole from the first step on. */
+export async function removeLinked(
+  app: AppPaths,
+  versionId: string,
+  { store, tmpDir }: { store: CodeStorePaths; tmpDir: string },
+): Promise<void> {
+  const code = await linkedTo(app.version(versionId).code);
+  await removeVersion(app, versionId, tmpDir);
+  if (code?.startsWith(await realpath(store.mainDir))) await removeCode(code);
+  crashPoint('unlink.code-removed');
+}
+
+/** Removes the code that no version of a registered app leads to: before anything is served, for nobody adds to it meanwhile. */
+export async function sweepMaterialized(layout: Layout, store: CodeStorePaths): Promise<void> {
+  const used = new Map<string, Set<string>>();
+  for (const sha of await namesIn(store.mainDir)) {
+    const apps = join(store.mainDir, sha, 'apps');
+    for (const id of await namesIn(apps)) {
+      const known = used.get(id) ?? (await linkedCode(layout, id));
+      used.set(id, known);
+      if (known.has(await realpath(join(apps, id)))) continue;
+      await removeCode(join(apps, id));
+      crashPoint('sweep.materialization');
+    }
+    await removeEmpty(apps);
+  }
+}
+
+/** Removes what is there of an app that is gone. */
+export async function removeMaterialized(store: CodeStorePaths, id: string): Promise<void> {
+  for (const sha of await namesIn(store.mainDir)) await removeCode(join(store.mainDir, sha, 'apps', id));
+}
+
+async function linkedCode(layout: Layout, id: string): Promise<Set<string>> {
+  const linked = new Set<string>();
+  if (!isAppId(id)) return linked;
+  const { versionsDir } = layout.app(id);
+  for (const name of await namesIn(versionsDir)) {
+    const code = await linkedTo(join(versionsDir, name));
+    if (code !== null) linked.add(code);
+  }
+  return linked;
+}
+
+/** Where a version's code really is; null when it is no link, or leads nowhere. */
+async function linkedTo(path: string): Promise<string | null> {
+  try {
+    return await realpath(resolve(dirname(path), await readlink(path)));
+  } catch (error) {
+    // EINVAL, and UNKNOWN on Windows: a folder, as an upload or a restore leaves it.
+    if (isMissing(error) || ['EINVAL', 'UNKNOWN'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
+  }
+}
+
+/** The link appears at once under its name, and leads there wherever the data directory is moved as a whole. */
+async function link(path: string, to: string): Promise<void> {
+  // One name, not a random one: what a crash leaves of it goes with the next try.
+  const temporary = join(dirname(path), `.${basename(path)}.tmp`);
+  await rm(temporary, { recursive: true, force: true });
+  const isWindows = process.platform === 'win32';
+  const target = isWindows ? resolve(to) : relative(await realpath(dirname(path)), await realpath(to));
+  await symlink(target, temporary, isWindows ? 'junction' : 'dir');
+  await rename(temporary, path);
+  await syncDir(dirname(path));
+}
+
+/** `<sha>/apps/<id>`, and the folders above it that hold nothing else. */
+async function removeCode(code: string): Promise<void> {
+  await rm(code, { recursive: true, force: true });
+  await removeEmpty(dirname(code));
+}
+
+async function removeEmpty(apps: string): Promise<void> {
+  for (const dir of [apps, dirname(apps)]) {
+    try {
+      await rmdir(dir);
+    } catch {
+      return;
+    }
+  }
+}
+
+async function namesIn(dir: string): Promise<string[]> {
+  try {
+    return await readdir(dir);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
