@@ -1,0 +1,140 @@
+/**
+ * What creates and changes apps without an editor: a blank app, a template, new names, automations (decisions, section 7). All
+ * of it is done in a session, the caller's or one of its own, and published at once when the caller says so.
+ */
+
+import { freeId, freeName, nameFromId } from '../../protocol/app-names.ts';
+import type { MintedWebhook } from '../../protocol/automation.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { checkAppId } from '../../protocol/ids.ts';
+import type { Jobs } from '../jobs.ts';
+import { type AutomationDraft, createAutomation, deleteAutomation, updateAutomation } from './automation-files.ts';
+import { editManifest } from './manifest-file.ts';
+import { type Published, type Sessions, unknownSession } from './sessions.ts';
+import type { Templates } from './templates.ts';
+
+export type AuthoringOptions = {
+  sessions: Sessions;
+  templates: Templates;
+  jobs: Pick<Jobs, 'layOut'>;
+  /** The folder of the blank app. */
+  blank: string;
+  /** The apps that are registered, by id, with their names. */
+  live(): Promise<ReadonlyMap<string, string>>;
+  now(): number;
+};
+
+/** `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached. */
+export type Where = { sessionId?: string; publish?: boolean; origin: string };
+
+/**
+ * `sessionId` is where the change is staged; null when it was published from a session that was made for it and is closed
+ * again. `staged`: it is not published yet.
+ */
+export type Staged = { app: string; sessionId: string | null; staged: boolean; published?: Published };
+
+export class Authoring {
+  readonly #options: AuthoringOptions;
+
+  constructor(options: AuthoringOptions) {
+    this.#options = options;
+  }
+
+  /** A blank app. Rejects with `CONFLICT` when the id is taken. */
+  async create(id: string, name: string | undefined, where: Where): Promise<Staged> {
+    checkAppId(id);
+    await this.#checkFree(id);
+    return this.#inSession(id, where, async (sessionId) => {
+      const { jobs, sessions, blank } = this.#options;
+      await sessions.add(sessionId, id, async (to) => {
+        await jobs.layOut({ source: { blank }, to, id, name: name ?? nameFromId(id) });
+      });
+    });
+  }
+
+  /** An app like a template, under an id and a name that are free. Rejects with `UNKNOWN_TEMPLATE`, `CONFLICT`. */
+  async clone(
+    templateId: string,
+    { id: wanted, name: wantedName }: { id?: string | undefined; name?: string | undefined },
+    where: Where,
+  ): Promise<Staged> {
+    const { sessions, templates, jobs, live } = this.#options;
+    const { row, source } = await templates.source(templateId);
+    if (wanted !== undefined) {
+      checkAppId(wanted);
+      await this.#checkFree(wanted);
+    }
+    const apps = await live();
+    const staged = new Set((await sessions.list()).flatMap((session) => session.apps));
+    const id = wanted ?? freeId(row.id, (candidate) => apps.has(candidate) || staged.has(candidate));
+    const names = new Set(apps.values());
+    const name = wantedName ?? freeName(row.name, (candidate) => names.has(candidate));
+    return this.#inSession(id, where, (sessionId) =>
+      sessions.add(sessionId, id, async (to) => {
+        await jobs.layOut({ source, to, id, name: name === row.name ? null : name });
+      }),
+    );
+  }
+
+  /** Another name or description; an empty description removes it. */
+  rename(app: string, change: { name?: string; description?: string }, where: Where): Promise<Staged> {
+    return this.#inSession(app, where, (sessionId) =>
+      this.#options.sessions.edit(sessionId, app, (folder) => editManifest(folder, change)),
+    );
+  }
+
+  /** Rejects with `CONFLICT` when there is one of this id, and with `INVALID_AUTOMATION`. */
+  async createAutomation(app: string, draft: AutomationDraft & { id: string }, where: Where): Promise<Staged> {
+    return this.#inSession(app, where, (sessionId) =>
+      this.#options.sessions.edit(sessionId, app, (folder) => createAutomation(folder, draft, this.#options.now())),
+    );
+  }
+
+  /** Rejects with `UNKNOWN_AUTOMATION`, `INVALID_AUTOMATION`. */
+  updateAutomation(app: string, draft: AutomationDraft & { id: string }, where: Where): Promise<Staged> {
+    return this.#inSession(app, where, (sessionId) =>
+      this.#options.sessions.edit(sessionId, app, (folder) => updateAutomation(folder, draft, this.#options.now())),
+    );
+  }
+
+  /** Rejects with `UNKNOWN_AUTOMATION`. */
+  deleteAutomation(app: string, id: string, where: Where): Promise<Staged> {
+    return this.#inSession(app, where, (sessionId) =>
+      this.#options.sessions.edit(sessionId, app, (folder) => deleteAutomation(folder, id)),
+    );
+  }
+
+  /** Live apps only: `Sessions.add` looks at the session and at `main`. */
+  async #checkFree(id: string): Promise<void> {
+    if ((await this.#options.live()).has(id))
+      throw new SvcError('CONFLICT', `There is an app "${id}" already; choose another id.`, { path: 'id' });
+  }
+
+  /** A session that was made for the work goes again when the work fails, or when it was published. */
+  async #inSession(
+    app: string,
+    { sessionId: given, publish = false, origin }: Where,
+    work: (sessionId: string) => Promise<void>,
+  ): Promise<Staged> {
+    const { sessions } = this.#options;
+    if (given !== undefined && !(await sessions.has(given))) throw unknownSession(given);
+    const sessionId = given ?? (await sessions.create()).sessionId;
+    let keep = given !== undefined;
+    try {
+      await work(sessionId);
+      if (!publish) {
+        keep = true;
+        return { app, sessionId, staged: true };
+      }
+      const published = await sessions.publish(sessionId, { app, origin });
+      return { app, sessionId: keep ? sessionId : null, staged: false, published };
+    } finally {
+      if (!keep) await sessions.remove(sessionId);
+    }
+  }
+}
+
+/** The webhooks of what was published. */
+export function webhooksOf({ published }: Staged): MintedWebhook[] {
+  return published?.webhooks ?? [];
+}

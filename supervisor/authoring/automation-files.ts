@@ -1,0 +1,104 @@
+/** The files of automations in an app's folder: made, changed and removed (decisions, section 7). */
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AUTOMATION_ID } from '../../protocol/automation.ts';
+import { parseAutomation } from '../../protocol/automation-check.ts';
+import { automationFault, invalidAutomation } from '../../protocol/automation-issues.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { exists, isMissing, mkdirDurable, syncDir, writeFileAtomic } from '../../storage/atomic-file.ts';
+
+/** `manifest` are members of `automation.json`; null removes one. `handler` is the text of `handler.js`. */
+export type AutomationDraft = { manifest: Record<string, unknown>; handler?: string };
+
+const HANDLER = `// What this does each time it fires. \`ctx.tool\` calls the tools of apps, \`ctx.now\` is the time of the fire.
+export default async function run({ ctx, log, input }) {
+  log.info('fired', { at: ctx.now, input });
+  return { summary: 'Nothing to do yet.' };
+}
+`;
+
+/** Switched off unless the caller says otherwise (specification, "Automation manifest": \`enabled\`). */
+export async function createAutomation(
+  folder: string,
+  { id, manifest, handler = HANDLER }: AutomationDraft & { id: string },
+  now: number,
+): Promise<void> {
+  checkId(id);
+  const dir = folderOf(folder, id);
+  if (await exists(dir)) throw new SvcError('CONFLICT', `There is an automation "${id}" already.`, { path: 'id' });
+  const generated = { by: 'hand', at: new Date(now).toISOString() };
+  const text = checkedText(id, merge({ enabled: false, generated }, manifest), now);
+  await mkdirDurable(dir);
+  await writeFileAtomic(join(dir, 'handler.js'), handler);
+  await writeFileAtomic(join(dir, 'automation.json'), text);
+}
+
+/** Members that are not named stay as they are; so does the handler. */
+export async function updateAutomation(
+  folder: string,
+  { id, manifest, handler }: AutomationDraft & { id: string },
+  now: number,
+): Promise<void> {
+  checkId(id);
+  const path = join(folderOf(folder, id), 'automation.json');
+  const before = await readFile(path, 'utf8').catch((error: unknown) => {
+    throw isMissing(error) ? unknown(id) : error;
+  });
+  const parsed = parseAutomation(before, { firesAfter: null });
+  if ('issues' in parsed) throw invalid(id, parsed.issues);
+  const file = JSON.parse(before) as Record<string, unknown>;
+  // The legacy form is rewritten on a save, and only one of the two may be there.
+  if (file.trigger !== undefined) {
+    file.triggers = [file.trigger];
+    delete file.trigger;
+  }
+  const text = checkedText(id, merge(file, manifest), now);
+  if (handler !== undefined) await writeFileAtomic(join(folderOf(folder, id), 'handler.js'), handler);
+  await writeFileAtomic(path, text);
+}
+
+export async function deleteAutomation(folder: string, id: string): Promise<void> {
+  checkId(id);
+  if (!(await exists(folderOf(folder, id)))) throw unknown(id);
+  await rm(folderOf(folder, id), { recursive: true });
+  await syncDir(join(folder, 'automations'));
+}
+
+function merge(file: Record<string, unknown>, change: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries({ ...file, ...change }).filter(([, value]) => value !== null));
+}
+
+function checkedText(id: string, file: Record<string, unknown>, now: number): string {
+  const text = `${JSON.stringify(file, null, 2)}\n`;
+  const parsed = parseAutomation(text, { firesAfter: now });
+  if ('issues' in parsed) throw invalid(id, parsed.issues);
+  return text;
+}
+
+function invalid(
+  id: string,
+  issues: Extract<ReturnType<typeof parseAutomation>, { issues: unknown }>['issues'],
+): SvcError {
+  const [first, ...others] = issues.map((issue) => automationFault(id, issue));
+  if (first === undefined) throw new Error('An invalid automation has at least one fault.');
+  return invalidAutomation([first, ...others]);
+}
+
+function folderOf(folder: string, id: string): string {
+  return join(folder, 'automations', id);
+}
+
+function checkId(id: string): void {
+  if (AUTOMATION_ID.test(id)) return;
+  throw new SvcError(
+    'INVALID_ID',
+    'An automation id has 1 to 64 of A-Z, a-z, 0-9, "-" and "_", not "-" or "_" first.',
+    {
+      path: 'id',
+    },
+  );
+}
+
+function unknown(id: string): SvcError {
+  return new SvcError('UNKNOWN_AUTOMATION', `The app has no automation "${id.slice(0, 80)}" in this session.`);
+}

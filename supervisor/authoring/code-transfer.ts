@@ -1,0 +1,88 @@
+/** The code of all apps with its history, as one git bundle out of a gateway and into an empty one. */
+import { randomUUID } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Logger } from 'pino';
+import type { MintedWebhook } from '../../protocol/automation.ts';
+import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { isAppId } from '../../protocol/ids.ts';
+import type { Deployments } from '../deploy.ts';
+import type { GitRepository } from '../store/git-jobs.ts';
+
+export type CodeTransferOptions = {
+  git: Pick<GitRepository, 'exportBundle' | 'importBundle'>;
+  deployments: Pick<Deployments, 'adopt' | 'records'>;
+  tmpDir: string;
+  log: Pick<Logger, 'warn'>;
+};
+
+/** `apps` are live now; `failed` are on main all the same, and can be published from a session once they are mended. */
+export type Imported = {
+  main: string;
+  apps: { id: string; versionId: string }[];
+  failed: { id: string; error: ErrorBody }[];
+  webhooks: MintedWebhook[];
+};
+
+export class CodeTransfer {
+  readonly #options: CodeTransferOptions;
+
+  constructor(options: CodeTransferOptions) {
+    this.#options = options;
+  }
+
+  /** Has `send` send a file that is gone when it resolves. */
+  async export(send: (path: string) => Promise<void>): Promise<void> {
+    await this.#inFile(async (path) => {
+      await this.#options.git.exportBundle({ to: path });
+      await send(path);
+    });
+  }
+
+  /** Rejects with `INVALID_BACKUP`, or `RESTORE_TARGET` when the store holds apps already; then nothing has changed. */
+  async import(body: Readable, origin: string): Promise<Imported> {
+    const { git, deployments } = this.#options;
+    body.on('error', () => {});
+    if ((await deployments.records()).length > 0)
+      throw new SvcError(
+        'RESTORE_TARGET',
+        'Code is imported into a gateway without apps only; take a new data directory.',
+      );
+    return this.#inFile(async (path) => {
+      if (body.errored) throw body.errored;
+      await pipeline(body, createWriteStream(path, { flags: 'wx', mode: 0o600 }));
+      const { main, apps } = await git.importBundle({ from: path });
+      const result: Imported = { main, apps: [], failed: [], webhooks: [] };
+      for (const { id, tag } of apps) await this.#adopt(id, tag, origin, result);
+      return result;
+    });
+  }
+
+  async #adopt(id: string, tag: string | null, origin: string, result: Imported): Promise<void> {
+    const { deployments, log } = this.#options;
+    try {
+      if (!isAppId(id) || tag === null)
+        throw new SvcError('UNKNOWN_VERSION', 'No tag of the bundle has the files that main has of it.');
+      const { webhooks } = await deployments.adopt(id, tag, origin);
+      result.apps.push({ id, versionId: tag });
+      result.webhooks.push(...webhooks);
+    } catch (error) {
+      log.warn({ app: id, err: error }, 'an imported app could not be made live');
+      const shown =
+        error instanceof SvcError ? error : new SvcError('INTERNAL', 'It could not be made live; see the log.');
+      result.failed.push({ id, error: shown.toBody() });
+    }
+  }
+
+  async #inFile<T>(work: (path: string) => Promise<T>): Promise<T> {
+    const path = join(this.#options.tmpDir, `code-${randomUUID()}.bundle`);
+    try {
+      return await work(path);
+    } finally {
+      await rm(path, { force: true });
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** Wires what the git store adds to a gateway: sessions, their drafts, and making apps in them. */
+import { join } from 'node:path';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Layout } from '../../storage/layout.ts';
+import type { Registry } from '../../storage/registry.ts';
+import type { Config } from '../config.ts';
+import type { Deployments } from '../deploy.ts';
+import { Drafts, type DraftsOptions } from '../drafts/drafts.ts';
+import { entryPoint, templateFolder } from '../entry-points.ts';
+import { Jobs } from '../jobs.ts';
+import { gitRepository } from '../store/git-jobs.ts';
+import { Authoring } from './authoring.ts';
+import { CodeTransfer } from './code-transfer.ts';
+import { sessionRepository } from './repository.ts';
+import { Sessions } from './sessions.ts';
+import { Templates } from './templates.ts';
+
+export type AuthoringParts = {
+  layout: Layout;
+  config: Config;
+  registry: Registry;
+  deployments: Deployments;
+  jobs: Jobs;
+} & Omit<DraftsOptions, 'source' | 'jobs' | 'snapshots' | 'config'>;
+
+/** Null on the tarball backend. */
+export type GitStoreServices = {
+  sessions: Sessions;
+  drafts: Drafts;
+  authoring: Authoring;
+  code: CodeTransfer;
+} | null;
+
+export function openTemplates({ layout, config, log }: Pick<AuthoringParts, 'layout' | 'config' | 'log'>): Templates {
+  const cacheDir = join(layout.dataDir, 'templates-cache');
+  return new Templates({ folder: templateFolder(), cacheDir, url: config.templatesUrl, log });
+}
+
+export function openAuthoring(parts: AuthoringParts, templates: Templates): GitStoreServices {
+  const { layout, config, registry, deployments, jobs, log } = parts;
+  const store = layout.codeStore;
+  if (store === null) return null;
+  const git = gitRepository(jobs, store.repository);
+  const sessions = new Sessions({
+    store,
+    repository: sessionRepository(git, store.repository, config.commitAuthor, Date.now),
+    jobs,
+    publish: (app, { message, ...draft }) =>
+      deployments.publish(app, { ...draft, ...(message === null ? {} : { message }) }),
+    log,
+  });
+  // A thread of its own, kept while drafts are edited, so that an edit waits for no upload.
+  const snapshots = new Jobs({ file: entryPoint('job'), threads: 1, idleMs: LIMITS.draftIdleMs });
+  const drafts = new Drafts({ ...parts, source: sessions, snapshots });
+  const live = async (): Promise<Map<string, string>> =>
+    new Map((await registry.states()).map(({ id, active }) => [id, active?.name ?? id]));
+  const authoring = new Authoring({ sessions, templates, jobs, blank: templateFolder('_blank'), live, now: Date.now });
+  const code = new CodeTransfer({ git, deployments, tmpDir: layout.tmpDir, log });
+  return { sessions, drafts, authoring, code };
+}

@@ -1,0 +1,27 @@
+/** What sessions ask of the repository, as its operations answer it. */
+import { SvcError } from '../../protocol/errors.ts';
+import type { GitAuthor } from '../../protocol/git-jobs.ts';
+import { exists } from '../../storage/atomic-file.ts';
+import type { GitRepository } from '../store/git-jobs.ts';
+import type { SessionRepository } from './sessions.ts';
+
+type Asked = Pick<GitRepository, 'openRepository' | 'checkout' | 'treeOf' | 'updateApp' | 'diffApp' | 'branch'>;
+
+/** `path` is the repository's. */
+export function sessionRepository(git: Asked, path: string, author: GitAuthor, now: () => number): SessionRepository {
+  return {
+    main: async () => {
+      // A new one in its place would give the numbers of versions a second time.
+      if (!(await exists(path)))
+        throw new SvcError('STORE_DAMAGED', 'The git repository is gone; put it back from a clone or a backup.');
+      return (await git.openRepository({ author, at: now() })).main;
+    },
+    checkout: (app, from, to) => git.checkout({ app, from, to }),
+    files: (app, from) => git.treeOf({ app, from }),
+    update: (app, base, folder, to) => git.updateApp({ app, base, folder, to }),
+    diff: (app, folder) => git.diffApp({ app, folder, against: 'main' }),
+    branch: async (name, to) => {
+      await git.branch({ name, to });
+    },
+  };
+}

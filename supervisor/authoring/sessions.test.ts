@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
+import { CodeStorePaths } from '../../storage/layout.ts';
+import { diffApp } from '../../workers/jobs/git/diff.ts';
+import { updateApp } from '../../workers/jobs/git/merge.ts';
+import * as operations from '../../workers/jobs/git/operations.ts';
+import { sessionFiles } from '../../workers/jobs/session-files.ts';
+import { sessionRepository } from './repository.ts';
+import { Sessions } from './sessions.ts';
+
+const author = { name: 'svc', email: 'svc@localhost' };
+const published: { app: string; folder: string; base: string | null }[] = [];
+let root: string;
+let store: CodeStorePaths;
+let sessions: Sessions;
+
+before(async () => {
+  root = await mkdtemp(join(tmpdir(), 'svc-sessions-'));
+  store = new CodeStorePaths(join(root, 'code-store'));
+  await mkdir(store.root, { recursive: true });
+  const { repository } = store;
+  await operations.openRepository({ repository, author, at: Date.now() });
+  await publish('notes', {
+    'app.json': '{"id":"notes"}',
+    'index.html': '<h1>Notes</h1>',
+    'queries/list.js': 'export default 1;',
+  });
+  const git = {
+    openRepository: (job: object) => operations.openRepository({ repository, ...job } as never),
+    checkout: (job: object) => operations.checkout({ repository, ...job } as never),
+    treeOf: (job: object) => operations.treeOf({ repository, ...job } as never),
+    updateApp: (job: object) => updateApp({ repository, ...job } as never),
+    diffApp: (job: object) => diffApp({ repository, ...job } as never),
+    branch: (job: object) => operations.branch({ repository, ...job } as never),
+  };
+  sessions = new Sessions({
+    store,
+    repository: sessionRepository(git, repository, author, Date.now),
+    jobs: {
+      sessionFiles: <W extends SessionFilesJob['work']>(job: SessionFilesJob & { work: W }) =>
+        sessionFiles(job) as Promise<SessionFilesResult[W]>,
+    },
+    publish: async (app, draft) => {
+      published.push({ app, ...draft });
+      const { commit } = await commitApp(app, draft.folder);
+      return { id: app, version: 1, tag: `${app}/v1`, sha: commit, migrationsApplied: [], webhooks: [] };
+    },
+    log: { warn: (...args: unknown[]) => assert.fail(`warned: ${JSON.stringify(args)}`) },
+  });
+});
+
+after(() => rm(root, { recursive: true, force: true }));
+
+async function commitApp(app: string, folder: string): Promise<{ commit: string }> {
+  const { repository } = store;
+  const { commit } = await operations.commitApp({ repository, app, folder, message: 'a test', author, at: Date.now() });
+  await operations.settle({ repository, app, commit, tag: null, author, at: Date.now() });
+  return { commit };
+}
+
+async function publish(app: string, files: Record<string, string>): Promise<void> {
+  const folder = await mkdtemp(join(root, 'app-'));
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(join(folder, path, '..'), { recursive: true });
+    await writeFile(join(folder, path), text);
+  }
+  await commitApp(app, folder);
+}
+
+const put = (sid: string, path: string, text: string, conditions = {}) =>
+  sessions.putFile(sid, 'notes', path, Buffer.from(text), conditions);
+
+test('a session shows the files of main until it changes them, and tells what it changed', async () => {
+  const { sessionId, base } = await sessions.create();
+  assert.match(sessionId, /^s[0-9a-f]{16}$/);
+  assert.match(base, /^[0-9a-f]{40}$/);
+  const edited: string[] = [];
+  sessions.onEdited((sid, app) => edited.push(`${sid}/${app}`));
+  assert.deepEqual(
+    (await sessions.files(sessionId, 'notes')).map(({ path }) => path),
+    ['app.json', 'index.html', 'queries/list.js'],
+  );
+  assert.deepEqual((await sessions.diff(sessionId, null)).files, []);
+  const { file, created } = await put(sessionId, 'css/page.css', 'body {}');
+  assert.equal(created, true);
+  assert.equal((await put(sessionId, 'index.html', '<h1>My notes</h1>')).created, false);
+  assert.deepEqual(edited, [`${sessionId}/notes`, `${sessionId}/notes`]);
+  const { files } = await sessions.diff(sessionId, 'notes');
+  assert.deepEqual(
+    files.map(({ app, path, status }) => [app, path, status]),
+    [
+      ['notes', 'css/page.css', 'added'],
+      ['notes', 'index.html', 'modified'],
+    ],
+  );
+  assert.match(files[1]?.patch ?? '', /\+<h1>My notes<\/h1>/);
+  const { bytes, sha } = await sessions.readFile(sessionId, 'notes', 'css/page.css');
+  assert.equal(Buffer.from(bytes).toString(), 'body {}');
+  assert.equal(sha, file.sha);
+  const [row] = (await sessions.list()).filter((one) => one.sessionId === sessionId);
+  assert.deepEqual(row?.apps, ['notes']);
+  assert.ok((row?.touchedAt ?? 0) >= (row?.createdAt ?? 0), 'touched after it was made');
+  await sessions.remove(sessionId);
+});
+
+test('If-Match and If-None-Match keep from overwriting what somebody else wrote', async () => {
+  const { sessionId } = await sessions.create();
+  const { file } = await put(sessionId, 'a.txt', 'one');
+  await put(sessionId, 'a.txt', 'two', { ifMatch: `"${file.sha}"` });
+  const stale = { code: 'PRECONDITION_FAILED', path: 'a.txt' };
+  await assert.rejects(put(sessionId, 'a.txt', 'three', { ifMatch: `"${file.sha}"` }), stale);
+  await assert.rejects(put(sessionId, 'a.txt', 'three', { ifNoneMatch: '*' }), stale);
+  await assert.rejects(sessions.deleteFile(sessionId, 'notes', 'a.txt', { ifMatch: `"${file.sha}"` }), stale);
+  await assert.rejects(put(sessionId, 'b.txt', 'x', { ifMatch: '*' }), { code: 'PRECONDITION_FAILED' });
+  await sessions.deleteFile(sessionId, 'notes', 'a.txt', { ifMatch: '*' });
+  await assert.rejects(sessions.readFile(sessionId, 'notes', 'a.txt'), { code: 'NOT_FOUND' });
+  await assert.rejects(sessions.deleteFile(sessionId, 'notes', 'a.txt', {}), { code: 'NOT_FOUND' });
+  await sessions.remove(sessionId);
+});
+
+test('paths keep the rules of archives, and no link is followed', async () => {
+  const { sessionId } = await sessions.create();
+  for (const [path, code] of [
+    ['../escape.txt', 'ARCHIVE_PATH'],
+    ['/abs.txt', 'ARCHIVE_PATH'],
+    ['a\\b.txt', 'ARCHIVE_PATH'],
+    ['a\0.txt', 'ARCHIVE_PATH'],
+    ['C:/a.txt', 'ARCHIVE_PATH'],
+    ['INDEX.html', 'ARCHIVE_PATH'],
+    ['index.html/a.txt', 'ARCHIVE_PATH'],
+    [`${'n'.repeat(300)}.txt`, 'ARCHIVE_PATH'],
+    ['run.sh', 'ARCHIVE_EXTENSION'],
+    ['', 'ARCHIVE_PATH'],
+  ] as const) {
+    await assert.rejects(put(sessionId, path, 'x'), { code }, path);
+  }
+  const folder = await sessions.folder(sessionId, 'notes');
+  const outside = join(root, 'outside');
+  await mkdir(outside, { recursive: true });
+  await writeFile(join(outside, 'secret.txt'), 'secret');
+  await symlink(outside, join(folder, 'link'));
+  await symlink(join(outside, 'secret.txt'), join(folder, 'secret.txt'));
+  await assert.rejects(sessions.readFile(sessionId, 'notes', 'link/secret.txt'), { code: 'ARCHIVE_ENTRY_TYPE' });
+  await assert.rejects(sessions.readFile(sessionId, 'notes', 'secret.txt'), { code: 'ARCHIVE_ENTRY_TYPE' });
+  await assert.rejects(put(sessionId, 'link/secret.txt', 'gone'), { code: 'ARCHIVE_ENTRY_TYPE' });
+  assert.equal(await readFile(join(outside, 'secret.txt'), 'utf8'), 'secret');
+  assert.ok(
+    !(await sessions.files(sessionId, 'notes')).some(({ path }) => path.includes('secret')),
+    'links are not listed',
+  );
+  await sessions.remove(sessionId);
+});
+
+test('what does not exist is said so: sessions, apps, ids of every kind', async () => {
+  for (const sid of ['nobody', '../etc', '', '.', 'a'.repeat(80)]) {
+    await assert.rejects(sessions.files(sid, 'notes'), { code: 'UNKNOWN_SESSION' });
+    await assert.rejects(sessions.remove(sid), { code: 'UNKNOWN_SESSION' });
+  }
+  for (const sid of ['-a', '.hidden', 'a/b', 'ä', 'a'.repeat(65)])
+    await assert.rejects(sessions.create(sid), { code: 'INVALID_ID' });
+  const { sessionId } = await sessions.create('mine');
+  await assert.rejects(sessions.create('mine'), { code: 'CONFLICT' });
+  await assert.rejects(sessions.files(sessionId, 'nothing'), { code: 'UNKNOWN_APP' });
+  await assert.rejects(sessions.files(sessionId, '_apps'), { code: 'RESERVED_ID' });
+  await assert.rejects(sessions.files(sessionId, 'A b'), { code: 'INVALID_ID' });
+  await sessions.remove(sessionId);
+  await assert.rejects(sessions.files(sessionId, 'notes'), { code: 'UNKNOWN_SESSION' });
+});
+
+test('a new app is added whole or not at all, and never over another', async () => {
+  const { sessionId } = await sessions.create();
+  const fill = (folder: string) => writeFile(join(folder, 'app.json'), '{"id":"fresh"}');
+  await assert.rejects(
+    sessions.add(sessionId, 'fresh', async (folder) => {
+      await fill(folder);
+      throw new Error('cut off');
+    }),
+    /cut off/,
+  );
+  assert.deepEqual(await sessions.apps(sessionId), []);
+  await sessions.add(sessionId, 'fresh', fill);
+  await put(sessionId, 'index.html', 'kept');
+  await assert.rejects(sessions.add(sessionId, 'fresh', fill), { code: 'CONFLICT', path: 'id' });
+  await assert.rejects(sessions.add(sessionId, 'notes', fill), { code: 'CONFLICT' });
+  assert.deepEqual(
+    (await sessions.files(sessionId, 'fresh')).map(({ path }) => path),
+    ['app.json'],
+  );
+  await sessions.remove(sessionId);
+});
+
+test('publishing asks which app when there are several, and brings the session up to date', async () => {
+  const { sessionId } = await sessions.create();
+  await assert.rejects(sessions.publish(sessionId, { origin: '' }), { code: 'NO_CHANGES' });
+  await sessions.add(sessionId, 'other', (folder) => writeFile(join(folder, 'app.json'), '{"id":"other"}'));
+  await put(sessionId, 'index.html', '<h1>Published</h1>');
+  await assert.rejects(sessions.publish(sessionId, { origin: '' }), { code: 'BAD_REQUEST', path: 'app' });
+  const { sha } = await sessions.publish(sessionId, { app: 'notes', origin: '' });
+  assert.equal(published.at(-1)?.app, 'notes');
+  assert.deepEqual((await sessions.diff(sessionId, 'notes')).files, []);
+  assert.equal((await sessions.diff(sessionId, null)).head, sha);
+  const next = await sessions.publish(sessionId, { origin: '' });
+  assert.equal(next.id, 'other');
+  assert.equal(published.at(-1)?.base, null);
+  await sessions.remove(sessionId);
+});
+
+test('edits of one app at the same time are done one after the other', async () => {
+  const { sessionId } = await sessions.create();
+  const { file } = await put(sessionId, 'race.txt', 'start');
+  const tries = Array.from({ length: 10 }, (_, n) => put(sessionId, 'race.txt', `${n}`, { ifMatch: `"${file.sha}"` }));
+  const settled = await Promise.allSettled(tries);
+  assert.equal(settled.filter(({ status }) => status === 'fulfilled').length, 1);
+  await sessions.remove(sessionId);
+});
+
+test('closing tells who works on it, and takes its folder and branch away', async () => {
+  const { sessionId } = await sessions.create();
+  await sessions.files(sessionId, 'notes');
+  const told: string[] = [];
+  sessions.onClosed((sid) => void told.push(sid));
+  await sessions.remove(sessionId);
+  assert.deepEqual(told, [sessionId]);
+  assert.equal(await sessions.has(sessionId), false);
+});
+
+test('an update takes what was published into the session, once, and what a crash cuts off is given back', async () => {
+  await publish('notes', { 'app.json': '{"id":"notes"}', 'a.txt': '1\n2\n3\n4\n5\n', 'b.txt': '1\n' });
+  const { sessionId } = await sessions.create();
+  await put(sessionId, 'a.txt', '1\n2\n3\n4\nsession\n');
+  await put(sessionId, 'b.txt', 'session\n');
+  await publish('notes', {
+    'app.json': '{"id":"notes"}',
+    'a.txt': 'main\n2\n3\n4\n5\n',
+    'b.txt': 'main\n',
+    'c.txt': '',
+  });
+  const edited: string[] = [];
+  sessions.onEdited((sid, app) => edited.push(`${sid}/${app}`));
+  const updated = await sessions.update(sessionId, 'notes');
+  assert.deepEqual([updated.merged, updated.conflicts], [['a.txt', 'c.txt'], ['b.txt']]);
+  const { repository } = store;
+  assert.equal(updated.base, (await operations.openRepository({ repository, author, at: Date.now() })).main);
+  const text = async (path: string) =>
+    Buffer.from((await sessions.readFile(sessionId, 'notes', path)).bytes).toString();
+  const marked = '<<<<<<< session\nsession\n=======\nmain\n>>>>>>> published\n';
+  assert.deepEqual([await text('a.txt'), await text('b.txt')], ['main\n2\n3\n4\nsession\n', marked]);
+  assert.deepEqual(edited, [`${sessionId}/notes`]);
+
+  assert.deepEqual(await sessions.update(sessionId, 'notes'), { base: updated.base, merged: [], conflicts: [] });
+  assert.equal(edited.length, 1, 'nothing was edited');
+  await assert.rejects(sessions.update(sessionId, 'no-such-app'), { code: 'UNKNOWN_APP' });
+  await assert.rejects(sessions.update('other', 'notes'), { code: 'UNKNOWN_SESSION' });
+
+  await rename(store.session(sessionId).app('notes'), join(store.sessionsDir, `.aside.${sessionId}.notes`));
+  await sessions.open();
+  assert.equal(await text('b.txt'), marked);
+});

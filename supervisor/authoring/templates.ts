@@ -1,0 +1,201 @@
+/**
+ * The templates that apps are started from: those that come with the gateway, and those of a catalog that it fetches now and
+ * then (specification, "Gateway routes" and the layout's `templates-cache/`). A catalog that cannot be had changes nothing.
+ */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { SvcError } from '../../protocol/errors.ts';
+import { isAppId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { LayOutJob, RemoteTemplate, TemplateRow } from '../../protocol/templates.ts';
+import { exists, mkdirDurable, readJson, writeFileAtomic } from '../../storage/atomic-file.ts';
+
+export type TemplatesOptions = {
+  /** The folder of those that come with the gateway, one app folder each. */
+  folder: string;
+  /** `templates-cache/`. */
+  cacheDir: string;
+  /** Where the catalog is fetched from; null when there is none. */
+  url: string | null;
+  log: Pick<Logger, 'info' | 'warn'>;
+};
+
+const SHA256 = /^[0-9a-f]{64}$/;
+
+export class Templates {
+  readonly #options: TemplatesOptions;
+  readonly #stopping = new AbortController();
+  #bundled: Promise<TemplateRow[]> | undefined;
+  #refreshing: Promise<void> = Promise.resolve();
+
+  constructor(options: TemplatesOptions) {
+    this.#options = options;
+  }
+
+  /** Starts fetching the catalog; nobody waits for it. */
+  open(): void {
+    const { url, log } = this.#options;
+    if (url === null) return;
+    this.#refreshing = this.#refresh(url).catch((error: unknown) => {
+      if (!this.#stopping.signal.aborted) log.warn({ err: error }, 'the catalog of templates could not be fetched');
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#refreshing;
+  }
+
+  /** Those that come with the gateway first; of two with one id, that one. */
+  async list(): Promise<TemplateRow[]> {
+    return (await this.#all()).map(({ id, name, description, version, source, queries, actions, automations }) => ({
+      id,
+      name,
+      description,
+      version,
+      source,
+      queries,
+      actions,
+      automations,
+    }));
+  }
+
+  /** Where the template's files are. Rejects with `UNKNOWN_TEMPLATE`, or `TEMPLATE_FAILED` when it cannot be fetched. */
+  async source(id: string): Promise<{ row: TemplateRow; source: LayOutJob['source'] }> {
+    const all = await this.#all();
+    const row = all.find((template) => template.id === id);
+    if (row === undefined) {
+      const known = all.map((template) => template.id).join(', ');
+      throw new SvcError('UNKNOWN_TEMPLATE', `There is no template "${id.slice(0, 80)}"; there are: ${known}.`, {
+        path: 'templateId',
+      });
+    }
+    if (isRemote(row)) return { row, source: { archive: await this.#archive(row) } };
+    return { row, source: { template: join(this.#options.folder, id) } };
+  }
+
+  async #all(): Promise<(TemplateRow | RemoteTemplate)[]> {
+    this.#bundled ??= this.#readBundled();
+    const bundled = await this.#bundled;
+    const ids = new Set(bundled.map(({ id }) => id));
+    return [...bundled, ...(await this.#cached()).filter(({ id }) => !ids.has(id))];
+  }
+
+  async #readBundled(): Promise<TemplateRow[]> {
+    const { folder } = this.#options;
+    const ids = (await readdir(folder)).filter(isAppId).sort();
+    return Promise.all(ids.map((id) => bundledRow(folder, id)));
+  }
+
+  async #cached(): Promise<RemoteTemplate[]> {
+    if (this.#options.url === null) return [];
+    return readCatalog(await readJson(this.#catalogFile).catch(() => undefined)) ?? [];
+  }
+
+  get #catalogFile(): string {
+    return join(this.#options.cacheDir, 'catalog.json');
+  }
+
+  async #refresh(url: string): Promise<void> {
+    const bytes = await this.#fetch(url, LIMITS.templateCatalogBytes);
+    const templates = readCatalog(JSON.parse(bytes.toString('utf8')));
+    if (templates === null) throw new Error('it is no catalog: { "templates": [{ "id", "name", "url", "sha256" }] }');
+    await mkdirDurable(this.#options.cacheDir);
+    await writeFileAtomic(this.#catalogFile, `${JSON.stringify({ templates }, null, 2)}\n`);
+    this.#options.log.info({ templates: templates.length }, 'fetched the catalog of templates');
+  }
+
+  /** The template's archive, fetched once; its content is what the catalog says. */
+  async #archive({ id, url, sha256 }: RemoteTemplate): Promise<string> {
+    const path = join(this.#options.cacheDir, `${id}-${sha256.slice(0, 16)}.tgz`);
+    if ((await exists(path)) && hashOf(await readFile(path)) === sha256) return path;
+    let bytes: Buffer;
+    try {
+      bytes = await this.#fetch(new URL(url, this.#options.url ?? undefined).href, LIMITS.templateArchiveBytes);
+    } catch (error) {
+      throw new SvcError('TEMPLATE_FAILED', `The template "${id}" cannot be fetched; try again later.`, {
+        cause: error,
+      });
+    }
+    if (hashOf(bytes) !== sha256)
+      throw new SvcError('TEMPLATE_FAILED', `The template "${id}" is not what its catalog says; nothing was done.`);
+    await mkdirDurable(this.#options.cacheDir);
+    await writeFileAtomic(path, bytes);
+    return path;
+  }
+
+  async #fetch(url: string, mostBytes: number): Promise<Buffer> {
+    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(LIMITS.templateFetchMs)]);
+    const response = await fetch(url, { signal });
+    if (!response.ok || response.body === null) throw new Error(`the server answered ${response.status}`);
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
+      size += chunk.length;
+      if (size > mostBytes) throw new Error(`it has more than ${mostBytes} bytes`);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  }
+}
+
+async function bundledRow(folder: string, id: string): Promise<TemplateRow> {
+  const manifest = JSON.parse(await readFile(join(folder, id, 'app.json'), 'utf8')) as Record<string, unknown>;
+  const automations = await readdir(join(folder, id, 'automations')).catch(() => []);
+  return {
+    id,
+    name: String(manifest.name),
+    description: String(manifest.description ?? ''),
+    version: String(manifest.version),
+    source: 'bundled',
+    queries: lengthOf(manifest.queries),
+    actions: lengthOf(manifest.actions),
+    automations: automations.length,
+  };
+}
+
+/** Null when it is no catalog; entries that are not valid are left out. */
+function readCatalog(value: unknown): RemoteTemplate[] | null {
+  const entries = (value as { templates?: unknown } | null | undefined)?.templates;
+  if (!Array.isArray(entries)) return null;
+  const rows = entries.slice(0, LIMITS.templates).flatMap((entry: unknown) => remoteRow(entry) ?? []);
+  return [...new Map(rows.map((row) => [row.id, row])).values()];
+}
+
+function remoteRow(value: unknown): RemoteTemplate | null {
+  if (typeof value !== 'object' || value === null) return null;
+  const entry = value as Record<string, unknown>;
+  const { id, name, url, sha256 } = entry;
+  if (typeof id !== 'string' || !isAppId(id) || typeof name !== 'string' || name === '') return null;
+  if (typeof url !== 'string' || url === '' || typeof sha256 !== 'string' || !SHA256.test(sha256)) return null;
+  return {
+    id,
+    name: name.slice(0, LIMITS.textChars),
+    description: typeof entry.description === 'string' ? entry.description.slice(0, LIMITS.textChars) : '',
+    version: typeof entry.version === 'string' ? entry.version.slice(0, LIMITS.textChars) : '',
+    source: 'remote',
+    queries: count(entry.queries),
+    actions: count(entry.actions),
+    automations: count(entry.automations),
+    url,
+    sha256,
+  };
+}
+
+function isRemote(row: TemplateRow | RemoteTemplate): row is RemoteTemplate {
+  return 'sha256' in row;
+}
+
+function lengthOf(value: unknown): number {
+  return Array.isArray(value) ? value.length : 0;
+}
+
+function count(value: unknown): number {
+  return Number.isInteger(value) && (value as number) >= 0 ? (value as number) : 0;
+}
+
+function hashOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}

@@ -1,0 +1,10 @@
+/** For the routes that need the git store. */
+import { SvcError } from '../../protocol/errors.ts';
+import type { GitStoreServices } from '../authoring/open-authoring.ts';
+import type { Services } from '../services.ts';
+
+/** Looked up with each request: the table of routes is made without a gateway too. Throws `NO_GIT_STORE`. */
+export function gitStoreOf({ gitStore }: Pick<Services, 'gitStore'>): NonNullable<GitStoreServices> {
+  if (gitStore) return gitStore;
+  throw new SvcError('NO_GIT_STORE', 'This gateway keeps no drafts: start it with svc serve --store git.');
+}

@@ -1,0 +1,145 @@
+/**
+ * The files of an app in a session: listed, read, written and removed under the rules of archives (decisions, section 7). The
+ * folder may be edited by other programs at the same time; nothing in it is taken for granted, and no link is followed.
+ */
+import { createHash } from 'node:crypto';
+import { lstatSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { SvcError } from '../../protocol/errors.ts';
+import type { GitFile } from '../../protocol/git-jobs.ts';
+import type { FileConditions, SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
+import { isMissing, mkdirDurable, removeDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
+import { ArchiveRules, entryTypeError, pathError } from './archive-rules.ts';
+import { isMomentary } from './worktree.ts';
+
+const SUBJECT = 'The app';
+
+export function sessionFiles(job: SessionFilesJob): Promise<SessionFilesResult[SessionFilesJob['work']]> {
+  switch (job.work) {
+    case 'list':
+      return Promise.resolve(list(job.folder));
+    case 'read':
+      return Promise.resolve(read(job.folder, job.path));
+    case 'put':
+      return put(job.folder, job.path, job.bytes, job.conditions);
+    case 'delete':
+      return remove(job.folder, job.path, job.conditions);
+  }
+}
+
+/** Sorted by path. One that goes meanwhile is left out. */
+function list(folder: string): GitFile[] {
+  return plainFiles(folder).flatMap((path) => {
+    const bytes = bytesOf(folder, path);
+    return bytes === null ? [] : [{ path, ...identify(bytes) }];
+  });
+}
+
+function read(folder: string, path: string): GitFile & { bytes: Uint8Array } {
+  const bytes = bytesOf(folder, path);
+  if (bytes === null) throw unknownFile(path);
+  return { path, ...identify(bytes), bytes };
+}
+
+async function put(
+  folder: string,
+  path: string,
+  bytes: Uint8Array,
+  conditions: FileConditions,
+): Promise<SessionFilesResult['put']> {
+  const name = admit(folder, path, bytes.length);
+  const before = bytesOf(folder, name);
+  checkConditions(name, before, conditions);
+  const file = { path: name, ...identify(bytes) };
+  if (before !== null && identify(before).sha === file.sha) return { file, created: false };
+  await mkdirDurable(dirname(join(folder, name)));
+  await writeFileAtomic(join(folder, name), bytes);
+  return { file, created: before === null };
+}
+
+async function remove(folder: string, path: string, conditions: FileConditions): Promise<{ path: string }> {
+  const before = bytesOf(folder, path);
+  if (before === null && conditions.ifMatch === undefined) throw unknownFile(path);
+  checkConditions(path, before, conditions);
+  await removeDurable(join(folder, path));
+  removeEmpty(folder, dirname(path));
+  return { path };
+}
+
+/** Judges the file beside those that are there, as an archive of all of them would be judged; answers its plain name. */
+function admit(folder: string, path: string, size: number): string {
+  const alone = new ArchiveRules(SUBJECT).admit({ path, type: 'File', size }).path;
+  const rules = new ArchiveRules(SUBJECT);
+  for (const other of plainFiles(folder)) {
+    if (other === alone) continue;
+    try {
+      rules.admit({ path: other, type: 'File', size: lstatSync(join(folder, other)).size });
+    } catch (error) {
+      // What another program put there is refused when it is published, not here.
+      if (!(error instanceof SvcError) && !isMissing(error)) throw error;
+    }
+  }
+  return rules.admit({ path, type: 'File', size }).path;
+}
+
+/** Null when there is no such file. Throws for what is no plain file, or lies behind a link. */
+function bytesOf(folder: string, path: string): Buffer | null {
+  const segments = path.split('/');
+  if (segments.some((segment) => segment === '' || segment === '.' || segment === '..' || /[\\\0]/.test(segment)))
+    throw pathError(path, 'it is no plain relative name');
+  try {
+    for (let depth = 1; depth <= segments.length; depth++) {
+      const found = lstatSync(join(folder, ...segments.slice(0, depth)));
+      const isLast = depth === segments.length;
+      if (found.isSymbolicLink()) throw entryTypeError(path, 'SymbolicLink', SUBJECT);
+      if (isLast ? !found.isFile() : !found.isDirectory()) return null;
+    }
+    return readFileSync(join(folder, path));
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+/** Sorted; links and what else is no file are left out, and so are files that are just being written. */
+function plainFiles(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !isMomentary(entry))
+    .map((entry) =>
+      join(entry.parentPath, entry.name)
+        .slice(folder.length + 1)
+        .replaceAll('\\', '/'),
+    )
+    .sort();
+}
+
+function checkConditions(path: string, before: Uint8Array | null, { ifMatch, ifNoneMatch }: FileConditions): void {
+  const tag = before === null ? null : `"${identify(before).sha}"`;
+  const named = (header: string) => header.trim() === '*' || header.split(',').some((one) => one.trim() === tag);
+  if (ifMatch !== undefined && (tag === null || !named(ifMatch))) {
+    const now = tag === null ? 'is not there any more' : 'was changed since';
+    throw new SvcError('PRECONDITION_FAILED', `The file ${now}; read it again, then write.`, { path });
+  }
+  if (ifNoneMatch !== undefined && tag !== null && named(ifNoneMatch))
+    throw new SvcError('PRECONDITION_FAILED', 'There is a file of this name already; read it first.', { path });
+}
+
+/** The id is that of a git blob, so that it is the same in the repository. */
+function identify(bytes: Uint8Array): { size: number; sha: string } {
+  return { size: bytes.length, sha: createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex') };
+}
+
+function removeEmpty(folder: string, path: string): void {
+  for (let at = path; at !== '.'; at = dirname(at)) {
+    try {
+      rmdirSync(join(folder, at));
+    } catch {
+      // There is more in it, or somebody just put something there.
+      return;
+    }
+  }
+}
+
+function unknownFile(path: string): SvcError {
+  return new SvcError('NOT_FOUND', 'The app has no file of this name in the session.', { path: path.slice(0, 300) });
+}
