@@ -4,7 +4,8 @@
  *     <script src="/svc/_client.js" data-app="todos"></script>
  *
  * It gives the page `window.svc` (decisions, section 5), one change stream, and its settings on `<html>` before the first
- * paint. The session cookie authenticates; a page under `/svc/_draft/<sid>/` talks to that draft's routes only.
+ * paint. The session cookie authenticates. The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too:
+ * that page talks to the draft's routes only, and loads itself again when the draft's files change.
  */
 (() => {
   const RETRY_MS = 1000;
@@ -12,8 +13,8 @@
   /** A browser allows six HTTP/1.1 connections per origin over all tabs, so a tab in the background gives its own back. */
   const HIDDEN_MS = 30_000;
 
-  const appId = document.currentScript.dataset.app;
-  const root = /^\/svc\/_draft\/[^/]+(?=\/)/.exec(location.pathname)?.[0] ?? '/svc';
+  const { app: appId, draft, version } = document.currentScript.dataset;
+  const root = draft === undefined ? '/svc' : `/svc/_draft/${draft}`;
   const settingsUrl = `${root}/_apps/${appId}/settings`;
   window.svc ??= {};
   const { svc } = window;
@@ -96,7 +97,7 @@
   function connect() {
     clearTimeout(retryTimer);
     if (source) return;
-    source = new EventSource(`${root}/${appId}/_changes`);
+    source = new EventSource(`${root}/${appId}/_changes${draft === undefined ? '' : `?version=${version}`}`);
     source.addEventListener('open', () => {
       retries = 0;
       if (missed) reset();
@@ -104,6 +105,7 @@
     });
     source.addEventListener('change', (event) => emit({ type: 'change', ...JSON.parse(event.data) }));
     source.addEventListener('reset', reset);
+    source.addEventListener('reload', reload);
     source.addEventListener('error', () => {
       // A lost connection the browser reopens by itself, with Last-Event-ID. An HTTP error it takes as final; we do not.
       if (source.readyState !== EventSource.CLOSED) return;
@@ -129,6 +131,35 @@
   addEventListener('pagehide', disconnect);
   addEventListener('pageshow', connect);
   connect();
+
+  // ---- Reloading (drafts) ------------------------------------------------------------------------------------------------
+
+  const SCROLL = `svc:scroll:${location.pathname}`;
+  /** How long a page that loads again may take to be as long as it was. */
+  const SCROLL_MS = 2000;
+
+  function reload() {
+    sessionStorage.setItem(SCROLL, JSON.stringify([scrollX, scrollY]));
+    location.reload();
+  }
+
+  /** The browser restores the position too, but before a page whose content its script makes is long enough. */
+  function restoreScroll() {
+    const [x, y] = JSON.parse(sessionStorage.getItem(SCROLL) ?? '[0, 0]');
+    sessionStorage.removeItem(SCROLL);
+    const until = performance.now() + SCROLL_MS;
+    let moved = x === 0 && y === 0;
+    for (const sign of ['wheel', 'touchstart', 'keydown', 'pointerdown']) {
+      addEventListener(sign, () => (moved = true), { once: true, passive: true });
+    }
+    const step = () => {
+      if (moved || performance.now() > until) return;
+      scrollTo({ left: x, top: y, behavior: 'instant' });
+      if (Math.abs(scrollX - x) > 1 || Math.abs(scrollY - y) > 1) requestAnimationFrame(step);
+    };
+    step();
+  }
+  if (draft !== undefined) document.addEventListener('DOMContentLoaded', restoreScroll);
 
   // ---- Settings ------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ import { stopFollowing } from '/svc/_console/runs.js';
 import { $, duration, element, fact, get, plural } from '/svc/_console/view.js';
 
 const REFRESH_MS = 3000;
-const APP_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+/** An app, or a draft of one. */
+const APP = /^(?:_draft\/[A-Za-z0-9][A-Za-z0-9_-]{0,63}\/)?[a-z0-9][a-z0-9_-]{0,62}$/;
 
 /** `#token=…` signs in, `#open=<app id>` goes on to that app; neither reaches a server or stays in the history. */
 const fragment = new URLSearchParams(location.hash.slice(1));
@@ -23,7 +24,7 @@ async function signIn(token) {
 
 /** Goes to the app that the address asked for, or shows what there is. */
 function enter() {
-  if (open && APP_ID.test(open)) location.replace(`/svc/${open}/`);
+  if (open && APP.test(open)) location.replace(`/svc/${open}/`);
   else void refresh();
 }
 

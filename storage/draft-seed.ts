@@ -1,0 +1,33 @@
+/** What is known of a draft's data, `seed.json` beside it: the data is whole while the file is there. */
+import { join } from 'node:path';
+import type { DraftMigration } from '../protocol/drafts.ts';
+import { readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
+import type { AppPaths } from './layout.ts';
+
+/** `userVersion` is that of the live data when it was copied; `applied` are the draft's own migrations since, in order. */
+export type DraftSeed = { userVersion: number; applied: DraftMigration[] };
+
+/** Null when the data was never copied, or not all of it. */
+export async function readSeed(draft: AppPaths): Promise<DraftSeed | null> {
+  let value: Partial<DraftSeed> | null | undefined;
+  try {
+    value = (await readJson(seedFile(draft))) as typeof value;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+  }
+  if (typeof value?.userVersion !== 'number' || !Array.isArray(value.applied)) return null;
+  return { userVersion: value.userVersion, applied: value.applied };
+}
+
+export async function writeSeed(draft: AppPaths, seed: DraftSeed): Promise<void> {
+  await writeFileAtomic(seedFile(draft), `${JSON.stringify(seed, null, 2)}\n`);
+}
+
+/** Before the data is replaced. */
+export async function removeSeed(draft: AppPaths): Promise<void> {
+  await removeDurable(seedFile(draft));
+}
+
+function seedFile(draft: AppPaths): string {
+  return join(draft.dir, 'seed.json');
+}

@@ -1,0 +1,107 @@
+/** The data of one draft: a copy of the live data, with the draft's own migrations applied. */
+import { join } from 'node:path';
+import type { DraftMigration, SeedJob, SeedResult } from '../../protocol/drafts.ts';
+import type { MigrationFile } from '../../protocol/frames.ts';
+import { exists } from '../../storage/atomic-file.ts';
+import { type DraftSeed, readSeed, removeSeed, writeSeed } from '../../storage/draft-seed.ts';
+import type { AppPaths } from '../../storage/layout.ts';
+
+export type DraftDataOptions = {
+  /** What the draft is kept under. */
+  key: string;
+  draft: AppPaths;
+  live: AppPaths;
+  databases: {
+    userVersion(key: string): Promise<number>;
+    migrate(key: string, files: MigrationFile[], backupTo: string | null): Promise<number[]>;
+    close(key: string): Promise<void>;
+  };
+  jobs: { seed(job: SeedJob): Promise<SeedResult> };
+  /** Ends what has the data open, and keeps it from being opened again until the data is there. */
+  release(): Promise<void>;
+  /** To the draft's log. */
+  say(level: 'info' | 'warn', message: string): void;
+};
+
+/** What became of the data: whether it was copied from live, and the numbers of the migrations that were applied. */
+export type Brought = { seeded: boolean; migrationsApplied: number[] };
+
+/** One thing at a time; its owner sees to that. */
+export class DraftData {
+  readonly #options: DraftDataOptions;
+  #seed: DraftSeed | null = null;
+
+  constructor(options: DraftDataOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Makes the data fit the migrations in `migrationsDir`, of which `migrations` are all. Rejects with `MIGRATION_FAILED`, the
+   * file in `path`; the data is then as it was before that migration's turn.
+   */
+  async bring(migrations: DraftMigration[], migrationsDir: string): Promise<Brought> {
+    const kept = this.#seed ?? (await this.#stored());
+    const fits = kept !== null && this.#fits(kept, migrations);
+    if (kept !== null && !fits) {
+      this.#options.say(
+        'warn',
+        'A migration that the draft had applied was edited or removed: its data was copied from live again.',
+      );
+    }
+    const seed = fits ? kept : await this.#copy();
+    return { seeded: !fits, migrationsApplied: await this.#migrate(seed, migrations, migrationsDir) };
+  }
+
+  /** The same, on a fresh copy of the live data. */
+  async reset(migrations: DraftMigration[], migrationsDir: string): Promise<Brought> {
+    const seed = await this.#copy();
+    return { seeded: true, migrationsApplied: await this.#migrate(seed, migrations, migrationsDir) };
+  }
+
+  /** The draft goes away. */
+  async close(): Promise<void> {
+    const { draft, databases, key } = this.#options;
+    if (await exists(draft.data)) await databases.close(key);
+  }
+
+  async #stored(): Promise<DraftSeed | null> {
+    const { draft, databases, key } = this.#options;
+    const seed = await readSeed(draft);
+    if (seed === null) return null;
+    const migrated = (await exists(draft.data)) ? await databases.userVersion(key) : 0;
+    // Else it was cut off between the migrations and the record of them, or the file is gone.
+    return migrated === seed.userVersion + seed.applied.length ? seed : null;
+  }
+
+  /** Those that live had applied already are in the copy as live has them, whatever the draft made of their files. */
+  #fits({ userVersion, applied }: DraftSeed, migrations: DraftMigration[]): boolean {
+    const own = migrations.slice(userVersion);
+    return applied.every(({ name, sha256 }, at) => own[at]?.name === name && own[at]?.sha256 === sha256);
+  }
+
+  async #copy(): Promise<DraftSeed> {
+    const { draft, live, jobs, release } = this.#options;
+    await release();
+    await this.close();
+    this.#seed = null;
+    await removeSeed(draft);
+    const { userVersion } = await jobs.seed({ from: live.data, to: draft.data });
+    return this.#remember({ userVersion, applied: [] });
+  }
+
+  async #migrate(seed: DraftSeed, migrations: DraftMigration[], dir: string): Promise<number[]> {
+    const { databases, key } = this.#options;
+    const pending = migrations.slice(seed.userVersion + seed.applied.length);
+    if (pending.length === 0) return [];
+    const files = pending.map(({ name }) => ({ name, path: join(dir, name) }));
+    const applied = await databases.migrate(key, files, null);
+    await this.#remember({ ...seed, applied: [...seed.applied, ...pending] });
+    return applied;
+  }
+
+  async #remember(seed: DraftSeed): Promise<DraftSeed> {
+    await writeSeed(this.#options.draft, seed);
+    this.#seed = seed;
+    return seed;
+  }
+}

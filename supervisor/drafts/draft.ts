@@ -1,0 +1,282 @@
+/**
+ * One app as a session has it: the newest snapshot of its worktree, the fault that keeps it from being one, and its data.
+ *
+ *   edited ─refresh→ whole (a snapshot serves) or faulty (the worktree cannot be prepared)
+ *   whole ─first call→ its data is copied and migrated → callable, or a migration failed
+ */
+import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { draftVersion } from '../../protocol/bridge.ts';
+import type { Snapshot, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { appOfKey } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { exists, isMissing } from '../../storage/atomic-file.ts';
+import { readSettings, writeSettings } from '../../storage/settings.ts';
+import type { App } from '../apps.ts';
+import type { PageVersion } from '../pages.ts';
+import { stoppingError } from '../tree/refusals.ts';
+import { type Brought, DraftData, type DraftDataOptions } from './draft-data.ts';
+import { FolderWatch, type WatchBudget } from './folder-watch.ts';
+import { Turns } from './turns.ts';
+
+/** Errors that say nothing about the files: the same is tried again with the next request. */
+const PASSING = new Set(['UNKNOWN_SESSION', 'UNKNOWN_APP', 'STORAGE_FULL', 'OVERLOADED', 'INTERNAL', 'STORE_DAMAGED']);
+
+/** How often the folder may go while it is looked at. */
+const FOLDER_TRIES = 3;
+
+export type DraftOptions = Omit<DraftDataOptions, 'say'> & {
+  session: string;
+  /** The worktree's folder. */
+  folder(): Promise<string>;
+  jobs: { snapshot(job: SnapshotJob): Promise<SnapshotResult> } & DraftDataOptions['jobs'];
+  budget: WatchBudget;
+  /** Another snapshot serves from now on: resolves when calls go to it. `before` is the one that it replaces. */
+  swap(snapshot: Snapshot, before: Snapshot | null): Promise<void>;
+  /** What the draft's pages show is no longer what is served. */
+  reload(): void;
+  /** A line of JSON for its log. */
+  appLog(line: string): void;
+  /** What went wrong while nobody waited for it. */
+  warn(error: unknown): void;
+};
+
+export class Draft {
+  readonly key: string;
+  readonly app: string;
+  /** When it was last asked for anything, on the clock of `performance.now`. */
+  lastUsed = performance.now();
+  readonly #options: DraftOptions;
+  readonly #data: DraftData;
+  readonly #watch: FolderWatch;
+  readonly #turns = new Turns();
+  #snapshot: Snapshot | null = null;
+  #fault: SvcError | null = null;
+  #migrationFault: SvcError | null = null;
+  /** Files may have changed since the snapshot was taken. */
+  #edited = true;
+  #refreshing: Promise<void> | null = null;
+  /** The snapshot that the data was made for. */
+  #dataOf: Snapshot | null = null;
+  #callable: App | null = null;
+  #settling: NodeJS.Timeout | undefined;
+  /** Nobody has used it for long, or yet. */
+  #resting = true;
+  /** Why nothing runs in it any more. */
+  #over: SvcError | null = null;
+
+  constructor(options: DraftOptions) {
+    this.key = options.key;
+    this.app = appOfKey(options.key);
+    this.#options = options;
+    this.#data = new DraftData({ ...options, say: (level, message) => this.#say(level, message) });
+    this.#watch = new FolderWatch(options.budget, () => this.#noticed());
+  }
+
+  /** Its folder; settings begin as those of live. */
+  async open(): Promise<void> {
+    const { draft, live } = this.#options;
+    if (await exists(draft.dir)) return;
+    await mkdir(draft.dir, { recursive: true, mode: 0o700 });
+    await writeSettings(draft, await readSettings(live));
+  }
+
+  /** Why the worktree as it is cannot be run or served. As of the last `refreshed`. */
+  get fault(): SvcError | null {
+    return this.#fault;
+  }
+
+  /** Names what is served now, for pages to tell whether they show it. */
+  get version(): string {
+    if (this.#fault === null) return this.#snapshot === null ? '' : draftVersion(this.#snapshot.summary.sha256);
+    return draftVersion(createHash('sha256').update(JSON.stringify(this.#fault.toBody())).digest('hex'));
+  }
+
+  /** The newest snapshot, whose tools are called. Throws the fault. */
+  get snapshot(): Snapshot {
+    if (this.#fault !== null) throw this.#fault;
+    if (this.#snapshot === null) throw new Error('The draft was not refreshed.');
+    return this.#snapshot;
+  }
+
+  get files(): PageVersion {
+    const { versionId } = this.snapshot.summary;
+    const { code, prepared } = this.#options.draft.version(versionId);
+    return { id: this.key, versionId, codeDir: code, preparedDir: prepared };
+  }
+
+  /** What was edited until now is in the snapshot, or in the fault, once it resolves. Rejects with `UNKNOWN_SESSION` and the like. */
+  refreshed(): Promise<void> | undefined {
+    this.lastUsed = performance.now();
+    this.#resting = false;
+    // One that is under way and was not told of an edit since began after the last one: it has all of them when it ends.
+    if (!this.#edited && this.#watch.complete) return this.#refreshing ?? undefined;
+    this.#edited = true;
+    this.#refreshing ??= this.#turns.take(() => this.#refresh());
+    return this.#refreshing;
+  }
+
+  /** The app to call; at once when nothing has changed since the last call. Throws or rejects with its fault. */
+  get(): App | Promise<App> {
+    this.lastUsed = performance.now();
+    const ready = this.#callable !== null && !this.#edited && this.#refreshing === null && this.#watch.complete;
+    return ready ? (this.#callable as App) : this.#makeCallable();
+  }
+
+  /** Its data is a fresh copy of the live data, with all migrations. Rejects with its fault, or `MIGRATION_FAILED`. */
+  async resetData(): Promise<Brought> {
+    await this.refreshed();
+    return await this.#turns.take(async () => {
+      const { snapshot } = this;
+      return await this.#prepareData(snapshot, (migrations, dir) => this.#data.reset(migrations, dir));
+    });
+  }
+
+  /** Its files were changed. */
+  edit(): void {
+    this.#edited = true;
+    clearTimeout(this.#settling);
+    if (!this.#resting) this.#refreshSoon();
+  }
+
+  /** Nobody uses it: until somebody does, its files are not looked at. */
+  rest(): void {
+    this.#resting = true;
+    this.#watch.stop();
+  }
+
+  /** Resolves when nothing of it is under way or open; its folder can then be removed. */
+  async close(): Promise<void> {
+    this.#over = new SvcError('UNKNOWN_SESSION', 'The session was closed.');
+    clearTimeout(this.#settling);
+    this.#watch.close();
+    await this.#turns.take(() => this.#data.close());
+  }
+
+  /** Leaves everything as it is: the gateway stops. */
+  abandon(): void {
+    this.#over = stoppingError();
+    clearTimeout(this.#settling);
+    this.#watch.close();
+  }
+
+  /** Programs write a file in several steps, and several files: they are looked at when that has ended, or sooner by a request. */
+  #noticed(): void {
+    this.#edited = true;
+    clearTimeout(this.#settling);
+    this.#settling = setTimeout(() => this.#refreshSoon(), LIMITS.draftSettleMs);
+  }
+
+  #refreshSoon(): void {
+    if (this.#over || !this.#edited) return;
+    this.#refreshing ??= this.#turns.take(() => this.#refresh());
+    this.#refreshing.catch((error: unknown) => {
+      if (!this.#over) this.#options.warn(error);
+    });
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      for (let tries = FOLDER_TRIES; this.#edited && !this.#over; ) {
+        await this.#look().catch((error: unknown) => {
+          // A publication puts the session's files in place by moving the whole folder.
+          if (!isMissing(error) || --tries === 0) throw error;
+        });
+      }
+    } finally {
+      this.#refreshing = null;
+    }
+  }
+
+  /** Looks at the files once. What changes meanwhile is for the next time. */
+  async #look(): Promise<void> {
+    const before = { snapshot: this.#snapshot, version: this.version };
+    try {
+      const folder = await this.#options.folder();
+      this.#edited = false;
+      const [followed, taken] = await Promise.allSettled([this.#watch.follow(folder), this.#take(folder)]);
+      if (followed.status === 'rejected') throw followed.reason;
+      // There are new folders: what happened in them between reading and watching was not told.
+      if (followed.value) this.#edited = true;
+      if (taken.status === 'rejected') throw taken.reason;
+      this.#fault = null;
+    } catch (error) {
+      if (!(error instanceof SvcError) || PASSING.has(error.code)) {
+        this.#edited = true;
+        throw error;
+      }
+      this.#fault = error;
+    }
+    if (this.#over || this.version === before.version) return;
+    this.#callable = null;
+    if (this.#fault !== null) this.#say('error', `${this.#fault.code}: ${this.#fault.message}`);
+    // Pages load again while the new code starts: their calls wait for it.
+    this.#options.reload();
+    if (this.#fault === null && this.#snapshot !== before.snapshot) await this.#serve(this.snapshot, before.snapshot);
+  }
+
+  async #take(folder: string): Promise<void> {
+    const { session, draft, jobs } = this.#options;
+    const job = { app: this.app, session, folder, draft: draft.dir, at: Date.now(), previous: this.#snapshot };
+    this.#snapshot = (await jobs.snapshot(job)) ?? this.#snapshot;
+  }
+
+  async #serve(snapshot: Snapshot, before: Snapshot | null): Promise<void> {
+    // Once it has data, that follows at once, so that the new code never meets the old tables.
+    if (this.#dataOf !== null) {
+      await this.#prepareData(snapshot, (migrations, dir) => this.#data.bring(migrations, dir)).catch(
+        (error: unknown) => {
+          // The next call tries again, and hears of it.
+          if (error !== this.#migrationFault) this.#options.warn(error);
+        },
+      );
+    }
+    await this.#options.swap(snapshot, before);
+  }
+
+  async #makeCallable(): Promise<App> {
+    await this.refreshed();
+    return await this.#turns.take(async () => {
+      if (this.#over) throw this.#over;
+      const { snapshot } = this;
+      if (this.#dataOf !== snapshot) {
+        await this.#prepareData(snapshot, (migrations, dir) => this.#data.bring(migrations, dir));
+      }
+      if (this.#migrationFault !== null) throw this.#migrationFault;
+      this.#callable ??= { id: this.app, key: this.key, active: snapshot.summary };
+      return this.#callable;
+    });
+  }
+
+  async #prepareData(
+    snapshot: Snapshot,
+    work: (migrations: Snapshot['migrations'], migrationsDir: string) => Promise<Brought>,
+  ): Promise<Brought> {
+    this.#callable = null;
+    this.#migrationFault = null;
+    this.#dataOf = null;
+    try {
+      const { migrationsDir } = this.#options.draft.version(snapshot.summary.versionId);
+      const brought = await work(snapshot.migrations, migrationsDir);
+      this.#dataOf = snapshot;
+      return brought;
+    } catch (error) {
+      if (error instanceof SvcError && error.code === 'MIGRATION_FAILED') {
+        // The same files would fail again.
+        this.#migrationFault = error;
+        this.#dataOf = snapshot;
+        this.#say('error', `${error.code}: ${error.message}`);
+      }
+      throw error;
+    }
+  }
+
+  #say(level: 'info' | 'warn' | 'error', message: string): void {
+    const versionId = this.#snapshot?.summary.versionId ?? null;
+    const ts = new Date().toISOString();
+    this.#options.appLog(
+      JSON.stringify({ ts, level, app: this.app, versionId, tool: null, traceId: null, msg: message }),
+    );
+  }
+}

@@ -1,0 +1,219 @@
+/**
+ * Drafts: the apps of sessions, each with files, tools, data, change stream, log and settings of its own, beside the live apps and
+ * without touching them (decisions, section 7).
+ */
+import { readdir, rm } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import type { Snapshot } from '../../protocol/drafts.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { AppLogs } from '../../storage/app-log.ts';
+import { isMissing } from '../../storage/atomic-file.ts';
+import type { Layout } from '../../storage/layout.ts';
+import { unknownApp } from '../../storage/registry.ts';
+import type { App, AppsView } from '../apps.ts';
+import type { ChangeStreams } from '../changes.ts';
+import type { Databases } from '../databases.ts';
+import type { Idempotency } from '../idempotency.ts';
+import type { Jobs } from '../jobs.ts';
+import { Manifests } from '../manifests.ts';
+import type { Pages } from '../pages.ts';
+import type { ToolServices } from '../routes/tools.ts';
+import type { Tree } from '../tree/tree.ts';
+import { Draft } from './draft.ts';
+import type { Brought } from './draft-data.ts';
+import { WatchBudget } from './folder-watch.ts';
+import { type DraftSource, unknownSession } from './source.ts';
+
+export type DraftsOptions = {
+  source: DraftSource;
+  layout: Layout;
+  tree: Tree;
+  databases: Databases;
+  changes: ChangeStreams;
+  pages: Pages;
+  logs: AppLogs;
+  idempotency: Idempotency;
+  config: ToolServices['config'];
+  log: Logger;
+  /** The gateway's job threads, which copy data; and a thread that is kept while drafts are edited, which takes snapshots. */
+  jobs: Pick<Jobs, 'seed'>;
+  snapshots: Pick<Jobs, 'snapshot' | 'close'>;
+};
+
+export class Drafts {
+  readonly #options: DraftsOptions;
+  readonly #manifests: Manifests;
+  readonly #budget = new WatchBudget();
+  /** By key. */
+  readonly #drafts = new Map<string, Draft>();
+  readonly #opening = new Map<string, Promise<Draft>>();
+  readonly #tidying: NodeJS.Timeout;
+
+  constructor(options: DraftsOptions) {
+    this.#options = options;
+    this.#manifests = new Manifests(options.layout);
+    options.source.onEdited((session, app) => this.#drafts.get(draftKey(session, app))?.edit());
+    options.source.onClosed((session) => this.close(session));
+    this.#tidying = setInterval(() => this.#tidy(), LIMITS.draftTidyMs).unref();
+  }
+
+  /** Removes what is kept of sessions that are gone. */
+  async open(): Promise<void> {
+    for (const session of await this.#kept(''))
+      if (!(await this.#options.source.has(session))) await this.close(session);
+  }
+
+  /** Rejects with `UNKNOWN_SESSION` or `UNKNOWN_APP`. */
+  async draft(session: string, app: string): Promise<Draft> {
+    const key = draftKey(session, app);
+    const known = this.#drafts.get(key);
+    if (known) return known;
+    const opening = this.#opening.get(key) ?? this.#open(session, app).finally(() => this.#opening.delete(key));
+    this.#opening.set(key, opening);
+    return await opening;
+  }
+
+  /** The dispatcher's view of a session: its drafts under the ids of their apps. */
+  tools(session: string): ToolServices {
+    const { changes, idempotency, config, log, source } = this.#options;
+    const apps = this.#view(session);
+    return {
+      apps,
+      changes,
+      idempotency,
+      config,
+      log,
+      registry: { ids: () => source.apps(session) },
+      deployments: {
+        manifest: async (id) => {
+          const { key, active } = await apps.get(id);
+          return await this.#manifests.get(key, active.versionId);
+        },
+      },
+    };
+  }
+
+  /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */
+  async resetData(
+    session: string,
+    app: string,
+  ): Promise<{ seeded: true; migrationsApplied: Brought['migrationsApplied'] }> {
+    const draft = await this.draft(session, app);
+    const { migrationsApplied } = await draft.resetData();
+    this.#options.changes.reset(draft.key);
+    return { seeded: true, migrationsApplied };
+  }
+
+  /** Ends the drafts of a session that is gone, and removes what is kept of them. Never rejects. */
+  async close(session: string): Promise<void> {
+    const { layout, log } = this.#options;
+    try {
+      const prefix = draftKey(session, '');
+      const apps = new Set(await this.#kept(session));
+      for (const [key, opening] of this.#opening) {
+        if (!key.startsWith(prefix)) continue;
+        apps.add(key.slice(prefix.length));
+        await opening.catch(() => {});
+      }
+      // One may have been opened since the folder was read.
+      for (const key of this.#drafts.keys()) if (key.startsWith(prefix)) apps.add(key.slice(prefix.length));
+      await Promise.all([...apps].map((app) => this.#close(draftKey(session, app), session)));
+      await rm(layout.drafts(session), { recursive: true, force: true });
+    } catch (error) {
+      log.warn({ session, err: error }, 'what is left of a closed session could not be removed');
+    }
+  }
+
+  /** The gateway stops: nothing is looked at any more. */
+  async stop(): Promise<void> {
+    clearInterval(this.#tidying);
+    for (const draft of this.#drafts.values()) draft.abandon();
+    await this.#options.snapshots.close();
+  }
+
+  async #open(session: string, app: string): Promise<Draft> {
+    const { source, layout, databases, changes, logs, log, snapshots, jobs } = this.#options;
+    if (!isSessionId(session) || !(await source.has(session))) throw unknownSession(session);
+    if (!isAppId(app)) throw unknownApp(app);
+    await source.folder(session, app);
+    const key = draftKey(session, app);
+    const draft = new Draft({
+      key,
+      session,
+      draft: layout.app(key),
+      live: layout.app(app),
+      databases,
+      budget: this.#budget,
+      jobs: { snapshot: (job) => snapshots.snapshot(job), seed: (job) => jobs.seed(job) },
+      folder: () => source.folder(session, app),
+      release: () => this.#options.tree.remove(key, beingReset()),
+      swap: (snapshot, before) => this.#swap(key, snapshot, before),
+      reload: () => changes.reload(key),
+      appLog: (line) => logs.append(key, line),
+      warn: (error) => {
+        // The session is being closed.
+        if (error instanceof SvcError && error.code === 'UNKNOWN_SESSION') return;
+        log.warn({ session, app, err: error }, 'a draft could not follow its files');
+      },
+    });
+    await draft.open();
+    this.#drafts.set(key, draft);
+    return draft;
+  }
+
+  async #swap(key: string, { summary }: Snapshot, before: Snapshot | null): Promise<void> {
+    const { tree, pages } = this.#options;
+    if (before) pages.forget(key, before.summary.versionId);
+    await tree.existing(key)?.swap(summary);
+  }
+
+  async #close(key: string, session: string): Promise<void> {
+    const { tree, changes, pages, logs, idempotency } = this.#options;
+    const draft = this.#drafts.get(key);
+    this.#drafts.delete(key);
+    changes.closeApp(key);
+    await tree.remove(key, unknownSession(session));
+    await draft?.close();
+    pages.forget(key);
+    await logs.close(key);
+    await idempotency.forget(key);
+  }
+
+  #view(session: string): AppsView {
+    const { tree } = this.#options;
+    const known = (app: string): Draft | undefined => this.#drafts.get(draftKey(session, app));
+    return {
+      get: (id) => known(id)?.get() ?? this.draft(session, id).then((draft) => draft.get()),
+      actor: ({ id, key, active }: App) => {
+        const draft = known(id);
+        // It may have been closed since the app was looked up.
+        if (!draft) throw unknownSession(session);
+        return tree.existing(key) ?? tree.actor(key, active);
+      },
+      serving: ({ key, active }: App) => tree.existing(key)?.summary ?? active,
+    };
+  }
+
+  /** Names in the folder of the drafts: the apps of a session, or the sessions when it is empty. */
+  async #kept(session: string): Promise<string[]> {
+    try {
+      return await readdir(this.#options.layout.drafts(session));
+    } catch (error) {
+      if (isMissing(error)) return [];
+      throw error;
+    }
+  }
+
+  #tidy(): void {
+    const before = performance.now() - LIMITS.draftIdleMs;
+    for (const draft of this.#drafts.values()) {
+      if (draft.lastUsed < before && !this.#options.changes.watched(draft.key)) draft.rest();
+    }
+  }
+}
+
+function beingReset(): SvcError {
+  return new SvcError('CONFLICT', 'The data of the draft is being replaced by a copy of the live data; try again.');
+}

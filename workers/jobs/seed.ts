@@ -1,0 +1,51 @@
+/** Gives a draft a copy of the live data to work on. */
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import Sqlite from 'better-sqlite3';
+import type { SeedJob, SeedResult } from '../../protocol/drafts.ts';
+import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+
+/** What SQLite keeps beside a database. */
+const COMPANIONS = ['-wal', '-shm', '-journal'];
+
+/** The live data is only read, as it is at one moment, while others go on writing. */
+export function seed({ from, to }: SeedJob): SeedResult {
+  const unfinished = `${to}.tmp`;
+  remove(unfinished);
+  try {
+    const userVersion = existsSync(from) ? copy(from, unfinished) : null;
+    // What is left of the log of the old data would be taken for that of the new.
+    remove(to);
+    if (userVersion !== null) renameSync(unfinished, to);
+    return { userVersion: userVersion ?? 0 };
+  } catch (error) {
+    remove(unfinished);
+    throw error;
+  }
+}
+
+/** Null when there is nothing in it. */
+function copy(from: string, to: string): number | null {
+  try {
+    using(new Sqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs }), (db) =>
+      db.prepare('VACUUM INTO ?').run(to),
+    );
+    if (!existsSync(to)) return null;
+    return using(new Sqlite(to, { readonly: true }), (db) => Number(db.pragma('user_version', { simple: true })));
+  } catch (error) {
+    if (isDiskFull(error)) throw error;
+    throw new SvcError('INTERNAL', `The live data cannot be copied: ${(error as Error).message}.`, { cause: error });
+  }
+}
+
+function using<T>(db: Sqlite.Database, work: (db: Sqlite.Database) => T): T {
+  try {
+    return work(db);
+  } finally {
+    db.close();
+  }
+}
+
+function remove(file: string): void {
+  for (const suffix of ['', ...COMPANIONS]) rmSync(file + suffix, { force: true });
+}
