@@ -22,7 +22,7 @@ async function svc(gateway: TestGateway, ...args: string[]): Promise<string> {
 /** A copy of the todo app with another version and another heading. */
 function changedApp(folder: string): string {
   const copy = join(folder, 'todos');
-  cpSync(join(root, 'examples/todos'), copy, { recursive: true });
+  cpSync(join(root, 'templates/todos'), copy, { recursive: true });
   const manifest = JSON.parse(readFileSync(join(copy, 'app.json'), 'utf8')) as { version: string };
   manifest.version = '2.0.0';
   writeFileSync(join(copy, 'app.json'), JSON.stringify(manifest));

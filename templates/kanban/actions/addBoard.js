@@ -1,0 +1,26 @@
+import { full } from '../lib/answers.js';
+
+const FIRST_COLUMNS = ['To do', 'Doing', 'Done'];
+const MOST = 100;
+
+export default async function addBoard({ body, db }) {
+  const name = body.name.trim();
+  return db.transaction(async (tx) => {
+    const { count } = await tx.get('SELECT count(*) AS count FROM boards');
+    if (count >= MOST) return full(`There are ${MOST} boards, which is as many as there can be.`);
+    const { lastInsertRowid: id } = await tx.run(
+      'INSERT INTO boards (name, created_at) VALUES (?, ?)',
+      name,
+      Date.now(),
+    );
+    await tx.batch(
+      FIRST_COLUMNS.map((column, at) => [
+        'INSERT INTO columns (board, name, position) VALUES (?, ?, ?)',
+        id,
+        column,
+        (at + 1) * 65_536,
+      ]),
+    );
+    return { status: 201, body: { id, name } };
+  });
+}

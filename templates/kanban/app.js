@@ -1,0 +1,239 @@
+/** The page of the boards: what the gateway holds, and moves that show at once. Dialogs are in dialogs.js. */
+import { openBoard, openCard, openColumn } from './dialogs.js';
+import { startDragging } from './drag.js';
+import { $, attempt, confirmed, el, icon, reader, redraw, say, toast } from './ui.js';
+
+const { svc } = window;
+
+let boards = [];
+let board = null;
+/** The board that is shown; the address remembers it. */
+let shown = Number(location.hash.slice(1)) || null;
+/** Moves on their way: they are sent one after the other, and until the last has arrived the page knows best. */
+let sending = 0;
+let lastSent = Promise.resolve();
+const dragging = startDragging($('columns'), {
+  drop: (id, column, before) => move(id, column, before),
+  ended: () => refresh(),
+});
+
+// ---- Data ------------------------------------------------------------------------------------------------------------
+
+const refresh = reader(async () => {
+  const list = await svc.read({ query: 'boards' });
+  const id = list.some((one) => one.id === shown) ? shown : (list[0]?.id ?? null);
+  const found = id === null ? null : await svc.read({ query: 'board', input: { id } });
+  if (sending > 0 || dragging.active) return;
+  shown = id;
+  boards = list;
+  board = found;
+  render();
+});
+
+function show(id) {
+  shown = id;
+  history.replaceState(null, '', `#${id}`);
+  return refresh();
+}
+
+const columnOf = (id) => board?.columns.find((column) => column.cards.some((card) => card.id === id));
+
+/** Puts a card before another, or at the end of a column when `before` is null. */
+function move(id, columnId, before) {
+  const from = columnOf(id);
+  const to = board?.columns.find((column) => column.id === columnId);
+  if (!from || !to || before === id) return;
+  const [card] = from.cards.splice(
+    from.cards.findIndex((one) => one.id === id),
+    1,
+  );
+  const found = to.cards.findIndex((one) => one.id === before);
+  const at = found < 0 ? to.cards.length : found;
+  to.cards.splice(at, 0, { ...card, column: to.id });
+  render();
+  say(`${card.title}: ${to.name}, ${at + 1} of ${to.cards.length}`);
+  sending++;
+  lastSent = lastSent
+    .then(() => svc.write({ action: 'moveCard', input: { id, column: columnId, before } }))
+    .catch((error) => toast(error.message))
+    .finally(() => {
+      sending--;
+      return refresh();
+    });
+}
+
+/** One place up or down, or into the column beside it, at the same height. */
+function moveBy(id, { rows = 0, columns = 0 }) {
+  const column = columnOf(id);
+  const at = column.cards.findIndex((card) => card.id === id);
+  if (rows !== 0) {
+    const target = at + rows;
+    if (target < 0 || target >= column.cards.length) return;
+    move(id, column.id, column.cards[rows < 0 ? target : target + 1]?.id ?? null);
+    return;
+  }
+  const next = board.columns[board.columns.indexOf(column) + columns];
+  if (next) move(id, next.id, next.cards[at]?.id ?? null);
+}
+
+async function removeCard({ id, title }) {
+  if (!(await confirmed(`Remove “${title}”?`))) return;
+  if (await attempt(() => svc.write({ action: 'removeCard', input: { id } }))) say(`Removed: ${title}`);
+  await refresh();
+}
+
+async function addBoard(name) {
+  const { id } = await svc.write({ action: 'addBoard', input: { name } });
+  await show(id);
+}
+
+// ---- View ------------------------------------------------------------------------------------------------------------
+
+/** Elements of the columns, which stay while their column does, so that nobody loses what they are typing. */
+const sections = new Map();
+
+function render() {
+  const none = board === null;
+  $('welcome').hidden = !none;
+  $('board').hidden = none;
+  $('keys').hidden = none;
+  $('boards').hidden = boards.length < 2;
+  $('board-edit').hidden = none;
+  $('board-new').hidden = none;
+  $('board-name').textContent = board?.name ?? 'Kanban';
+  document.title = board?.name ?? 'Kanban';
+  $('boards').replaceChildren(
+    ...boards.map(({ id, name }) => el('option', { value: id, textContent: name, selected: id === shown })),
+  );
+  const columns = board?.columns ?? [];
+  for (const [id, section] of sections) {
+    if (columns.some((column) => column.id === id)) continue;
+    section.remove();
+    sections.delete(id);
+  }
+  const focused = document.activeElement?.dataset.card;
+  columns.forEach((column, at) => {
+    const section = renderColumn(column);
+    const there = $('columns').children[at];
+    if (there !== section) $('columns').insertBefore(section, there ?? null);
+  });
+  // A card that went to another column takes the focus along.
+  if (focused && document.activeElement?.dataset.card !== focused) cardElement(focused)?.focus();
+}
+
+const cardElement = (id) => $('columns').querySelector(`[data-card="${id}"]`);
+
+function renderColumn(column) {
+  const section = sections.get(column.id) ?? createColumn(column.id);
+  sections.set(column.id, section);
+  section.setAttribute('aria-label', column.name);
+  section.querySelector('h2').textContent = column.name;
+  section.querySelector('.count').textContent = column.cards.length;
+  section.querySelector('.edit').setAttribute('aria-label', `Edit column ${column.name}`);
+  section.querySelector('input').setAttribute('aria-label', `Add a card to ${column.name}`);
+  const list = section.querySelector('ul');
+  list.setAttribute('aria-label', `Cards of ${column.name}`);
+  redraw(list, column.cards.map(drawCard));
+  return section;
+}
+
+function createColumn(id) {
+  const section = $('column').content.firstElementChild.cloneNode(true);
+  section.dataset.column = id;
+  const button = section.querySelector('.edit');
+  button.append(icon('pencil'));
+  button.addEventListener('click', () =>
+    openColumn(
+      board,
+      board.columns.find((column) => column.id === id),
+      refresh,
+    ),
+  );
+  section.querySelector('form').addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const field = section.querySelector('input');
+    const title = field.value.trim();
+    if (title === '') return;
+    field.value = '';
+    if (await attempt(() => svc.write({ action: 'addCard', input: { column: id, title } }))) say(`Added: ${title}`);
+    else field.value ||= title;
+    await refresh();
+  });
+  return section;
+}
+
+function drawCard(card) {
+  const note = card.notes === '' ? [] : [el('small', { textContent: card.notes })];
+  const item = el(
+    'div',
+    {
+      className: `ticket ${card.color}`,
+      tabIndex: 0,
+      role: 'button',
+      draggable: true,
+      'aria-keyshortcuts': 'Enter Delete Shift+ArrowUp Shift+ArrowDown Shift+ArrowLeft Shift+ArrowRight',
+      'data-card': card.id,
+      'data-focus': card.id,
+    },
+    el('span', { textContent: card.title }),
+    ...note,
+  );
+  item.addEventListener('click', () => openCard(board, card, { refresh, remove: removeCard }));
+  item.addEventListener('keydown', (event) => onCardKey(event, card));
+  return el('li', {}, item);
+}
+
+// ---- Input -----------------------------------------------------------------------------------------------------------
+
+const ARROWS = {
+  ArrowUp: { rows: -1 },
+  ArrowDown: { rows: 1 },
+  ArrowLeft: { columns: -1 },
+  ArrowRight: { columns: 1 },
+};
+
+function onCardKey(event, card) {
+  const arrow = ARROWS[event.key];
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (arrow && event.shiftKey) moveBy(card.id, arrow);
+  else if (arrow) go(card.id, arrow);
+  else if (event.key === 'Enter' || event.key === ' ') openCard(board, card, { refresh, remove: removeCard });
+  else if (event.key === 'Delete') void removeCard(card);
+  else return;
+  event.preventDefault();
+}
+
+/** Moves the focus: up and down in the column, left and right to the nearest column that has cards. */
+function go(id, { rows = 0, columns = 0 }) {
+  const column = columnOf(id);
+  const at = column.cards.findIndex((card) => card.id === id);
+  if (rows !== 0) {
+    const next = column.cards[at + rows];
+    if (next) cardElement(next.id).focus();
+    else if (rows > 0) sections.get(column.id).querySelector('input').focus();
+    return;
+  }
+  let index = board.columns.indexOf(column) + columns;
+  while (board.columns[index]?.cards.length === 0) index += columns;
+  const cards = board.columns[index]?.cards;
+  if (cards) cardElement(cards[Math.min(at, cards.length - 1)].id).focus();
+}
+
+$('welcome').addEventListener('submit', (event) => {
+  event.preventDefault();
+  void attempt(() => addBoard($('first-board').value.trim()), event.submitter);
+});
+$('add-column').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  const name = $('column-new').value.trim();
+  if (name === '') return;
+  if (await attempt(() => svc.write({ action: 'addColumn', input: { board: shown, name } })))
+    $('column-new').value = '';
+  await refresh();
+});
+$('boards').addEventListener('change', () => show(Number($('boards').value)));
+$('board-new').addEventListener('click', () => openBoard(null, { refresh, add: addBoard }));
+$('board-edit').addEventListener('click', () => openBoard(board, { refresh, add: addBoard }));
+
+svc.onChange(refresh);
+await refresh();

@@ -1,0 +1,190 @@
+/** The bookmarks template, used as somebody would, and its tools called one by one. */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { withoutChromium } from './chromium.ts';
+import { callEveryTool, openTemplate, runEveryAutomation, type TemplateApp } from './template-app.ts';
+
+/** The web of these tests: pages with a title, and one that is gone. */
+async function startWeb(owner: { after(cleanup: () => Promise<void>): void }): Promise<string> {
+  const server = createServer((request, response) => {
+    if (request.url === '/gone') response.writeHead(404).end();
+    else response.end(`<!doctype html><title>\n Bread &amp; butter: ${request.url?.slice(1)} </title><p>Hello`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  owner.after(
+    () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  );
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+describe('bookmarks', { skip: withoutChromium() }, () => {
+  const cleanups: (() => Promise<void>)[] = [];
+  const owner = { after: (cleanup: () => Promise<void>) => void cleanups.push(cleanup) };
+  let app: TemplateApp;
+  let web: string;
+
+  before(async () => {
+    web = await startWeb(owner);
+    app = await openTemplate(owner, 'bookmarks');
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+  afterEach(() => app.closeWindows());
+
+  test('an address is kept with the title of its page, another window sees it, and it is there after a reload', async () => {
+    const [here, there] = [await app.window(), await app.window()];
+    await here.getByText('Nothing kept yet.').waitFor();
+    await app.picture(here, 'empty');
+    await here.locator('#url').fill(`${web}/recipes`);
+    await here.locator('#new-tags').fill('Cooking, weekend');
+    await here.locator('#new-later').check();
+    await here.keyboard.press('Enter');
+    await there.getByRole('link', { name: 'Bread & butter: recipes' }).waitFor();
+    await there.getByText('1 kept, 1 to read').waitFor();
+    await here.reload();
+    await here.getByRole('link', { name: 'Bread & butter: recipes' }).waitFor();
+    assert.equal(await here.getByRole('link').getAttribute('href'), `${web}/recipes`);
+    await here.getByRole('button', { name: 'Read later: Bread & butter: recipes' }).click();
+    await there.getByText('1 kept, 0 to read').waitFor();
+    assert.deepEqual(app.complaints, []);
+  });
+
+  test('the same address is not kept twice, and what is no address is refused in words', async () => {
+    const page = await app.window();
+    await page.locator('#url').fill(`${web}/recipes`);
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').filter({ hasText: 'You have this one already.' }).waitFor();
+    assert.equal(await page.locator('#url').inputValue(), `${web}/recipes`);
+    await page.locator('#url').fill('javascript:alert(1)');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').filter({ hasText: 'Paste the address of a web page' }).waitFor();
+    // The 409 is an error for the console of the browser, and for nobody else.
+    assert.deepEqual(
+      app.complaints.splice(0).filter((text) => !text.includes('409')),
+      [],
+    );
+  });
+
+  test('a pasted list is imported, and narrowed by tag, text and state', async () => {
+    const page = await app.window();
+    await page.getByRole('button', { name: 'Import…' }).click();
+    const lines = [
+      '- [The garden in spring](https://garden.example.org/spring)',
+      '<DT><A HREF="https://news.example.com/?a=1&amp;b=2" ADD_DATE="1">News &amp; more</A>',
+      'https://music.example.net/album An album',
+      'nothing to see here',
+      `${web}/gone`,
+      `${web}/recipes`,
+    ];
+    await page.getByLabel('Addresses').fill(lines.join('\n'));
+    await page.getByLabel('Tags for all of them').fill('imported');
+    await app.picture(page, 'import');
+    await page.getByRole('dialog').getByRole('button', { name: 'Import' }).click();
+    await page
+      .getByRole('alert')
+      .filter({ hasText: '4 imported, 1 known already, 1 line without an address' })
+      .waitFor();
+    await page.getByRole('link', { name: 'News & more' }).waitFor();
+    await page
+      .getByRole('complementary')
+      .getByRole('button', { name: /^imported/ })
+      .click();
+    await page.getByRole('link', { name: 'recipes' }).waitFor({ state: 'detached' });
+    assert.equal(await page.getByRole('link').count(), 4);
+    await page.getByRole('searchbox').fill('album');
+    await page.getByRole('link', { name: 'garden' }).waitFor({ state: 'detached' });
+    await page.reload();
+    await page.getByRole('link', { name: 'An album' }).waitFor();
+    assert.equal(await page.getByRole('link').count(), 1);
+    await page.getByRole('searchbox').fill('100%');
+    await page.getByText('Nothing fits.').waitFor();
+    assert.deepEqual(app.complaints, []);
+  });
+
+  test('a bookmark is changed and removed', async () => {
+    const page = await app.window();
+    await page.getByRole('button', { name: 'Change: An album' }).click();
+    const editor = page.getByRole('dialog', { name: 'Change the bookmark' });
+    await editor.getByLabel('Title').fill('The blue album');
+    await editor.getByLabel('Tags').fill('music, imported');
+    await editor.getByLabel('Note').fill('The one with the piano.');
+    await app.picture(page, 'editor');
+    await editor.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('The one with the piano.').waitFor();
+    const [album] = (await app.read('list', { tag: 'MUSIC' })) as { title: string; tags: string[] }[];
+    assert.deepEqual([album?.title, album?.tags], ['The blue album', ['imported', 'music']]);
+    await page.getByRole('button', { name: 'Change: The garden in spring' }).click();
+    await editor.getByRole('button', { name: 'Remove…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Keep' }).click();
+    await page.getByRole('button', { name: 'Remove: News & more' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('link', { name: 'News & more' }).waitFor({ state: 'detached' });
+    assert.deepEqual(app.complaints, []);
+  });
+
+  test('the automation finds the pages that are gone', async () => {
+    const own = (await app.read('list')) as { id: number; url: string }[];
+    for (const { id, url } of own) if (!url.startsWith(web)) await app.write('remove', { id });
+    assert.deepEqual(await runEveryAutomation(app), { 'dead-links': { checked: 2, dead: 1 } });
+    await app.write('add', {
+      url: 'https://www.example.org/a/long/way/to/go',
+      title: 'How to bake bread at home',
+      tags: ['cooking', 'weekend'],
+      note: 'With the long rest overnight.',
+      later: true,
+    });
+    await app.write('add', {
+      url: 'https://developer.example.com/sqlite',
+      title: 'Window functions, explained slowly',
+      tags: ['sql', 'reference'],
+    });
+    const page = await app.window();
+    await page.getByText('answered 404').waitFor();
+    await app.picture(page, 'full');
+    await page.getByText('Gone 1', { exact: true }).click();
+    await page.getByRole('link', { name: 'recipes' }).waitFor({ state: 'detached' });
+    await page.getByLabel('Density').selectOption('Compact');
+    await page.locator('html[data-density=compact]').waitFor();
+    assert.deepEqual(app.complaints, []);
+  });
+
+  test('every tool does what its contract says', async () => {
+    const { id } = await app.write('add', { url: `${web}/untitled` });
+    const check = { id, url: `${web}/untitled`, status: 200 };
+    await callEveryTool(app, [
+      {
+        tool: 'add',
+        valid: { url: 'HTTPS://Example.org', tags: ['A'] },
+        invalid: { url: 'ftp://example.org' },
+        status: 201,
+      },
+      { tool: 'update', valid: { id, tags: ['b', 'B '], later: true }, invalid: { id, tags: ['a,b'] } },
+      { tool: 'fetchTitle', valid: { id }, invalid: { id: 0 } },
+      { tool: 'import', valid: { text: 'https://example.net one', tags: ['c'], later: true }, invalid: { text: '' } },
+      { tool: 'saveChecks', valid: { checks: [check], checkedAt: 9 }, invalid: { checks: [], checkedAt: 9 } },
+      { tool: 'list', valid: { text: 'b', state: 'later', limit: 5, before: 1000 }, invalid: { state: 'new' } },
+      { tool: 'tags', valid: {}, invalid: { limit: 0 } },
+      { tool: 'stats', valid: {}, invalid: { more: true } },
+      { tool: 'unchecked', valid: { since: 10 }, invalid: {} },
+      { tool: 'remove', valid: { id }, invalid: {} },
+    ]);
+    const { gateway } = app;
+    assert.equal((await gateway.write('bookmarks', 'update', { id, later: true })).status, 404);
+    assert.equal((await gateway.write('bookmarks', 'fetchTitle', { id })).status, 404);
+    assert.equal((await gateway.write('bookmarks', 'add', { url: 'https://[' })).status, 422);
+    assert.equal((await gateway.write('bookmarks', 'add', { url: 'https://example.org' })).status, 409);
+    const text = Array.from({ length: 2000 }, (_, at) => `https://example.org/${at}`).join('\n');
+    const tags = ['many', 'more'];
+    assert.deepEqual(await app.write('import', { text, tags }), { added: 2000, known: 0, skipped: 0 });
+    assert.equal((await gateway.write('bookmarks', 'import', { text: `${text}\n${web}/2001` })).status, 422);
+    const last = ((await app.read('list', { tag: 'more', limit: 1000 })) as { id: number }[]).at(-1);
+    assert.equal((await app.read('list', { tag: 'many', limit: 1000, before: last?.id })).length, 1000);
+  });
+});

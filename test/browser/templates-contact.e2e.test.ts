@@ -1,0 +1,122 @@
+/** The template `contact`: somebody writes, somebody reads, and another site posts to the webhook. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { MintedWebhook } from '../../protocol/automation.ts';
+import { eventually } from '../support/edges.ts';
+import { post } from '../support/runs.ts';
+import { withoutChromium } from './chromium.ts';
+import { callEveryTool, openTemplate, runEveryAutomation, type TemplateApp } from './template-app.ts';
+
+const ADA = { name: 'Ada', email: 'ada@example.org', message: 'Do you have time on Monday?' };
+
+/** A new address and secret for the template's webhook. */
+async function mint(app: TemplateApp): Promise<MintedWebhook> {
+  const { text, json } = await app.gateway.call('POST', '/svc/_automations/_provision', {
+    body: { ref: 'contact/inbox', renew: true },
+  });
+  assert.equal(json.webhooks?.length, 1, text);
+  return json.webhooks[0];
+}
+
+test('contact: written on one page, read on the other', { skip: withoutChromium() }, async (t) => {
+  const app = await openTemplate(t, 'contact');
+  const [form, inbox] = [await app.window(), await app.window('inbox.html')];
+  await inbox.getByText('No messages.').waitFor();
+  await app.picture(inbox, 'inbox-empty');
+
+  await form.getByLabel('Your name').fill('Ada');
+  await form.getByLabel('E-mail').fill('ada at example');
+  await form.getByRole('button', { name: 'Send message' }).click();
+  await form.getByText('This is no e-mail address.').waitFor();
+  await form.getByText('Write a few words.').waitFor();
+  assert.equal(
+    await form.evaluate('document.activeElement.id'),
+    'email',
+    'the first field that is wrong has the focus',
+  );
+  await app.picture(form, 'form');
+  await form.getByLabel('E-mail').fill(ADA.email);
+  await form.getByLabel('Message').fill('Hello!\n<img src=x onerror=alert(1)>');
+  await form.getByRole('button', { name: 'Send message' }).click();
+  await form.getByRole('heading', { name: 'Thank you, Ada!' }).waitFor();
+  await app.picture(form, 'thanks');
+
+  await inbox.getByText('1 unread').waitFor();
+  await app.write('send', { name: 'Grace', email: 'grace@example.org', message: 'About the invoice of May.' });
+  await inbox.getByText('2 unread').waitFor();
+  await inbox.getByRole('button', { name: /Ada/ }).click();
+  await inbox.getByText('<img src=x onerror=alert(1)>').waitFor();
+  await inbox.getByText('1 unread').waitFor();
+  assert.equal(await inbox.getByRole('link', { name: ADA.email }).getAttribute('href'), `mailto:${ADA.email}`);
+  await app.picture(inbox, 'inbox');
+  await inbox.getByRole('button', { name: 'Archive', exact: true }).click();
+  await inbox.getByRole('button', { name: /Ada/ }).waitFor({ state: 'detached' });
+  await inbox.getByText('Archive 1').click();
+  await inbox.getByRole('button', { name: /Ada/ }).waitFor();
+  await inbox.getByLabel('Search').fill('invoice');
+  await inbox.getByText('No message has “invoice” in it.').waitFor();
+  await inbox.getByText('Inbox 1', { exact: true }).click();
+  await inbox.getByRole('button', { name: /Grace/ }).click();
+  await inbox.getByRole('button', { name: 'Remove', exact: true }).click();
+  await inbox.locator('#confirm').getByRole('button', { name: 'Remove' }).click();
+  await inbox.getByText('No message has “invoice” in it.').waitFor();
+  await inbox.reload();
+  await inbox.getByText('Nothing unread.').waitFor();
+  await inbox.getByText('Archive 1').click();
+  await inbox.getByRole('button', { name: /Ada/ }).waitFor();
+  assert.deepEqual(app.complaints, []);
+});
+
+test('contact: what another site posts arrives, and what is no message is told of', {
+  skip: withoutChromium(),
+}, async (t) => {
+  const app = await openTemplate(t, 'contact');
+  const webhook = await mint(app);
+  const inbox = await app.window('inbox.html');
+  assert.equal((await post(app.gateway, webhook, { ...ADA, id: 'm-1' })).status, 200);
+  await inbox.getByRole('button', { name: /Ada/ }).waitFor();
+  assert.equal((await post(app.gateway, webhook, { ...ADA, id: 'm-1' })).status, 200, 'once more, as a sender may');
+  assert.equal(
+    (await post(app.gateway, webhook, 'name=Grace+H&email=grace%40example.org&message=By+form')).status,
+    200,
+  );
+  await inbox.getByRole('button', { name: /Grace H/ }).waitFor();
+  assert.equal((await app.read('counts')).open, 2);
+
+  const wrong = await post(app.gateway, webhook, { ...ADA, email: 'nobody' });
+  assert.equal(wrong.status, 500);
+  assert.match(wrong.json.error.message, /no e-mail address/);
+  await eventually(async () => (await app.read('counts')).refused === 1);
+  await inbox.getByText('One post to the webhook was no message').click();
+  await inbox.getByText('The field “email” is no e-mail address.').waitFor();
+  await app.picture(inbox, 'refused');
+  await inbox.getByRole('button', { name: 'Forget these' }).click();
+  await inbox.getByText('One post to the webhook').waitFor({ state: 'hidden' });
+  assert.equal((await post(app.gateway, webhook, ADA, { token: 'wrong' })).status, 401);
+  assert.deepEqual(app.complaints, []);
+});
+
+test('contact: its tools and automations', { skip: withoutChromium() }, async (t) => {
+  const app = await openTemplate(t, 'contact');
+  await callEveryTool(app, [
+    { tool: 'send', valid: ADA, invalid: { ...ADA, email: 'nobody' }, status: 201 },
+    { tool: 'inbox', valid: { search: 'MONDAY' }, invalid: { show: 'new' } },
+    { tool: 'counts', valid: {}, invalid: { all: true } },
+    { tool: 'mark', valid: { id: 1, read: true }, invalid: { id: 1 } },
+    { tool: 'remove', valid: { id: 1 }, invalid: {} },
+    { tool: 'noteRefused', valid: { reason: 'No.', refusedAt: 1 }, invalid: { reason: '', refusedAt: 1 }, status: 201 },
+    { tool: 'refused', valid: {}, invalid: { limit: 101 } },
+    { tool: 'clearRefused', valid: {}, invalid: { id: 1 } },
+  ]);
+  assert.equal((await app.gateway.write('contact', 'mark', { id: 1, read: true })).json.data.status, 404);
+  const outputs = await runEveryAutomation(app, {
+    inbox: ADA,
+    refused: { runId: 'r', automationName: 'Inbox', error: { code: 'HANDLER_ERROR', message: 'No.' } },
+  });
+  assert.deepEqual(outputs.inbox, { id: 1, known: false });
+  assert.equal((await app.read('refused'))[0].reason, 'No.');
+  for (let n = 0; n < 4; n++) await app.write('send', ADA);
+  const first = await app.read('inbox', { limit: 3 });
+  const second = await app.read('inbox', { limit: 3, before: first.next });
+  assert.deepEqual([first.messages.length, second.messages.length, second.next], [3, 2, null]);
+});

@@ -1,0 +1,147 @@
+/** The journal template, written in as somebody would, and its tools called one by one. */
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { withoutChromium } from './chromium.ts';
+import { callEveryTool, openTemplate, runEveryAutomation, type TemplateApp } from './template-app.ts';
+
+const DAY_MS = 86_400_000;
+/** The browser and this process are in one time zone. */
+const day = (ago = 0) => {
+  const now = new Date();
+  const today = Date.UTC(now.getFullYear(), now.getMonth(), now.getDate());
+  return new Date(today - ago * DAY_MS).toISOString().slice(0, 10);
+};
+/** Four years, so that it works on a leap day too. */
+const yearsAgo = (years: number) => `${Number(day().slice(0, 4)) - years}${day().slice(4)}`;
+
+describe('journal', { skip: withoutChromium() }, () => {
+  const cleanups: (() => Promise<void>)[] = [];
+  let app: TemplateApp;
+
+  before(async () => {
+    app = await openTemplate({ after: (cleanup) => void cleanups.push(cleanup) }, 'journal');
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+
+  afterEach(() => app.closeWindows());
+
+  test('what is written is kept, seen in another window, and there after a reload', async () => {
+    const [here, there] = [await app.window(), await app.window()];
+    await here.getByText('Nothing yet.').waitFor();
+    await app.picture(here, 'empty');
+    await here.getByLabel('Entry').fill('Walked along the river with Ada.\nThe café was open.');
+    await here.getByText('Saved', { exact: true }).waitFor();
+    await there.getByText('10 words', { exact: true }).waitFor();
+    assert.match(await there.getByLabel('Entry').inputValue(), /^Walked along/);
+    await here.reload();
+    await here.getByText('Saved', { exact: true }).waitFor();
+    assert.match(await here.getByLabel('Entry').inputValue(), /café was open\.$/);
+    await here.getByRole('button', { name: 'Day before' }).click();
+    await here.getByText('Yesterday', { exact: true }).waitFor();
+    await here.getByLabel('Entry').fill('Rain all day.');
+    await here.getByText('Saved', { exact: true }).waitFor();
+    await there.getByRole('button', { name: 'Rain all day.' }).click();
+    await there.getByText('Yesterday', { exact: true }).waitFor();
+    await there.locator('dd#streak').filter({ hasText: '2' }).waitFor();
+    assert.deepEqual(app.complaints, []);
+  });
+
+  test('when two windows write on the same day, the writer decides whose text to keep', async () => {
+    const [here, there] = [await app.window(), await app.window()];
+    for (const page of [here, there]) await page.getByText('Saved', { exact: true }).waitFor();
+    // What here does not hear of: a write between its last read and its save.
+    await here.route(
+      '**/_tool/svc_write',
+      async (route) => {
+        await app.write('save', { day: day(), text: 'From elsewhere.' });
+        await route.continue();
+      },
+      { times: 1 },
+    );
+    await here.getByLabel('Entry').fill('Mine.');
+    await here.getByRole('button', { name: 'Keep mine' }).waitFor();
+    assert.equal((await app.read('entry', { day: day() })).text, 'From elsewhere.');
+    await app.picture(here, 'conflict');
+    await here.getByRole('button', { name: 'Keep mine' }).click();
+    await here.getByText('Saved', { exact: true }).waitFor();
+    assert.equal((await app.read('entry', { day: day() })).text, 'Mine.');
+    await there.getByText('1 word', { exact: true }).waitFor();
+    // The 409 is an error for the console of the browser, and for nobody else.
+    assert.deepEqual(
+      app.complaints.splice(0).filter((text) => !text.includes('409')),
+      [],
+    );
+  });
+
+  test('search finds words by their beginnings, the calendar leads to days, and old years come back', async () => {
+    for (let ago = 2; ago < 40; ago += 3) {
+      await app.write('save', {
+        day: day(ago),
+        text: `The train to Lisbon was late. ${'A long day. '.repeat(ago * 3)}`,
+      });
+    }
+    await app.write('save', { day: yearsAgo(4), text: 'Moved into the new flat.' });
+    const page = await app.window();
+    await page.getByText('Moved into the new flat.').first().waitFor();
+    await app.picture(page, 'full');
+    await page.getByRole('searchbox', { name: 'Search' }).fill('LISB trai');
+    await page.getByRole('heading', { name: 'Found on 13 days' }).waitFor();
+    await page.locator('mark').filter({ hasText: 'Lisbon' }).first().waitFor();
+    await app.picture(page, 'search');
+    await page.getByRole('searchbox', { name: 'Search' }).fill('');
+    await page.getByRole('button', { name: `Open`, exact: false }).first().click();
+    await page.waitForURL(`**/#${yearsAgo(4)}`);
+    await page.getByRole('button', { name: 'Remove', exact: true }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+    await page.getByText('Kept as you type', { exact: true }).waitFor();
+    assert.equal((await app.read('entry', { day: yearsAgo(4) })).updatedAt, 0);
+    await page.goBack();
+    await page.getByText('Today', { exact: true }).first().waitFor();
+    assert.deepEqual(app.complaints, []);
+  });
+
+  test('the typeface and the theme are kept', async () => {
+    const page = await app.window();
+    await page.getByLabel('Typeface').selectOption('Sans');
+    await page.locator('html[data-typeface=sans]').waitFor();
+    await page.reload();
+    assert.equal(await page.locator('html').getAttribute('data-typeface'), 'sans');
+    await page.getByLabel('Theme').selectOption('Dark');
+    await page.locator('html[data-theme=dark]').waitFor();
+    assert.deepEqual(app.complaints, []);
+  });
+
+  test('the week in review', async () => {
+    const outputs = await runEveryAutomation(app);
+    const { days } = outputs['weekly-review'] as { days: number };
+    assert.ok(days >= 2, `${days} days`);
+    const page = await app.window();
+    await page.getByText(`${days} of 7 days`).waitFor();
+  });
+
+  test('every tool does what its contract says', async () => {
+    await callEveryTool(app, [
+      { tool: 'save', valid: { day: '2020-02-29', text: 'Leap day.' }, invalid: { day: '2021-02-30', text: 'x' } },
+      { tool: 'entry', valid: { day: '2020-02-29' }, invalid: {} },
+      { tool: 'list', valid: { before: day(), limit: 2 }, invalid: { limit: 0 } },
+      { tool: 'calendar', valid: { from: '2020-02-01', to: '2020-02-29' }, invalid: { from: '2020-02-01' } },
+      { tool: 'search', valid: { text: 'leap "day' }, invalid: { text: '' } },
+      { tool: 'onThisDay', valid: { day: '2024-02-29' }, invalid: { day: 'today' } },
+      { tool: 'stats', valid: { today: day() }, invalid: { today: 7 } },
+      {
+        tool: 'saveReview',
+        valid: { day: '2020-03-01', days: 1, words: 2, memories: 0, madeAt: 1 },
+        invalid: { day: '2020-03-01', days: 8, words: 2, memories: 0, madeAt: 1 },
+      },
+      { tool: 'reviews', valid: {}, invalid: { limit: 'all' } },
+      { tool: 'remove', valid: { day: '2020-02-29' }, invalid: { day: null } },
+    ]);
+    assert.equal((await app.gateway.write('journal', 'remove', { day: '2020-02-29' })).status, 404);
+    assert.deepEqual(await app.read('search', { text: 'leap' }), []);
+    const refused = await app.gateway.write('journal', 'save', { day: '2020-01-01', text: 'x', seen: 5 });
+    assert.equal(refused.status, 409);
+    assert.deepEqual(await app.read('search', { text: '"*' }), []);
+  });
+});

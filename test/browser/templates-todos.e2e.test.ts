@@ -1,0 +1,46 @@
+/** The todos template: a second window, a reload, and its tools called one by one. The page's look is held by pages.test.ts. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { withoutChromium } from './chromium.ts';
+import { callEveryTool, openTemplate, runEveryAutomation } from './template-app.ts';
+
+test('todos', { skip: withoutChromium() }, async (t) => {
+  const app = await openTemplate(t, 'todos');
+  const [here, there] = [await app.window(), await app.window()];
+
+  await t.test('a todo is added, renamed, done and removed, in every window and after a reload', async () => {
+    await here.getByText('A clean slate.').waitFor();
+    await here.getByLabel('New todo').fill('Water the plants');
+    await here.keyboard.press('Enter');
+    await there.getByRole('button', { name: 'Water the plants', exact: true }).click();
+    await there.getByLabel('Title').fill('Water all the plants');
+    await there.keyboard.press('Enter');
+    await here.getByRole('checkbox', { name: 'Water all the plants' }).check();
+    await there.getByText('Everything is done.').waitFor();
+    await there.reload();
+    await there.getByRole('button', { name: 'Remove: Water all the plants' }).click();
+    await there.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+    await here.getByText('A clean slate.').waitFor();
+    assert.deepEqual(app.complaints, []);
+  });
+
+  await t.test('the automations', async () => {
+    const outputs = await runEveryAutomation(app, { inbox: 'From the inbox' });
+    assert.deepEqual(outputs.digest, { open: 0, done: 0 });
+    await here.getByRole('button', { name: 'From the inbox', exact: true }).waitFor();
+  });
+
+  await t.test('every tool does what its contract says', async () => {
+    const { id } = await app.write('add', { title: 'Call grandmother' });
+    const digest = { day: '2026-11-21', open: 1, done: 2, madeAt: 3 };
+    await callEveryTool(app, [
+      { tool: 'add', valid: { title: ' Post the letter ' }, invalid: { title: ' ' }, status: 201 },
+      { tool: 'update', valid: { id, done: true }, invalid: { id } },
+      { tool: 'list', valid: { filter: 'done', limit: 1 }, invalid: { filter: 'some' } },
+      { tool: 'stats', valid: {}, invalid: { filter: 'all' } },
+      { tool: 'saveDigest', valid: digest, invalid: { ...digest, day: 'today' } },
+      { tool: 'digests', valid: {}, invalid: { limit: 0 } },
+      { tool: 'remove', valid: { id }, invalid: { id, done: true } },
+    ]);
+  });
+});
