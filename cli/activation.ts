@@ -3,26 +3,27 @@ import type { ActivateAnswer, VersionRecord } from './api.ts';
 import type { Client } from './client.ts';
 import { CommandError } from './failure.ts';
 import { appPath } from './paths.ts';
+import { drawMinted } from './terminal/minted.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
+/** The end of an id of the tarball store, or the number of a version of the git store. */
 const SHORT_ID = /^[0-9a-f]{6}$/;
+const NUMBER = /^v?(\d{1,9})$/;
 
-/** A version's id, from the id itself or its last six characters. */
+/** A version's id, from the id itself, its last six characters, or on the git store its number (`3` or `v3`). */
 export async function findVersion(client: Client, app: string, typed: string): Promise<string> {
-  if (!SHORT_ID.test(typed)) return typed;
+  const number = NUMBER.exec(typed)?.[1];
+  if (number === undefined && !SHORT_ID.test(typed)) return typed;
   const versions = await client.get<VersionRecord[]>(appPath(app, '/versions'));
   const matches = versions.filter(({ versionId }) => versionId.endsWith(`_${typed}`));
   if (matches.length > 1) throw new CommandError(`"${typed}" fits ${matches.length} versions; give the whole id.`);
+  const tagged = versions.some(({ versionId }) => versionId.startsWith(`${app}/v`));
+  if (tagged && number !== undefined) return `${app}/v${Number(number)}`;
   return matches[0]?.versionId ?? typed;
 }
 
-export async function activateVersion(
-  client: Client,
-  terminal: Terminal,
-  app: string,
-  versionId: string,
-): Promise<void> {
-  const answer = await client.post<ActivateAnswer>(appPath(app, '/activate'), { versionId });
+/** Tells which version is live now, and what the data has had that it does not know. */
+export function showActivated(terminal: Terminal, answer: ActivateAnswer): void {
   const { style } = terminal;
   terminal.answer(answer, () => {
     if (answer.previousVersion === answer.activeVersion) {
@@ -31,5 +32,13 @@ export async function activateVersion(
     }
     terminal.line(`${style('green', '✓')} ${answer.activeVersion} of ${style('bold', answer.id)} is live`);
     if (answer.previousVersion) terminal.line(style('dim', `  before it: ${answer.previousVersion}`));
+    const ahead = answer.migrationsAhead ?? [];
+    if (ahead.length > 0)
+      terminal.line(style('yellow', `  the data stays as it is: it is ahead of this version by ${migrations(ahead)}`));
+    drawMinted(terminal, answer.webhooks ?? []);
   });
+}
+
+function migrations(numbers: number[]): string {
+  return `migration${numbers.length === 1 ? '' : 's'} ${numbers.join(', ')}`;
 }

@@ -38,7 +38,49 @@ export type UploadAnswer = {
   webhooks: MintedWebhook[];
 };
 
-export type ActivateAnswer = { id: string; activeVersion: string; previousVersion: string | null };
+/** `migrationsAhead`: what the data has had and the version does not know. */
+export type ActivateAnswer = {
+  id: string;
+  activeVersion: string;
+  previousVersion: string | null;
+  migrationsAhead?: number[];
+  webhooks?: MintedWebhook[];
+};
+
+export type SessionRow = { sessionId: string; base: string; createdAt: number; touchedAt: number; apps: string[] };
+export type TemplateRow = { id: string; name: string; description?: string };
+export type SessionFile = { path: string; size: number; sha: string };
+export type FileDiff = {
+  app: string;
+  path: string;
+  status: 'added' | 'modified' | 'deleted';
+  additions: number;
+  deletions: number;
+  patch: string;
+  binary?: true;
+  truncated?: true;
+};
+export type SessionDiff = { base: string; head: string; files: FileDiff[] };
+
+/** Paths of the app's files: taken from what was published, and changed by both sides. */
+export type UpdateAnswer = { base: string; merged: string[]; conflicts: string[] };
+
+export type PublishAnswer = {
+  id: string;
+  version: number;
+  tag: string;
+  sha: string;
+  migrationsApplied: number[];
+  webhooks: MintedWebhook[];
+};
+/** What making an app answers; with `publish`, also the version. */
+export type StagedAnswer = {
+  app: string;
+  sessionId: string | null;
+  staged: boolean;
+  tag?: string;
+  webhooks: MintedWebhook[];
+};
 
 /** `svc_describe` without and with `app`. */
 export type AppSummary =

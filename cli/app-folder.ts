@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { create } from 'tar';
 import { LIMITS } from '../protocol/limits.ts';
 import { STATIC_TYPES } from '../protocol/static-files.ts';
+import { isMissing } from '../storage/atomic-file.ts';
 import { CommandError } from './failure.ts';
 import { formatBytes } from './terminal/units.ts';
 
@@ -19,7 +20,10 @@ export function readAppId(folder: string): string {
   let text: string;
   try {
     text = readFileSync(join(folder, 'app.json'), 'utf8');
-  } catch {
+  } catch (error) {
+    if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+      throw new CommandError('There is no such folder.', 'Make an app to start from: svc new <dir>');
+    if (!isMissing(error)) throw error;
     throw new CommandError(
       'The folder has no app.json, so it is not an app.',
       'Make an app to start from: svc new <dir>',
@@ -56,8 +60,11 @@ function scan(root: string, path: string, found: AppFolder): void {
     if (reason !== null) found.leftOut.push({ path: name, reason });
     else if (entry.isDirectory()) scan(root, name, found);
     else {
+      const stat = statSync(join(root, name), { throwIfNoEntry: false });
+      // It has gone since the folder was listed: editors write beside a file and rename.
+      if (stat === undefined) continue;
       found.files.push(name);
-      found.bytes += statSync(join(root, name)).size;
+      found.bytes += stat.size;
     }
   }
 }

@@ -13,7 +13,7 @@ import type { Connection } from './connection.ts';
 import { EventStreamParser, type ServerSentEvent } from './event-stream.ts';
 import { GatewayError, UnreachableError } from './failure.ts';
 
-type Method = 'GET' | 'POST' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 type Headers = Record<string, string>;
 type RequestOptions = {
   headers?: Headers;
@@ -31,6 +31,8 @@ export type FollowOptions = {
   onOpen?: (again: boolean) => void | Promise<void>;
   /** Called once when a stream broke; tries follow until one stands. */
   onLost?: () => void;
+  /** Ends it: then it throws the signal's reason. */
+  signal?: AbortSignal;
 };
 
 const UPLOAD_CHUNK_BYTES = 64 * 1024;
@@ -61,6 +63,15 @@ export class Client {
     return body as T;
   }
 
+  /** What is not JSON, as it is. */
+  async getBytes(path: string): Promise<Buffer> {
+    const response = await this.#send('GET', path, {});
+    const bytes = await this.#readBytes(response);
+    const status = response.statusCode ?? 0;
+    if (status !== 200) throw new GatewayError(status, errorOf(parseBody(bytes.toString()), status));
+    return bytes;
+  }
+
   async post<T>(path: string, value?: unknown, headers: Headers = {}): Promise<T> {
     return (await this.postForAnswer(path, value, headers)).body as T;
   }
@@ -73,13 +84,24 @@ export class Client {
     });
   }
 
+  /** Sends bytes as they are. */
+  async put<T>(path: string, body: Buffer): Promise<T> {
+    const headers = { 'content-type': 'application/octet-stream' };
+    return (await this.call('PUT', path, { headers, body })).body as T;
+  }
+
   async delete<T>(path: string): Promise<T> {
     return (await this.call('DELETE', path)).body as T;
   }
 
-  /** Sends a gzipped archive; `onSent` hears how many bytes the connection has taken. */
-  async upload<T>(path: string, archive: Buffer, onSent: (bytes: number) => void): Promise<T> {
-    const headers = { 'content-type': 'application/gzip' };
+  /** Sends a file, a gzipped archive by default; `onSent` hears how many bytes the connection has taken. */
+  async upload<T>(
+    path: string,
+    archive: Buffer,
+    onSent: (bytes: number) => void,
+    type = 'application/gzip',
+  ): Promise<T> {
+    const headers = { 'content-type': type };
     const answer = await this.call('POST', path, { headers, body: archive, onSent, timeoutMs: LIMITS.uploadTimeoutMs });
     return answer.body as T;
   }
@@ -121,7 +143,7 @@ export class Client {
       const parser = new EventStreamParser(lastEventId);
       let connected = false;
       try {
-        const response = await this.#openStream(path, lastEventId);
+        const response = await this.#openStream(path, lastEventId, options.signal);
         await options.onOpen?.(connectedBefore);
         connected = true;
         connectedBefore = true;
@@ -129,17 +151,19 @@ export class Client {
       } catch (error) {
         if (!connectedBefore || isFinal(error)) throw error;
       }
+      options.signal?.throwIfAborted();
       if (connected) options.onLost?.();
       lastEventId = parser.lastEventId;
       retryMs = parser.retryMs ?? retryMs;
-      await sleep(retryMs);
+      await sleep(retryMs, undefined, options.signal === undefined ? {} : { signal: options.signal });
     }
   }
 
-  async #openStream(path: string, lastEventId: string): Promise<IncomingMessage> {
+  async #openStream(path: string, lastEventId: string, signal?: AbortSignal): Promise<IncomingMessage> {
     const resume = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
     const headers: Headers = { accept: 'text/event-stream', ...resume };
-    const response = await this.#send('GET', path, { headers, timeoutMs: SILENCE_MS });
+    const more = signal === undefined ? {} : { signal };
+    const response = await this.#send('GET', path, { headers, timeoutMs: SILENCE_MS, ...more });
     const status = response.statusCode ?? 0;
     if (status !== 200) throw new GatewayError(status, errorOf(parseBody(await this.#readText(response)), status));
     return response.setEncoding('utf8');
@@ -154,8 +178,8 @@ export class Client {
       ...options.headers,
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     };
-    // A POST always has a length: an edge may refuse one that is sent chunked.
-    if (method === 'POST') headers['content-length'] = String(options.body?.length ?? 0);
+    // What has a body always has a length: an edge may refuse one that is sent chunked.
+    if (method === 'POST' || method === 'PUT') headers['content-length'] = String(options.body?.length ?? 0);
     const timeoutMs = options.timeoutMs ?? LIMITS.toolTimeoutMs + LIMITS.requestTimeoutMs;
     const open = url.protocol === 'https:' ? httpsRequest : httpRequest;
     const { signal } = options;
@@ -173,13 +197,17 @@ export class Client {
   }
 
   async #readText(response: IncomingMessage): Promise<string> {
+    return (await this.#readBytes(response)).toString();
+  }
+
+  async #readBytes(response: IncomingMessage): Promise<Buffer> {
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of response) chunks.push(chunk as Buffer);
     } catch (error) {
       throw this.#unreachable(error as NodeJS.ErrnoException);
     }
-    return Buffer.concat(chunks).toString();
+    return Buffer.concat(chunks);
   }
 
   #unreachable(error: NodeJS.ErrnoException): UnreachableError {

@@ -7,8 +7,11 @@ import type { Terminal } from './terminal/terminal.ts';
 export type CommandContext = Surroundings & {
   args: Arguments;
   terminal: Terminal;
-  /** The client for the gateway that the options and surroundings name. Throws `UnreachableError` when none is known. */
-  connect(): Client;
+  /**
+   * The client for the gateway that the options and surroundings name; with `again` they are looked at once more, since a
+   * gateway may come back elsewhere. Throws `UnreachableError` when none is known.
+   */
+  connect(again?: boolean): Client;
   /** The data directory that the options and surroundings name, whether or not it exists. */
   dataDirectory: string;
 };
@@ -17,7 +20,7 @@ export type CommandContext = Surroundings & {
 export type RunCommand = (context: CommandContext) => Promise<number> | Promise<void>;
 
 export type Command = ArgumentSpec & {
-  group: 'Gateway' | 'Apps' | 'Data' | 'Automations';
+  group: 'Gateway' | 'Apps' | 'Drafts' | 'Data' | 'Automations';
   summary: string;
   /** Paragraphs for `svc help <command>`. */
   details?: string[];

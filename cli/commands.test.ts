@@ -158,6 +158,14 @@ const ROUTES: Routes = {
   'POST /svc/_apps/notes/activate': ({ body }) => ({
     json: { id: 'notes', activeVersion: JSON.parse(body.toString()).versionId, previousVersion: V2 },
   }),
+  'POST /svc/_apps/notes/rollback': ({ body }) => ({
+    json: {
+      id: 'notes',
+      activeVersion: JSON.parse(body.toString()).version ?? V1,
+      previousVersion: V2,
+      migrationsAhead: [2, 3],
+    },
+  }),
   'POST /svc/_apps/notes/restart': { json: { id: 'notes', restarted: true } },
   'DELETE /svc/_apps/notes': { json: { id: 'notes', deleted: true } },
   'DELETE /svc/_apps/notes?purge=1': { json: { id: 'notes', deleted: true } },
@@ -242,8 +250,12 @@ const CASES: Case[] = [
   { line: ['versions', 'notes'], out: [`${V2}  ● live`, '2 KiB'], request: 'GET /svc/_apps/notes/versions' },
   { line: ['activate', 'notes', V3], out: [`✓ ${V3} of notes is live`], body: { versionId: V3 } },
   { line: ['activate', 'notes', 'aaaaaa'], body: { versionId: V1 } },
-  { line: ['rollback', 'notes'], out: [`✓ ${V1} of notes is live`], body: { versionId: V1 } },
-  { line: ['rollback', 'notes', V3], body: { versionId: V3 } },
+  {
+    line: ['rollback', 'notes'],
+    out: [`✓ ${V1} of notes is live`, 'ahead of this version by migrations 2, 3'],
+    body: {},
+  },
+  { line: ['rollback', 'notes', V3], body: { version: V3 } },
   { line: ['restart', 'notes'], out: ['✓ notes is restarted'], request: 'POST /svc/_apps/notes/restart' },
   { line: ['rm', 'notes', '--yes'], out: ['stays in the trash for 7 days'], request: 'DELETE /svc/_apps/notes' },
   { line: ['rm', 'notes', '-y', '--purge'], out: ['with its data'], request: 'DELETE /svc/_apps/notes?purge=1' },
@@ -382,7 +394,7 @@ const CASES: Case[] = [
   { line: ['push', '--help'], out: ['Usage  svc push <dir> [options]'] },
   { line: ['raed', 'notes'], code: EXIT.usage, err: ['There is no command "raed".', 'Did you mean "svc read"?'] },
   { line: ['--json', 'apps'], code: EXIT.usage, out: ['"code":"USAGE"'] },
-  { line: ['serve', '--store', 'git'], code: EXIT.usage, err: ['There is no store "git".'] },
+  { line: ['serve', '--store', 'svn'], code: EXIT.usage, err: ['There is no store "svn".', 'git, tarball'] },
   { line: ['--version'], out: [/^\d+\.\d+\.\d+\n$/] },
 ];
 
@@ -487,6 +499,7 @@ test('a new app can be pushed as it is, without what does not belong to it', asy
     'migrations/0001_notes.sql',
     'queries/list.js',
     'style.css',
+    'tests/app.test.js',
   ]);
   for (const text of [
     '.env (hidden)',

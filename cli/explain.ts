@@ -1,6 +1,6 @@
 /** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
-import { SvcError } from '../protocol/errors.ts';
-import type { AppRecord, DescribedApp, ToolAnswer } from './api.ts';
+import { type InputIssue, SvcError } from '../protocol/errors.ts';
+import type { AppRecord, DescribedApp, SessionRow, TemplateRow, ToolAnswer } from './api.ts';
 import type { Client } from './client.ts';
 import { CommandError, GatewayError, UnreachableError, UsageError } from './failure.ts';
 import { nearest } from './terminal/nearest.ts';
@@ -12,7 +12,12 @@ export type Explanation = { title: string; lines: string[] };
 const LISTED = 8;
 
 /** What the command line named; commands that name an app name it first. */
-export type Subject = { app?: string | undefined; tool?: string | undefined };
+export type Subject = {
+  app?: string | undefined;
+  tool?: string | undefined;
+  session?: string | undefined;
+  template?: string | undefined;
+};
 
 /** `subject` is what names are compared with, and `client` answers what there is. */
 export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
@@ -33,11 +38,19 @@ async function explainGatewayError(
   client: Client | undefined,
   subject: Subject,
 ): Promise<Explanation> {
-  const { code, message, path, issues } = error.body;
+  const { code, message, path, issues, files } = error.body;
   const title = `${code}: ${printable(message)}`;
   const where = path === undefined || path === '' || message.includes(path) ? [] : [`at ${printable(path)}`];
-  const listed = (issues ?? []).slice(1).map((issue) => printable(`${issue.path || '(input)'}: ${issue.message}`));
+  const listed = [
+    ...(issues ?? []).slice(1).map((issue) => printable(`${placeOf(issue)}: ${issue.message}`)),
+    ...(files ?? []).map((file) => printable(file)),
+  ];
   return { title, lines: [...where, ...listed, ...(await nextStep(error.body.code, client, subject))] };
+}
+
+/** Where it is: a file with line and column, or a place in the input. */
+function placeOf({ path, line, column }: InputIssue): string {
+  return line === undefined ? path || '(input)' : `${path}:${line}:${column ?? 1}`;
 }
 
 async function nextStep(code: string, client: Client | undefined, subject: Subject): Promise<string[]> {
@@ -60,6 +73,25 @@ async function nextStep(code: string, client: Client | undefined, subject: Subje
     }
     case 'UNKNOWN_AUTOMATION':
       return ['Which there are: svc automations'];
+    case 'NO_GIT_STORE':
+      return ['Start the gateway with: svc serve --store git'];
+    case 'UNKNOWN_SESSION': {
+      const names = await namesOf(client, sessionNames);
+      return suggest(subject.session ?? '', names, 'Open sessions', 'None is open: svc sessions open');
+    }
+    case 'UNKNOWN_TEMPLATE': {
+      const names = await namesOf(client, templateNames);
+      return suggest(subject.template ?? '', names, 'Templates', 'There are none.');
+    }
+    case 'MERGE_CONFLICT':
+      return [
+        `What the session changes: svc diff ${app}`,
+        `Take the published lines in: svc sessions update --app ${app}.  Choose between the marks, then publish again.`,
+      ];
+    case 'INVALID_HANDLER':
+      return ['The rules: docs/handler-rules.md'];
+    case 'NO_CHANGES':
+      return ['Edit something first: svc dev <dir>'];
     case 'UNKNOWN_RUN':
       return ['The latest that are kept: svc runs'];
     case 'UNKNOWN_VERSION':
@@ -93,7 +125,7 @@ function tokenHint(client: Client | undefined): string {
 function suggest(typed: string, names: string[] | null, title: string, whenNone: string): string[] {
   if (names === null) return [];
   const meant = nearest(typed, names);
-  if (meant !== undefined) return [`Did you mean "${meant}"?`];
+  if (meant !== undefined && meant !== typed) return [`Did you mean "${meant}"?`];
   if (names.length === 0) return [whenNone];
   return [`${title}: ${names.slice(0, LISTED).join(', ')}${names.length > LISTED ? ', …' : ''}`];
 }
@@ -113,6 +145,14 @@ async function namesOf(
 
 async function appNames(client: Client): Promise<string[]> {
   return (await client.get<AppRecord[]>('/svc/_apps')).map(({ id }) => id);
+}
+
+async function sessionNames(client: Client): Promise<string[]> {
+  return (await client.get<SessionRow[]>('/svc/_sessions')).map(({ sessionId }) => sessionId);
+}
+
+async function templateNames(client: Client): Promise<string[]> {
+  return (await client.get<TemplateRow[]>('/svc/_templates')).map(({ id }) => id);
 }
 
 async function toolNames(client: Client, app: string, list: 'queries' | 'actions'): Promise<string[]> {

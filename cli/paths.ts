@@ -21,3 +21,18 @@ export function withQuery(path: string, parameters: Record<string, string | numb
   }
   return given.size === 0 ? path : `${path}?${given}`;
 }
+
+export function sessionPath(id: string, rest = ''): string {
+  return `/svc/_sessions/${encodeURIComponent(id)}${rest}`;
+}
+
+/** The files of an app in a session, or one of them. */
+export function filesPath(session: string, app: string, file?: string): string {
+  const path = file === undefined ? '' : `/${file.split('/').map(encodeURIComponent).join('/')}`;
+  return sessionPath(session, `/apps/${encodeURIComponent(app)}/files${path}`);
+}
+
+/** What a session's draft of an app serves. */
+export function draftPath(session: string, rest: string): string {
+  return `/svc/_draft/${encodeURIComponent(session)}/${rest}`;
+}

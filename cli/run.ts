@@ -50,8 +50,9 @@ async function runCommand(command: Command, words: string[], machine: Machine, t
     args,
     terminal,
     dataDirectory: dataDir === undefined ? defaultDataDirectory(machine) : resolve(machine.cwd, dataDir),
-    connect: () => {
-      client ??= new Client(resolveConnection({ url: args.text('url'), token: args.text('token'), dataDir }, machine));
+    connect: (again = false) => {
+      if (client === undefined || again)
+        client = new Client(resolveConnection({ url: args.text('url'), token: args.text('token'), dataDir }, machine));
       return client;
     },
   };
@@ -59,7 +60,12 @@ async function runCommand(command: Command, words: string[], machine: Machine, t
     const { run } = await command.load();
     return (await run(context)) ?? EXIT.ok;
   } catch (error) {
-    await report(error, terminal, client, { app: args.optionalAt(0), tool: args.optionalAt(1) });
+    await report(error, terminal, client, {
+      app: args.optionalAt(0),
+      tool: args.optionalAt(1),
+      session: args.text('session') ?? args.optionalAt(1),
+      template: args.text('clone'),
+    });
     return exitCodeOf(error);
   }
 }

@@ -8,6 +8,7 @@ import { reapChildren } from '../storage/children.ts';
 import { acquireDataLock } from '../storage/data-lock.ts';
 import { Layout } from '../storage/layout.ts';
 import { readEntries } from '../storage/registry.ts';
+import { readStoreMark } from '../storage/store-mark.ts';
 import { packageVersion } from './version.ts';
 
 /**
@@ -15,7 +16,7 @@ import { packageVersion } from './version.ts';
  * gateway has it after all, the signal's reason, and what packing throws; `file` is not there then.
  */
 export async function backUpStopped(dataDirectory: string, file: string, signal: AbortSignal): Promise<boolean> {
-  const layout = new Layout(dataDirectory);
+  const layout = await layoutOf(dataDirectory);
   if ((await readEntries(layout.registry)) === null) return false;
   const lock = acquireDataLock(layout.lock);
   // Beside the file, so that a rename puts it there.
@@ -47,4 +48,10 @@ export async function backUpStopped(dataDirectory: string, file: string, signal:
     rmSync(folder, { recursive: true, force: true });
     lock.release();
   }
+}
+
+/** With the git store where there is one. */
+async function layoutOf(dataDirectory: string): Promise<Layout> {
+  const root = await readStoreMark(new Layout(dataDirectory));
+  return new Layout(dataDirectory, undefined, root ?? undefined);
 }

@@ -13,6 +13,7 @@ import {
   checkProfile,
   checkSqlite,
 } from '../health-checks.ts';
+import { checkSessions } from '../stale-sessions.ts';
 
 const MARKS = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
 const MAX_PORT = 65_535;
@@ -28,6 +29,7 @@ export async function run(context: CommandContext): Promise<number> {
     checkDisk(dataDirectory, context),
     checkProfile(context),
     ...(await checkDaemon(dataDirectory, context)),
+    ...(await checkSessions(dataDirectory)),
     await checkPort(port, dataDirectory),
   ];
   const problems = checks.filter(({ state }) => state === 'problem').length;

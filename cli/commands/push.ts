@@ -1,19 +1,16 @@
 /** `svc push`: packs a folder and uploads it. */
 import { resolve } from 'node:path';
 import type { UploadAnswer } from '../api.ts';
-import { type LeftOut, packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
+import { packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
 import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { GatewayError } from '../failure.ts';
 import { appPath, withQuery } from '../paths.ts';
+import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawMinted } from '../terminal/minted.ts';
 import { startProgress } from '../terminal/progress.ts';
-import { oneLine } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes, plural } from '../terminal/units.ts';
-
-/** Names listed of what is left out. */
-const LISTED = 6;
 
 export async function run({ args, terminal, connect, cwd }: CommandContext): Promise<void> {
   const client = connect();
@@ -59,10 +56,4 @@ function draw(terminal: Terminal, answer: UploadAnswer, page: string): void {
   else facts.push(['next', `svc activate ${answer.id} ${answer.versionId.slice(-6)}`]);
   for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
   drawMinted(terminal, answer.webhooks);
-}
-
-function drawLeftOut(leftOut: LeftOut[]): string {
-  const names = leftOut.slice(0, LISTED).map(({ path, reason }) => `${oneLine(path)} (${reason})`);
-  const more = leftOut.length - names.length;
-  return `Left out: ${names.join(', ')}${more > 0 ? `, and ${more} more` : ''}`;
 }

@@ -20,10 +20,6 @@ const MAX_PORT = 65_535;
 
 export async function run(context: CommandContext): Promise<number> {
   const { args, terminal, cwd } = context;
-  const store = args.text('store') ?? 'tarball';
-  if (store !== 'tarball') {
-    throw new UsageError(`There is no store "${store}".`, { command: 'serve', hint: 'There is: --store tarball' });
-  }
   const { config, dataDir } = configure(context);
   const folders = args.list('with').map((folder) => resolve(cwd, folder));
   const gateway = await start(config, dataDir, terminal);
@@ -80,8 +76,23 @@ function configure({ args, cwd, dataDirectory }: CommandContext): { config: Part
   if (host !== undefined) config.host = host;
   if (port !== undefined) config.port = port;
   if (edge !== undefined) config.edge = checkEdge(edge);
+  chooseStore(args.text('store'), config);
   const dataDir = args.has('data-dir') || config.dataDir === undefined ? dataDirectory : resolve(cwd, config.dataDir);
   return { config: { ...config, dataDir }, dataDir };
+}
+
+/** `--store` and the configuration have to agree: a gateway that is started with the other store would show no apps. */
+function chooseStore(store: string | undefined, config: Partial<Config>): void {
+  const root = config.appsStoreRoot ?? null;
+  if (store === undefined) return;
+  if (store === 'git') config.appsStoreRoot = root ?? 'code-store';
+  else if (store !== 'tarball')
+    throw new UsageError(`There is no store "${store}".`, { command: 'serve', hint: 'There are: git, tarball' });
+  else if (root !== null)
+    throw new UsageError(`The configuration keeps code in the git store ${root} (appsStoreRoot).`, {
+      command: 'serve',
+      hint: 'Leave --store out, or take appsStoreRoot out of the configuration file.',
+    });
 }
 
 function readConfig(file: string): Partial<Config> {

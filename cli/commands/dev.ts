@@ -1,0 +1,171 @@
+/** `svc dev`: keeps a draft the same as a folder, and shows what it logs and what is wrong with it. */
+import { spawn } from 'node:child_process';
+import { resolve } from 'node:path';
+import { readAppId, scanAppFolder } from '../app-folder.ts';
+import type { CommandContext } from '../command.ts';
+import { shortPath } from '../data-directory.ts';
+import { type DraftEvent, DraftFollower } from '../draft-follower.ts';
+import { EXIT } from '../failure.ts';
+import type { SyncResult } from '../folder-sync.ts';
+import { FolderWatch } from '../folder-watch.ts';
+import { drawLeftOut } from '../terminal/left-out.ts';
+import { drawLogEntry } from '../terminal/log-entry.ts';
+import { printable } from '../terminal/style.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { formatClock } from '../terminal/units.ts';
+
+const RETRY_MS = 1000;
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** With `--once`, 1 when the draft is broken. */
+export async function run(context: CommandContext): Promise<number> {
+  const { args, terminal, connect, cwd } = context;
+  const folder = resolve(cwd, args.at(0));
+  const app = readAppId(folder);
+  const session = args.text('session') ?? `dev-${app}`.slice(0, 64);
+  const { leftOut } = scanAppFolder(folder);
+  const visible = leftOut.filter(({ reason }) => reason !== 'hidden');
+  const once = args.has('once');
+  const told: DraftEvent[] = [];
+  // With both options it is one document, like every command's.
+  const tell = (event: DraftEvent): void => void (once && terminal.json ? told.push(event) : show(terminal, event));
+  const draft = new DraftFollower({ connect, session, app, folder, tell });
+  await draft.open();
+  if (visible.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(visible)));
+  const watched = once ? null : new Edits(folder);
+  try {
+    const whole = await draft.update();
+    const facts = { app, session, preview: draft.preview };
+    if (terminal.json && once) terminal.document(summary(facts, whole, told));
+    else if (terminal.json) terminal.line(JSON.stringify({ event: 'ready', ...facts, whole }));
+    else welcome(terminal, shortPath(folder, context), facts, whole);
+    if (watched === null) return whole ? EXIT.ok : EXIT.failed;
+    terminal.note(terminal.noteStyle('dim', 'Edits show at once. Stop with Ctrl-C.'));
+    if (args.has('open')) openBrowser(draft.preview, context.platform);
+    await followUntilStopped(draft, watched);
+  } finally {
+    watched?.close();
+  }
+  if (terminal.json) terminal.line(JSON.stringify({ event: 'stopped', app, session }));
+  else terminal.note(`\nThe session ${session} is kept. Publish it: svc publish ${app} --session ${session}`);
+  return EXIT.ok;
+}
+
+/** Until Ctrl-C and the like. */
+async function followUntilStopped(draft: DraftFollower, edits: Edits): Promise<void> {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const stop = (): void => stopping.abort();
+  for (const name of SIGNALS) process.once(name, stop);
+  signal.addEventListener('abort', () => edits.come());
+  const following = draft.follow(signal, () => edits.come());
+  try {
+    for (;;) {
+      await edits.next(draft.lost ? RETRY_MS : null);
+      if (signal.aborted) return;
+      await draft.update();
+    }
+  } finally {
+    stopping.abort();
+    await following;
+    for (const name of SIGNALS) process.off(name, stop);
+  }
+}
+
+/** Edits of a folder, waited for. Those that come while nobody waits are one. */
+class Edits {
+  readonly #watch: FolderWatch;
+  #come = false;
+  #waiting: (() => void) | null = null;
+
+  constructor(folder: string) {
+    this.#watch = new FolderWatch(folder, () => this.come());
+  }
+
+  come(): void {
+    this.#come = true;
+    this.#waiting?.();
+  }
+
+  /** Resolves with the next one, or after `ms` without one. */
+  async next(ms: number | null): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    if (!this.#come) {
+      await new Promise<void>((resolve) => {
+        this.#waiting = resolve;
+        if (ms !== null) timer = setTimeout(resolve, ms);
+      });
+    }
+    clearTimeout(timer);
+    this.#waiting = null;
+    this.#come = false;
+  }
+
+  close(): void {
+    this.#watch.close();
+  }
+}
+
+function show(terminal: Terminal, event: DraftEvent): void {
+  if (terminal.json) terminal.line(JSON.stringify(forPrograms(event)));
+  else if (event.event === 'log') terminal.line(drawLogEntry(event.entry, terminal.style, false));
+  else terminal.line(`${terminal.style('dim', formatClock(Date.now()))}  ${draw(terminal, event)}`);
+}
+
+/** What `--once --json` prints. */
+function summary(facts: object, whole: boolean, told: DraftEvent[]): object {
+  const { written = [], deleted = [] } = told.find((event) => event.event === 'synced') ?? {};
+  const broken = told.find((event) => event.event === 'broken');
+  return { ...facts, whole, written, deleted, ...(broken === undefined ? {} : { error: broken.error }) };
+}
+
+function forPrograms(event: DraftEvent): object {
+  if (event.event === 'log') return { event: 'log', ...event.entry };
+  if (event.event === 'broken') return { event: 'broken', error: event.error };
+  return event;
+}
+
+function draw({ style }: Terminal, event: Exclude<DraftEvent, { event: 'log' }>): string {
+  switch (event.event) {
+    case 'synced':
+      return drawSync(event);
+    case 'broken':
+      return [style('red', `✗ ${event.title}`), ...event.lines.map((line) => `  ${line}`)].join('\n');
+    case 'mended':
+      return style('green', '✓ the draft is whole again');
+    case 'lost':
+      return style('yellow', '! the gateway does not answer; edits are sent once it is back');
+    case 'back':
+      return `${style('green', '✓ the gateway is back')}  ${style('cyan', event.preview)}`;
+  }
+}
+
+function drawSync({ written, deleted, taken, overwritten }: SyncResult): string {
+  const all = [
+    ...written.map((path) => (overwritten.includes(path) ? `${path} (over a change made in the session)` : path)),
+    ...deleted.map((path) => `${path} (deleted)`),
+    ...taken.map((path) => `${path} (taken from the session)`),
+  ];
+  return all.map(printable).join(', ');
+}
+
+function welcome(
+  terminal: Terminal,
+  folder: string,
+  { app, session, preview }: { app: string; session: string; preview: string },
+  whole: boolean,
+): void {
+  const { style } = terminal;
+  const state = whole ? style('green', '✓') : style('yellow', '!');
+  terminal.line(`${state} ${style('bold', app)} follows ${folder}`);
+  terminal.line(`  ${style('dim', 'preview'.padEnd(9))} ${style('cyan', preview)}`);
+  terminal.line(`  ${style('dim', 'publish'.padEnd(9))} svc publish ${app} --session ${session}`);
+}
+
+function openBrowser(url: string, platform: NodeJS.Platform): void {
+  const [command, ...args] =
+    platform === 'darwin' ? ['open'] : platform === 'win32' ? ['cmd', '/c', 'start', ''] : ['xdg-open'];
+  spawn(command as string, [...args, url], { stdio: 'ignore', detached: true })
+    .on('error', () => {})
+    .unref();
+}

@@ -1,0 +1,55 @@
+/** `svc diff`: what a session changes against what is published. */
+import type { FileDiff, SessionDiff } from '../api.ts';
+import type { CommandContext } from '../command.ts';
+import { sessionPath, withQuery } from '../paths.ts';
+import { findSession } from '../sessions.ts';
+import { printable, type Style } from '../terminal/style.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { plural } from '../terminal/units.ts';
+
+const MARKS = { added: ['green', 'A'], modified: ['yellow', 'M'], deleted: ['red', 'D'] } as const;
+
+export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
+  const client = connect();
+  const app = args.optionalAt(0);
+  const session = await findSession(client, args.text('session'), app);
+  const diff = await client.get<SessionDiff>(withQuery(sessionPath(session, '/diff'), { app }));
+  terminal.answer(diff, () => draw(terminal, diff.files, args.has('stat')));
+}
+
+function draw(terminal: Terminal, files: FileDiff[], onlyNames: boolean): void {
+  const { style } = terminal;
+  if (files.length === 0) {
+    terminal.line('Nothing is changed.');
+    return;
+  }
+  for (const file of files) {
+    const [colour, mark] = MARKS[file.status];
+    const lines = file.binary
+      ? 'binary'
+      : `${style('green', `+${file.additions}`)} ${style('red', `-${file.deletions}`)}`;
+    terminal.line(`${style(colour, mark)} ${style('bold', `${file.app}/${printable(file.path)}`)}  ${lines}`);
+    if (!onlyNames && file.patch !== '') terminal.line(`${colourPatch(file.patch, style)}\n`);
+    if (file.truncated) terminal.line(style('dim', '  the patch is too large to be shown\n'));
+  }
+  const [added, removed] = [sum(files, 'additions'), sum(files, 'deletions')];
+  terminal.line(style('dim', `${plural(files.length, 'file')}, +${added} -${removed}`));
+}
+
+function sum(files: FileDiff[], member: 'additions' | 'deletions'): number {
+  return files.reduce((total, file) => total + file[member], 0);
+}
+
+function colourPatch(patch: string, style: Style): string {
+  return patch
+    .trimEnd()
+    .split('\n')
+    .map((text) => {
+      const line = printable(text);
+      if (line.startsWith('+++') || line.startsWith('---') || line.startsWith('diff ')) return style('dim', line);
+      if (line.startsWith('@@')) return style('cyan', line);
+      if (line.startsWith('+')) return style('green', line);
+      return line.startsWith('-') ? style('red', line) : line;
+    })
+    .join('\n');
+}

@@ -1,0 +1,71 @@
+/** `svc export`: the code of all apps, as a git bundle or as plain folders. */
+import { createWriteStream, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { rename } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { AppRecord, SessionFile } from '../api.ts';
+import type { Client } from '../client.ts';
+import type { CommandContext } from '../command.ts';
+import { shortPath } from '../data-directory.ts';
+import { CommandError } from '../failure.ts';
+import { interruptible } from '../interrupt.ts';
+import { filesPath, sessionPath } from '../paths.ts';
+import { formatBytes, plural } from '../terminal/units.ts';
+
+export async function run(context: CommandContext): Promise<void> {
+  const { args, terminal, cwd, connect } = context;
+  const target = resolve(cwd, args.at(0));
+  const shown = shortPath(target, context);
+  const client = connect();
+  const tick = terminal.style('green', '✓');
+  if (target.endsWith('.bundle')) {
+    if (existsSync(target))
+      throw new CommandError(`There is a ${shown} already.`, 'Name another file, or move it away.');
+    await saveBundle(client, target);
+    const bytes = statSync(target).size;
+    terminal.answer({ file: target, bytes }, () => {
+      terminal.line(`${tick} ${terminal.style('bold', shown)} is written, ${formatBytes(bytes)}`);
+      terminal.line(terminal.style('dim', `  git clone ${shown}  shows what is in it`));
+    });
+    return;
+  }
+  if (existsSync(target) && readdirSync(target).length > 0)
+    throw new CommandError(`${shown} is not empty.`, 'Name a new folder.');
+  const apps = await saveFolders(client, target);
+  terminal.answer({ folder: target, apps }, () =>
+    terminal.line(`${tick} ${plural(apps.length, 'app')} in ${terminal.style('bold', shown)}: ${apps.join(', ')}`),
+  );
+}
+
+/** A file has its name only when all of it has come. */
+async function saveBundle(client: Client, target: string): Promise<void> {
+  const unfinished = `${target}.tmp`;
+  await interruptible(async (signal) => {
+    try {
+      const answer = await client.download('/svc/_code/export', LIMITS.backupWaitMs, signal);
+      await pipeline(answer, createWriteStream(unfinished, { mode: 0o600 }), { signal });
+      await rename(unfinished, target);
+    } finally {
+      rmSync(unfinished, { force: true });
+    }
+  });
+}
+
+/** As they are published, read through a session that goes again. */
+async function saveFolders(client: Client, target: string): Promise<string[]> {
+  const apps = (await client.get<AppRecord[]>('/svc/_apps')).map(({ id }) => id);
+  const { sessionId } = await client.post<{ sessionId: string }>('/svc/_sessions', {});
+  try {
+    for (const app of apps) {
+      for (const { path } of await client.get<SessionFile[]>(filesPath(sessionId, app))) {
+        const file = join(target, app, path);
+        mkdirSync(dirname(file), { recursive: true });
+        writeFileSync(file, await client.getBytes(filesPath(sessionId, app, path)));
+      }
+    }
+  } finally {
+    await client.delete(sessionPath(sessionId));
+  }
+  return apps;
+}

@@ -1,0 +1,31 @@
+/** Which session a command is about. */
+import type { SessionRow } from './api.ts';
+import type { Client } from './client.ts';
+import { CommandError, UsageError } from './failure.ts';
+import { nearest } from './terminal/nearest.ts';
+
+const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';
+
+/** The session that was named, else the only one there is, of those that `app` was taken into when that is given. */
+export async function findSession(client: Client, named: string | undefined, app?: string): Promise<string> {
+  if (named !== undefined) return named;
+  const sessions = await client.get<SessionRow[]>('/svc/_sessions');
+  const fitting = app === undefined ? sessions : sessions.filter(({ apps }) => apps.includes(app));
+  const [only] = fitting;
+  if (only === undefined) {
+    if (app === undefined || sessions.length === 0) throw new CommandError('No session is open.', OPEN_ONE);
+    const meant = nearest(
+      app,
+      sessions.flatMap(({ apps }) => apps),
+    );
+    const hint = meant === undefined ? `What is open: svc sessions\n${OPEN_ONE}` : `Did you mean "${meant}"?`;
+    throw new CommandError(`No open session has the app "${app}".`, hint);
+  }
+  if (fitting.length > 1) {
+    const rows = fitting.map(({ sessionId, apps }) => `  ${sessionId}  ${apps.join(', ') || '–'}`);
+    throw new UsageError('Several sessions are open; say which: --session <id>.', {
+      hint: ['Open sessions:', ...rows].join('\n'),
+    });
+  }
+  return only.sessionId;
+}

@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { checkSyntax } from './syntax-check.ts';
+import { temporaryFolder } from './test-support.ts';
+
+test('the first handler that does not parse is named with line and column', async (t) => {
+  const folder = temporaryFolder(t);
+  for (const name of ['queries', 'actions']) mkdirSync(join(folder, name));
+  writeFileSync(join(folder, 'actions/add.js'), 'await 0;\nexport default async ({ db }) => db?.all(`x`) ?? 1n;\n');
+  writeFileSync(join(folder, 'queries/list.js'), 'export default () => {\n  const x = ;\n};\n');
+  writeFileSync(join(folder, 'page.js'), 'not ( a module');
+  assert.deepEqual(await checkSyntax(folder, ['actions/add.js', 'page.js', 'queries/list.js', 'queries/gone.js']), {
+    code: 'INVALID_HANDLER',
+    message: 'queries/list.js:2:13: It does not parse: Unexpected token.',
+    path: 'queries/list.js',
+  });
+  assert.equal(await checkSyntax(folder, ['actions/add.js', 'page.js', 'queries/gone.js']), null);
+});
