@@ -51,6 +51,31 @@ const RULES: Rule[] = [
     atMost: 250,
   },
   {
+    text: 'a publication with 200 apps and 10,000 commits, p50, ms',
+    value: (all) => fact(all, 'publish', (name) => name === 'publication, large store, p50'),
+    atMost: 300,
+  },
+  {
+    text: 'the same, of that with 10 apps and 100 commits',
+    value: (all) => fact(all, 'publish', (name) => name === 'publication, large of small store, p50'),
+    atMost: 1.5,
+  },
+  {
+    text: 'from the PUT of a file to the reload of its draft, p50, ms',
+    value: (all) => fact(all, 'publish', (name) => name === 'PUT to reload, p50'),
+    atMost: 150,
+  },
+  {
+    text: 'from a write into the worktree to the reload of its draft, p50, ms',
+    value: (all) => fact(all, 'publish', (name) => name === 'a write into the worktree to reload, p50'),
+    atMost: 150,
+  },
+  {
+    text: "other apps' p99 while one is published again and again, of that without",
+    value: (all) => fact(all, 'publish', (name) => name === 'p99 while publishing, of p99 alone'),
+    atMost: 1.2,
+  },
+  {
     text: "nine good apps' p99 with a looping one beside, of that without",
     value: (all) => fact(all, 'runaway', (name) => name === 'p99 beside, of p99 alone'),
     atMost: 1.5,

@@ -3,6 +3,7 @@ import type { Scenario } from '../context.ts';
 import { changesWorkloads } from './changes.ts';
 import { memoryScenario } from './memory.ts';
 import { mixedScenario } from './mixed.ts';
+import { publishScenario } from './publish.ts';
 import { runawayScenario } from './runaway.ts';
 import { scheduleScenario } from './schedule.ts';
 import { coldFireScenario, coldManyScenario, coldScenario, readyScenario } from './start.ts';
@@ -15,6 +16,7 @@ import { zipfScenario } from './zipf.ts';
 export const SCENARIOS: Scenario[] = [
   ...[...toolWorkloads, ...staticWorkloads, ...changesWorkloads].map(asScenario),
   uploadScenario,
+  publishScenario,
   zipfScenario,
   runawayScenario,
   mixedScenario,

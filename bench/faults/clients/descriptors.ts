@@ -29,7 +29,7 @@ export async function exhaustDescriptors(edge: 'uws' | 'node', folder: string, r
     join(ROOT, 'bin/svc.js'),
     ...serve,
     '--with',
-    join(ROOT, 'examples/todos'),
+    join(ROOT, 'templates/todos'),
   ];
   const child = spawn('/bin/sh', command, { stdio: ['ignore', 'pipe', 'ignore'] });
   try {

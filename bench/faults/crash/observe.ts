@@ -1,5 +1,6 @@
 /** What a gateway and its data directory are like, in a form that is the same for the same state. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { checkDaemon, checkDataDirectory } from '../../../cli/health-checks.ts';
@@ -61,6 +62,7 @@ async function look(world: World, oldToken: string): Promise<Observation> {
     throw new Error('The old token is taken beside the new one.');
   const apps: AppView[] = [];
   for (const { id } of records) apps.push(await lookAtApp(world, id));
+  checkMain(world, apps);
   const main = apps.some(({ id }) => id === 'main');
   return {
     apps,
@@ -72,6 +74,24 @@ async function look(world: World, oldToken: string): Promise<Observation> {
     trash: [...new Set(readdirSync(layout.trashDir).map((name) => name.replace(/-\d{13}$/, '')))].sort(),
     token: rotated ? 'new' : 'old',
   };
+}
+
+/** On the git store main has the apps that are registered, as they are live, and git finds nothing wrong. */
+function checkMain({ layout }: World, apps: AppView[]): void {
+  if (layout.codeStore === null) return;
+  const { repository, activeMain } = layout.codeStore;
+  const git = (...args: string[]) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' }).trim();
+  const faults = git('fsck', '--strict', '--no-dangling');
+  if (faults !== '') throw new Error(`git fsck says: ${faults}`);
+  const onMain = git('ls-tree', '--name-only', 'main', 'apps/').split('\n').filter(Boolean);
+  const registered = apps.map(({ id }) => `apps/${id}`);
+  if (onMain.join() !== registered.sort().join()) throw new Error(`main has ${onMain}; registered are ${registered}.`);
+  for (const { id, active } of apps) {
+    const { version } = JSON.parse(git('show', `main:apps/${id}/app.json`)) as { version: string };
+    if (version !== active) throw new Error(`main has ${id} ${version}, and ${active} is live.`);
+  }
+  const live = readFileSync(activeMain, 'utf8').trim();
+  if (live !== git('rev-parse', 'main')) throw new Error(`active-main is ${live}, not main.`);
 }
 
 async function lookAtApp(world: World, id: string): Promise<AppView> {
@@ -137,6 +157,21 @@ export async function leftovers(world: World): Promise<string[]> {
 function findLeftovers(world: World): string[] {
   const { layout } = world;
   const found = new Set<string>();
+  const { codeStore } = layout;
+  if (codeStore !== null) {
+    for (const name of namesIn(codeStore.publishingDir)) found.add(join(codeStore.publishingDir, name));
+    const used = namesIn(layout.appsDir).flatMap((id) =>
+      isAppId(id)
+        ? namesIn(layout.app(id).versionsDir).map((name) => realpathSync(join(layout.app(id).versionsDir, name)))
+        : [],
+    );
+    for (const sha of namesIn(codeStore.mainDir)) {
+      for (const id of namesIn(join(codeStore.mainDir, sha, 'apps'))) {
+        const code = realpathSync(codeStore.materialized(sha, id));
+        if (!used.includes(code)) found.add(`${code}, which belongs to no version`);
+      }
+    }
+  }
   for (const dir of [layout.dataDir, layout.appsDir]) {
     for (const name of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
       if (name.endsWith('.tmp') || name.endsWith('pending.json')) found.add(join(dir, name));
@@ -161,6 +196,10 @@ function findLeftovers(world: World): string[] {
     }
   }
   return [...found];
+}
+
+function namesIn(dir: string): string[] {
+  return existsSync(dir) ? readdirSync(dir) : [];
 }
 
 /** What `svc doctor` has to say of the data directory and of the gateway on it. */

@@ -128,6 +128,51 @@ export const OPERATIONS: Operation[] = [
   { name: 'token rotation', scene: 'plain', run: rotateToken, again: [0] },
   { name: 'first start', scene: 'empty', run: start, again: [0], starts: true },
   { name: 'start after a crash', scene: 'crashed', run: start, again: [0], starts: true },
+  {
+    name: 'first upload, git',
+    scene: 'git',
+    run: ({ gateway }) => status(gateway.upload('fresh', versionOf('fresh', 3))),
+    again: [200],
+  },
+  {
+    name: 'first upload that fails, git',
+    scene: 'git',
+    run: ({ gateway }) => status(gateway.upload('fresh', versionOf('fresh', 3, true))),
+    again: [],
+  },
+  {
+    name: 'upload with migrations, git',
+    scene: 'git',
+    run: ({ gateway }) => status(gateway.upload('main', versionOf('main', 3))),
+    again: [200],
+  },
+  {
+    name: 'upload whose migration fails, git',
+    scene: 'git',
+    run: ({ gateway }) => status(gateway.upload('main', versionOf('main', 3, true))),
+    again: [],
+  },
+  {
+    name: 'upload without activation, git',
+    scene: 'git',
+    run: ({ gateway }) => status(gateway.upload('main', versionOf('main', 3), '?activate=0')),
+    again: [200],
+  },
+  { name: 'rollback, git', scene: 'git', run: (world) => activate(world, '1.0.0'), again: [200] },
+  {
+    name: 'rollback to what is not on disk, git',
+    scene: 'git-long',
+    run: (world) => activate(world, '1.0.0'),
+    again: [200],
+  },
+  { name: 'delete a version, git', scene: 'git', run: (world) => deleteVersion(world, '1.0.0'), again: [404] },
+  {
+    name: 'delete to the trash, git',
+    scene: 'git',
+    run: ({ gateway }) => status(gateway.call('DELETE', '/svc/_apps/gone')),
+    again: [404],
+  },
+  { name: 'first start, git', scene: 'git-empty', run: start, again: [0], starts: true },
   { name: 'stop', scene: 'plain', run: stop, again: [0], stops: true, quiet: true },
 ];
 
@@ -137,7 +182,9 @@ async function activate(world: World, version: string): Promise<number> {
 }
 
 async function deleteVersion(world: World, version: string): Promise<number> {
-  return status(world.gateway.call('DELETE', `/svc/_apps/main/versions/${await idOf(world, version)}`));
+  return status(
+    world.gateway.call('DELETE', `/svc/_apps/main/versions/${encodeURIComponent(await idOf(world, version))}`),
+  );
 }
 
 /** The id under which a version is stored; one that no version has when it is not. */

@@ -6,7 +6,16 @@ import type { Answer } from '../../../test/support/gateway.ts';
 import { ledgerApp } from '../ledger.ts';
 import { type Scene, World } from './world.ts';
 
-export type SceneName = 'plain' | 'stored' | 'automated' | 'crashed' | 'empty' | 'other-disk';
+export type SceneName =
+  | 'plain'
+  | 'stored'
+  | 'automated'
+  | 'crashed'
+  | 'empty'
+  | 'other-disk'
+  | 'git'
+  | 'git-long'
+  | 'git-empty';
 
 /** What each version of the ledger adds; the query `which` works on data that suits its version only. */
 const LATER_MIGRATIONS = {
@@ -56,9 +65,10 @@ const SIGNED = 'automations/signed/automation.json';
 export async function makeScenes(folder: string, otherDisk: string | null): Promise<Map<SceneName, Scene>> {
   const scenes = new Map<SceneName, Scene>();
   const add = async (name: SceneName, fill: (world: World) => Promise<void>, appsDir: string | null = null) => {
-    const world = new World(join(folder, name), appsDir);
+    const store = name.startsWith('git') ? 'git' : 'tarball';
+    const world = new World(join(folder, name), { appsDir, store });
     await fill(world);
-    scenes.set(name, { name, folder: world.folder, appsDir });
+    scenes.set(name, { name, folder: world.folder, appsDir, store });
   };
   await add('plain', async (world) => {
     await fillPlain(world);
@@ -82,6 +92,18 @@ export async function makeScenes(folder: string, otherDisk: string | null): Prom
     await fillPlain(world);
     await world.gateway.kill();
     leaveRubbish(world);
+  });
+  await add('git', async (world) => {
+    await fillPlain(world);
+    await world.gateway.stop();
+  });
+  await add('git-long', async (world) => {
+    await fillPlain(world);
+    await expectStatus(201, world.gateway.upload('main', versionOf('main', 3)));
+    await world.gateway.stop();
+  });
+  await add('git-empty', async (world) => {
+    mkdirSync(world.layout.dataDir, { recursive: true, mode: 0o700 });
   });
   await add('empty', async (world) => {
     mkdirSync(world.layout.dataDir, { recursive: true, mode: 0o700 });

@@ -13,7 +13,9 @@ export type Passed = { point: string; pid: number };
 const VERSION_RETENTION = 2;
 
 /** A folder that rounds are copied from. `appsDir` is outside of it when the apps lie on another file system. */
-export type Scene = { name: string; folder: string; appsDir: string | null };
+export type Scene = { name: string; folder: string } & Places;
+
+export type Places = { appsDir: string | null; store: 'tarball' | 'git' };
 
 export class World {
   readonly folder: string;
@@ -24,25 +26,26 @@ export class World {
   alive = false;
   readonly plan: string;
 
-  constructor(folder: string, appsDir: string | null) {
+  constructor(folder: string, { appsDir, store }: Places) {
     this.folder = folder;
     this.appsDir = appsDir;
     this.plan = join(folder, 'plan');
-    this.layout = new Layout(join(folder, 'data'), appsDir ?? undefined);
+    this.layout = new Layout(join(folder, 'data'), appsDir ?? undefined, store === 'git' ? 'code-store' : undefined);
     mkdirSync(folder, { recursive: true });
     const config = { log: 'warn', versionRetention: VERSION_RETENTION, ...(appsDir === null ? {} : { appsDir }) };
     writeFileSync(join(folder, 'config.json'), JSON.stringify(config));
     this.setPlan([]);
-    this.gateway = new TestGateway(this.layout.dataDir, ['--config', join(folder, 'config.json')], this.environment);
+    const flags = ['--config', join(folder, 'config.json'), '--store', store];
+    this.gateway = new TestGateway(this.layout.dataDir, flags, this.environment);
   }
 
   /** The state of `scene` in a folder of its own. */
   static copy(scene: Scene, folder: string): World {
     const appsDir = scene.appsDir === null ? null : join(scene.appsDir, '..', `${folder.replaceAll('/', '_')}-apps`);
-    cpSync(join(scene.folder, 'data'), join(folder, 'data'), { recursive: true, preserveTimestamps: true });
-    if (scene.appsDir !== null && appsDir !== null)
-      cpSync(scene.appsDir, appsDir, { recursive: true, preserveTimestamps: true });
-    return new World(folder, appsDir);
+    const options = { recursive: true, preserveTimestamps: true, verbatimSymlinks: true };
+    cpSync(join(scene.folder, 'data'), join(folder, 'data'), options);
+    if (scene.appsDir !== null && appsDir !== null) cpSync(scene.appsDir, appsDir, options);
+    return new World(folder, { appsDir, store: scene.store });
   }
 
   get environment(): Record<string, string> {

@@ -177,7 +177,8 @@ class Intake {
     writeFileSync(file, bytes);
     const startedAt = performance.now();
     const refusal = await refusalOf(async () => {
-      await ingest({ archive: file, app: APP, staging, uploadedAt: Date.UTC(2026, 0, 1), known: [], active: null });
+      const job = { source: { archive: file }, commit: null, app: APP, staging, uploadedAt: Date.UTC(2026, 0, 1) };
+      await ingest({ ...job, known: [], active: null });
       assert.deepEqual(readdirSync(staging).sort(), ['code', 'prepared']);
     });
     const ms = performance.now() - startedAt;

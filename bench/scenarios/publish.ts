@@ -1,0 +1,328 @@
+/** Authoring on the git store: how long a publication takes, how soon a draft shows an edit, what calls of other apps notice. */
+import { join } from 'node:path';
+import { AuthoringSession } from '../authoring-session.ts';
+import { APP, ROWS } from '../bench-app.ts';
+import { installAll } from '../compare.ts';
+import { type Contender, GatewayContender } from '../contenders.ts';
+import type { Context, Scenario } from '../context.ts';
+import { Daemon } from '../daemon.ts';
+import { hasGit, writeHistory } from '../git-history.ts';
+import type { Fact, LoadMeasurement, Measurement, SideResult } from '../measurements.ts';
+import { formatInterval, median, middleFactor, percentile } from '../statistics.ts';
+import { takeTurns } from '../turns.ts';
+import { askedAt, httpBytes, type Workload } from '../workload.ts';
+import { read, write } from './tools.ts';
+
+const SCENARIO = 'publish';
+const EDITED = 'style.css';
+
+/** A store, by its registered apps and the commits that were there before they were. */
+type Size = { name: string; apps: number; commits: number };
+const LARGE: Size = { name: '200 apps, 10,000 commits', apps: 200, commits: 10_000 };
+const SMALL: Size = { name: '10 apps, 100 commits', apps: 10, commits: 100 };
+const SMOKE_LARGE: Size = { name: '6 apps, 30 commits', apps: 6, commits: 30 };
+const SMOKE_SMALL: Size = { name: '6 apps, 6 commits', apps: 6, commits: 6 };
+
+/** Apps that are published in turn, and those that are called meanwhile. */
+const PUBLISHED = 3;
+const CALLED = 3;
+const WARM_UPS = 3;
+/** Publications of each store and edits of each kind, at least; more when there is time. */
+const TIMES = 20;
+const SMOKE_TIMES = 2;
+/** First publications after a start. */
+const STARTS = 5;
+const SMOKE_STARTS = 1;
+
+const CONNECTIONS = 8;
+const ROUNDS = 8;
+const SMOKE_ROUNDS = 1;
+/** A round must be long against a publication. */
+const ROUND_SECONDS = 2;
+const WHILE = 'while publishing';
+const ALONE = 'alone';
+const QUESTION = 'How late are reads and writes of other apps while one is published again and again, {n} in flight?';
+
+type Store = { size: Size; dataDir: string; apps: string[]; daemon: Daemon };
+
+export const publishScenario: Scenario = {
+  name: SCENARIO,
+  question:
+    'How long does a publication take, how soon does a draft show an edit, and what do calls of other apps notice?',
+  run: async (context) => {
+    if (!hasGit()) {
+      context.progress('  left out: the git program, which writes the history to measure with, is not there');
+      return [];
+    }
+    const { smoke } = context.options;
+    const stores: Store[] = [];
+    try {
+      for (const size of smoke ? [SMOKE_LARGE, SMOKE_SMALL] : [LARGE, SMALL]) {
+        context.progress(`  making a store of ${size.name}`);
+        stores.push(await makeStore(context, size));
+      }
+      const [large, small] = stores as [Store, Store];
+      const measurements: Measurement[] = [
+        ...(await firstPublications(context, large)),
+        ...(await publications(context, large, small)),
+      ];
+      await small.daemon.stop();
+      return [...measurements, ...(await drafts(context, large)), ...(await neighbours(context, large))];
+    } finally {
+      await Promise.all(stores.map(({ daemon }) => daemon.stop()));
+    }
+  },
+};
+
+/** The history first: the uploads then add a version to each of its apps, as they would to one that was removed and is back. */
+async function makeStore(context: Context, size: Size): Promise<Store> {
+  const dataDir = context.newFolder();
+  const apps = Array.from({ length: size.apps }, (_, i) => `${APP}-${i}`);
+  await (await startOn(context, dataDir)).stop();
+  await writeHistory(join(codeStore(dataDir), 'apps.git'), {
+    apps,
+    commits: size.commits,
+    folder: context.newFolder(),
+  });
+  const daemon = await startOn(context, dataDir);
+  const store = { size, dataDir, apps, daemon };
+  try {
+    await installAll(daemon, apps);
+  } catch (error) {
+    await daemon.stop();
+    throw error;
+  }
+  return store;
+}
+
+function startOn({ config, profileDir }: Context, dataDir: string): Promise<Daemon> {
+  return Daemon.start({ dataDir, config: { ...config, appsStoreRoot: codeStore(dataDir) }, profileDir });
+}
+
+function codeStore(dataDir: string): string {
+  return join(dataDir, 'code-store');
+}
+
+/** What the first publication after a start takes, when no job thread has done one yet. */
+async function firstPublications(context: Context, store: Store): Promise<Fact[]> {
+  const times: number[] = [];
+  const runs = context.options.smoke ? SMOKE_STARTS : STARTS;
+  for (let run = 0; run < runs; run++) {
+    await store.daemon.stop();
+    store.daemon = await startOn(context, store.dataDir);
+    const publisher = await Publisher.open(store);
+    times.push(await publisher.publish());
+    await publisher.close();
+  }
+  const { name } = store.size;
+  const detail = `${name}; the file was put just before; median of ${runs} starts`;
+  return [fact('first publication after a start', median(times), 'ms', detail)];
+}
+
+async function publications(context: Context, ...stores: [Store, Store]): Promise<Fact[]> {
+  const publishers = await Promise.all(stores.map((store) => Publisher.open(store)));
+  for (let i = 0; i < WARM_UPS; i++) for (const publisher of publishers) await publisher.publish();
+  const times: number[][] = stores.map(() => []);
+  const [large, small] = times as [number[], number[]];
+  await inTurns(context, async (turn) => {
+    for (const at of turn % 2 === 0 ? [0, 1] : [1, 0]) times[at]?.push(await (publishers[at] as Publisher).publish());
+  });
+  for (const publisher of publishers) await publisher.close();
+  const quotient = median(large) / median(small);
+  const factor = middleFactor(large.map((ms, i) => ms / (small[i] as number)));
+  context.progress(
+    `  a publication takes ${median(large).toFixed(0)} ms, p99 ${percentile(large, 0.99).toFixed(0)} ms (${stores[0].size.name}), ` +
+      `${median(small).toFixed(0)} ms, p99 ${percentile(small, 0.99).toFixed(0)} ms (${stores[1].size.name})`,
+  );
+  return [
+    ...stores.flatMap(({ size }, i) =>
+      distribution(i === 0 ? 'large store' : 'small store', times[i] ?? [], size.name),
+    ),
+    fact(
+      'publication, large of small store, p50',
+      quotient,
+      '×',
+      `${large.length} publications of each in turns; of neighbours ${formatInterval(factor)}`,
+    ),
+  ];
+}
+
+function distribution(where: string, times: number[], detail: string): Fact[] {
+  const said = `${detail}; one changed file, ${times.length} publications`;
+  return [
+    fact(`publication, ${where}, p50`, median(times), 'ms', said),
+    fact(`publication, ${where}, p99`, percentile(times, 0.99), 'ms', said),
+  ];
+}
+
+/** From an edit to the `reload` of an open draft, and to the preview that shows it, as a browser then asks for it. */
+async function drafts(context: Context, { daemon, dataDir, apps, size }: Store): Promise<Fact[]> {
+  const app = apps[0] as string;
+  const session = await AuthoringSession.open(daemon);
+  await session.put(app, EDITED, css('first'));
+  await session.preview(app, EDITED);
+  const events = await session.changes(app);
+  const edits = [
+    { how: 'PUT', edit: (text: string) => session.put(app, EDITED, text) },
+    { how: 'a write into the worktree', edit: (text: string) => session.write(codeStore(dataDir), app, EDITED, text) },
+  ];
+  const reloads: number[][] = edits.map(() => []);
+  const shown: number[][] = edits.map(() => []);
+  const editOnce = async (at: number, turn: number): Promise<[number, number]> => {
+    const text = css(`${at} ${turn}`);
+    const startedAt = performance.now();
+    const edited = edits[at]?.edit(text);
+    await events.reload();
+    const reloadedAt = performance.now();
+    while ((await session.preview(app, EDITED)) !== text);
+    const shownAt = performance.now();
+    await edited;
+    return [reloadedAt - startedAt, shownAt - startedAt];
+  };
+  for (let i = 0; i < WARM_UPS; i++) for (const at of edits.keys()) await editOnce(at, -1 - i);
+  await inTurns(context, async (turn) => {
+    for (const at of edits.keys()) {
+      const [reload, preview] = await editOnce(at, turn);
+      reloads[at]?.push(reload);
+      shown[at]?.push(preview);
+    }
+  });
+  await events.close();
+  await session.close();
+  const facts = edits.flatMap(({ how }, at) => {
+    const detail = `${size.name}; ${reloads[at]?.length} edits of a style sheet`;
+    return [
+      fact(`${how} to reload, p50`, median(reloads[at] ?? []), 'ms', detail),
+      fact(`${how} to reload, p99`, percentile(reloads[at] ?? [], 0.99), 'ms', detail),
+      fact(`${how} to the new preview, p50`, median(shown[at] ?? []), 'ms', detail),
+    ];
+  });
+  context.progress(`  ${facts.map(({ name, value }) => `${name} ${value.toFixed(0)} ms`).join('; ')}`);
+  return facts;
+}
+
+/** Other live apps' calls, in turns with and without publications. */
+async function neighbours(context: Context, store: Store): Promise<(LoadMeasurement | Fact)[]> {
+  const { smoke, seconds } = context.options;
+  const { daemon, apps } = store;
+  const called = apps.slice(PUBLISHED, PUBLISHED + CALLED);
+  const load: Pick<Workload, 'requests'> = {
+    requests: Array.from({ length: CALLED * 100 }, (_, i) => {
+      const call = Math.floor(i / CALLED) % 2 === 0 ? read : write;
+      return call((i % ROWS) + 1, called[i % CALLED]).request;
+    }),
+  };
+  const task = { requests: load.requests.map((request) => httpBytes(request, daemon.token)) };
+  const alone = new GatewayContender(ALONE, daemon, context, task);
+  const publisher = await Publisher.open(store);
+  const beside: Contender = {
+    name: WHILE,
+    processes: daemon.processes,
+    takeEventLoop: () => alone.takeEventLoop(),
+    run: async (phase) => {
+      const stop = publisher.goOn();
+      try {
+        return await alone.run(phase);
+      } finally {
+        await stop();
+      }
+    },
+  };
+  await alone.run({ connections: CONNECTIONS, warmUpMs: smoke ? 100 : 2000, measureMs: 1 });
+  const rounds = smoke ? SMOKE_ROUNDS : ROUNDS;
+  const roundSeconds = smoke ? seconds : Math.max(seconds, ROUND_SECONDS);
+  const options = { ...context.options, seconds: roundSeconds * rounds };
+  const before = publisher.times.length;
+  const turns = await takeTurns({ ...context, options }, [beside, alone], {
+    connections: CONNECTIONS,
+    rounds,
+    durability: 'full',
+  });
+  const during = publisher.times.slice(before);
+  await publisher.close();
+  const p99s = (name: string): number[] => (turns.sides[name] as SideResult).rounds.map(({ p99 }) => p99);
+  const factor = middleFactor(p99s(WHILE).map((ms, i) => ms / (p99s(ALONE)[i] as number)));
+  context.progress(`  p99 while publishing, of that alone: ${formatInterval(factor)}; ${during.length} publications`);
+  const detail = `${CONNECTIONS} in flight on ${CALLED} apps, rounds of each in turns: ${rounds}; ${formatInterval(factor)}`;
+  return [
+    {
+      kind: 'load',
+      scenario: SCENARIO,
+      question: askedAt(QUESTION, [CONNECTIONS]),
+      durability: 'full',
+      connections: CONNECTIONS,
+      ...turns,
+    },
+    fact('p99 while publishing, of p99 alone', factor.estimate, '×', detail),
+    fact('p99 while publishing, median of the rounds', median(p99s(WHILE)), 'ms', detail),
+    fact('p99 alone, median of the rounds', median(p99s(ALONE)), 'ms', detail),
+    fact(
+      'publication under that load, p50',
+      median(during),
+      'ms',
+      `${during.length} publications, one after the other`,
+    ),
+  ];
+}
+
+/** Publishes a few apps of a store in turn, one changed file each time. */
+class Publisher {
+  /** Milliseconds of every publication. */
+  readonly times: number[] = [];
+  readonly #session: AuthoringSession;
+  readonly #apps: string[];
+
+  private constructor(session: AuthoringSession, apps: string[]) {
+    this.#session = session;
+    this.#apps = apps;
+  }
+
+  static async open({ daemon, apps }: Store): Promise<Publisher> {
+    return new Publisher(await AuthoringSession.open(daemon), apps.slice(0, PUBLISHED));
+  }
+
+  /** The time of the publication alone, in milliseconds. */
+  async publish(): Promise<number> {
+    const app = this.#apps[this.times.length % this.#apps.length] as string;
+    // Unlike what is live, whoever published it.
+    await this.#session.put(app, EDITED, css(`${Date.now()} ${this.times.length}`));
+    const startedAt = performance.now();
+    await this.#session.publish(app);
+    const time = performance.now() - startedAt;
+    this.times.push(time);
+    return time;
+  }
+
+  /** Publishes without a pause until it is told to stop, which resolves when the last one is done. */
+  goOn(): () => Promise<void> {
+    let stopped = false;
+    const running = (async () => {
+      while (!stopped) await this.publish();
+    })();
+    // What went wrong is told when it is stopped.
+    running.catch(() => {});
+    return () => {
+      stopped = true;
+      return running;
+    };
+  }
+
+  close(): Promise<void> {
+    return this.#session.close();
+  }
+}
+
+/** As often as it must be, and then for as long as the run's seconds are. */
+async function inTurns({ options }: Context, once: (turn: number) => Promise<void>): Promise<void> {
+  const times = options.smoke ? SMOKE_TIMES : TIMES;
+  const until = performance.now() + options.seconds * 1000;
+  for (let turn = 0; turn < times || performance.now() < until; turn++) await once(turn);
+}
+
+function css(mark: string): string {
+  return `/* ${mark} */\nbody { margin: 0 }\n`;
+}
+
+function fact(name: string, value: number, unit: Fact['unit'], detail: string): Fact {
+  return { kind: 'fact', scenario: SCENARIO, name, value, unit, detail };
+}
