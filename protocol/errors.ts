@@ -73,11 +73,15 @@ export const ERROR_CODES = {
   NO_GIT_STORE: { status: 409, when: 'Drafts and publishing need the git store: `svc serve --store git`.' },
   UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id; a closed one never shows live.' },
   UNKNOWN_TEMPLATE: { status: 404, when: 'The gateway has no template of this id.' },
+  TEMPLATE_FAILED: {
+    status: 502,
+    when: 'A template of a remote catalog cannot be fetched, or is not what the catalog says.',
+  },
   PRECONDITION_FAILED: { status: 412, when: 'The file is not the one that `If-Match` names; read it again.' },
   NO_CHANGES: { status: 409, when: 'The session changes nothing of the app against what is published.' },
   MERGE_CONFLICT: {
     status: 409,
-    when: 'The session and what was published meanwhile change the same lines of `files`; the session is as it was.',
+    when: 'The session and what was published meanwhile change the same lines of `files`, or marks of an update are left in them; the session is as it was.',
   },
   STORE_DAMAGED: {
     status: 500,

@@ -159,7 +159,10 @@ export type HostBootstrap = { supervisorSocket: string; ticket: string; actorMem
 /** What a handler host needs to run one version of an app. */
 export type ActorSpec = {
   actorId: number;
+  /** What everything of the app is kept under. */
   app: string;
+  /** What the app is called where people read it: in its log. */
+  shownApp: string;
   name: string;
   version: string;
   versionId: string;

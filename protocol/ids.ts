@@ -45,6 +45,22 @@ export function isSessionId(id: string): boolean {
   return SESSION_ID.test(id);
 }
 
+const DRAFTS = '_drafts/';
+
+/** What a session's draft of an app is kept under, where a live app is kept under its id: the folder, seen from those of the apps. */
+export function draftKey(sessionId: string, app: string): string {
+  return `${DRAFTS}${sessionId}/${app}`;
+}
+
+export function isDraftKey(key: string): boolean {
+  return key.startsWith(DRAFTS);
+}
+
+/** The id of the app that is kept under a key: what its users and its code see. */
+export function appOfKey(key: string): string {
+  return isDraftKey(key) ? key.slice(key.lastIndexOf('/') + 1) : key;
+}
+
 /** `v_<YYYYMMDDTHHMMSSmmmZ>_<sha[:6]>`, for a time in milliseconds and a sha256 in hex. */
 export function versionId(at: number, sha256: string): string {
   return `v_${new Date(at).toISOString().replace(/[-:.]/g, '')}_${sha256.slice(0, 6)}`;

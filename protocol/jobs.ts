@@ -4,12 +4,31 @@ import type { BackupHead, BackupSource } from './backup.ts';
 import type { ErrorBody } from './errors.ts';
 import type { VersionSummary } from './manifest.ts';
 
-/** Checks an uploaded archive and prepares the version in it: `staging/code` and `staging/prepared`. */
+/** Where the files of a version come from. */
+export type VersionSource =
+  /** An uploaded file. */
+  | { archive: string }
+  /** The app's files in a session, merged onto main; `base` is the commit that they were taken from. */
+  | { session: string; base: string | null }
+  /** The tag of a version that is brought back as it was published. */
+  | { tag: string };
+
+/** The git store's part of it: the version's tag, and what its commit says. */
+export type CommitOrder = {
+  repository: string;
+  author: { name: string; email: string };
+  versionId: string;
+  /** Null: the version's name. */
+  message: string | null;
+};
+
+/** Checks the files of a version and prepares it: `staging/code` and `staging/prepared`. */
 export type IngestJob = {
-  /** The uploaded file. */
-  archive: string;
+  source: VersionSource;
+  /** Null on the tarball backend. The author's files are committed before anything is written into them. */
+  commit: CommitOrder | null;
   app: string;
-  /** An existing folder, which is removed when the archive is refused. */
+  /** An existing folder, which is removed when the version is refused. */
   staging: string;
   /** Time of the upload in milliseconds, which becomes part of the version's id. */
   uploadedAt: number;
@@ -23,7 +42,9 @@ export type IngestJob = {
 export type VersionFolders = { code: string; prepared: string };
 
 /** The staged version with the secrets of its new webhooks, or the id of the known one that has the same content. */
-export type IngestResult = { staged: VersionSummary; minted: MintedSecret[] } | { known: string };
+export type IngestResult =
+  | { staged: VersionSummary; minted: MintedSecret[]; commit: string | null }
+  | { known: string };
 
 /** Checks a stored version again, whose `app.json` was changed by hand. */
 export type CheckJob = { code: string; app: string };

@@ -17,6 +17,7 @@ export const DEFAULTS = {
   host: '127.0.0.1',
   port: 8787,
   versionRetention: 5,
+  commitAuthor: { name: 'svc', email: 'svc@localhost' },
   maxLiveActors: 64,
   actorMemoryMb: 128,
   actorIdleMs: 5 * MINUTE,
@@ -31,6 +32,8 @@ export const DEFAULTS = {
 export const LIMITS = {
   /** Smallest value `versionRetention` may take. */
   minVersionRetention: 2,
+  /** Versions of an app in one answer, on the git store; `?before=` lists the others. */
+  versionsListed: 1000,
 
   /** Any body that a route reads, except uploads. */
   requestBodyBytes: 1 * MiB,
@@ -55,7 +58,8 @@ export const LIMITS = {
   /** Job threads: checking and preparing uploads. */
   jobThreads: 2,
   jobMs: 2 * MINUTE,
-  jobIdleMs: 10 * SECOND,
+  /** A thread that has read its modules once does a job in a fraction of the time; who edits an app is back within this. */
+  jobIdleMs: 1 * MINUTE,
   jobMemoryMb: 512,
   /** Uploads and the like that may wait for a job thread. */
   jobQueue: 64,
@@ -346,5 +350,48 @@ export const LIMITS = {
   toolServersMemoryMb: 512,
   /** What is kept of the standard error of an MCP server: its end. */
   toolServerStderrBytes: 4 * KiB,
+
+  /** Sessions that may be open. */
+  sessions: 1000,
+  /** A session that nobody touched for this long is shown by `svc doctor`; it is never deleted by itself. */
+  sessionStaleMs: 30 * DAY,
+  /** Short texts in requests, such as names. */
+  textChars: 500,
+  commitMessageChars: 10_000,
+  /** A remote catalog of templates: its size, what of it is taken, and each template's archive. */
+  templateCatalogBytes: 1 * MiB,
+  templates: 500,
+  templateArchiveBytes: 16 * MiB,
+  templateFetchMs: 20 * SECOND,
+
+  /** How long a name of the git repository is waited for that a git program changes; its lock that is older was left by a crash. */
+  gitLockMs: 10 * SECOND,
+  gitLockLeftMs: 5 * SECOND,
+  gitLockPollMs: 20,
+  /** Packs of the git repository that a job thread keeps in memory for its next job; larger ones are read by every job. */
+  gitPackCacheBytes: 64 * MiB,
+  gitBundleBytes: 1 * GiB,
+  /** Writing or reading a bundle. */
+  gitBundleMs: 15 * MINUTE,
+  /** Merging one file: lines of one version times lines of another, without those at both ends that are the same. */
+  gitMergeSteps: 1_000_000_000,
+  /** Lines that differ, and time, after which the patch of one file replaces it as a whole. */
+  gitDiffEdits: 2000,
+  gitDiffMs: 1 * SECOND,
+  /** All patches of one diff; files that come after have none. */
+  gitDiffBytes: 4 * MiB,
+  gitDiffsMs: 10 * SECOND,
+
+  /** A draft that nobody looked at for this long is watched no more: its files are then looked at when it is next used. */
+  draftIdleMs: 15 * MINUTE,
+  /** How often it is looked which drafts are used no more. */
+  draftTidyMs: 1 * MINUTE,
+  /** What is edited in this time becomes one change of the draft. */
+  draftSettleMs: 25,
+  /** Folders that are watched: of one draft, and of all together. One with more of them is looked at whenever it is used. */
+  draftFolders: 500,
+  watchedFolders: 4000,
+  /** Copying live data for a draft. */
+  draftSeedMs: 10 * MINUTE,
   dayMs: DAY,
 } as const;

@@ -44,7 +44,6 @@ await Promise.all([
   }),
 ]);
 cpSync(join(root, 'console'), join(dist, 'console'), { recursive: true });
-cpSync(join(root, 'cli/scaffold'), join(dist, 'scaffold'), { recursive: true });
 if (process.argv.includes('--types')) {
   execFileSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], {
     cwd: root,

@@ -1,4 +1,5 @@
 /** The apps' logs, `<appsDir>/<id>/logs.jsonl`: collected in memory, written together, never waited for. */
+import { appOfKey, isDraftKey } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { isMissing } from './atomic-file.ts';
 import type { Layout } from './layout.ts';
@@ -22,7 +23,7 @@ export class AppLogs {
   readonly #waiting = new Map<string, Batch>();
   /** Lines left out since the app's log last said so. */
   readonly #dropped = new Map<string, number>();
-  readonly #followers = new Map<LogFollower, string | null>();
+  readonly #followers = new Map<LogFollower, { app: string | null; ended: () => void }>();
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #droppedLines = 0;
@@ -67,16 +68,24 @@ export class AppLogs {
     });
   }
 
-  /** Calls `follower` for every line from now on, of one app or (null) of all. Returns what ends that. */
-  follow(app: string | null, follower: LogFollower): () => void {
+  /**
+   * Calls `follower` for every line from now on, of one app or (null) of all live ones, and `ended` when that app goes. Returns
+   * what ends that.
+   */
+  follow(app: string | null, follower: LogFollower, ended: () => void = () => {}): () => void {
     // Wrapped, so that one function may follow twice.
     const own: LogFollower = (from, line) => follower(from, line);
-    this.#followers.set(own, app);
+    this.#followers.set(own, { app, ended });
     return () => this.#followers.delete(own);
   }
 
-  /** Forgets what waits for the app and lets a write that runs end: its folder can then be removed. */
+  /** The app goes: forgets what waits for it, ends those that follow it, and lets a write that runs end. Its folder can then be removed. */
   async close(app: string): Promise<void> {
+    for (const [follower, followed] of [...this.#followers]) {
+      if (followed.app !== app) continue;
+      this.#followers.delete(follower);
+      followed.ended();
+    }
     this.#waiting.delete(app);
     this.#dropped.delete(app);
     await this.#writing;
@@ -122,8 +131,8 @@ export class AppLogs {
     const entry = parseEntry(line);
     if (!entry) return;
     const text = JSON.stringify(entry);
-    for (const [follower, wanted] of this.#followers) {
-      if (wanted === null || wanted === app) follower(app, text);
+    for (const [follower, { app: wanted }] of this.#followers) {
+      if (wanted === null ? !isDraftKey(app) : wanted === app) follower(app, text);
     }
   }
 
@@ -134,7 +143,7 @@ export class AppLogs {
 
   #notice(app: string, lines: number): string {
     const msg = `Log lines dropped here: ${lines}. They were too large, too many at once, or the disk was full.`;
-    return JSON.stringify({ ts: new Date(this.#now()).toISOString(), level: 'warn', app, msg });
+    return JSON.stringify({ ts: new Date(this.#now()).toISOString(), level: 'warn', app: appOfKey(app), msg });
   }
 }
 

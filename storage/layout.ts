@@ -77,6 +77,10 @@ export class CodeStorePaths {
     return join(this.mainDir, sha, 'apps', app);
   }
 
+  publishing(app: string): string {
+    return join(this.publishingDir, `${app}.json`);
+  }
+
   session(sessionId: string): SessionPaths {
     return new SessionPaths(join(this.sessionsDir, sessionId));
   }
@@ -154,6 +158,8 @@ export class Layout {
   readonly identityDb: string;
   readonly analyticsDb: string;
   readonly registry: string;
+  /** Where the code of these apps is kept; missing on the tarball backend. */
+  readonly storeMark: string;
   /** Null on the tarball backend. */
   readonly codeStore: CodeStorePaths | null;
 
@@ -173,6 +179,7 @@ export class Layout {
     this.identityDb = join(this.dataDir, 'identity.sqlite');
     this.analyticsDb = join(this.dataDir, 'analytics.sqlite');
     this.registry = join(this.appsDir, '_registry.json');
+    this.storeMark = join(this.appsDir, '_store.json');
     this.codeStore = appsStoreRoot === undefined ? null : new CodeStorePaths(resolve(this.dataDir, appsStoreRoot));
   }
 

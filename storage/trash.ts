@@ -1,6 +1,6 @@
 /** What was removed and what was left over: the trash of deleted apps, and unfinished uploads. */
 import { randomUUID } from 'node:crypto';
-import { readdir, rm, stat } from 'node:fs/promises';
+import { lstat, readdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isAppId } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
@@ -30,7 +30,7 @@ export async function sweepTrash(layout: Layout, trashDays: number, now: number)
 /** Removes what uploads of an earlier gateway left in `tmp/`: everything that was there before `startedAt`. */
 export async function sweepTmp(layout: Layout, startedAt: number): Promise<string[]> {
   return removeWhere(layout.tmpDir, async (name) => {
-    const found = await stat(join(layout.tmpDir, name)).catch(() => null);
+    const found = await lstat(join(layout.tmpDir, name)).catch(() => null);
     return found !== null && found.mtimeMs < startedAt;
   });
 }
@@ -43,7 +43,7 @@ export async function sweepTemporary(dir: string, before: number = performance.t
   try {
     return await removeWhere(dir, async (name) => {
       if (!name.endsWith('.tmp')) return false;
-      const found = await stat(join(dir, name)).catch(() => null);
+      const found = await lstat(join(dir, name)).catch(() => null);
       return found !== null && found.mtimeMs < before;
     });
   } catch (error) {

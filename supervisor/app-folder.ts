@@ -1,9 +1,7 @@
 /** The folder of an app as deployments make it, mark it, and take back what they put into it. */
 import { exists, mkdirDurable, removeDurable, renameDurable, writeFileAtomic } from '../storage/atomic-file.ts';
-import { crashPoint } from '../storage/crash-point.ts';
 import { AppPaths, type Layout } from '../storage/layout.ts';
 import { moveToTrash, purgeApp } from '../storage/trash.ts';
-import { readPending, removeVersion } from '../storage/versions.ts';
 
 /** The folder of a new app, which a crash before it is registered leaves marked as nobody's: there with the mark, or not. */
 export async function makeFolder(app: AppPaths, staged: string): Promise<void> {
@@ -18,18 +16,6 @@ export async function clearFolder(layout: Layout, id: string, now: number): Prom
   // A first upload or a purge that was cut off marked it as holding nothing that anybody wants back.
   if (await exists(layout.app(id).disposable)) await purgeApp(layout, id);
   else await moveToTrash(layout, id, now);
-}
-
-/**
- * Takes a version that did not become active back. Unless its migrations may have been committed: its activation is then
- * finished when the app is next needed.
- */
-export async function undoVersion(layout: Layout, id: string, versionId: string): Promise<void> {
-  const app = layout.app(id);
-  if ((await readPending(app)) !== null) return;
-  await removeVersion(app, versionId, layout.tmpDir);
-  crashPoint('upload.undone');
-  await removeMarks(app);
 }
 
 /** The app and its versions stay as they are, whatever was under way. */

@@ -30,14 +30,14 @@ export type VersionRecord = {
   bytes: number;
 };
 
-export function appRecord({ id, registeredAt, updatedAt, active }: AppState): AppRecord {
+export function appRecord({ id, registeredAt, updatedAt, active }: AppState, backend: AppRecord['backend']): AppRecord {
   return {
     id,
     name: active?.name ?? id,
     version: active?.version ?? '',
     ...(active?.description === undefined ? {} : { description: active.description }),
     kind: active?.kind ?? 'app',
-    backend: 'tarball',
+    backend,
     status: active === null ? 'no_active_version' : 'active',
     activeVersion: active?.versionId ?? null,
     registeredAt,

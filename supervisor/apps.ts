@@ -9,8 +9,14 @@ import type { PageVersion } from './pages.ts';
 import type { Actor } from './tree/actor.ts';
 import type { Tree } from './tree/tree.ts';
 
-/** An app that can be called: registered, with an active version whose manifest is sound. */
-export type App = { readonly id: string; readonly active: VersionSummary };
+/**
+ * An app that can be called, with the version that serves, whose manifest is sound. `id` is what callers see, `key` what its
+ * actor, events, logs and the like are kept under: the same for a live app, see `draftKey` for a draft.
+ */
+export type App = { readonly id: string; readonly key: string; readonly active: VersionSummary };
+
+/** Finds apps for callers: the live ones, or the drafts of one session. */
+export type AppsView = Pick<Apps, 'get' | 'actor' | 'serving'>;
 
 export type AppsOptions = {
   layout: Layout;
@@ -59,7 +65,7 @@ export class Apps {
 
   /** The version whose tools are callable now: during a swap, still the old one until the new one is ready. */
   serving(app: App): VersionSummary {
-    return this.#options.tree.existing(app.id)?.summary ?? app.active;
+    return this.#options.tree.existing(app.key)?.summary ?? app.active;
   }
 
   /** The files of the active version; at once when they were asked for before. Rejects as `get` does, without the manifest. */
@@ -126,7 +132,7 @@ export class Apps {
     await this.#recheck(id, active);
     // It may have been removed between.
     if (!this.#options.registry.has(id)) throw unknownApp(id);
-    const app = { id, active };
+    const app = { id, key: id, active };
     // A deployment may have come between: then the next call loads again.
     if (this.#options.registry.loaded(id)?.active === active) this.#ready.set(id, app);
     return app;

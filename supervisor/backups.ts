@@ -86,7 +86,9 @@ export class Backups {
 /** What was set, and would be set the same on another machine: a file for `svc serve --config`. */
 function configText(config: Config): string {
   const defaults: Record<string, unknown> = defaultConfig('');
-  const set = Object.entries(config).filter(
+  // In the backup the git store lies in its usual place.
+  const place = config.appsStoreRoot === null ? {} : { appsStoreRoot: 'code-store' };
+  const set = Object.entries({ ...config, ...place }).filter(
     ([key, value]) => key !== 'dataDir' && key !== 'appsDir' && JSON.stringify(value) !== JSON.stringify(defaults[key]),
   );
   return `${JSON.stringify(Object.fromEntries(set), null, 2)}\n`;

@@ -1,4 +1,5 @@
 /** Change streams: numbers each app's events, keeps the latest for replay, and fans them out (decisions, section 4). */
+import { appOfKey } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { ChangeRing } from './change-ring.ts';
 import type { Exchange } from './edge/edge.ts';
@@ -7,8 +8,11 @@ import { type EventReader, EventReaders } from './event-readers.ts';
 /** One table changed. `action` is the tool that did it. */
 export type Change = { table: string; action: string; source: 'handler' | 'agent' | 'external' | 'automation' };
 
-/** `tables` limits the events to those tables; `lastEventId` is the header of that name. */
-export type SubscribeOptions = { tables?: string[]; lastEventId?: string };
+/**
+ * `tables` limits the events to those tables; `lastEventId` is the header of that name; `stale` says that the reader shows what is no
+ * longer served.
+ */
+export type SubscribeOptions = { tables?: string[]; lastEventId?: string; stale?: boolean };
 
 type Subscriber = { readonly reader: EventReader; readonly tables: ReadonlySet<string> | undefined };
 
@@ -72,6 +76,17 @@ export class ChangeStreams {
     for (const { reader } of subscribers) reader.deliver(bytes);
   }
 
+  /** Tells the draft's pages to load themselves again. It takes no number: who comes back later says what its page is of. */
+  reload(draft: string): void {
+    const bytes = reloadEvent(draft, this.#now());
+    for (const { reader } of this.#apps.get(draft)?.subscribers ?? []) reader.deliver(bytes);
+  }
+
+  /** Whether anybody follows the app. */
+  watched(app: string): boolean {
+    return (this.#apps.get(app)?.subscribers.size ?? 0) > 0;
+  }
+
   /** Answers `exchange` with the app's stream. Throws `OVERLOADED` when too many are open. The app must exist. */
   subscribe(app: string, exchange: Exchange, options: SubscribeOptions = {}): void {
     const reader = this.readers.open(exchange, {
@@ -96,10 +111,11 @@ export class ChangeStreams {
 `
         : '';
     const opening = Buffer.from(`retry: ${LIMITS.changeRetryMs}
-${id}: changes of ${app}
+${id}: changes of ${appOfKey(app)}
 
 `);
-    reader.write(Buffer.concat([opening, ...(missed ?? [resetEvent(app, ring.last, this.#now())])]));
+    const behind = options.stale ? [reloadEvent(app, this.#now())] : [];
+    reader.write(Buffer.concat([opening, ...(missed ?? [resetEvent(app, ring.last, this.#now())]), ...behind]));
   }
 
   /** Ends the app's streams and forgets its events: it was deleted. */
@@ -184,7 +200,7 @@ class ChangeEvent {
   get wire(): Buffer {
     const { table, action, source } = this.#change;
     this.#wire ??= event('change', this.#seq, {
-      app: this.#app,
+      app: appOfKey(this.#app),
       table,
       tables: [table],
       action,
@@ -197,7 +213,11 @@ class ChangeEvent {
 }
 
 function resetEvent(app: string, seq: number, ts: number): Buffer {
-  return event('reset', seq, { app, ts, seq });
+  return event('reset', seq, { app: appOfKey(app), ts, seq });
+}
+
+function reloadEvent(draft: string, ts: number): Buffer {
+  return Buffer.from(`event: reload\ndata: ${JSON.stringify({ app: appOfKey(draft), ts })}\n\n`);
 }
 
 function event(name: string, id: number, data: object): Buffer {

@@ -12,6 +12,12 @@ export type Config = {
   dataDir: string;
   /** Null: `apps` in the data directory. */
   appsDir: string | null;
+  /** Where the git store is; null: the tarball backend. */
+  appsStoreRoot: string | null;
+  /** Who the commits of the git store are by. */
+  commitAuthor: { name: string; email: string };
+  /** A catalog of templates, fetched at start; null: only those that come with the gateway. */
+  templatesUrl: string | null;
   host: string;
   port: number;
   edge: 'auto' | 'uws' | 'node';
@@ -63,6 +69,20 @@ const origins: Check = (value) =>
     ? null
     : 'a list of origins such as "https://example.org"';
 
+const webAddress: Check = (value) =>
+  typeof value === 'string' && /^https?:\/\/\S+$/.test(value) && URL.canParse(value)
+    ? null
+    : 'an address such as "https://example.org/templates.json"';
+
+/** As git takes them: on one line, and nothing that its own format uses. */
+const person: Check = (value) => {
+  const wanted = '{ "name", "email" } of one line each, without < and >';
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return wanted;
+  const { name, email, ...more } = value as Record<string, unknown>;
+  const isPart = (part: unknown) => typeof part === 'string' && part.trim() !== '' && !/[<>\p{Cc}]/u.test(part);
+  return isPart(name) && isPart(email) && Object.keys(more).length === 0 ? null : wanted;
+};
+
 const DAY = LIMITS.dayMs;
 const MiB = 1024 * 1024;
 
@@ -70,6 +90,9 @@ const MiB = 1024 * 1024;
 const CHECKS: Record<keyof Config, Check> = {
   dataDir: text,
   appsDir: text,
+  appsStoreRoot: text,
+  commitAuthor: person,
+  templatesUrl: webAddress,
   host: text,
   port: integer(0, 65_535),
   edge: oneOf('auto', 'uws', 'node'),
@@ -97,6 +120,9 @@ export function defaultConfig(dataDir: string): Config {
   return {
     dataDir,
     appsDir: null,
+    appsStoreRoot: null,
+    commitAuthor: { ...DEFAULTS.commitAuthor },
+    templatesUrl: null,
     host: DEFAULTS.host,
     port: DEFAULTS.port,
     edge: 'auto',
@@ -154,8 +180,12 @@ export function loadConfig(path: string): Partial<Config> {
 /** The whole configuration; later parts win. Relative folders are taken from the current one. */
 export function resolveConfig(dataDir: string, ...parts: Partial<Config>[]): Config {
   const config: Config = Object.assign(defaultConfig(dataDir), ...parts);
-  checkConfig({ ...config, appsDir: config.appsDir ?? 'apps' }, 'the configuration');
+  const folders = { appsDir: config.appsDir ?? 'apps', appsStoreRoot: config.appsStoreRoot ?? 'code-store' };
+  const { templatesUrl, ...settings } = config;
+  checkConfig({ ...settings, ...folders, ...(templatesUrl === null ? {} : { templatesUrl }) }, 'the configuration');
   config.dataDir = resolve(config.dataDir);
-  if (config.appsDir !== null) config.appsDir = resolve(config.dataDir, config.appsDir);
+  for (const key of ['appsDir', 'appsStoreRoot'] as const) {
+    if (config[key] !== null) config[key] = resolve(config.dataDir, config[key]);
+  }
   return config;
 }

@@ -1,8 +1,8 @@
 /** `svc_describe`: what apps there are and what they can do (decisions, section 3). */
 import { type ErrorBody, SvcError } from '../protocol/errors.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
-import { noActiveVersion } from './apps.ts';
-import type { Services } from './services.ts';
+import { type AppsView, noActiveVersion } from './apps.ts';
+import type { Deployments } from './deploy.ts';
 
 type ToolLine = { name: string; description?: string };
 type AppLine =
@@ -18,7 +18,11 @@ type AppLine =
   | { app: string; error: ErrorBody };
 
 /** The parts of the gateway that know. */
-export type Describing = Pick<Services, 'apps' | 'deployments' | 'registry'>;
+export type Describing = {
+  apps: Pick<AppsView, 'get'>;
+  deployments: Pick<Deployments, 'manifest'>;
+  registry: { ids(): string[] | Promise<string[]> };
+};
 
 /**
  * The `data` of the answer; without an app in `body` it lists `among`, by default every app. Rejects with the error to
@@ -42,7 +46,7 @@ export async function describe(
     if (query !== undefined || action !== undefined) {
       throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
     }
-    return { apps: await Promise.all((among ?? services.registry.ids()).map((app) => line(services, app))) };
+    return { apps: await Promise.all((among ?? (await services.registry.ids())).map((app) => line(services, app))) };
   }
   await services.apps.get(id);
   const manifest = await services.deployments.manifest(id);

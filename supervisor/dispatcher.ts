@@ -5,13 +5,14 @@
 import { SvcError } from '../protocol/errors.ts';
 import { ToolKind } from '../protocol/frames.ts';
 import type { ActionSummary, QuerySummary, VersionSummary } from '../protocol/manifest.ts';
-import type { App } from './apps.ts';
+import type { App, AppsView } from './apps.ts';
 import type { Change } from './changes.ts';
 import type { Services } from './services.ts';
 import { Call, type CallReply } from './tree/call.ts';
 
 /** The parts of the gateway that a call passes through. */
-export type Dispatching = Pick<Services, 'apps' | 'changes'> & {
+export type Dispatching = Pick<Services, 'changes'> & {
+  apps: AppsView;
   config: Pick<Services['config'], 'queryTimeoutMs' | 'actionTimeoutMs'>;
 };
 
@@ -61,16 +62,16 @@ export function newCall(
   return new Call({ kind, tool: tool.name, body, traceId, allowedMs }, reply, performance.now());
 }
 
-/** Tells the app's subscribers what an action that answered with this status wrote. Before its own answer leaves. */
+/** Tells the subscribers of what is kept under `key` what an action that answered with this status wrote. Before its own answer leaves. */
 export function announce(
   { changes }: Dispatching,
-  app: string,
+  key: string,
   { name, writes }: ActionSummary,
   status: number,
   source: Change['source'],
 ): void {
   if (status >= 400) return;
-  for (const table of writes) changes.emit(app, { table, action: name, source });
+  for (const table of writes) changes.emit(key, { table, action: name, source });
 }
 
 function unknownTool(app: string, summary: VersionSummary, wanted: 'query' | 'action', name: string): SvcError {

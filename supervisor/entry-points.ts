@@ -20,6 +20,11 @@ export function consoleFile(name: string): string {
   return join(packageRoot, 'dist', 'console', name);
 }
 
+/** A template's app folder; without an id, the folder of all of them. */
+export function templateFolder(id = ''): string {
+  return join(packageRoot, 'templates', id);
+}
+
 /**
  * What a handler host has to read besides the apps: its own code and the native module. Under both names where a folder is
  * a symbolic link: the module loader looks at the link before it follows it.

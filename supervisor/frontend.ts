@@ -9,8 +9,8 @@ import { pagePolicy } from './pages.ts';
 import type { Match, Router } from './router.ts';
 import { stoppingError } from './tree/refusals.ts';
 
-/** Addresses of apps' pages: their errors carry the pages' security headers too. */
-const PAGE_PATH = /^\/svc\/[^_/][^/]*(?:\/|$)/;
+/** Addresses of apps' pages, those of drafts too: their errors carry the pages' security headers too. */
+const PAGE_PATH = /^\/svc\/(?:_draft\/[^/]+\/)?[^_/][^/]*(?:\/|$)/;
 
 export type FrontendOptions = {
   router: Router;
@@ -79,6 +79,14 @@ function isPageVisit(exchange: Exchange): boolean {
 
 /** To the console, which asks for the token and goes on to the app. */
 function sendToSignIn(exchange: Exchange): void {
-  const app = exchange.path.split('/')[2] as string;
-  exchange.send(303, { ...pagePolicy(), location: `/svc/#open=${app}`, 'cache-control': 'no-store' }, '');
+  const [, , first = '', session, app] = exchange.path.split('/');
+  exchange.send(
+    303,
+    {
+      ...pagePolicy(),
+      location: `/svc/#open=${first === '_draft' ? `${first}/${session}/${app}` : first}`,
+      'cache-control': 'no-store',
+    },
+    '',
+  );
 }

@@ -52,7 +52,6 @@ export function buildGateway(options: GatewayOptions): Gateway {
     conversationRunner,
     runnerStatus,
     fireAutomationFactory,
-    appsStoreRoot,
     ...settings
   } = options;
   const unused = unusedSeams(options);

@@ -16,7 +16,8 @@ function uploaded(name: string, archive: Buffer): IngestJob {
   const staging = join(root, name);
   mkdirSync(staging);
   writeFileSync(join(root, `${name}.tgz`), archive);
-  return { archive: join(root, `${name}.tgz`), app: 'notes', staging, uploadedAt: 0, known: [], active: null };
+  const source = { archive: join(root, `${name}.tgz`) };
+  return { source, commit: null, app: 'notes', staging, uploadedAt: 0, known: [], active: null };
 }
 
 /** A module of job threads in the place of the real one. */

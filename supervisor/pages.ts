@@ -166,7 +166,7 @@ function checkMethod(exchange: Exchange): void {
 }
 
 /** Relative addresses in a page only work below the folder. */
-function redirectToFolder(exchange: Exchange): void {
+export function redirectToFolder(exchange: Exchange): void {
   const query = exchange.query === '' ? '' : `?${exchange.query.replace(/[^!-~]/g, encodeURIComponent)}`;
   exchange.send(308, { ...PLAIN_POLICY, location: `${exchange.path}/${query}` }, '');
 }

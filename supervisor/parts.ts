@@ -16,6 +16,7 @@ import { makeSocketFolder } from '../storage/socket-folder.ts';
 import { sweepTmp, sweepTrash } from '../storage/trash.ts';
 import { Apps } from './apps.ts';
 import { Access } from './auth.ts';
+import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations } from './automations/automations.ts';
 import { Backups } from './backups.ts';
 import { ChangeStreams } from './changes.ts';
@@ -34,6 +35,7 @@ import { Router } from './router.ts';
 import { allRoutes } from './routes/all.ts';
 import type { Seams } from './seams.ts';
 import type { Services } from './services.ts';
+import { checkStore, openStore } from './store/open-store.ts';
 import { Tree } from './tree/tree.ts';
 import type { TreeOptions } from './tree/tree-options.ts';
 
@@ -66,31 +68,38 @@ export async function startParts(
     onFatal(reason: string): void;
   },
 ): Promise<Parts> {
-  const layout = new Layout(config.dataDir, config.appsDir ?? undefined);
+  const layout = new Layout(config.dataDir, config.appsDir ?? undefined, config.appsStoreRoot ?? undefined);
   await mkdirDurable(layout.dataDir);
   const lock = acquireDataLock(layout.lock);
   let tree: Tree | null = null;
   let access: Access | null = null;
   try {
+    await checkStore(layout);
     const reaped = await reapChildren(layout.children);
     if (reaped.length > 0)
       log.warn({ pids: reaped.map((child) => child.pid) }, 'processes of a gateway that died were ended');
     const children = new Children(layout.children, randomUUID());
     const logs = new AppLogs({ layout });
     // The hosts are told which folders they may read, so these must be there.
-    await mkdirDurable(layout.appsDir);
+    for (const dir of codeDirs(layout)) await mkdirDurable(dir);
     const changes = new ChangeStreams();
     const onProcess = recordOf(children, log);
-    tree = createTree(config, layout, log, logs, changes, onProcess, hooks.onFatal);
+    const running = createTree(config, layout, log, logs, changes, onProcess, hooks.onFatal);
+    tree = running;
     const databases = new Databases({
-      writerSocket: tree.writerSocket,
-      ticket: (ticket) => (tree as Tree).ticket(ticket),
+      writerSocket: running.writerSocket,
+      ticket: (ticket) => running.ticket(ticket),
       dataFile: (app) => layout.app(app).data,
     });
-    const treeReady = tree.start();
+    const treeReady = running.start();
     // Observed here too, so that a failure below does not leave it unhandled.
     treeReady.catch(() => {});
-    const opening = Registry.open({ layout, log, userVersion: (app) => databases.userVersion(app) });
+    const opening = Registry.open({
+      layout,
+      log,
+      userVersion: (app) => databases.userVersion(app),
+      bringBack: (app, versionId) => deployments.bringBack(app, versionId),
+    });
     opening.catch(() => {});
     if (auth) access = await Access.open(layout.token, { log });
     await writeProfile(layout);
@@ -99,10 +108,11 @@ export async function startParts(
     const jobs = new Jobs({ file: entryPoint('job') });
     const apps: Apps = new Apps({ layout, registry, tree, jobs });
     const idempotency = new Idempotency(databases.client('_runtime', layout.runtimeDb, false));
-    const deployments = new Deployments({
+    const store = openStore({ layout, config, jobs, log });
+    const deployments: Deployments = new Deployments({
       layout,
       registry,
-      jobs,
+      store,
       databases,
       actors: {
         swap: async (app, active) => {
@@ -110,6 +120,7 @@ export async function startParts(
           await automations.catalog.load(app);
           await apps.swap(app, active);
         },
+        versionsAtWork: (app) => running.versionsAtWork(app),
         stop: async (app) => {
           await automations.removed(app);
           await apps.stop(app);
@@ -149,6 +160,11 @@ export async function startParts(
       conversationRunner: hooks.conversationRunner ?? null,
       fireAutomationFactory: hooks.fireAutomationFactory ?? null,
     });
+    const templates = openTemplates({ layout, config, log });
+    const gitStore = openAuthoring(
+      { layout, config, registry, deployments, jobs, tree, databases, changes, pages, logs, idempotency, log },
+      templates,
+    );
     const services: Services = {
       version: VERSION,
       config,
@@ -157,6 +173,8 @@ export async function startParts(
       automations,
       deployments,
       backups,
+      gitStore,
+      templates,
       registry,
       layout,
       tree,
@@ -173,7 +191,12 @@ export async function startParts(
     const router = new Router(allRoutes(services));
     const frontend = new Frontend({ router, access, corsOrigins: config.corsOrigins, log });
     await treeReady;
+    // What a crash left may need the writer.
+    await deployments.open();
+    await gitStore?.sessions.open();
+    await gitStore?.drafts.open();
     await automations.open();
+    templates.open();
     services.eventLoop.start();
     return { services, router, frontend, jobs, lock, sweeping: sweepDaily(layout, config.trashDays, log) };
   } catch (error) {
@@ -182,6 +205,11 @@ export async function startParts(
     lock.release();
     throw error;
   }
+}
+
+/** What handler hosts read: the apps, and what the git store has on disk of their code. */
+function codeDirs({ appsDir, codeStore }: Layout): string[] {
+  return codeStore === null ? [appsDir] : [appsDir, codeStore.mainDir];
 }
 
 function createTree(
@@ -195,7 +223,7 @@ function createTree(
 ): Tree {
   return new Tree({
     ...config,
-    appsDir: layout.appsDir,
+    codeDirs: codeDirs(layout),
     socketFolder: makeSocketFolder(layout.sockets),
     paths: (app, versionId) => {
       const paths = layout.app(app);
@@ -245,7 +273,8 @@ async function writeProfile(layout: Layout): Promise<void> {
 
 /** Never rejects: what fails is logged, and the rest is taken down all the same. */
 export async function stopParts({ services, frontend, jobs, lock, sweeping }: Parts, drainMs: number): Promise<void> {
-  const { automations, deployments, backups, changes, tree, logs, access, log, eventLoop } = services;
+  const { automations, deployments, backups, changes, gitStore, templates, tree, logs, access, log, eventLoop } =
+    services;
   clearInterval(sweeping);
   frontend.draining = true;
   changes.closeAll();
@@ -254,6 +283,8 @@ export async function stopParts({ services, frontend, jobs, lock, sweeping }: Pa
     () => backups.stop(),
     // Uploads need the writer to end well, so they come first.
     () => Promise.race([deployments.settled(), wait(drainMs, undefined, { ref: false })]),
+    () => templates.stop(),
+    () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
     () => tree.stop(drainMs),
     () => jobs.close(),

@@ -76,18 +76,17 @@ export type FireAutomation = (fire: HostFire) => Promise<FireResult | undefined>
 export type FireAutomationFactory = (host: { baseUrl: string | null }) => FireAutomation;
 
 /**
- * The seams of the specification's table. This version has neither chat nor the git store: a seam that is of no use without
- * them is refused when the gateway is built, rather than never called.
+ * The seams of the specification's table, but for `appsStoreRoot`, which is a key of the configuration. This version has no
+ * chat: a seam that is of no use without it is refused when the gateway is built, rather than never called.
  */
 export type Seams = {
   conversationRunner?: ConversationRunner;
   runnerStatus?: RunnerStatus;
   fireAutomationFactory?: FireAutomationFactory;
-  appsStoreRoot?: string;
 };
 
 /** Names of the seams in `options` that this version has no use for. */
 export function unusedSeams(options: Seams): string[] {
-  const names = ['runnerStatus', 'appsStoreRoot'] as const;
+  const names = ['runnerStatus'] as const;
   return names.filter((name) => options[name] !== undefined);
 }

@@ -5,6 +5,8 @@ import type { Layout } from '../storage/layout.ts';
 import type { Registry } from '../storage/registry.ts';
 import type { Apps } from './apps.ts';
 import type { Access } from './auth.ts';
+import type { GitStoreServices } from './authoring/open-authoring.ts';
+import type { Templates } from './authoring/templates.ts';
 import type { Automations } from './automations/automations.ts';
 import type { Backups } from './backups.ts';
 import type { ChangeStreams } from './changes.ts';
@@ -26,6 +28,9 @@ export type Services = {
   automations: Automations;
   deployments: Deployments;
   backups: Backups;
+  /** Sessions, drafts and authoring; null on the tarball backend. */
+  gitStore: GitStoreServices;
+  templates: Templates;
   registry: Registry;
   layout: Layout;
   tree: Tree;

@@ -266,3 +266,33 @@ test('a gateway that is stopped, or was killed, is backed up from its directory;
   assert.equal((await svc(t, ['backup', join(folder, 'none'), '--data-dir', join(folder, 'nothing')])).code, 3);
   assert.equal(existsSync(join(folder, 'locked')) || existsSync(join(folder, 'none')), false, 'a file is left');
 });
+
+test('a gateway on the git store comes back with its versions, and takes the next one', async (t) => {
+  const folder = newFolder(t);
+  const gateway = await startGateway(t, { store: 'git' });
+  const versionOf = (n: number) => ({ ...PAIRS, 'n.txt': String(n) });
+  for (const n of [1, 2]) assert.equal((await gateway.upload('pairs', versionOf(n))).status, 201);
+  const file = join(folder, 'git.svc-backup.tar.gz');
+  const taken = await svc(t, ['backup', file, '--data-dir', gateway.dataDir]);
+  assert.equal(taken.code, 0, taken.stderr);
+  const whileStopped = join(folder, 'stopped.svc-backup.tar.gz');
+  await gateway.stop();
+  assert.equal((await svc(t, ['backup', whileStopped, '--data-dir', gateway.dataDir])).code, 0);
+
+  for (const [name, backup] of Object.entries({ running: file, stopped: whileStopped })) {
+    const target = join(folder, name);
+    assert.equal((await svc(t, ['restore', backup, '--data-dir', target])).code, 0);
+    const restored = new TestGateway(target, ['--store', 'git']);
+    t.after(() => restored.stop());
+    await restored.start();
+    const ids = (await restored.call('GET', '/svc/_apps/pairs/versions')).json as { versionId: string }[];
+    assert.deepEqual(
+      ids.map(({ versionId }) => versionId),
+      ['pairs/v2', 'pairs/v1'],
+    );
+    assert.equal((await restored.write('pairs', 'put', { key: 'a' })).status, 201);
+    assert.equal((await restored.call('POST', '/svc/_apps/pairs/rollback', { body: { version: 1 } })).status, 200);
+    assert.equal((await restored.upload('pairs', versionOf(3))).json.versionId, 'pairs/v3');
+    assert.equal((await restored.call('GET', '/svc/_apps/pairs')).json.activeVersion, 'pairs/v3');
+  }
+});

@@ -66,7 +66,7 @@ test('the first line of serve --json says where it is, once it accepts requests'
 });
 
 test('serve --json says the secrets of webhooks that --with minted, which nothing says again', async (t) => {
-  const example = join(root, 'examples/todos');
+  const example = join(root, 'templates/todos');
   const other = start('serve', '--data-dir', 'hooked', '--port', '0', '--with', example, '--json');
   t.after(() => other.kill('SIGKILL'));
   assert.ok(other.stdout, 'its output is a pipe');

@@ -2,6 +2,8 @@
  * The documents are executed and held against the code: every `sh` block runs, in its document's order, in a folder that
  * looks like a clone of the project with the gateway of `npm start` running on it. What a fenced block's info string means:
  *
+ *     sh gateway             `svc serve …`, instead of `npm start` when it comes first: runs from here on, on any free port; what
+ *                            it exports holds for the blocks that follow
  *     sh                     run with bash -euo pipefail; commands about the clone itself are checked instead (CLONE_COMMANDS)
  *     js notes/actions/x.js  written to that path, for the blocks that follow; any language of FILE_LANGUAGES
  *     text                   shown only
@@ -35,7 +37,7 @@ type Block = { info: string; text: string; line: number };
 
 const FILE_LANGUAGES = ['js', 'json', 'sql', 'html', 'css'];
 const ADDRESS = '127.0.0.1:8787';
-const HTTP_METHOD = /^`(?:GET|POST|PUT|DELETE)`$/;
+const HTTP_METHOD = /^`(?:GET|POST|PUT|PATCH|DELETE)`$/;
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 const documents = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
@@ -112,7 +114,7 @@ class Clone {
   #address = ADDRESS;
 
   constructor() {
-    for (const name of ['bin', 'examples']) symlinkSync(join(root, name), join(this.folder, name));
+    for (const name of ['bin', 'examples', 'templates']) symlinkSync(join(root, name), join(this.folder, name));
     mkdirSync(join(this.folder, 'node_modules'));
     symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
     const commands = join(this.folder, '.commands');
@@ -123,11 +125,29 @@ class Clone {
     this.#env = { PATH: `${commands}:${dirname(process.execPath)}:${process.env.PATH}`, HOME: this.folder };
   }
 
-  /** Runs `npm start` without its build, on any free port. */
+  /** Runs `npm start` without its build. */
   async start(): Promise<void> {
     const [build, serve, ...rest] = packageJson.scripts.start.split(' && ');
     assert.deepEqual([build, rest], ['npm run --silent build', []]);
-    this.#daemon = spawn('bash', ['-c', `exec ${serve} --port 0 --json`], {
+    await this.#serve(serve);
+  }
+
+  /** Runs the gateway that a document starts, in place of the one before. */
+  async serve(script: string): Promise<void> {
+    const lines = script.trim().split('\n');
+    const command = lines.pop() ?? '';
+    assert.match(command, /^svc serve( |$)/);
+    for (const line of lines) {
+      const [, name = '', value = ''] = /^export (\w+)=(\S+)$/.exec(line) ?? assert.fail(line);
+      this.#env[name] = value;
+    }
+    await this.#stop();
+    await this.#serve(command);
+  }
+
+  /** On any free port. */
+  async #serve(command: string): Promise<void> {
+    this.#daemon = spawn('bash', ['-c', `exec ${command} --port 0 --json`], {
       cwd: this.folder,
       env: this.#env,
       stdio: ['ignore', 'pipe', 'ignore'],
@@ -136,7 +156,15 @@ class Clone {
       this.#address = new URL(JSON.parse(line).url).host;
       return;
     }
-    throw new Error('npm start did not start a gateway.');
+    throw new Error(`${command} did not start a gateway.`);
+  }
+
+  async #stop(): Promise<void> {
+    if (!this.#daemon) return;
+    const exit = once(this.#daemon, 'exit');
+    this.#daemon.kill('SIGTERM');
+    assert.deepEqual(await exit, [0, null], 'the gateway did not stop cleanly');
+    this.#daemon = null;
   }
 
   write(path: string, text: string): void {
@@ -162,11 +190,7 @@ class Clone {
   }
 
   async remove(): Promise<void> {
-    if (this.#daemon) {
-      const exit = once(this.#daemon, 'exit');
-      this.#daemon.kill('SIGTERM');
-      assert.deepEqual(await exit, [0, null], 'the gateway did not stop cleanly');
-    }
+    await this.#stop();
     rmSync(this.folder, { recursive: true, force: true });
   }
 }
@@ -175,13 +199,18 @@ for (const { name, text } of documents) {
   describe(name, () => {
     const blocks = blocksOf(text);
     const clone = new Clone();
-    before(() => (blocks.some(({ info }) => info === 'sh') ? clone.start() : undefined));
+    const [first] = blocks.filter(({ info }) => info === 'sh' || info === 'sh gateway');
+    before(() => (first?.info === 'sh' ? clone.start() : undefined));
     after(() => clone.remove());
 
     for (const { info, text: content, line } of blocks) {
       const [language = '', path, ...rest] = info.split(' ');
       if (info === 'text') continue;
       test(`line ${line}: ${info}`, async () => {
+        if (info === 'sh gateway') {
+          await clone.serve(content);
+          return;
+        }
         if (info === 'sh') {
           await clone.run(content);
           return;

@@ -144,7 +144,6 @@ test('a body that a parser of the host has consumed still arrives', async (t) =>
 
 const UNUSED_SEAMS: Seams = {
   runnerStatus: async () => ({ kind: 'none', ok: true }),
-  appsStoreRoot: 'code-store',
 };
 
 for (const [name, seam] of Object.entries(UNUSED_SEAMS)) {

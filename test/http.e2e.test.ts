@@ -158,7 +158,7 @@ const NO_FILES: [target: string, status: number][] = [
 const WRONG_METHODS: [method: string, path: string, allow: string][] = [
   ['GET', '/svc/_tool/svc_read', 'POST, OPTIONS'],
   ['HEAD', '/svc/_tool/svc_read', 'POST, OPTIONS'],
-  ['POST', '/svc/_apps', 'GET, HEAD, OPTIONS'],
+  ['PUT', '/svc/_apps', 'GET, HEAD, POST, OPTIONS'],
   ['PUT', '/svc/_apps/site', 'GET, HEAD, DELETE, OPTIONS'],
   ['GET', '/svc/_apps/site/upload', 'POST, OPTIONS'],
   ['PATCH', '/svc/_apps/site/settings', 'GET, HEAD, PUT, OPTIONS'],
@@ -616,7 +616,7 @@ onEachEdge({}, (gateway, edge) => {
       const now = await get('/svc/site/style.css', { 'if-none-match': String(old.headers.etag) });
       assert.deepEqual([now.status, now.text], [200, 'p{}']);
       assert.equal((await get(`/svc/site/_v/${versionId}/style.css`)).text, STYLE);
-      await gateway.call('DELETE', `/svc/_apps/site/versions/${versionId}`);
+      await gateway.call('DELETE', `/svc/_apps/site/versions/${encodeURIComponent(versionId)}`);
       isError(await get(`/svc/site/_v/${versionId}/style.css`), 404, 'UNKNOWN_VERSION');
     });
   });
@@ -694,7 +694,7 @@ onEachEdge({}, (gateway, edge) => {
       const { ts, traceId, versionId: version, ...rest } = followed;
       assert.ok(ts >= before - 1 && ts <= Date.now() + 1);
       assert.match(traceId, /^[0-9a-f]{32}$/);
-      assert.match(version, /^v_/);
+      assert.match(version, /^(?:v_|site\/v)/);
       assert.deepEqual(rest, { level: 'info', app: 'site', tool: 'echo', msg: 'asked', input: { n: 1 } });
       assert.deepEqual(
         (await get(`/svc/_logs?app=site&before=${ts}`)).json.filter((entry: { ts: number }) => entry.ts >= ts),

@@ -1,19 +1,24 @@
 /** Every route of the gateway, for the router and for the test of the documentation. */
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
+import { authoringRoutes } from './authoring.ts';
 import { automationRoutes } from './automations.ts';
 import { backupRoutes } from './backup.ts';
+import { codeRoutes } from './code.ts';
+import { draftRoutes } from './drafts.ts';
 import { fireRoutes } from './fire.ts';
+import { gitStoreOf } from './git-store.ts';
 import { hookRoutes } from './hooks.ts';
 import { pageRoutes } from './pages.ts';
 import { registryRoutes } from './registry.ts';
 import { runRoutes } from './runs.ts';
+import { sessionRoutes } from './sessions.ts';
 import { settingsRoutes } from './settings.ts';
 import { systemRoutes } from './system.ts';
 import { toolRoutes } from './tools.ts';
 
 export function allRoutes(services: Services): Route[] {
-  const { apps, automations, listening } = services;
+  const { apps, automations, templates, listening } = services;
   const { catalog, switchboard, fires, runs, runEvents, webhooks } = automations;
   return [
     ...toolRoutes(services),
@@ -32,6 +37,10 @@ export function allRoutes(services: Services): Route[] {
     ...settingsRoutes(services),
     ...systemRoutes(services),
     ...backupRoutes(services),
+    ...sessionRoutes({ sessions: () => gitStoreOf(services).sessions, listening }),
+    ...authoringRoutes({ authoring: () => gitStoreOf(services).authoring, templates, listening }),
+    ...codeRoutes({ code: () => gitStoreOf(services).code, listening, log: services.log }),
+    ...draftRoutes(services),
     ...pageRoutes(services),
   ];
 }

@@ -7,7 +7,8 @@ import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
 import { queryOf } from './requests.ts';
 
-const PINNED = /^\/_v\/([^/]+)(\/.*)?$/;
+/** A version's id is one segment, or the two of a tag, whose slash may be encoded. */
+const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;
 
 export function pageRoutes(services: Services): Route[] {
   const { apps, pages, changes, access, consoleFiles } = services;
@@ -20,7 +21,7 @@ export function pageRoutes(services: Services): Route[] {
 
   const servePage = (exchange: Exchange, id: string, rest: string): void | Promise<void> => {
     const pinned = PINNED.exec(rest);
-    if (pinned) return servePinned(exchange, known(id), pinned[1] ?? '', pinned[2] ?? '');
+    if (pinned) return servePinned(exchange, known(id), (pinned[1] ?? '').replace(/%2f/i, '/'), pinned[2] ?? '');
     const version = apps.activePage(known(id));
     if (version instanceof Promise) return version.then((files) => pages.serve(exchange, files, rest));
     pages.serve(exchange, version, rest);

@@ -5,7 +5,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { answerJson } from '../answers.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
-import { originOf, queryOf, readJson } from './requests.ts';
+import { integerOf, originOf, queryOf, readJson } from './requests.ts';
 
 export function registryRoutes(services: Services): Route[] {
   const { apps, deployments } = services;
@@ -63,10 +63,13 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_apps/:id/versions',
-      summary: 'The versions of an app, newest first.',
+      summary: 'The versions of an app, newest first (`?limit=`, `?before=<versionId>`).',
       handle: async (exchange, { id = '' }) => {
         checkAppId(id);
-        answerJson(exchange, 200, await deployments.versions(id));
+        const query = queryOf(exchange);
+        const before = query.get('before');
+        const limit = integerOf(query, 'limit', LIMITS.versionsListed, LIMITS.versionsListed);
+        answerJson(exchange, 200, await deployments.versions(id, { limit, ...(before === null ? {} : { before }) }));
       },
     },
     {
@@ -74,11 +77,26 @@ export function registryRoutes(services: Services): Route[] {
       path: '/svc/_apps/:id/activate',
       summary: 'Make a stored version the active one: `{ "versionId" }`.',
       handle: async (exchange, { id = '' }) => {
+        const origin = originOf(exchange, services.listening());
         const { versionId } = await readJson(exchange);
         checkAppId(id);
         if (typeof versionId !== 'string')
           throw new SvcError('BAD_REQUEST', '"versionId" must be a string.', { path: 'versionId' });
-        answerJson(exchange, 200, await deployments.activate(id, versionId));
+        answerJson(exchange, 200, await deployments.activate(id, versionId, { origin }));
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_apps/:id/rollback',
+      summary:
+        'Make an older version the active one: `{ "version" }`, by default the one before; the data stays as it is.',
+      handle: async (exchange, { id = '' }) => {
+        const origin = originOf(exchange, services.listening());
+        const { version = null } = await readJson(exchange);
+        checkAppId(id);
+        if (version !== null && typeof version !== 'string' && !Number.isSafeInteger(version))
+          throw new SvcError('BAD_REQUEST', '"version" must be a number or a version id.', { path: 'version' });
+        answerJson(exchange, 200, await deployments.rollback(id, version as number | string | null, { origin }));
       },
     },
     {

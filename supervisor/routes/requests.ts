@@ -39,6 +39,19 @@ export function readJson(exchange: Exchange): Promise<Body> {
   });
 }
 
+/** The body as it is, of at most `limit` bytes. Called like `readJson`. */
+export function readBytes(exchange: Exchange, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => exchange.readBody(limit, resolve, reject));
+}
+
+/** A member that may be missing or null. Throws `BAD_REQUEST` when it is no string, is empty, or is too long. */
+export function optionalText(body: Body, name: string, mostChars: number = LIMITS.textChars): string | undefined {
+  const value = body[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'string' && value.trim() !== '' && value.length <= mostChars) return value;
+  throw new SvcError('BAD_REQUEST', `"${name}" must be a text of 1 to ${mostChars} characters.`, { path: name });
+}
+
 /** The query string's parameters. Throws `BAD_REQUEST` when it cannot be decoded. */
 export function queryOf(exchange: Exchange): URLSearchParams {
   try {

@@ -10,7 +10,8 @@ import type { Services } from '../services.ts';
 import { systemStatus } from '../status.ts';
 import { newTraceId } from '../trace.ts';
 import { Call } from '../tree/call.ts';
-import { integerOf, queryOf } from './requests.ts';
+import { answerLogs, followLogs } from './logs.ts';
+import { queryOf } from './requests.ts';
 
 export function systemRoutes(services: Services): Route[] {
   const { apps, logs } = services;
@@ -39,16 +40,15 @@ export function systemRoutes(services: Services): Route[] {
         const query = queryOf(exchange);
         const app = query.get('app');
         if (app !== null) await apps.registered(app);
-        if (query.get('follow') === '1') {
-          followLogs(services, exchange, app);
+        if (app === null && query.get('follow') === '1') {
+          followLogs(logs, exchange, null);
           return;
         }
         if (app === null)
           throw new SvcError('BAD_REQUEST', 'Say which app: ?app=<id>, or follow all of them with ?follow=1.', {
             path: 'app',
           });
-        const before = integerOf(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-        answerJson(exchange, 200, await logs.tail(app, integerOf(query, 'limit', 50, 500), before));
+        await answerLogs(logs, exchange, app);
       },
     },
     {
@@ -95,25 +95,4 @@ async function runSql(services: Services, exchange: Exchange, id: string, body: 
   );
   exchange.onAbort(() => actor.abandon(call));
   actor.submit(call);
-}
-
-function followLogs(services: Services, exchange: Exchange, app: string | null): void {
-  if (exchange.method === 'HEAD') {
-    exchange.send(200, { 'content-type': 'text/event-stream' }, '');
-    return;
-  }
-  const stream = exchange.stream(200, {
-    'content-type': 'text/event-stream',
-    'cache-control': 'no-cache, no-transform',
-  });
-  stream.write(': log entries follow\n\n');
-  const unfollow = services.logs.follow(app, (_app, line) => {
-    // A reader that does not read misses lines rather than filling our memory; the file has them all.
-    if (stream.buffered < LIMITS.subscriberBacklogBytes) stream.write(`event: log\ndata: ${line}\n\n`);
-  });
-  const heartbeat = setInterval(() => stream.write(':\n\n'), LIMITS.changeHeartbeatMs).unref();
-  exchange.onAbort(() => {
-    unfollow();
-    clearInterval(heartbeat);
-  });
 }

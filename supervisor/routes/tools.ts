@@ -5,14 +5,17 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
 import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
 import type { App } from '../apps.ts';
-import { describe } from '../describe.ts';
-import { announce, appOf, findAction, findQuery, newCall, toolOf } from '../dispatcher.ts';
+import { type Describing, describe } from '../describe.ts';
+import { announce, appOf, type Dispatching, findAction, findQuery, newCall, toolOf } from '../dispatcher.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
 import { newTraceId } from '../trace.ts';
 import type { Call, CallReply, CallTiming } from '../tree/call.ts';
 import { type Body, parseBody } from './requests.ts';
+
+/** What the tools work on: the live apps, or the drafts of one session. */
+export type ToolServices = Dispatching & Describing & Pick<Services, 'idempotency' | 'log'>;
 
 const TOOLS = '/svc/_tool/';
 const EMPTY = Buffer.alloc(0);
@@ -29,19 +32,7 @@ export function toolRoutes(services: Services): Route[] {
     method: 'POST',
     path,
     summary,
-    handle: (exchange, { tool = path.slice(TOOLS.length) }) => {
-      exchange.readBody(
-        LIMITS.requestBodyBytes,
-        (bytes) => {
-          try {
-            dispatch(services, exchange, tool, bytes);
-          } catch (error) {
-            fail(services, exchange, error);
-          }
-        },
-        (error) => fail(services, exchange, error),
-      );
-    },
+    handle: (exchange, { tool = path.slice(TOOLS.length) }) => answerTool(services, exchange, tool),
   });
   return [
     route(`${TOOLS}svc_describe`, 'What apps there are, or what one of them can do.'),
@@ -51,7 +42,22 @@ export function toolRoutes(services: Services): Route[] {
   ];
 }
 
-function dispatch(services: Services, exchange: Exchange, tool: string, bytes: Buffer): void {
+/** Reads a call and answers it. Must be called in the turn in which the exchange was handed over. */
+export function answerTool(services: ToolServices, exchange: Exchange, tool: string): void {
+  exchange.readBody(
+    LIMITS.requestBodyBytes,
+    (bytes) => {
+      try {
+        dispatch(services, exchange, tool, bytes);
+      } catch (error) {
+        fail(services, exchange, error);
+      }
+    },
+    (error) => fail(services, exchange, error),
+  );
+}
+
+function dispatch(services: ToolServices, exchange: Exchange, tool: string, bytes: Buffer): void {
   const body = parseBody(bytes);
   if (tool === 'svc_read') {
     withApp(services, exchange, body, 'query', (app, name) => read(services, exchange, app, name, bytes));
@@ -71,7 +77,7 @@ function dispatch(services: Services, exchange: Exchange, tool: string, bytes: B
 }
 
 function withApp(
-  services: Services,
+  services: ToolServices,
   exchange: Exchange,
   body: Body,
   member: 'query' | 'action',
@@ -87,12 +93,12 @@ function withApp(
   app.then((found) => next(found, name)).catch((error: unknown) => fail(services, exchange, error));
 }
 
-function read(services: Services, exchange: Exchange, app: App, name: string, bytes: Buffer): void {
+function read(services: ToolServices, exchange: Exchange, app: App, name: string, bytes: Buffer): void {
   const query = findQuery(services, app, name);
   submit(services, exchange, app, query, ToolKind.query, bytes, new ReadReply(services, exchange));
 }
 
-function write(services: Services, exchange: Exchange, app: App, name: string, body: Body, bytes: Buffer): void {
+function write(services: ToolServices, exchange: Exchange, app: App, name: string, body: Body, bytes: Buffer): void {
   const action = findAction(services, app, name);
   const key = exchange.header('idempotency-key');
   if (key === undefined) {
@@ -105,7 +111,7 @@ function write(services: Services, exchange: Exchange, app: App, name: string, b
   const reply = new RecordedReply(services, exchange, app, action, key);
   const call = callFrom(services, exchange, action, ToolKind.action, bytes, reply);
   services.idempotency
-    .claim(app.id, key, name, body.input ?? {})
+    .claim(app.key, key, name, body.input ?? {})
     .then((recorded) => {
       if (recorded) {
         exchange.send(
@@ -127,7 +133,7 @@ function write(services: Services, exchange: Exchange, app: App, name: string, b
 }
 
 function submit(
-  services: Services,
+  services: ToolServices,
   exchange: Exchange,
   app: App,
   tool: QuerySummary,
@@ -142,7 +148,7 @@ function submit(
 }
 
 function callFrom(
-  services: Services,
+  services: ToolServices,
   exchange: Exchange,
   tool: QuerySummary,
   kind: 0 | 1,
@@ -155,10 +161,10 @@ function callFrom(
 
 /** Answers a query. */
 class ReadReply implements CallReply {
-  protected readonly services: Services;
+  protected readonly services: ToolServices;
   protected readonly exchange: Exchange;
 
-  constructor(services: Services, exchange: Exchange) {
+  constructor(services: ToolServices, exchange: Exchange) {
     this.services = services;
     this.exchange = exchange;
   }
@@ -183,7 +189,7 @@ class WriteReply extends ReadReply {
   protected readonly app: App;
   readonly #action: ActionSummary;
 
-  constructor(services: Services, exchange: Exchange, app: App, action: ActionSummary) {
+  constructor(services: ToolServices, exchange: Exchange, app: App, action: ActionSummary) {
     super(services, exchange);
     this.app = app;
     this.#action = action;
@@ -195,11 +201,11 @@ class WriteReply extends ReadReply {
   }
 
   override outcomeUnknown(): void {
-    this.services.changes.reset(this.app.id);
+    this.services.changes.reset(this.app.key);
   }
 
   protected announce(status: number): void {
-    announce(this.services, this.app.id, this.#action, status, 'handler');
+    announce(this.services, this.app.key, this.#action, status, 'handler');
   }
 }
 
@@ -207,7 +213,7 @@ class WriteReply extends ReadReply {
 class RecordedReply extends WriteReply {
   readonly #key: string;
 
-  constructor(services: Services, exchange: Exchange, app: App, action: ActionSummary, key: string) {
+  constructor(services: ToolServices, exchange: Exchange, app: App, action: ActionSummary, key: string) {
     super(services, exchange, app, action);
     this.#key = key;
   }
@@ -222,14 +228,14 @@ class RecordedReply extends WriteReply {
       this.#finish(error.status, Buffer.from(JSON.stringify({ isError: true, error: error.toBody() })), timing);
       return;
     }
-    this.services.idempotency.release(this.app.id, this.#key).then(
+    this.services.idempotency.release(this.app.key, this.#key).then(
       () => super.failed(error, timing),
       (cause: unknown) => this.faulted(cause),
     );
   }
 
   #finish(status: number, body: Buffer, timing: CallTiming): void {
-    this.services.idempotency.record(this.app.id, this.#key, { status, body }).then(
+    this.services.idempotency.record(this.app.key, this.#key, { status, body }).then(
       () => this.exchange.send(status, { 'server-timing': serverTiming(timing) }, body, JSON_HEADERS),
       (error: unknown) => this.faulted(error),
     );
@@ -268,7 +274,7 @@ function sendSpliced(
   exchange.send(status, { 'server-timing': serverTiming(timing) }, answer, JSON_HEADERS);
 }
 
-function fail(services: Services, exchange: Exchange, error: unknown, timing: CallTiming = NO_TIME): void {
+function fail(services: ToolServices, exchange: Exchange, error: unknown, timing: CallTiming = NO_TIME): void {
   answerError(exchange, error, services.log, { 'server-timing': serverTiming(timing) });
 }
 

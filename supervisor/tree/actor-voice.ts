@@ -1,4 +1,5 @@
 /** What an actor says of itself: to the gateway's log, and to its app's own, whose author wants to know as well. */
+import { appOfKey } from '../../protocol/ids.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { ActorEnvironment } from './actor-environment.ts';
 import type { Call } from './call.ts';
@@ -22,7 +23,7 @@ export class ActorVoice {
     const { app, automation, key, summary } = this.#speaker;
     if (!call) this.#env.log(key, level, message);
     const { tool = null, traceId = null } = call?.request ?? {};
-    const origin = { app, versionId: summary.versionId, tool: tool ?? automation, traceId };
+    const origin = { app: appOfKey(app), versionId: summary.versionId, tool: tool ?? automation, traceId };
     this.#env.appLog(app, JSON.stringify({ ts: new Date().toISOString(), level, ...origin, msg: message }));
   }
 }

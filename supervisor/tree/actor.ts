@@ -11,6 +11,7 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import type { RetireReason } from '../../protocol/frames.ts';
+import { appOfKey } from '../../protocol/ids.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { ActorEnvironment } from './actor-environment.ts';
 import { ActorVoice } from './actor-voice.ts';
@@ -47,6 +48,7 @@ export type ActorState =
   | 'stopped';
 
 export class Actor implements Tenant {
+  /** What everything of the app is kept under: its id, or the key of a draft. */
   readonly app: string;
   /** The automation that it fires; null for the app's own actor. */
   readonly automation: string | null;
@@ -191,11 +193,15 @@ export class Actor implements Tenant {
     this.#pump();
   }
 
-  /** The app goes away or the gateway stops. Calls that wait are answered; those in flight get `drainMs` to end. */
-  async stop(reason: 'shutdown' | 'removed', drainMs: number): Promise<void> {
+  /** The app goes away or the gateway stops. Calls that wait are answered with `refusal`; those in flight get `drainMs` to end. */
+  async stop(
+    reason: 'shutdown' | 'removed',
+    drainMs: number,
+    refusal: SvcError = reason === 'removed' ? removedError() : stoppingError(),
+  ): Promise<void> {
     this.state = 'stopped';
     this.#retry.clear();
-    this.#answerAll(reason === 'removed' ? removedError() : stoppingError());
+    this.#answerAll(refusal);
     this.#threads.abortNext();
     this.#threads.retire(reason, drainMs);
     await this.#threads.drained();
@@ -219,8 +225,8 @@ export class Actor implements Tenant {
   #refusal(call: Call): SvcError | null {
     if (this.state === 'quarantined' || this.state === 'failed_to_start') return this.#quarantineError();
     if (this.state === 'stopped') return stoppingError();
-    if (this.#conduct.refuses(call)) return poisonousCall(this.key);
-    return this.mailbox.push(call) ? null : mailboxFull(this.key, this.mailbox.size);
+    if (this.#conduct.refuses(call)) return poisonousCall(appOfKey(this.key));
+    return this.mailbox.push(call) ? null : mailboxFull(appOfKey(this.key), this.mailbox.size);
   }
 
   #quarantineError(): SvcError {

@@ -1,6 +1,7 @@
 /** What callers are told when an app cannot take their call, or ended while it ran. */
 import { SvcError } from '../../protocol/errors.ts';
 import type { RetireReason } from '../../protocol/frames.ts';
+import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
 export function stoppingError(): SvcError {
@@ -26,11 +27,14 @@ export function poisonousCall(name: string): SvcError {
   );
 }
 
-/** `name` is the actor's; `why` nothing is tried any more; `lastExit` is why its last thread ended. */
-export function quarantinedError(name: string, app: string, why: string, lastExit: string | null): SvcError {
+/** `key` is the actor's; `why` nothing is tried any more; `lastExit` is why its last thread ended. */
+export function quarantinedError(key: string, app: string, why: string, lastExit: string | null): SvcError {
+  const advice = isDraftKey(key)
+    ? 'Change a file of the draft: it then starts again.'
+    : `Upload or activate another version, or restart it with POST /svc/_apps/${app}/restart.`;
   return new SvcError(
     'QUARANTINED',
-    `"${name}" is out of service: ${why} (${lastExit ?? 'unknown reason'}). Upload or activate another version, or restart it with POST /svc/_apps/${app}/restart.`,
+    `"${appOfKey(key)}" is out of service: ${why} (${lastExit ?? 'unknown reason'}). ${advice}`,
   );
 }
 

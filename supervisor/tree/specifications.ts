@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { ActorSpec } from '../../protocol/frames.ts';
 import { hostFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
+import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { signTicket, type Ticket } from '../../protocol/ticket.ts';
@@ -60,7 +61,7 @@ export class Specifications {
       entry: entryPoint('host'),
       flags: hostFlags({
         allowed: process.allowedNodeEnvironmentFlags,
-        readable: [...THREAD_COUNTS, ...hostReadable(), ...withRealPaths([this.#options.appsDir])],
+        readable: [...THREAD_COUNTS, ...hostReadable(), ...withRealPaths(this.#options.codeDirs)],
       }),
       flushes: false,
       patient: shared,
@@ -97,6 +98,7 @@ export class Specifications {
     return {
       actorId,
       app,
+      shownApp: appOfKey(app),
       name: summary.name,
       version: summary.version,
       versionId: summary.versionId,

@@ -3,8 +3,8 @@
 export type TreeOptions = {
   /** Where an app's things are. */
   paths(app: string, versionId: string): { codeDir: string; preparedDir: string; dataFile: string };
-  /** The folder that handler hosts may read. */
-  appsDir: string;
+  /** The folders that handler hosts may read; all of them exist when the tree starts. */
+  codeDirs: string[];
   /** Empty and for this user alone; removed at the end. */
   socketFolder: string;
   handlerHosts: number;

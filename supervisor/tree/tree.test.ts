@@ -36,7 +36,7 @@ before(async () => {
       const codeDir = join(dir, 'apps', app, versionId);
       return { codeDir, preparedDir: join(codeDir, 'prepared'), dataFile: join(dir, 'apps', app, 'data.sqlite') };
     },
-    appsDir: join(dir, 'apps'),
+    codeDirs: [join(dir, 'apps')],
     socketFolder: mkdtempSync(join(dir, 's')),
     handlerHosts: 1,
     maxLiveActors: 1,

@@ -1,5 +1,6 @@
 /** The supervision tree: the writer, the handler hosts and the actors on them, started, watched, placed and stopped. */
 import { rmSync } from 'node:fs';
+import type { SvcError } from '../../protocol/errors.ts';
 import { type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
@@ -108,10 +109,16 @@ export class Tree {
     return [...this.#apps.all, ...this.#fires.all];
   }
 
-  /** Stops an app's actor and forgets it. */
-  async remove(app: string): Promise<void> {
+  /** The versions of an app that threads run, for calls or for fires. */
+  versionsAtWork(app: string): Set<string> {
+    const running = [...this.#generations.values()].filter(({ spec, state }) => spec.app === app && state !== 'gone');
+    return new Set(running.map(({ spec }) => spec.versionId));
+  }
+
+  /** Stops an app's actor and forgets it. Calls that wait are answered with `refusal`, by default that the app was removed. */
+  async remove(app: string, refusal?: SvcError): Promise<void> {
     const actor = this.#apps.get(app);
-    if (actor) await this.#remove(this.#apps, actor);
+    if (actor) await this.#remove(this.#apps, actor, refusal);
   }
 
   /** Ends the fires of an app that goes away, and forgets them. */
@@ -159,9 +166,9 @@ export class Tree {
     return population.add(make());
   }
 
-  async #remove(population: Population, actor: Actor): Promise<void> {
+  async #remove(population: Population, actor: Actor, refusal?: SvcError): Promise<void> {
     population.delete(actor);
-    await actor.stop('removed', LIMITS.cancelGraceMs);
+    await actor.stop('removed', LIMITS.cancelGraceMs, refusal);
     await this.hosts.release(actor.key);
   }
 

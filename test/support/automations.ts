@@ -9,6 +9,7 @@ import { AutomationCatalog } from '../../supervisor/automations/catalog.ts';
 import { Switchboard } from '../../supervisor/automations/switchboard.ts';
 import { Deployments } from '../../supervisor/deploy.ts';
 import { Jobs } from '../../supervisor/jobs.ts';
+import { ArchiveStore } from '../../supervisor/store/archive-store.ts';
 import { appFiles, tarball } from './archive.ts';
 import { buildJobModule } from './job-module.ts';
 
@@ -36,10 +37,11 @@ async function startIn(dataDir: string, jobs: Jobs) {
   const deployments = new Deployments({
     layout,
     registry,
-    jobs,
+    store: new ArchiveStore({ layout, jobs }),
     databases: { userVersion: async () => 0, migrate: async () => [], close: async () => {} },
     actors: {
       swap: (app) => catalog.load(app),
+      versionsAtWork: () => new Set(),
       stop: async (app) => catalog.forget(app),
       forget: async () => {},
     },

@@ -5,11 +5,29 @@ import { after, before, describe } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from './gateway.ts';
 
+export type StoreKind = 'tarball' | 'git';
+
 export const EDGES: readonly EdgeKind[] = ['uws', 'node'];
 
-/** Runs the suite once for each edge, with a gateway of its own that starts before it and ends after it. */
-export function onEachEdge(options: StartOptions, suite: (gateway: TestGateway, edge: EdgeKind) => void): void {
-  for (const edge of EDGES) describe(edge, () => suite(gatewayOfSuite({ ...options, edge }), edge));
+/** Both edges and both backends for code, in two runs: neither of the two has to do with the other. */
+const RUNS: readonly { edge: EdgeKind; store: StoreKind }[] = [
+  { edge: 'uws', store: 'tarball' },
+  { edge: 'node', store: 'git' },
+];
+
+/** Runs the suite once for each edge and each store, with a gateway of its own that starts before it and ends after it. */
+export function onEachEdge(
+  options: StartOptions,
+  suite: (gateway: TestGateway, edge: EdgeKind, store: StoreKind) => void,
+): void {
+  for (const { edge, store } of RUNS) {
+    describe(`${edge}, ${store}`, () => suite(gatewayOfSuite({ ...options, edge, store }), edge, store));
+  }
+}
+
+/** Runs the suite once for each store. */
+export function onEachStore(options: StartOptions, suite: (gateway: TestGateway, store: StoreKind) => void): void {
+  for (const { store } of RUNS) describe(store, () => suite(gatewayOfSuite({ ...options, store }), store));
 }
 
 /** The gateway of the suite that is being defined. */

@@ -1,7 +1,7 @@
 /** The real daemon in its own processes, and a client that sees what a user of the HTTP API sees. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -10,6 +10,12 @@ import { fileURLToPath } from 'node:url';
 import { tarball } from './archive.ts';
 
 export const root: string = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+/** The folder of an app that comes with the gateway: a template, or an example. */
+export function appFolder(name: string): string {
+  const template = join(root, 'templates', name);
+  return existsSync(template) ? template : join(root, 'examples', name);
+}
 
 export type EdgeKind = 'uws' | 'node';
 
@@ -217,13 +223,15 @@ function parseEvent(block: string): ServerEvent | null {
 
 export type StartOptions = {
   edge?: EdgeKind;
+  store?: 'tarball' | 'git';
   config?: Record<string, unknown>;
+  /** Names of templates and examples. */
   examples?: string[];
   env?: Record<string, string>;
 };
 
 /** A gateway in a fresh data directory, which is not started yet; `remove` stops it and removes the directory. */
-export function makeGateway({ edge, config = {}, examples = [], env = {} }: StartOptions = {}): {
+export function makeGateway({ edge, store, config = {}, examples = [], env = {} }: StartOptions = {}): {
   gateway: TestGateway;
   remove(): Promise<void>;
 } {
@@ -234,7 +242,8 @@ export function makeGateway({ edge, config = {}, examples = [], env = {} }: Star
     '--config',
     configFile,
     ...(edge ? ['--edge', edge] : []),
-    ...examples.flatMap((name) => ['--with', join(root, 'examples', name)]),
+    ...(store ? ['--store', store] : []),
+    ...examples.flatMap((name) => ['--with', appFolder(name)]),
   ];
   const gateway = new TestGateway(join(folder, 'data'), flags, env);
   const remove = async () => {

@@ -36,7 +36,7 @@ export async function startServers(
   };
   const tree = new Tree({
     paths: () => ({ codeDir: folder, preparedDir: folder, dataFile: join(folder, 'data.sqlite') }),
-    appsDir: folder,
+    codeDirs: [folder],
     socketFolder: folder,
     handlerHosts: 1,
     maxLiveActors: 1,

@@ -44,7 +44,7 @@ class Actor {
   constructor(spec: ActorSpec, failures: Failures) {
     this.#failures = failures;
     this.#log = new AppLog({
-      app: spec.app,
+      app: spec.shownApp,
       versionId: spec.versionId,
       write: (line, callId) =>
         this.#supervisor.send(callId === undefined ? [Kind.log, line] : [Kind.log, line, callId]),

@@ -176,6 +176,7 @@ export class FakeSupervisor {
     const app = new App(this, {
       actorId,
       app: id,
+      shownApp: id,
       name: 'Test',
       version: '1.0.0',
       versionId: 'v_20260101T000000000Z_abcdef',

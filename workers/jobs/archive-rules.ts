@@ -14,21 +14,29 @@ export type ArchiveEntry = { path: string; type: string; size: number };
 /** Where an entry goes, relative with `/`; the top folder itself is the empty path. */
 export type AdmittedEntry = { kind: 'file' | 'folder'; path: string };
 
-/** Judges the entries of one archive in their order, each before its content is read. */
+/** Judges the entries of one archive in their order, each before its content is read. A folder of files is judged alike. */
 export class ArchiveRules {
+  readonly #subject: string;
   #entries = 0;
   #bytes = 0;
   /** Names of files and of all folders above them, by the name with its case folded. */
   readonly #names = new Map<string, AdmittedEntry>();
 
+  /** `subject` is what messages are about. */
+  constructor(subject = 'The archive') {
+    this.#subject = subject;
+  }
+
   /** Throws the archive's error, with the entry in `path`. */
   admit({ path, type, size }: ArchiveEntry): AdmittedEntry {
     this.#entries++;
     if (this.#entries > LIMITS.archiveEntries) {
-      throw new SvcError('ARCHIVE_TOO_LARGE', `The archive has more than ${LIMITS.archiveEntries} entries.`, { path });
+      throw new SvcError('ARCHIVE_TOO_LARGE', `${this.#subject} has more than ${LIMITS.archiveEntries} entries.`, {
+        path,
+      });
     }
     const kind = FILE_TYPES.has(type) ? 'file' : type === 'Directory' ? 'folder' : null;
-    if (kind === null) throw entryTypeError(path, type);
+    if (kind === null) throw entryTypeError(path, type, this.#subject);
     const name = safeName(path);
     if (name === '' && kind === 'file') throw pathError(path, 'it has no name');
     if (kind === 'file') this.#admitFile(path, name, size);
@@ -49,13 +57,13 @@ export class ArchiveRules {
     if (size > LIMITS.archiveFileBytes) {
       throw new SvcError(
         'ARCHIVE_TOO_LARGE',
-        `A file of the archive is larger than ${LIMITS.archiveFileBytes} bytes.`,
+        `${this.#subject} has a file of more than ${LIMITS.archiveFileBytes} bytes.`,
         { path },
       );
     }
     this.#bytes += size;
     if (this.#bytes > LIMITS.archiveTotalBytes) {
-      throw new SvcError('ARCHIVE_TOO_LARGE', `The archive holds more than ${LIMITS.archiveTotalBytes} bytes.`, {
+      throw new SvcError('ARCHIVE_TOO_LARGE', `${this.#subject} holds more than ${LIMITS.archiveTotalBytes} bytes.`, {
         path,
       });
     }
@@ -83,10 +91,10 @@ export function pathError(path: string, reason: string): SvcError {
   return new SvcError('ARCHIVE_PATH', `The name of an entry is not permitted: ${reason}.`, { path });
 }
 
-export function entryTypeError(path: string, type: string): SvcError {
+export function entryTypeError(path: string, type: string, subject = 'The archive'): SvcError {
   return new SvcError(
     'ARCHIVE_ENTRY_TYPE',
-    `The archive has an entry of type ${type}; only files and folders are taken.`,
+    `${subject} has an entry of type ${type}; only files and folders are taken.`,
     { path },
   );
 }
@@ -100,8 +108,18 @@ function safeName(path: string): string {
   if (/^(?:\.\/)*[A-Za-z]:/.test(path)) throw pathError(path, 'it starts with a drive letter');
   const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.');
   if (segments.includes('..')) throw pathError(path, 'it holds ".."');
+  if (segments.some(isGitName)) throw pathError(path, 'git keeps that name for itself');
   const name = segments.join('/');
   if (Buffer.byteLength(name) > LIMITS.archiveNameBytes)
     throw pathError(path, `it is longer than ${LIMITS.archiveNameBytes} bytes`);
   return name;
+}
+
+/**
+ * Names that `git fsck` and `git clone` refuse to see in a tree, as they are written on every file system: case, dots and
+ * spaces at the end, streams, short names (`GIT~1`), and characters that macOS passes over.
+ */
+function isGitName(segment: string): boolean {
+  const plain = segment.replace(/[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g, '');
+  return /^(?:\.git|\.gitmodules|\.gitattributes)[. ]*(?::.*)?$|^gi[0-9a-z]{1,4}~\d+[. ]*$/i.test(plain);
 }

@@ -35,7 +35,8 @@ async function take(
   ]);
   writeFileSync(archive, tarball({ ...appFiles('notes'), ...Object.fromEntries(own), ...files }));
   const uploadedAt = Date.UTC(2026, 0, 1) + uploads;
-  const result = await ingest({ archive, app: 'notes', staging, uploadedAt, known: [], active: null, ...more });
+  const job = { source: { archive }, commit: null, app: 'notes', staging, uploadedAt, known: [], active: null };
+  const result = await ingest({ ...job, ...more });
   const folders: VersionFolders = { code: join(staging, 'code'), prepared: join(staging, 'prepared') };
   return { staging, result, folders };
 }

@@ -28,7 +28,7 @@ const PLACES: [name: string, page: string][] = [
 
 for (const [name, page] of PLACES) {
   test(`the tag's place: ${name}`, () => {
-    const { html } = bridgePage(page.replace('▶', ''), 'notes');
+    const { html } = bridgePage(page.replace('▶', ''), { app: 'notes' });
     assert.equal(html, page.replace('▶', TAG));
   });
 }
@@ -60,11 +60,11 @@ const SCRIPTS: [name: string, page: string, texts: string[]][] = [
 for (const [name, page, texts] of SCRIPTS) {
   test(`inline scripts: ${name}`, () => {
     const hashes = texts.map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`);
-    assert.deepEqual(bridgePage(page, 'notes').scriptHashes, hashes);
+    assert.deepEqual(bridgePage(page, { app: 'notes' }).scriptHashes, hashes);
   });
 }
 
 test('a page of nothing but markup characters takes linear time', () => {
   for (const piece of ['<', '<!', '</', '<a ', '<!--', '<script ', '"', '<a b="'])
-    bridgePage(piece.repeat(100_000), 'notes');
+    bridgePage(piece.repeat(100_000), { app: 'notes' });
 });

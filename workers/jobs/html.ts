@@ -3,14 +3,15 @@
  * matter for that (decisions, section 5). Pure.
  */
 import { createHash } from 'node:crypto';
+import { bridgeTag, type PageOwner } from '../../protocol/bridge.ts';
 
 /** `scriptHashes` are sources for the page's policy, `'sha256-…'` with their quotes, each once. */
 export type BridgedPage = { html: string; scriptHashes: string[] };
 
 /** The page with the bridge's tag first in its head. */
-export function bridgePage(html: string, app: string): BridgedPage {
+export function bridgePage(html: string, owner: PageOwner): BridgedPage {
   const { headAt, inlineScripts } = scan(html);
-  const tag = `<script src="/svc/_client.js" data-app="${app}"></script>`;
+  const tag = bridgeTag(owner);
   const scriptHashes = [...new Set(inlineScripts.map(scriptHash))];
   return { html: html.slice(0, headAt) + tag + html.slice(headAt), scriptHashes };
 }

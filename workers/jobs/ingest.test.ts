@@ -31,7 +31,13 @@ async function take(archive: Buffer, more: Partial<Pick<IngestJob, 'known' | 'ac
   const file = join(root, `upload-${uploads}.tgz`);
   mkdirSync(staging);
   writeFileSync(file, archive);
-  const job = { archive: file, app: 'notes', staging, uploadedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 6) };
+  const job = {
+    source: { archive: file },
+    commit: null,
+    app: 'notes',
+    staging,
+    uploadedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 6),
+  };
   return { staging, result: await ingest({ ...job, known: [], active: null, ...more }) };
 }
 

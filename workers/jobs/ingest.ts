@@ -1,4 +1,4 @@
-/** Takes an uploaded archive in: unpacks and checks it, and prepares what serving it needs (decisions, section 2). */
+/** Takes the files of a version in: checks them, and prepares what serving them needs (decisions, sections 2 and 7). */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,18 +16,19 @@ import { checkManifest, manifestIssue } from '../../protocol/manifest-check.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { syncTree } from '../../storage/sync-tree.ts';
-import { checkAutomations, isReusable, prepareAutomations } from './automations.ts';
-import { type ExtractedFile, extractArchive } from './extract.ts';
+import { type CheckedAutomation, checkAutomations, isReusable, prepareAutomations } from './automations.ts';
+import type { ExtractedFile } from './extract.ts';
 import { writeNewFile } from './files.ts';
 import { checkMigrations } from './migrations.ts';
-import { prepareStatic } from './static.ts';
-import { compileValidators } from './validators.ts';
+import { checkSources, commitFiles, gatherFiles } from './source.ts';
+import { prepareStatic, type StaticOptions } from './static.ts';
+import { compileValidators, validatorsLike } from './validators.ts';
 
-/** Stages the version in `staging/code` and `staging/prepared`. A refused archive leaves nothing: the folder is removed. */
+/** Stages the version in `staging/code` and `staging/prepared`. One that is refused leaves nothing: the folder is removed. */
 export async function ingest(job: IngestJob): Promise<IngestResult> {
   const staged = new VersionPaths(join(job.staging, 'code'), join(job.staging, 'prepared'));
   try {
-    const files = await extractArchive(job.archive, staged.code);
+    const files = await gatherFiles(job, staged.code);
     crashPoint('ingest.unpacked');
     const sha256 = contentHash(files);
     const active = job.active === null ? null : new VersionPaths(job.active.code, job.active.prepared);
@@ -72,20 +73,54 @@ async function prepare(
   files: ExtractedFile[],
   staged: VersionPaths,
   active: VersionPaths | null,
-): Promise<{ staged: VersionSummary; minted: MintedSecret[] }> {
+): Promise<{ staged: VersionSummary; minted: MintedSecret[]; commit: string | null }> {
+  const { app, uploadedAt } = job;
+  const id = job.commit?.versionId ?? versionId(uploadedAt, sha256);
+  const { summary, manifest, automations } = prepareFiles({ app, versionId: id, uploadedAt, sha256, files }, staged, {
+    owner: { app },
+    compressed: true,
+    before: active,
+  });
+  if ('session' in job.source) await checkSources(staged.code, manifest, automations);
+  // From here on files are rewritten that the repository keeps as their author wrote them.
+  const commit = await commitFiles(job, staged.code, manifest);
+  crashPoint('ingest.committed');
+  const minted = await prepareAutomations(automations, staged, active);
+  crashPoint('ingest.prepared');
+  syncTree(staged.code);
+  syncTree(staged.prepared);
+  crashPoint('ingest.synced');
+  return { staged: summary, minted, commit };
+}
+
+/** What a version is made of; `uploadedAt` in milliseconds since the epoch. */
+export type VersionContent = {
+  app: string;
+  versionId: string;
+  uploadedAt: number;
+  sha256: string;
+  files: ExtractedFile[];
+};
+
+/** Checks the files in `staged.code` and writes `staged.prepared`. Throws the errors of manifests, migrations and automations. */
+export function prepareFiles(
+  { app, versionId, uploadedAt, sha256, files }: VersionContent,
+  staged: VersionPaths,
+  preparation: StaticOptions,
+): { summary: VersionSummary; manifest: Manifest; automations: CheckedAutomation[] } {
   const paths = files.map((file) => file.path);
   const text = readManifest(staged.code, paths);
-  const manifest = checkManifest(text, job.app);
+  const manifest = checkManifest(text, app);
   checkHandlerFiles(manifest, paths);
   const migrations = checkMigrations(paths, (path) => readFileSync(join(staged.code, path)));
-  const automations = checkAutomations(paths, staged.code, job.uploadedAt);
-  const validators = compileValidators(manifest, automations);
+  const automations = checkAutomations(paths, staged.code, uploadedAt);
+  const validators = validatorsLike(validatorsOf(preparation.before), manifest, automations);
 
   const summary: VersionSummary = {
-    versionId: versionId(job.uploadedAt, sha256),
+    versionId,
     sha256,
     manifestSha256: hashOf(text),
-    uploadedAt: job.uploadedAt,
+    uploadedAt,
     files: files.length,
     bytes: files.reduce((sum, file) => sum + file.bytes, 0),
     name: manifest.name,
@@ -99,18 +134,23 @@ async function prepare(
     automations: automations.length,
   };
   writeNewFile(staged.validators, validators);
-  writeNewFile(staged.static, JSON.stringify(prepareStatic(job.app, files, staged)));
+  writeNewFile(staged.static, JSON.stringify(prepareStatic(files, staged, preparation)));
   writeNewFile(staged.summary, JSON.stringify(summary));
-  const minted = await prepareAutomations(automations, staged, active);
-  crashPoint('ingest.prepared');
-  syncTree(staged.code);
-  syncTree(staged.prepared);
-  crashPoint('ingest.synced');
-  return { staged: summary, minted };
+  return { summary, manifest, automations };
+}
+
+/** The text of `validators.js`; null when it cannot be read. */
+function validatorsOf(version: VersionPaths | null): string | null {
+  try {
+    return version === null ? null : readFileSync(version.validators, 'utf8');
+  } catch {
+    // It is only a shortcut: whatever is wrong with it, they are compiled.
+    return null;
+  }
 }
 
 /** sha256 over the sorted names and the bytes of the files: the same for every way to pack them. */
-function contentHash(files: ExtractedFile[]): string {
+export function contentHash(files: ExtractedFile[]): string {
   const hash = createHash('sha256');
   for (const { path, sha256 } of files) hash.update(`${path}\0${sha256}\n`);
   return hash.digest('hex');
@@ -121,7 +161,7 @@ function readManifest(code: string, paths: string[]): string {
   const top = paths[0]?.split('/')[0];
   const isWrapped = paths.includes(`${top}/app.json`) && paths.every((path) => path.startsWith(`${top}/`));
   const hint = isWrapped ? `; everything is in the folder "${top}": pack what is in it, not the folder itself` : '';
-  throw manifestIssue('', `is missing at the top of the archive${hint}`, 'required');
+  throw manifestIssue('', `is missing at the top${hint}`, 'required');
 }
 
 function checkHandlerFiles(manifest: Manifest, paths: string[]): void {

@@ -1,5 +1,7 @@
 /** The job thread: what costs CPU or disk on behalf of the supervisor. piscina calls the exported functions by name. */
+import type { SeedJob, SeedResult, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
 import { type ErrorBody, isDiskFull, SvcError } from '../../protocol/errors.ts';
+import type { GitJob, GitOperation, GitOperations } from '../../protocol/git-jobs.ts';
 import type {
   CheckJob,
   CheckResult,
@@ -9,6 +11,9 @@ import type {
   PackJob,
   PackResult,
 } from '../../protocol/jobs.ts';
+import type { SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
+import type { LayOutJob, LayOutResult } from '../../protocol/templates.ts';
+import { takeSnapshot } from './draft.ts';
 import * as jobs from './ingest.ts';
 
 export function ingest(job: IngestJob): Promise<JobAnswer<IngestResult>> {
@@ -22,6 +27,30 @@ export function check(job: CheckJob): Promise<JobAnswer<CheckResult>> {
 /** Loaded on use: it brings SQLite into the thread. */
 export function pack(job: PackJob): Promise<JobAnswer<PackResult>> {
   return answer(async () => (await import('./pack.ts')).pack(job));
+}
+
+/** Loaded on use: uploads have no need of it. */
+export function sessionFiles(job: SessionFilesJob): Promise<JobAnswer<SessionFilesResult[SessionFilesJob['work']]>> {
+  return answer(async () => (await import('./session-files.ts')).sessionFiles(job));
+}
+
+/** Loaded on use likewise. */
+export function layOut(job: LayOutJob): Promise<JobAnswer<LayOutResult>> {
+  return answer(async () => (await import('./lay-out.ts')).layOut(job));
+}
+
+/** Loaded on use: uploads need none of it. */
+export function git(job: GitJob): Promise<JobAnswer<GitOperations[GitOperation]['result']>> {
+  return answer(async () => (await import('./git/run.ts')).runGit(job));
+}
+
+export function snapshot(job: SnapshotJob): Promise<JobAnswer<SnapshotResult>> {
+  return answer(async () => takeSnapshot(job));
+}
+
+/** Loaded on use: it brings SQLite into the thread. */
+export function seed(job: SeedJob): Promise<JobAnswer<SeedResult>> {
+  return answer(async () => (await import('./seed.ts')).seed(job));
 }
 
 /** A fault of our own rejects, with its stack for the log. */

@@ -3,8 +3,9 @@ import { test } from 'node:test';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
+import { withMark } from '../../test/support/validators.ts';
 import { checkInput, loadValidators } from '../handler/validators.ts';
-import { compileValidators } from './validators.ts';
+import { compileValidators, validatorsLike } from './validators.ts';
 
 function manifest(...inputs: (JsonSchema | undefined)[]): Manifest {
   const queries = inputs.map((input, i) => ({ name: `q${i}`, ...(input === undefined ? {} : { input }) }));
@@ -249,4 +250,19 @@ test('an output schema must compile too', () => {
 
 test('a schema as deep as a manifest may be compiles', () => {
   assert.equal(judge(deep(LIMITS.manifestDepth), { a: {} }), null);
+});
+
+test('the validators of the version before are used again while the schemas are the same and the text is whole', () => {
+  const before = withMark(compileValidators(manifest(TEXT)), '// of the version before');
+  assert.equal(validatorsLike(before, { ...manifest(TEXT), version: '2', name: 'Other' }, []), before);
+
+  const compiled = compileValidators(manifest(TEXT));
+  for (const unusable of [null, '', '// Schemas', before.replace('push', 'pull'), before.slice(0, -1)]) {
+    assert.equal(validatorsLike(unusable, manifest(TEXT), []), compiled);
+  }
+  const stricter = { ...TEXT, additionalProperties: false };
+  assert.equal(validatorsLike(before, manifest(stricter), []), compileValidators(manifest(stricter)));
+  const withOutput = manifest(TEXT);
+  Object.assign(withOutput.queries[0] ?? {}, { output: { type: 'nonsense' } });
+  assert.throws(() => validatorsLike(before, withOutput, []), { code: 'INVALID_MANIFEST' });
 });

@@ -2,6 +2,7 @@
  * Compiles the schemas of a version's tools and automations to one CommonJS text (Ajv standalone code), so that no actor loads Ajv. Input is
  * judged as it came: no defaults, no coercion.
  */
+import { createHash } from 'node:crypto';
 import { runInNewContext } from 'node:vm';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
@@ -21,9 +22,19 @@ const LISTS = ['queries', 'actions', 'automations'] as const;
 /** Inputs that every validator must be able to judge at once. */
 const PROBES: readonly unknown[] = [{}, [], '', 0, true, null];
 
-/** Judges schemas themselves; made once, for its own compilation is slow. */
-const metaSchema = new Ajv2020({ strict: false, logger: false });
-formats.default(metaSchema, { keywords: false });
+/** Judges schemas themselves; made once and on use, for its own compilation is slow. */
+let metaSchema: Ajv2020 | undefined;
+
+function schemaJudge(): Ajv2020 {
+  if (metaSchema === undefined) {
+    metaSchema = new Ajv2020({ strict: false, logger: false });
+    formats.default(metaSchema, { keywords: false });
+  }
+  return metaSchema;
+}
+
+/** To be raised when the same schemas compile to another text, as by another Ajv: then no earlier text is taken for theirs. */
+const FORM = 1;
 
 /** A schema that is compiled to a function, and the error of a version that has it when it cannot be used. */
 type Judged = { list: keyof Validators; name: string; schema: JsonSchema; fail: Fail };
@@ -48,7 +59,27 @@ export function compileValidators(manifest: Manifest, automations: CheckedAutoma
   }
   const text = parts.join('\n');
   probe(text, judged);
-  return text;
+  return `${madeOf(manifest, automations, text)}\n${text}`;
+}
+
+/** The same; `before`, the text of another version or null, is taken when it was compiled from the same schemas. */
+export function validatorsLike(before: string | null, manifest: Manifest, automations: CheckedAutomation[]): string {
+  const text = before?.slice(before.indexOf('\n') + 1) ?? '';
+  const isSame = before !== null && before === `${madeOf(manifest, automations, text)}\n${text}`;
+  return isSame ? before : compileValidators(manifest, automations);
+}
+
+/** Names what a text was compiled from and by, schemas that are only checked included, and the text, which may be damaged. */
+function madeOf(manifest: Manifest, automations: CheckedAutomation[], text: string): string {
+  const tools = (['queries', 'actions'] as const).map((list) =>
+    manifest[list].map(({ name, input, output }) => ({ name, input, output })),
+  );
+  const outputs = automations.map(({ id, manifest: { outputSchema } }) => ({ id, outputSchema }));
+  return `// Schemas ${hashOf(JSON.stringify({ FORM, HELPERS, tools, outputs }))} ${hashOf(text)}`;
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 function judgedTools(manifest: Manifest): Judged[] {
@@ -80,9 +111,9 @@ function judgedOutputs(automations: CheckedAutomation[]): Judged[] {
 /** An Ajv of its own for each schema: equal `$id`s never meet, and nothing is kept. */
 function compile(schema: JsonSchema, fail: Fail): string {
   checkDraft(schema, fail);
+  const judge = schemaJudge();
   try {
-    if (!metaSchema.validateSchema(schema))
-      throw new Error(metaSchema.errorsText(metaSchema.errors, { dataVar: 'the schema' }));
+    if (!judge.validateSchema(schema)) throw new Error(judge.errorsText(judge.errors, { dataVar: 'the schema' }));
     const ajv = new Ajv2020({
       strict: false,
       allErrors: true,

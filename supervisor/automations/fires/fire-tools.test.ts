@@ -31,7 +31,7 @@ class ScriptedGateway {
   get parts(): Dispatching & Describing {
     const app = (id: string): App => {
       if (!this.ids.includes(id)) throw new SvcError('UNKNOWN_APP', `There is no "${id}".`);
-      return { id, active: SUMMARY };
+      return { id, key: id, active: SUMMARY };
     };
     return {
       apps: {

@@ -71,7 +71,7 @@ export class FireTools {
       // It may have ended while the app was looked up.
       signal.throwIfAborted();
       const body = Buffer.from(JSON.stringify({ input }));
-      const reply = new ToolReply(this.#gateway, app.id, action, resolve, reject);
+      const reply = new ToolReply(this.#gateway, app.key, action, resolve, reject);
       const kind = action ? ToolKind.action : ToolKind.query;
       const call = newCall(this.#gateway, tool, kind, body, traceId, reply);
       const actor = this.#gateway.apps.actor(app);

@@ -1,0 +1,302 @@
+/** The commands of authoring as people use them: the built executable, a real gateway with the git store, real folders. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, test } from 'node:test';
+import { root } from './support/gateway.ts';
+
+const SVC = join(root, 'bin/svc.js');
+const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));
+const env = { PATH: process.env.PATH, HOME: home };
+
+type Outcome = { code: number; stdout: string; stderr: string };
+
+function start(command: string[], more: NodeJS.ProcessEnv = {}): ChildProcess {
+  return spawn(process.execPath, command, { cwd: home, env: { ...env, ...more }, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+async function outcome(child: ChildProcess): Promise<Outcome> {
+  const output = { stdout: '', stderr: '' };
+  child.stdout?.on('data', (chunk) => (output.stdout += chunk));
+  child.stderr?.on('data', (chunk) => (output.stderr += chunk));
+  const [code] = await once(child, 'close');
+  return { code, ...output };
+}
+
+const svc = (...argv: string[]): Promise<Outcome> => outcome(start([SVC, ...argv]));
+
+/** The one JSON document of a command that succeeds. */
+async function json(...argv: string[]) {
+  const { code, stdout, stderr } = await svc(...argv, '--json');
+  assert.equal(code, 0, stdout + stderr);
+  return JSON.parse(stdout);
+}
+
+/** The error document of one that fails. */
+async function refused(...argv: string[]) {
+  const { code, stdout } = await svc(...argv, '--json');
+  assert.equal(code, 1, stdout);
+  return JSON.parse(stdout).error;
+}
+
+/** What `svc dev --json` prints, one event after the other. */
+class Events {
+  readonly #lines: AsyncIterator<string>;
+
+  constructor(child: ChildProcess) {
+    assert.ok(child.stdout, 'its output is a pipe');
+    this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  }
+
+  /** The next one of this name; those before it are passed over. */
+  async next(name: string) {
+    for (let last = ''; ; ) {
+      const { value, done } = await this.#lines.next();
+      assert.ok(!done, `it ended before "${name}": ${last}`);
+      last = value;
+      const event = JSON.parse(value);
+      if (event.event === name) return event;
+    }
+  }
+}
+
+let daemon: ChildProcess;
+let gateway: { url: string; token: string };
+
+async function serve(): Promise<void> {
+  daemon = start([SVC, 'serve', '--store', 'git', '--data-dir', '.svc', '--port', '0', '--json']);
+  assert.ok(daemon.stdout, 'its output is a pipe');
+  for await (const line of createInterface({ input: daemon.stdout })) {
+    gateway = JSON.parse(line);
+    return;
+  }
+}
+
+async function stop(): Promise<void> {
+  if (daemon.exitCode !== null) return;
+  const exit = once(daemon, 'exit');
+  daemon.kill('SIGTERM');
+  await exit;
+}
+
+function edit(path: string, change: (text: string) => string): void {
+  writeFileSync(join(home, path), change(readFileSync(join(home, path), 'utf8')));
+}
+
+function file(session: string, path: string): string {
+  return `${gateway.url}/svc/_sessions/${session}/apps/notes/files/${path}`;
+}
+
+async function putFile(session: string, path: string, body: string): Promise<void> {
+  const headers = { authorization: `Bearer ${gateway.token}` };
+  const answer = await fetch(file(session, path), { method: 'PUT', headers, body });
+  assert.ok(answer.ok, await answer.text());
+}
+
+before(serve);
+
+after(async () => {
+  await stop();
+  rmSync(home, { recursive: true, force: true });
+});
+
+test('from a folder to a draft, to live, and back', async () => {
+  assert.equal((await svc('new', 'notes')).code, 0);
+  const synced = await svc('dev', 'notes', '--once');
+  assert.equal(synced.code, 0, synced.stderr);
+  assert.match(synced.stdout, /preview .*\/svc\/_draft\/dev-notes\/notes\//);
+  assert.doesNotMatch(synced.stderr, /Ctrl-C/, 'it has ended');
+  assert.deepEqual(await json('apps'), [], 'nothing is live');
+  assert.match((await svc('diff', 'notes', '--stat')).stdout, /^A notes\/actions\/add\.js {2}\+\d+ -0$/m);
+
+  const first = await svc('publish', '-m', 'Begin');
+  assert.equal(first.code, 0, first.stderr);
+  assert.match(first.stdout, /notes notes\/v1 is live\n {2}commit .*\n {2}migrated {2}1\n {2}page/);
+  assert.equal((await json('write', 'notes', 'add', '{"text":"Milk"}')).status, 201);
+
+  writeFileSync(join(home, 'notes/migrations/0002_done.sql'), 'ALTER TABLE notes ADD COLUMN done INTEGER;\n');
+  edit('notes/queries/list.js', (text) => text.replace('id, text,', 'id, text, done,'));
+  const { whole, written, deleted } = await json('dev', 'notes', '--once');
+  assert.deepEqual([whole, written, deleted], [true, ['migrations/0002_done.sql', 'queries/list.js'], []]);
+});
+
+test('a publication with a migration, and a rollback that says what the data is ahead by', async () => {
+  const { files } = await json('diff', 'notes');
+  assert.deepEqual(
+    files.map(({ path, status }: { path: string; status: string }) => [path, status]),
+    [
+      ['migrations/0002_done.sql', 'added'],
+      ['queries/list.js', 'modified'],
+    ],
+  );
+  const published = await json('publish', 'notes', '--message', 'Done');
+  assert.deepEqual([published.tag, published.version, published.migrationsApplied], ['notes/v2', 2, [2]]);
+  assert.deepEqual((await json('read', 'notes', 'list'))[0].done, null);
+  assert.equal((await refused('publish', 'notes')).code, 'NO_CHANGES');
+
+  const back = await svc('rollback', 'notes');
+  assert.match(
+    back.stdout,
+    /notes\/v1 of notes is live\n {2}before it: notes\/v2\n.*ahead of this version by migration 2/,
+  );
+  assert.equal('done' in (await json('read', 'notes', 'list'))[0], false);
+  assert.equal((await json('rollback', 'notes', '2')).activeVersion, 'notes/v2');
+  assert.equal((await json('activate', 'notes', 'v1')).activeVersion, 'notes/v1');
+  assert.deepEqual((await json('activate', 'notes', 'notes/v2')).migrationsAhead, []);
+  assert.equal((await refused('rollback', 'notes', '9')).code, 'UNKNOWN_VERSION');
+});
+
+test("the blank app's own test passes against the draft and the live app, and is skipped without a gateway", async () => {
+  const run = (more: NodeJS.ProcessEnv) => outcome(start(['--test', 'notes/tests/'], more));
+  const reach = { SVC_URL: gateway.url, SVC_TOKEN: gateway.token };
+  for (const more of [reach, { ...reach, SVC_DRAFT: 'dev-notes' }]) {
+    const { code, stdout } = await run(more);
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /pass 2$/m);
+  }
+  const skipped = await run({});
+  assert.equal(skipped.code, 0, skipped.stdout);
+  assert.match(skipped.stdout, /set SVC_URL/);
+  assert.match(skipped.stdout, /skipped 2$/m);
+});
+
+test('templates are cloned on the gateway and into folders', async () => {
+  const staged = await json('new', '--clone', 'todos');
+  assert.deepEqual([staged.app, staged.staged], ['todos', true]);
+  const live = await svc('new', '--clone', 'todos', '--publish');
+  assert.match(live.stdout, /todos-2 todos-2\/v1 is live\n.*\n✓ webhook of todos-2\/inbox\n/);
+  assert.deepEqual(await json('read', 'todos-2', 'list'), []);
+  assert.equal((await svc('new', 'board', '--clone', 'kanban', '--name', 'Plans')).code, 0);
+  const { id, name } = JSON.parse(readFileSync(join(home, 'board/app.json'), 'utf8'));
+  assert.deepEqual([id, name], ['board', 'Plans']);
+  assert.match((await svc('sessions')).stdout, /^dev-notes +notes +just now$/m);
+  assert.equal((await json('sessions', 'rm', staged.sessionId, '--yes')).deleted, true);
+});
+
+test('what is typed wrong is answered with what was probably meant, and with the exit code of its kind', async () => {
+  const cases: [argv: string[], code: number, said: RegExp][] = [
+    [['new'], 2, /Name a folder, a template/],
+    [['new', '--clone', 'todoss'], 1, /UNKNOWN_TEMPLATE.*\n[\s\S]*Did you mean "todos"\?/],
+    [['new', 'elsewhere', '--clone', 'kanbn'], 2, /Did you mean "kanban"\?/],
+    [['new', 'elsewhere', '--publish'], 2, /--publish is for an app without a folder/],
+    [['new', 'notes'], 1, /not empty/],
+    [['new', '--id', 'A b'], 1, /INVALID_ID/],
+    [['new', '--id', 'notes'], 1, /CONFLICT/],
+    [['dev'], 2, /svc help dev/],
+    [['dev', 'nowhere'], 1, /no such folder/],
+    [['dev', '.svc'], 1, /no app\.json/],
+    [['dev', 'notes', '--session', 'a b', '--once'], 1, /INVALID_ID/],
+    [['dev', 'notes', '--once', '--url', 'http://127.0.0.1:1'], 3, /nothing listens there/],
+    [['dev', 'notes', '--once', '--token', 'wrong'], 64, /UNAUTHORIZED/],
+    [['diff', 'nots'], 1, /Did you mean "notes"\?/],
+    [['diff', '--session', 'dev-nots'], 1, /UNKNOWN_SESSION.*\n.*Did you mean "dev-notes"\?/],
+    [['publish', 'notes', '--session', 'dev-nots'], 1, /Did you mean "dev-notes"\?/],
+    [['rollback', 'nots'], 1, /UNKNOWN_APP.*\n.*Did you mean "notes"\?/],
+    [['sessions', 'close'], 2, /none of "open", "rm" and "update"/],
+    [['sessions', 'rm'], 2, /svc sessions rm <id>/],
+    [['sessions', 'rm', 'dev-notes'], 2, /--yes/],
+    [['sessions', 'rm', 'nothing'], 1, /UNKNOWN_SESSION/],
+    [['sessions', 'open', 'dev-notes'], 1, /CONFLICT/],
+  ];
+  for (const [argv, code, said] of cases) {
+    const { code: actual, stderr } = await svc(...argv);
+    assert.equal(actual, code, `svc ${argv.join(' ')}: ${stderr}`);
+    assert.match(stderr, said, `svc ${argv.join(' ')}`);
+    assert.doesNotMatch(stderr, /\n {4}at /, 'no stack');
+  }
+});
+
+test('two drafts of one line: the second is told which file, and is whole', async () => {
+  for (const who of ['ann', 'ben']) {
+    await json('sessions', 'open', who);
+    await putFile(who, 'style.css', `/* ${who} */\n`);
+  }
+  const several = await svc('publish', 'notes');
+  assert.equal(several.code, 2);
+  assert.match(several.stderr, /say which: --session[\s\S]*ann {2}notes[\s\S]*ben {2}notes/);
+  assert.equal((await json('publish', '--session', 'ann')).tag, 'notes/v3');
+  const error = await refused('publish', '--session', 'ben');
+  assert.deepEqual([error.code, error.files], ['MERGE_CONFLICT', ['style.css']]);
+  assert.match((await svc('diff', '--session', 'ben')).stdout, /^\+\/\* ben \*\/$/m);
+  for (const who of ['ann', 'ben']) await json('sessions', 'rm', who, '--yes');
+});
+
+test('dev follows a folder through faults, other editors and a restart of the gateway, until Ctrl-C', async (t) => {
+  const dev = start([SVC, 'dev', 'notes', '--json']);
+  t.after(() => dev.kill('SIGKILL'));
+  const exit = once(dev, 'exit');
+  const events = new Events(dev);
+  // What ann published is older in the folder, which has its way when it starts.
+  const ready = await events.next('ready');
+  assert.deepEqual([ready.app, ready.session, ready.whole], ['notes', 'dev-notes', true]);
+
+  edit('notes/index.html', (text) => text.replace('Write a note…', 'What is it?'));
+  assert.deepEqual((await events.next('synced')).written, ['index.html']);
+  const headers = { authorization: `Bearer ${gateway.token}` };
+  const preview = async () => (await fetch(`${gateway.url}/svc/_draft/dev-notes/notes/`, { headers })).text();
+  assert.match(await preview(), /What is it\?/);
+
+  const sound = readFileSync(join(home, 'notes/queries/list.js'), 'utf8');
+  writeFileSync(join(home, 'notes/queries/list.js'), 'export default () => {\n  const x = ;\n};\n');
+  const { error } = await events.next('broken');
+  assert.equal(error.code, 'INVALID_HANDLER');
+  assert.match(error.message, /^queries\/list\.js:2:13: /);
+  writeFileSync(join(home, 'notes/queries/list.js'), sound);
+  await events.next('mended');
+
+  const manifest = readFileSync(join(home, 'notes/app.json'), 'utf8');
+  rmSync(join(home, 'notes/app.json'));
+  assert.equal((await events.next('broken')).error.code, 'INVALID_MANIFEST');
+  writeFileSync(join(home, 'notes/app.json'), manifest);
+  await events.next('mended');
+
+  renameSync(join(home, 'notes'), join(home, 'away'));
+  assert.match((await events.next('broken')).error.message, /folder is gone/);
+  renameSync(join(home, 'away'), join(home, 'notes'));
+  await events.next('mended');
+
+  await putFile('dev-notes', 'README.md', '# From an agent\n');
+  assert.deepEqual((await events.next('synced')).taken, ['README.md']);
+  assert.equal(readFileSync(join(home, 'notes/README.md'), 'utf8'), '# From an agent\n');
+
+  await stop();
+  await events.next('lost');
+  edit('notes/README.md', () => '# While it was away\n');
+  await serve();
+  assert.match((await events.next('back')).preview, new RegExp(`^${gateway.url}/svc/_draft/`));
+  assert.deepEqual((await events.next('synced')).written, ['README.md']);
+
+  dev.kill('SIGINT');
+  await events.next('stopped');
+  assert.deepEqual(await exit, [0, null]);
+  assert.ok((await json('sessions')).some(({ sessionId }: { sessionId: string }) => sessionId === 'dev-notes'));
+});
+
+test('dev ends when the session is closed, and leaves the folder as it is', async (t) => {
+  const dev = start([SVC, 'dev', 'notes']);
+  t.after(() => dev.kill('SIGKILL'));
+  const ended = outcome(dev);
+  assert.ok(dev.stdout, 'its output is a pipe');
+  await once(dev.stdout, 'data');
+  await json('sessions', 'rm', 'dev-notes', '--yes');
+  const { code, stderr } = await ended;
+  assert.equal(code, 1);
+  assert.match(stderr, /session dev-notes was closed/);
+  assert.equal(readFileSync(join(home, 'notes/README.md'), 'utf8'), '# While it was away\n');
+});
+
+test('on the other store, the commands of drafts say how to start the gateway', async (t) => {
+  const other = start([SVC, 'serve', '--data-dir', 'plain', '--port', '0', '--json']);
+  t.after(() => other.kill('SIGKILL'));
+  assert.ok(other.stdout, 'its output is a pipe');
+  await once(createInterface({ input: other.stdout }), 'line');
+  for (const argv of [['dev', 'notes', '--once'], ['new', '--clone', 'todos'], ['sessions'], ['diff'], ['publish']]) {
+    const { code, stderr } = await svc(...argv, '--data-dir', 'plain');
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /NO_GIT_STORE[\s\S]*svc serve --store git/, `svc ${argv[0]}`);
+  }
+});

@@ -1,0 +1,421 @@
+/** The loop of authoring over HTTP: make, edit, preview, compare, publish, merge, roll back (decisions, section 7). */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { appOf, automation } from './support/apps.ts';
+import { gatewayOfSuite } from './support/edges.ts';
+import { type Answer, startGateway, type TestGateway } from './support/gateway.ts';
+
+const STORE = { config: { appsStoreRoot: 'code-store' } };
+const gateway = gatewayOfSuite(STORE);
+
+type On = { gateway?: TestGateway };
+
+async function open(on: On = {}): Promise<string> {
+  const answer = await (on.gateway ?? gateway).call('POST', '/svc/_sessions', { body: {} });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.json.sessionId;
+}
+
+function put(
+  session: string,
+  app: string,
+  path: string,
+  text: string,
+  on: On & { headers?: Record<string, string> } = {},
+) {
+  const { gateway: at = gateway, headers = {} } = on;
+  return at.call('PUT', `/svc/_sessions/${session}/apps/${app}/files/${path}`, { body: Buffer.from(text), headers });
+}
+
+async function edit(session: string, app: string, files: Record<string, string>, on: On = {}): Promise<void> {
+  for (const [path, text] of Object.entries(files)) {
+    const answer = await put(session, app, path, text, on);
+    assert.ok(answer.status < 300, answer.text);
+  }
+}
+
+function publish(session: string, body: object = {}, on: On = {}): Promise<Answer> {
+  return (on.gateway ?? gateway).call('POST', `/svc/_sessions/${session}/publish`, { body });
+}
+
+function failed({ status, json }: Answer, wantedStatus: number, code: string): { path?: string; files?: string[] } {
+  assert.deepEqual([status, json.error?.code], [wantedStatus, code], JSON.stringify(json));
+  return json.error;
+}
+
+async function fileOf(session: string, app: string, path: string): Promise<string> {
+  return (await gateway.call('GET', `/svc/_sessions/${session}/apps/${app}/files/${path}`)).text;
+}
+
+const git = (...args: string[]) =>
+  execFileSync('git', ['-C', join(gateway.dataDir, 'code-store', 'apps.git'), ...args], { encoding: 'utf8' });
+
+/** An app whose query answers `word`. */
+async function published(id: string, word: string, more: Parameters<typeof appOf>[1] = {}): Promise<void> {
+  const answer = await gateway.upload(id, appOf(id, { queries: { word: `() => '${word}'` }, ...more }));
+  assert.equal(answer.status, 201, answer.text);
+}
+
+const handler = (word: string) => `export default () => '${word}';\n`;
+
+test('from a blank app to a published one, a second version with a migration, and back', async () => {
+  const made = await gateway.call('POST', '/svc/_apps', { body: { id: 'notes', name: 'My notes' } });
+  assert.equal(made.status, 201, made.text);
+  const { sessionId } = made.json;
+  assert.deepEqual([made.json.app, made.json.staged], ['notes', true]);
+  assert.equal((await gateway.call('GET', '/svc/_apps/notes')).status, 404, 'it is not live before it is published');
+
+  const first = await publish(sessionId, { message: 'The first one' });
+  assert.equal(first.status, 201, first.text);
+  assert.deepEqual(
+    [first.json.id, first.json.version, first.json.tag, first.json.migrationsApplied],
+    ['notes', 1, 'notes/v1', [1]],
+  );
+  assert.equal((await gateway.call('GET', '/svc/_apps/notes')).json.name, 'My notes');
+  assert.equal((await gateway.write('notes', 'add', { text: 'Milk' })).status, 201);
+  const tree = git('ls-tree', '-r', 'notes/v1');
+
+  await edit(sessionId, 'notes', {
+    'migrations/0002_done.sql': 'ALTER TABLE notes ADD COLUMN done INTEGER NOT NULL DEFAULT 0;',
+    'queries/list.js': "export default ({ db }) => db.all('SELECT text, done FROM notes');",
+  });
+  const diff = await gateway.call('GET', `/svc/_sessions/${sessionId}/diff?app=notes`);
+  assert.deepEqual(
+    diff.json.files.map(({ path, status }: { path: string; status: string }) => [path, status]),
+    [
+      ['migrations/0002_done.sql', 'added'],
+      ['queries/list.js', 'modified'],
+    ],
+  );
+  const changes = await gateway.stream('/svc/notes/_changes');
+  const second = await publish(sessionId);
+  assert.deepEqual([second.json.version, second.json.migrationsApplied], [2, [2]], second.text);
+  assert.deepEqual((await gateway.read('notes', 'list', {})).json.data, [{ text: 'Milk', done: 0 }]);
+  changes.close();
+
+  const versions = (await gateway.call('GET', '/svc/_apps/notes/versions')).json;
+  assert.deepEqual(
+    versions.map(({ versionId, active }: { versionId: string; active: boolean }) => [versionId, active]),
+    [
+      ['notes/v2', true],
+      ['notes/v1', false],
+    ],
+  );
+  const back = await gateway.call('POST', '/svc/_apps/notes/rollback', { body: { version: 1 } });
+  assert.equal(back.status, 200, back.text);
+  assert.deepEqual([back.json.activeVersion, back.json.previousVersion], ['notes/v1', 'notes/v2']);
+  assert.deepEqual(back.json.migrationsAhead, [2], 'the data keeps what the second version did to it');
+  assert.equal(git('ls-tree', '-r', 'main').trim(), tree.trim(), 'nothing of the second version is left in the tree');
+  assert.equal((await gateway.read('notes', 'list', {})).json.data[0].text, 'Milk');
+  assert.equal((await gateway.call('GET', '/svc/_apps/notes')).json.activeVersion, 'notes/v1');
+  assert.equal(git('fsck', '--strict', '--no-dangling').trim(), '');
+});
+
+test('two drafts that change different lines are both published; the same lines are a conflict that changes nothing', async () => {
+  const lines = Array.from({ length: 20 }, (_, n) => `// line ${n}`);
+  const text = (changes: Record<number, string>) =>
+    `${lines.map((line, n) => changes[n] ?? line).join('\n')}\nexport default () => 'x';\n`;
+  await published('merged', 'x', { files: { 'queries/word.js': text({}), 'same.txt': 'one\n' } });
+  const [left, right, third] = [await open(), await open(), await open()];
+  await edit(left, 'merged', { 'queries/word.js': text({ 2: '// left' }), 'same.txt': 'left\n' });
+  await edit(right, 'merged', { 'queries/word.js': text({ 15: '// right' }) });
+  await edit(third, 'merged', { 'same.txt': 'third\n', 'new.txt': 'kept\n' });
+  assert.equal((await publish(left)).status, 201);
+  const both = await publish(right);
+  assert.equal(both.status, 201, both.text);
+  assert.equal(await fileOf(right, 'merged', 'queries/word.js'), text({ 2: '// left', 15: '// right' }));
+
+  const conflict = failed(await publish(third), 409, 'MERGE_CONFLICT');
+  assert.deepEqual(conflict.files, ['same.txt']);
+  assert.equal(await fileOf(third, 'merged', 'same.txt'), 'third\n');
+  assert.equal(await fileOf(third, 'merged', 'new.txt'), 'kept\n');
+  assert.equal((await gateway.call('GET', '/svc/_apps/merged')).json.activeVersion, 'merged/v3');
+
+  const updated = await gateway.call('POST', `/svc/_sessions/${third}/apps/merged/update`);
+  assert.equal(updated.status, 200, updated.text);
+  assert.deepEqual(updated.json, { base: both.json.sha, merged: ['queries/word.js'], conflicts: ['same.txt'] });
+  const marked = '<<<<<<< session\nthird\n=======\nleft\n>>>>>>> published\n';
+  assert.equal(await fileOf(third, 'merged', 'same.txt'), marked);
+  const unresolved = failed(await publish(third), 409, 'MERGE_CONFLICT');
+  assert.deepEqual(unresolved.files, ['same.txt']);
+  await edit(third, 'merged', { 'same.txt': 'both\n' });
+  assert.equal((await publish(third)).status, 201);
+  const kept = git('show', 'main:apps/merged/queries/word.js');
+  assert.equal(kept, text({ 2: '// left', 15: '// right' }), 'what the others published is kept');
+  assert.equal(git('show', 'main:apps/merged/same.txt'), 'both\n');
+});
+
+test('what cannot be published changes nothing, and is published once it is mended', async () => {
+  await published('fixed', 'old', { migrations: ['CREATE TABLE t (a)'] });
+  const session = await open();
+  await edit(session, 'fixed', {});
+  failed(await publish(session, { app: 'fixed' }), 409, 'NO_CHANGES');
+  failed(await publish(session), 409, 'NO_CHANGES');
+  const word = async () => (await gateway.read('fixed', 'word', {})).json.data;
+
+  await edit(session, 'fixed', { 'queries/word.js': 'export default () => {\n  return (;\n};\n' });
+  const { json, status } = await publish(session);
+  assert.deepEqual([status, json.error.code], [400, 'INVALID_HANDLER']);
+  assert.deepEqual(
+    json.error.issues.map(({ path, keyword, line }: { path: string; keyword: string; line: number }) => [
+      path,
+      keyword,
+      line,
+    ]),
+    [['queries/word.js', 'syntax', 2]],
+  );
+  await edit(session, 'fixed', { 'queries/word.js': "export default ({ db }) => db.run('DELETE FROM t');\n" });
+  failed(await publish(session), 400, 'INVALID_HANDLER');
+  await edit(session, 'fixed', { 'queries/word.js': handler('new'), 'app.json': '{"id": "fixed"' });
+  failed(await publish(session), 400, 'INVALID_MANIFEST');
+  const manifest = JSON.stringify({ id: 'fixed', name: 'Fixed', version: '2', queries: [{ name: 'word' }] });
+  await edit(session, 'fixed', {
+    'app.json': manifest,
+    'automations/a/automation.json': automation({ triggers: [{ kind: 'tide' }] }),
+  });
+  await edit(session, 'fixed', { 'automations/a/handler.js': handler('a') });
+  failed(await publish(session), 400, 'INVALID_AUTOMATION');
+  await edit(session, 'fixed', {
+    'automations/a/automation.json': automation(),
+    'automations/a/handler.js': 'export default () => ({ summary: String(Date.now()) });\n',
+  });
+  failed(await publish(session), 400, 'INVALID_HANDLER');
+  await edit(session, 'fixed', {
+    'automations/a/handler.js': 'export default () => ({});\n',
+    'migrations/0002_bad.sql': 'ALTER TABLE nothing ADD b;',
+  });
+  assert.equal(failed(await publish(session), 422, 'MIGRATION_FAILED').path, '0002_bad.sql');
+  assert.equal(await word(), 'old');
+  assert.equal((await gateway.call('GET', '/svc/_apps/fixed')).json.activeVersion, 'fixed/v1');
+
+  await edit(session, 'fixed', { 'migrations/0002_bad.sql': 'ALTER TABLE t ADD b;' });
+  const mended = await publish(session);
+  assert.equal(mended.status, 201, mended.text);
+  assert.deepEqual([mended.json.tag, mended.json.migrationsApplied], ['fixed/v2', [2]]);
+  assert.equal(await word(), 'new');
+});
+
+test('publishes of one app at the same time: each is a version of its own, or says why not', async () => {
+  await published('raced', 'start');
+  const sessions = await Promise.all(Array.from({ length: 6 }, () => open()));
+  await Promise.all(sessions.map((session, n) => edit(session, 'raced', { [`file${n}.txt`]: `${n}\n` })));
+  const answers = await Promise.all(sessions.map((session) => publish(session)));
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    Array(6).fill(201),
+    answers.map(({ text }) => text).join('\n'),
+  );
+  assert.deepEqual(answers.map(({ json }) => json.version).sort(), [2, 3, 4, 5, 6, 7]);
+  const names = git('ls-tree', '--name-only', 'main:apps/raced').split('\n');
+  for (let n = 0; n < 6; n++) assert.ok(names.includes(`file${n}.txt`), `file${n}.txt is on main`);
+});
+
+test('publishes of different apps at the same time do not wait for each other, and main has all of them', async () => {
+  const ids = ['side-a', 'side-b', 'side-c', 'side-d'];
+  const answers = await Promise.all(
+    ids.map((id) => gateway.call('POST', '/svc/_apps', { body: { id, publish: true } })),
+  );
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [201, 201, 201, 201],
+    answers.map(({ text }) => text).join('\n'),
+  );
+  assert.deepEqual(
+    answers.map(({ json }) => [json.staged, json.sessionId, json.tag]),
+    ids.map((id) => [false, null, `${id}/v1`]),
+  );
+  const onMain = git('ls-tree', '--name-only', 'main:apps').split('\n');
+  for (const id of ids) assert.ok(onMain.includes(id), `${id} is on main`);
+  assert.equal(git('fsck', '--strict', '--no-dangling').trim(), '');
+});
+
+test('ids that are taken are refused, and nobody throws away what another one staged', async () => {
+  await published('taken', 'x');
+  failed(await gateway.call('POST', '/svc/_apps', { body: { id: 'taken' } }), 409, 'CONFLICT');
+  failed(
+    await gateway.call('POST', '/svc/_apps/_clone', { body: { templateId: 'todos', id: 'taken' } }),
+    409,
+    'CONFLICT',
+  );
+  for (const [id, code] of [
+    ['_x', 'RESERVED_ID'],
+    ['A b', 'INVALID_ID'],
+    ['../x', 'INVALID_ID'],
+    ['', 'BAD_REQUEST'],
+  ] as const)
+    failed(await gateway.call('POST', '/svc/_apps', { body: { id } }), 400, code);
+  const sessionId = await open();
+  const body = { id: 'staged-once', sessionId };
+  assert.equal((await gateway.call('POST', '/svc/_apps', { body })).status, 201);
+  await edit(sessionId, 'staged-once', { 'mine.txt': 'kept' });
+  failed(await gateway.call('POST', '/svc/_apps', { body }), 409, 'CONFLICT');
+  assert.equal(await fileOf(sessionId, 'staged-once', 'mine.txt'), 'kept');
+  failed(
+    await gateway.call('POST', '/svc/_apps', { body: { id: 'nowhere', sessionId: 'nobody' } }),
+    404,
+    'UNKNOWN_SESSION',
+  );
+  failed(await gateway.call('POST', '/svc/_apps/_clone', { body: { templateId: 'nothing' } }), 404, 'UNKNOWN_TEMPLATE');
+  failed(await gateway.call('POST', '/svc/_apps', { body: { id: 'odd', publish: 'yes' } }), 400, 'BAD_REQUEST');
+  assert.equal(
+    (await gateway.call('GET', '/svc/_sessions')).json.filter(({ apps }: { apps: string[] }) =>
+      apps.includes('nowhere'),
+    ).length,
+    0,
+  );
+});
+
+test('names, descriptions and automations are changed without an editor', async () => {
+  await published('meta', 'x', { manifest: { custom: { kept: true } } });
+  const renamed = await gateway.call('POST', '/svc/_apps/meta/meta', {
+    body: { name: 'Renamed', description: 'Says what it is.', publish: true },
+  });
+  assert.equal(renamed.status, 200, renamed.text);
+  const record = (await gateway.call('GET', '/svc/_apps/meta')).json;
+  assert.deepEqual(
+    [record.name, record.description, record.manifest.custom],
+    ['Renamed', 'Says what it is.', { kept: true }],
+  );
+  failed(await gateway.call('POST', '/svc/_apps/meta/meta', { body: {} }), 400, 'BAD_REQUEST');
+
+  const manifest = {
+    name: 'Inbox',
+    prompt: 'Takes what comes.',
+    enabled: true,
+    triggers: [{ kind: 'webhook', pending: true }],
+  };
+  const made = await gateway.call('POST', '/svc/_automations', {
+    body: {
+      app: 'meta',
+      id: 'inbox',
+      manifest,
+      handler: "export default ({ input }) => ({ summary: 'got ' + input.n });",
+      publish: true,
+    },
+  });
+  assert.equal(made.status, 201, made.text);
+  const { webhook } = made.json;
+  assert.deepEqual([webhook.automationId, webhook.ownerApp], ['inbox', 'meta']);
+  const fired = await gateway.call('POST', new URL(webhook.url).pathname, {
+    body: { n: 7 },
+    token: null,
+    headers: { authorization: `Bearer ${webhook.secret}` },
+  });
+  assert.equal(fired.status, 200, fired.text);
+  assert.ok(
+    !git('show', 'main:apps/meta/automations/inbox/automation.json').includes('secretHash'),
+    'no secret is in the repository',
+  );
+
+  const patched = await gateway.call('PATCH', '/svc/_automations/meta/inbox', {
+    body: { manifest: { name: 'Post box', description: 'x' }, publish: true },
+  });
+  assert.equal(patched.status, 200, patched.text);
+  assert.equal(patched.json.webhook, undefined, 'a change keeps address and secret');
+  assert.equal((await gateway.call('GET', '/svc/_automations/meta/inbox')).json.name, 'Post box');
+  const again = await gateway.call('POST', new URL(webhook.url).pathname, {
+    body: { n: 8 },
+    token: null,
+    headers: { authorization: `Bearer ${webhook.secret}` },
+  });
+  assert.equal(again.status, 200, again.text);
+
+  const bad = failed(
+    await gateway.call('PATCH', '/svc/_automations/meta/inbox', {
+      body: { manifest: { triggers: [{ kind: 'cron', expr: 'never' }] } },
+    }),
+    400,
+    'INVALID_AUTOMATION',
+  );
+  assert.match(bad.path ?? '', /automations\/inbox\/automation\.json#triggers\[0\]\.expr/);
+  failed(
+    await gateway.call('POST', '/svc/_automations', { body: { app: 'meta', id: 'inbox', manifest } }),
+    409,
+    'CONFLICT',
+  );
+  failed(
+    await gateway.call('POST', '/svc/_automations', { body: { app: 'meta', id: '../x', manifest } }),
+    400,
+    'INVALID_ID',
+  );
+  failed(await gateway.call('DELETE', '/svc/_automations/meta/nothing', { body: {} }), 404, 'UNKNOWN_AUTOMATION');
+  assert.equal((await gateway.call('DELETE', '/svc/_automations/meta/inbox', { body: { publish: true } })).status, 200);
+  failed(await gateway.call('GET', '/svc/_automations/meta/inbox'), 404, 'UNKNOWN_AUTOMATION');
+  assert.equal((await gateway.call('POST', new URL(webhook.url).pathname, { body: {}, token: null })).status, 404);
+});
+
+test('a damaged repository is named, live keeps serving, and a restart does not make it worse', async (t) => {
+  const own = await startGateway(t, STORE);
+  const on = { gateway: own };
+  assert.equal(
+    (
+      await own.upload(
+        'hurt',
+        appOf('hurt', { queries: { word: "() => 'alive'" }, files: { 'big.txt': 'x'.repeat(2000) } }),
+      )
+    ).status,
+    201,
+  );
+  const session = await open(on);
+  await edit(session, 'hurt', { 'big.txt': 'changed' }, on);
+  const objects = join(own.dataDir, 'code-store', 'apps.git', 'objects');
+  const damaged: string[] = [];
+  for (const folder of readdirSync(objects).filter((name) => /^[0-9a-f]{2}$/.test(name))) {
+    for (const name of readdirSync(join(objects, folder))) {
+      const path = join(objects, folder, name);
+      truncateSync(path, 3);
+      damaged.push(folder + name);
+    }
+  }
+  const error = failed(await publish(session, {}, on), 500, 'STORE_DAMAGED') as { message: string };
+  assert.ok(
+    damaged.some((id) => error.message.includes(id)),
+    error.message,
+  );
+  assert.ok(!error.message.includes(own.dataDir), 'no path leaves the gateway');
+  assert.equal((await own.read('hurt', 'word', {})).json.data, 'alive');
+  await own.stop();
+  await own.start();
+  assert.equal((await own.read('hurt', 'word', {})).json.data, 'alive');
+});
+
+test('the backend a data directory began with is kept', async (t) => {
+  const own = await startGateway(t, STORE);
+  assert.equal((await own.upload('stays', appOf('stays', { queries: { word: "() => 'x'" } }))).status, 201);
+  assert.equal((await own.call('GET', '/svc/_apps/stays')).json.backend, 'git');
+  await own.kill();
+  await own.start();
+  assert.equal((await own.read('stays', 'word', {})).json.data, 'x');
+});
+
+test('without the git store authoring says what is missing', async (t) => {
+  const own = await startGateway(t, {});
+  for (const [method, path] of [
+    ['POST', '/svc/_sessions'],
+    ['GET', '/svc/_sessions'],
+    ['POST', '/svc/_apps'],
+    ['POST', '/svc/_apps/_clone'],
+    ['GET', '/svc/_draft/s/app/'],
+    ['POST', '/svc/_automations'],
+  ] as const) {
+    const body = method === 'POST' ? { id: 'x', templateId: 'todos', app: 'x', name: 'x' } : undefined;
+    failed(await own.call(method, path, { body }), 409, 'NO_GIT_STORE');
+  }
+  assert.ok((await own.call('GET', '/svc/_templates')).json.length > 0, 'templates are told on both backends');
+});
+
+test('a crash leaves no half session behind', async () => {
+  const dir = join(gateway.dataDir, 'code-store', 'worktrees', 'sessions');
+  writeFileSync(join(dir, '.left'), '');
+  await gateway.kill();
+  await gateway.start();
+  assert.ok(!existsSync(join(dir, '.left')), 'what was being made is gone');
+  assert.ok(
+    readFileSync(join(gateway.dataDir, 'code-store', 'active-main'), 'utf8').trim() === git('rev-parse', 'main').trim(),
+    'active-main is main',
+  );
+  rmSync(join(dir, '.left'), { force: true });
+});

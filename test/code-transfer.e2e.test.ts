@@ -1,0 +1,87 @@
+/** The code of all apps out of one gateway and into another, by the command line, as a bundle and as folders. */
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { appOf, automation } from './support/apps.ts';
+import { root, startGateway, type TestGateway } from './support/gateway.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'svc-transfer-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+// biome-ignore lint/suspicious/noExplicitAny: the tests look into answers of every shape
+function svc({ url, token }: TestGateway, ...args: string[]): { code: number | null; json: any } {
+  const env = { ...process.env, SVC_URL: url, SVC_TOKEN: token };
+  const { status, stdout } = spawnSync(process.execPath, [join(root, 'bin/svc.js'), ...args, '--json'], { env });
+  return { code: status, json: JSON.parse(stdout.toString()) };
+}
+
+const word = (text: string) => ({ queries: { word: `() => '${text}'` }, migrations: ['CREATE TABLE t (a)'] });
+
+test('a bundle brings every app and version, live as they were, and git can clone it', async (t) => {
+  const from = await startGateway(t, { store: 'git' });
+  await from.upload('one', appOf('one', word('old')));
+  await from.upload('one', appOf('one', word('new')));
+  await from.upload(
+    'two',
+    appOf('two', {
+      ...word('two'),
+      files: {
+        'automations/hook/automation.json': automation({ triggers: [{ kind: 'webhook', pending: true }] }),
+        'automations/hook/handler.js': 'export default () => ({});',
+      },
+    }),
+  );
+  await from.call('POST', '/svc/_apps/one/rollback', { body: { version: 1 } });
+  const bundle = join(folder, 'apps.bundle');
+  assert.equal(svc(from, 'export', bundle).code, 0);
+  execFileSync('git', ['clone', '-q', bundle, join(folder, 'clone')], { stdio: 'pipe' });
+  assert.deepEqual(readdirSync(join(folder, 'clone', 'apps')).sort(), ['one', 'two']);
+  assert.equal(svc(from, 'export', bundle).code, 1, 'a file that is there is not replaced');
+
+  const to = await startGateway(t, { store: 'git' });
+  const { code, json } = svc(to, 'import', bundle);
+  assert.equal(code, 0, JSON.stringify(json));
+  assert.deepEqual(json.apps, [
+    { id: 'one', versionId: 'one/v1' },
+    { id: 'two', versionId: 'two/v1' },
+  ]);
+  assert.equal(json.webhooks[0]?.automationId, 'hook', 'an imported webhook has an address of its own');
+  assert.equal((await to.read('one', 'word', {})).json.data, 'old');
+  const back = await to.call('POST', '/svc/_apps/one/activate', { body: { versionId: 'one/v2' } });
+  assert.equal(back.status, 200, back.text);
+  assert.equal((await to.read('one', 'word', {})).json.data, 'new');
+  const again = svc(to, 'import', bundle);
+  assert.deepEqual([again.code, again.json.error.code], [1, 'RESTORE_TARGET']);
+  await to.stop();
+  await to.start();
+  assert.equal((await to.read('two', 'word', {})).json.data, 'two');
+});
+
+test('folders are exported as they are published, and pushed one by one', async (t) => {
+  const from = await startGateway(t, { store: 'git' });
+  const files = appOf('plain', { ...word('here'), files: { 'pixel.png': Buffer.from([0, 255, 1, 254]) } });
+  await from.upload('plain', files);
+  const dir = join(folder, 'plain');
+  assert.deepEqual(svc(from, 'export', dir).json.apps, ['plain']);
+  assert.deepEqual(readFileSync(join(dir, 'plain', 'pixel.png')), Buffer.from([0, 255, 1, 254]));
+  assert.deepEqual((await from.call('GET', '/svc/_sessions')).json, [], 'no session is left');
+
+  const to = await startGateway(t, {});
+  assert.deepEqual(
+    svc(to, 'import', dir).json.apps.map(({ id }: { id: string }) => id),
+    ['plain'],
+  );
+  assert.equal((await to.read('plain', 'word', {})).json.data, 'here');
+});
+
+test('what is no bundle changes nothing', async (t) => {
+  const gateway = await startGateway(t, { store: 'git' });
+  const bad = join(folder, 'bad.bundle');
+  writeFileSync(bad, '# v2 git bundle\nnothing');
+  const { code, json } = svc(gateway, 'import', bad);
+  assert.deepEqual([code, json.error.code], [1, 'INVALID_BACKUP'], JSON.stringify(json));
+  assert.equal((await gateway.upload('after', appOf('after', word('fine')))).status, 201);
+});
