@@ -5,13 +5,16 @@
  *
  * It gives the page `window.svc` (decisions, section 5), one change stream, and its settings on `<html>` before the first
  * paint. The session cookie authenticates. The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too:
- * that page talks to the draft's routes only, and loads itself again when the draft's files change.
+ * that page talks to the draft's routes only, and loads itself again when the draft's files change. A live page does so when
+ * another version of its app goes live, but not under the hands of somebody who writes in it.
  */
 (() => {
   const RETRY_MS = 1000;
   const RETRY_MAX_MS = 30_000;
   /** A browser allows six HTTP/1.1 connections per origin over all tabs, so a tab in the background gives its own back. */
   const HIDDEN_MS = 30_000;
+  /** How often it is looked whether somebody still writes in a page that is to load itself again. */
+  const IDLE_MS = 1000;
 
   const { app: appId, draft, version } = document.currentScript.dataset;
   const root = draft === undefined ? '/svc' : `/svc/_draft/${draft}`;
@@ -105,7 +108,7 @@
     });
     source.addEventListener('change', (event) => emit({ type: 'change', ...JSON.parse(event.data) }));
     source.addEventListener('reset', reset);
-    source.addEventListener('reload', reload);
+    source.addEventListener('reload', draft === undefined ? renew : reload);
     source.addEventListener('error', () => {
       // A lost connection the browser reopens by itself, with Last-Event-ID. An HTTP error it takes as final; we do not.
       if (source.readyState !== EventSource.CLOSED) return;
@@ -132,7 +135,7 @@
   addEventListener('pageshow', connect);
   connect();
 
-  // ---- Reloading (drafts) ------------------------------------------------------------------------------------------------
+  // ---- Reloading -----------------------------------------------------------------------------------------------------
 
   const SCROLL = `svc:scroll:${location.pathname}`;
   /** How long a page that loads again may take to be as long as it was. */
@@ -141,6 +144,26 @@
   function reload() {
     sessionStorage.setItem(SCROLL, JSON.stringify([scrollX, scrollY]));
     location.reload();
+  }
+
+  /** A field that somebody has written in, or a dialog: what is in it would be lost. */
+  function isBusy() {
+    const at = document.activeElement;
+    const written = at?.matches('input, textarea') ? at.value !== (at.defaultValue ?? '') : at?.isContentEditable;
+    return written === true || document.querySelector('dialog[open]') !== null;
+  }
+
+  /** Another version is live. A page that would rather choose the moment prevents `svc:newversion`, and reloads by itself. */
+  function renew() {
+    const told = new CustomEvent('svc:newversion', { bubbles: true, cancelable: true });
+    if (!document.dispatchEvent(told)) return;
+    const whenIdle = () => {
+      if (isBusy()) return;
+      clearInterval(waiting);
+      reload();
+    };
+    const waiting = setInterval(whenIdle, IDLE_MS);
+    whenIdle();
   }
 
   /** The browser restores the position too, but before a page whose content its script makes is long enough. */
@@ -159,7 +182,7 @@
     };
     step();
   }
-  if (draft !== undefined) document.addEventListener('DOMContentLoaded', restoreScroll);
+  document.addEventListener('DOMContentLoaded', restoreScroll);
 
   // ---- Settings ------------------------------------------------------------------------------------------------------
 

@@ -382,6 +382,8 @@ export const LIMITS = {
   gitDiffBytes: 4 * MiB,
   gitDiffsMs: 10 * SECOND,
 
+  /** Drafts with a running thread at a time, besides `maxLiveActors`. */
+  draftThreads: 16,
   /** A draft that nobody looked at for this long is watched no more: its files are then looked at when it is next used. */
   draftIdleMs: 15 * MINUTE,
   /** How often it is looked which drafts are used no more. */

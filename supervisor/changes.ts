@@ -76,10 +76,10 @@ export class ChangeStreams {
     for (const { reader } of subscribers) reader.deliver(bytes);
   }
 
-  /** Tells the draft's pages to load themselves again. It takes no number: who comes back later says what its page is of. */
-  reload(draft: string): void {
-    const bytes = reloadEvent(draft, this.#now());
-    for (const { reader } of this.#apps.get(draft)?.subscribers ?? []) reader.deliver(bytes);
+  /** Tells the pages of an app, or of a draft, that there is another version of them. It takes no number: nothing is to be replayed. */
+  reload(app: string): void {
+    const bytes = reloadEvent(app, this.#now());
+    for (const { reader } of this.#apps.get(app)?.subscribers ?? []) reader.deliver(bytes);
   }
 
   /** Whether anybody follows the app. */
@@ -216,8 +216,8 @@ function resetEvent(app: string, seq: number, ts: number): Buffer {
   return event('reset', seq, { app: appOfKey(app), ts, seq });
 }
 
-function reloadEvent(draft: string, ts: number): Buffer {
-  return Buffer.from(`event: reload\ndata: ${JSON.stringify({ app: appOfKey(draft), ts })}\n\n`);
+function reloadEvent(app: string, ts: number): Buffer {
+  return Buffer.from(`event: reload\ndata: ${JSON.stringify({ app: appOfKey(app), ts })}\n\n`);
 }
 
 function event(name: string, id: number, data: object): Buffer {

@@ -119,6 +119,7 @@ export async function startParts(
           // First what a run may do, then its code: none has the code of this version with the permissions of the one before.
           await automations.catalog.load(app);
           await apps.swap(app, active);
+          changes.reload(app);
         },
         versionsAtWork: (app) => running.versionsAtWork(app),
         stop: async (app) => {

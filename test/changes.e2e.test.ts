@@ -283,6 +283,7 @@ onEachEdge({}, (gateway) => {
     const { versionId } = (await gateway.upload('later', source, '?activate=0')).json;
     const stream = await gateway.stream('/svc/later/_changes');
     await gateway.call('POST', '/svc/_apps/later/activate', { body: { versionId } });
+    assert.equal((await stream.next()).event, 'reload');
     await gateway.write('later', 'go');
     assert.equal(parse(await stream.next()).table, 't');
     stream.close();
@@ -292,6 +293,7 @@ onEachEdge({}, (gateway) => {
     const stream = await open();
     const { event, id } = await expectNext(gateway, stream, 'orders');
     await gateway.upload('live', { ...APP, 'index.html': 'new' });
+    assert.equal((await stream.next()).event, 'reload', 'pages are told that there is another version');
     const next = await expectNext(gateway, stream, 'orders');
     assert.deepEqual([next.event, Number(next.id)], [event, Number(id) + 1]);
     stream.close();

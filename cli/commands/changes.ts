@@ -21,6 +21,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
     if (terminal.json) terminal.line(JSON.stringify({ event, ...JSON.parse(data || '{}') }));
     else if (event === 'reset')
       terminal.line(style('yellow', 'reset  some changes were missed: read everything again'));
+    else if (event === 'reload') terminal.line(style('cyan', 'reload  another version is live'));
     else if (event === 'change') terminal.line(drawChange(JSON.parse(data) as ChangeEvent, style));
   }
 }

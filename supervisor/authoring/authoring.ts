@@ -8,6 +8,7 @@ import type { MintedWebhook } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { Jobs } from '../jobs.ts';
+import { SerialByKey } from '../serial.ts';
 import { type AutomationDraft, createAutomation, deleteAutomation, updateAutomation } from './automation-files.ts';
 import { editManifest } from './manifest-file.ts';
 import { type Published, type Sessions, unknownSession } from './sessions.ts';
@@ -33,8 +34,11 @@ export type Where = { sessionId?: string; publish?: boolean; origin: string };
  */
 export type Staged = { app: string; sessionId: string | null; staged: boolean; published?: Published };
 
+const CLONES = 'clones';
+
 export class Authoring {
   readonly #options: AuthoringOptions;
+  readonly #clones = new SerialByKey();
 
   constructor(options: AuthoringOptions) {
     this.#options = options;
@@ -58,8 +62,18 @@ export class Authoring {
     { id: wanted, name: wantedName }: { id?: string | undefined; name?: string | undefined },
     where: Where,
   ): Promise<Staged> {
-    const { sessions, templates, jobs, live } = this.#options;
-    const { row, source } = await templates.source(templateId);
+    const template = await this.#options.templates.source(templateId);
+    // One after the other, so that no two choose the same id.
+    return this.#clones.run(CLONES, () => this.#clone(template, wanted, wantedName, where));
+  }
+
+  async #clone(
+    { row, source }: Awaited<ReturnType<Templates['source']>>,
+    wanted: string | undefined,
+    wantedName: string | undefined,
+    where: Where,
+  ): Promise<Staged> {
+    const { sessions, jobs, live } = this.#options;
     if (wanted !== undefined) {
       checkAppId(wanted);
       await this.#checkFree(wanted);

@@ -137,10 +137,15 @@ export class GitStore implements CodeStore {
 
   async list(id: string, active: VersionSummary | null, { limit, before }: VersionPage): Promise<VersionRecord[]> {
     const { git } = this.#options;
+    const number = before === undefined ? null : versionNumber(id, before);
+    if (before !== undefined && number === null)
+      throw new SvcError('BAD_REQUEST', `"before" must be a version of "${id}", such as ${versionTag(id, 3)}.`, {
+        path: 'before',
+      });
     const { versions } = await git.listVersions({
       app: id,
       limit: limit ?? LIMITS.versionsListed,
-      before: before === undefined ? null : versionNumber(id, before),
+      before: number,
     });
     return versions.map((version) => recordOf(version, active));
   }

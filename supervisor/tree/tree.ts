@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs';
 import type { SvcError } from '../../protocol/errors.ts';
 import { type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/frames.ts';
+import { isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
@@ -39,6 +40,9 @@ export class Tree {
     share: LIMITS.fireThreadsOfApp,
     idleMs: LIMITS.fireIdleMs,
   });
+  /** Drafts have places of their own, so that previews never take those of live apps. */
+  readonly #drafts: Population;
+  readonly #draftEnvironment: ActorEnvironment;
   readonly #generations = new Map<number, Generation>();
   readonly #appEnvironment: ActorEnvironment;
   readonly #fireEnvironment: ActorEnvironment;
@@ -50,11 +54,13 @@ export class Tree {
   constructor(options: TreeOptions) {
     this.#options = options;
     this.#apps = new Population({ places: options.maxLiveActors, idleMs: options.actorIdleMs });
+    this.#drafts = new Population({ places: LIMITS.draftThreads, idleMs: options.actorIdleMs });
     this.#specifications = new Specifications(options);
     this.#links = new LinkServer(this.#specifications.key, this.#welcome, (why) =>
       options.log('warn', `a connection was closed: ${why}`),
     );
     this.#appEnvironment = this.#environment(this.#apps, options.mailboxLimit, LIMITS.actorConcurrency);
+    this.#draftEnvironment = this.#environment(this.#drafts, options.mailboxLimit, LIMITS.actorConcurrency);
     this.#fireEnvironment = this.#environment(this.#fires, LIMITS.runsWaiting, 1);
     this.writer = this.#createWriter();
     this.hosts = new Hosts({ count: options.handlerHosts, create: this.#createHost, now: () => performance.now() });
@@ -86,13 +92,18 @@ export class Tree {
     return this.#specifications.writerSocket;
   }
 
-  /** The actor of an app; made on first need, with the version that is active. Throws `OVERLOADED` once the tree stops. */
+  /** The actor of an app or a draft; made on first need, with the version that is active. Throws `OVERLOADED` once the tree stops. */
   actor(app: string, summary: VersionSummary): Actor {
-    return this.#apps.get(app) ?? this.#add(this.#apps, () => new Actor(app, null, summary, this.#appEnvironment));
+    const existing = this.existing(app);
+    if (existing) return existing;
+    const [population, environment] = isDraftKey(app)
+      ? [this.#drafts, this.#draftEnvironment]
+      : [this.#apps, this.#appEnvironment];
+    return this.#add(population, () => new Actor(app, null, summary, environment));
   }
 
   existing(app: string): Actor | undefined {
-    return this.#apps.get(app);
+    return this.#apps.get(app) ?? this.#drafts.get(app);
   }
 
   /**
@@ -104,9 +115,9 @@ export class Tree {
     return this.#fires.get(actorKey(app, id)) ?? this.#add(this.#fires, make);
   }
 
-  /** The actors of apps, and those of automations. */
+  /** The actors of apps, of drafts, and those of automations. */
   get actors(): Actor[] {
-    return [...this.#apps.all, ...this.#fires.all];
+    return [...this.#apps.all, ...this.#drafts.all, ...this.#fires.all];
   }
 
   /** The versions of an app that threads run, for calls or for fires. */
@@ -117,8 +128,8 @@ export class Tree {
 
   /** Stops an app's actor and forgets it. Calls that wait are answered with `refusal`, by default that the app was removed. */
   async remove(app: string, refusal?: SvcError): Promise<void> {
-    const actor = this.#apps.get(app);
-    if (actor) await this.#remove(this.#apps, actor, refusal);
+    const actor = this.existing(app);
+    if (actor) await this.#remove(isDraftKey(app) ? this.#drafts : this.#apps, actor, refusal);
   }
 
   /** Ends the fires of an app that goes away, and forgets them. */
@@ -177,7 +188,7 @@ export class Tree {
   }
 
   #find(key: string): Actor | undefined {
-    return this.#apps.get(key) ?? this.#fires.get(key);
+    return this.existing(key) ?? this.#fires.get(key);
   }
 
   #close(): void {
@@ -237,7 +248,8 @@ export class Tree {
         throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
       },
       onExit: (reason) => {
-        for (const actor of this.#apps.all) if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
+        for (const actor of [...this.#apps.all, ...this.#drafts.all])
+          if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
         if (this.writer.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
       },
     });
@@ -317,7 +329,7 @@ export class Tree {
   #writerStuck(frame: Frame): void {
     if (frame[0] !== Kind.stuck) throw new Error(`The writer's watch may not send frames of kind ${frame[0]}.`);
     const [, app, ms] = frame;
-    const actor = this.#apps.get(app);
+    const actor = this.existing(app);
     actor?.blame(`a statement kept the writer busy for ${Math.round(ms)} ms`);
     // Where the culprit is known, the death is not the writer's own.
     if (actor) this.writer.revive();
@@ -326,7 +338,7 @@ export class Tree {
 
   #tidy(): void {
     const now = performance.now();
-    for (const population of [this.#apps, this.#fires]) population.tidy(now);
+    for (const population of [this.#apps, this.#drafts, this.#fires]) population.tidy(now);
     for (const key of this.hosts.cleared()) {
       const actor = this.#find(key);
       actor?.rest('evicted');

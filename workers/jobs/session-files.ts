@@ -69,6 +69,8 @@ async function remove(folder: string, path: string, conditions: FileConditions):
 /** Judges the file beside those that are there, as an archive of all of them would be judged; answers its plain name. */
 function admit(folder: string, path: string, size: number): string {
   const alone = new ArchiveRules(SUBJECT).admit({ path, type: 'File', size }).path;
+  // It would not be found again under the name that it was sent with.
+  if (alone !== path) throw pathError(path, 'it is no plain relative name');
   const rules = new ArchiveRules(SUBJECT);
   for (const other of plainFiles(folder)) {
     if (other === alone) continue;
