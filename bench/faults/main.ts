@@ -13,7 +13,7 @@ import { disk } from './disk.ts';
 import { kill } from './kill.ts';
 import { power } from './power.ts';
 import { Random } from './random.ts';
-import { type FaultsReport, toMarkdown } from './report.ts';
+import { type FaultsReport, summaryOfFailures, toMarkdown } from './report.ts';
 import { runaway } from './runaway.ts';
 import { runs } from './runs.ts';
 import { smuggling } from './smuggling/campaign.ts';
@@ -105,9 +105,12 @@ async function main(args: string[]): Promise<number> {
   writeFileSync(`${base}.md`, toMarkdown(report));
   process.stdout.write(`\n${toMarkdown(report)}\nWritten to ${relative(ROOT, base)}.md and .json beside it.\n`);
   const failed = report.campaigns.some(({ violations }) => violations.length > 0);
-  if (failed) process.stdout.write(`What the daemons left is kept in ${workDir}.\n`);
-  else rmSync(workDir, { recursive: true, force: true });
-  return failed ? 1 : 0;
+  if (!failed) {
+    rmSync(workDir, { recursive: true, force: true });
+    return 0;
+  }
+  process.stdout.write(`What the daemons left is kept in ${workDir}.\n\n${summaryOfFailures(report)}`);
+  return 1;
 }
 
 process.exitCode = await main(process.argv.slice(2));

@@ -31,3 +31,9 @@ export function toMarkdown({ takenAt, seed, machine, campaigns }: FaultsReport):
   ]);
   return `${[...head, ...parts].join('\n\n')}\n`;
 }
+
+/** What failed, once more and shortly: the end of a log is all that some people see of it. */
+export function summaryOfFailures({ seed, campaigns }: FaultsReport): string {
+  const lines = campaigns.flatMap(({ name, violations }) => violations.map((what) => `- ${name}: ${what}`));
+  return `FAILED with seed ${seed}:\n${lines.join('\n')}\n`;
+}
