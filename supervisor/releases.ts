@@ -93,7 +93,8 @@ export class Releases {
     if (activate) await this.#goLive(id, version, previous, now);
     const active = activate ? version : previous;
     crashPoint('upload.swapped');
-    const pruned = await this.#prune(id, [active?.versionId, version.versionId, previous?.versionId]);
+    const there = staged.staged === null ? stored : [version, ...stored];
+    const pruned = await this.#prune(id, there, [active?.versionId, version.versionId, previous?.versionId]);
     crashPoint('upload.pruned');
     this.#options.log.info({ app: id, version: version.versionId, activated: activate }, 'Stored a version.');
     return { version, active, duplicate: staged.staged === null, commit, minted, migrationsApplied, pruned };
@@ -118,7 +119,8 @@ export class Releases {
     }
     crashPoint('activate.active');
     await this.#goLive(id, version, previous, now);
-    if (this.#options.store.keepsDiscarded) await this.#prune(id, [versionId, previous?.versionId]);
+    if (this.#options.store.keepsDiscarded)
+      await this.#prune(id, await listVersions(app), [versionId, previous?.versionId]);
     const done = (await exists(app.data)) ? await databases.userVersion(id) : 0;
     const ahead = Math.max(0, done - version.migrations);
     return {
@@ -281,10 +283,10 @@ export class Releases {
     );
   }
 
-  /** The newest versions stay, those in `needed`, and those in which something still runs. */
-  async #prune(id: string, needed: (string | undefined)[]): Promise<string[]> {
-    const { layout, store, actors, versionRetention } = this.#options;
-    const versions = (await listVersions(layout.app(id))).map(({ versionId }) => versionId);
+  /** Of those that are there, newest first, the newest stay, those in `needed`, and those in which something still runs. */
+  async #prune(id: string, there: VersionSummary[], needed: (string | undefined)[]): Promise<string[]> {
+    const { store, actors, versionRetention } = this.#options;
+    const versions = there.map(({ versionId }) => versionId);
     const atWork = actors.versionsAtWork(id);
     const kept = new Set(versions.filter((versionId) => needed.includes(versionId) || atWork.has(versionId)));
     for (const versionId of versions) if (kept.size < versionRetention) kept.add(versionId);

@@ -1,11 +1,25 @@
 /** The file system that isomorphic-git is given: one repository and nothing else; what it writes there becomes durable at once, at the end. */
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, type Stats, statSync, utimesSync } from 'node:fs';
-import { open, rm } from 'node:fs/promises';
+import {
+  closeSync,
+  fsync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+  utimesSync,
+  writeSync,
+} from 'node:fs';
 import { dirname, join, resolve, sep } from 'node:path';
+import { promisify } from 'node:util';
 import { exists, isMissing, syncDir } from '../atomic-file.ts';
 import { readPackFile } from './pack-file.ts';
 
+const flushed = promisify(fsync);
 /** Files that are written and flushed at a time. */
 const AT_ONCE = 16;
 /** How often a folder is made that does not stay. */
@@ -17,7 +31,9 @@ export class DurableFs {
    * do: to read at once is several times as fast as to wait for each step.
    */
   readonly promises = {
-    readFile: (path: string, options?: { encoding?: BufferEncoding } | BufferEncoding) => this.#readFile(path, options),
+    readFile: async (path?: string, options?: { encoding?: BufferEncoding } | BufferEncoding) =>
+      // Without a path only to see whether that is a promise, several times for each object.
+      path === undefined ? null : this.#readFile(path, options),
     writeFile: async (path: string, data: Uint8Array) => {
       this.#staged.set(this.#inside(path), data);
     },
@@ -82,10 +98,10 @@ export class DurableFs {
     this.#found.clear();
   }
 
-  async #readFile(
+  #readFile(
     path: string,
     options?: { encoding?: BufferEncoding } | BufferEncoding,
-  ): Promise<Buffer | Uint8Array | string> {
+  ): Buffer | Uint8Array | string | Promise<Buffer> {
     const whole = this.#inside(path);
     const staged = this.#staged.get(whole);
     if (staged !== undefined) return staged;
@@ -95,6 +111,8 @@ export class DurableFs {
 
   async #stat(path: string): Promise<Pick<Stats, 'isFile' | 'isDirectory'>> {
     const whole = this.#inside(path);
+    // Asked for each object, to see whether it is a link of a work tree.
+    if (whole === this.#root) return { isFile: () => false, isDirectory: () => true };
     if (this.#staged.has(whole)) return { isFile: () => true, isDirectory: () => false };
     return statSync(whole);
   }
@@ -110,16 +128,17 @@ export class DurableFs {
     // The name that git's own temporary files have: its garbage collection removes what a crash leaves.
     const temporary = join(this.#objectsDir, `tmp_obj_${randomUUID()}`);
     try {
-      const file = await open(temporary, 'wx', 0o444);
+      const file = openSync(temporary, 'wx', 0o444);
       try {
-        await file.writeFile(data);
-        await file.sync();
+        for (let at = 0; at < data.length; ) at += writeSync(file, data, at);
+        // Only the disk is waited for: those of other objects are flushed with it.
+        await flushed(file);
       } finally {
-        await file.close();
+        closeSync(file);
       }
       place(temporary, path);
     } catch (error) {
-      await rm(temporary, { force: true });
+      rmSync(temporary, { force: true });
       // Windows does not replace a file that may only be read; who was faster wrote the same.
       if (!(await exists(path))) throw error;
     }

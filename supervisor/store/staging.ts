@@ -17,8 +17,9 @@ export async function stageVersion(
   commit: CommitOrder | null,
 ): Promise<Staged> {
   // Content whose copy on disk was edited since is stored anew: the upload is what mends it.
-  const intact = await Promise.all(stored.map((version) => isIntact(app, version)));
-  const known = 'archive' in source ? stored.filter((_, at) => intact[at]) : [];
+  const candidates = 'archive' in source ? stored : [];
+  const intact = await Promise.all(candidates.map((version) => isIntact(app, version)));
+  const known = candidates.filter((_, at) => intact[at]);
   const result = await jobs.ingest({
     source,
     commit,
