@@ -10,6 +10,7 @@ export type SessionView = {
   id: string;
   /** Whether it was opened at, or has published, what is on main now. */
   current: boolean;
+  /** Those that differ from main, or have a draft. */
   apps: { id: string; files: string[]; draft: DraftView | null }[];
   /** `<app>/<path> <status> +<lines> -<lines>`. */
   changes: string[];
@@ -53,6 +54,8 @@ async function lookAt(world: World, { sessionId, base, apps }: Row, main: string
   const seen: SessionView['apps'] = [];
   for (const id of apps) {
     const draft = await lookAtDraft(world, sessionId, id);
+    // One that was taken in and is as main has it is not to be told from one that was not.
+    if (draft === null && !files.some(({ app }) => app === id)) continue;
     seen.push({ id, files: await filesOf(world, `${path}/apps/${id}/files`), draft });
   }
   return {
@@ -80,10 +83,10 @@ function told(automation: unknown): string {
     .replaceAll(/"(id|secretHash|hash)":"[^"]*"/g, '"$1":"…"');
 }
 
-/** Null until its data is there: looking at it would make it. */
+/** Null until it was called: looking at it would make it. What a crash left of making it is made good by looking. */
 async function lookAtDraft(world: World, session: string, app: string): Promise<DraftView | null> {
   const paths = world.layout.app(draftKey(session, app));
-  if (!existsSync(join(paths.dir, 'seed.json'))) return null;
+  if (!existsSync(paths.dir)) return null;
   const read = async (query: string, input: object) => {
     const body = { app, query, input };
     const { status, text, json } = await world.gateway.call('POST', `/svc/_draft/${session}/_tool/svc_read`, { body });
