@@ -8,6 +8,7 @@ import type { SessionFilesJob, SessionFilesResult } from '../../protocol/session
 import { CodeStorePaths } from '../../storage/layout.ts';
 import { readSession, type SessionRecord, writeSession } from '../../storage/session-record.ts';
 import { diffApp } from '../../workers/jobs/git/diff.ts';
+import { NEEDS_GIT } from '../../workers/jobs/git/git-fixture.ts';
 import { updateApp } from '../../workers/jobs/git/merge.ts';
 import * as operations from '../../workers/jobs/git/operations.ts';
 import { sessionFiles } from '../../workers/jobs/session-files.ts';
@@ -275,7 +276,7 @@ async function rewriteRecord(sid: string, change: (record: SessionRecord) => Ses
 
 const git = (...args: string[]) => execFileSync('git', ['-C', store.repository, ...args], { encoding: 'utf8' }).trim();
 
-test('a publication that went live while the gateway died is what the session goes on from', async () => {
+test('a publication that went live while the gateway died is what the session goes on from', NEEDS_GIT, async () => {
   const { sessionId, base } = await sessions.create();
   await put(sessionId, 'index.html', '<h1>Published</h1>');
   const files = fingerprint(await sessions.files(sessionId, 'notes'));
@@ -304,7 +305,7 @@ test('a publication that did not is forgotten, and edits after one that did are 
   await sessions.remove(sessionId);
 });
 
-test('after a crash each session has its branch, and nobody else', async () => {
+test('after a crash each session has its branch, and nobody else', NEEDS_GIT, async () => {
   const { sessionId, base } = await sessions.create();
   git('update-ref', '-d', `refs/heads/sessions/${sessionId}`);
   git('update-ref', 'refs/heads/sessions/gone', base);
