@@ -65,8 +65,8 @@ export type RetireResult = { retired: string[] };
 /** `sha` is the id of the file's content as git counts it. */
 export type GitFile = { path: string; size: number; sha: string };
 
-/** `to` is an empty or missing folder. What is written there is not yet durable: who puts it into place syncs it. */
-export type CheckoutJob = OnApp & { from: GitRevision; to: string };
+/** `to` is an empty or missing folder. What is written there is durable only with `durable`. */
+export type CheckoutJob = OnApp & { from: GitRevision; to: string; durable?: boolean };
 /** `commit` is null, and nothing is written, when the revision has no such app. */
 export type CheckoutResult = { commit: string | null; files: GitFile[] };
 
@@ -85,7 +85,7 @@ export type MergeAppJob = OnApp & { base: string | null; folder: string; to: str
  */
 export type MergeAppResult = { conflicts: string[] } | { unresolved: string[] } | { changed: boolean; main: string };
 
-/** The same merge the other way: `to` is the folder with what `main` has of the app since `base`. */
+/** The same merge the other way: `to` is the folder with what `main` has of the app since `base`, durable. */
 export type UpdateAppJob = MergeAppJob;
 /**
  * Sorted paths. `merged`: files of the folder that are other ones now, or gone. `conflicts`: texts that hold both sides between
@@ -113,6 +113,8 @@ export type DiffAppResult = { base: string; files: GitFileDiff[] };
 
 /** Creates or moves the branch; null removes it. */
 export type BranchJob = OnRepository & { name: string; to: string | null };
+/** Makes `branches`, name after the prefix → commit, all that there are below the prefix, which ends with a slash. */
+export type BranchesJob = OnRepository & { prefix: string; branches: Record<string, string> };
 
 export type ExportBundleJob = OnRepository & { to: string };
 export type ExportBundleResult = { main: string; tags: number; objects: number; bytes: number };
@@ -138,6 +140,7 @@ export type GitOperations = {
   updateApp: { job: UpdateAppJob; result: UpdateAppResult };
   diffApp: { job: DiffAppJob; result: DiffAppResult };
   branch: { job: BranchJob; result: MainResult };
+  branches: { job: BranchesJob; result: MainResult };
   exportBundle: { job: ExportBundleJob; result: ExportBundleResult };
   importBundle: { job: ImportBundleJob; result: ImportBundleResult };
 };

@@ -5,7 +5,12 @@ import { readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
 import type { AppPaths } from './layout.ts';
 
 /** `userVersion` is that of the live data when it was copied; `applied` are the draft's own migrations since, in order. */
-export type DraftSeed = { userVersion: number; applied: DraftMigration[] };
+export type DraftSeed = {
+  userVersion: number;
+  applied: DraftMigration[];
+  /** On their way into the data, in one transaction: its `user_version` says whether they arrived. */
+  applying?: DraftMigration[];
+};
 
 /** Null when the data was never copied, or not all of it. */
 export async function readSeed(draft: AppPaths): Promise<DraftSeed | null> {
@@ -16,7 +21,8 @@ export async function readSeed(draft: AppPaths): Promise<DraftSeed | null> {
     if (!(error instanceof SyntaxError)) throw error;
   }
   if (typeof value?.userVersion !== 'number' || !Array.isArray(value.applied)) return null;
-  return { userVersion: value.userVersion, applied: value.applied };
+  const { userVersion, applied, applying } = value;
+  return { userVersion, applied, ...(Array.isArray(applying) ? { applying } : {}) };
 }
 
 export async function writeSeed(draft: AppPaths, seed: DraftSeed): Promise<void> {

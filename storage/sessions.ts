@@ -1,28 +1,23 @@
 /**
  * The sessions of the git store on disk: `worktrees/sessions/<sid>/session.json` and the plain files of the apps beside it
- * (decisions, section 7). A session is there as a whole or not at all.
+ * (decisions, section 7). A session is there as a whole or not at all, and so are the files of an app and what its record says
+ * of them.
  */
 import { randomUUID } from 'node:crypto';
-import { lstat, readdir, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { link, lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { isAppId, isSessionId } from '../protocol/ids.ts';
-import { exists, isMissing, mkdirDurable, readJson, renameDurable, writeFileAtomic } from './atomic-file.ts';
+import { exists, isMissing, mkdirDurable, renameDurable, syncDir } from './atomic-file.ts';
+import { crashPoint } from './crash-point.ts';
 import { type CodeStorePaths, SessionPaths } from './layout.ts';
-
-/**
- * What is known of a session. `base` is the commit of `main` when it was opened; for each app that was taken into it, the
- * commit its files came from, or null for one that was made in the session. Times are milliseconds since the epoch.
- */
-export type SessionRecord = {
-  createdAt: number;
-  base: string;
-  apps: Readonly<Record<string, { base: string | null }>>;
-};
+import { readSession, type SessionRecord, writeSession } from './session-record.ts';
 
 /** Names of folders that are being made or removed; no session id starts like this. */
 const UNFINISHED = '.';
-/** `<this><sid>.<app>`: an app's folder while another takes its place. */
+/** `<this><sid>.<app>`, or with an automation's id after them: the folder while another takes its place. */
 const ASIDE = '.aside.';
+/** What `writeFileAtomic` calls a file that it has not finished. */
+const TEMPORARY = /^\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/;
 
 /** Ids of the open sessions, sorted. */
 export async function listSessions(store: CodeStorePaths): Promise<string[]> {
@@ -38,6 +33,7 @@ export async function createSession(store: CodeStorePaths, id: string, record: S
   const making = new SessionPaths(unfinished(store));
   await mkdirDurable(making.appsDir);
   await writeSession(making, record);
+  crashPoint('session.made');
   try {
     await renameDurable(making.dir, session.dir);
   } catch (error) {
@@ -45,41 +41,24 @@ export async function createSession(store: CodeStorePaths, id: string, record: S
     if (await exists(session.dir)) return false;
     throw error;
   }
+  crashPoint('session.opened');
   return true;
-}
-
-/** Null when there is no such session. Rejects with a `SyntaxError` when its record was damaged. */
-export async function readSession(session: SessionPaths): Promise<SessionRecord | null> {
-  const value = await readJson(session.record);
-  if (value === undefined) return null;
-  const { createdAt, base, apps } = value as { createdAt?: unknown; base?: unknown; apps?: unknown };
-  const at = typeof createdAt === 'string' ? Date.parse(createdAt) : Number.NaN;
-  if (Number.isNaN(at) || typeof base !== 'string' || typeof apps !== 'object' || apps === null)
-    throw new SyntaxError('The record of the session is damaged.');
-  const known = Object.entries(apps as Record<string, { base?: unknown }>).filter(([id]) => isAppId(id));
-  return {
-    createdAt: at,
-    base,
-    apps: Object.fromEntries(known.map(([id, app]) => [id, { base: typeof app.base === 'string' ? app.base : null }])),
-  };
-}
-
-export async function writeSession(session: SessionPaths, { createdAt, base, apps }: SessionRecord): Promise<void> {
-  const record = { createdAt: new Date(createdAt).toISOString(), base, apps };
-  await writeFileAtomic(session.record, `${JSON.stringify(record, null, 2)}\n`);
 }
 
 /** It is gone from the first step on. */
 export async function removeSession(store: CodeStorePaths, id: string): Promise<void> {
   const going = unfinished(store);
   await renameDurable(store.session(id).dir, going);
+  crashPoint('session.closed');
   await rm(going, { recursive: true, force: true });
+  crashPoint('session.removed');
 }
 
 /** An empty folder, on the file system of the sessions, for what will be renamed into one of them. */
 export async function stagingFolder(store: CodeStorePaths): Promise<string> {
   const dir = unfinished(store);
   await mkdirDurable(dir);
+  crashPoint('session.staging-made');
   return dir;
 }
 
@@ -88,26 +67,68 @@ export async function isFolder(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => null))?.isDirectory() ?? false;
 }
 
-/** Puts `staged` in the place of the app's folder, which a crash in between gives back at the next start. */
+/** Whether the folder that a record says takes an app's place has not done so. */
+export async function isWaiting(store: CodeStorePaths, from: string | undefined): Promise<boolean> {
+  return from !== undefined && (await isFolder(join(store.sessionsDir, from)));
+}
+
+/** Puts `staged`, which is durable, in the place of the app's folder. A crash in between gives back the old one, unless the record names `staged`. */
 export async function replaceApp(store: CodeStorePaths, sid: string, app: string, staged: string): Promise<void> {
-  const target = store.session(sid).app(app);
-  const going = join(store.sessionsDir, `${ASIDE}${sid}.${app}`);
-  await rm(going, { recursive: true, force: true });
-  if ((await lstat(target).catch(() => null)) !== null) await renameDurable(target, going);
-  await renameDurable(staged, target);
+  await replaceFolder(store.session(sid).app(app), staged, join(store.sessionsDir, `${ASIDE}${sid}.${app}`));
+}
+
+/** Puts `staged`, which is durable, in the place of an automation's folder, or in a place where there is none. */
+export async function replaceAutomation(
+  store: CodeStorePaths,
+  [sid, app, id]: [sid: string, app: string, id: string],
+  staged: string,
+): Promise<void> {
+  const target = automationFolder(store, sid, app, id);
+  await replaceFolder(target, staged, join(store.sessionsDir, `${ASIDE}${sid}.${app}.${id}`));
+}
+
+/** Removes an automation's folder, all of it or nothing. */
+export async function removeAutomation(store: CodeStorePaths, sid: string, app: string, id: string): Promise<void> {
+  const going = unfinished(store);
+  await renameDurable(automationFolder(store, sid, app, id), going);
   await rm(going, { recursive: true, force: true });
 }
 
-/** Gives back what a crash left of apps that were being replaced, and removes what is left of sessions that were made or removed. */
+/** The same files once more under another name, for some of them to be replaced there. `to` is an empty folder. */
+export async function twinFolder(from: string, to: string): Promise<void> {
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    const target = join(to, entry.name);
+    if (!entry.isDirectory()) await link(join(from, entry.name), target);
+    else {
+      await mkdir(target, { mode: 0o700 });
+      await twinFolder(join(from, entry.name), target);
+    }
+  }
+  await syncDir(to);
+}
+
+/**
+ * Ends the replacements that a crash cut off, as the records say, and removes what is left of sessions and files that were being
+ * made or removed. Before anything is done in a session.
+ */
 export async function sweepSessions(store: CodeStorePaths): Promise<void> {
+  for (const id of await listSessions(store)) {
+    // Nothing is known of what is in a session whose record is damaged.
+    const record = await readSession(store.session(id)).catch((error: unknown) => {
+      if (error instanceof SyntaxError) return null;
+      throw error;
+    });
+    if (record === null) continue;
+    if (record.unfinished) await removeSession(store, id);
+    else await sweepSession(store, id, record);
+  }
   for (const name of await namesIn(store.sessionsDir)) {
     if (!name.startsWith(UNFINISHED)) continue;
     const left = join(store.sessionsDir, name);
-    const [sid = '', app = ''] = name.startsWith(ASIDE) ? name.slice(ASIDE.length).split('.') : [];
-    const session = isSessionId(sid) && isAppId(app) ? store.session(sid) : null;
-    const isWanted = session !== null && (await exists(session.record)) && !(await exists(session.app(app)));
-    if (isWanted) await renameDurable(left, session.app(app));
+    const target = name.startsWith(ASIDE) ? await placeOf(store, name.slice(ASIDE.length).split('.')) : null;
+    if (target !== null) await renameDurable(left, target);
     else await rm(left, { recursive: true, force: true });
+    crashPoint('sweep.session');
   }
 }
 
@@ -119,6 +140,47 @@ export async function touchedAt(session: SessionPaths): Promise<number> {
     if (found !== null && found.mtimeMs > newest) newest = found.mtimeMs;
   }
   return Math.floor(newest);
+}
+
+async function replaceFolder(target: string, staged: string, going: string): Promise<void> {
+  await rm(going, { recursive: true, force: true });
+  const replaced = (await lstat(target).catch(() => null)) !== null;
+  if (replaced) await renameDurable(target, going);
+  crashPoint('session.aside');
+  try {
+    await renameDurable(staged, target);
+  } catch (error) {
+    if (replaced && !(await exists(target))) await rename(going, target);
+    throw error;
+  }
+  crashPoint('session.placed');
+  await rm(going, { recursive: true, force: true });
+  crashPoint('session.aside-removed');
+}
+
+async function sweepSession(store: CodeStorePaths, id: string, { apps }: SessionRecord): Promise<void> {
+  for (const [app, { from }] of Object.entries(apps)) {
+    if (from === undefined || !(await isWaiting(store, from))) continue;
+    await replaceApp(store, id, app, join(store.sessionsDir, from));
+    crashPoint('sweep.session-placed');
+  }
+  const { dir } = store.session(id);
+  for (const entry of await readdir(dir, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || !TEMPORARY.test(entry.name)) continue;
+    await rm(join(entry.parentPath, entry.name), { force: true });
+    crashPoint('sweep.session-file');
+  }
+}
+
+/** Where what was set aside belongs, unless something is there, or it is nobody's. */
+async function placeOf(store: CodeStorePaths, [sid = '', app = '', id]: string[]): Promise<string | null> {
+  if (!isSessionId(sid) || !isAppId(app) || !(await exists(store.session(sid).record))) return null;
+  const target = id === undefined ? store.session(sid).app(app) : automationFolder(store, sid, app, id);
+  return (await exists(dirname(target))) && !(await exists(target)) ? target : null;
+}
+
+function automationFolder(store: CodeStorePaths, sid: string, app: string, id: string): string {
+  return join(store.session(sid).app(app), 'automations', id);
 }
 
 function unfinished(store: CodeStorePaths): string {

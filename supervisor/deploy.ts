@@ -126,13 +126,13 @@ export class Deployments {
    * Rejects with `NO_GIT_STORE`, `NO_CHANGES`, `MERGE_CONFLICT`, `STORE_DAMAGED`, and the errors of manifests, handlers,
    * automations and migrations: then nothing is live that was not, and the session's files are never written.
    */
-  publish(id: string, { folder, base, message, origin = '' }: PublishOptions): Promise<PublishResult> {
+  publish(id: string, { folder, base, message, committed, origin = '' }: PublishOptions): Promise<PublishResult> {
     return this.#changing(async () => {
       checkAppId(id);
       if (this.#options.store.backend !== 'git')
         throw new SvcError('NO_GIT_STORE', 'Publishing needs the git store: svc serve --store git.');
       return this.#staging('publish', async (staging) => {
-        const request = { source: { session: folder, base }, staging, activate: true, message };
+        const request = { source: { session: folder, base }, staging, activate: true, message, committed };
         const release = await this.#serial.run(id, () => this.#releases.add(id, request));
         const tag = release.version.versionId;
         return {

@@ -56,6 +56,8 @@ export type PublishOptions = {
   /** What the commit says; by default the version's name. */
   message?: string;
   origin?: string;
+  /** Told the version's commit before anything of it can become live; the publication waits. */
+  committed?(commit: string): Promise<void>;
 };
 
 export type PublishResult = {

@@ -26,6 +26,7 @@ export type ReleaseRequest = {
   staging: string;
   activate: boolean;
   message?: string | undefined;
+  committed?: ((commit: string) => Promise<void>) | undefined;
 };
 
 export type Release = {
@@ -55,7 +56,7 @@ export class Releases {
   }
 
   /** Stores a version, and makes it active when that is asked; registers the app if it is new. */
-  async add(id: string, { source, staging, activate, message }: ReleaseRequest): Promise<Release> {
+  async add(id: string, { source, staging, activate, message, committed }: ReleaseRequest): Promise<Release> {
     const { layout, registry, store } = this.#options;
     const state = await this.current(id);
     const previous = state?.active ?? null;
@@ -65,6 +66,7 @@ export class Releases {
     const staged = await store.stage(id, { source, staging, uploadedAt, stored, active: previous, message });
     const { version, minted, commit } = staged;
     crashPoint('upload.staged');
+    if (commit !== null) await committed?.(commit);
     const now = this.#options.now();
 
     let migrationsApplied: number[] = [];

@@ -7,6 +7,8 @@ export type CampaignContext = {
   extent: 'full' | 'smoke';
   /** Rounds asked for on the command line; null for the campaign's own number. */
   rounds: number | null;
+  /** Only operations whose name has this text; null for all. For campaigns that have operations. */
+  only: string | null;
   /** A new empty folder, removed at the end of a run without violations and kept otherwise. */
   newFolder(): string;
   progress(text: string): void;

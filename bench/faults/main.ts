@@ -26,6 +26,7 @@ const HELP = `npm run faults -- [campaign …] [options]
 
   --seed N     replays the random choices of an earlier run (printed at its start)
   --rounds N   rounds of each campaign that has rounds
+  --only TEXT  operations whose name has this text (crash)
   --smoke      every campaign, as short as CI runs it
 
 Campaigns:
@@ -41,6 +42,7 @@ function parse(args: string[]) {
       options: {
         seed: { type: 'string' },
         rounds: { type: 'string' },
+        only: { type: 'string' },
         smoke: { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
       },
@@ -51,6 +53,7 @@ function parse(args: string[]) {
       campaigns: CAMPAIGNS.filter(({ name }) => positionals.length === 0 || positionals.includes(name)),
       seed: values.seed === undefined ? Date.now() >>> 0 : wholeNumber('--seed', values.seed, 0),
       rounds: values.rounds === undefined ? null : wholeNumber('--rounds', values.rounds, 1),
+      only: values.only ?? null,
       smoke: values.smoke ?? false,
       help: values.help ?? false,
     };
@@ -91,6 +94,7 @@ async function main(args: string[]): Promise<number> {
       random: new Random(options.seed),
       extent: options.smoke ? 'smoke' : 'full',
       rounds: options.rounds,
+      only: options.only,
       newFolder: () => mkdtempSync(join(workDir, `${name}-`)),
       progress: (text) => process.stderr.write(`  ${text}\n`),
     }).catch(

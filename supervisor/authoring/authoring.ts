@@ -11,7 +11,9 @@ import type { Jobs } from '../jobs.ts';
 import { SerialByKey } from '../serial.ts';
 import { type AutomationDraft, createAutomation, deleteAutomation, updateAutomation } from './automation-files.ts';
 import { editManifest } from './manifest-file.ts';
-import { type Published, type Sessions, unknownSession } from './sessions.ts';
+import { unknownSession } from './session-folders.ts';
+import type { Published } from './session-publishing.ts';
+import type { Sessions } from './sessions.ts';
 import type { Templates } from './templates.ts';
 
 export type AuthoringOptions = {
@@ -100,21 +102,25 @@ export class Authoring {
   /** Rejects with `CONFLICT` when there is one of this id, and with `INVALID_AUTOMATION`. */
   async createAutomation(app: string, draft: AutomationDraft & { id: string }, where: Where): Promise<Staged> {
     return this.#inSession(app, where, (sessionId) =>
-      this.#options.sessions.edit(sessionId, app, (folder) => createAutomation(folder, draft, this.#options.now())),
+      this.#options.sessions.edit(sessionId, app, (folder, tools) =>
+        createAutomation(folder, draft, this.#options.now(), tools),
+      ),
     );
   }
 
   /** Rejects with `UNKNOWN_AUTOMATION`, `INVALID_AUTOMATION`. */
   updateAutomation(app: string, draft: AutomationDraft & { id: string }, where: Where): Promise<Staged> {
     return this.#inSession(app, where, (sessionId) =>
-      this.#options.sessions.edit(sessionId, app, (folder) => updateAutomation(folder, draft, this.#options.now())),
+      this.#options.sessions.edit(sessionId, app, (folder, tools) =>
+        updateAutomation(folder, draft, this.#options.now(), tools),
+      ),
     );
   }
 
   /** Rejects with `UNKNOWN_AUTOMATION`. */
   deleteAutomation(app: string, id: string, where: Where): Promise<Staged> {
     return this.#inSession(app, where, (sessionId) =>
-      this.#options.sessions.edit(sessionId, app, (folder) => deleteAutomation(folder, id)),
+      this.#options.sessions.edit(sessionId, app, (folder, tools) => deleteAutomation(folder, id, tools)),
     );
   }
 
@@ -132,11 +138,12 @@ export class Authoring {
   ): Promise<Staged> {
     const { sessions } = this.#options;
     if (given !== undefined && !(await sessions.has(given))) throw unknownSession(given);
-    const sessionId = given ?? (await sessions.create()).sessionId;
+    const sessionId = given ?? (await sessions.create(undefined, { unfinished: true })).sessionId;
     let keep = given !== undefined;
     try {
       await work(sessionId);
       if (!publish) {
+        if (!keep) await sessions.keep(sessionId);
         keep = true;
         return { app, sessionId, staged: true };
       }

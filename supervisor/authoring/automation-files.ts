@@ -1,11 +1,13 @@
 /** The files of automations in an app's folder: made, changed and removed (decisions, section 7). */
-import { readFile, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTOMATION_ID } from '../../protocol/automation.ts';
 import { parseAutomation } from '../../protocol/automation-check.ts';
 import { automationFault, invalidAutomation } from '../../protocol/automation-issues.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { exists, isMissing, mkdirDurable, syncDir, writeFileAtomic } from '../../storage/atomic-file.ts';
+import { exists, isMissing, writeFileAtomic } from '../../storage/atomic-file.ts';
+import { twinFolder } from '../../storage/sessions.ts';
+import type { EditTools } from './sessions.ts';
 
 /** `manifest` are members of `automation.json`; null removes one. `handler` is the text of `handler.js`. */
 export type AutomationDraft = { manifest: Record<string, unknown>; handler?: string };
@@ -22,15 +24,17 @@ export async function createAutomation(
   folder: string,
   { id, manifest, handler = HANDLER }: AutomationDraft & { id: string },
   now: number,
+  tools: EditTools,
 ): Promise<void> {
   checkId(id);
   const dir = folderOf(folder, id);
   if (await exists(dir)) throw new SvcError('CONFLICT', `There is an automation "${id}" already.`, { path: 'id' });
   const generated = { by: 'hand', at: new Date(now).toISOString() };
   const text = checkedText(id, merge({ enabled: false, generated }, manifest), now);
-  await mkdirDurable(dir);
-  await writeFileAtomic(join(dir, 'handler.js'), handler);
-  await writeFileAtomic(join(dir, 'automation.json'), text);
+  await tools.replaceAutomation(id, async (staged) => {
+    await writeFileAtomic(join(staged, 'handler.js'), handler);
+    await writeFileAtomic(join(staged, 'automation.json'), text);
+  });
 }
 
 /** Members that are not named stay as they are; so does the handler. */
@@ -38,6 +42,7 @@ export async function updateAutomation(
   folder: string,
   { id, manifest, handler }: AutomationDraft & { id: string },
   now: number,
+  tools: EditTools,
 ): Promise<void> {
   checkId(id);
   const path = join(folderOf(folder, id), 'automation.json');
@@ -53,15 +58,18 @@ export async function updateAutomation(
     delete file.trigger;
   }
   const text = checkedText(id, merge(file, manifest), now);
-  if (handler !== undefined) await writeFileAtomic(join(folderOf(folder, id), 'handler.js'), handler);
-  await writeFileAtomic(path, text);
+  if (handler === undefined) return writeFileAtomic(path, text);
+  await tools.replaceAutomation(id, async (staged) => {
+    await twinFolder(folderOf(folder, id), staged);
+    await writeFileAtomic(join(staged, 'handler.js'), handler);
+    await writeFileAtomic(join(staged, 'automation.json'), text);
+  });
 }
 
-export async function deleteAutomation(folder: string, id: string): Promise<void> {
+export async function deleteAutomation(folder: string, id: string, tools: EditTools): Promise<void> {
   checkId(id);
   if (!(await exists(folderOf(folder, id)))) throw unknown(id);
-  await rm(folderOf(folder, id), { recursive: true });
-  await syncDir(join(folder, 'automations'));
+  await tools.removeAutomation(id);
 }
 
 function merge(file: Record<string, unknown>, change: Record<string, unknown>): Record<string, unknown> {

@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
 import { CodeStorePaths } from '../../storage/layout.ts';
+import { readSession, type SessionRecord, writeSession } from '../../storage/session-record.ts';
 import { diffApp } from '../../workers/jobs/git/diff.ts';
+import { NEEDS_GIT } from '../../workers/jobs/git/git-fixture.ts';
 import { updateApp } from '../../workers/jobs/git/merge.ts';
 import * as operations from '../../workers/jobs/git/operations.ts';
 import { sessionFiles } from '../../workers/jobs/session-files.ts';
 import { sessionRepository } from './repository.ts';
+import { fingerprint } from './session-publishing.ts';
 import { Sessions } from './sessions.ts';
 
 const author = { name: 'svc', email: 'svc@localhost' };
@@ -36,6 +40,8 @@ before(async () => {
     updateApp: (job: object) => updateApp({ repository, ...job } as never),
     diffApp: (job: object) => diffApp({ repository, ...job } as never),
     branch: (job: object) => operations.branch({ repository, ...job } as never),
+    branches: (job: object) => operations.branches({ repository, ...job } as never),
+    listVersions: (job: object) => operations.listVersions({ repository, ...job } as never),
   };
   sessions = new Sessions({
     store,
@@ -55,10 +61,11 @@ before(async () => {
 
 after(() => rm(root, { recursive: true, force: true }));
 
-async function commitApp(app: string, folder: string): Promise<{ commit: string }> {
+async function commitApp(app: string, folder: string, name: string | null = null): Promise<{ commit: string }> {
   const { repository } = store;
   const { commit } = await operations.commitApp({ repository, app, folder, message: 'a test', author, at: Date.now() });
-  await operations.settle({ repository, app, commit, tag: null, author, at: Date.now() });
+  const tag = name === null ? null : { name, message: name };
+  await operations.settle({ repository, app, commit, tag, author, at: Date.now() });
   return { commit };
 }
 
@@ -259,4 +266,61 @@ test('an update takes what was published into the session, once, and what a cras
   await rename(store.session(sessionId).app('notes'), join(store.sessionsDir, `.aside.${sessionId}.notes`));
   await sessions.open();
   assert.equal(await text('b.txt'), marked);
+});
+
+/** What a gateway that died left of the session's record. */
+async function rewriteRecord(sid: string, change: (record: SessionRecord) => SessionRecord): Promise<void> {
+  const session = store.session(sid);
+  await writeSession(session, change((await readSession(session)) as SessionRecord));
+}
+
+const git = (...args: string[]) => execFileSync('git', ['-C', store.repository, ...args], { encoding: 'utf8' }).trim();
+
+test('a publication that went live while the gateway died is what the session goes on from', NEEDS_GIT, async () => {
+  const { sessionId, base } = await sessions.create();
+  await put(sessionId, 'index.html', '<h1>Published</h1>');
+  const files = fingerprint(await sessions.files(sessionId, 'notes'));
+  const { commit } = await commitApp('notes', store.session(sessionId).app('notes'), 'notes/v7');
+  const noted = { base, publishing: { commit, files } };
+  await rewriteRecord(sessionId, (record) => ({ ...record, apps: { notes: noted } }));
+  await sessions.open();
+  const record = await readSession(store.session(sessionId));
+  assert.deepEqual([record?.base, record?.apps.notes], [commit, { base: commit }]);
+  assert.equal(git('rev-parse', `sessions/${sessionId}`), commit);
+  await put(sessionId, 'index.html', '<h1>The next edit of the same line</h1>');
+  const { conflicts } = await sessions.update(sessionId, 'notes');
+  assert.deepEqual(conflicts, []);
+  await sessions.remove(sessionId);
+});
+
+test('a publication that did not is forgotten, and edits after one that did are kept', async () => {
+  const { sessionId, base } = await sessions.create();
+  await put(sessionId, 'index.html', '<h1>Never live</h1>');
+  const apps = { notes: { base, publishing: { commit: 'c'.repeat(40), files: '' } } };
+  await rewriteRecord(sessionId, (record) => ({ ...record, apps }));
+  await sessions.open();
+  assert.deepEqual((await readSession(store.session(sessionId)))?.apps.notes, { base });
+  const { bytes } = await sessions.readFile(sessionId, 'notes', 'index.html');
+  assert.equal(Buffer.from(bytes).toString(), '<h1>Never live</h1>');
+  await sessions.remove(sessionId);
+});
+
+test('after a crash each session has its branch, and nobody else', NEEDS_GIT, async () => {
+  const { sessionId, base } = await sessions.create();
+  git('update-ref', '-d', `refs/heads/sessions/${sessionId}`);
+  git('update-ref', 'refs/heads/sessions/gone', base);
+  await sessions.open();
+  const open = (await sessions.list()).map((row) => `${row.sessionId} ${row.base}`);
+  const branches = git('for-each-ref', '--format=%(refname:lstrip=3) %(objectname)', 'refs/heads/sessions/');
+  assert.equal(branches, open.join('\n'));
+  await sessions.remove(sessionId);
+});
+
+test('a session that was opened for a request lasts when the request said so', async () => {
+  const { sessionId } = await sessions.create(undefined, { unfinished: true });
+  const { sessionId: kept } = await sessions.create(undefined, { unfinished: true });
+  await sessions.keep(kept);
+  await sessions.open();
+  assert.deepEqual([await sessions.has(sessionId), await sessions.has(kept)], [false, true]);
+  await sessions.remove(kept);
 });

@@ -5,73 +5,34 @@
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import type { MintedWebhook } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import type {
-  CheckoutResult,
-  DiffAppResult,
-  GitFile,
-  GitFileDiff,
-  TreeOfResult,
-  UpdateAppResult,
-} from '../../protocol/git-jobs.ts';
+import type { GitFile, GitFileDiff } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/session-files.ts';
 import { exists } from '../../storage/atomic-file.ts';
+import { crashPoint } from '../../storage/crash-point.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
-import { unknownApp } from '../../storage/registry.ts';
 import {
   createSession,
-  isFolder,
   listSessions,
-  readSession,
+  removeAutomation,
   removeSession,
-  replaceApp,
-  type SessionRecord,
+  replaceAutomation,
   stagingFolder,
   sweepSessions,
   touchedAt,
-  writeSession,
 } from '../../storage/sessions.ts';
 import type { Jobs } from '../jobs.ts';
 import { SerialByKey } from '../serial.ts';
-
-/** What sessions need of the repository; commits are in hex. Rejects with `STORE_DAMAGED`. */
-export type SessionRepository = {
-  /** The commit of `main`. */
-  main(): Promise<string>;
-  /** Writes the app's files as `main` or a commit has them into the empty folder `to`. */
-  checkout(app: string, from: string, to: string): Promise<CheckoutResult>;
-  /** The files of the app as `main` or a commit has them. */
-  files(app: string, from: string): Promise<TreeOfResult>;
-  /** Merges what `main` has of the app since `base` with the folder, into the empty folder `to`. */
-  update(app: string, base: string | null, folder: string, to: string): Promise<UpdateAppResult>;
-  /** What a folder changes of the app as `main` has it. */
-  diff(app: string, folder: string): Promise<DiffAppResult>;
-  /** Points the branch at a commit, or removes it. */
-  branch(name: string, to: string | null): Promise<void>;
-};
-
-export type Published = {
-  id: string;
-  /** n of the tag `<id>/v<n>`. */
-  version: number;
-  tag: string;
-  sha: string;
-  migrationsApplied: number[];
-  webhooks: MintedWebhook[];
-};
+import { BRANCHES, branchOf, SessionFolders, type SessionRepository, unknownSession } from './session-folders.ts';
+import { type Published, type PublishFolder, SessionPublishing } from './session-publishing.ts';
 
 export type SessionsOptions = {
   store: CodeStorePaths;
   repository: SessionRepository;
   jobs: Pick<Jobs, 'sessionFiles'>;
-  /** Publishes the app as `folder` has it; `base` is the commit that the folder was taken from. */
-  publish(
-    app: string,
-    draft: { folder: string; base: string | null; message: string | null; origin: string },
-  ): Promise<Published>;
+  publish: PublishFolder;
   log: Pick<Logger, 'warn'>;
   now?(): number;
 };
@@ -79,10 +40,18 @@ export type SessionsOptions = {
 /** A session in answers; times are milliseconds since the epoch. `apps` are those that were taken into it. */
 export type SessionRow = { sessionId: string; base: string; createdAt: number; touchedAt: number; apps: string[] };
 
+/** What is done to several files at once, all or nothing. `fill` writes the automation's files into an empty folder, durably. */
+export type EditTools = {
+  replaceAutomation(automation: string, fill: (folder: string) => Promise<void>): Promise<void>;
+  removeAutomation(automation: string): Promise<void>;
+};
+
 export type SessionDiff = { base: string; head: string; files: (GitFileDiff & { app: string })[] };
 
 export class Sessions {
   readonly #options: Required<SessionsOptions>;
+  readonly #folders: SessionFolders;
+  readonly #publishing: SessionPublishing;
   readonly #serial = new SerialByKey();
   readonly #edited: ((sessionId: string, app: string) => void)[] = [];
   readonly #closed: ((sessionId: string) => void | Promise<void>)[] = [];
@@ -93,11 +62,28 @@ export class Sessions {
 
   constructor(options: SessionsOptions) {
     this.#options = { now: Date.now, ...options };
+    this.#folders = new SessionFolders(options);
+    this.#publishing = new SessionPublishing({ ...options, folders: this.#folders });
   }
 
-  /** Removes what a crash left. */
+  /** Ends or removes what a crash cut off, once it is known what is live. What the repository refuses is logged. */
   async open(): Promise<void> {
-    await sweepSessions(this.#options.store);
+    const { store, repository, log } = this.#options;
+    await sweepSessions(store);
+    const bases = new Map<string, string>();
+    for (const id of await listSessions(store)) {
+      try {
+        await this.#publishing.finish(id);
+        bases.set(id, (await this.#folders.record(id)).base);
+      } catch (error) {
+        log.warn({ session: id, err: error }, 'a session cannot be read');
+      }
+    }
+    try {
+      await repository.branches(BRANCHES, bases);
+    } catch (error) {
+      log.warn({ err: error }, 'the branches of the sessions could not be put right');
+    }
   }
 
   /** Told after an app's files were changed through these methods. */
@@ -110,8 +96,14 @@ export class Sessions {
     this.#closed.push(told);
   }
 
-  /** Rejects with `INVALID_ID`, `CONFLICT` when the id is taken, or `RATE_LIMITED` when there are too many sessions. */
-  async create(id = `s${randomBytes(8).toString('hex')}`): Promise<{ sessionId: string; base: string }> {
+  /**
+   * Rejects with `INVALID_ID`, or `CONFLICT` when the id is taken or there are too many sessions. One that is `unfinished` does
+   * not outlive the gateway until `keep` is called.
+   */
+  async create(
+    id = `s${randomBytes(8).toString('hex')}`,
+    { unfinished = false }: { unfinished?: boolean } = {},
+  ): Promise<{ sessionId: string; base: string }> {
     if (!isSessionId(id)) {
       throw new SvcError(
         'INVALID_ID',
@@ -128,10 +120,17 @@ export class Sessions {
     const base = await repository.main();
     if (this.#closing.has(id))
       throw new SvcError('CONFLICT', `The session "${id}" is being closed; try again.`, { path: 'sessionId' });
-    if (!(await createSession(store, id, { createdAt: now(), base, apps: {} })))
+    const record = { createdAt: now(), base, apps: {}, ...(unfinished ? { unfinished } : {}) };
+    if (!(await createSession(store, id, record)))
       throw new SvcError('CONFLICT', `There is a session "${id}" already.`, { path: 'sessionId' });
     await repository.branch(branchOf(id), base);
+    crashPoint('session.branched');
     return { sessionId: id, base };
+  }
+
+  /** What an unfinished session was opened for is done, and somebody will hear of it. */
+  async keep(id: string): Promise<void> {
+    await this.#folders.keep(id);
   }
 
   /** Those that can be read, sorted by id. */
@@ -140,7 +139,7 @@ export class Sessions {
     const rows: SessionRow[] = [];
     for (const sessionId of await listSessions(store)) {
       try {
-        const { base, createdAt, apps } = await this.#record(sessionId);
+        const { base, createdAt, apps } = await this.#folders.record(sessionId);
         rows.push({
           sessionId,
           base,
@@ -165,6 +164,7 @@ export class Sessions {
       await removeSession(store, id);
       for (const told of this.#closed) await told(id);
       await repository.branch(branchOf(id), null);
+      crashPoint('session.unbranched');
     } finally {
       this.#closing.delete(id);
     }
@@ -176,12 +176,12 @@ export class Sessions {
 
   /** The apps that were taken into the session, sorted. Rejects with `UNKNOWN_SESSION`. */
   async apps(id: string): Promise<string[]> {
-    return Object.keys((await this.#record(id)).apps).sort();
+    return Object.keys((await this.#folders.record(id)).apps).sort();
   }
 
   /** Where the app's files are, taken into the session on first use. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
   async folder(id: string, app: string): Promise<string> {
-    await this.#exclusively(id, app, () => this.#checkedOut(id, app));
+    await this.#exclusively(id, app, () => this.#folders.checkedOut(id, app));
     return this.#options.store.session(id).app(app);
   }
 
@@ -214,8 +214,21 @@ export class Sessions {
   }
 
   /** Runs `work` on the app's folder while nothing else is done to it, then tells that it was edited. */
-  async edit<T>(id: string, app: string, work: (folder: string) => Promise<T>): Promise<T> {
-    const result = await this.#exclusively(id, app, async () => work(await this.#checkedOut(id, app)));
+  async edit<T>(id: string, app: string, work: (folder: string, tools: EditTools) => Promise<T>): Promise<T> {
+    const { store } = this.#options;
+    const tools: EditTools = {
+      replaceAutomation: async (automation, fill) => {
+        const staged = await stagingFolder(store);
+        try {
+          await fill(staged);
+          await replaceAutomation(store, [id, app, automation], staged);
+        } finally {
+          await rm(staged, { recursive: true, force: true });
+        }
+      },
+      removeAutomation: (automation) => removeAutomation(store, id, app, automation),
+    };
+    const result = await this.#exclusively(id, app, async () => work(await this.#folders.checkedOut(id, app), tools));
     this.#tellEdited(id, app);
     return result;
   }
@@ -226,19 +239,15 @@ export class Sessions {
    */
   async add(id: string, app: string, fill: (folder: string) => Promise<void>): Promise<void> {
     checkAppId(app);
-    const { store, repository } = this.#options;
+    const { repository } = this.#options;
     await this.#exclusively(id, app, async () => {
-      const record = await this.#record(id);
+      const record = await this.#folders.record(id);
       const taken = record.apps[app] !== undefined || (await repository.files(app, 'main')).files !== null;
       if (taken) throw new SvcError('CONFLICT', `There is an app "${app}" already; choose another id.`, { path: 'id' });
-      const staged = await stagingFolder(store);
-      try {
+      await this.#folders.replace(id, app, async (staged) => {
         await fill(staged);
-        await replaceApp(store, id, app, staged);
-      } finally {
-        await rm(staged, { recursive: true, force: true });
-      }
-      await this.#remember(id, app, null);
+        return { base: null };
+      });
     });
     this.#tellEdited(id, app);
   }
@@ -248,20 +257,14 @@ export class Sessions {
    * changed are kept both, between marks. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`.
    */
   async update(id: string, app: string): Promise<{ base: string; merged: string[]; conflicts: string[] }> {
-    const { store, repository } = this.#options;
+    const { repository } = this.#options;
     const { main, merged, conflicts } = await this.#exclusively(id, app, async () => {
-      const folder = await this.#checkedOut(id, app);
-      const { base = null } = (await this.#record(id)).apps[app] ?? {};
-      const staged = await stagingFolder(store);
-      try {
+      const folder = await this.#folders.checkedOut(id, app);
+      const { base = null } = (await this.#folders.record(id)).apps[app] ?? {};
+      return this.#folders.replace(id, app, async (staged) => {
         const result = await repository.update(app, base, folder, staged);
-        // The files before the record: were it the other way round, a crash would leave the old files as a change of the new.
-        if (result.merged.length + result.conflicts.length > 0) await replaceApp(store, id, app, staged);
-        await this.#remember(id, app, result.main);
-        return result;
-      } finally {
-        await rm(staged, { recursive: true, force: true });
-      }
+        return { ...result, base: result.main, same: result.merged.length + result.conflicts.length === 0 };
+      });
     });
     if (merged.length + conflicts.length > 0) this.#tellEdited(id, app);
     return { base: main, merged, conflicts };
@@ -271,8 +274,8 @@ export class Sessions {
   async diff(id: string, app: string | null): Promise<SessionDiff> {
     const { store, repository } = this.#options;
     return this.#within(id, async () => {
-      const record = await this.#record(id);
-      if (app !== null) await this.#exclusively(id, app, () => this.#checkedOut(id, app));
+      const record = await this.#folders.record(id);
+      if (app !== null) await this.#exclusively(id, app, () => this.#folders.checkedOut(id, app));
       const base = await repository.main();
       const files: SessionDiff['files'] = [];
       for (const one of app === null ? Object.keys(record.apps).sort() : [app]) {
@@ -292,36 +295,9 @@ export class Sessions {
     { app = null, message = null, origin }: { app?: string | null; message?: string | null; origin: string },
   ): Promise<Published> {
     const one = app ?? (await this.#onlyChanged(id));
-    const published = await this.#exclusively(id, one, async () => {
-      const folder = await this.#checkedOut(id, one);
-      const { base = null } = (await this.#record(id)).apps[one] ?? {};
-      const result = await this.#options.publish(one, { folder, base, message, origin });
-      await this.#bringUpToDate(id, one, result.sha);
-      return result;
-    });
+    const published = await this.#exclusively(id, one, () => this.#publishing.publish(id, one, { message, origin }));
     this.#tellEdited(id, one);
     return published;
-  }
-
-  /** The session's files are those that were published, so that the next edit is one of them. */
-  async #bringUpToDate(id: string, app: string, sha: string): Promise<void> {
-    const { store, repository, log } = this.#options;
-    const session = store.session(id);
-    try {
-      // One after the other: another thread that has to be started for the second takes longer than both.
-      const published = await repository.files(app, sha);
-      const here = await this.#options.jobs.sessionFiles({ work: 'list', folder: session.app(app) });
-      if (!sameFiles(published.files ?? [], here)) {
-        const staged = await stagingFolder(store);
-        await repository.checkout(app, sha, staged);
-        await replaceApp(store, id, app, staged);
-      }
-      await this.#remember(id, app, sha, sha);
-      await repository.branch(branchOf(id), sha);
-    } catch (error) {
-      // It is published. What the session has of it is older, and merges with it like any other change.
-      log.warn({ session: id, app, err: error }, 'a session could not be brought up to date with what it published');
-    }
   }
 
   async #onlyChanged(id: string): Promise<string> {
@@ -336,44 +312,6 @@ export class Sessions {
         path: 'app',
       },
     );
-  }
-
-  /** Within the app's turn: its folder, taken from `main` when it is not there. */
-  async #checkedOut(id: string, app: string): Promise<string> {
-    const { store, repository } = this.#options;
-    const session = store.session(id);
-    const record = await this.#record(id);
-    checkAppId(app);
-    // Somebody may have removed the folder of one that was taken.
-    if (record.apps[app] !== undefined && (await isFolder(session.app(app)))) return session.app(app);
-    const staged = await stagingFolder(store);
-    const { commit } = await repository.checkout(app, 'main', staged);
-    if (commit === null) {
-      await rm(staged, { recursive: true, force: true });
-      throw unknownApp(app);
-    }
-    await replaceApp(store, id, app, staged);
-    await this.#remember(id, app, commit);
-    return session.app(app);
-  }
-
-  /** One record is written at a time, whatever apps are at work. */
-  async #remember(id: string, app: string, base: string | null, head?: string): Promise<void> {
-    await this.#serial.run(id, async () => {
-      const record = await this.#record(id);
-      await writeSession(this.#options.store.session(id), {
-        ...record,
-        base: head ?? record.base,
-        apps: { ...record.apps, [app]: { base } },
-      });
-    });
-  }
-
-  /** Rejects with `UNKNOWN_SESSION`. */
-  async #record(id: string): Promise<SessionRecord> {
-    const record = isSessionId(id) ? await readSession(this.#options.store.session(id)) : null;
-    if (record === null) throw unknownSession(id);
-    return record;
   }
 
   #exclusively<T>(id: string, app: string, work: () => Promise<T>): Promise<T> {
@@ -398,21 +336,4 @@ export class Sessions {
   #tellEdited(id: string, app: string): void {
     for (const told of this.#edited) told(id, app);
   }
-}
-
-function branchOf(id: string): string {
-  return `sessions/${id}`;
-}
-
-function sameFiles(left: GitFile[], right: GitFile[]): boolean {
-  const key = (files: GitFile[]) =>
-    files
-      .map(({ path, sha }) => `${path}\0${sha}`)
-      .sort()
-      .join('\n');
-  return key(left) === key(right);
-}
-
-export function unknownSession(id: string): SvcError {
-  return new SvcError('UNKNOWN_SESSION', `There is no open session "${id.slice(0, 80)}"; open one first.`);
 }

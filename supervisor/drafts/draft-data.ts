@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { DraftMigration, SeedJob, SeedResult } from '../../protocol/drafts.ts';
 import type { MigrationFile } from '../../protocol/frames.ts';
 import { exists } from '../../storage/atomic-file.ts';
+import { crashPoint } from '../../storage/crash-point.ts';
 import { type DraftSeed, readSeed, removeSeed, writeSeed } from '../../storage/draft-seed.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 
@@ -69,8 +70,11 @@ export class DraftData {
     const seed = await readSeed(draft);
     if (seed === null) return null;
     const migrated = (await exists(draft.data)) ? await databases.userVersion(key) : 0;
-    // Else it was cut off between the migrations and the record of them, or the file is gone.
-    return migrated === seed.userVersion + seed.applied.length ? seed : null;
+    const { userVersion, applied, applying = [] } = seed;
+    for (const arrived of [applied, [...applied, ...applying]])
+      if (migrated === userVersion + arrived.length) return { userVersion, applied: arrived };
+    // The file is gone, or somebody else's.
+    return null;
   }
 
   /** Those that live had applied already are in the copy as live has them, whatever the draft made of their files. */
@@ -85,7 +89,9 @@ export class DraftData {
     await this.close();
     this.#seed = null;
     await removeSeed(draft);
+    crashPoint('draft.data-released');
     const { userVersion } = await jobs.seed({ from: live.data, to: draft.data });
+    crashPoint('draft.seeded');
     return this.#remember({ userVersion, applied: [] });
   }
 
@@ -93,10 +99,15 @@ export class DraftData {
     const { databases, key } = this.#options;
     const pending = migrations.slice(seed.userVersion + seed.applied.length);
     if (pending.length === 0) return [];
+    const { userVersion, applied } = seed;
     const files = pending.map(({ name }) => ({ name, path: join(dir, name) }));
-    const applied = await databases.migrate(key, files, null);
-    await this.#remember({ ...seed, applied: [...seed.applied, ...pending] });
-    return applied;
+    // What was written to the draft must not be lost when it is cut off between the migrations and the record of them.
+    await this.#remember({ userVersion, applied, applying: pending });
+    crashPoint('draft.migrations-noted');
+    const numbers = await databases.migrate(key, files, null);
+    crashPoint('draft.migrated');
+    await this.#remember({ userVersion, applied: [...applied, ...pending] });
+    return numbers;
   }
 
   async #remember(seed: DraftSeed): Promise<DraftSeed> {

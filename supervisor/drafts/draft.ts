@@ -5,13 +5,13 @@
  *   whole ─first call→ its data is copied and migrated → callable, or a migration failed
  */
 import { createHash } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
 import { draftVersion } from '../../protocol/bridge.ts';
 import type { Snapshot, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { exists, isMissing } from '../../storage/atomic-file.ts';
+import { exists, isMissing, mkdirDurable } from '../../storage/atomic-file.ts';
+import { crashPoint } from '../../storage/crash-point.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
 import type { App } from '../apps.ts';
 import type { PageVersion } from '../pages.ts';
@@ -77,8 +77,9 @@ export class Draft {
   /** Its folder; settings begin as those of live. */
   async open(): Promise<void> {
     const { draft, live } = this.#options;
-    if (await exists(draft.dir)) return;
-    await mkdir(draft.dir, { recursive: true, mode: 0o700 });
+    if (await exists(draft.settings)) return;
+    await mkdirDurable(draft.dir);
+    crashPoint('draft.folder-made');
     await writeSettings(draft, await readSettings(live));
   }
 

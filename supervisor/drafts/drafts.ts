@@ -10,8 +10,10 @@ import { draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AppLogs } from '../../storage/app-log.ts';
 import { isMissing } from '../../storage/atomic-file.ts';
+import { crashPoint } from '../../storage/crash-point.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
+import { sweepTemporary } from '../../storage/trash.ts';
 import type { App, AppsView } from '../apps.ts';
 import type { ChangeStreams } from '../changes.ts';
 import type { Databases } from '../databases.ts';
@@ -59,10 +61,13 @@ export class Drafts {
     this.#tidying = setInterval(() => this.#tidy(), LIMITS.draftTidyMs).unref();
   }
 
-  /** Removes what is kept of sessions that are gone. */
+  /** Removes what is kept of sessions that are gone, and what a crash left of copying data. */
   async open(): Promise<void> {
-    for (const session of await this.#kept(''))
-      if (!(await this.#options.source.has(session))) await this.close(session);
+    const { source, layout } = this.#options;
+    for (const session of await this.#kept('')) {
+      if (!(await source.has(session))) await this.close(session);
+      else for (const app of await this.#kept(session)) await sweepTemporary(layout.app(draftKey(session, app)).dir);
+    }
   }
 
   /** Rejects with `UNKNOWN_SESSION` or `UNKNOWN_APP`. */
@@ -121,6 +126,7 @@ export class Drafts {
       for (const key of this.#drafts.keys()) if (key.startsWith(prefix)) apps.add(key.slice(prefix.length));
       await Promise.all([...apps].map((app) => this.#close(draftKey(session, app), session)));
       await rm(layout.drafts(session), { recursive: true, force: true });
+      crashPoint('draft.removed');
     } catch (error) {
       log.warn({ session, err: error }, 'what is left of a closed session could not be removed');
     }

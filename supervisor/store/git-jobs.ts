@@ -30,6 +30,7 @@ export function gitRepository(jobs: Pick<Jobs, 'git'>, repository: string): GitR
     updateApp: client('updateApp'),
     diffApp: client('diffApp'),
     branch: client('branch'),
+    branches: client('branches'),
     exportBundle: client('exportBundle'),
     importBundle: client('importBundle'),
   };

@@ -31,8 +31,14 @@ async function run(context: CampaignContext): Promise<CampaignReport> {
   const folder = context.newFolder();
   const otherDisk = hasOtherDisk(folder) ? mkdtempSync(join(OTHER_DISK, 'svc-crash-')) : null;
   try {
-    const scenes = await makeScenes(join(folder, 'scenes'), otherDisk);
-    return await new Run(context, folder, scenes).all();
+    const { only, extent, random } = context;
+    const named = OPERATIONS.filter(({ name }) => only === null || name.includes(only));
+    const possible = named.filter(({ scene }) => otherDisk !== null || scene !== 'other-disk');
+    const operations = extent === 'smoke' ? pickSome(possible, SMOKE_OPERATIONS, () => random.next()) : possible;
+    const wanted = operations.map(({ scene }) => scene);
+    const scenes = await makeScenes(join(folder, 'scenes'), wanted, otherDisk);
+    const skipped = named.filter((one) => !possible.includes(one));
+    return await new Run(context, folder, scenes).all(operations, skipped);
   } finally {
     if (otherDisk !== null) rmSync(otherDisk, { recursive: true, force: true });
   }
@@ -57,13 +63,11 @@ class Run {
     this.#scenes = scenes;
   }
 
-  async all(): Promise<CampaignReport> {
-    const { random, extent, rounds, progress } = this.#context;
+  async all(operations: Operation[], skipped: Operation[]): Promise<CampaignReport> {
+    const { random, extent, rounds, only, progress } = this.#context;
     const jobs: Job[] = [];
-    const possible = OPERATIONS.filter(({ scene }) => this.#scenes.has(scene));
-    for (const { name } of OPERATIONS.filter((one) => !possible.includes(one)))
+    for (const { name } of skipped)
       this.#report.skipped.push(`"${name}": ${OTHER_DISK} is not another file system than the temporary folder.`);
-    const operations = extent === 'smoke' ? pickSome(possible, SMOKE_OPERATIONS, () => random.next()) : possible;
     await inParallel(operations, async (operation) => {
       const reference = await rehearse(operation, this.#sceneOf(operation), this.#newFolder('rehearsal'));
       this.#checkPoints(operation, reference);
@@ -88,7 +92,7 @@ class Run {
       if (result.missed > 0) this.#missed++;
       else this.#double++;
     });
-    if (limit >= jobs.length) this.#checkRepairs();
+    if (limit >= jobs.length && only === null) this.#checkRepairs();
     return this.#close(operations.length, jobs.length, repairs.length);
   }
 

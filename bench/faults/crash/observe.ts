@@ -6,10 +6,12 @@ import Database from 'better-sqlite3';
 import { checkDaemon, checkDataDirectory } from '../../../cli/health-checks.ts';
 import { isAppId } from '../../../protocol/ids.ts';
 import { pause } from '../waiting.ts';
+import { leftOfSessions, lookAtSessions, type SessionView } from './observe-sessions.ts';
 import type { World } from './world.ts';
 
 type AppView = {
   id: string;
+  name: string;
   active: string | null;
   /** Newest first. */
   versions: string[];
@@ -27,6 +29,7 @@ type ShownTrigger = { kind: string; id?: string; signing?: boolean };
 
 export type Observation = {
   apps: AppView[];
+  sessions: SessionView[];
   settings: unknown;
   preferences: unknown;
   /** Apps that are in the trash. */
@@ -57,15 +60,16 @@ async function look(world: World, oldToken: string): Promise<Observation> {
   const { gateway, layout } = world;
   gateway.token = readFileSync(layout.token, 'utf8').trim();
   const rotated = oldToken !== '' && gateway.token !== oldToken;
-  const records = (await answer(world, 'GET', '/svc/_apps')) as { id: string }[];
+  const records = (await answer(world, 'GET', '/svc/_apps')) as { id: string; name: string }[];
   if (rotated && (await gateway.call('GET', '/svc/_apps', { token: oldToken })).status !== 401)
     throw new Error('The old token is taken beside the new one.');
   const apps: AppView[] = [];
-  for (const { id } of records) apps.push(await lookAtApp(world, id));
+  for (const { id, name } of records) apps.push(await lookAtApp(world, id, name));
   checkMain(world, apps);
   const main = apps.some(({ id }) => id === 'main');
   return {
     apps,
+    sessions: await lookAtSessions(world),
     settings: main
       ? ((await answer(world, 'GET', '/svc/_apps/main/settings')) as { settings: unknown }).settings
       : null,
@@ -94,7 +98,7 @@ function checkMain({ layout }: World, apps: AppView[]): void {
   if (live !== git('rev-parse', 'main')) throw new Error(`active-main is ${live}, not main.`);
 }
 
-async function lookAtApp(world: World, id: string): Promise<AppView> {
+async function lookAtApp(world: World, id: string, name: string): Promise<AppView> {
   const versions = (await answer(world, 'GET', `/svc/_apps/${id}/versions`)) as { version: string; active: boolean }[];
   const which = await world.gateway.read(id, 'which');
   if (which.status !== 200) throw new Error(`${id}/which answers ${which.status} ${which.text}`);
@@ -105,6 +109,7 @@ async function lookAtApp(world: World, id: string): Promise<AppView> {
     if (sound !== 'ok') throw new Error(`${id}: integrity_check says ${String(sound)}`);
     return {
       id,
+      name,
       active: versions.find(({ active }) => active)?.version ?? null,
       versions: versions.map(({ version }) => version),
       which: which.json as unknown,
@@ -157,6 +162,7 @@ export async function leftovers(world: World): Promise<string[]> {
 function findLeftovers(world: World): string[] {
   const { layout } = world;
   const found = new Set<string>();
+  for (const what of leftOfSessions(world)) found.add(what);
   const { codeStore } = layout;
   if (codeStore !== null) {
     for (const name of namesIn(codeStore.publishingDir)) found.add(join(codeStore.publishingDir, name));

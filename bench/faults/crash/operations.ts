@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { type Answer, root } from '../../../test/support/gateway.ts';
+import { AUTHORING_OPERATIONS } from './authoring-operations.ts';
 import { automatedVersionOf, type SceneName, versionOf } from './scenes.ts';
 import type { World } from './world.ts';
 
@@ -172,6 +173,7 @@ export const OPERATIONS: Operation[] = [
     run: ({ gateway }) => status(gateway.call('DELETE', '/svc/_apps/gone')),
     again: [404],
   },
+  ...AUTHORING_OPERATIONS,
   { name: 'first start, git', scene: 'git-empty', run: start, again: [0], starts: true },
   { name: 'stop', scene: 'plain', run: stop, again: [0], stops: true, quiet: true },
 ];

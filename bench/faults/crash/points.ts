@@ -1,5 +1,6 @@
 /** Every crash point of the product: the step that is done when it is passed, and an operation that passes it. */
 import { table } from '../../table.ts';
+import { AUTHORING_FILES, AUTHORING_POINTS } from './authoring-points.ts';
 
 export type PointRow = {
   /** What has just been done. */
@@ -195,6 +196,7 @@ export const POINTS: Record<string, PointRow> = {
     in: 'upload with migrations, git',
     repair: true,
   },
+  ...AUTHORING_POINTS,
   'commit.due': { outcome: 'either', after: 'the statements of a group are run', in: 'preferences' },
   'commit.done': { outcome: 'either', after: 'the group is committed', in: 'preferences' },
   'close.due': { outcome: 'same', after: 'a database is to be closed', in: 'stop' },
@@ -222,6 +224,7 @@ export const FILES: Record<string, string> = {
   'main.json': 'upload with migrations, git',
   'fresh.json': 'first upload, git',
   'gone.json': 'delete to the trash, git',
+  ...AUTHORING_FILES,
 };
 
 /** The table of docs/reliability.md. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { automation } from '../../../test/support/apps.ts';
 import type { Answer } from '../../../test/support/gateway.ts';
 import { ledgerApp } from '../ledger.ts';
+import { AUTHORING_SCENES, type AuthoringScene } from './authoring-scenes.ts';
 import { type Scene, World } from './world.ts';
 
 export type SceneName =
@@ -15,7 +16,8 @@ export type SceneName =
   | 'other-disk'
   | 'git'
   | 'git-long'
-  | 'git-empty';
+  | 'git-empty'
+  | AuthoringScene;
 
 /** What each version of the ledger adds; the query `which` works on data that suits its version only. */
 const LATER_MIGRATIONS = {
@@ -61,25 +63,16 @@ export function automatedVersionOf(id: string, version: number, broken = false):
 
 const SIGNED = 'automations/signed/automation.json';
 
-/** Makes every scene below `folder`. `otherDisk` is a folder on another file system; without one that scene is left out. */
-export async function makeScenes(folder: string, otherDisk: string | null): Promise<Map<SceneName, Scene>> {
-  const scenes = new Map<SceneName, Scene>();
-  const add = async (name: SceneName, fill: (world: World) => Promise<void>, appsDir: string | null = null) => {
-    const store = name.startsWith('git') ? 'git' : 'tarball';
-    const world = new World(join(folder, name), { appsDir, store });
-    await fill(world);
-    scenes.set(name, { name, folder: world.folder, appsDir, store });
-  };
-  await add('plain', async (world) => {
-    await fillPlain(world);
-    await world.gateway.stop();
-  });
-  await add('stored', async (world) => {
+type Fill = (world: World) => Promise<unknown>;
+
+const FILLS: Record<Exclude<SceneName, AuthoringScene>, Fill> = {
+  plain: fillAndStop,
+  stored: async (world) => {
     await fillPlain(world);
     await expectStatus(201, world.gateway.upload('main', versionOf('main', 3), '?activate=0'));
     await world.gateway.stop();
-  });
-  await add('automated', async (world) => {
+  },
+  automated: async (world) => {
     await fillPlain(world);
     const { json } = await expectStatus(201, world.gateway.upload('main', automatedVersionOf('main', 3)));
     await world.gateway.stop();
@@ -87,38 +80,57 @@ export async function makeScenes(folder: string, otherDisk: string | null): Prom
     const app = world.layout.app('main');
     writeFileSync(join(app.version((json as { versionId: string }).versionId).code, SIGNED), hooked(true));
     rmSync(app.webhookKeys);
-  });
-  await add('crashed', async (world) => {
+  },
+  crashed: async (world) => {
     await fillPlain(world);
     await world.gateway.kill();
     leaveRubbish(world);
-  });
-  await add('git', async (world) => {
-    await fillPlain(world);
-    await world.gateway.stop();
-  });
-  await add('git-long', async (world) => {
+  },
+  empty: makeDataDir,
+  'other-disk': fillAndStop,
+  git: fillAndStop,
+  'git-long': async (world) => {
     await fillPlain(world);
     await expectStatus(201, world.gateway.upload('main', versionOf('main', 3)));
     await world.gateway.stop();
-  });
-  await add('git-empty', async (world) => {
-    mkdirSync(world.layout.dataDir, { recursive: true, mode: 0o700 });
-  });
-  await add('empty', async (world) => {
-    mkdirSync(world.layout.dataDir, { recursive: true, mode: 0o700 });
-  });
-  if (otherDisk !== null) {
-    await add(
-      'other-disk',
-      async (world) => {
-        await fillPlain(world);
-        await world.gateway.stop();
-      },
-      join(otherDisk, 'scene-apps'),
-    );
-  }
+  },
+  'git-empty': makeDataDir,
+};
+
+/**
+ * Makes these scenes below `folder`, and what they begin with. `otherDisk` is a folder on another file system; without one
+ * there is no scene of that name.
+ */
+export async function makeScenes(
+  folder: string,
+  names: Iterable<SceneName>,
+  otherDisk: string | null,
+): Promise<Map<SceneName, Scene>> {
+  const scenes = new Map<SceneName, Scene>();
+  const make = async (name: SceneName): Promise<Scene> => {
+    const made = scenes.get(name);
+    if (made !== undefined) return made;
+    const path = join(folder, name);
+    const appsDir = name === 'other-disk' && otherDisk !== null ? join(otherDisk, 'scene-apps') : null;
+    const store = name.startsWith('git') ? 'git' : 'tarball';
+    if (name in AUTHORING_SCENES) {
+      await AUTHORING_SCENES[name as AuthoringScene](World.copy(await make('git'), path));
+    } else await FILLS[name as keyof typeof FILLS](new World(path, { appsDir, store }));
+    const scene: Scene = { name, folder: path, appsDir, store };
+    scenes.set(name, scene);
+    return scene;
+  };
+  for (const name of names) await make(name);
   return scenes;
+}
+
+async function makeDataDir({ layout }: World): Promise<void> {
+  mkdirSync(layout.dataDir, { recursive: true, mode: 0o700 });
+}
+
+async function fillAndStop(world: World): Promise<void> {
+  await fillPlain(world);
+  await world.gateway.stop();
 }
 
 async function fillPlain(world: World): Promise<void> {
@@ -149,7 +161,7 @@ function leaveRubbish({ layout }: World): void {
   mkdirSync(half.prepared);
 }
 
-async function expectStatus(status: number, answer: Promise<Answer>): Promise<Answer> {
+export async function expectStatus(status: number, answer: Promise<Answer>): Promise<Answer> {
   const given = await answer;
   if (given.status !== status) throw new Error(`A scene could not be made: ${given.status} ${given.text}`);
   return given;

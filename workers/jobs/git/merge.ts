@@ -3,6 +3,7 @@ import type { MergeAppJob, MergeAppResult, UpdateAppJob, UpdateAppResult } from 
 import { objectId } from '../../../storage/git/object.ts';
 import { Repository } from '../../../storage/git/repository.ts';
 import { filesOf } from '../../../storage/git/tree.ts';
+import { syncTree } from '../../../storage/sync-tree.ts';
 import { type AppFiles, readFolder, writeFolder } from './folder.ts';
 import { type FileIds, markConflicts, mergeFiles } from './merge-files.ts';
 import { mergeMarked, mergeText } from './merge-text.ts';
@@ -35,6 +36,7 @@ export async function updateApp(job: UpdateAppJob): Promise<UpdateAppResult> {
       : await mergeFiles(sides, { read, keep, mergeText });
   const files = await markConflicts(sides, merged, { read, keep, mergeMarked });
   await write(job.to, files, read);
+  syncTree(job.to);
   const inConflict = new Set(merged.conflicts);
   const taken = changedFiles(session, files).filter((path) => !inConflict.has(path));
   return { main, merged: taken, conflicts: merged.conflicts };

@@ -49,6 +49,23 @@ describe('the repository', () => {
     assert.notEqual(await store.open(), main, 'main moved');
   });
 
+  test('has the branches of the sessions that there are, and no others', NEEDS_GIT, async () => {
+    const { repository } = store;
+    const before = await store.open();
+    for (const name of ['sessions/gone', 'sessions/behind', 'mine']) await git.branch({ repository, name, to: before });
+    store.git('pack-refs', '--all');
+    const main = await publish('todos', { 'app.json': '{}' });
+    await git.branches({ repository, prefix: 'sessions/', branches: { behind: main, missing: before } });
+    const branches = store.git('for-each-ref', '--format=%(refname:lstrip=2) %(objectname)', 'refs/heads/').trim();
+    assert.deepEqual(branches.split('\n'), [
+      `main ${main}`,
+      `mine ${before}`,
+      `sessions/behind ${main}`,
+      `sessions/missing ${before}`,
+    ]);
+    store.fsck();
+  });
+
   test('is one that git clones, logs and finds nothing wrong with', NEEDS_GIT, async () => {
     await publish('todos', { 'app.json': '{}', 'web/index.html': '<p>', 'web.md': 'x', 'web/a/b/c.txt': '' });
     await publish('notes', { 'app.json': '{"a":1}' });

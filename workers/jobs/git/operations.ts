@@ -1,5 +1,6 @@
 /** The operations on the repository of the git store; each opens it, and closes it again. */
 import type {
+  BranchesJob,
   BranchJob,
   CheckoutJob,
   CheckoutResult,
@@ -27,6 +28,7 @@ import { settle as settleNames, tagOnly as tagCommit } from '../../../storage/gi
 import { filesOf, writeTree } from '../../../storage/git/tree.ts';
 import { commitTree as makeCommit } from '../../../storage/git/version-commit.ts';
 import { listVersions as list, nextNumber as next, retire as setAside } from '../../../storage/git/versions.ts';
+import { syncTree } from '../../../storage/sync-tree.ts';
 import { listed, readFiles, readFolder, writeFolder } from './folder.ts';
 
 export async function openRepository({ repository, author, at }: OpenRepositoryJob): Promise<MainResult> {
@@ -87,13 +89,15 @@ export async function retire({ app, tag, ...job }: RetireJob): Promise<RetireRes
   return { retired: await setAside(repository, app, tag) };
 }
 
-export async function checkout({ app, from, to, ...job }: CheckoutJob): Promise<CheckoutResult> {
+export async function checkout({ app, from, to, durable = false, ...job }: CheckoutJob): Promise<CheckoutResult> {
   const repository = new Repository(job.repository);
   const commit = await repository.resolve(from);
   const tree = await repository.appTree(commit, app);
   if (tree === null) return { commit: null, files: [] };
   const files = await readFiles(repository.objects, await filesOf(repository.objects, tree));
-  return { commit, files: writeFolder(to, files) };
+  const written = writeFolder(to, files);
+  if (durable) syncTree(to);
+  return { commit, files: written };
 }
 
 export async function treeOf({ app, from, ...job }: TreeOfJob): Promise<TreeOfResult> {
@@ -113,5 +117,15 @@ export async function branch({ name, to, ...job }: BranchJob): Promise<MainResul
   const ref = `refs/heads/${name}`;
   if (to === null) await repository.refs.remove([ref]);
   else await repository.refs.set(ref, to, repository.refs.read(ref));
+  return { main: repository.main() };
+}
+
+export async function branches({ prefix, branches: wanted, ...job }: BranchesJob): Promise<MainResult> {
+  const repository = new Repository(job.repository);
+  const there = repository.refs.list(`refs/heads/${prefix}`);
+  const refs = new Map(Object.entries(wanted).map(([name, to]) => [`refs/heads/${prefix}${name}`, to]));
+  for (const [ref, to] of refs) if (there.get(ref) !== to) await repository.refs.set(ref, to, there.get(ref) ?? null);
+  const leaving = [...there.keys()].filter((ref) => !refs.has(ref));
+  if (leaving.length > 0) await repository.refs.remove(leaving);
   return { main: repository.main() };
 }

@@ -1,0 +1,137 @@
+/** What is there of sessions on the git store: their apps, files, changes and drafts, as their author sees them. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { draftKey } from '../../../protocol/ids.ts';
+import type { World } from './world.ts';
+
+export type SessionView = {
+  id: string;
+  /** Whether it was opened at, or has published, what is on main now. */
+  current: boolean;
+  /** Those that differ from main, or have a draft. */
+  apps: { id: string; files: string[]; draft: DraftView | null }[];
+  /** `<app>/<path> <status> +<lines> -<lines>`. */
+  changes: string[];
+};
+
+/** `drafted`: rows that were written to the draft alone. */
+type DraftView = { which: unknown; userVersion: number; drafted: number; settings: unknown };
+
+type Row = { sessionId: string; base: string; apps: string[] };
+type Change = { app: string; path: string; status: string; additions: number; deletions: number };
+
+/** Ids that the gateway chose. */
+const CHOSEN = /^s[0-9a-f]{16}$/;
+
+/** Sorted by id. Two alike under ids that the gateway chose count once: the request was made twice. */
+export async function lookAtSessions(world: World): Promise<SessionView[]> {
+  if (world.layout.codeStore === null) return [];
+  const rows = (await get(world, '/svc/_sessions')) as Row[];
+  const main = checkBranches(world, rows);
+  const views = new Map<string, SessionView>();
+  for (const row of rows) {
+    const view = await lookAt(world, row, main);
+    views.set(JSON.stringify(view), view);
+  }
+  return [...views.values()];
+}
+
+/** Each session has its branch, at its base, and no other has one. Answers the commit of main. */
+function checkBranches({ layout }: World, rows: Row[]): string {
+  const { repository } = layout.codeStore as { repository: string };
+  const git = (...args: string[]) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' }).trim();
+  const branches = git('for-each-ref', '--format=%(refname:lstrip=3) %(objectname)', 'refs/heads/sessions/');
+  const expected = rows.map(({ sessionId, base }) => `${sessionId} ${base}`).join('\n');
+  if (branches !== expected) throw new Error(`The branches are "${branches}", the sessions "${expected}".`);
+  return git('rev-parse', 'main');
+}
+
+async function lookAt(world: World, { sessionId, base, apps }: Row, main: string): Promise<SessionView> {
+  const path = `/svc/_sessions/${sessionId}`;
+  const { files } = (await get(world, `${path}/diff`)) as { files: Change[] };
+  const seen: SessionView['apps'] = [];
+  for (const id of apps) {
+    const draft = await lookAtDraft(world, sessionId, id);
+    // One that was taken in and is as main has it is not to be told from one that was not.
+    if (draft === null && !files.some(({ app }) => app === id)) continue;
+    seen.push({ id, files: await filesOf(world, `${path}/apps/${id}/files`), draft });
+  }
+  return {
+    id: CHOSEN.test(sessionId) ? 'chosen' : sessionId,
+    current: base === main,
+    apps: seen,
+    changes: files.map((one) => `${one.app}/${one.path} ${one.status} +${one.additions} -${one.deletions}`),
+  };
+}
+
+/** Path and content. Of automations what stays the same: their addresses and times are others each time. */
+async function filesOf(world: World, path: string): Promise<string[]> {
+  const files = (await get(world, path)) as { path: string; sha: string }[];
+  const views: string[] = [];
+  for (const file of files) {
+    const isAutomation = file.path.endsWith('/automation.json');
+    views.push(`${file.path} ${isAutomation ? told(await get(world, `${path}/${file.path}`)) : file.sha}`);
+  }
+  return views;
+}
+
+function told(automation: unknown): string {
+  return JSON.stringify(automation)
+    .replaceAll(/"at":"[^"]*"/g, '"at":"…"')
+    .replaceAll(/"(id|secretHash|hash)":"[^"]*"/g, '"$1":"…"');
+}
+
+/** Null until it was called: looking at it would make it. What a crash left of making it is made good by looking. */
+async function lookAtDraft(world: World, session: string, app: string): Promise<DraftView | null> {
+  const paths = world.layout.app(draftKey(session, app));
+  if (!existsSync(paths.dir)) return null;
+  const read = async (query: string, input: object) => {
+    const body = { app, query, input };
+    const { status, text, json } = await world.gateway.call('POST', `/svc/_draft/${session}/_tool/svc_read`, { body });
+    if (status !== 200) throw new Error(`The draft of ${app}/${query} answers ${status} ${text}`);
+    return json as unknown;
+  };
+  const which = await read('which', {});
+  const drafted = (await read('get', { key: 'drafted' })) as unknown[];
+  const { settings } = (await get(world, `/svc/_draft/${session}/_apps/${app}/settings`)) as { settings: unknown };
+  const db = new Database(paths.data, { readonly: true });
+  try {
+    const sound = db.pragma('integrity_check', { simple: true });
+    if (sound !== 'ok') throw new Error(`The draft of ${app}: integrity_check says ${String(sound)}`);
+    const userVersion = Number(db.pragma('user_version', { simple: true }));
+    return { which, userVersion, drafted: drafted.length, settings };
+  } finally {
+    db.close();
+  }
+}
+
+/** Folders that are neither a session's nor a draft's of one, and apps that no record names. */
+export function leftOfSessions({ layout }: World): string[] {
+  const { codeStore } = layout;
+  if (codeStore === null) return [];
+  const found: string[] = [];
+  const open = namesIn(codeStore.sessionsDir).filter((name) => existsSync(codeStore.session(name).record));
+  for (const name of namesIn(codeStore.sessionsDir)) {
+    if (!open.includes(name)) found.push(join(codeStore.sessionsDir, name));
+  }
+  for (const id of open) {
+    const { appsDir, record } = codeStore.session(id);
+    const { apps } = JSON.parse(readFileSync(record, 'utf8')) as { apps: object };
+    for (const app of namesIn(appsDir))
+      if (!(app in apps)) found.push(`${join(appsDir, app)}, which its record does not name`);
+  }
+  for (const id of namesIn(layout.drafts(''))) if (!open.includes(id)) found.push(layout.drafts(id));
+  return found;
+}
+
+async function get({ gateway }: World, path: string): Promise<unknown> {
+  const { status, text, json } = await gateway.call('GET', path);
+  if (status !== 200) throw new Error(`GET ${path} answers ${status} ${text}`);
+  return json as unknown;
+}
+
+function namesIn(dir: string): string[] {
+  return existsSync(dir) ? readdirSync(dir) : [];
+}

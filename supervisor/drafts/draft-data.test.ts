@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { writeSeed } from '../../storage/draft-seed.ts';
+import { AppPaths } from '../../storage/layout.ts';
+import { DraftData } from './draft-data.ts';
+
+const FIRST = { name: '0001_first.sql', sha256: '1' };
+const SECOND = { name: '0002_second.sql', sha256: '2' };
+let root: string;
+let draft: AppPaths;
+
+before(async () => {
+  root = await mkdtemp(join(tmpdir(), 'svc-draft-data-'));
+  draft = new AppPaths(root);
+  await writeFile(draft.data, 'rows of the draft');
+});
+
+after(() => rm(root, { recursive: true, force: true }));
+
+/** The data as a gateway finds it that has just started; `userVersion` is that of the data. */
+function dataAt(userVersion: number): { data: DraftData; done: string[] } {
+  const done: string[] = [];
+  const data = new DraftData({
+    key: 'a/b',
+    draft,
+    live: new AppPaths(join(root, 'live')),
+    databases: {
+      userVersion: async () => userVersion,
+      migrate: async (_key, files) => {
+        done.push(...files.map(({ name }) => `migrated ${name}`));
+        return files.map(({ name }) => Number.parseInt(name, 10));
+      },
+      close: async () => {},
+    },
+    jobs: {
+      seed: async () => {
+        done.push('copied');
+        return { userVersion: 1 };
+      },
+    },
+    release: async () => {},
+    say: () => {},
+  });
+  return { data, done };
+}
+
+test('migrations whose record was cut off are counted, and no row of the draft is lost', async () => {
+  await writeSeed(draft, { userVersion: 1, applied: [], applying: [SECOND] });
+  const { data, done } = dataAt(2);
+  assert.deepEqual(await data.bring([FIRST, SECOND], root), { seeded: false, migrationsApplied: [] });
+  assert.deepEqual(done, []);
+});
+
+test('migrations that were cut off themselves are applied again, to the same rows', async () => {
+  await writeSeed(draft, { userVersion: 1, applied: [], applying: [SECOND] });
+  const { data, done } = dataAt(1);
+  assert.deepEqual(await data.bring([FIRST, SECOND], root), { seeded: false, migrationsApplied: [2] });
+  assert.deepEqual(done, ['migrated 0002_second.sql']);
+});
+
+test('data that fits no record is copied again', async () => {
+  await writeSeed(draft, { userVersion: 1, applied: [], applying: [SECOND] });
+  const { data, done } = dataAt(3);
+  assert.equal((await data.bring([FIRST, SECOND], root)).seeded, true);
+  assert.deepEqual(done, ['copied', 'migrated 0002_second.sql']);
+});
