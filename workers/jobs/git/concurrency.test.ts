@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { readdirSync, renameSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { GitFixture, NEEDS_GIT } from './git-fixture.ts';
 import * as git from './operations.ts';
+
+/** More than a reader that looks twice takes, and fewer than one that gives up. */
+const STEPS = 100;
 
 let store: GitFixture;
 beforeEach(async () => {
@@ -52,6 +57,31 @@ describe('side by side', () => {
       const { total } = await git.listVersions({ repository: store.repository, app, limit: 1, before: null });
       assert.equal(total, 12);
     }
+  });
+
+  test('an object is read however often its pack is replaced meanwhile', NEEDS_GIT, async () => {
+    const folder = store.folder({ 'a.md': 'kept' });
+    const { commit } = await git.commitApp({ ...store.by, app: 'one', folder, message: 'x' });
+    await git.settle({ ...store.by, app: 'one', commit, tag: null });
+    store.git('repack', '-a', '-d', '-q');
+    const sha = store.git('rev-parse', 'main:apps/one/a.md').trim();
+    const packs = join(store.repository, 'objects', 'pack');
+    const pack = readdirSync(packs).find((name) => name.endsWith('.pack')) ?? '';
+    let done = false;
+    // Between any two steps of the reader, so that what it has found is gone when it opens it.
+    const replace = async (): Promise<void> => {
+      const names = [basename(pack, '.pack'), 'pack-other'];
+      for (let steps = 0; !done && (steps < STEPS || steps % 2 === 1); steps++) {
+        const [from, to] = steps % 2 === 0 ? names : [...names].reverse();
+        for (const end of ['pack', 'idx']) renameSync(join(packs, `${from}.${end}`), join(packs, `${to}.${end}`));
+        await null;
+      }
+    };
+    const replacing = replace();
+    const { content } = await git.readBlob({ repository: store.repository, sha });
+    done = true;
+    await replacing;
+    assert.equal(Buffer.from(content).toString(), 'kept');
   });
 
   test('main is not moved over what somebody pushed meanwhile', NEEDS_GIT, async () => {
