@@ -23,7 +23,7 @@ export class DurableFs {
     },
     stat: (path: string) => this.#stat(path),
     lstat: (path: string) => this.#stat(path),
-    readdir: async (path: string) => readdirSync(this.#inside(path)),
+    readdir: async (path: string) => withPacks(readdirSync(this.#inside(path))),
     mkdir: refused,
     rmdir: refused,
     unlink: refused,
@@ -66,9 +66,19 @@ export class DurableFs {
     }
   }
 
-  /** Makes everything durable that was written; none of it is ever there by half. */
+  /**
+   * Makes everything durable that was written; none of it is ever there by half, and each object only after those it names, which
+   * were written before it: a garbage collection of git fails on a new commit whose tree comes a moment later.
+   */
   async flush(): Promise<void> {
-    await inParallel([...this.#staged], ([path, data]) => this.#write(path, data));
+    const temporary = new Map([...this.#staged.keys()].map((path) => [path, this.#temporaryPath()]));
+    try {
+      await inParallel([...temporary], ([path, to]) => writeDurable(to, this.#staged.get(path) as Uint8Array));
+      for (const [path, from] of temporary) await placeOrFind(from, path);
+    } finally {
+      // Those that were placed are not there any more.
+      await inParallel([...temporary.values()], (path) => rm(path, { force: true }));
+    }
     const folders = new Set([...this.#staged.keys(), ...this.#found].map(dirname));
     await inParallel([...folders], async (folder) => {
       await syncDir(folder).catch((error: unknown) => {
@@ -106,24 +116,35 @@ export class DurableFs {
     throw Object.assign(new Error(`${whole} is not in the repository.`), { code: 'ENOENT' });
   }
 
-  async #write(path: string, data: Uint8Array): Promise<void> {
-    // The name that git's own temporary files have: its garbage collection removes what a crash leaves.
-    const temporary = join(this.#objectsDir, `tmp_obj_${randomUUID()}`);
-    try {
-      const file = await open(temporary, 'wx', 0o444);
-      try {
-        await file.writeFile(data);
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-      place(temporary, path);
-    } catch (error) {
-      await rm(temporary, { force: true });
-      // Windows does not replace a file that may only be read; who was faster wrote the same.
-      if (!(await exists(path))) throw error;
-    }
+  /** The name that git's own temporary files have: its garbage collection removes what a crash leaves. */
+  #temporaryPath(): string {
+    return join(this.#objectsDir, `tmp_obj_${randomUUID()}`);
   }
+}
+
+async function writeDurable(path: string, data: Uint8Array): Promise<void> {
+  const file = await open(path, 'wx', 0o444);
+  try {
+    await file.writeFile(data);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Windows does not replace a file that may only be read; who was faster wrote the same. */
+async function placeOrFind(temporary: string, path: string): Promise<void> {
+  try {
+    place(temporary, path);
+  } catch (error) {
+    if (!(await exists(path))) throw error;
+  }
+}
+
+/** As git does it, an index counts when its pack is there: while git puts a pack into place or removes it, one may be without. */
+function withPacks(names: string[]): string[] {
+  const present = new Set(names);
+  return names.filter((name) => !name.endsWith('.idx') || present.has(name.replace(/idx$/, 'pack')));
 }
 
 async function refused(): Promise<never> {
