@@ -8,7 +8,8 @@ import { scanAppFolder } from './app-folder.ts';
 
 /** Editors write a file in several steps, and many files at once. */
 const QUIET_MS = 40;
-const LOOK_MS = 500;
+/** How often it looks by itself, in milliseconds. */
+export const LOOK_MS = 500;
 
 export class FolderWatch {
   readonly #folder: string;

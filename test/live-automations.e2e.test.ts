@@ -1,10 +1,10 @@
-/** Which automations are live: switched, activated, rewritten, damaged and deleted, against the real daemon (decisions, section 6). */
+/** Which automations are live: switched, activated, rewritten, damaged and deleted, against the real daemon on either store (decisions, section 6). */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { before, describe, test } from 'node:test';
+import { basename, join } from 'node:path';
+import { before, test } from 'node:test';
 import type { MintedWebhook } from '../protocol/automation.ts';
-import { eventually, gatewayOfSuite } from './support/edges.ts';
+import { eventually, onEachStore } from './support/edges.ts';
 import type { TestGateway } from './support/gateway.ts';
 import {
   automationRow,
@@ -32,8 +32,13 @@ async function enable(gateway: TestGateway, ref: string, enabled: boolean): Prom
   assert.deepEqual([answer.status, answer.json.enabled], [200, enabled], answer.text);
 }
 
-describe('what is live', () => {
-  const gateway = gatewayOfSuite({});
+/** The file of a live automation. On the git store it lies behind a link, in what was checked out of the live version. */
+async function fileOf(gateway: TestGateway, app: string, id: string): Promise<string> {
+  const { activeVersion } = (await gateway.call('GET', `/svc/_apps/${app}`)).json;
+  return join(gateway.dataDir, 'apps', app, 'versions', basename(activeVersion), 'automations', id, 'automation.json');
+}
+
+onEachStore({}, (gateway) => {
   before(() => push(gateway, 'clock', { automations: { tick: { triggers: EVERY_SECOND, run: idle } } }));
   /** Another clock has fired twice since: what should have fired by now has. */
   const secondsPass = async () => {
@@ -79,8 +84,7 @@ describe('what is live', () => {
       'automations/one/handler.js': `export default ${idle};`,
     };
     await push(gateway, 'old', { files: handler });
-    const { activeVersion } = (await gateway.call('GET', '/svc/_apps/old')).json;
-    const file = join(gateway.dataDir, 'apps/old/versions', activeVersion, 'automations/one/automation.json');
+    const file = await fileOf(gateway, 'old', 'one');
     assert.equal(readFileSync(file, 'utf8'), text);
     await enable(gateway, 'old/one', false);
     const { enabled, triggers, trigger, ...rest } = JSON.parse(readFileSync(file, 'utf8'));
@@ -90,8 +94,7 @@ describe('what is live', () => {
 
   test('a webhook that is pending in a live file gets its address when somebody asks, once', async () => {
     const hook = only(await push(gateway, 'mint', { automations: { one: { triggers: PENDING, run: idle } } }));
-    const { activeVersion } = (await gateway.call('GET', '/svc/_apps/mint')).json;
-    const file = join(gateway.dataDir, 'apps/mint/versions', activeVersion, 'automations/one/automation.json');
+    const file = await fileOf(gateway, 'mint', 'one');
     await gateway.stop();
     writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), triggers: PENDING }));
     await gateway.start();
@@ -110,8 +113,7 @@ describe('what is live', () => {
   test('a live file that was damaged is shown as such, its neighbours fire, and a push mends it', async () => {
     const source = { automations: { bad: { triggers: EVERY_SECOND, run: idle }, fine: idle } };
     await push(gateway, 'torn', source);
-    const { activeVersion } = (await gateway.call('GET', '/svc/_apps/torn')).json;
-    const file = join(gateway.dataDir, 'apps/torn/versions', activeVersion, 'automations/bad/automation.json');
+    const file = await fileOf(gateway, 'torn', 'bad');
     await gateway.stop();
     writeFileSync(file, '{"name": ');
     await gateway.start();

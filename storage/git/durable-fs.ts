@@ -39,7 +39,7 @@ export class DurableFs {
     },
     stat: (path: string) => this.#stat(path),
     lstat: (path: string) => this.#stat(path),
-    readdir: async (path: string) => readdirSync(this.#inside(path)),
+    readdir: async (path: string) => withPacks(readdirSync(this.#inside(path))),
     mkdir: refused,
     rmdir: refused,
     unlink: refused,
@@ -82,9 +82,19 @@ export class DurableFs {
     }
   }
 
-  /** Makes everything durable that was written; none of it is ever there by half. */
+  /**
+   * Makes everything durable that was written; none of it is ever there by half, and each object only after those it names, which
+   * were written before it: a garbage collection of git fails on a new commit whose tree comes a moment later.
+   */
   async flush(): Promise<void> {
-    await inParallel([...this.#staged], ([path, data]) => this.#write(path, data));
+    const temporary = new Map([...this.#staged.keys()].map((path) => [path, this.#temporaryPath()]));
+    try {
+      await inParallel([...temporary], ([path, to]) => writeDurable(to, this.#staged.get(path) as Uint8Array));
+      for (const [path, from] of temporary) await placeOrFind(from, path);
+    } finally {
+      // Those that were placed are not there any more.
+      for (const path of temporary.values()) rmSync(path, { force: true });
+    }
     const folders = new Set([...this.#staged.keys(), ...this.#found].map(dirname));
     await inParallel([...folders], async (folder) => {
       await syncDir(folder).catch((error: unknown) => {
@@ -124,25 +134,36 @@ export class DurableFs {
     throw Object.assign(new Error(`${whole} is not in the repository.`), { code: 'ENOENT' });
   }
 
-  async #write(path: string, data: Uint8Array): Promise<void> {
-    // The name that git's own temporary files have: its garbage collection removes what a crash leaves.
-    const temporary = join(this.#objectsDir, `tmp_obj_${randomUUID()}`);
-    try {
-      const file = openSync(temporary, 'wx', 0o444);
-      try {
-        for (let at = 0; at < data.length; ) at += writeSync(file, data, at);
-        // Only the disk is waited for: those of other objects are flushed with it.
-        await flushed(file);
-      } finally {
-        closeSync(file);
-      }
-      place(temporary, path);
-    } catch (error) {
-      rmSync(temporary, { force: true });
-      // Windows does not replace a file that may only be read; who was faster wrote the same.
-      if (!(await exists(path))) throw error;
-    }
+  /** The name that git's own temporary files have: its garbage collection removes what a crash leaves. */
+  #temporaryPath(): string {
+    return join(this.#objectsDir, `tmp_obj_${randomUUID()}`);
   }
+}
+
+async function writeDurable(path: string, data: Uint8Array): Promise<void> {
+  const file = openSync(path, 'wx', 0o444);
+  try {
+    for (let at = 0; at < data.length; ) at += writeSync(file, data, at);
+    // Only the disk is waited for: those of other objects are flushed with it.
+    await flushed(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Windows does not replace a file that may only be read; who was faster wrote the same. */
+async function placeOrFind(temporary: string, path: string): Promise<void> {
+  try {
+    place(temporary, path);
+  } catch (error) {
+    if (!(await exists(path))) throw error;
+  }
+}
+
+/** As git does it, an index counts when its pack is there: while git puts a pack into place or removes it, one may be without. */
+function withPacks(names: string[]): string[] {
+  const present = new Set(names);
+  return names.filter((name) => !name.endsWith('.idx') || present.has(name.replace(/idx$/, 'pack')));
 }
 
 async function refused(): Promise<never> {

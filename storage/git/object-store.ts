@@ -12,7 +12,7 @@ import {
   unwrapObject,
   wrapObject,
 } from './object.ts';
-import { type PackCache, packCache } from './pack-cache.ts';
+import { type PackCache, packCache, packsOf } from './pack-cache.ts';
 
 /**
  * What git itself takes for loose objects: written once, and compressed well when they are packed. They are compressed and
@@ -21,6 +21,8 @@ import { type PackCache, packCache } from './pack-cache.ts';
 const LEVEL = zlib.Z_BEST_SPEED;
 /** Commits and trees that are remembered. */
 const KNOWN = 500;
+/** How often an object is looked for while its packs are replaced. */
+const LOOKS = 20;
 
 export class ObjectStore {
   readonly #gitdir: string;
@@ -98,15 +100,23 @@ export class ObjectStore {
     return { type, content: bytes };
   }
 
-  /** It may have been packed, or packed anew, between two looks; and a pack that is damaged elsewhere has it all the same. */
+  /**
+   * It may have been packed, or packed anew, between two looks, and again between the next two: as long as the
+   * packs are not those that were there before, that says nothing. And a pack that is damaged elsewhere has it all the same.
+   */
   async #readAgain(id: string, first: unknown): Promise<GitObject> {
     this.#fs.salvage();
-    this.#cache = {};
-    try {
-      return await this.#read(id);
-    } catch (error) {
-      const isGone = (error as { code?: unknown }).code === 'NotFoundError';
-      throw damagedObject(id, isGone ? 'is missing' : 'cannot be read', isGone ? first : error);
+    for (let looks = 1; ; looks++) {
+      const packs = packsOf(this.#gitdir);
+      this.#cache = {};
+      try {
+        return await this.#read(id);
+      } catch (error) {
+        const areSame = packs !== '' && packs === packsOf(this.#gitdir);
+        if (!areSame && looks < LOOKS) continue;
+        const isGone = (error as { code?: unknown }).code === 'NotFoundError';
+        throw damagedObject(id, isGone ? 'is missing' : 'cannot be read', isGone ? first : error);
+      }
     }
   }
 

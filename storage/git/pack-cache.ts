@@ -14,12 +14,20 @@ let kept: { packs: string; cache: PackCache } | null = null;
 
 /** An empty one when any pack is another than it was. */
 export function packCache(repository: string): PackCache {
-  const dir = join(resolve(repository), 'objects', 'pack');
-  const { packs, bytes } = describe(dir);
+  const { packs, bytes } = describe(packDir(repository));
   if (kept?.packs === packs) return kept.cache;
   const cache: PackCache = {};
   kept = bytes > LIMITS.gitPackCacheBytes ? null : { packs, cache };
   return cache;
+}
+
+/** Which packs there are: differs whenever any of them is another, empty while git removes one. */
+export function packsOf(repository: string): string {
+  return describe(packDir(repository)).packs;
+}
+
+function packDir(repository: string): string {
+  return join(resolve(repository), 'objects', 'pack');
 }
 
 function describe(dir: string): { packs: string; bytes: number } {

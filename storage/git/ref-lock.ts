@@ -14,18 +14,20 @@ const OWNER = `svc ${HOST} ${process.pid}\n`;
 
 export class LockFile {
   readonly #path: string;
+  readonly #repository: string;
   readonly #lock: string;
   /** Null once the lock is not held. */
   #file: FileHandle | null;
 
-  private constructor(path: string, lock: string, file: FileHandle) {
+  private constructor(path: string, repository: string, lock: string, file: FileHandle) {
     this.#path = path;
+    this.#repository = repository;
     this.#lock = lock;
     this.#file = file;
   }
 
-  /** Waits for a git program that holds it, and takes over what a crash left. Rejects with `CONFLICT`. */
-  static async take(path: string): Promise<LockFile> {
+  /** On a file of the repository. Waits for a git program that holds it, and takes over what a crash left. Rejects with `CONFLICT`. */
+  static async take(path: string, repository: string): Promise<LockFile> {
     const lock = `${path}.lock`;
     const deadline = Date.now() + LIMITS.gitLockMs;
     for (;;) {
@@ -33,7 +35,7 @@ export class LockFile {
         const file = await open(lock, 'wx', 0o644);
         await file.write(OWNER, 0);
         crashPoint('git.locked');
-        return new LockFile(path, lock, file);
+        return new LockFile(path, repository, lock, file);
       } catch (error) {
         if (isMissing(error) && Date.now() <= deadline) {
           await makeFolder(dirname(path));
@@ -63,7 +65,11 @@ export class LockFile {
       throw error;
     }
     this.#file = null;
-    await syncDir(dirname(this.#path));
+    await syncDir(dirname(this.#path)).catch(async (error: unknown) => {
+      if (!isMissing(error)) throw error;
+      // git has packed the name since, and removed its folder, which was empty then: `packed-refs` at the top has it.
+      await syncDir(this.#repository);
+    });
   }
 
   /** Leaves the file as it is. Does nothing when the lock is not held any more. */

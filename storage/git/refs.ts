@@ -50,7 +50,7 @@ export class Refs {
    */
   async set(name: string, id: string, expected: string | null): Promise<void> {
     const path = join(this.#dir, name);
-    const lock = await LockFile.take(path);
+    const lock = await LockFile.take(path, this.#dir);
     try {
       const current = this.read(name);
       if (current === id) return;
@@ -66,7 +66,7 @@ export class Refs {
     const gone = new Set(names);
     // From the packed ones first: a loose name hides the packed one, which would show again.
     if (names.some((name) => this.#packedLines(name).some((line) => line.name === name))) {
-      const lock = await LockFile.take(this.#packed);
+      const lock = await LockFile.take(this.#packed, this.#dir);
       try {
         await lock.replace(withoutLines(readFileSync(this.#packed, 'utf8'), gone));
       } finally {

@@ -10,7 +10,7 @@ import { checkAppId } from '../../protocol/ids.ts';
 import type { Jobs } from '../jobs.ts';
 import { SerialByKey } from '../serial.ts';
 import { type AutomationDraft, createAutomation, deleteAutomation, updateAutomation } from './automation-files.ts';
-import { editManifest } from './manifest-file.ts';
+import { editManifest, readName } from './manifest-file.ts';
 import { unknownSession } from './session-folders.ts';
 import type { Published } from './session-publishing.ts';
 import type { Sessions } from './sessions.ts';
@@ -81,14 +81,26 @@ export class Authoring {
       await this.#checkFree(wanted);
     }
     const apps = await live();
-    const staged = new Set((await sessions.list()).flatMap((session) => session.apps));
-    const id = wanted ?? freeId(row.id, (candidate) => apps.has(candidate) || staged.has(candidate));
-    const names = new Set(apps.values());
+    const staged = await this.#staged(apps);
+    const ids = new Set(staged.map((one) => one.app));
+    const id = wanted ?? freeId(row.id, (candidate) => apps.has(candidate) || ids.has(candidate));
+    const names = new Set([...apps.values(), ...staged.map((one) => one.name)]);
     const name = wantedName ?? freeName(row.name, (candidate) => names.has(candidate));
     return this.#inSession(id, where, (sessionId) =>
       sessions.add(sessionId, id, async (to) => {
         await jobs.layOut({ source, to, id, name: name === row.name ? null : name });
       }),
+    );
+  }
+
+  /** The apps that are in sessions only. One whose session goes meanwhile, or whose `app.json` is damaged, has no name. */
+  async #staged(live: ReadonlyMap<string, string>): Promise<{ app: string; name: string | null }[]> {
+    const { sessions } = this.#options;
+    const found = (await sessions.list()).flatMap(({ sessionId, apps }) =>
+      apps.filter((app) => !live.has(app)).map((app) => ({ sessionId, app })),
+    );
+    return Promise.all(
+      found.map(async ({ sessionId, app }) => ({ app, name: await readName(sessions.pathOf(sessionId, app)) })),
     );
   }
 

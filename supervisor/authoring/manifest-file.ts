@@ -1,4 +1,4 @@
-/** Changes the `app.json` in an app's folder, leaving everything else in it as its author wrote it. */
+/** Reads and changes the `app.json` in an app's folder, leaving everything else in it as its author wrote it. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
@@ -14,6 +14,16 @@ export async function editManifest(folder: string, change: { name?: string; desc
   const manifest = parse(text);
   const { description, ...rest } = { ...manifest, ...change };
   await writeFileAtomic(path, `${JSON.stringify(description === '' ? rest : { ...manifest, ...change }, null, 2)}\n`);
+}
+
+/** The app's name; null when the file does not say it. */
+export async function readName(folder: string): Promise<string | null> {
+  try {
+    const { name } = parse(await readFile(join(folder, 'app.json'), 'utf8'));
+    return typeof name === 'string' ? name : null;
+  } catch {
+    return null;
+  }
 }
 
 function parse(text: string): Record<string, unknown> {

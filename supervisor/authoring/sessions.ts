@@ -185,6 +185,11 @@ export class Sessions {
     return this.#options.store.session(id).app(app);
   }
 
+  /** Where an app that was taken into the session is, for a look that does not wait for what is done to it. */
+  pathOf(id: string, app: string): string {
+    return this.#options.store.session(id).app(app);
+  }
+
   async files(id: string, app: string): Promise<GitFile[]> {
     const folder = await this.folder(id, app);
     return this.#options.jobs.sessionFiles({ work: 'list', folder });

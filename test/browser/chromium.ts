@@ -1,5 +1,6 @@
 /** Finds and starts the machine's Chromium. */
 import { existsSync } from 'node:fs';
+import { after } from 'node:test';
 import { type Browser, chromium } from 'playwright-core';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
@@ -21,3 +22,15 @@ export async function startChromium(): Promise<Browser> {
   if (!executablePath) throw new Error('There is no Chromium; name it in the environment variable CHROMIUM.');
   return chromium.launch({ executablePath, args: ['--no-sandbox'] });
 }
+
+let shared: Promise<Browser> | undefined;
+
+/** One for all tests of a file, from the first that asks for it on; it ends with the file. */
+export function sharedChromium(): Promise<Browser> {
+  shared ??= startChromium();
+  return shared;
+}
+
+after(async () => {
+  await (await shared)?.close();
+});

@@ -1,13 +1,14 @@
-/** What the tests of all templates need: each in a daemon and a browser of its own, and its tools called as its manifest says. */
+/** What the tests of all templates need: each in a daemon of its own, its windows, and its tools called as its manifest says. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { BrowserContext, Page } from 'playwright-core';
 import { root, startGateway, type TestGateway } from '../support/gateway.ts';
 import { runToEnd } from '../support/runs.ts';
-import { startChromium } from './chromium.ts';
+import { sharedChromium } from './chromium.ts';
+import { CALLS } from './template-calls.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */
 const PATIENCE_MS = 90_000;
@@ -20,27 +21,25 @@ export type ToolCall = { tool: string; valid: unknown; invalid: unknown; status?
 
 export class TemplateApp {
   readonly id: string;
+  readonly template: string;
   readonly gateway: TestGateway;
-  readonly context: BrowserContext;
   readonly manifest: Manifest;
   /** Errors in the console, scripts and styles that the policy refused, exceptions: there should be none. */
   readonly complaints: string[] = [];
+  #context: Promise<BrowserContext> | undefined;
 
-  constructor(id: string, gateway: TestGateway, context: BrowserContext) {
+  /** `template` is what the app was made from, when it has another id. */
+  constructor(id: string, gateway: TestGateway, template = id) {
     this.id = id;
     this.gateway = gateway;
-    this.context = context;
-    this.manifest = JSON.parse(readFileSync(join(root, 'templates', id, 'app.json'), 'utf8')) as Manifest;
-    context.setDefaultTimeout(PATIENCE_MS);
-    context.on('console', (message) => {
-      if (message.type() === 'error') this.complaints.push(message.text());
-    });
-    context.on('weberror', (error) => this.complaints.push(String(error.error())));
+    this.template = template;
+    this.manifest = JSON.parse(readFileSync(join(root, 'templates', template, 'app.json'), 'utf8')) as Manifest;
   }
 
   /** A window on the app, signed in. `query` stands behind its address, such as `?theme=dark`. */
   async window(query = ''): Promise<Page> {
-    const page = await this.context.newPage();
+    this.#context ??= this.#openContext();
+    const page = await (await this.#context).newPage();
     await page.goto(`${this.gateway.url}/svc/#token=${this.gateway.token}&open=${this.id}`);
     await page.waitForURL(`${this.gateway.url}/svc/${this.id}/`);
     if (query !== '') await page.goto(`${this.gateway.url}/svc/${this.id}/${query}`);
@@ -49,7 +48,23 @@ export class TemplateApp {
 
   /** Ends what a test opened: a browser keeps six connections to an address at most, and each window listens on one. */
   async closeWindows(): Promise<void> {
-    for (const page of this.context.pages()) await page.close();
+    for (const page of (await this.#context)?.pages() ?? []) await page.close();
+  }
+
+  /** Forgets what the browser keeps of it. */
+  async close(): Promise<void> {
+    await (await this.#context)?.close();
+  }
+
+  async #openContext(): Promise<BrowserContext> {
+    const browser = await sharedChromium();
+    const context = await browser.newContext({ viewport: { width: 1120, height: 760 }, colorScheme: 'light' });
+    context.setDefaultTimeout(PATIENCE_MS);
+    context.on('console', (message) => {
+      if (message.type() === 'error') this.complaints.push(message.text());
+    });
+    context.on('weberror', (error) => this.complaints.push(String(error.error())));
+    return context;
   }
 
   /** The body of an action that succeeds. */
@@ -87,24 +102,27 @@ export class TemplateApp {
   }
 }
 
-/** Installs a template into a fresh daemon and opens a browser; both end with the test (or suite) `t`. */
+/** Installs a template into a fresh daemon, which ends with the test (or suite) `t`, as what it has of the browser does. */
 export async function openTemplate(t: { after(cleanup: () => Promise<void>): void }, id: string): Promise<TemplateApp> {
   const cleanups: (() => Promise<void>)[] = [];
   t.after(async () => {
     for (const cleanup of cleanups.reverse()) await cleanup();
   });
   const gateway = await startGateway({ after: (cleanup) => void cleanups.push(cleanup) }, { examples: [id] });
-  const browser: Browser = await startChromium();
-  cleanups.push(() => browser.close());
-  const context = await browser.newContext({ viewport: { width: 1120, height: 760 }, colorScheme: 'light' });
-  return new TemplateApp(id, gateway, context);
+  const app = new TemplateApp(id, gateway);
+  cleanups.push(() => app.close());
+  return app;
 }
 
 /**
  * Calls each tool over HTTP with an input that is right, whose answer must fit the tool's `output`, and one that is wrong.
- * The calls must name every tool of the manifest.
+ * The calls must name every tool of the manifest. `id` is that of a row that is there, `web` a server that answers.
  */
-export async function callEveryTool({ id, gateway, manifest }: TemplateApp, calls: ToolCall[]): Promise<void> {
+export async function callEveryTool(
+  { id, gateway, manifest, template }: TemplateApp,
+  given: { id?: number; web?: string } = {},
+): Promise<void> {
+  const calls = CALLS[template]?.({ id: 0, web: '', ...given }) ?? [];
   const tools = [...manifest.queries, ...manifest.actions];
   assert.deepEqual(calls.map(({ tool }) => tool).sort(), tools.map(({ name }) => name).sort());
   const ajv = new Ajv2020({ strict: false, allErrors: true });
@@ -130,7 +148,7 @@ export async function runEveryAutomation(
   app: TemplateApp,
   inputs: Record<string, unknown> = {},
 ): Promise<Record<string, unknown>> {
-  const folder = join(root, 'templates', app.id, 'automations');
+  const folder = join(root, 'templates', app.template, 'automations');
   const outputs: Record<string, unknown> = {};
   for (const automation of existsSync(folder) ? readdirSync(folder) : []) {
     const run = await runToEnd(app.gateway, `${app.id}/${automation}`, inputs[automation]);

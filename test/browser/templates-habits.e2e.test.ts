@@ -130,19 +130,7 @@ describe('habits', { skip: withoutChromium() }, () => {
 
   test('every tool does what its contract says', async () => {
     const { id } = await app.write('add', { name: 'Stretch' });
-    await callEveryTool(app, [
-      { tool: 'add', valid: { name: ' Floss ', goal: 1 }, invalid: { name: '  ' }, status: 201 },
-      { tool: 'update', valid: { id, goal: 2, archived: true }, invalid: { id, goal: 8 } },
-      { tool: 'check', valid: { id, day: day(), done: true }, invalid: { id, day: '2026-13-01', done: true } },
-      { tool: 'board', valid: { from: day(6), to: day(), today: day(), archived: true }, invalid: { from: day() } },
-      {
-        tool: 'saveRollup',
-        valid: { day: day(1), habits: 2, done: 1, longest: 0, madeAt: 5 },
-        invalid: { day: day(1), habits: -2, done: 1, longest: 0, madeAt: 5 },
-      },
-      { tool: 'history', valid: { before: day(), limit: 5 }, invalid: { limit: 367 } },
-      { tool: 'remove', valid: { id }, invalid: { id: 'all' } },
-    ]);
+    await callEveryTool(app, { id });
     for (const [action, input] of [
       ['check', { id, day: day(), done: true }],
       ['update', { id, archived: false }],

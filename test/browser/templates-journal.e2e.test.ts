@@ -122,22 +122,7 @@ describe('journal', { skip: withoutChromium() }, () => {
   });
 
   test('every tool does what its contract says', async () => {
-    await callEveryTool(app, [
-      { tool: 'save', valid: { day: '2020-02-29', text: 'Leap day.' }, invalid: { day: '2021-02-30', text: 'x' } },
-      { tool: 'entry', valid: { day: '2020-02-29' }, invalid: {} },
-      { tool: 'list', valid: { before: day(), limit: 2 }, invalid: { limit: 0 } },
-      { tool: 'calendar', valid: { from: '2020-02-01', to: '2020-02-29' }, invalid: { from: '2020-02-01' } },
-      { tool: 'search', valid: { text: 'leap "day' }, invalid: { text: '' } },
-      { tool: 'onThisDay', valid: { day: '2024-02-29' }, invalid: { day: 'today' } },
-      { tool: 'stats', valid: { today: day() }, invalid: { today: 7 } },
-      {
-        tool: 'saveReview',
-        valid: { day: '2020-03-01', days: 1, words: 2, memories: 0, madeAt: 1 },
-        invalid: { day: '2020-03-01', days: 8, words: 2, memories: 0, madeAt: 1 },
-      },
-      { tool: 'reviews', valid: {}, invalid: { limit: 'all' } },
-      { tool: 'remove', valid: { day: '2020-02-29' }, invalid: { day: null } },
-    ]);
+    await callEveryTool(app);
     assert.equal((await app.gateway.write('journal', 'remove', { day: '2020-02-29' })).status, 404);
     assert.deepEqual(await app.read('search', { text: 'leap' }), []);
     const refused = await app.gateway.write('journal', 'save', { day: '2020-01-01', text: 'x', seen: 5 });

@@ -32,15 +32,6 @@ test('todos', { skip: withoutChromium() }, async (t) => {
 
   await t.test('every tool does what its contract says', async () => {
     const { id } = await app.write('add', { title: 'Call grandmother' });
-    const digest = { day: '2026-11-21', open: 1, done: 2, madeAt: 3 };
-    await callEveryTool(app, [
-      { tool: 'add', valid: { title: ' Post the letter ' }, invalid: { title: ' ' }, status: 201 },
-      { tool: 'update', valid: { id, done: true }, invalid: { id } },
-      { tool: 'list', valid: { filter: 'done', limit: 1 }, invalid: { filter: 'some' } },
-      { tool: 'stats', valid: {}, invalid: { filter: 'all' } },
-      { tool: 'saveDigest', valid: digest, invalid: { ...digest, day: 'today' } },
-      { tool: 'digests', valid: {}, invalid: { limit: 0 } },
-      { tool: 'remove', valid: { id }, invalid: { id, done: true } },
-    ]);
+    await callEveryTool(app, { id });
   });
 });

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { copyFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
+import { objectId } from '../../../storage/git/object.ts';
+import { LockFile } from '../../../storage/git/ref-lock.ts';
 import { GitFixture, NEEDS_GIT } from './git-fixture.ts';
 import * as git from './operations.ts';
+
+/** More than a reader that looks twice takes, and fewer than one that gives up. */
+const STEPS = 100;
 
 let store: GitFixture;
 beforeEach(async () => {
@@ -11,6 +18,11 @@ beforeEach(async () => {
   await store.open();
 });
 afterEach(() => store.remove());
+
+function looseObjects(): string[] {
+  const names = readdirSync(join(store.repository, 'objects'), { recursive: true, encoding: 'utf8' });
+  return names.filter((name) => /^..[\\/].{38}$|tmp_obj/.test(name)).sort();
+}
 
 describe('side by side', () => {
   test('apps are committed while git packs, and nothing is lost', NEEDS_GIT, async () => {
@@ -52,6 +64,70 @@ describe('side by side', () => {
       const { total } = await git.listVersions({ repository: store.repository, app, limit: 1, before: null });
       assert.equal(total, 12);
     }
+  });
+
+  test('an object is read however often its pack is replaced meanwhile', NEEDS_GIT, async () => {
+    const folder = store.folder({ 'a.md': 'kept' });
+    const { commit } = await git.commitApp({ ...store.by, app: 'one', folder, message: 'x' });
+    await git.settle({ ...store.by, app: 'one', commit, tag: null });
+    store.git('repack', '-a', '-d', '-q');
+    const sha = store.git('rev-parse', 'main:apps/one/a.md').trim();
+    const packs = join(store.repository, 'objects', 'pack');
+    const pack = readdirSync(packs).find((name) => name.endsWith('.pack')) ?? '';
+    let done = false;
+    // Between any two steps of the reader, so that what it has found is gone when it opens it.
+    const replace = async (): Promise<void> => {
+      const names = [basename(pack, '.pack'), 'pack-other'];
+      for (let steps = 0; !done && (steps < STEPS || steps % 2 === 1); steps++) {
+        const [from, to] = steps % 2 === 0 ? names : [...names].reverse();
+        for (const end of ['pack', 'idx']) renameSync(join(packs, `${from}.${end}`), join(packs, `${to}.${end}`));
+        await null;
+      }
+    };
+    const replacing = replace();
+    const { content } = await git.readBlob({ repository: store.repository, sha });
+    done = true;
+    await replacing;
+    assert.equal(Buffer.from(content).toString(), 'kept');
+  });
+
+  test('an index without its pack, as git leaves it for a moment, is passed over', NEEDS_GIT, async () => {
+    const folder = store.folder({ 'a.md': 'kept' });
+    const { commit } = await git.commitApp({ ...store.by, app: 'one', folder, message: 'x' });
+    await git.settle({ ...store.by, app: 'one', commit, tag: null });
+    store.git('repack', '-a', '-d', '-q');
+    const packs = join(store.repository, 'objects', 'pack');
+    const index = readdirSync(packs).find((name) => name.endsWith('.idx')) ?? '';
+    // Many, as the order in which they are looked at is the file system's.
+    for (let n = 0; n < 20; n++) copyFileSync(join(packs, index), join(packs, `.tmp-${n}-${index}`));
+    const sha = store.git('rev-parse', 'main:apps/one/a.md').trim();
+    const { content } = await git.readBlob({ repository: store.repository, sha });
+    assert.equal(Buffer.from(content).toString(), 'kept');
+  });
+
+  test('no object is there before those that it names', async () => {
+    const folder = store.folder({ 'a.md': 'first', 'b.md': 'second' });
+    const before = looseObjects();
+    // The folder that the first file belongs into cannot be made.
+    writeFileSync(join(store.repository, 'objects', objectId('blob', Buffer.from('first')).slice(0, 2)), '');
+    await assert.rejects(git.commitApp({ ...store.by, app: 'one', folder, message: 'x' }));
+    assert.deepEqual(looseObjects(), before);
+  });
+
+  test('a name that git packs in the moment in which it is set is set', NEEDS_GIT, async () => {
+    const { repository } = store;
+    const lock = await LockFile.take(join(repository, 'refs/tags/one/v1'), repository);
+    const id = store.git('rev-parse', 'main').trim();
+    const set = lock.replace(`${id}\n`);
+    const isThere = () => existsSync(join(repository, 'refs/tags/one/v1'));
+    // Each step of the lock ends while this thread is busy here: so that git is faster than the step after the rename.
+    while (!isThere()) {
+      for (const until = Date.now() + 5; Date.now() < until && !isThere(); );
+      if (!isThere()) await new Promise(setImmediate);
+    }
+    store.git('pack-refs', '--all', '--prune');
+    await set;
+    assert.equal(store.git('rev-parse', 'refs/tags/one/v1').trim(), id);
   });
 
   test('main is not moved over what somebody pushed meanwhile', NEEDS_GIT, async () => {
