@@ -6,6 +6,7 @@ import { LIMITS } from '../protocol/limits.ts';
 import { STATIC_TYPES } from '../protocol/static-files.ts';
 import { isMissing } from '../storage/atomic-file.ts';
 import { CommandError } from './failure.ts';
+import { excerpt, jsonFault } from './source-excerpt.ts';
 import { formatBytes } from './terminal/units.ts';
 
 /** Extensions that an archive may hold (decisions, section 2). */
@@ -29,12 +30,16 @@ export function readAppId(folder: string): string {
       'Make an app to start from: svc new <dir>',
     );
   }
-  let id: unknown;
-  try {
-    id = (JSON.parse(text) as { id?: unknown } | null)?.id;
-  } catch (error) {
-    throw new CommandError(`app.json is not valid JSON: ${(error as Error).message}`);
+  const fault = jsonFault(text);
+  if (fault !== null) {
+    const { reason, place } = fault;
+    const where = place === null ? 'app.json' : `app.json:${place.line}:${place.column}`;
+    throw new CommandError(
+      `${where}: It is not valid JSON: ${reason}.`,
+      place === null ? undefined : excerpt(text, place).join('\n'),
+    );
   }
+  const id = (JSON.parse(text) as { id?: unknown } | null)?.id;
   if (typeof id !== 'string' || id === '') throw new CommandError('app.json has no "id".');
   return id;
 }

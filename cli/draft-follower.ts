@@ -1,4 +1,6 @@
 /** A draft that follows a folder: sends what is edited, says what is wrong, and outlives a gateway that restarts. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../protocol/errors.ts';
 import type { LogEntry, SessionRow } from './api.ts';
@@ -9,6 +11,7 @@ import { explain } from './explain.ts';
 import { CommandError, errorBodyOf, GatewayError, UnreachableError } from './failure.ts';
 import { FolderSync, type SyncResult } from './folder-sync.ts';
 import { draftPath, withQuery } from './paths.ts';
+import { excerpt } from './source-excerpt.ts';
 import { checkSyntax } from './syntax-check.ts';
 
 const RETRY_MS = 1000;
@@ -154,11 +157,27 @@ export class DraftFollower {
   }
 
   async #tellFault(error: unknown): Promise<void> {
-    const { title, lines } = await explain(error, this.#client, { app: this.#options.app });
+    const { title, lines: advice } = await explain(error, this.#client, { app: this.#options.app });
+    const body = errorBodyOf(error);
+    const lines = [...this.#excerptOf(body), ...advice];
     const fault = [title, ...lines].join('\n');
     if (fault === this.#fault) return;
     this.#fault = fault;
-    this.#options.tell({ event: 'broken', error: errorBodyOf(error), title, lines });
+    this.#options.tell({ event: 'broken', error: body, title, lines });
+  }
+
+  /** The lines that an error is about, when it says which and they are still there. */
+  #excerptOf({ issues }: ErrorBody): string[] {
+    const { path, line, column } = issues?.[0] ?? {};
+    if (path === undefined || line === undefined || column === undefined) return [];
+    const { folder } = this.#options;
+    try {
+      if (!scanAppFolder(folder).files.includes(path)) return [];
+      return excerpt(readFileSync(join(folder, path), 'utf8'), { line, column });
+    } catch {
+      // What the folder's own fault is, the next look at it tells.
+      return [];
+    }
   }
 
   #closed(error: unknown): unknown {

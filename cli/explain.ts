@@ -40,7 +40,9 @@ async function explainGatewayError(
 ): Promise<Explanation> {
   const { code, message, path, issues, files } = error.body;
   const title = `${code}: ${printable(message)}`;
-  const where = path === undefined || path === '' || message.includes(path) ? [] : [`at ${printable(path)}`];
+  // What the command line named is known to whoever typed it.
+  const isNamed = code === 'UNKNOWN_TEMPLATE';
+  const where = isNamed || path === undefined || path === '' || message.includes(path) ? [] : [`at ${printable(path)}`];
   const listed = [
     ...(issues ?? []).slice(1).map((issue) => printable(`${placeOf(issue)}: ${issue.message}`)),
     ...(files ?? []).map((file) => printable(file)),

@@ -15,6 +15,23 @@ test('the first handler that does not parse is named with line and column', asyn
     code: 'INVALID_HANDLER',
     message: 'queries/list.js:2:13: It does not parse: Unexpected token.',
     path: 'queries/list.js',
+    issues: [
+      {
+        path: 'queries/list.js',
+        keyword: 'syntax',
+        message: 'It does not parse: Unexpected token.',
+        line: 2,
+        column: 13,
+      },
+    ],
   });
   assert.equal(await checkSyntax(folder, ['actions/add.js', 'page.js', 'queries/gone.js']), null);
+});
+
+test('a manifest that is not JSON is named with line and column', async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'app.json'), '{\n  "id": "notes",\n}\n');
+  const fault = await checkSyntax(folder, ['app.json']);
+  assert.deepEqual([fault?.code, fault?.path], ['INVALID_MANIFEST', 'app.json']);
+  assert.match(fault?.message ?? '', /^app\.json:3:1: It is not valid JSON: /);
 });

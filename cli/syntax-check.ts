@@ -1,13 +1,18 @@
-/** Finds handlers that do not parse, before somebody calls them or publishing refuses them. */
+/** Finds handlers, and a manifest, that do not parse, before somebody calls them or publishing refuses them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ErrorBody } from '../protocol/errors.ts';
+import { jsonFault, type Place } from './source-excerpt.ts';
 
 /** Where an app keeps code that the gateway runs. */
 const HANDLERS = /^(?:queries|actions|automations|lib)\/.*\.m?js$/;
 
 /** What a publication would say of the first such file, with its place; null when all parse. */
 export async function checkSyntax(folder: string, files: string[]): Promise<ErrorBody | null> {
+  const inManifest = files.includes('app.json') ? jsonFault(readFileSync(join(folder, 'app.json'), 'utf8')) : null;
+  if (inManifest?.place) {
+    return faultAt('INVALID_MANIFEST', 'app.json', inManifest.place, `It is not valid JSON: ${inManifest.reason}.`);
+  }
   const handlers = files.filter((file) => HANDLERS.test(file));
   if (handlers.length === 0) return null;
   const { parse } = await import('acorn');
@@ -23,9 +28,14 @@ export async function checkSyntax(folder: string, files: string[]): Promise<Erro
       // One that has gone meanwhile is looked at when the folder is.
       if (loc === undefined) continue;
       const reason = (error as Error).message.replace(/ \(\d+:\d+\)$/, '');
-      const place = `${path}:${loc.line}:${loc.column + 1}`;
-      return { code: 'INVALID_HANDLER', message: `${place}: It does not parse: ${reason}.`, path };
+      const place = { line: loc.line, column: loc.column + 1 };
+      return faultAt('INVALID_HANDLER', path, place, `It does not parse: ${reason}.`);
     }
   }
   return null;
+}
+
+function faultAt(code: ErrorBody['code'], path: string, { line, column }: Place, message: string): ErrorBody {
+  const issue = { path, keyword: 'syntax', message, line, column };
+  return { code, message: `${path}:${line}:${column}: ${message}`, path, issues: [issue] };
 }

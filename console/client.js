@@ -6,7 +6,7 @@
  * It gives the page `window.svc` (decisions, section 5), one change stream, and its settings on `<html>` before the first
  * paint. The session cookie authenticates. The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too:
  * that page talks to the draft's routes only, and loads itself again when the draft's files change. A live page does so when
- * another version of its app goes live, but not under the hands of somebody who writes in it.
+ * another version of its app goes live, but not while something that somebody has written in it would be lost.
  */
 (() => {
   const RETRY_MS = 1000;
@@ -16,9 +16,12 @@
   /** How often it is looked whether somebody still writes in a page that is to load itself again. */
   const IDLE_MS = 1000;
 
-  const { app: appId, draft, version } = document.currentScript.dataset;
+  const { app: appId, draft, version: shown } = document.currentScript.dataset;
   const root = draft === undefined ? '/svc' : `/svc/_draft/${draft}`;
   const settingsUrl = `${root}/_apps/${appId}/settings`;
+  const { knobs = [], prefs = {}, settings = {}, versionId } = loadSettings();
+  /** What the page shows, so that it hears of another one that came while it followed no stream. */
+  const version = shown ?? versionId;
   window.svc ??= {};
   const { svc } = window;
 
@@ -58,9 +61,14 @@
     return tool('svc_read', { app: appId, query, input });
   };
 
+  /** Actions without an answer yet. */
+  let writes = 0;
+
   /** Resolves to the action's body. */
   svc.write = async ({ action, input = {} }) => {
-    const { status, body } = await tool('svc_write', { app: appId, action, input });
+    writes++;
+    const call = tool('svc_write', { app: appId, action, input });
+    const { status, body } = await call.finally(() => writes--);
     if (status < 400) return body;
     const told = { code: 'ACTION_FAILED', message: `The action ${action} answered with status ${status}.` };
     for (const member of ['code', 'message', 'path']) {
@@ -100,7 +108,8 @@
   function connect() {
     clearTimeout(retryTimer);
     if (source) return;
-    source = new EventSource(`${root}/${appId}/_changes${draft === undefined ? '' : `?version=${version}`}`);
+    const following = version === undefined ? '' : `?version=${encodeURIComponent(version)}`;
+    source = new EventSource(`${root}/${appId}/_changes${following}`);
     source.addEventListener('open', () => {
       retries = 0;
       if (missed) reset();
@@ -146,15 +155,41 @@
     location.reload();
   }
 
-  /** A field that somebody has written in, or a dialog: what is in it would be lost. */
-  function isBusy() {
-    const at = document.activeElement;
-    const written = at?.matches('input, textarea') ? at.value !== (at.defaultValue ?? '') : at?.isContentEditable;
-    return written === true || document.querySelector('dialog[open]') !== null;
+  /** The fields that somebody has changed; of those that are no form controls, what they held before. */
+  const touched = new Map();
+  for (const type of ['beforeinput', 'input']) addEventListener(type, touch, true);
+
+  function touch(event) {
+    const [field] = event.composedPath();
+    if (!(field instanceof Element) || touched.has(field)) return;
+    for (const old of touched.keys()) if (!old.isConnected) touched.delete(old);
+    touched.set(field, event.type === 'beforeinput' ? field.textContent : null);
   }
+
+  /** Whether a field holds something else than at first. What a form is reset to, or a closed dialog left behind, is nobody's loss. */
+  function isWritten([field, before]) {
+    if (!field.isConnected || field.closest('dialog:not([open])')) return false;
+    if (field.isContentEditable) return field.textContent !== before;
+    const isChoice = field.matches('select, [type=checkbox], [type=radio]');
+    // A choice outside of a form takes effect when it is made.
+    if (!isChoice) return field.value !== (field.defaultValue ?? field.value);
+    return field.form !== null && (field.options ? isChosen(field) : field.checked !== field.defaultChecked);
+  }
+
+  function isChosen({ options, multiple }) {
+    const all = [...options];
+    const first = all.find((option) => option.defaultSelected) ?? (multiple ? undefined : all[0]);
+    return all.some((option) => option.selected !== (option.defaultSelected || option === first));
+  }
+
+  /** A reload would lose something: what was written, what a dialog shows, or the answer to an action. */
+  const isBusy = () => writes > 0 || document.querySelector('dialog[open]') !== null || [...touched].some(isWritten);
+
+  let waiting;
 
   /** Another version is live. A page that would rather choose the moment prevents `svc:newversion`, and reloads by itself. */
   function renew() {
+    clearInterval(waiting);
     const told = new CustomEvent('svc:newversion', { bubbles: true, cancelable: true });
     if (!document.dispatchEvent(told)) return;
     const whenIdle = () => {
@@ -162,7 +197,7 @@
       clearInterval(waiting);
       reload();
     };
-    const waiting = setInterval(whenIdle, IDLE_MS);
+    waiting = setInterval(whenIdle, IDLE_MS);
     whenIdle();
   }
 
@@ -202,7 +237,6 @@
     }
   }
 
-  const { knobs = [], prefs = {}, settings = {} } = loadSettings();
   const defaults = Object.fromEntries(knobs.map((knob) => [knob.key, knob.default]));
   let stored = settings;
   /** The URL may only choose what a knob offers: a link cannot put a value of its own into the page. */

@@ -50,6 +50,8 @@ export const LIMITS = {
   manifestBytes: 1 * MiB,
   /** How deep arrays and objects of a manifest, its schemas included, may nest. */
   manifestDepth: 64,
+  /** Parsing and checking all handlers of an app, when it is published. */
+  handlerCheckMs: 20 * SECOND,
   /** Checking the simplest inputs against a schema, when its version is stored. */
   schemaProbeMs: 1 * SECOND,
   /** Static files below this size are not compressed. */
@@ -373,8 +375,11 @@ export const LIMITS = {
   gitBundleBytes: 1 * GiB,
   /** Writing or reading a bundle. */
   gitBundleMs: 15 * MINUTE,
-  /** Merging one file: lines of one version times lines of another, without those at both ends that are the same. */
-  gitMergeSteps: 1_000_000_000,
+  /** Merging one file: lines in which a side differs from the base, and time; over it, both sides meet as a whole. */
+  gitMergeEdits: 5000,
+  gitMergeMs: 2 * SECOND,
+  /** Lines of both versions of a file, over which it has no patch: most of the time goes into them, whatever differs. */
+  gitDiffLines: 200_000,
   /** Lines that differ, and time, after which the patch of one file replaces it as a whole. */
   gitDiffEdits: 2000,
   gitDiffMs: 1 * SECOND,

@@ -53,6 +53,11 @@ export class Apps {
     await this.#options.registry.state(id);
   }
 
+  /** The id of the active version; null when there is none. Rejects with `UNKNOWN_APP`. */
+  async activeVersion(id: string): Promise<string | null> {
+    return (await this.#options.registry.state(id)).active?.versionId ?? null;
+  }
+
   /** Throws `UNKNOWN_APP` when the app was removed since it was looked up, and `OVERLOADED` while the gateway stops. */
   actor({ id, active }: App): Actor {
     const { registry, tree } = this.#options;

@@ -299,6 +299,18 @@ onEachEdge({}, (gateway) => {
     stream.close();
   });
 
+  test('a page that shows a version which is not live any more is told so when it comes back', async () => {
+    const { versionId } = (await gateway.call('GET', '/svc/_apps/live/settings')).json;
+    const current = await open(`?version=${versionId}`);
+    await expectNext(gateway, current, 'orders');
+    current.close();
+    await gateway.upload('live', { ...APP, 'index.html': 'newer' });
+    const late = await open(`?version=${versionId}`);
+    assert.equal((await late.next()).event, 'reload');
+    await expectNext(gateway, late, 'orders');
+    late.close();
+  });
+
   test('the numbers grow over a restart, and who was away is told to fetch again', async () => {
     const stream = await open();
     const { id } = await expectNext(gateway, stream, 'orders');

@@ -124,6 +124,9 @@ test('If-Match and If-None-Match keep from overwriting what somebody else wrote'
   await assert.rejects(sessions.deleteFile(sessionId, 'notes', 'a.txt', { ifMatch: `"${file.sha}"` }), stale);
   await assert.rejects(put(sessionId, 'b.txt', 'x', { ifMatch: '*' }), { code: 'PRECONDITION_FAILED' });
   await sessions.deleteFile(sessionId, 'notes', 'a.txt', { ifMatch: '*' });
+  const tooLong = `${'x'.repeat(300)}.txt`;
+  await assert.rejects(sessions.readFile(sessionId, 'notes', tooLong), { code: 'NOT_FOUND' });
+  await assert.rejects(sessions.deleteFile(sessionId, 'notes', tooLong, {}), { code: 'NOT_FOUND' });
   await assert.rejects(sessions.readFile(sessionId, 'notes', 'a.txt'), { code: 'NOT_FOUND' });
   await assert.rejects(sessions.deleteFile(sessionId, 'notes', 'a.txt', {}), { code: 'NOT_FOUND' });
   await sessions.remove(sessionId);

@@ -90,8 +90,9 @@ export class Templates {
   }
 
   async #cached(): Promise<RemoteTemplate[]> {
-    if (this.#options.url === null) return [];
-    return readCatalog(await readJson(this.#catalogFile).catch(() => undefined)) ?? [];
+    const { url } = this.#options;
+    if (url === null) return [];
+    return readCatalog(await readJson(this.#catalogFile).catch(() => undefined), url) ?? [];
   }
 
   get #catalogFile(): string {
@@ -100,7 +101,7 @@ export class Templates {
 
   async #refresh(url: string): Promise<void> {
     const bytes = await this.#fetch(url, LIMITS.templateCatalogBytes);
-    const templates = readCatalog(JSON.parse(bytes.toString('utf8')));
+    const templates = readCatalog(JSON.parse(bytes.toString('utf8')), url);
     if (templates === null) throw new Error('it is no catalog: { "templates": [{ "id", "name", "url", "sha256" }] }');
     await mkdirDurable(this.#options.cacheDir);
     await writeFileAtomic(this.#catalogFile, `${JSON.stringify({ templates }, null, 2)}\n`);
@@ -113,7 +114,7 @@ export class Templates {
     if ((await exists(path)) && hashOf(await readFile(path)) === sha256) return path;
     let bytes: Buffer;
     try {
-      bytes = await this.#fetch(new URL(url, this.#options.url ?? undefined).href, LIMITS.templateArchiveBytes);
+      bytes = await this.#fetch(url, LIMITS.templateArchiveBytes);
     } catch (error) {
       throw new SvcError('TEMPLATE_FAILED', `The template "${id}" cannot be fetched; try again later.`, {
         cause: error,
@@ -126,10 +127,14 @@ export class Templates {
     return path;
   }
 
+  /** Redirects are followed too, `fetch` takes none to anything but `http` and `https`. */
   async #fetch(url: string, mostBytes: number): Promise<Buffer> {
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(LIMITS.templateFetchMs)]);
     const response = await fetch(url, { signal });
-    if (!response.ok || response.body === null) throw new Error(`the server answered ${response.status}`);
+    if (!response.ok || response.body === null) {
+      await response.body?.cancel();
+      throw new Error(`the server answered ${response.status}`);
+    }
     const chunks: Uint8Array[] = [];
     let size = 0;
     for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
@@ -156,20 +161,21 @@ async function bundledRow(folder: string, id: string): Promise<TemplateRow> {
   };
 }
 
-/** Null when it is no catalog; entries that are not valid are left out. */
-function readCatalog(value: unknown): RemoteTemplate[] | null {
+/** Null when it is no catalog; entries that are not valid are left out. Their addresses may be relative to `catalogUrl`. */
+function readCatalog(value: unknown, catalogUrl: string): RemoteTemplate[] | null {
   const entries = (value as { templates?: unknown } | null | undefined)?.templates;
   if (!Array.isArray(entries)) return null;
-  const rows = entries.slice(0, LIMITS.templates).flatMap((entry: unknown) => remoteRow(entry) ?? []);
+  const rows = entries.slice(0, LIMITS.templates).flatMap((entry: unknown) => remoteRow(entry, catalogUrl) ?? []);
   return [...new Map(rows.map((row) => [row.id, row])).values()];
 }
 
-function remoteRow(value: unknown): RemoteTemplate | null {
+function remoteRow(value: unknown, catalogUrl: string): RemoteTemplate | null {
   if (typeof value !== 'object' || value === null) return null;
   const entry = value as Record<string, unknown>;
-  const { id, name, url, sha256 } = entry;
+  const { id, name, sha256 } = entry;
   if (typeof id !== 'string' || !isAppId(id) || typeof name !== 'string' || name === '') return null;
-  if (typeof url !== 'string' || url === '' || typeof sha256 !== 'string' || !SHA256.test(sha256)) return null;
+  const url = webAddress(entry.url, catalogUrl);
+  if (url === null || typeof sha256 !== 'string' || !SHA256.test(sha256)) return null;
   return {
     id,
     name: name.slice(0, LIMITS.textChars),
@@ -182,6 +188,13 @@ function remoteRow(value: unknown): RemoteTemplate | null {
     url,
     sha256,
   };
+}
+
+/** Null for anything that is not fetched from a server, such as `data:` and `file:`. */
+function webAddress(value: unknown, base: string): string | null {
+  if (typeof value !== 'string' || value === '' || !URL.canParse(value, base)) return null;
+  const { protocol, href } = new URL(value, base);
+  return protocol === 'http:' || protocol === 'https:' ? href : null;
 }
 
 function isRemote(row: TemplateRow | RemoteTemplate): row is RemoteTemplate {

@@ -83,14 +83,18 @@ export function pageRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/:id/_changes',
-      summary: 'The change stream of an app (server-sent events; `?tables=a,b` filters).',
+      summary:
+        'The change stream of an app (server-sent events; `?tables=a,b` filters, `?version=` is what the page shows).',
       handle: async (exchange, { id = '' }) => {
-        await apps.registered(known(id));
-        const tables = queryOf(exchange).get('tables')?.split(',').filter(Boolean);
+        const active = await apps.activeVersion(known(id));
+        const query = queryOf(exchange);
+        const tables = query.get('tables')?.split(',').filter(Boolean);
+        const shown = query.get('version');
         const lastEventId = exchange.header('last-event-id');
         changes.subscribe(id, exchange, {
           ...(tables ? { tables } : {}),
           ...(lastEventId === undefined ? {} : { lastEventId }),
+          stale: shown !== null && active !== null && shown !== active,
         });
       },
     },

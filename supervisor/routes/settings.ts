@@ -12,14 +12,14 @@ export function settingsRoutes(services: Services): Route[] {
   const answer = async (id: string) => {
     const { active } = await apps.get(id);
     const [prefs, settings] = await Promise.all([preferences.read(), readSettings(layout.app(id))]);
-    return { knobs: active.knobs, prefs, settings };
+    return { knobs: active.knobs, prefs, settings, versionId: active.versionId };
   };
   return [
     {
       method: 'GET',
       path: '/svc/_apps/:id/settings',
       summary:
-        "An app's knobs, the user's preferences, and the app's stored settings, in the order in which they apply.",
+        "An app's knobs, the user's preferences, and the app's stored settings, in the order in which they apply; and its version.",
       handle: async (exchange, { id = '' }) => {
         checkAppId(id);
         answerJson(exchange, 200, await answer(id), { 'cache-control': 'no-store' });

@@ -14,6 +14,8 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
   let browser: Browser;
   let context: BrowserContext;
   let session: string;
+  /** The page that the app began with. */
+  let wholePage: string;
 
   before(async () => {
     const owner = {
@@ -27,6 +29,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     context.setDefaultTimeout(PATIENCE_MS);
     const made = await gateway.call('POST', '/svc/_apps', { body: { id: 'notes', name: 'Notes' } });
     session = made.json.sessionId;
+    wholePage = (await gateway.call('GET', file('index.html'))).text;
     await publish();
     const page = await context.newPage();
     await page.goto(`${gateway.url}/svc/#token=${gateway.token}`);
@@ -93,10 +96,141 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.close();
   });
 
+  /** The page of the app is this form, with fields and places to write of every kind. */
+  const FORM = `<!doctype html><html lang="en"><head><title>Form</title></head><body><h1>Form</h1>
+<form id="form"><label>Title <input name="title"></label><label>Text <textarea name="text"></textarea></label>
+<label>Size <select name="size"><option>small<option>large</select></label><label>Gift <input type="checkbox" name="gift"></label></form>
+<label>Filter <select><option>all<option>open</select></label><div contenteditable="true" role="textbox" aria-label="Note">As it was</div>
+<dialog><label>Draft <input></label></dialog><p tabindex="0">Elsewhere</p></body></html>`;
+
+  const heading = (page: Page) => page.getByRole('heading', { level: 1 }).textContent();
+
+  async function formPage(): Promise<Page> {
+    await edit('index.html', () => FORM);
+    await publish();
+    return open('/svc/notes/');
+  }
+
+  /** Publishes so often, and resolves when the page has been told of each. */
+  async function publishForms(page: Page, times: number): Promise<void> {
+    for (let made = 0; made < times; made++) {
+      const told = page.evaluate(
+        'new Promise((done) => addEventListener("svc:newversion", () => done(true), { once: true }))',
+      );
+      await edit('index.html', (text) => `${text.replace('<h1>Form</h1>', '<h1>New form</h1>')}\n`);
+      await publish();
+      await told;
+    }
+  }
+
+  const writings: [name: string, write: (page: Page) => Promise<void>, empty: (page: Page) => Promise<void>][] = [
+    [
+      'a text',
+      (page) => page.getByLabel('Title').pressSequentially('half'),
+      (page) => page.evaluate('document.forms[0].reset()'),
+    ],
+    [
+      'a long text',
+      (page) => page.getByLabel('Text').pressSequentially('half'),
+      (page) => page.getByLabel('Text').fill(''),
+    ],
+    [
+      'a choice of a form',
+      async (page) => void (await page.getByLabel('Size').selectOption('large')),
+      async (page) => void (await page.getByLabel('Size').selectOption('small')),
+    ],
+    ['a tick of a form', (page) => page.getByLabel('Gift').check(), (page) => page.getByLabel('Gift').uncheck()],
+    [
+      'a text in the page itself',
+      (page) => page.getByLabel('Note').pressSequentially('half'),
+      (page) => page.getByLabel('Note').fill('As it was'),
+    ],
+  ];
+  for (const [name, write, empty] of writings) {
+    test(`${name} that is half written holds the page back when its field has lost the focus too`, async () => {
+      const page = await formPage();
+      await write(page);
+      await page.getByText('Elsewhere').focus();
+      await publishForms(page, 1);
+      // The page looks once a second whether it may load itself again: it has looked more than once.
+      await page.evaluate('new Promise((done) => setTimeout(done, 2500))');
+      assert.equal(await heading(page), 'Form');
+      await empty(page);
+      await page.getByRole('heading', { name: 'New form' }).waitFor();
+      await page.close();
+    });
+  }
+
+  test('what nobody would lose holds nothing back: a filter, a field that a script fills, a dialog that was closed', async () => {
+    const page = await formPage();
+    await page.getByLabel('Filter').selectOption('open');
+    await page.evaluate('document.forms[0].title.value = "from the data"; document.forms[0].title.focus()');
+    await page.evaluate('document.querySelector("dialog").showModal()');
+    await page.getByLabel('Draft').fill('half');
+    await page.evaluate('document.querySelector("dialog").close()');
+    await publishForms(page, 1);
+    await page.getByRole('heading', { name: 'New form' }).waitFor();
+    await page.close();
+  });
+
+  test('of several versions that come while somebody writes, the page loads the last one, once', async () => {
+    const page = await formPage();
+    await page.getByLabel('Title').fill('half');
+    await page.evaluate('window.timers = new Set()');
+    await page.evaluate(
+      `for (const [start, end] of [['setInterval', 'clearInterval']]) {
+        const [set, clear] = [window[start], window[end]];
+        window[start] = (...args) => { const id = set(...args); timers.add(id); return id; };
+        window[end] = (id) => { timers.delete(id); clear(id); };
+      }`,
+    );
+    await publishForms(page, 3);
+    assert.equal(await page.evaluate('timers.size'), 1);
+    let loads = 0;
+    page.on('load', () => loads++);
+    await page.getByLabel('Title').fill('');
+    await page.getByRole('heading', { name: 'New form' }).waitFor();
+    await page.waitForLoadState('load');
+    await page.evaluate('new Promise((done) => setTimeout(done, 2500))');
+    assert.equal(loads, 1);
+    await page.close();
+  });
+
+  test('a page waits for the answer to its action', async () => {
+    const page = await formPage();
+    let answer = () => {};
+    await page.route('**/_tool/svc_write', async (route) => {
+      await new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      await route.fulfill({ json: { isError: false, data: { status: 200, body: null } } });
+    });
+    const asked = page.waitForRequest('**/_tool/svc_write');
+    await page.evaluate('void svc.write({ action: "add", input: { text: "under way" } })');
+    await asked;
+    await publishForms(page, 1);
+    await page.evaluate('new Promise((done) => setTimeout(done, 1500))');
+    assert.equal(await heading(page), 'Form');
+    answer();
+    await page.getByRole('heading', { name: 'New form' }).waitFor();
+    await page.close();
+  });
+
+  test('a page that was away while a version was published shows it when it is back', async () => {
+    const page = await formPage();
+    await page.evaluate('dispatchEvent(new PageTransitionEvent("pagehide"))');
+    await edit('index.html', (text) => text.replace('<h1>Form</h1>', '<h1>New form</h1>'));
+    await publish();
+    await page.evaluate('dispatchEvent(new PageTransitionEvent("pageshow"))');
+    await page.getByRole('heading', { name: 'New form' }).waitFor();
+    await page.close();
+  });
+
   test('a preview follows every edit, through a fault and out of it, and touches nothing live', async () => {
+    await edit('index.html', () => wholePage);
     const page = await open(`/svc/_draft/${session}/notes/`);
     await page.getByText('half a sentence').waitFor();
-    await edit('index.html', titled('Third notes', 'A draft'));
+    await edit('index.html', titled('Notes', 'A draft'));
     await page.getByRole('heading', { name: 'A draft' }).waitFor();
     await page.getByLabel('New note').fill('only in the draft');
     await page.getByLabel('New note').press('Enter');

@@ -14,16 +14,19 @@ export type ArchiveEntry = { path: string; type: string; size: number };
 /** Where an entry goes, relative with `/`; the top folder itself is the empty path. */
 export type AdmittedEntry = { kind: 'file' | 'folder'; path: string };
 
+/** What messages are about: what was sent, or a folder of an app. */
+export type Subject = 'The archive' | 'The app';
+
 /** Judges the entries of one archive in their order, each before its content is read. A folder of files is judged alike. */
 export class ArchiveRules {
-  readonly #subject: string;
+  readonly #subject: Subject;
   #entries = 0;
   #bytes = 0;
   /** Names of files and of all folders above them, by the name with its case folded. */
   readonly #names = new Map<string, AdmittedEntry>();
 
   /** `subject` is what messages are about. */
-  constructor(subject = 'The archive') {
+  constructor(subject: Subject = 'The archive') {
     this.#subject = subject;
   }
 
@@ -91,7 +94,7 @@ export function pathError(path: string, reason: string): SvcError {
   return new SvcError('ARCHIVE_PATH', `The name of an entry is not permitted: ${reason}.`, { path });
 }
 
-export function entryTypeError(path: string, type: string, subject = 'The archive'): SvcError {
+export function entryTypeError(path: string, type: string, subject: Subject = 'The archive'): SvcError {
   return new SvcError(
     'ARCHIVE_ENTRY_TYPE',
     `${subject} has an entry of type ${type}; only files and folders are taken.`,

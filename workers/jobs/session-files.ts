@@ -98,7 +98,8 @@ function bytesOf(folder: string, path: string): Buffer | null {
     }
     return readFileSync(join(folder, path));
   } catch (error) {
-    if (isMissing(error)) return null;
+    // A name that no file can have, none has.
+    if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return null;
     throw error;
   }
 }

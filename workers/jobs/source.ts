@@ -52,7 +52,7 @@ export async function commitFiles(job: IngestJob, code: string, manifest: Manife
 }
 
 function listFiles(code: string): ExtractedFile[] {
-  const rules = new ArchiveRules();
+  const rules = new ArchiveRules('The app');
   const entries = readdirSync(code, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory());
   const files = entries.map((entry): ExtractedFile => {
     const whole = join(entry.parentPath, entry.name);

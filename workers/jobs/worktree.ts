@@ -32,7 +32,7 @@ const PLAINLY = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_
 
 /** The files, sorted by path; none when there is no such folder. Throws the errors of archives, with the file in `path`. One that goes meanwhile is left out. */
 export function readWorktree(folder: string): WorktreeFile[] {
-  const rules = new ArchiveRules();
+  const rules = new ArchiveRules('The app');
   const files: WorktreeFile[] = [];
   const visit = (below: string): void => {
     for (const entry of readdirSync(join(folder, below), { withFileTypes: true })) {
@@ -65,7 +65,7 @@ function fileOf(path: string, content: Buffer): WorktreeFile {
 function readPlain(folder: string, path: string): Buffer {
   const fd = openSync(join(folder, path), PLAINLY);
   try {
-    if (!fstatSync(fd).isFile()) throw entryTypeError(path, 'special');
+    if (!fstatSync(fd).isFile()) throw entryTypeError(path, 'special', 'The app');
     return readFileSync(fd);
   } finally {
     closeSync(fd);

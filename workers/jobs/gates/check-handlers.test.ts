@@ -184,6 +184,26 @@ describe('files that cannot be loaded', () => {
   });
 });
 
+describe('files that take too long to check', () => {
+  const many = (line: (n: number) => string): string => Array.from({ length: 60_000 }, (_, n) => line(n)).join('\n');
+  for (const [name, text] of Object.entries({
+    'names of one scope': many((n) => `let name${n};`),
+    exports: many((n) => `export const name${n} = 1;`),
+    'uses below many functions': `${'function f() {'.repeat(600)}${'process;'.repeat(500_000)}${'}'.repeat(600)}`,
+    'texts below many functions': `${'function f() {'.repeat(600)}${'a("DELETE FROM a");'.repeat(200_000)}${'}'.repeat(600)}`,
+  })) {
+    test(`because of ${name}`, () => {
+      const code = write({ [ACTION]: HANDLER, [QUERY]: `${HANDLER}${text}` });
+      const manifest = { id: 'a', name: 'A', version: '1', queries: [{ name: 'list' }], actions: [{ name: 'add' }] };
+      assert.throws(() => checkHandlers(code, manifest as Manifest, [], 300), {
+        code: 'INVALID_HANDLER',
+        path: QUERY,
+        message: /^queries\/list\.js:1:1: Checking the handlers takes more than 0\.3 s, .*smaller/,
+      });
+    });
+  }
+});
+
 describe('the order and number of findings', () => {
   test('by file, line and column', () => {
     const files = {

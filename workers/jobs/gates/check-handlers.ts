@@ -5,6 +5,7 @@ import type { Manifest } from '../../../protocol/manifest.ts';
 import { type Inspection, inspect, type LocalImport, type ModuleKind } from './inspect.ts';
 import type { Finding, Reach } from './rules.ts';
 import { readSource } from './source.ts';
+import { TimeBudget, TookTooLong } from './time-budget.ts';
 
 type Module = Inspection & { reach: Reach };
 type HandlerKind = keyof Reach;
@@ -16,12 +17,17 @@ const MESSAGE_CHARS = 500;
  * is the app's folder, `automationIds` are those with an `automation.json`.
  * @throws {SvcError} `INVALID_HANDLER` with every finding, up to `LIMITS.inputIssues`, ordered by file, line and column.
  */
-export function checkHandlers(code: string, manifest: Manifest, automationIds: string[]): void {
+export function checkHandlers(
+  code: string,
+  manifest: Manifest,
+  automationIds: string[],
+  ms: number = LIMITS.handlerCheckMs,
+): void {
   const handlers = new Map<string, HandlerKind>();
   for (const { name } of manifest.queries) handlers.set(`queries/${name}.js`, 'query');
   for (const { name } of manifest.actions) handlers.set(`actions/${name}.js`, 'action');
   for (const id of automationIds) handlers.set(`automations/${id}/handler.js`, 'automation');
-  const issues = new Modules(code, handlers).issues();
+  const issues = new Modules(code, handlers, ms).issues();
   if (issues.length > 0) throw invalidHandler(issues);
 }
 
@@ -31,9 +37,16 @@ class Modules {
   /** By path; a text is the reason why there is no such module. */
   readonly #modules = new Map<string, Module | string>();
 
-  constructor(code: string, handlers: Map<string, HandlerKind>) {
+  readonly #ms: number;
+  readonly #budget: TimeBudget;
+  /** The file that took longest so far. */
+  #slowest = { file: '', ms: -1 };
+
+  constructor(code: string, handlers: Map<string, HandlerKind>, ms: number) {
     this.#code = code;
     this.#handlers = handlers;
+    this.#ms = ms;
+    this.#budget = new TimeBudget(ms);
     for (const [file, kind] of handlers) this.#follow(file, kind);
   }
 
@@ -62,9 +75,27 @@ class Modules {
     const module =
       'refused' in source
         ? source.refused
-        : { ...inspect(file, source.text, kind), reach: { query: false, action: false, automation: false } };
+        : { ...this.#inspect(file, source.text, kind), reach: { query: false, action: false, automation: false } };
     this.#modules.set(file, module);
     return module;
+  }
+
+  #inspect(file: string, text: string, kind: ModuleKind): Inspection {
+    const started = performance.now();
+    const note = (): void => {
+      const ms = performance.now() - started;
+      if (ms > this.#slowest.ms) this.#slowest = { file, ms };
+    };
+    try {
+      return inspect(file, text, kind, this.#budget);
+    } catch (error) {
+      if (!(error instanceof TookTooLong)) throw error;
+      note();
+      const message = `Checking the handlers takes more than ${this.#ms / 1000} s, and of all files this one took longest; break it into smaller ones, and keep tables in .json files or in the data.`;
+      throw invalidHandler([{ path: this.#slowest.file, keyword: 'syntax', message, line: 1, column: 1 }]);
+    } finally {
+      note();
+    }
   }
 
   #issuesOf(file: string): InputIssue[] {

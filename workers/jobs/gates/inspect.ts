@@ -8,6 +8,7 @@ import { checkReadOnly } from './read-only-queries.ts';
 import type { Finding, Reach } from './rules.ts';
 import { Scopes, staticText } from './scopes.ts';
 import { Lines } from './source.ts';
+import type { TimeBudget } from './time-budget.ts';
 import { Waivers } from './waivers.ts';
 
 /** An import of a file of the app. A missing one is a fault where it is `needed`: when the module cannot load without. */
@@ -20,16 +21,16 @@ export type ModuleKind = 'query' | 'action' | 'automation' | 'module';
 
 const outsideAutomations = ({ automation }: Reach): boolean => !automation;
 
-/** `file` is the path in the app, which imports start from. */
-export function inspect(file: string, text: string, kind: ModuleKind): Inspection {
+/** `file` is the path in the app, which imports start from. Throws `TookTooLong`. */
+export function inspect(file: string, text: string, kind: ModuleKind, { step }: TimeBudget): Inspection {
   const lines = new Lines(text);
   if (file.endsWith('.json')) return { findings: jsonFindings(text), imports: [], lines };
-  const parsed = parseModule(text);
+  const parsed = parseModule(text, step);
   if (!('program' in parsed)) return { findings: [parsed], imports: [], lines };
   try {
     const { program, comments } = parsed;
     const waivers = new Waivers(comments, lines);
-    const scopes = new Scopes(program);
+    const scopes = new Scopes(program, step);
     const { imports, findings } = importsOf(file, program);
     if (kind !== 'module' && !hasDefaultExport(program)) findings.push(noDefaultExport());
     const found = [...checkDeterminism(program, scopes), ...checkReadOnly(program, scopes, kind === 'query')];

@@ -29,7 +29,8 @@ const ModuleParser = Parser.extend(withAssertions);
 
 export type Parsed = { program: Program; comments: Comment[] };
 
-export function parseModule(text: string): Parsed | Finding {
+/** `step` is called with every token. */
+export function parseModule(text: string, step: () => void): Parsed | Finding {
   const comments: Comment[] = [];
   try {
     const program = ModuleParser.parse(text, {
@@ -38,6 +39,7 @@ export function parseModule(text: string): Parsed | Finding {
       allowHashBang: true,
       allowAwaitOutsideFunction: true,
       onComment: comments,
+      onToken: step,
     });
     return { program, comments };
   } catch (error) {

@@ -28,8 +28,11 @@ const STEPS = 8;
 
 export class Scopes {
   readonly #scopes = new Map<AnyNode, Scope>();
+  readonly #step: () => void;
 
-  constructor(program: Program) {
+  /** `step` is called with every look-up. */
+  constructor(program: Program, step: () => void) {
+    this.#step = step;
     ancestor(program, {
       VariableDeclaration: ({ kind, declarations }, _, ancestors) => {
         const scope = this.at(kind === 'var' ? hoisted(ancestors) : ancestors);
@@ -56,6 +59,7 @@ export class Scopes {
 
   /** The scope of a node, given as the last of its ancestors. */
   at(ancestors: readonly AnyNode[]): Scope {
+    this.#step();
     return this.#upFrom(ancestors, ancestors.length - 1) as Scope;
   }
 

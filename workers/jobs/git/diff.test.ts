@@ -93,6 +93,19 @@ describe('a diff', () => {
     assert.deepEqual(applied(files), { 'a.txt': lines('b') });
   });
 
+  test('of files with too many lines counts them only, and shows the others', async () => {
+    const many = '\n'.repeat(LIMITS.gitDiffLines / 2 + 1);
+    const files = await diff({ 'a.txt': many, 'b.txt': '1\n' }, { 'a.txt': `${many}x`, 'b.txt': '2\n' });
+    const lines = LIMITS.gitDiffLines / 2 + 1;
+    assert.deepEqual(
+      files.map(({ additions, deletions, truncated, patch }) => [additions, deletions, truncated, patch === '']),
+      [
+        [lines + 1, lines, true, true],
+        [1, 1, undefined, false],
+      ],
+    );
+  });
+
   test('that would be too large leaves patches out and says so', async () => {
     const big = 'x'.repeat(LIMITS.gitDiffBytes / 2);
     const files = await diff({}, { 'a.txt': big, 'b.txt': `${big}\n`, 'c.txt': '1\n2\n' });

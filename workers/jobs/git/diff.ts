@@ -5,7 +5,7 @@ import { Repository } from '../../../storage/git/repository.ts';
 import { filesOf } from '../../../storage/git/tree.ts';
 import { readFolder } from './folder.ts';
 import { makePatch } from './patch.ts';
-import { asText, linesOf } from './text.ts';
+import { asText } from './text.ts';
 
 /** Sorted by path. Throws the errors of archives, `UNKNOWN_VERSION` and `STORE_DAMAGED`. */
 export async function diffApp({ app, folder, against, ...job }: DiffAppJob): Promise<DiffAppResult> {
@@ -38,19 +38,29 @@ class Patches {
     const old = textOf(before);
     const now = textOf(after);
     if (old === 'binary' || now === 'binary') return { additions: 0, deletions: 0, patch: '', binary: true };
-    if (this.#bytes < LIMITS.gitDiffBytes && performance.now() < this.#deadline) {
+    const lines = linesIn(before) + linesIn(after);
+    if (lines <= LIMITS.gitDiffLines && this.#bytes < LIMITS.gitDiffBytes && performance.now() < this.#deadline) {
       const made = makePatch(path, old, now);
       this.#bytes += made.patch.length;
       if (this.#bytes <= LIMITS.gitDiffBytes) return made;
       return { ...made, patch: '', truncated: true };
     }
     return {
-      additions: linesOf(now?.text ?? '').length,
-      deletions: linesOf(old?.text ?? '').length,
+      additions: linesIn(after),
+      deletions: linesIn(before),
       patch: '',
       truncated: true,
     };
   }
+}
+
+/** Counts them without making them. */
+function linesIn(version: Content): number {
+  if (version === null) return 0;
+  const { content } = version;
+  let lines = 0;
+  for (let at = content.indexOf(0x0a); at !== -1; at = content.indexOf(0x0a, at + 1)) lines++;
+  return content.length > 0 && content.at(-1) !== 0x0a ? lines + 1 : lines;
 }
 
 function textOf(version: Content): { id: string; text: string } | null | 'binary' {

@@ -14,7 +14,7 @@ export type AppFiles = Map<string, { id: string; content: Buffer }>;
 
 /** Reads the folder by the rules for archives. Throws their errors, with the file in `path`. */
 export function readFolder(folder: string): AppFiles {
-  const rules = new ArchiveRules();
+  const rules = new ArchiveRules('The app');
   const files: AppFiles = new Map();
   const walk = (prefix: string): void => {
     for (const entry of readdirSync(join(folder, prefix), { withFileTypes: true })) {
@@ -28,7 +28,7 @@ export function readFolder(folder: string): AppFiles {
         rules.admit({ path, type: 'File', size: lstatSync(file).size });
         const content = readFileSync(file);
         files.set(path, { id: objectId('blob', content), content });
-      } else throw entryTypeError(path, entry.isSymbolicLink() ? 'SymbolicLink' : 'other');
+      } else throw entryTypeError(path, entry.isSymbolicLink() ? 'SymbolicLink' : 'other', 'The app');
     }
   };
   walk('');
@@ -44,7 +44,7 @@ export async function readFiles(objects: ObjectStore, ids: Map<string, string>):
 
 /** Writes the files into a folder that is empty or missing. A name that could mean another place is refused before. */
 export function writeFolder(to: string, files: AppFiles): GitFile[] {
-  const rules = new ArchiveRules();
+  const rules = new ArchiveRules('The app');
   for (const [path, { content }] of files) {
     if (rules.admit({ path, type: 'File', size: content.length }).path !== path) {
       throw new SvcError('ARCHIVE_PATH', 'The repository has a file whose name is not permitted.', { path });

@@ -64,6 +64,25 @@ describe('merging a text', () => {
     assert.ok(clean > 30, `both outcomes are seen: ${clean} were clean`);
   });
 
+  /** Texts in which most lines stand often: every line of one is found all over the other. */
+  const repeated = (lines: number, seed: number): string => {
+    let state = seed;
+    const next = (): number => {
+      state = (Math.imul(state, 1103515245) + 12345) >>> 0;
+      return state >>> 16;
+    };
+    return Array.from({ length: lines }, () => (next() % 2 === 0 ? '}\n' : '\n')).join('');
+  };
+
+  test('of texts that say the same over and over ends soon', () => {
+    const same = '\n'.repeat(20_000);
+    assert.equal(mergeText(`b\n${same}b\n`, `c\n${same}c\n`, `d\n${same}d\n`), null);
+    assert.equal(mergeText(`b\n${same}b\n`, `c\n${same}b\n`, `b\n${same}d\n`), `c\n${same}d\n`);
+    for (const lines of [1000, 20_000, 500_000]) {
+      assert.equal(mergeText(repeated(lines, 1), repeated(lines, 2), repeated(lines, 3)), null);
+    }
+  });
+
   test('of large texts ends soon', () => {
     const base = 'x\n'.repeat(200_000);
     assert.equal(mergeText(base, `a\n${base}b\n`, `c\n${base}d\n`), null);

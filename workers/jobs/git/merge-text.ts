@@ -1,7 +1,6 @@
 /** Three-way merge of one text, line by line, as `git merge-file` does it. */
-import { diff3Merge } from 'node-diff3';
-import { LIMITS } from '../../../protocol/limits.ts';
 import { linesOf, MARKS } from './text.ts';
+import { threeWay } from './three-way.ts';
 
 /** Null when both sides change the same lines, or lines beside each other, in different ways. Endings of lines stay as they are. */
 export function mergeText(base: string, ours: string, theirs: string): string | null {
@@ -22,20 +21,13 @@ function merge(base: string, ours: string, theirs: string): { text: string; clea
   const merged: string[] = texts.base.slice(0, head);
   const ending = texts.ours[0]?.endsWith('\r\n') ? '\r\n' : '\n';
   let clean = true;
-  for (const region of regions(o, a, b)) {
-    const { ok, conflict } = region;
-    if (conflict !== undefined) clean = false;
-    for (const line of ok ?? marked(conflict?.a ?? [], conflict?.b ?? [], ending)) merged.push(line);
+  // Nobody edits that much of a large file by hand: what cannot be told apart meets as a whole.
+  for (const region of threeWay({ base: o, ours: a, theirs: b }) ?? [{ ours: a, theirs: b }]) {
+    const isSettled = 'settled' in region;
+    if (!isSettled) clean = false;
+    for (const line of isSettled ? region.settled : marked(region.ours, region.theirs, ending)) merged.push(line);
   }
   return { text: [...merged, ...texts.base.slice(texts.base.length - tail)].join(''), clean };
-}
-
-type Region = { ok?: string[]; conflict?: { a: string[]; b: string[] } };
-
-/** What it costs grows with the product: nobody edits that much of a large file by hand on both sides. */
-function regions(o: string[], a: string[], b: string[]): Region[] {
-  if (o.length * Math.max(a.length, b.length) > LIMITS.gitMergeSteps) return [{ conflict: { a, b } }];
-  return diff3Merge(a, o, b, { excludeFalseConflicts: true });
 }
 
 function marked(session: string[], published: string[], ending: string): string[] {
