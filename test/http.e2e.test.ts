@@ -625,7 +625,8 @@ onEachEdge({}, (gateway, edge) => {
     const put = (path: string, body: unknown) => gateway.call('PUT', path, { body });
 
     test('settings are replaced, and stand beside the knobs and the preferences', async () => {
-      const empty = { knobs: KNOBS, prefs: {}, settings: {} };
+      const { activeVersion } = (await get('/svc/_apps/site')).json;
+      const empty = { knobs: KNOBS, prefs: {}, settings: {}, versionId: activeVersion };
       assert.deepEqual((await get('/svc/_apps/site/settings')).json, empty);
       assert.deepEqual((await put('/svc/_apps/site/settings', { size: 'l', more: [1] })).json.settings, {
         size: 'l',
