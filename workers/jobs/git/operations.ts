@@ -112,6 +112,6 @@ export async function branch({ name, to, ...job }: BranchJob): Promise<MainResul
   const repository = new Repository(job.repository);
   const ref = `refs/heads/${name}`;
   if (to === null) await repository.refs.remove([ref]);
-  else await repository.refs.set(ref, to, repository.refs.read(ref));
+  else await repository.refs.put(ref, to);
   return { main: repository.main() };
 }
