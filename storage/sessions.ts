@@ -4,9 +4,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import { lstat, readdir, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { SvcError } from '../protocol/errors.ts';
 import { isAppId, isSessionId } from '../protocol/ids.ts';
 import { exists, isMissing, mkdirDurable, readJson, renameDurable, writeFileAtomic } from './atomic-file.ts';
+import { isObjectId } from './git/object.ts';
 import { type CodeStorePaths, SessionPaths } from './layout.ts';
 
 /**
@@ -16,19 +18,27 @@ import { type CodeStorePaths, SessionPaths } from './layout.ts';
 export type SessionRecord = {
   createdAt: number;
   base: string;
-  apps: Readonly<Record<string, { base: string | null }>>;
+  apps: Readonly<Record<string, SessionApp>>;
 };
+
+/** `since`: when the app that the files came from was registered; without it nobody knows. One of its id may be another app. */
+export type SessionApp = { base: string | null; since?: number };
 
 /** Names of folders that are being made or removed; no session id starts like this. */
 const UNFINISHED = '.';
 /** `<this><sid>.<app>`: an app's folder while another takes its place. */
 const ASIDE = '.aside.';
 
-/** Ids of the open sessions, sorted. */
+/** Ids of the open sessions, sorted; those whose record is damaged too. */
 export async function listSessions(store: CodeStorePaths): Promise<string[]> {
   const ids = (await namesIn(store.sessionsDir)).filter(isSessionId).sort();
-  const there = await Promise.all(ids.map((id) => exists(store.session(id).record)));
+  const there = await Promise.all(ids.map((id) => isSession(store, id)));
   return ids.filter((_, at) => there[at]);
+}
+
+/** Whether there is a session of this id, damaged or not. */
+export async function isSession(store: CodeStorePaths, id: string): Promise<boolean> {
+  return isSessionId(id) && (await isFolder(store.session(id).dir));
 }
 
 /** False when there is a session of this id already. */
@@ -36,9 +46,9 @@ export async function createSession(store: CodeStorePaths, id: string, record: S
   const session = store.session(id);
   if (await exists(session.dir)) return false;
   const making = new SessionPaths(unfinished(store));
-  await mkdirDurable(making.appsDir);
-  await writeSession(making, record);
   try {
+    await mkdirDurable(making.appsDir);
+    await writeSession(making, record);
     await renameDurable(making.dir, session.dir);
   } catch (error) {
     await rm(making.dir, { recursive: true, force: true });
@@ -48,20 +58,59 @@ export async function createSession(store: CodeStorePaths, id: string, record: S
   return true;
 }
 
-/** Null when there is no such session. Rejects with a `SyntaxError` when its record was damaged. */
+/** Null when there is no such session. Rejects with `SESSION_DAMAGED` when its record is missing, or is none. */
 export async function readSession(session: SessionPaths): Promise<SessionRecord | null> {
-  const value = await readJson(session.record);
-  if (value === undefined) return null;
-  const { createdAt, base, apps } = value as { createdAt?: unknown; base?: unknown; apps?: unknown };
+  let value: unknown;
+  try {
+    value = await readJson(session.record);
+  } catch (error) {
+    const reason =
+      error instanceof SyntaxError ? 'is not JSON' : UNREADABLE[(error as NodeJS.ErrnoException).code ?? ''];
+    throw reason === undefined ? error : damagedSession(session, reason, error);
+  }
+  if (value === undefined) {
+    if (await isFolder(session.dir)) throw damagedSession(session, 'is missing');
+    return null;
+  }
+  const record = parseRecord(value);
+  if (record === null) throw damagedSession(session, 'does not hold what it should');
+  return record;
+}
+
+/** What somebody may have put in the place of a record, or done to it, in the words of Node. */
+const UNREADABLE: Readonly<Record<string, string>> = {
+  EISDIR: 'is a folder',
+  ELOOP: 'is a link that leads nowhere',
+  EACCES: 'may not be read',
+  EPERM: 'may not be read',
+  EIO: 'cannot be read from the disk',
+};
+
+function parseRecord(value: unknown): SessionRecord | null {
+  const { createdAt, base, apps } = (value ?? {}) as { createdAt?: unknown; base?: unknown; apps?: unknown };
   const at = typeof createdAt === 'string' ? Date.parse(createdAt) : Number.NaN;
-  if (Number.isNaN(at) || typeof base !== 'string' || typeof apps !== 'object' || apps === null)
-    throw new SyntaxError('The record of the session is damaged.');
-  const known = Object.entries(apps as Record<string, { base?: unknown }>).filter(([id]) => isAppId(id));
-  return {
-    createdAt: at,
-    base,
-    apps: Object.fromEntries(known.map(([id, app]) => [id, { base: typeof app.base === 'string' ? app.base : null }])),
-  };
+  const isWhole = !Number.isNaN(at) && isCommit(base) && typeof apps === 'object' && apps !== null;
+  if (!isWhole || Array.isArray(apps)) return null;
+  const known: Record<string, SessionApp> = {};
+  for (const [id, app] of Object.entries(apps)) {
+    const entry = (app ?? {}) as { base?: unknown; since?: unknown };
+    if (!isAppId(id) || (entry.base !== null && !isCommit(entry.base))) return null;
+    known[id] = { base: entry.base, ...(typeof entry.since === 'number' ? { since: entry.since } : {}) };
+  }
+  return { createdAt: at, base, apps: known };
+}
+
+function isCommit(value: unknown): value is string {
+  return typeof value === 'string' && isObjectId(value);
+}
+
+function damagedSession({ dir }: SessionPaths, reason: string, cause?: unknown): SvcError {
+  const id = basename(dir);
+  return new SvcError(
+    'SESSION_DAMAGED',
+    `The session "${id}" is damaged: worktrees/sessions/${id}/session.json of the code store ${reason}. Its files are still beside it, in apps/; take what you need, then close the session: svc sessions rm ${id}`,
+    { cause },
+  );
 }
 
 export async function writeSession(session: SessionPaths, { createdAt, base, apps }: SessionRecord): Promise<void> {
@@ -88,14 +137,34 @@ export async function isFolder(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => null))?.isDirectory() ?? false;
 }
 
-/** Puts `staged` in the place of the app's folder, which a crash in between gives back at the next start. */
-export async function replaceApp(store: CodeStorePaths, sid: string, app: string, staged: string): Promise<void> {
+/**
+ * Puts `staged` in the place of the app's folder, which a crash in between gives back at the next start. `then` belongs to
+ * it: when it rejects, or the folder cannot be replaced, the old one is in its place again.
+ */
+export async function replaceApp(
+  store: CodeStorePaths,
+  { sid, app, staged }: { sid: string; app: string; staged: string },
+  then: () => Promise<void>,
+): Promise<void> {
   const target = store.session(sid).app(app);
   const going = join(store.sessionsDir, `${ASIDE}${sid}.${app}`);
   await rm(going, { recursive: true, force: true });
-  if ((await lstat(target).catch(() => null)) !== null) await renameDurable(target, going);
-  await renameDurable(staged, target);
+  const isThere = (await lstat(target).catch(() => null)) !== null;
+  try {
+    if (isThere) await renameDurable(target, going);
+    await renameDurable(staged, target);
+    await then();
+  } catch (error) {
+    await giveBack(target, isThere ? going : null);
+    throw error;
+  }
   await rm(going, { recursive: true, force: true });
+}
+
+async function giveBack(target: string, going: string | null): Promise<void> {
+  const isAside = going === null || (await lstat(going).catch(() => null)) !== null;
+  if (isAside) await rm(target, { recursive: true, force: true });
+  if (isAside && going !== null) await renameDurable(going, target);
 }
 
 /** Gives back what a crash left of apps that were being replaced, and removes what is left of sessions that were made or removed. */
@@ -105,7 +174,7 @@ export async function sweepSessions(store: CodeStorePaths): Promise<void> {
     const left = join(store.sessionsDir, name);
     const [sid = '', app = ''] = name.startsWith(ASIDE) ? name.slice(ASIDE.length).split('.') : [];
     const session = isSessionId(sid) && isAppId(app) ? store.session(sid) : null;
-    const isWanted = session !== null && (await exists(session.record)) && !(await exists(session.app(app)));
+    const isWanted = session !== null && (await isFolder(session.dir)) && !(await exists(session.app(app)));
     if (isWanted) await renameDurable(left, session.app(app));
     else await rm(left, { recursive: true, force: true });
   }
@@ -113,12 +182,18 @@ export async function sweepSessions(store: CodeStorePaths): Promise<void> {
 
 /** When a file of the session was last written, in milliseconds since the epoch. */
 export async function touchedAt(session: SessionPaths): Promise<number> {
-  let newest = (await stat(session.record)).mtimeMs;
-  for (const entry of await readdir(session.appsDir, { recursive: true, withFileTypes: true })) {
-    const found = await stat(join(entry.parentPath, entry.name)).catch(() => null);
+  let newest = 0;
+  const below = await readdir(session.appsDir, { recursive: true, withFileTypes: true }).catch(() => []);
+  for (const path of [session.record, ...below.map((entry) => join(entry.parentPath, entry.name))]) {
+    const found = await stat(path).catch(() => null);
     if (found !== null && found.mtimeMs > newest) newest = found.mtimeMs;
   }
-  return Math.floor(newest);
+  return Math.floor(newest > 0 ? newest : (await stat(session.dir)).mtimeMs);
+}
+
+/** Ids of the apps that have a folder in the session, sorted: all that is known of them when its record is damaged. */
+export async function appFolders(session: SessionPaths): Promise<string[]> {
+  return (await namesIn(session.appsDir)).filter(isAppId).sort();
 }
 
 function unfinished(store: CodeStorePaths): string {

@@ -18,16 +18,18 @@ import type {
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/session-files.ts';
-import { exists } from '../../storage/atomic-file.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
 import {
+  appFolders,
   createSession,
   isFolder,
+  isSession,
   listSessions,
   readSession,
   removeSession,
   replaceApp,
+  type SessionApp,
   type SessionRecord,
   stagingFolder,
   sweepSessions,
@@ -72,12 +74,24 @@ export type SessionsOptions = {
     app: string,
     draft: { folder: string; base: string | null; message: string | null; origin: string },
   ): Promise<Published>;
+  /** When the app was registered, in milliseconds since the epoch; null when it is not. */
+  registeredAt(app: string): number | null;
   log: Pick<Logger, 'warn'>;
   now?(): number;
 };
 
-/** A session in answers; times are milliseconds since the epoch. `apps` are those that were taken into it. */
-export type SessionRow = { sessionId: string; base: string; createdAt: number; touchedAt: number; apps: string[] };
+/**
+ * A session in answers; times are milliseconds since the epoch. `apps` are those that were taken into it. `damaged` says what
+ * is wrong with one whose record cannot be read: of it only the folders are known.
+ */
+export type SessionRow = {
+  sessionId: string;
+  base: string | null;
+  createdAt: number | null;
+  touchedAt: number;
+  apps: string[];
+  damaged?: string;
+};
 
 export type SessionDiff = { base: string; head: string; files: (GitFileDiff & { app: string })[] };
 
@@ -88,6 +102,8 @@ export class Sessions {
   readonly #closed: ((sessionId: string) => void | Promise<void>)[] = [];
   /** What is being done in a session, by its id. */
   readonly #underWay = new Map<string, Set<Promise<unknown>>>();
+  /** Bases that could not be written into a session's record, by `<session>/<app>`. */
+  readonly #unwritten = new Map<string, SessionApp>();
   /** Nothing begins in these any more. */
   readonly #closing = new Set<string>();
 
@@ -130,48 +146,64 @@ export class Sessions {
       throw new SvcError('CONFLICT', `The session "${id}" is being closed; try again.`, { path: 'sessionId' });
     if (!(await createSession(store, id, { createdAt: now(), base, apps: {} })))
       throw new SvcError('CONFLICT', `There is a session "${id}" already.`, { path: 'sessionId' });
-    await repository.branch(branchOf(id), base);
+    try {
+      await repository.branch(branchOf(id), base);
+    } catch (error) {
+      await removeSession(store, id);
+      throw error;
+    }
     return { sessionId: id, base };
   }
 
-  /** Those that can be read, sorted by id. */
+  /** Sorted by id; those whose record is damaged say so. */
   async list(): Promise<SessionRow[]> {
     const { store, log } = this.#options;
     const rows: SessionRow[] = [];
     for (const sessionId of await listSessions(store)) {
       try {
-        const { base, createdAt, apps } = await this.#record(sessionId);
-        rows.push({
-          sessionId,
-          base,
-          createdAt,
-          touchedAt: await touchedAt(store.session(sessionId)),
-          apps: Object.keys(apps).sort(),
-        });
+        rows.push(await this.#row(sessionId));
       } catch (error) {
-        log.warn({ session: sessionId, err: error }, 'a session cannot be read');
+        const isGone = error instanceof SvcError && error.code === 'UNKNOWN_SESSION';
+        if (!isGone) log.warn({ session: sessionId, err: error }, 'a session cannot be read');
       }
     }
     return rows;
   }
 
+  async #row(sessionId: string): Promise<SessionRow> {
+    const session = this.#options.store.session(sessionId);
+    try {
+      const { base, createdAt, apps } = await this.#record(sessionId);
+      return { sessionId, base, createdAt, touchedAt: await touchedAt(session), apps: Object.keys(apps).sort() };
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'SESSION_DAMAGED') throw error;
+      const apps = await appFolders(session);
+      const damaged = error.message;
+      return { sessionId, base: null, createdAt: null, touchedAt: await touchedAt(session), apps, damaged };
+    }
+  }
+
   /** Its drafts are gone with it. What was begun in it ends first: a publication is whole, or never was. Rejects with `UNKNOWN_SESSION`. */
   async remove(id: string): Promise<void> {
-    const { store, repository } = this.#options;
+    const { store, repository, log } = this.#options;
     if (!(await this.has(id)) || this.#closing.has(id)) throw unknownSession(id);
     this.#closing.add(id);
     try {
       await Promise.allSettled(this.#underWay.get(id) ?? []);
       await removeSession(store, id);
+      for (const key of this.#unwritten.keys()) if (key.startsWith(`${id}/`)) this.#unwritten.delete(key);
       for (const told of this.#closed) await told(id);
-      await repository.branch(branchOf(id), null);
+      // It is closed, whatever becomes of the name, which the next session of this id takes over.
+      await repository.branch(branchOf(id), null).catch((error: unknown) => {
+        log.warn({ session: id, err: error }, 'the branch of a closed session could not be removed');
+      });
     } finally {
       this.#closing.delete(id);
     }
   }
 
   async has(id: string): Promise<boolean> {
-    return isSessionId(id) && !this.#closing.has(id) && exists(this.#options.store.session(id).record);
+    return !this.#closing.has(id) && (await isSession(this.#options.store, id));
   }
 
   /** The apps that were taken into the session, sorted. Rejects with `UNKNOWN_SESSION`. */
@@ -231,14 +263,10 @@ export class Sessions {
       const record = await this.#record(id);
       const taken = record.apps[app] !== undefined || (await repository.files(app, 'main')).files !== null;
       if (taken) throw new SvcError('CONFLICT', `There is an app "${app}" already; choose another id.`, { path: 'id' });
-      const staged = await stagingFolder(store);
-      try {
+      await this.#staging(async (staged) => {
         await fill(staged);
-        await replaceApp(store, id, app, staged);
-      } finally {
-        await rm(staged, { recursive: true, force: true });
-      }
-      await this.#remember(id, app, null);
+        await replaceApp(store, { sid: id, app, staged }, () => this.#remember(id, app, { base: null }));
+      });
     });
     this.#tellEdited(id, app);
   }
@@ -251,17 +279,16 @@ export class Sessions {
     const { store, repository } = this.#options;
     const { main, merged, conflicts } = await this.#exclusively(id, app, async () => {
       const folder = await this.#checkedOut(id, app);
-      const { base = null } = (await this.#record(id)).apps[app] ?? {};
-      const staged = await stagingFolder(store);
-      try {
+      const base = await this.#baseOf(id, app);
+      const since = this.#since(app);
+      return this.#staging(async (staged) => {
         const result = await repository.update(app, base, folder, staged);
+        const remember = () => this.#remember(id, app, { base: result.main, ...since });
         // The files before the record: were it the other way round, a crash would leave the old files as a change of the new.
-        if (result.merged.length + result.conflicts.length > 0) await replaceApp(store, id, app, staged);
-        await this.#remember(id, app, result.main);
+        if (result.merged.length + result.conflicts.length === 0) await remember();
+        else await replaceApp(store, { sid: id, app, staged }, remember);
         return result;
-      } finally {
-        await rm(staged, { recursive: true, force: true });
-      }
+      });
     });
     if (merged.length + conflicts.length > 0) this.#tellEdited(id, app);
     return { base: main, merged, conflicts };
@@ -294,7 +321,7 @@ export class Sessions {
     const one = app ?? (await this.#onlyChanged(id));
     const published = await this.#exclusively(id, one, async () => {
       const folder = await this.#checkedOut(id, one);
-      const { base = null } = (await this.#record(id)).apps[one] ?? {};
+      const base = await this.#baseOf(id, one);
       const result = await this.#options.publish(one, { folder, base, message, origin });
       await this.#bringUpToDate(id, one, result.sha);
       return result;
@@ -311,12 +338,18 @@ export class Sessions {
       // One after the other: another thread that has to be started for the second takes longer than both.
       const published = await repository.files(app, sha);
       const here = await this.#options.jobs.sessionFiles({ work: 'list', folder: session.app(app) });
-      if (!sameFiles(published.files ?? [], here)) {
-        const staged = await stagingFolder(store);
-        await repository.checkout(app, sha, staged);
-        await replaceApp(store, id, app, staged);
+      const entry = { base: sha, ...this.#since(app) };
+      const remember = () => this.#remember(id, app, entry, sha);
+      if (sameFiles(published.files ?? [], here)) {
+        // Even when there is no room to write it down: the author's next change must not be in conflict with this one.
+        this.#unwritten.set(`${id}/${app}`, entry);
+        await remember();
+      } else {
+        await this.#staging(async (staged) => {
+          await repository.checkout(app, sha, staged);
+          await replaceApp(store, { sid: id, app, staged }, remember);
+        });
       }
-      await this.#remember(id, app, sha, sha);
       await repository.branch(branchOf(id), sha);
     } catch (error) {
       // It is published. What the session has of it is older, and merges with it like any other change.
@@ -346,26 +379,48 @@ export class Sessions {
     checkAppId(app);
     // Somebody may have removed the folder of one that was taken.
     if (record.apps[app] !== undefined && (await isFolder(session.app(app)))) return session.app(app);
-    const staged = await stagingFolder(store);
-    const { commit } = await repository.checkout(app, 'main', staged);
-    if (commit === null) {
-      await rm(staged, { recursive: true, force: true });
-      throw unknownApp(app);
-    }
-    await replaceApp(store, id, app, staged);
-    await this.#remember(id, app, commit);
+    // Before the files: when it is removed meanwhile, they are those of an app that is gone.
+    const since = this.#since(app);
+    await this.#staging(async (staged) => {
+      const { commit } = await repository.checkout(app, 'main', staged);
+      if (commit === null) throw since === null ? unknownApp(app) : neverActive(app);
+      await replaceApp(store, { sid: id, app, staged }, () => this.#remember(id, app, { base: commit, ...since }));
+    });
     return session.app(app);
   }
 
+  async #staging<T>(work: (staged: string) => Promise<T>): Promise<T> {
+    const staged = await stagingFolder(this.#options.store);
+    try {
+      return await work(staged);
+    } finally {
+      await rm(staged, { recursive: true, force: true });
+    }
+  }
+
+  /** Null when the app is not registered. */
+  #since(app: string): { since: number } | null {
+    const since = this.#options.registeredAt(app);
+    return since === null ? null : { since };
+  }
+
+  /** The commit that the app's files came from; null when they came from none, or from an app that was removed since. */
+  async #baseOf(id: string, app: string): Promise<string | null> {
+    const record = await this.#record(id);
+    const { base = null, since } = this.#unwritten.get(`${id}/${app}`) ?? record.apps[app] ?? {};
+    return since === undefined || since === this.#options.registeredAt(app) ? base : null;
+  }
+
   /** One record is written at a time, whatever apps are at work. */
-  async #remember(id: string, app: string, base: string | null, head?: string): Promise<void> {
+  async #remember(id: string, app: string, entry: SessionApp, head?: string): Promise<void> {
     await this.#serial.run(id, async () => {
       const record = await this.#record(id);
       await writeSession(this.#options.store.session(id), {
         ...record,
         base: head ?? record.base,
-        apps: { ...record.apps, [app]: { base } },
+        apps: { ...record.apps, [app]: entry },
       });
+      this.#unwritten.delete(`${id}/${app}`);
     });
   }
 
@@ -411,6 +466,14 @@ function sameFiles(left: GitFile[], right: GitFile[]): boolean {
       .sort()
       .join('\n');
   return key(left) === key(right);
+}
+
+/** There is a version of it, which nobody made live: `main` has nothing of it. */
+function neverActive(app: string): SvcError {
+  return new SvcError(
+    'NO_ACTIVE_VERSION',
+    `No version of "${app}" is active, so that a session has no files to take. Activate one first: svc versions ${app}, then svc activate ${app} <version>.`,
+  );
 }
 
 export function unknownSession(id: string): SvcError {

@@ -5,7 +5,7 @@
  *   whole ─first call→ its data is copied and migrated → callable, or a migration failed
  */
 import { createHash } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { draftVersion } from '../../protocol/bridge.ts';
 import type { Snapshot, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
 import { SvcError } from '../../protocol/errors.ts';
@@ -78,8 +78,14 @@ export class Draft {
   async open(): Promise<void> {
     const { draft, live } = this.#options;
     if (await exists(draft.dir)) return;
-    await mkdir(draft.dir, { recursive: true, mode: 0o700 });
-    await writeSettings(draft, await readSettings(live));
+    try {
+      await mkdir(draft.dir, { recursive: true, mode: 0o700 });
+      await writeSettings(draft, await readSettings(live));
+    } catch (error) {
+      // The next one to open it would take it for made, without the settings of live.
+      await rm(draft.dir, { recursive: true, force: true });
+      throw error;
+    }
   }
 
   /** Why the worktree as it is cannot be run or served. As of the last `refreshed`. */
