@@ -47,7 +47,15 @@ export type ActivateAnswer = {
   webhooks?: MintedWebhook[];
 };
 
-export type SessionRow = { sessionId: string; base: string; createdAt: number; touchedAt: number; apps: string[] };
+/** `damaged` says what is wrong with one whose record cannot be read. */
+export type SessionRow = {
+  sessionId: string;
+  base: string | null;
+  createdAt: number | null;
+  touchedAt: number;
+  apps: string[];
+  damaged?: string;
+};
 export type TemplateRow = { id: string; name: string; description?: string };
 export type SessionFile = { path: string; size: number; sha: string };
 export type FileDiff = {

@@ -144,8 +144,8 @@ export class DraftFollower {
     this.#client = this.#options.connect(true);
     const row = await this.#row();
     if (row === undefined) throw new GatewayError(404, { code: 'UNKNOWN_SESSION', message: '' });
-    if (row.createdAt !== this.#createdAt) this.#files.forget();
-    this.#createdAt = row.createdAt;
+    if (row.createdAt !== null && row.createdAt !== this.#createdAt) this.#files.forget();
+    this.#createdAt = row.createdAt ?? this.#createdAt;
     this.#lost = false;
     this.#options.tell({ event: 'back', preview: this.preview });
   }

@@ -9,6 +9,34 @@ import { failure, startGateway, TOKEN, temporaryFolder } from './test-support.ts
 const NOW = Date.parse('2026-06-01T00:00:00Z');
 const OLD = NOW - LIMITS.sessionStaleMs - 86_400_000;
 
+const RECORD = JSON.stringify({ createdAt: '2026-01-01T00:00:00Z', base: 'a'.repeat(40), apps: {} });
+
+test('damaged sessions are named, with and without a gateway', async (t) => {
+  const folder = temporaryFolder(t);
+  const sessions = join(folder, 'code-store/worktrees/sessions');
+  for (const [id, record] of [
+    ['cut', RECORD.slice(0, 20)],
+    ['whole', RECORD],
+  ] as const) {
+    mkdirSync(join(sessions, id, 'apps'), { recursive: true });
+    writeFileSync(join(sessions, id, 'session.json'), record);
+  }
+  mkdirSync(join(sessions, 'empty'));
+  const rows = [
+    { sessionId: 'cut', touchedAt: Date.now(), damaged: 'It is.' },
+    { sessionId: 'empty', touchedAt: Date.now(), damaged: 'It is.' },
+    { sessionId: 'whole', touchedAt: Date.now() },
+  ];
+  const { url } = await startGateway(t, { 'GET /svc/_sessions': { json: rows } });
+  for (const runs of [false, true]) {
+    if (runs) runsOn(folder, url);
+    const [damaged, open] = await checkSessions(folder);
+    assert.equal(damaged?.state, 'problem');
+    assert.match(damaged?.finding ?? '', /: cut, empty$/);
+    assert.deepEqual([open?.state, open?.finding], ['ok', '3 open']);
+  }
+});
+
 test('sessions that nobody touched for 30 days are named, the oldest first, as the gateway that runs has them', async (t) => {
   const folder = temporaryFolder(t);
   const rows = [
@@ -34,7 +62,7 @@ test('without a gateway they are read from the folder, and left there', async (t
     ['fresh', NOW],
   ] as const) {
     mkdirSync(join(sessions, id, 'apps/notes'), { recursive: true });
-    writeFileSync(join(sessions, id, 'session.json'), '{}');
+    writeFileSync(join(sessions, id, 'session.json'), RECORD);
     for (const path of ['apps/notes', 'apps', 'session.json'])
       utimesSync(join(sessions, id, path), at / 1000, at / 1000);
   }

@@ -1,7 +1,8 @@
-/** The check of `svc doctor` for sessions that nobody touches any more. They are never removed unless somebody says so. */
+/** The checks of `svc doctor` for sessions that nobody touches any more, or that are damaged. They are never removed unless somebody says so. */
 import { existsSync } from 'node:fs';
 import { LIMITS } from '../protocol/limits.ts';
-import { Layout } from '../storage/layout.ts';
+import { Layout, type SessionPaths } from '../storage/layout.ts';
+import { readSession } from '../storage/session-record.ts';
 import { listSessions, touchedAt } from '../storage/sessions.ts';
 import type { SessionRow } from './api.ts';
 import { Client } from './client.ts';
@@ -10,7 +11,7 @@ import { GatewayError } from './failure.ts';
 import type { Check } from './health-checks.ts';
 import { formatAge } from './terminal/units.ts';
 
-type Touched = { sessionId: string; touchedAt: number };
+type Found = { sessionId: string; touchedAt: number; damaged?: string };
 
 /** Where `svc serve --store git` keeps code, unless the data directory's mark says otherwise. */
 const CODE_STORE = 'code-store';
@@ -19,7 +20,7 @@ const NAMED = 5;
 
 /** Nothing where there is no git store, or its gateway does not answer: other checks tell that. */
 export async function checkSessions(dataDirectory: string, now = Date.now()): Promise<Check[]> {
-  let sessions: Touched[] | null;
+  let sessions: Found[] | null;
   try {
     sessions = await askGateway(dataDirectory);
     sessions ??= await readFolder(dataDirectory);
@@ -27,6 +28,23 @@ export async function checkSessions(dataDirectory: string, now = Date.now()): Pr
     return [];
   }
   if (sessions === null) return [];
+  return [...checkDamaged(sessions), ...checkStale(sessions, now)];
+}
+
+function checkDamaged(sessions: Found[]): Check[] {
+  const damaged = sessions.filter((session) => session.damaged !== undefined).map(({ sessionId }) => sessionId);
+  if (damaged.length === 0) return [];
+  return [
+    {
+      name: 'sessions',
+      state: 'problem',
+      finding: `damaged, their session.json cannot be read: ${damaged.join(', ')}`,
+      fix: 'Take what you need from worktrees/sessions/<id>/apps of the code store, then close them: svc sessions rm <id>',
+    },
+  ];
+}
+
+function checkStale(sessions: Found[], now: number): Check[] {
   const stale = sessions.filter((session) => now - session.touchedAt > LIMITS.sessionStaleMs);
   const open = `${sessions.length} open`;
   if (stale.length === 0) return [{ name: 'sessions', state: 'ok', finding: open }];
@@ -45,7 +63,7 @@ export async function checkSessions(dataDirectory: string, now = Date.now()): Pr
 }
 
 /** Null when none runs, or when it has no git store. */
-async function askGateway(dataDirectory: string): Promise<Touched[] | null> {
+async function askGateway(dataDirectory: string): Promise<Found[] | null> {
   const daemon = readDaemonFile(dataDirectory);
   if (daemon === null) return null;
   const token = readTextFile(new Layout(dataDirectory).token) ?? undefined;
@@ -58,11 +76,21 @@ async function askGateway(dataDirectory: string): Promise<Touched[] | null> {
   }
 }
 
-async function readFolder(dataDirectory: string): Promise<Touched[] | null> {
+async function readFolder(dataDirectory: string): Promise<Found[] | null> {
   const mark = readJsonFile(new Layout(dataDirectory).storeMark) as { appsStoreRoot?: unknown } | null;
   const root = typeof mark?.appsStoreRoot === 'string' ? mark.appsStoreRoot : CODE_STORE;
   const store = new Layout(dataDirectory, undefined, root).codeStore;
   if (store === null || !existsSync(store.sessionsDir)) return null;
   const ids = await listSessions(store);
-  return await Promise.all(ids.map(async (id) => ({ sessionId: id, touchedAt: await touchedAt(store.session(id)) })));
+  return await Promise.all(ids.map((id) => readFound(id, store.session(id))));
+}
+
+async function readFound(sessionId: string, session: SessionPaths): Promise<Found> {
+  const found = { sessionId, touchedAt: await touchedAt(session) };
+  try {
+    await readSession(session);
+    return found;
+  } catch (error) {
+    return { ...found, damaged: (error as Error).message };
+  }
 }

@@ -52,6 +52,6 @@ export async function backUpStopped(dataDirectory: string, file: string, signal:
 
 /** With the git store where there is one. */
 async function layoutOf(dataDirectory: string): Promise<Layout> {
-  const root = await readStoreMark(new Layout(dataDirectory));
+  const root = (await readStoreMark(new Layout(dataDirectory)))?.root ?? null;
   return new Layout(dataDirectory, undefined, root ?? undefined);
 }

@@ -77,6 +77,10 @@ export const ERROR_CODES = {
     status: 502,
     when: 'A template of a remote catalog cannot be fetched, or is not what the catalog says.',
   },
+  SESSION_DAMAGED: {
+    status: 500,
+    when: 'The record of a session cannot be read; its files are still in its worktree. Close the session.',
+  },
   PRECONDITION_FAILED: { status: 412, when: 'The file is not the one that `If-Match` names; read it again.' },
   NO_CHANGES: { status: 409, when: 'The session changes nothing of the app against what is published.' },
   MERGE_CONFLICT: {

@@ -8,8 +8,11 @@ import type { VersionSummary } from './manifest.ts';
 export type VersionSource =
   /** An uploaded file. */
   | { archive: string }
-  /** The app's files in a session, merged onto main; `base` is the commit that they were taken from. */
-  | { session: string; base: string | null }
+  /**
+   * The app's files in a session, merged onto main; `base` is the commit that they were taken from. With `anew` it is published
+   * though nothing of it was changed: the app is not live.
+   */
+  | { session: string; base: string | null; anew: boolean }
   /** The tag of a version that is brought back as it was published. */
   | { tag: string };
 

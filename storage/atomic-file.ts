@@ -1,6 +1,6 @@
 /** Files and folders that are either old or new after a crash, never half: temporary name, fsync, rename, fsync of the folder. */
 import { randomUUID } from 'node:crypto';
-import { access, cp, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { access, cp, lstat, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { crashPoint } from './crash-point.ts';
 
@@ -39,6 +39,22 @@ export async function readJson(path: string): Promise<unknown> {
     throw error;
   }
   return JSON.parse(text);
+}
+
+/**
+ * Takes a folder out of the place of a file that is to be written there; nothing of ours ever makes one. What was in it is
+ * beside it, as `<name>.damaged`.
+ */
+export async function clearPlace(path: string): Promise<void> {
+  if (!((await lstat(path).catch(() => null))?.isDirectory() ?? false)) return;
+  await rm(`${path}.damaged`, { recursive: true, force: true });
+  await renameDurable(path, `${path}.damaged`);
+}
+
+/** Whether reading a file failed because of what somebody put in its place: a folder, or a link that leads nowhere. */
+export function isNoFile(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | null)?.code;
+  return code === 'EISDIR' || code === 'ELOOP';
 }
 
 /** Makes the names in a folder durable: what was created, renamed or removed in it. */

@@ -3,10 +3,11 @@
  * own folder is a link to it. Nothing uses code that no link leads to.
  */
 import { readdir, readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { isAppId } from '../protocol/ids.ts';
 import { isMissing, mkdirDurable, moveDir, renameDurable, syncDir } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
+import { isObjectId } from './git/object.ts';
 import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from './layout.ts';
 import { removeVersion } from './versions.ts';
 
@@ -17,12 +18,26 @@ export async function installLinked(app: AppPaths, versionId: string, staged: Ve
   crashPoint('link.folders-made');
   for (const left of [target.prepared, at]) await rm(left, { recursive: true, force: true });
   crashPoint('link.cleared');
-  await renameDurable(staged.prepared, target.prepared);
-  crashPoint('link.prepared-placed');
-  await moveDir(staged.code, at);
-  crashPoint('link.code-placed');
-  await link(target.code, at);
-  crashPoint('link.made');
+  try {
+    await renameDurable(staged.prepared, target.prepared);
+    crashPoint('link.prepared-placed');
+    await moveDir(staged.code, at);
+    crashPoint('link.code-placed');
+    await link(target.code, at);
+    crashPoint('link.made');
+  } catch (error) {
+    // No link leads to it yet, so that nobody else would find it.
+    await removeCode(at);
+    throw error;
+  }
+}
+
+/** The commit whose code the version's own folder leads to; null when it leads to none. */
+export async function commitOf(app: AppPaths, versionId: string, store: CodeStorePaths): Promise<string | null> {
+  const code = await linkedTo(app.version(versionId).code);
+  if (code === null) return null;
+  const [commit = ''] = relative(await realpath(store.mainDir), code).split(sep);
+  return isObjectId(commit) ? commit : null;
 }
 
 /** Removes a version and its code, which is gone as a whole from the first step on. */

@@ -90,6 +90,11 @@ export class Registry {
     return this.#entries.has(id);
   }
 
+  /** When it was registered, in milliseconds since the epoch; null when it is not. */
+  registeredAt(id: string): number | null {
+    return this.#entries.get(id) ?? null;
+  }
+
   /** What is known of an app without reading anything; undefined before its first use. */
   loaded(id: string): AppState | undefined {
     return this.#loaded.get(id);

@@ -102,3 +102,12 @@ test('a twin has all files, and what is replaced in it stays in the other', asyn
   await rm(to, { recursive: true });
   assert.equal(await readFile(join(from, 'deep', 'a.txt'), 'utf8'), 'a');
 });
+
+test('what is no session is not listed, and one without its record is', async () => {
+  await writeFile(join(store.sessionsDir, 'a-file'), '');
+  await mkdir(join(store.sessionsDir, 'empty'));
+  const ids = await listSessions(store);
+  assert.ok(ids.includes('empty') && !ids.includes('a-file'), `there are ${ids}`);
+  assert.equal(await readSession(store.session('nobody')), null);
+  await assert.rejects(readSession(store.session('empty')), { code: 'SESSION_DAMAGED', message: /is missing/ });
+});

@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import { link, lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { SvcError } from '../protocol/errors.ts';
 import { isAppId, isSessionId } from '../protocol/ids.ts';
 import { exists, isMissing, mkdirDurable, renameDurable, syncDir } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
@@ -19,11 +20,16 @@ const ASIDE = '.aside.';
 /** What `writeFileAtomic` calls a file that it has not finished. */
 const TEMPORARY = /^\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/;
 
-/** Ids of the open sessions, sorted. */
+/** Ids of the open sessions, sorted; those whose record is damaged too. */
 export async function listSessions(store: CodeStorePaths): Promise<string[]> {
   const ids = (await namesIn(store.sessionsDir)).filter(isSessionId).sort();
-  const there = await Promise.all(ids.map((id) => exists(store.session(id).record)));
+  const there = await Promise.all(ids.map((id) => isSession(store, id)));
   return ids.filter((_, at) => there[at]);
+}
+
+/** Whether there is a session of this id, damaged or not. */
+export async function isSession(store: CodeStorePaths, id: string): Promise<boolean> {
+  return isSessionId(id) && (await isFolder(store.session(id).dir));
 }
 
 /** False when there is a session of this id already. */
@@ -31,10 +37,10 @@ export async function createSession(store: CodeStorePaths, id: string, record: S
   const session = store.session(id);
   if (await exists(session.dir)) return false;
   const making = new SessionPaths(unfinished(store));
-  await mkdirDurable(making.appsDir);
-  await writeSession(making, record);
-  crashPoint('session.made');
   try {
+    await mkdirDurable(making.appsDir);
+    await writeSession(making, record);
+    crashPoint('session.made');
     await renameDurable(making.dir, session.dir);
   } catch (error) {
     await rm(making.dir, { recursive: true, force: true });
@@ -115,7 +121,7 @@ export async function sweepSessions(store: CodeStorePaths): Promise<void> {
   for (const id of await listSessions(store)) {
     // Nothing is known of what is in a session whose record is damaged.
     const record = await readSession(store.session(id)).catch((error: unknown) => {
-      if (error instanceof SyntaxError) return null;
+      if (error instanceof SvcError) return null;
       throw error;
     });
     if (record === null) continue;
@@ -134,12 +140,18 @@ export async function sweepSessions(store: CodeStorePaths): Promise<void> {
 
 /** When a file of the session was last written, in milliseconds since the epoch. */
 export async function touchedAt(session: SessionPaths): Promise<number> {
-  let newest = (await stat(session.record)).mtimeMs;
-  for (const entry of await readdir(session.appsDir, { recursive: true, withFileTypes: true })) {
-    const found = await stat(join(entry.parentPath, entry.name)).catch(() => null);
+  let newest = 0;
+  const below = await readdir(session.appsDir, { recursive: true, withFileTypes: true }).catch(() => []);
+  for (const path of [session.record, ...below.map((entry) => join(entry.parentPath, entry.name))]) {
+    const found = await stat(path).catch(() => null);
     if (found !== null && found.mtimeMs > newest) newest = found.mtimeMs;
   }
-  return Math.floor(newest);
+  return Math.floor(newest > 0 ? newest : (await stat(session.dir)).mtimeMs);
+}
+
+/** Ids of the apps that have a folder in the session, sorted: all that is known of them when its record is damaged. */
+export async function appFolders(session: SessionPaths): Promise<string[]> {
+  return (await namesIn(session.appsDir)).filter(isAppId).sort();
 }
 
 async function replaceFolder(target: string, staged: string, going: string): Promise<void> {
@@ -174,7 +186,7 @@ async function sweepSession(store: CodeStorePaths, id: string, { apps }: Session
 
 /** Where what was set aside belongs, unless something is there, or it is nobody's. */
 async function placeOf(store: CodeStorePaths, [sid = '', app = '', id]: string[]): Promise<string | null> {
-  if (!isSessionId(sid) || !isAppId(app) || !(await exists(store.session(sid).record))) return null;
+  if (!isAppId(app) || !(await isSession(store, sid))) return null;
   const target = id === undefined ? store.session(sid).app(app) : automationFolder(store, sid, app, id);
   return (await exists(dirname(target))) && !(await exists(target)) ? target : null;
 }

@@ -127,13 +127,16 @@ export class Deployments {
    * automations and migrations: then nothing is live that was not, and the session's files are never written.
    */
   publish(id: string, { folder, base, message, committed, origin = '' }: PublishOptions): Promise<PublishResult> {
+    const { registry } = this.#options;
     return this.#changing(async () => {
       checkAppId(id);
       if (this.#options.store.backend !== 'git')
         throw new SvcError('NO_GIT_STORE', 'Publishing needs the git store: svc serve --store git.');
       return this.#staging('publish', async (staging) => {
-        const request = { source: { session: folder, base }, staging, activate: true, message, committed };
-        const release = await this.#serial.run(id, () => this.#releases.add(id, request));
+        const release = await this.#serial.run(id, () => {
+          const source = { session: folder, base, anew: !registry.has(id) };
+          return this.#releases.add(id, { source, staging, activate: true, message, committed });
+        });
         const tag = release.version.versionId;
         return {
           id,

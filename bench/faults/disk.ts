@@ -11,6 +11,7 @@ import { leftovers, list } from './remains.ts';
 import { FaultyDisk, whyNoShim } from './shim/disk.ts';
 import { SmallDisk } from './small-disk.ts';
 import { describeStrike, STRIKES, type Strike } from './strikes.ts';
+import { strikeStore } from './struck-store.ts';
 import { pause, within } from './waiting.ts';
 
 const ROUNDS = { full: 60, smoke: 13 };
@@ -35,7 +36,10 @@ export const disk: Campaign = {
     const report: CampaignReport = { figures: [], violations: [], skipped: [] };
     const missing = whyNoShim();
     if (missing !== null) report.skipped.push(`faults of the disk: ${missing}`);
-    else await strikes(context, report);
+    else {
+      await strikes(context, report);
+      await strikeStore(context, report);
+    }
     await new SmallDisk(context).run(report);
     return report;
   },

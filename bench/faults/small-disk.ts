@@ -1,12 +1,13 @@
 /** A real file system of 16 MiB (tmpfs) that runs full under a gateway, and has space again. */
-import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { closeSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TestGateway } from '../../test/support/gateway.ts';
 import { Bystanders } from './bystanders.ts';
 import type { CampaignContext, CampaignReport } from './campaign.ts';
+import { fill } from './full-disk.ts';
 import { Load, ledgerApp, verify } from './ledger.ts';
+import { mountSmall, whyNoSmallDisk } from './mount.ts';
 import { leftovers, list } from './remains.ts';
 import { pause, within } from './waiting.ts';
 
@@ -15,7 +16,6 @@ const SIZE = '16m';
 /** An app that nobody has called. */
 const COLD = 'cold';
 const HEAL_MS = 20_000;
-const CHUNK = Buffer.alloc(64 * 1024, 1);
 
 export class SmallDisk {
   readonly #context: CampaignContext;
@@ -27,13 +27,12 @@ export class SmallDisk {
   async run(report: CampaignReport): Promise<void> {
     const folder = this.#context.newFolder();
     const mount = join(folder, 'disk');
-    mkdirSync(mount);
-    try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE}`, 'none', mount], { stdio: 'pipe' });
-    } catch (error) {
-      report.skipped.push(`a tmpfs of ${SIZE}: it cannot be mounted here (${(error as Error).message.trim()})`);
+    const missing = whyNoSmallDisk();
+    if (missing !== null) {
+      report.skipped.push(missing);
       return;
     }
+    const unmount = mountSmall(mount, SIZE);
     const config = join(folder, 'config.json');
     writeFileSync(config, JSON.stringify({ log: 'warn' }));
     const gateway = new TestGateway(join(mount, 'data'), ['--config', config]);
@@ -41,7 +40,7 @@ export class SmallDisk {
       await this.#fill(gateway, mount, report);
     } finally {
       await gateway.stop();
-      execFileSync('umount', [mount]);
+      unmount();
     }
   }
 
@@ -106,22 +105,5 @@ export class SmallDisk {
       { name: 'tmpfs: uploads while full', value: list(uploads) },
       { name: 'tmpfs: reads meanwhile, all answered 200', value: String(reads) },
     );
-  }
-}
-
-/** Takes all the space that is left. */
-function fill(path: string): void {
-  const fd = openSync(path, 'w');
-  try {
-    for (let length = CHUNK.length; length >= 1; ) {
-      try {
-        if (writeSync(fd, CHUNK, 0, length) < length) length >>= 1;
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
-        length >>= 1;
-      }
-    }
-  } finally {
-    closeSync(fd);
   }
 }

@@ -31,12 +31,13 @@ async function list(client: Client, terminal: Terminal): Promise<number> {
     if (sessions.length > 0)
       terminal.table(
         [{ title: 'SESSION' }, { title: 'APPS' }, { title: 'LAST EDIT' }],
-        sessions.map(({ sessionId, apps, touchedAt }) => [
+        sessions.map(({ sessionId, apps, touchedAt, damaged }) => [
           { text: sessionId, format: 'bold' },
-          apps.join(', ') || '–',
+          `${apps.join(', ') || '–'}${damaged === undefined ? '' : ' (damaged)'}`,
           { text: formatAge(touchedAt, now), format: now - touchedAt > LIMITS.sessionStaleMs ? 'yellow' : 'dim' },
         ]),
       );
+    for (const { damaged } of sessions) if (damaged !== undefined) terminal.note(damaged);
   });
   return EXIT.ok;
 }

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { SvcError } from '../../protocol/errors.ts';
+import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { syncDir } from '../atomic-file.ts';
 import { syncTree } from '../sync-tree.ts';
@@ -115,6 +115,7 @@ async function indexPack(dir: string): Promise<void> {
   try {
     await index({ fs, dir, gitdir: dir, filepath: 'new.pack', cache: {} });
   } catch (error) {
+    if (isDiskFull(error)) throw error;
     throw invalid('an object of it cannot be read', error);
   }
 }

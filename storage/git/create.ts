@@ -1,13 +1,14 @@
 /** Creates the bare repository, whole or not at all. */
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { exists, mkdirDurable, renameDurable } from '../atomic-file.ts';
+import { exists, mkdirDurable, renameDurable, writeFileAtomic } from '../atomic-file.ts';
 import { syncTree } from '../sync-tree.ts';
 import type { Signature } from './commit.ts';
 import { damaged } from './object.ts';
 import { MAIN } from './refs.ts';
 import { Repository } from './repository.ts';
 
+const HEAD = `ref: ${MAIN}\n`;
 const CONFIG = '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n';
 
 /** The commit of `main`. A repository without any branch or tag gets its root commit. Rejects with `STORE_DAMAGED`. */
@@ -15,14 +16,23 @@ export async function openRepository(path: string, by: Signature): Promise<strin
   if (!(await exists(path))) await create(path);
   try {
     const repository = new Repository(path);
-    const names = repository.refs.list('refs/');
-    if (names.size === 0) await makeRoot(repository, by);
+    if (!repository.refs.any()) await makeRoot(repository, by);
     const main = repository.main();
     await repository.commit(main);
+    await mend(path);
     return main;
   } catch (error) {
     if (!(await exists(join(path, 'HEAD')))) throw damaged('it has no HEAD', error);
     throw error;
+  }
+}
+
+/** Without these two files git does not take the folder for a repository. What they say is always the same. */
+async function mend(path: string): Promise<void> {
+  for (const [name, content] of Object.entries({ HEAD, config: CONFIG })) {
+    const file = join(path, name);
+    const { size } = await stat(file).catch(() => ({ size: 0 }));
+    if (size === 0) await writeFileAtomic(file, content);
   }
 }
 
@@ -33,7 +43,7 @@ async function create(path: string): Promise<void> {
   for (const folder of ['objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
     await mkdir(join(making, folder), { recursive: true, mode: 0o700 });
   }
-  await writeFile(join(making, 'HEAD'), `ref: ${MAIN}\n`);
+  await writeFile(join(making, 'HEAD'), HEAD);
   await writeFile(join(making, 'config'), CONFIG);
   syncTree(making);
   await renameDurable(making, path);

@@ -32,10 +32,10 @@ export class LockFile {
     const deadline = Date.now() + LIMITS.gitLockMs;
     for (;;) {
       try {
-        const file = await open(lock, 'wx', 0o644);
-        await file.write(OWNER, 0);
+        const held = new LockFile(path, repository, lock, await open(lock, 'wx', 0o644));
+        await held.#write(OWNER);
         crashPoint('git.locked');
-        return new LockFile(path, repository, lock, file);
+        return held;
       } catch (error) {
         if (isMissing(error) && Date.now() <= deadline) {
           await makeFolder(dirname(path));
@@ -53,12 +53,13 @@ export class LockFile {
   /** Replaces the file, durably, and lets go of the lock; of that too when it rejects. */
   async replace(content: string): Promise<void> {
     if (this.#file === null) throw new Error('The lock is not held.');
+    const file = this.#file;
     try {
-      await this.#file.truncate();
-      await this.#file.write(content, 0);
-      await this.#file.sync();
+      await file.truncate();
+      await this.#write(content);
+      await file.sync();
       // Windows renames no file that is open.
-      await this.#file.close();
+      await file.close();
       await rename(this.#lock, this.#path);
     } catch (error) {
       await this.release();
@@ -70,6 +71,18 @@ export class LockFile {
       // git has packed the name since, and removed its folder, which was empty then: `packed-refs` at the top has it.
       await syncDir(this.#repository);
     });
+  }
+
+  /** All of it, from the start; when there is no room for it the lock is let go of. */
+  async #write(text: string): Promise<void> {
+    const bytes = Buffer.from(text);
+    try {
+      for (let at = 0; at < bytes.length; )
+        at += (await this.#file?.write(bytes, at, bytes.length - at, at))?.bytesWritten ?? 0;
+    } catch (error) {
+      await this.release();
+      throw error;
+    }
   }
 
   /** Leaves the file as it is. Does nothing when the lock is not held any more. */

@@ -32,6 +32,11 @@ export class Refs {
     return lines.find((line) => line.name === name)?.id ?? null;
   }
 
+  /** Whether there is any name at all; what it stands for is not looked at. */
+  any(): boolean {
+    return listFiles(join(this.#dir, 'refs')).length > 0 || (readBytes(this.#packed)?.includes(' refs/') ?? false);
+  }
+
   /** Name → id of all below the prefix, which ends with a slash. */
   list(prefix: string): Map<string, string> {
     // In this order: git takes a name away only when it has packed it. A name that is there twice counts as the file says.
@@ -55,6 +60,16 @@ export class Refs {
       const current = this.read(name);
       if (current === id) return;
       if (current !== expected) throw moved(name);
+      await lock.replace(`${id}\n`);
+    } finally {
+      await lock.release();
+    }
+  }
+
+  /** Sets the name, durably, whatever it stood for, garbage too. */
+  async put(name: string, id: string): Promise<void> {
+    const lock = await LockFile.take(join(this.#dir, name), this.#dir);
+    try {
       await lock.replace(`${id}\n`);
     } finally {
       await lock.release();

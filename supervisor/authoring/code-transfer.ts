@@ -19,7 +19,7 @@ export type CodeTransferOptions = {
   log: Pick<Logger, 'warn'>;
 };
 
-/** `apps` are live now; `failed` are on main all the same, and can be published from a session once they are mended. */
+/** `apps` are live now; `failed` are on main all the same, and can be published from a session, mended where they need it. */
 export type Imported = {
   main: string;
   apps: { id: string; versionId: string }[];
@@ -42,7 +42,7 @@ export class CodeTransfer {
     });
   }
 
-  /** Rejects with `INVALID_BACKUP`, or `RESTORE_TARGET` when the store holds apps already; then nothing has changed. */
+  /** Rejects with `INVALID_BACKUP`, `STORAGE_FULL`, or `RESTORE_TARGET` when the store holds apps already; then nothing is live. */
   async import(body: Readable, origin: string): Promise<Imported> {
     const { git, deployments } = this.#options;
     body.on('error', () => {});
@@ -70,6 +70,8 @@ export class CodeTransfer {
       result.apps.push({ id, versionId: tag });
       result.webhooks.push(...webhooks);
     } catch (error) {
+      // While nothing is live the import can be sent again; it goes on where it was.
+      if (error instanceof SvcError && error.code === 'STORAGE_FULL' && result.apps.length === 0) throw error;
       log.warn({ app: id, err: error }, 'an imported app could not be made live');
       const shown =
         error instanceof SvcError ? error : new SvcError('INTERNAL', 'It could not be made live; see the log.');

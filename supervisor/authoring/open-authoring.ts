@@ -47,6 +47,7 @@ export function openAuthoring(parts: AuthoringParts, templates: Templates): GitS
     jobs,
     publish: (app, { message, ...draft }) =>
       deployments.publish(app, { ...draft, ...(message === null ? {} : { message }) }),
+    registeredAt: (app) => registry.registeredAt(app),
     log,
   });
   // A thread of its own, kept while drafts are edited, so that an edit waits for no upload.

@@ -31,13 +31,20 @@ export type SessionRepository = {
   isPublished(app: string, commit: string): Promise<boolean>;
 };
 
-export type SessionFoldersOptions = { store: CodeStorePaths; repository: SessionRepository };
+export type SessionFoldersOptions = {
+  store: CodeStorePaths;
+  repository: SessionRepository;
+  /** When the app was registered, in milliseconds since the epoch; null when it is not. */
+  registeredAt(app: string): number | null;
+};
 
 /** The caller sees to it that one thing at a time is done to an app of a session. */
 export class SessionFolders {
   readonly #options: SessionFoldersOptions;
   /** The records, by session. */
   readonly #serial = new SerialByKey();
+  /** What could not be written into a session's record, by `<session>/<app>`. */
+  readonly #unwritten = new Map<string, SessionApp>();
 
   constructor(options: SessionFoldersOptions) {
     this.#options = options;
@@ -55,19 +62,50 @@ export class SessionFolders {
       await replaceApp(store, id, app, join(store.sessionsDir, known.from));
     // Somebody may have removed the folder of one that was taken.
     if (known !== undefined && (await isFolder(session.app(app)))) return session.app(app);
+    // Before the files: when it is removed meanwhile, they are those of an app that is gone.
+    const since = this.since(app);
     await this.replace(id, app, async (staged) => {
       const { commit } = await repository.checkout(app, 'main', staged);
-      if (commit === null) throw unknownApp(app);
-      return { base: commit };
+      if (commit === null) throw since === null ? unknownApp(app) : neverActive(app);
+      return { base: commit, ...since };
     });
     return session.app(app);
+  }
+
+  /** The commit that the app's files came from; null when they came from none, or from an app that was removed since. */
+  async baseOf(id: string, app: string): Promise<string | null> {
+    const { base, since } = await this.entry(id, app);
+    return since === undefined || since === this.#options.registeredAt(app) ? base : null;
+  }
+
+  /** What is known of an app in the session. Rejects with `UNKNOWN_SESSION`. */
+  async entry(id: string, app: string): Promise<SessionApp> {
+    const record = await this.record(id);
+    return this.#unwritten.get(`${id}/${app}`) ?? record.apps[app] ?? { base: null };
+  }
+
+  /** For the record of an app that is taken now: which of those that may come to have its id it is. Null when it is not registered. */
+  since(app: string): { since: number } | null {
+    const since = this.#options.registeredAt(app);
+    return since === null ? null : { since };
+  }
+
+  /** As `remember`; known to this gateway even when there is no room to write it down. */
+  async rememberSurely(id: string, app: string, entry: SessionApp, head: string): Promise<void> {
+    this.#unwritten.set(`${id}/${app}`, entry);
+    await this.remember(id, app, entry, head);
+  }
+
+  /** Of a session that is closed. */
+  forget(id: string): void {
+    for (const key of this.#unwritten.keys()) if (key.startsWith(`${id}/`)) this.#unwritten.delete(key);
   }
 
   /**
    * Has `fill` write the app's files into an empty folder, durably, which then takes the place of the app's with `base` as
    * what they came from: both, or neither. With `same` the files stay. Nothing is left when it rejects.
    */
-  async replace<T extends { base: string | null; same?: boolean }>(
+  async replace<T extends { base: string | null; since?: number; same?: boolean }>(
     id: string,
     app: string,
     fill: (staged: string) => Promise<T>,
@@ -79,9 +117,10 @@ export class SessionFolders {
     try {
       result = await fill(staged);
       crashPoint('session.filled');
-      const { base, same = false } = result;
+      const { base, since, same = false } = result;
+      const entry = { base, ...(since === undefined ? {} : { since }) };
       // The record first: it says that the folder is to take the place, should that be cut off.
-      const before = await this.remember(id, app, { base, ...(same ? {} : { from: basename(staged) }) }, head);
+      const before = await this.remember(id, app, { ...entry, ...(same ? {} : { from: basename(staged) }) }, head);
       crashPoint('session.recorded');
       if (!same) await this.#put(id, app, staged, before);
     } catch (error) {
@@ -114,6 +153,7 @@ export class SessionFolders {
         base: head ?? record.base,
         apps: { ...others, ...(entry === undefined ? {} : { [app]: entry }) },
       });
+      this.#unwritten.delete(`${id}/${app}`);
       return record;
     });
   }
@@ -127,7 +167,7 @@ export class SessionFolders {
     crashPoint('session.kept');
   }
 
-  /** Rejects with `UNKNOWN_SESSION`. */
+  /** Rejects with `UNKNOWN_SESSION`, `SESSION_DAMAGED`. */
   async record(id: string): Promise<SessionRecord> {
     const record = isSessionId(id) ? await readSession(this.#options.store.session(id)) : null;
     if (record === null) throw unknownSession(id);
@@ -144,4 +184,12 @@ export function branchOf(id: string): string {
 
 export function unknownSession(id: string): SvcError {
   return new SvcError('UNKNOWN_SESSION', `There is no open session "${id.slice(0, 80)}"; open one first.`);
+}
+
+/** There is a version of it, which nobody made live: `main` has nothing of it. */
+function neverActive(app: string): SvcError {
+  return new SvcError(
+    'NO_ACTIVE_VERSION',
+    `No version of "${app}" is active, so that a session has no files to take. Activate one first: svc versions ${app}, then svc activate ${app} <version>.`,
+  );
 }

@@ -59,18 +59,19 @@ export class SessionPublishing {
   ): Promise<Published> {
     const { store, folders, jobs, publish } = this.#options;
     const folder = await folders.checkedOut(id, app);
-    const { base = null } = (await folders.record(id)).apps[app] ?? {};
+    const base = await folders.baseOf(id, app);
+    const before = await folders.entry(id, app);
     const files = fingerprint(await jobs.sessionFiles({ work: 'list', folder }));
     let noted = false;
     // So that after a crash it is known that what went live came from here.
     const committed = async (commit: string): Promise<void> => {
-      await folders.remember(id, app, { base, publishing: { commit, files } });
+      await folders.remember(id, app, { ...before, publishing: { commit, files } });
       noted = true;
       crashPoint('publish.noted');
     };
     const result = await publish(app, { folder, base, message, origin, committed }).catch(async (error: unknown) => {
-      // Unless it may still become live, when the app is next needed.
-      if (noted && !(await exists(store.publishing(app)))) await folders.remember(id, app, { base });
+      // Unless it may still become live, when the app is next needed. A note that stays is judged at the next start.
+      if (noted && !(await exists(store.publishing(app)))) await folders.remember(id, app, before).catch(() => {});
       throw error;
     });
     crashPoint('publish.live');
@@ -86,7 +87,9 @@ export class SessionPublishing {
     const { store, folders, repository, jobs, log } = this.#options;
     try {
       const published = fingerprint((await repository.files(app, commit)).files ?? []);
-      if (published === files) await folders.remember(id, app, { base: commit }, commit);
+      const entry = { base: commit, ...folders.since(app) };
+      // The author's next change must not be in conflict with this one.
+      if (published === files) await folders.rememberSurely(id, app, entry, commit);
       else if (fingerprint(await jobs.sessionFiles({ work: 'list', folder: store.session(id).app(app) })) !== files)
         throw new Error('its files were edited while it was published');
       else {
@@ -95,7 +98,7 @@ export class SessionPublishing {
           app,
           async (staged) => {
             await repository.checkout(app, commit, staged);
-            return { base: commit };
+            return entry;
           },
           commit,
         );
@@ -112,11 +115,11 @@ export class SessionPublishing {
   /** After a crash: what went live from here is the base of the next edits. */
   async finish(id: string): Promise<void> {
     const { store, folders, repository } = this.#options;
-    for (const [app, { base, publishing }] of Object.entries((await folders.record(id)).apps)) {
+    for (const [app, { publishing, ...before }] of Object.entries((await folders.record(id)).apps)) {
       if (publishing === undefined) continue;
       if (await repository.isPublished(app, publishing.commit)) await this.#bringUpToDate(id, app, publishing);
       // Else it never happened, or it is not decided yet.
-      else if (!(await exists(store.publishing(app)))) await folders.remember(id, app, { base });
+      else if (!(await exists(store.publishing(app)))) await folders.remember(id, app, before);
       crashPoint('publish.finished');
     }
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -18,6 +18,8 @@ import { Sessions } from './sessions.ts';
 
 const author = { name: 'svc', email: 'svc@localhost' };
 const published: { app: string; folder: string; base: string | null }[] = [];
+/** App → when it was registered. */
+const registered = new Map<string, number>();
 let root: string;
 let store: CodeStorePaths;
 let sessions: Sessions;
@@ -55,6 +57,7 @@ before(async () => {
       const { commit } = await commitApp(app, draft.folder);
       return { id: app, version: 1, tag: `${app}/v1`, sha: commit, migrationsApplied: [], webhooks: [] };
     },
+    registeredAt: (app) => registered.get(app) ?? null,
     log: { warn: (...args: unknown[]) => assert.fail(`warned: ${JSON.stringify(args)}`) },
   });
 });
@@ -326,4 +329,45 @@ test('a session that was opened for a request lasts when the request said so', a
   await sessions.open();
   assert.deepEqual([await sessions.has(sessionId), await sessions.has(kept)], [false, true]);
   await sessions.remove(kept);
+});
+
+test('an app that was removed since it was taken has no base any more, nor has one that got its id', async () => {
+  registered.set('notes', 1);
+  const { sessionId } = await sessions.create();
+  await put(sessionId, 'index.html', 'mine');
+  const baseOfPublished = async (): Promise<string | null | undefined> => {
+    await put(sessionId, 'index.html', `mine ${published.length}`);
+    await sessions.publish(sessionId, { app: 'notes', origin: '' });
+    return published.at(-1)?.base;
+  };
+  const first = await baseOfPublished();
+  assert.match(String(first), /^[0-9a-f]{40}$/);
+  registered.set('notes', 2);
+  assert.equal(await baseOfPublished(), null, 'another app');
+  assert.match(String(await baseOfPublished()), /^[0-9a-f]{40}$/, 'its own since it was published');
+  registered.delete('notes');
+  assert.equal(await baseOfPublished(), null, 'none');
+  await sessions.remove(sessionId);
+});
+
+test('a record that cannot be written takes back what it belongs to, and a base that was published is known all the same', async () => {
+  const { sessionId } = await sessions.create();
+  await put(sessionId, 'index.html', 'before');
+  const { record, dir, appsDir } = store.session(sessionId);
+  const text = await readFile(record, 'utf8');
+  await sessions.publish(sessionId, { app: 'notes', origin: '' });
+  // As it is when there is no room for the new one.
+  await writeFile(record, text);
+  await publish('notes', { 'app.json': '{"id":"notes"}', 'index.html': 'theirs' });
+  await rm(record);
+  await mkdir(record);
+  await assert.rejects(sessions.update(sessionId, 'notes'), { code: 'SESSION_DAMAGED' });
+  await assert.rejects(
+    sessions.add(sessionId, 'fresh', (folder) => writeFile(join(folder, 'app.json'), '{}')),
+    { code: 'SESSION_DAMAGED', message: /session\.json of the code store is a folder.*svc sessions rm/ },
+  );
+  assert.deepEqual(await readdir(appsDir), ['notes']);
+  assert.equal(await readFile(join(appsDir, 'notes/index.html'), 'utf8'), 'before');
+  assert.deepEqual((await readdir(dir)).sort(), ['apps', 'session.json']);
+  await sessions.remove(sessionId);
 });

@@ -10,11 +10,12 @@ import type { GitFile, GitFileDiff } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/session-files.ts';
-import { exists } from '../../storage/atomic-file.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import {
+  appFolders,
   createSession,
+  isSession,
   listSessions,
   removeAutomation,
   removeSession,
@@ -33,12 +34,24 @@ export type SessionsOptions = {
   repository: SessionRepository;
   jobs: Pick<Jobs, 'sessionFiles'>;
   publish: PublishFolder;
+  /** When the app was registered, in milliseconds since the epoch; null when it is not. */
+  registeredAt(app: string): number | null;
   log: Pick<Logger, 'warn'>;
   now?(): number;
 };
 
-/** A session in answers; times are milliseconds since the epoch. `apps` are those that were taken into it. */
-export type SessionRow = { sessionId: string; base: string; createdAt: number; touchedAt: number; apps: string[] };
+/**
+ * A session in answers; times are milliseconds since the epoch. `apps` are those that were taken into it. `damaged` says what
+ * is wrong with one whose record cannot be read: of it only the folders are known.
+ */
+export type SessionRow = {
+  sessionId: string;
+  base: string | null;
+  createdAt: number | null;
+  touchedAt: number;
+  apps: string[];
+  damaged?: string;
+};
 
 /** What is done to several files at once, all or nothing. `fill` writes the automation's files into an empty folder, durably. */
 export type EditTools = {
@@ -123,7 +136,12 @@ export class Sessions {
     const record = { createdAt: now(), base, apps: {}, ...(unfinished ? { unfinished } : {}) };
     if (!(await createSession(store, id, record)))
       throw new SvcError('CONFLICT', `There is a session "${id}" already.`, { path: 'sessionId' });
-    await repository.branch(branchOf(id), base);
+    try {
+      await repository.branch(branchOf(id), base);
+    } catch (error) {
+      await removeSession(store, id);
+      throw error;
+    }
     crashPoint('session.branched');
     return { sessionId: id, base };
   }
@@ -133,37 +151,48 @@ export class Sessions {
     await this.#folders.keep(id);
   }
 
-  /** Those that can be read, sorted by id. */
+  /** Sorted by id; those whose record is damaged say so. */
   async list(): Promise<SessionRow[]> {
     const { store, log } = this.#options;
     const rows: SessionRow[] = [];
     for (const sessionId of await listSessions(store)) {
       try {
-        const { base, createdAt, apps } = await this.#folders.record(sessionId);
-        rows.push({
-          sessionId,
-          base,
-          createdAt,
-          touchedAt: await touchedAt(store.session(sessionId)),
-          apps: Object.keys(apps).sort(),
-        });
+        rows.push(await this.#row(sessionId));
       } catch (error) {
-        log.warn({ session: sessionId, err: error }, 'a session cannot be read');
+        const isGone = error instanceof SvcError && error.code === 'UNKNOWN_SESSION';
+        if (!isGone) log.warn({ session: sessionId, err: error }, 'a session cannot be read');
       }
     }
     return rows;
   }
 
+  async #row(sessionId: string): Promise<SessionRow> {
+    const session = this.#options.store.session(sessionId);
+    try {
+      const { base, createdAt, apps } = await this.#folders.record(sessionId);
+      return { sessionId, base, createdAt, touchedAt: await touchedAt(session), apps: Object.keys(apps).sort() };
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'SESSION_DAMAGED') throw error;
+      const apps = await appFolders(session);
+      const damaged = error.message;
+      return { sessionId, base: null, createdAt: null, touchedAt: await touchedAt(session), apps, damaged };
+    }
+  }
+
   /** Its drafts are gone with it. What was begun in it ends first: a publication is whole, or never was. Rejects with `UNKNOWN_SESSION`. */
   async remove(id: string): Promise<void> {
-    const { store, repository } = this.#options;
+    const { store, repository, log } = this.#options;
     if (!(await this.has(id)) || this.#closing.has(id)) throw unknownSession(id);
     this.#closing.add(id);
     try {
       await Promise.allSettled(this.#underWay.get(id) ?? []);
       await removeSession(store, id);
+      this.#folders.forget(id);
       for (const told of this.#closed) await told(id);
-      await repository.branch(branchOf(id), null);
+      // It is closed, whatever becomes of the name, which the next session of this id takes over.
+      await repository.branch(branchOf(id), null).catch((error: unknown) => {
+        log.warn({ session: id, err: error }, 'the branch of a closed session could not be removed');
+      });
       crashPoint('session.unbranched');
     } finally {
       this.#closing.delete(id);
@@ -171,7 +200,7 @@ export class Sessions {
   }
 
   async has(id: string): Promise<boolean> {
-    return isSessionId(id) && !this.#closing.has(id) && exists(this.#options.store.session(id).record);
+    return !this.#closing.has(id) && (await isSession(this.#options.store, id));
   }
 
   /** The apps that were taken into the session, sorted. Rejects with `UNKNOWN_SESSION`. */
@@ -265,10 +294,11 @@ export class Sessions {
     const { repository } = this.#options;
     const { main, merged, conflicts } = await this.#exclusively(id, app, async () => {
       const folder = await this.#folders.checkedOut(id, app);
-      const { base = null } = (await this.#folders.record(id)).apps[app] ?? {};
+      const base = await this.#folders.baseOf(id, app);
+      const since = this.#folders.since(app);
       return this.#folders.replace(id, app, async (staged) => {
         const result = await repository.update(app, base, folder, staged);
-        return { ...result, base: result.main, same: result.merged.length + result.conflicts.length === 0 };
+        return { ...result, ...since, base: result.main, same: result.merged.length + result.conflicts.length === 0 };
       });
     });
     if (merged.length + conflicts.length > 0) this.#tellEdited(id, app);

@@ -2,13 +2,14 @@
  * The git store: a version is a tag of one bare repository, and its code is checked out once to be served (decisions, section
  * 7). What serves is said by the app's pointer; refs follow it, and a crash between the two is put right by `recover`.
  */
+import { lstat } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitAuthor, GitTag, GitVersion } from '../../protocol/git-jobs.ts';
 import { versionNumber, versionTag } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { exists, mkdirDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
+import { clearPlace, exists, mkdirDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
 import {
   type ChangeUnderWay,
   listChanges,
@@ -18,7 +19,13 @@ import {
 } from '../../storage/changes-under-way.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import type { CodeStorePaths, Layout } from '../../storage/layout.ts';
-import { installLinked, removeLinked, removeMaterialized, sweepMaterialized } from '../../storage/materialized.ts';
+import {
+  commitOf,
+  installLinked,
+  removeLinked,
+  removeMaterialized,
+  sweepMaterialized,
+} from '../../storage/materialized.ts';
 import type { AppState } from '../../storage/registry.ts';
 import { sweepTemporary } from '../../storage/trash.ts';
 import { readVersion } from '../../storage/versions.ts';
@@ -56,7 +63,7 @@ export class GitStore implements CodeStore {
     await sweepTemporary(paths.root);
     try {
       // A new one in the place of one that was lost would give the numbers of versions a second time.
-      const isLost = (await exists(paths.activeMain)) && !(await exists(paths.repository));
+      const isLost = (await isThere(paths.activeMain)) && !(await exists(paths.repository));
       if (isLost) throw new SvcError('STORE_DAMAGED', `The git repository ${paths.repository} is gone.`);
       const { main } = await git.openRepository(this.#signed());
       await this.#writeActiveMain(main);
@@ -72,9 +79,14 @@ export class GitStore implements CodeStore {
   }
 
   async recover(id: string, now: AppState | null): Promise<void> {
-    const change = await readChange(this.#options.paths, id);
+    const { paths, log } = this.#options;
+    const change = await readChange(paths, id);
     if (change === null) return;
-    if (await this.#happened(id, change, now)) await this.finish(id);
+    if (change === 'damaged') {
+      log.error({ app: id }, 'The note of a change of an app that was cut off is damaged; what is live counts.');
+      await this.#settleLive(id, now);
+      await this.abandon(id);
+    } else if (await this.#happened(id, change, now)) await this.finish(id);
     else await this.abandon(id);
     crashPoint('store.recovered');
   }
@@ -118,6 +130,7 @@ export class GitStore implements CodeStore {
       const { paths } = this.#options;
       const change = await readChange(paths, id);
       if (change === null) return;
+      if (change === 'damaged') throw new Error(`The note of the change of "${id}" was damaged meanwhile.`);
       if (change.kind === 'remove') await this.#finishRemoval(id);
       else await this.#settle(id, change);
       crashPoint('store.settled');
@@ -171,6 +184,16 @@ export class GitStore implements CodeStore {
     return now.active?.versionId === change.versionId;
   }
 
+  /** A live version without its tag was being published: where its code lies says the commit. Else its number would be given again. */
+  async #settleLive(id: string, now: AppState | null): Promise<void> {
+    const active = now?.active ?? null;
+    if (active === null || (await this.#tag(id, active.versionId)) !== null) return;
+    const { layout, paths } = this.#options;
+    const commit = await commitOf(layout.app(id), active.versionId, paths);
+    if (commit === null) return;
+    await this.#refs.run('refs', () => this.#settle(id, { kind: 'publish', versionId: active.versionId, commit }));
+  }
+
   async #settle(id: string, { kind, versionId, commit }: Exclude<ChangeUnderWay, { kind: 'remove' }>): Promise<void> {
     const { layout, git } = this.#options;
     const tag = kind === 'activate' ? null : tagOf(versionId, await readVersion(layout.app(id), versionId));
@@ -207,12 +230,18 @@ export class GitStore implements CodeStore {
   }
 
   async #writeActiveMain(main: string): Promise<void> {
+    await clearPlace(this.#options.paths.activeMain);
     await writeFileAtomic(this.#options.paths.activeMain, `${main}\n`);
   }
 
   #signed(): { author: GitAuthor; at: number } {
     return { author: this.#options.author, at: this.#options.now() };
   }
+}
+
+/** A link that leads nowhere is there too. */
+async function isThere(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => null)) !== null;
 }
 
 /** What the tag says of a version that is on disk. */

@@ -20,7 +20,8 @@ import { GitStore } from './git-store.ts';
  */
 export async function checkStore(layout: Layout): Promise<void> {
   const paths = layout.codeStore;
-  const marked = await readStoreMark(layout);
+  const mark = await readStoreMark(layout);
+  const marked = mark?.root ?? null;
   if (paths === null) {
     const found = marked ?? (await defaultStore(layout));
     if (found === null) return;
@@ -41,7 +42,7 @@ export async function checkStore(layout: Layout): Promise<void> {
       'appsStoreRoot',
     );
   }
-  if (marked !== paths.root) await writeStoreMark(layout, paths.root);
+  if (marked !== paths.root || mark?.isWhole === false) await writeStoreMark(layout, paths.root);
 }
 
 export function openStore({

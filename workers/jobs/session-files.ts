@@ -52,8 +52,13 @@ async function put(
   checkConditions(name, before, conditions);
   const file = { path: name, ...identify(bytes) };
   if (before !== null && identify(before).sha === file.sha) return { file, created: false };
-  await mkdirDurable(dirname(join(folder, name)));
-  await writeFileAtomic(join(folder, name), bytes);
+  try {
+    await mkdirDurable(dirname(join(folder, name)));
+    await writeFileAtomic(join(folder, name), bytes);
+  } catch (error) {
+    removeEmpty(folder, dirname(name));
+    throw error;
+  }
   return { file, created: before === null };
 }
 

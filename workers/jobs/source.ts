@@ -24,7 +24,7 @@ export async function gatherFiles({ source, commit, app }: IngestJob, code: stri
   const merged = await mergeApp({ repository, app, base: source.base, folder: source.session, to: code });
   if ('unresolved' in merged) throw unresolved(app, merged.unresolved);
   if ('conflicts' in merged) throw mergeConflict(app, merged.conflicts);
-  if (!merged.changed) throw new SvcError('NO_CHANGES', `The session changes nothing of "${app}".`);
+  if (!merged.changed && !source.anew) throw new SvcError('NO_CHANGES', `The session changes nothing of "${app}".`);
   return listFiles(code);
 }
 

@@ -149,8 +149,15 @@ describe('merging an app', () => {
       { 'read.md': '1' },
       true,
     ],
-    ['is empty when main has removed the app', { 'a.md': '1' }, null, { 'a.md': '1' }, {}, false],
-    ['refuses changes of an app that main has removed', { 'a.md': '1' }, null, { 'a.md': '2' }, ['a.md']],
+    ['is the whole of an app that main has removed', { 'a.md': '1' }, null, { 'a.md': '1' }, { 'a.md': '1' }, true],
+    [
+      'is what was changed of an app that main has removed',
+      { 'a.md': '1' },
+      null,
+      { 'a.md': '2' },
+      { 'a.md': '2' },
+      true,
+    ],
   ];
   for (const [name, base, ours, theirs, expected, changed] of rows) {
     test(name, async () => {
@@ -208,7 +215,7 @@ describe('updating an app in a session', () => {
 
   test('keeps all of an app that was removed meanwhile, and of one that was never published', async () => {
     const session = { 'a.md': '1', 'b.md': 'new' };
-    assert.deepEqual(await update({ 'a.md': '1' }, null, session), { merged: [], conflicts: ['a.md'], files: session });
+    assert.deepEqual(await update({ 'a.md': '1' }, null, session), { merged: [], conflicts: [], files: session });
     assert.deepEqual(await update(null, null, session), { merged: [], conflicts: [], files: session });
   });
 

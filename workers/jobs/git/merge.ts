@@ -29,11 +29,7 @@ export async function mergeApp(job: MergeAppJob): Promise<MergeAppResult> {
 export async function updateApp(job: UpdateAppJob): Promise<UpdateAppResult> {
   const { main, base, published, session, read, keep } = await open(job);
   const sides = { base, ours: session, theirs: published };
-  // An app that was removed meanwhile is one large conflict: all that the session has of it stays.
-  const merged =
-    published.size === 0
-      ? { conflicts: [...base.keys()].filter((path) => session.has(path)).sort(), files: session }
-      : await mergeFiles(sides, { read, keep, mergeText });
+  const merged = await mergeFiles(sides, { read, keep, mergeText });
   const files = await markConflicts(sides, merged, { read, keep, mergeMarked });
   await write(job.to, files, read);
   syncTree(job.to);
@@ -57,10 +53,12 @@ async function open({ app, base, folder, ...job }: MergeAppJob): Promise<Opened>
   const main = repository.main();
   const published = await idsAt(repository, main, app);
   const session = readFolder(folder);
+  // Of an app that is not on main any more nobody's change can be in the way: all that the session has of it is new.
+  const isGone = base === null || published.size === 0;
   const contents = new Map([...session.values()].map(({ id, content }) => [id, content]));
   return {
     main,
-    base: base === null ? new Map() : await idsAt(repository, base, app),
+    base: isGone ? new Map() : await idsAt(repository, base, app),
     published,
     session: new Map([...session].map(([path, { id }]) => [path, id])),
     read: async (id) => contents.get(id) ?? repository.objects.readAs('blob', id),

@@ -116,7 +116,7 @@ export async function branch({ name, to, ...job }: BranchJob): Promise<MainResul
   const repository = new Repository(job.repository);
   const ref = `refs/heads/${name}`;
   if (to === null) await repository.refs.remove([ref]);
-  else await repository.refs.set(ref, to, repository.refs.read(ref));
+  else await repository.refs.put(ref, to);
   return { main: repository.main() };
 }
 

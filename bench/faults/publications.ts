@@ -1,0 +1,189 @@
+/** Publications made one after the other from one session, on a disk that fails: what was acknowledged must be there afterwards. */
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Answer, TestGateway } from '../../test/support/gateway.ts';
+import type { Random } from './random.ts';
+import { pause, within } from './waiting.ts';
+
+const HANG_MS = 60_000;
+const APP = 'book';
+const SESSION = 'author';
+/** What is sent is right: whatever the disk does, these are the wrong answers. */
+const BLAMING = /^(INVALID|ARCHIVE|MIGRATION|BAD|NO_CHANGES)_?/;
+
+type Version = { number: number; text: number };
+
+/** Its query answers which text is live. Each fifth brings a migration, which the query counts. */
+const migrationsOf = (text: number): number => Math.ceil((text + 1) / 5);
+const migration = (step: number): string =>
+  `${step === 1 ? 'CREATE TABLE steps (step INTEGER NOT NULL);' : ''} INSERT INTO steps VALUES (${step});`;
+const query = (text: number): string =>
+  `export default async ({ db }) => ({ text: ${text}, ...(await db.get('SELECT count(*) AS steps FROM steps')) });\n`;
+
+export class Publications {
+  /** Answers of publications: the status and the code. */
+  readonly outcomes = new Map<string, number>();
+  readonly violations: string[] = [];
+  readonly #gateway: TestGateway;
+  readonly #random: Random;
+  /** What was acknowledged, by the number of the version. */
+  readonly #acknowledged = new Map<number, Version>();
+  #newest: Version = { number: 0, text: -1 };
+  /** Texts that may have become live without an answer that says so. */
+  #open: number[] = [];
+  #next = 0;
+  #running = false;
+  #loop: Promise<void> = Promise.resolve();
+
+  constructor(gateway: TestGateway, random: Random) {
+    this.#gateway = gateway;
+    this.#random = random;
+  }
+
+  get acknowledged(): number {
+    return this.#acknowledged.size;
+  }
+
+  /** The session and the first version; the disk is well. */
+  async begin(): Promise<void> {
+    const gateway = this.#gateway;
+    const manifest = { id: APP, name: APP, version: '1.0.0', queries: [{ name: 'state' }] };
+    const first = await gateway.upload(APP, {
+      'app.json': JSON.stringify(manifest),
+      'queries/state.js': query(0),
+      'migrations/0001_step.sql': migration(1),
+    });
+    const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: SESSION } });
+    if (first.status !== 201 || opened.status !== 201) throw new Error(`${first.text} ${opened.text}`);
+    this.#note({ number: 1, text: 0 });
+    // Opening a database takes a little room, which a full disk does not have.
+    await this.#look();
+  }
+
+  start(): void {
+    this.#running = true;
+    this.#loop = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    await this.#loop;
+  }
+
+  /** Nothing may be under way, and the disk is well: one more is published, and everything acknowledged is there. */
+  async check(): Promise<string[]> {
+    const gateway = this.#gateway;
+    await this.#one();
+    // One after a publication whose outcome was not told is refused, and its session then brought up to date.
+    if (this.#newest.text !== this.#next) await this.#one();
+    const violations = this.violations.splice(0);
+    if (this.#newest.text !== this.#next)
+      violations.push(`With a disk that is well nothing is published: ${this.#last}`);
+    const listed = await gateway.call('GET', `/svc/_apps/${APP}/versions?limit=500`);
+    const numbers = new Set(
+      (listed.json as { versionId: string }[]).map(({ versionId }) => Number(versionId.split('/v')[1])),
+    );
+    for (const number of this.#acknowledged.keys())
+      if (!numbers.has(number)) violations.push(`${APP}/v${number} was acknowledged and is not there.`);
+    const repository = join(gateway.dataDir, 'code-store/apps.git');
+    const git = (...args: string[]): string => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' });
+    const found = git('fsck', '--strict', '--no-dangling').trim();
+    if (found !== '') violations.push(`git fsck: ${found}`);
+    for (const { number, text } of [...this.#acknowledged.values()].slice(-20)) {
+      if (git('show', `${APP}/v${number}:apps/${APP}/queries/state.js`) !== query(text))
+        violations.push(`${APP}/v${number} has other files than were published.`);
+    }
+    if (git('show', `main:apps/${APP}/queries/state.js`) !== query(this.#newest.text))
+      violations.push(`main does not have what was published last.`);
+    const { sessionsDir, publishing } = {
+      sessionsDir: join(gateway.dataDir, 'code-store/worktrees/sessions'),
+      publishing: join(gateway.dataDir, 'code-store/publishing'),
+    };
+    for (const name of [...readdirSync(publishing), ...readdirSync(sessionsDir).filter((one) => one !== SESSION)])
+      violations.push(`${name} was left behind.`);
+    const sessions = (await gateway.call('GET', '/svc/_sessions')).json as { sessionId: string; damaged?: string }[];
+    if (sessions.length !== 1 || sessions[0]?.damaged !== undefined)
+      violations.push(`The sessions are ${JSON.stringify(sessions)}.`);
+    return violations;
+  }
+
+  #last = '';
+
+  async #run(): Promise<void> {
+    while (this.#running) {
+      try {
+        await this.#one();
+      } catch (error) {
+        // The connection ended; anything else is a fault of the campaign.
+        if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
+      }
+      await pause(this.#random.between(0, 20));
+    }
+  }
+
+  /** Writes the files of the next text and publishes them; what is live is old or new, and whole. */
+  async #one(): Promise<void> {
+    const text = ++this.#next;
+    for (let step = 1; step <= migrationsOf(text); step++)
+      if (!(await this.#put(`migrations/${String(step).padStart(4, '0')}_step.sql`, migration(step)))) return;
+    if (!(await this.#put('queries/state.js', query(text)))) return;
+    this.#open.push(text);
+    const path = `/svc/_sessions/${SESSION}/publish`;
+    const answer = await within(HANG_MS, this.#gateway.call('POST', path, { body: { app: APP } }));
+    if (answer === 'late') {
+      this.violations.push(`A publication hung for ${HANG_MS} ms.`);
+      return;
+    }
+    this.#judge('A publication', answer);
+    this.#last = answer.text;
+    if (answer.status === 201) this.#note({ number: answer.json.version, text });
+    else if (answer.json.error.code === 'STORAGE_FULL' || answer.status < 500) this.#open.pop();
+    if (answer.status === 409) await this.#update(answer.text);
+    await this.#look();
+  }
+
+  /** A publication whose outcome nobody was told may be in the way; nothing else is. The next text replaces the marked lines. */
+  async #update(text: string): Promise<void> {
+    if (this.#open.length === 0) this.violations.push(`Without another publication one was answered ${text}`);
+    await this.#gateway.call('POST', `/svc/_sessions/${SESSION}/apps/${APP}/update`);
+  }
+
+  async #look(): Promise<void> {
+    const { status, json, text } = await this.#gateway.read(APP, 'state');
+    if (status !== 200) {
+      if (status !== 401) this.violations.push(`The live app was answered ${text}`);
+      return;
+    }
+    const live = json.data as { text: number; steps: number };
+    if (live.text !== this.#newest.text && !this.#open.includes(live.text))
+      this.violations.push(`Live is the text ${live.text}; acknowledged was ${this.#newest.text}.`);
+    if (live.steps !== migrationsOf(live.text))
+      this.violations.push(`The text ${live.text} is live with ${live.steps} migrations.`);
+  }
+
+  async #put(path: string, content: string): Promise<boolean> {
+    const at = `/svc/_sessions/${SESSION}/apps/${APP}/files/${path}`;
+    const answer = await within(HANG_MS, this.#gateway.call('PUT', at, { body: Buffer.from(content) }));
+    if (answer === 'late') this.violations.push(`A file of a session hung for ${HANG_MS} ms.`);
+    else this.#judge('A file of a session', answer);
+    return answer !== 'late' && answer.status < 300;
+  }
+
+  #judge(what: string, { status, text }: Answer): void {
+    let code = 'ok';
+    if (status >= 300) {
+      code = (JSON.parse(text) as { error?: { code?: string } }).error?.code ?? 'nothing';
+      if (BLAMING.test(code)) this.violations.push(`${what} was answered ${text}`);
+    }
+    if (what !== 'A publication') return;
+    const outcome = `${status} ${code}`;
+    this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
+  }
+
+  #note(version: Version): void {
+    this.#acknowledged.set(version.number, version);
+    this.#newest = version;
+    this.#open = [];
+  }
+}

@@ -1,0 +1,124 @@
+/** Sessions whose app is gone, is another one by now, or was never live: nobody's work is lost, and each error says the way out. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { appOf } from './support/apps.ts';
+import { gatewayOfSuite } from './support/edges.ts';
+import type { Answer } from './support/gateway.ts';
+
+const gateway = gatewayOfSuite({ store: 'git' });
+
+const handler = (word: string) => `export default () => '${word}';\n`;
+const wordApp = (id: string, word: string, files: Record<string, string> = {}) =>
+  appOf(id, { migrations: ['CREATE TABLE t (x)'], queries: { word: `() => '${word}'` }, files });
+const word = async (app: string) => (await gateway.read(app, 'word')).json.data;
+
+async function open(): Promise<string> {
+  return (await gateway.call('POST', '/svc/_sessions', { body: {} })).json.sessionId;
+}
+
+const at = (session: string, app: string, path = '') => `/svc/_sessions/${session}/apps/${app}/files${path}`;
+const put = (session: string, app: string, path: string, text: string) =>
+  gateway.call('PUT', at(session, app, `/${path}`), { body: Buffer.from(text) });
+const publish = (session: string, body: object) => gateway.call('POST', `/svc/_sessions/${session}/publish`, { body });
+const code = ({ status, json }: Answer) => `${status} ${json.error?.code ?? 'ok'}`;
+
+/** A session that has the app, which was published as v1. */
+async function taken(id: string, files: Record<string, string> = {}): Promise<string> {
+  assert.equal((await gateway.upload(id, wordApp(id, 'first', files))).status, 201);
+  const session = await open();
+  assert.equal((await gateway.call('GET', at(session, id))).status, 200);
+  return session;
+}
+
+const remove = async (id: string) => assert.equal((await gateway.call('DELETE', `/svc/_apps/${id}`)).status, 200);
+
+test('an app that was removed meanwhile is shown whole and published again, its numbers going on', async () => {
+  for (const edited of [true, false]) {
+    const id = edited ? 'gone-edited' : 'gone';
+    const session = await taken(id);
+    const other = await open();
+    await gateway.call('GET', at(other, id));
+    if (edited) await put(session, id, 'queries/word.js', handler('second'));
+    await remove(id);
+    const diff = await gateway.call('GET', `/svc/_sessions/${session}/diff`);
+    assert.deepEqual(
+      diff.json.files.map(({ path, status }: { path: string; status: string }) => [path, status]),
+      [
+        ['app.json', 'added'],
+        ['migrations/0001_step.sql', 'added'],
+        ['queries/word.js', 'added'],
+      ],
+    );
+    const again = await publish(session, {});
+    assert.deepEqual([again.status, again.json.tag, again.json.migrationsApplied], [201, `${id}/v2`, [1]], again.text);
+    assert.equal(await word(id), edited ? 'second' : 'first');
+    assert.deepEqual((await gateway.call('GET', `/svc/_sessions/${session}/diff`)).json.files, []);
+    await put(session, id, 'queries/word.js', handler('third'));
+    assert.equal((await publish(session, {})).json.tag, `${id}/v3`);
+    // The other session has the app from before it went.
+    await put(other, id, 'more.txt', 'x');
+    assert.equal(code(await publish(other, { app: id })), '409 MERGE_CONFLICT');
+  }
+});
+
+test('an update in a session whose app was removed takes nothing away, and it can be published', async () => {
+  const session = await taken('updated');
+  await put(session, 'updated', 'queries/word.js', handler('mine'));
+  await remove('updated');
+  const updated = await gateway.call('POST', `/svc/_sessions/${session}/apps/updated/update`);
+  assert.deepEqual([updated.status, updated.json.merged, updated.json.conflicts], [200, [], []], updated.text);
+  assert.equal((await publish(session, { app: 'updated' })).json.tag, 'updated/v2');
+  assert.equal(await word('updated'), 'mine');
+});
+
+test('the work on an app that was removed is not mixed into another one of its id; an update is the way out', async () => {
+  const session = await taken('reborn', { 'same.txt': 'same\n', 'old.txt': 'old\n' });
+  await put(session, 'reborn', 'mine.txt', 'mine\n');
+  await remove('reborn');
+  const theirs = appOf('reborn', { queries: { word: "() => 'theirs'" }, files: { 'same.txt': 'same\n' } });
+  assert.equal((await gateway.upload('reborn', theirs)).json.versionId, 'reborn/v2');
+  const refused = await publish(session, { app: 'reborn' });
+  assert.equal(code(refused), '409 MERGE_CONFLICT', refused.text);
+  assert.deepEqual(refused.json.error.files, ['queries/word.js']);
+  assert.equal(await word('reborn'), 'theirs');
+
+  const updated = await gateway.call('POST', `/svc/_sessions/${session}/apps/reborn/update`);
+  assert.deepEqual(updated.json.conflicts, ['queries/word.js'], updated.text);
+  assert.equal(code(await publish(session, { app: 'reborn' })), '409 MERGE_CONFLICT', 'the marks are in it');
+  await put(session, 'reborn', 'queries/word.js', handler('chosen'));
+  assert.equal((await publish(session, { app: 'reborn' })).json.tag, 'reborn/v3');
+  assert.equal(await word('reborn'), 'chosen');
+  const repository = join(gateway.dataDir, 'code-store/apps.git');
+  const checked = execFileSync('git', ['-C', repository, 'fsck', '--strict', '--no-dangling'], { encoding: 'utf8' });
+  assert.equal(checked, '');
+});
+
+test('an app of which no version was ever active says so in a session, and that it is to be activated', async () => {
+  const stored = await gateway.upload('idle', wordApp('idle', 'first'), '?activate=0');
+  assert.deepEqual([stored.status, stored.json.activeVersion], [201, null], stored.text);
+  const session = await open();
+  const body = { name: 'Other', sessionId: session };
+  const answers = [
+    await gateway.call('GET', at(session, 'idle')),
+    await gateway.call('GET', at(session, 'idle', '/app.json')),
+    await put(session, 'idle', 'a.txt', 'x'),
+    await gateway.call('GET', `/svc/_sessions/${session}/diff?app=idle`),
+    await publish(session, { app: 'idle' }),
+    await gateway.call('POST', `/svc/_sessions/${session}/apps/idle/update`),
+    await gateway.call('GET', `/svc/_draft/${session}/idle/`),
+    await gateway.call('POST', `/svc/_draft/${session}/_tool/svc_read`, { body: { app: 'idle', query: 'word' } }),
+    await gateway.call('POST', '/svc/_apps/idle/meta', { body }),
+  ];
+  for (const answer of answers) {
+    assert.equal(code(answer), '503 NO_ACTIVE_VERSION', answer.text);
+    assert.match(answer.json.error.message, /activate/i);
+  }
+  assert.equal(code(await gateway.call('GET', at(session, 'nobody'))), '404 UNKNOWN_APP');
+  const activate = await gateway.call('POST', '/svc/_apps/idle/activate', { body: { versionId: 'idle/v1' } });
+  assert.equal(activate.status, 200, activate.text);
+  assert.equal((await put(session, 'idle', 'queries/word.js', handler('second'))).status, 200);
+  assert.equal((await publish(session, {})).json.tag, 'idle/v2');
+  assert.equal(await word('idle'), 'second');
+});

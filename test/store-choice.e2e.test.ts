@@ -1,0 +1,69 @@
+/** Which store a gateway takes, where it is, and in whose name it commits, when flags and configuration say different things. */
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { appOf } from './support/apps.ts';
+import { root, startGateway } from './support/gateway.ts';
+
+const notes = appOf('notes', { queries: { word: "() => 'here'" } });
+
+test('--store tarball beside an appsStoreRoot is refused before anything is written, and says which of the two to take out', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-choice-'));
+  try {
+    const config = join(folder, 'config.json');
+    const dataDir = join(folder, 'data');
+    writeFileSync(config, JSON.stringify({ appsStoreRoot: 'elsewhere' }));
+    const flags = ['serve', '--data-dir', dataDir, '--config', config, '--port', '0', '--store', 'tarball'];
+    const { status, stderr } = spawnSync(process.execPath, [join(root, 'bin/svc.js'), ...flags], { encoding: 'utf8' });
+    assert.equal(status, 2, stderr);
+    assert.match(stderr, /git store elsewhere \(appsStoreRoot\)/);
+    assert.match(stderr, /Leave --store out, or take appsStoreRoot out/);
+    assert.ok(!existsSync(dataDir), 'nothing was written');
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('--store git keeps the folder that appsStoreRoot names; without it, code-store', async (t) => {
+  for (const [config, root, other] of [
+    [{ appsStoreRoot: 'elsewhere' }, 'elsewhere', 'code-store'],
+    [{}, 'code-store', 'elsewhere'],
+  ] as const) {
+    const gateway = await startGateway(t, { store: 'git', config });
+    assert.equal((await gateway.upload('notes', notes)).json.versionId, 'notes/v1');
+    assert.ok(existsSync(join(gateway.dataDir, root, 'apps.git/HEAD')), `it is in ${root}`);
+    assert.ok(!existsSync(join(gateway.dataDir, other)), `nothing is in ${other}`);
+  }
+});
+
+test('--store tarball alone is the default; appsStoreRoot alone is the git store', async (t) => {
+  const tarball = await startGateway(t, {
+    store: 'tarball',
+    config: { commitAuthor: { name: 'Ann', email: 'a@b.c' } },
+  });
+  assert.match((await tarball.upload('notes', notes)).json.versionId, /^v_/);
+  assert.equal((await tarball.call('GET', '/svc/_apps/notes')).json.backend, 'tarball');
+  const git = await startGateway(t, { config: { appsStoreRoot: 'elsewhere' } });
+  await git.upload('notes', notes);
+  assert.equal((await git.call('GET', '/svc/_apps/notes')).json.backend, 'git');
+});
+
+test('commits and tags of every kind of change are by the commitAuthor of the configuration', async (t) => {
+  const commitAuthor = { name: 'Ann of Notes', email: 'ann@example.com' };
+  const gateway = await startGateway(t, { store: 'git', config: { commitAuthor } });
+  await gateway.upload('notes', notes);
+  const made = await gateway.call('POST', '/svc/_apps/notes/meta', { body: { name: 'Renamed', publish: true } });
+  assert.equal(made.status, 200, made.text);
+  await gateway.call('POST', '/svc/_apps/notes/rollback', { body: { version: 1 } });
+  await gateway.upload('other', appOf('other'));
+  await gateway.call('DELETE', '/svc/_apps/other');
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-C', join(gateway.dataDir, 'code-store/apps.git'), ...args], { encoding: 'utf8' });
+  const people = git('log', '--all', '--format=%an <%ae>%n%cn <%ce>').trim().split('\n');
+  assert.ok(people.length >= 12, `six commits, two people each: ${people.length}`);
+  const taggers = git('for-each-ref', '--format=%(taggername) %(taggeremail)', 'refs/tags').trim().split('\n');
+  assert.deepEqual(new Set([...people, ...taggers]), new Set(['Ann of Notes <ann@example.com>']));
+});
