@@ -127,6 +127,11 @@ export async function exists(path: string): Promise<boolean> {
   }
 }
 
+/** As `exists`, of the name itself: a link that leads nowhere is there too. */
+export async function isThere(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => null)) !== null;
+}
+
 export function isMissing(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException | null)?.code;
   return code === 'ENOENT' || code === 'ENOTDIR';

@@ -2,12 +2,13 @@
  * The changes of apps that the git store is about to make or has not made final: one file each, `publishing/<id>.json`. A crash
  * leaves the file, and the next gateway finishes or forgets the change.
  */
-import { lstat, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { isAppId } from '../protocol/ids.ts';
 import {
   clearPlace,
   isMissing,
   isNoFile,
+  isThere,
   mkdirDurable,
   readJson,
   removeDurable,
@@ -53,7 +54,7 @@ export async function writeChange(store: CodeStorePaths, app: string, change: Ch
 
 export async function removeChange(store: CodeStorePaths, app: string): Promise<void> {
   const path = store.publishing(app);
-  if ((await lstat(path).catch(() => null)) === null) return;
+  if (!(await isThere(path))) return;
   await clearPlace(path);
   await removeDurable(path);
 }

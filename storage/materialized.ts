@@ -5,7 +5,7 @@
 import { readdir, readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { isAppId } from '../protocol/ids.ts';
-import { isMissing, mkdirDurable, moveDir, renameDurable, syncDir } from './atomic-file.ts';
+import { isMissing, isThere, mkdirDurable, moveDir, renameDurable, syncDir } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
 import { isObjectId } from './git/object.ts';
 import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from './layout.ts';
@@ -46,9 +46,14 @@ export async function removeLinked(
   versionId: string,
   { store, tmpDir }: { store: CodeStorePaths; tmpDir: string },
 ): Promise<void> {
-  const code = await linkedTo(app.version(versionId).code);
-  await removeVersion(app, versionId, tmpDir);
-  if (code?.startsWith(await realpath(store.mainDir))) await removeCode(code);
+  const link = app.version(versionId).code;
+  const code = await linkedTo(link);
+  try {
+    await removeVersion(app, versionId, tmpDir);
+  } finally {
+    const isUnused = code?.startsWith(await realpath(store.mainDir)) && !(await isThere(link));
+    if (code !== null && isUnused) await removeCode(code);
+  }
   crashPoint('unlink.code-removed');
 }
 

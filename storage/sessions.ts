@@ -8,7 +8,7 @@ import { link, lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path';
 import { SvcError } from '../protocol/errors.ts';
 import { isAppId, isSessionId } from '../protocol/ids.ts';
-import { exists, isMissing, mkdirDurable, renameDurable, syncDir } from './atomic-file.ts';
+import { exists, isMissing, isThere, mkdirDurable, renameDurable, syncDir } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
 import { type CodeStorePaths, SessionPaths } from './layout.ts';
 import { readSession, type SessionRecord, writeSession } from './session-record.ts';
@@ -156,7 +156,7 @@ export async function appFolders(session: SessionPaths): Promise<string[]> {
 
 async function replaceFolder(target: string, staged: string, going: string): Promise<void> {
   await rm(going, { recursive: true, force: true });
-  const replaced = (await lstat(target).catch(() => null)) !== null;
+  const replaced = await isThere(target);
   if (replaced) await renameDurable(target, going);
   crashPoint('session.aside');
   try {

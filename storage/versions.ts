@@ -7,7 +7,7 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isVersionId } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
-import { exists, isMissing, mkdirDurable, readJson, renameDurable, writeFileAtomic } from './atomic-file.ts';
+import { exists, isMissing, isThere, mkdirDurable, readJson, renameDurable, writeFileAtomic } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
 import type { AppPaths, VersionPaths } from './layout.ts';
 
@@ -55,16 +55,20 @@ export async function removeVersion(app: AppPaths, versionId: string, tmpDir: st
   const target = app.version(versionId);
   const going = join(tmpDir, `${basename(app.dir)}-${basename(versionId)}-removed`);
   await rm(going, { recursive: true, force: true });
+  let failure: unknown = null;
   try {
     await renameDurable(target.code, going);
   } catch (error) {
-    if (!isMissing(error)) throw error;
+    if (await isThere(target.code)) throw error;
+    // It is out of its place, and only the disk could not say that it stays so: what is left of it goes all the same.
+    if (!isMissing(error)) failure = error;
   }
   crashPoint('remove-version.code-gone');
   await rm(target.prepared, { recursive: true, force: true });
   crashPoint('remove-version.prepared-gone');
   await rm(going, { recursive: true, force: true });
   crashPoint('remove-version.done');
+  if (failure !== null) throw failure;
 }
 
 /** Removes what a crash left of versions that are not whole; answers the ids of those that are. */

@@ -24,14 +24,21 @@ export type ActivationDatabases = {
   migrate(app: string, files: MigrationFile[], backupTo: string | null): Promise<number[]>;
 };
 
+export type ActivationTools = {
+  databases: ActivationDatabases;
+  /** Resolves when nothing has the app's files open. */
+  letGo(app: string): Promise<void>;
+};
+
 /** Resolves with the numbers of the migrations that were applied. When it rejects, the pointer has not moved. */
 export async function activateVersion(
   id: string,
   app: AppPaths,
   version: VersionSummary,
-  databases: ActivationDatabases,
+  tools: ActivationTools,
   now: number,
 ): Promise<number[]> {
+  const { databases } = tools;
   const hasData = await exists(app.data);
   const userVersion = hasData && version.migrations > 0 ? await databases.userVersion(id) : 0;
   const pointer = { activeVersion: version.versionId, activatedAt: now };
@@ -46,7 +53,7 @@ export async function activateVersion(
   crashPoint('activation.backups-folder-made');
   await writePending(app, { versionId: version.versionId, migrations: version.migrations });
   crashPoint('activation.intended');
-  const applied = await migrate(id, app, version, files, backupTo, databases);
+  const applied = await migrate(id, app, version, files, backupTo, tools);
   crashPoint('activation.migrated');
   await writeCurrent(app, pointer);
   crashPoint('activation.pointer-flipped');
@@ -58,7 +65,8 @@ export async function activateVersion(
 
 /**
  * The intent stays on disk unless the migrations are known to be undone: an answer that got lost on its way says nothing
- * about the transaction.
+ * about the transaction. Nor does a commit that the disk failed: as long as anybody has the file open it is taken for rolled
+ * back, and who opens it afterwards may find it whole in the log.
  */
 async function migrate(
   id: string,
@@ -66,12 +74,13 @@ async function migrate(
   version: VersionSummary,
   files: MigrationFile[],
   backupTo: string | null,
-  databases: ActivationDatabases,
+  { databases, letGo }: ActivationTools,
 ): Promise<number[]> {
   try {
     return await databases.migrate(id, files, backupTo);
   } catch (error) {
     const failed = error instanceof SvcError && error.code === 'MIGRATION_FAILED';
+    if (!(error instanceof SvcError)) await letGo(id);
     if (failed || (await databases.userVersion(id)) < version.migrations) {
       await removeDurable(app.pending);
       throw error;

@@ -152,6 +152,23 @@ test('a failed migration of a later upload changes nothing', async () => {
   assert.equal(await databases.userVersion('notes'), 1);
 });
 
+test('whether a migration that the disk failed is in the data is asked when nobody has the file open', async () => {
+  const moments: Moments = {};
+  const { upload, databases, events } = await start(newDataDir(), moments);
+  await upload(version('1.0.0', 1));
+  moments.migrating = () => {
+    events.length = 0;
+    throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_FSYNC' });
+  };
+  const { userVersion } = databases;
+  databases.userVersion = (app) => {
+    events.push('ask');
+    return userVersion(app);
+  };
+  await assert.rejects(upload(version('2.0.0', 2)), { code: 'SQLITE_IOERR_FSYNC' });
+  assert.deepEqual(events, ['stop notes', 'close notes', 'ask']);
+});
+
 test('a migration whose answer is lost counts as done when it was committed', async () => {
   const lost: Moments = {};
   const { upload, deployments, databases } = await start(newDataDir(), lost);

@@ -265,7 +265,8 @@ export class Releases {
     const { layout, registry, databases } = this.#options;
     if (registry.loaded(id)?.active?.versionId === version.versionId) return [];
     try {
-      return await activateVersion(id, layout.app(id), version, databases, now);
+      const tools = { databases, letGo: (app: string) => this.letGo(app) };
+      return await activateVersion(id, layout.app(id), version, tools, now);
     } catch (error) {
       if ((await readPending(layout.app(id))) !== null) registry.forget(id);
       throw error;

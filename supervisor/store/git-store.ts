@@ -2,14 +2,13 @@
  * The git store: a version is a tag of one bare repository, and its code is checked out once to be served (decisions, section
  * 7). What serves is said by the app's pointer; refs follow it, and a crash between the two is put right by `recover`.
  */
-import { lstat } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitAuthor, GitTag, GitVersion } from '../../protocol/git-jobs.ts';
 import { versionNumber, versionTag } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { clearPlace, exists, mkdirDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
+import { clearPlace, exists, isThere, mkdirDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
 import {
   type ChangeUnderWay,
   listChanges,
@@ -237,11 +236,6 @@ export class GitStore implements CodeStore {
   #signed(): { author: GitAuthor; at: number } {
     return { author: this.#options.author, at: this.#options.now() };
   }
-}
-
-/** A link that leads nowhere is there too. */
-async function isThere(path: string): Promise<boolean> {
-  return (await lstat(path).catch(() => null)) !== null;
 }
 
 /** What the tag says of a version that is on disk. */
