@@ -6,27 +6,60 @@ import { crashPoint } from './crash-point.ts';
 
 /** Replaces the file, durably. The folder must exist. Rejects with Node's error (`ENOSPC`, …) and leaves the old file. */
 export async function writeFileAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
-  const name = basename(path);
-  const temporary = join(dirname(path), `.${name}.${randomUUID()}.tmp`);
-  try {
-    const file = await open(temporary, 'wx', mode);
-    try {
-      crashPoint('file.created', name);
-      await file.writeFile(data);
-      crashPoint('file.written', name);
-      await file.sync();
-      crashPoint('file.synced', name);
-    } finally {
-      await file.close();
-    }
-    await rename(temporary, path);
-    crashPoint('file.renamed', name);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
+  const staged = await StagedFile.write(path, data, mode);
+  await staged.place();
+}
+
+/** The next content of a file, durable under a temporary name beside it: to take its place needs no more room on the disk. */
+export class StagedFile {
+  readonly #path: string;
+  readonly #temporary: string;
+
+  private constructor(path: string, temporary: string) {
+    this.#path = path;
+    this.#temporary = temporary;
   }
-  await syncDir(dirname(path));
-  crashPoint('file.durable', name);
+
+  /** Rejects with Node's error, and leaves nothing. */
+  static async write(path: string, data: string | Uint8Array, mode = 0o600): Promise<StagedFile> {
+    const name = basename(path);
+    const temporary = join(dirname(path), `.${name}.${randomUUID()}.tmp`);
+    const staged = new StagedFile(path, temporary);
+    try {
+      const file = await open(temporary, 'wx', mode);
+      try {
+        crashPoint('file.created', name);
+        await file.writeFile(data);
+        crashPoint('file.written', name);
+        await file.sync();
+        crashPoint('file.synced', name);
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      await staged.discard();
+      throw error;
+    }
+    return staged;
+  }
+
+  /** Replaces the file, durably. */
+  async place(): Promise<void> {
+    const name = basename(this.#path);
+    try {
+      await rename(this.#temporary, this.#path);
+    } catch (error) {
+      await this.discard();
+      throw error;
+    }
+    crashPoint('file.renamed', name);
+    await syncDir(dirname(this.#path));
+    crashPoint('file.durable', name);
+  }
+
+  async discard(): Promise<void> {
+    await rm(this.#temporary, { force: true });
+  }
 }
 
 /** The parsed file; undefined when there is none. Rejects with a `SyntaxError` when it is not JSON. */

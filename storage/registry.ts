@@ -26,6 +26,8 @@ export type RegistryOptions = {
   layout: Layout;
   /** SQLite's `user_version` of an app's data; asked only when an activation was cut off. */
   userVersion(app: string): Promise<number>;
+  /** As in `RepairTools`. */
+  makeDurable(app: string): Promise<void>;
   /** As in `RepairTools`; without it, what is gone is gone. */
   bringBack?(app: string, versionId: string): Promise<boolean>;
   log: Pick<Logger, 'warn' | 'error'>;

@@ -21,6 +21,8 @@ export type RepairTools = {
   tmpDir: string;
   /** SQLite's `user_version` of the app's data: how many migrations it has had. */
   userVersion(app: string): Promise<number>;
+  /** What is found in the data is on the disk when it resolves. */
+  makeDurable(app: string): Promise<void>;
   /** Puts a version whose files are gone into its place again; false when it is kept nowhere else. Never rejects. */
   bringBack(app: string, versionId: string): Promise<boolean>;
   now(): number;
@@ -68,6 +70,8 @@ async function settlePending(id: string, app: AppPaths, whole: Set<string>, tool
   if (!(await exists(app.pending))) return;
   const pending = await readPending(app);
   if (pending !== null && whole.has(pending.versionId) && (await tools.userVersion(id)) >= pending.migrations) {
+    // The crash may have come before the flush: the pointer must not outlive what it needs.
+    await tools.makeDurable(id);
     await writeCurrent(app, { activeVersion: pending.versionId, activatedAt: tools.now() });
     tools.log.warn(
       { app: id, version: pending.versionId },

@@ -7,7 +7,16 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isVersionId } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
-import { exists, isMissing, isThere, mkdirDurable, readJson, renameDurable, writeFileAtomic } from './atomic-file.ts';
+import {
+  exists,
+  isMissing,
+  isThere,
+  mkdirDurable,
+  readJson,
+  renameDurable,
+  StagedFile,
+  writeFileAtomic,
+} from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
 import type { AppPaths, VersionPaths } from './layout.ts';
 
@@ -98,8 +107,14 @@ export async function readCurrent(app: AppPaths): Promise<CurrentPointer | null 
 }
 
 export async function writeCurrent(app: AppPaths, pointer: CurrentPointer): Promise<void> {
+  await (await stageCurrent(app, pointer)).place();
+}
+
+/** The pointer, ready to be moved when there may be no room any more. */
+export function stageCurrent(app: AppPaths, pointer: CurrentPointer): Promise<StagedFile> {
   const activatedAt = new Date(pointer.activatedAt).toISOString();
-  await writeFileAtomic(app.current, `${JSON.stringify({ activeVersion: pointer.activeVersion, activatedAt })}\n`);
+  const text = `${JSON.stringify({ activeVersion: pointer.activeVersion, activatedAt })}\n`;
+  return StagedFile.write(app.current, text);
 }
 
 export async function readPending(app: AppPaths): Promise<PendingActivation | null> {

@@ -11,7 +11,7 @@ import type { VersionSummary } from '../protocol/manifest.ts';
 import { exists, removeDurable } from '../storage/atomic-file.ts';
 import { crashPoint } from '../storage/crash-point.ts';
 import type { AppPaths } from '../storage/layout.ts';
-import { writeCurrent, writePending } from '../storage/versions.ts';
+import { stageCurrent, writeCurrent, writePending } from '../storage/versions.ts';
 
 /** What an activation needs of the app's database; the SQLite writer does it. */
 export type ActivationDatabases = {
@@ -22,6 +22,8 @@ export type ActivationDatabases = {
    * Resolves with their numbers. Rejects with `MIGRATION_FAILED` when SQL failed and nothing was changed.
    */
   migrate(app: string, files: MigrationFile[], backupTo: string | null): Promise<number[]>;
+  /** What is found in the data is on the disk when it resolves. */
+  makeDurable(app: string): Promise<void>;
 };
 
 export type ActivationTools = {
@@ -51,11 +53,19 @@ export async function activateVersion(
   const backupTo = hasData ? join(app.backupsDir, `${stamp(now)}_${userVersion}.sqlite`) : null;
   if (backupTo !== null) await mkdir(app.backupsDir, { recursive: true, mode: 0o700 });
   crashPoint('activation.backups-folder-made');
-  await writePending(app, { versionId: version.versionId, migrations: version.migrations });
-  crashPoint('activation.intended');
-  const applied = await migrate(id, app, version, files, backupTo, tools);
+  // Before the data changes: a disk that has no room for it then would leave the old code on the new data.
+  const staged = await stageCurrent(app, pointer);
+  let applied: number[];
+  try {
+    await writePending(app, { versionId: version.versionId, migrations: version.migrations });
+    crashPoint('activation.intended');
+    applied = await migrate(id, app, version, files, backupTo, tools);
+  } catch (error) {
+    await staged.discard();
+    throw error;
+  }
   crashPoint('activation.migrated');
-  await writeCurrent(app, pointer);
+  await staged.place();
   crashPoint('activation.pointer-flipped');
   await removeDurable(app.pending);
   crashPoint('activation.settled');
@@ -85,6 +95,7 @@ async function migrate(
       await removeDurable(app.pending);
       throw error;
     }
+    await databases.makeDurable(id);
     return files.map(({ name }) => Number.parseInt(name, 10));
   }
 }

@@ -39,6 +39,11 @@ export class Databases {
     return this.#maintain(app, (client) => client.migrate(files, backupTo));
   }
 
+  /** What was found in the app's data after a crash or a failed disk is on the disk when it resolves. */
+  async makeDurable(app: string): Promise<void> {
+    await this.migrate(app, [], null);
+  }
+
   /** Makes the writer let go of the app's file. */
   async close(app: string): Promise<void> {
     await this.#maintain(app, (client) => client.close());

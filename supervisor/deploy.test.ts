@@ -167,6 +167,13 @@ test('whether a migration that the disk failed is in the data is asked when nobo
   };
   await assert.rejects(upload(version('2.0.0', 2)), { code: 'SQLITE_IOERR_FSYNC' });
   assert.deepEqual(events, ['stop notes', 'close notes', 'ask']);
+  delete moments.migrating;
+  moments.migrated = () => {
+    throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_FSYNC' });
+  };
+  events.length = 0;
+  await upload(version('3.0.0', 2));
+  assert.deepEqual(events, ['ask', 'stop notes', 'close notes', 'ask', 'flush notes', 'swap notes 3.0.0']);
 });
 
 test('a migration whose answer is lost counts as done when it was committed', async () => {

@@ -98,6 +98,7 @@ export async function startParts(
       layout,
       log,
       userVersion: (app) => databases.userVersion(app),
+      makeDurable: (app) => databases.makeDurable(app),
       bringBack: (app, versionId) => deployments.bringBack(app, versionId),
     });
     opening.catch(() => {});

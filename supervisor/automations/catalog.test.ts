@@ -32,7 +32,12 @@ async function open(apps: Apps) {
   for (const [app, automations] of Object.entries(apps)) put(layout, app, VERSION, automations);
   const warnings: unknown[] = [];
   const log = { warn: (...args: unknown[]) => warnings.push(args), error: (...args: unknown[]) => warnings.push(args) };
-  const registry = await Registry.open({ layout, userVersion: async () => 0, log: log as never });
+  const registry = await Registry.open({
+    layout,
+    userVersion: async () => 0,
+    makeDurable: async () => {},
+    log: log as never,
+  });
   const catalog = new AutomationCatalog({ layout, registry, log: log as never });
   const told: string[] = [];
   catalog.onChange((app) => told.push(app));

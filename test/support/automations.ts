@@ -32,13 +32,18 @@ export async function openWorkshop() {
 async function startIn(dataDir: string, jobs: Jobs) {
   const layout = new Layout(dataDir);
   const log = { info: () => {}, warn: () => {}, error: () => {} };
-  const registry = await Registry.open({ layout, userVersion: async () => 0, log });
+  const registry = await Registry.open({ layout, userVersion: async () => 0, makeDurable: async () => {}, log });
   const catalog = new AutomationCatalog({ layout, registry, log });
   const deployments = new Deployments({
     layout,
     registry,
     store: new ArchiveStore({ layout, jobs }),
-    databases: { userVersion: async () => 0, migrate: async () => [], close: async () => {} },
+    databases: {
+      userVersion: async () => 0,
+      migrate: async () => [],
+      makeDurable: async () => {},
+      close: async () => {},
+    },
     actors: {
       swap: (app) => catalog.load(app),
       versionsAtWork: () => new Set(),

@@ -84,9 +84,15 @@ async function startIn(
       moments.migrated?.();
       return applied;
     },
+    makeDurable: async (app: string) => void events.push(`flush ${app}`),
     close: async (app: string) => void events.push(`close ${app}`),
   };
-  const registry = await Registry.open({ layout, userVersion: databases.userVersion, log: log as never });
+  const registry = await Registry.open({
+    layout,
+    userVersion: databases.userVersion,
+    makeDurable: databases.makeDurable,
+    log: log as never,
+  });
   const watched: Pick<Jobs, 'ingest' | 'git'> = {
     async ingest(job) {
       const result = await jobs.ingest(job);

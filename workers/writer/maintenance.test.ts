@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
@@ -43,6 +53,26 @@ test('pending files are applied in order, once', async () => {
   assert.deepEqual(await migrate(file, migrations(CREATE, ADD, 'INSERT INTO t VALUES (2, 3);'), null), []);
   assert.equal(read(file, 'PRAGMA user_version'), 3);
   assert.equal(read(file, 'SELECT count(*) FROM t'), 2);
+});
+
+test('what is found in the log is flushed, whether somebody reads it or not', async () => {
+  const writing = new Sqlite(file);
+  writing.pragma('journal_mode = WAL');
+  writing.exec(`${CREATE} PRAGMA user_version = 1`);
+  assert.ok(statSync(`${file}-wal`).size > 0, 'there is something in the log');
+  assert.deepEqual(await migrate(file, migrations(CREATE), null), []);
+  copyFileSync(file, join(directory, 'alone.sqlite'));
+  assert.equal(read(join(directory, 'alone.sqlite'), 'PRAGMA user_version'), 1, 'it is in the file');
+  writing.exec('BEGIN; SELECT * FROM t');
+  writing.prepare('SELECT * FROM t').all();
+  const other = new Sqlite(file);
+  other.exec('INSERT INTO t VALUES (2)');
+  const before = statSync(`${file}-wal`).size;
+  assert.deepEqual(await migrate(file, migrations(CREATE), null), []);
+  assert.ok(statSync(`${file}-wal`).size > before, 'a commit came behind it');
+  other.close();
+  writing.close();
+  assert.equal(read(file, 'PRAGMA user_version'), 1);
 });
 
 test('what a backup that was cut off left goes with the next one', async () => {

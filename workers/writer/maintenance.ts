@@ -24,7 +24,8 @@ export async function checkpoint(file: string): Promise<void> {
 
 /**
  * Applies the files whose number is above `PRAGMA user_version`, in order, in one transaction; returns their numbers.
- * A database that holds anything is copied to `backupTo` first. Throws `MIGRATION_FAILED` with the file in `path`, or
+ * A database that holds anything is copied to `backupTo` first. When there are none, what was committed is made durable: after
+ * a crash or a failed disk that is not known of what is found in the log. Throws `MIGRATION_FAILED` with the file in `path`, or
  * `STORAGE_FULL`; nothing has changed then (decisions, section 2).
  */
 export async function migrate(file: string, files: MigrationFile[], backupTo: string | null): Promise<number[]> {
@@ -34,7 +35,10 @@ export async function migrate(file: string, files: MigrationFile[], backupTo: st
     db.pragma('synchronous = FULL');
     const version = Number(db.pragma('user_version', { simple: true }));
     const pending = files.filter(({ name }) => migrationNumber(name) > version);
-    if (pending.length === 0) return [];
+    if (pending.length === 0) {
+      makeDurable(db);
+      return [];
+    }
     if (backupTo !== null && holdsAnything(db)) backUp(db, backupTo);
     apply(db, pending);
     return pending.map(({ name }) => migrationNumber(name));
@@ -44,6 +48,14 @@ export async function migrate(file: string, files: MigrationFile[], backupTo: st
   } finally {
     db.close();
   }
+}
+
+function makeDurable(db: Sqlite.Database): void {
+  const [{ log, checkpointed }] = db.pragma('wal_checkpoint(PASSIVE)') as [{ log: number; checkpointed: number }];
+  if (log === checkpointed) return;
+  // Somebody reads what is in the log: the flush of a commit behind it is one of it all.
+  const version = db.pragma('user_version', { simple: true });
+  db.transaction(() => db.pragma(`user_version = ${version}`)).immediate();
 }
 
 /** `0003_add-index.sql` → 3. */
