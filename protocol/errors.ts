@@ -85,7 +85,7 @@ export const ERROR_CODES = {
   NO_CHANGES: { status: 409, when: 'The session changes nothing of the app against what is published.' },
   MERGE_CONFLICT: {
     status: 409,
-    when: 'The session and what was published meanwhile change the same lines of `files`, or marks of an update are left in them; the session is as it was.',
+    when: 'The session and what was published meanwhile change the same lines of `files`, or more than 5,000 lines of one file, so that it cannot be told which; or marks of an update are left in them. The session is as it was.',
   },
   STORE_DAMAGED: {
     status: 500,

@@ -40,8 +40,7 @@ export async function repairApp(
   if (await exists(app.disposable)) await removeDurable(app.disposable);
   const whole = await removeHalfVersions(app, tools.tmpDir);
   crashPoint('repair.versions-whole');
-  await settlePending(id, app, whole, tools);
-  const found = await findActive(id, app, tools);
+  const found = (await settlePending(id, app, whole, tools)) ?? (await findActive(id, app, tools));
   await settleIncoming(app, found?.active ?? null, tools);
   return found;
 }
@@ -64,22 +63,35 @@ async function findActive(
 
 /**
  * An activation that was cut off is finished when its migrations are in the data, for the old code does not know them; else
- * it never happened.
+ * it never happened. Answers the version that is to serve although that could not be settled, and null otherwise.
  */
-async function settlePending(id: string, app: AppPaths, whole: Set<string>, tools: RepairTools): Promise<void> {
-  if (!(await exists(app.pending))) return;
+async function settlePending(
+  id: string,
+  app: AppPaths,
+  whole: Set<string>,
+  tools: RepairTools,
+): Promise<{ active: VersionSummary; activatedAt: number } | null> {
+  if (!(await exists(app.pending))) return null;
   const pending = await readPending(app);
   if (pending !== null && whole.has(pending.versionId) && (await tools.userVersion(id)) >= pending.migrations) {
-    // The crash may have come before the flush: the pointer must not outlive what it needs.
-    await tools.makeDurable(id);
-    await writeCurrent(app, { activeVersion: pending.versionId, activatedAt: tools.now() });
-    tools.log.warn(
-      { app: id, version: pending.versionId },
-      'An activation was cut off after its migrations; finished it.',
-    );
+    const { versionId } = pending;
+    try {
+      // The crash may have come before the flush: the pointer must not outlive what it needs.
+      await tools.makeDurable(id);
+      await writeCurrent(app, { activeVersion: versionId, activatedAt: tools.now() });
+    } catch (error) {
+      tools.log.warn(
+        { app: id, version: versionId, err: error },
+        'An activation cannot be settled; it serves all the same.',
+      );
+      const active = await readVersion(app, versionId);
+      return active === null ? null : { active, activatedAt: tools.now() };
+    }
+    tools.log.warn({ app: id, version: versionId }, 'An activation was cut off after its migrations; finished it.');
     crashPoint('repair.activation-finished');
   }
   await removeDurable(app.pending);
+  return null;
 }
 
 /** An upload that was cut off before its version was active never happened. */

@@ -176,6 +176,25 @@ test('whether a migration that the disk failed is in the data is asked when nobo
   assert.deepEqual(events, ['ask', 'stop notes', 'close notes', 'ask', 'flush notes', 'swap notes 3.0.0']);
 });
 
+test('what cannot be flushed after a failed commit serves, and the pointer moves when it can', async () => {
+  const moments: Moments = {};
+  const dataDir = newDataDir();
+  const { upload, layout } = await start(dataDir, moments);
+  await upload(version('1.0.0', 1));
+  const fails = () => {
+    throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_FSYNC' });
+  };
+  moments.migrated = fails;
+  moments.flushing = fails;
+  await assert.rejects(upload(version('2.0.0', 2)), { code: 'SQLITE_IOERR_FSYNC' });
+  const failing = await start(dataDir, moments);
+  assert.equal((await failing.deployments.record('notes')).version, '2.0.0');
+  assert.equal(existsSync(layout.app('notes').pending), true, 'it is not settled');
+  const healed = await start(dataDir);
+  assert.equal((await healed.deployments.record('notes')).version, '2.0.0');
+  assert.equal(existsSync(layout.app('notes').pending), false, 'it is');
+});
+
 test('a migration whose answer is lost counts as done when it was committed', async () => {
   const lost: Moments = {};
   const { upload, deployments, databases } = await start(newDataDir(), lost);

@@ -17,7 +17,7 @@ import { buildJobModule } from './job-module.ts';
 
 /** Moments at which a test may look at the disk, as a crash would leave it. */
 export type Moments = Partial<
-  Record<'staged' | 'migrating' | 'migrated' | 'swapping' | 'stopping' | 'forgetting', () => void>
+  Record<'staged' | 'migrating' | 'migrated' | 'flushing' | 'swapping' | 'stopping' | 'forgetting', () => void>
 >;
 
 export type StartOptions = { store?: 'tarball' | 'git'; moments?: Moments; versionRetention?: number };
@@ -84,7 +84,10 @@ async function startIn(
       moments.migrated?.();
       return applied;
     },
-    makeDurable: async (app: string) => void events.push(`flush ${app}`),
+    async makeDurable(app: string) {
+      moments.flushing?.();
+      events.push(`flush ${app}`);
+    },
     close: async (app: string) => void events.push(`close ${app}`),
   };
   const registry = await Registry.open({
