@@ -53,8 +53,9 @@ export class DraftFollower {
     return this.#client.url + draftPath(this.#options.session, `${this.#options.app}/`);
   }
 
-  get lost(): boolean {
-    return this.#lost;
+  /** As of the last update. What was wrong may be right again without an edit that anybody sees. */
+  get whole(): boolean {
+    return !this.#lost && this.#fault === null;
   }
 
   /** Opens the session where it is not open, and puts the app into it where it is not published. */

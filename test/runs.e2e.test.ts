@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AppSource } from './support/apps.ts';
 import { gatewayOfSuite } from './support/edges.ts';
-import { eventsOf, fire, NOTES, nodesOf, note, push, runOf, runToEnd } from './support/runs.ts';
+import { fire, NOTES, nodesOf, note, push, runOf, runToEnd, untilEvent } from './support/runs.ts';
 
 const TIMEOUT_MS = 1500;
 const TIMED_OUT = /"bad" timed out after 1\.5 s/;
@@ -176,13 +176,13 @@ describe('a handler that', () => {
   test('says in a run what it logs; other returns than an object count as none', async () => {
     const run = `async ({ log, input }) => { log.warn('careful', { n: 1 }); return input; }`;
     await push(gateway, 'says', { automations: { one: run } });
+    // Followed from before the fire: lines of the log are told once, as they come.
+    const stream = await gateway.stream('/svc/_runs/_events');
     for (const input of ['text', 7, [1], null, {}]) {
       const runId = await fire(gateway, 'says/one', input);
-      const events = await eventsOf(gateway, runId);
-      assert.deepEqual(
-        events.map(({ type }) => type).filter((type) => type === 'log'),
-        ['log'],
-      );
+      const logged = await untilEvent(stream, (event) => event.type === 'log' && event.runId === runId);
+      assert.equal((logged as { line: { msg: string } }).line.msg, 'careful');
+      await untilEvent(stream, (event) => event.type === 'run.end' && event.run.runId === runId);
       const { state, summary, output } = await runOf(gateway, runId);
       assert.deepEqual({ state, summary, output }, { state: 'ok', summary: null, output: null });
       const lines = (await gateway.call('GET', '/svc/_logs?app=says')).json as { msg: string; runId: string }[];

@@ -61,7 +61,7 @@ async function followUntilStopped(draft: DraftFollower, edits: Edits): Promise<v
   const following = draft.follow(signal, () => edits.come());
   try {
     for (;;) {
-      await edits.next(draft.lost ? RETRY_MS : null);
+      await edits.next(draft.whole ? null : RETRY_MS);
       if (signal.aborted) return;
       await draft.update();
     }
