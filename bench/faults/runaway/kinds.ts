@@ -35,6 +35,10 @@ export type Kind = {
 const TIMED_OUT = { error: /"bad" timed out after 1 s/ };
 /** Who is out of memory before the deadline is run once more, as every query is. */
 const OUT_OF_MEMORY = { error: /it ran out of memory|timed out after 1 s/ };
+/** The same where V8 may take the whole host down before it is noticed. */
+const OUT_OF_MEMORY_OR_HOST = {
+  error: /it ran out of memory|timed out after 1 s|The app's thread ended while "bad" ran \(it crashed\)/,
+};
 const MEMORY_IN_LOG = /its thread ended \((memory|deadline|crash): |ran on after its time was up/;
 const ENDLESS_ROWS = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)';
 const LOST = { error: /The app's thread ended while "bad" ran \(it crashed\)|had ended \(crash: / };
@@ -152,7 +156,7 @@ export const KINDS: readonly Kind[] = [
   {
     name: 'map',
     handler: '() => { const all = new Map(); for (let n = 0; ; n++) all.set(n, n); }',
-    answer: OUT_OF_MEMORY,
+    answer: OUT_OF_MEMORY_OR_HOST,
     ends: ['memory', 'crash', 'deadline'],
     log: MEMORY_IN_LOG,
     reach: 'host',
@@ -193,7 +197,7 @@ export const KINDS: readonly Kind[] = [
   {
     name: 'buffer-2gb',
     handler: '() => Buffer.alloc(2 ** 31, 1).length',
-    answer: { error: /it ran out of memory|timed out|allocation failed/i },
+    answer: { error: /it ran out of memory|timed out|allocation failed|it crashed/i },
     ends: ['memory', 'crash', 'deadline'],
     log: MEMORY_IN_LOG,
     reach: 'host',
