@@ -55,7 +55,8 @@ class Subject<T> {
     const outcome = await change();
     if (outcome === 'done') this.acknowledged = value;
     if (outcome === 'done') this.#open = [];
-    if (outcome === 'refused') this.#open = this.#open.filter((one) => one !== value);
+    // Only this try: an earlier one for the same, whose answer was lost, may be why it was refused.
+    if (outcome === 'refused') this.#open.splice(this.#open.lastIndexOf(value), 1);
     return outcome;
   }
 
