@@ -1,8 +1,9 @@
 /** Making a stored version live, for the commands that do. */
+import { LIMITS } from '../protocol/limits.ts';
 import type { ActivateAnswer, VersionRecord } from './api.ts';
 import type { Client } from './client.ts';
 import { CommandError } from './failure.ts';
-import { appPath } from './paths.ts';
+import { appPath, withQuery } from './paths.ts';
 import { drawMinted } from './terminal/minted.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
@@ -14,7 +15,9 @@ const NUMBER = /^v?(\d{1,9})$/;
 export async function findVersion(client: Client, app: string, typed: string): Promise<string> {
   const number = NUMBER.exec(typed)?.[1];
   if (number === undefined && !SHORT_ID.test(typed)) return typed;
-  const versions = await client.get<VersionRecord[]>(appPath(app, '/versions'));
+  const versions = await client.get<VersionRecord[]>(
+    withQuery(appPath(app, '/versions'), { limit: LIMITS.listRowsMax }),
+  );
   const matches = versions.filter(({ versionId }) => versionId.endsWith(`_${typed}`));
   if (matches.length > 1) throw new CommandError(`"${typed}" fits ${matches.length} versions; give the whole id.`);
   const tagged = versions.some(({ versionId }) => versionId.startsWith(`${app}/v`));

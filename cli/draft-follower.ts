@@ -11,6 +11,7 @@ import { explain } from './explain.ts';
 import { CommandError, errorBodyOf, GatewayError, UnreachableError } from './failure.ts';
 import { FolderSync, type SyncResult } from './folder-sync.ts';
 import { draftPath, withQuery } from './paths.ts';
+import { allSessions } from './sessions.ts';
 import { excerpt } from './source-excerpt.ts';
 import { checkSyntax } from './syntax-check.ts';
 
@@ -153,7 +154,7 @@ export class DraftFollower {
 
   async #row(): Promise<SessionRow | undefined> {
     const { session } = this.#options;
-    const rows = await this.#client.get<SessionRow[]>('/svc/_sessions');
+    const rows = await allSessions(this.#client);
     return rows.find(({ sessionId }) => sessionId === session);
   }
 

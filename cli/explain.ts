@@ -1,8 +1,9 @@
 /** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
 import { type InputIssue, SvcError } from '../protocol/errors.ts';
-import type { AppRecord, DescribedApp, SessionRow, TemplateRow, ToolAnswer } from './api.ts';
+import type { AppRecord, DescribedApp, TemplateRow, ToolAnswer } from './api.ts';
 import type { Client } from './client.ts';
 import { CommandError, GatewayError, UnreachableError, UsageError } from './failure.ts';
+import { allSessions } from './sessions.ts';
 import { nearest } from './terminal/nearest.ts';
 import { printable } from './terminal/style.ts';
 
@@ -150,7 +151,7 @@ async function appNames(client: Client): Promise<string[]> {
 }
 
 async function sessionNames(client: Client): Promise<string[]> {
-  return (await client.get<SessionRow[]>('/svc/_sessions')).map(({ sessionId }) => sessionId);
+  return (await allSessions(client)).map(({ sessionId }) => sessionId);
 }
 
 async function templateNames(client: Client): Promise<string[]> {

@@ -1,15 +1,29 @@
 /** Which session a command is about. */
+import { LIMITS } from '../protocol/limits.ts';
 import type { SessionRow } from './api.ts';
 import type { Client } from './client.ts';
 import { CommandError, UsageError } from './failure.ts';
+import { withQuery } from './paths.ts';
 import { nearest } from './terminal/nearest.ts';
 
 const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';
 
+/** All open sessions, newest first. */
+export async function allSessions(client: Client, timeoutMs?: number): Promise<SessionRow[]> {
+  const rows: SessionRow[] = [];
+  for (;;) {
+    const last = rows.at(-1);
+    const path = withQuery('/svc/_sessions', { limit: LIMITS.listRowsMax, before: last?.sessionId });
+    const page = await client.get<SessionRow[]>(path, timeoutMs);
+    rows.push(...page);
+    if (page.length < LIMITS.listRowsMax) return rows;
+  }
+}
+
 /** The session that was named, else the only one there is, of those that `app` was taken into when that is given. */
 export async function findSession(client: Client, named: string | undefined, app?: string): Promise<string> {
   if (named !== undefined) return named;
-  const sessions = await client.get<SessionRow[]>('/svc/_sessions');
+  const sessions = await allSessions(client);
   const fitting = app === undefined ? sessions : sessions.filter(({ apps }) => apps.includes(app));
   const [only] = fitting;
   if (only === undefined) {

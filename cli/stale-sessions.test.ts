@@ -27,7 +27,7 @@ test('damaged sessions are named, with and without a gateway', async (t) => {
     { sessionId: 'empty', touchedAt: Date.now(), damaged: 'It is.' },
     { sessionId: 'whole', touchedAt: Date.now() },
   ];
-  const { url } = await startGateway(t, { 'GET /svc/_sessions': { json: rows } });
+  const { url } = await startGateway(t, { 'GET /svc/_sessions?limit=500': { json: rows } });
   for (const runs of [false, true]) {
     if (runs) runsOn(folder, url);
     const [damaged, open] = await checkSessions(folder);
@@ -44,7 +44,7 @@ test('sessions that nobody touched for 30 days are named, the oldest first, as t
     { sessionId: 'old', touchedAt: OLD },
     { sessionId: 'older', touchedAt: OLD - 86_400_000 },
   ];
-  const { url } = await startGateway(t, { 'GET /svc/_sessions': { json: rows } });
+  const { url } = await startGateway(t, { 'GET /svc/_sessions?limit=500': { json: rows } });
   runsOn(folder, url);
   const [check] = await checkSessions(folder, NOW);
   assert.equal(check?.state, 'warning');
@@ -73,7 +73,7 @@ test('without a gateway they are read from the folder, and left there', async (t
 
 test('a gateway with the other store, or one that does not answer, has no such finding', async (t) => {
   const folder = temporaryFolder(t);
-  const { url } = await startGateway(t, { 'GET /svc/_sessions': failure(409, 'NO_GIT_STORE', 'No drafts.') });
+  const { url } = await startGateway(t, { 'GET /svc/_sessions?limit=500': failure(409, 'NO_GIT_STORE', 'No drafts.') });
   runsOn(folder, url);
   assert.deepEqual(await checkSessions(folder, NOW), []);
   runsOn(folder, 'http://127.0.0.1:1');

@@ -4,11 +4,11 @@ import { LIMITS } from '../protocol/limits.ts';
 import { Layout, type SessionPaths } from '../storage/layout.ts';
 import { readSession } from '../storage/session-record.ts';
 import { listSessions, touchedAt } from '../storage/sessions.ts';
-import type { SessionRow } from './api.ts';
 import { Client } from './client.ts';
 import { readDaemonFile, readJsonFile, readTextFile } from './data-directory.ts';
 import { GatewayError } from './failure.ts';
 import type { Check } from './health-checks.ts';
+import { allSessions } from './sessions.ts';
 import { formatAge } from './terminal/units.ts';
 
 type Found = { sessionId: string; touchedAt: number; damaged?: string };
@@ -69,7 +69,7 @@ async function askGateway(dataDirectory: string): Promise<Found[] | null> {
   const token = readTextFile(new Layout(dataDirectory).token) ?? undefined;
   const client = new Client({ url: daemon.url, urlFrom: 'daemon.json', token, tokenFrom: 'token.bin' });
   try {
-    return await client.get<SessionRow[]>('/svc/_sessions', LIMITS.helloMs);
+    return await allSessions(client, LIMITS.helloMs);
   } catch (error) {
     if (error instanceof GatewayError && error.body.code === 'NO_GIT_STORE') return null;
     throw error;

@@ -1,11 +1,11 @@
 /** `svc sessions`: lists the open sessions, opens one, closes one, or takes into one what was published meanwhile. */
 import { LIMITS } from '../../protocol/limits.ts';
-import type { SessionRow, UpdateAnswer } from '../api.ts';
+import type { UpdateAnswer } from '../api.ts';
 import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { EXIT, UsageError } from '../failure.ts';
 import { sessionPath } from '../paths.ts';
-import { findSession } from '../sessions.ts';
+import { allSessions, findSession } from '../sessions.ts';
 import { confirm } from '../terminal/confirm.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge } from '../terminal/units.ts';
@@ -24,7 +24,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
 }
 
 async function list(client: Client, terminal: Terminal): Promise<number> {
-  const sessions = await client.get<SessionRow[]>('/svc/_sessions');
+  const sessions = await allSessions(client);
   terminal.answer(sessions, () => {
     if (sessions.length === 0) terminal.note('No session is open. Open one: svc dev <dir>, or svc sessions open');
     const now = Date.now();
@@ -54,7 +54,7 @@ async function open(client: Client, terminal: Terminal, sessionId: string | unde
 }
 
 async function remove(client: Client, terminal: Terminal, id: string, sure: boolean): Promise<number> {
-  const rows = await client.get<SessionRow[]>('/svc/_sessions');
+  const rows = await allSessions(client);
   // Before anything is asked; the gateway has the last word.
   if (
     !sure &&
@@ -88,7 +88,7 @@ async function update(
 }
 
 async function onlyApp(client: Client, session: string): Promise<string> {
-  const sessions = await client.get<SessionRow[]>('/svc/_sessions');
+  const sessions = await allSessions(client);
   const [app, ...others] = sessions.find(({ sessionId }) => sessionId === session)?.apps ?? [];
   if (app !== undefined && others.length === 0) return app;
   throw new UsageError('Say which app to update: --app <app>.', { command: 'sessions' });

@@ -1,12 +1,15 @@
 /** `svc versions`: what is stored of an app, newest first. */
+import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionRecord } from '../api.ts';
 import type { CommandContext } from '../command.ts';
-import { appPath } from '../paths.ts';
+import { appPath, withQuery } from '../paths.ts';
 import { oneLine } from '../terminal/style.ts';
 import { formatAge, formatBytes, formatCount } from '../terminal/units.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
-  const versions = await connect().get<VersionRecord[]>(appPath(args.at(0), '/versions'));
+  const versions = await connect().get<VersionRecord[]>(
+    withQuery(appPath(args.at(0), '/versions'), { limit: LIMITS.listRowsMax }),
+  );
   terminal.answer(versions, () => {
     const now = Date.now();
     terminal.table(

@@ -316,7 +316,7 @@ test('after a crash each session has its branch, and nobody else', NEEDS_GIT, as
   git('update-ref', '-d', `refs/heads/sessions/${sessionId}`);
   git('update-ref', 'refs/heads/sessions/gone', base);
   await sessions.open();
-  const open = (await sessions.list()).map((row) => `${row.sessionId} ${row.base}`);
+  const open = (await sessions.list()).map((row) => `${row.sessionId} ${row.base}`).sort();
   const branches = git('for-each-ref', '--format=%(refname:lstrip=3) %(objectname)', 'refs/heads/sessions/');
   assert.equal(branches, open.join('\n'));
   await sessions.remove(sessionId);

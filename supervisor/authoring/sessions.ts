@@ -151,7 +151,15 @@ export class Sessions {
     await this.#folders.keep(id);
   }
 
-  /** Sorted by id; those whose record is damaged say so. */
+  /** At most `limit` of them, those that follow `before` in the list. Rejects with `UNKNOWN_SESSION` when it is not open. */
+  async page({ limit, before }: { limit: number; before: string | null }): Promise<SessionRow[]> {
+    const rows = await this.list();
+    const at = before === null ? 0 : rows.findIndex(({ sessionId }) => sessionId === before) + 1;
+    if (before !== null && at === 0) throw unknownSession(before);
+    return rows.slice(at, at + limit);
+  }
+
+  /** The open ones, newest first; those whose record is damaged say so. */
   async list(): Promise<SessionRow[]> {
     const { store, log } = this.#options;
     const rows: SessionRow[] = [];
@@ -163,7 +171,9 @@ export class Sessions {
         if (!isGone) log.warn({ session: sessionId, err: error }, 'a session cannot be read');
       }
     }
-    return rows;
+    // Of a damaged one it is not known when it was opened.
+    const age = ({ createdAt, touchedAt }: SessionRow): number => createdAt ?? touchedAt;
+    return rows.sort((a, b) => age(b) - age(a) || (a.sessionId < b.sessionId ? -1 : 1));
   }
 
   async #row(sessionId: string): Promise<SessionRow> {

@@ -68,7 +68,7 @@ export function registryRoutes(services: Services): Route[] {
         checkAppId(id);
         const query = queryOf(exchange);
         const before = query.get('before');
-        const limit = integerOf(query, 'limit', LIMITS.versionsListed, LIMITS.versionsListed);
+        const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
         answerJson(exchange, 200, await deployments.versions(id, { limit, ...(before === null ? {} : { before }) }));
       },
     },

@@ -8,7 +8,7 @@ import type { Sessions } from '../authoring/sessions.ts';
 import { noneMatch } from '../conditional.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';
-import { optionalText, originOf, queryOf, readBytes, readJson } from './requests.ts';
+import { integerOf, optionalText, originOf, queryOf, readBytes, readJson } from './requests.ts';
 
 export type SessionRoutesOptions = {
   /** Throws `NO_GIT_STORE` on the other backend. */
@@ -42,8 +42,13 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
     {
       method: 'GET',
       path: '/svc/_sessions',
-      summary: 'The open sessions with the apps that were taken into them.',
-      handle: async (exchange) => answerJson(exchange, 200, await sessions().list(), NOT_STORED),
+      summary:
+        'The open sessions with the apps that were taken into them, newest first (`?limit=`, `?before=<sessionId>`).',
+      handle: async (exchange) => {
+        const query = queryOf(exchange);
+        const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
+        answerJson(exchange, 200, await sessions().page({ limit, before: query.get('before') }), NOT_STORED);
+      },
     },
     {
       method: 'DELETE',
