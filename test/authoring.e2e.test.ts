@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { LIMITS } from '../protocol/limits.ts';
 import { appOf, automation } from './support/apps.ts';
 import { gatewayOfSuite } from './support/edges.ts';
 import { type Answer, startGateway, type TestGateway } from './support/gateway.ts';
@@ -323,6 +324,10 @@ test('names, descriptions and automations are changed without an editor', async 
   });
   assert.equal(again.status, 200, again.text);
 
+  const opened = (await gateway.call('GET', '/svc/_sessions')).json.length;
+  for (const body of [{}, { manifest: {} }, { description: 'in the wrong place' }, { publish: null }])
+    failed(await gateway.call('PATCH', '/svc/_automations/meta/inbox', { body }), 400, 'BAD_REQUEST');
+  assert.equal((await gateway.call('GET', '/svc/_sessions')).json.length, opened, 'no session was opened for nothing');
   const bad = failed(
     await gateway.call('PATCH', '/svc/_automations/meta/inbox', {
       body: { manifest: { triggers: [{ kind: 'cron', expr: 'never' }] } },
@@ -345,6 +350,61 @@ test('names, descriptions and automations are changed without an editor', async 
   assert.equal((await gateway.call('DELETE', '/svc/_automations/meta/inbox', { body: { publish: true } })).status, 200);
   failed(await gateway.call('GET', '/svc/_automations/meta/inbox'), 404, 'UNKNOWN_AUTOMATION');
   assert.equal((await gateway.call('POST', new URL(webhook.url).pathname, { body: {}, token: null })).status, 404);
+});
+
+test('every byte of a file is kept, up to the largest one', async () => {
+  const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+  const largest = Buffer.alloc(LIMITS.archiveFileBytes, every);
+  await published('bytes', 'x', { files: { 'old.png': every } });
+  const session = await open();
+  const files = `/svc/_sessions/${session}/apps/bytes/files`;
+  const send = (path: string, body: Buffer) => gateway.call('PUT', `${files}/${path}`, { body });
+  const bytesAt = async (path: string) =>
+    Buffer.from(
+      await (await fetch(gateway.url + path, { headers: { authorization: `Bearer ${gateway.token}` } })).arrayBuffer(),
+    );
+  assert.equal((await send('largest.png', largest)).status, 201);
+  failed(await send('larger.png', Buffer.concat([largest, every])), 413, 'PAYLOAD_TOO_LARGE');
+  assert.equal((await send('empty.png', Buffer.alloc(0))).status, 201);
+  assert.ok((await bytesAt(`${files}/largest.png`)).equals(largest), 'read back from the session');
+  const { json } = await gateway.call('GET', `/svc/_sessions/${session}/diff?app=bytes`);
+  assert.deepEqual(
+    json.files.map(({ path, binary = false }: { path: string; binary?: boolean }) => [path, binary]),
+    [
+      ['empty.png', false],
+      ['largest.png', true],
+    ],
+  );
+  assert.equal((await publish(session)).status, 201);
+  assert.ok((await bytesAt('/svc/bytes/largest.png')).equals(largest), 'served');
+  assert.ok((await bytesAt('/svc/bytes/old.png')).equals(every), 'taken over');
+  assert.equal((await bytesAt('/svc/bytes/empty.png')).length, 0);
+});
+
+test('sessions and versions are listed a page at a time, the newest first', async () => {
+  const opened: string[] = [];
+  for (let n = 0; n < 5; n++) opened.unshift(await open());
+  const page = async (query: string): Promise<string[]> =>
+    (await gateway.call('GET', `/svc/_sessions${query}`)).json.map(({ sessionId }: { sessionId: string }) => sessionId);
+  assert.deepEqual(new Set((await page('')).slice(0, 5)), new Set(opened), 'those of one millisecond in any order');
+  const all = await page('?limit=500');
+  const first = await page('?limit=2');
+  const second = await page(`?limit=2&before=${first[1]}`);
+  assert.deepEqual([...first, ...second], all.slice(0, 4));
+  assert.deepEqual(await page(`?before=${all.at(-1)}`), []);
+  failed(await gateway.call('GET', '/svc/_sessions?before=nobody'), 404, 'UNKNOWN_SESSION');
+  failed(await gateway.call('GET', '/svc/_sessions?limit=501'), 400, 'BAD_REQUEST');
+
+  await published('paged', 'one');
+  for (const word of ['two', 'three'])
+    assert.equal((await gateway.upload('paged', appOf('paged', { queries: { word: `() => '${word}'` } }))).status, 201);
+  const versions = async (query: string): Promise<string[]> =>
+    (await gateway.call('GET', `/svc/_apps/paged/versions${query}`)).json.map(
+      ({ versionId }: { versionId: string }) => versionId,
+    );
+  assert.deepEqual(await versions('?limit=2'), ['paged/v3', 'paged/v2']);
+  assert.deepEqual(await versions('?limit=2&before=paged/v2'), ['paged/v1']);
+  failed(await gateway.call('GET', '/svc/_apps/paged/versions?limit=501'), 400, 'BAD_REQUEST');
 });
 
 test('a damaged repository is named, live keeps serving, and a restart does not make it worse', async (t) => {

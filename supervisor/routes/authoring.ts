@@ -91,6 +91,10 @@ export function authoringRoutes({ authoring, templates, listening }: AuthoringRo
       handle: async (exchange, { app = '', id = '' }) => {
         const { body, where } = await read(exchange);
         checkAppId(app);
+        if (isNothing(body))
+          throw new SvcError('BAD_REQUEST', 'Say what to change: members of "manifest", or "handler".', {
+            path: 'manifest',
+          });
         const staged = await authoring().updateAutomation(app, { id, ...draftOf(body) }, where);
         const webhook = webhooksOf(staged).find(({ automationId }) => automationId === id);
         answerJson(exchange, 200, { ...shown(staged), id, ...(webhook === undefined ? {} : { webhook }) });
@@ -117,16 +121,22 @@ function shown({ app, sessionId, staged, published }: Staged): Record<string, un
 }
 
 function whereOf(body: Body, origin: string): Where {
-  const { publish = false } = body;
+  const publish = body.publish ?? false;
   if (typeof publish !== 'boolean')
     throw new SvcError('BAD_REQUEST', '"publish" must be true or false.', { path: 'publish' });
   const sessionId = optionalText(body, 'sessionId');
   return { ...(sessionId === undefined ? {} : { sessionId }), publish, origin };
 }
 
+function isNothing(body: Body): boolean {
+  const { manifest, handler } = draftOf(body);
+  return handler === undefined && Object.keys(manifest).length === 0;
+}
+
 function draftOf(body: Body): AutomationDraft {
-  const { manifest = {}, handler } = body;
-  if (typeof manifest !== 'object' || manifest === null || Array.isArray(manifest))
+  const manifest = body.manifest ?? {};
+  const handler = body.handler ?? undefined;
+  if (typeof manifest !== 'object' || Array.isArray(manifest))
     throw new SvcError('BAD_REQUEST', '"manifest" must be an object: members of automation.json.', {
       path: 'manifest',
     });
