@@ -13,6 +13,10 @@ const NOTES = appOf('notes', {
       run: "async ({ db, input }) => { await db.run('INSERT INTO notes (text) VALUES (?)', [input.text]); return { body: {} }; }",
       writes: ['notes'],
     },
+    twice: {
+      run: "async ({ db, input }) => { await db.transaction(async (tx) => { for (const half of ['a', 'b']) await tx.run('INSERT INTO notes (text) VALUES (?)', [input.text + half]); }); return { body: {} }; }",
+      writes: ['notes'],
+    },
   },
   migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);'],
   files: { 'index.html': '<!doctype html><title>Notes</title><p>one</p>' },
@@ -54,6 +58,33 @@ test('a draft is edited over HTTP and by hand, and live stays as it is', async (
   assert.match((await gateway.call('GET', '/svc/_draft/s1/notes/')).text, /by hand/);
   assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>one/);
   assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'live' }]);
+});
+
+test('data that is copied while live is written has what was acknowledged before, and no transaction by half', async (t) => {
+  const gateway = await withSession(t);
+  let acknowledged = 0;
+  let stopped = false;
+  const writing = (async () => {
+    while (!stopped) {
+      const answer = await gateway.write('notes', 'twice', { text: `${acknowledged}` });
+      assert.equal(answer.status, 200, answer.text);
+      acknowledged++;
+    }
+  })();
+  writing.catch(() => {});
+  for (let round = 0; round < 8; round++) {
+    const before = acknowledged;
+    const reset = await gateway.call('POST', '/svc/_sessions/s1/apps/notes/reset-data');
+    assert.equal(reset.status, 200, reset.text);
+    const rows = (await tool(gateway, 'svc_read', { app: 'notes', query: 'list' })).json.data as { text: string }[];
+    const pairs = (rows.length - 1) / 2;
+    const whole = Array.from({ length: pairs }, (_, n) => [{ text: `${n}a` }, { text: `${n}b` }]).flat();
+    assert.deepEqual(rows, [{ text: 'live' }, ...whole]);
+    assert.ok(pairs >= before, `${before} writes were acknowledged, ${pairs} are there`);
+  }
+  stopped = true;
+  await writing;
+  assert.ok(acknowledged > 8, `live went on: ${acknowledged} writes`);
 });
 
 test('a broken draft is mended, a failing migration too', async (t) => {
