@@ -79,6 +79,13 @@ export class AppLogs {
     return () => this.#followers.delete(own);
   }
 
+  /** Ends those who follow, whatever they follow. */
+  endFollowers(): void {
+    const all = [...this.#followers.values()];
+    this.#followers.clear();
+    for (const { ended } of all) ended();
+  }
+
   /** The app goes: forgets what waits for it, ends those that follow it, and lets a write that runs end. Its folder can then be removed. */
   async close(app: string): Promise<void> {
     for (const [follower, followed] of [...this.#followers]) {

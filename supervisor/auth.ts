@@ -29,6 +29,7 @@ export class Access {
   #credentials: Credentials;
   /** Values of the Authorization header that were seen, and the digests of the tokens in them. */
   readonly #digests = new Map<string, Buffer>();
+  #onReplaced: () => void = () => {};
   #complaint = '';
   #reads = 0;
 
@@ -47,6 +48,11 @@ export class Access {
   /** Reads the token file, or creates it. Rejects when it is damaged. */
   static async open(path: string, options: AccessOptions): Promise<Access> {
     return new Access(path, await openToken(path), options);
+  }
+
+  /** Called when another token is in force: what was opened with the one before must end. */
+  whenReplaced(call: () => void): void {
+    this.#onReplaced = call;
   }
 
   /** The token that is valid now. */
@@ -149,6 +155,7 @@ export class Access {
         if (read !== this.#reads || token === this.#credentials.token) return;
         this.#credentials = credentialsOf(token);
         this.#log.info('The access token was replaced; the old one and every session made with it have ended.');
+        this.#onReplaced();
       },
       (error: NodeJS.ErrnoException) => {
         const complaint = error.code ?? error.message;

@@ -14,14 +14,14 @@ const HEARTBEAT = Buffer.from(':\n\n');
 export type ReaderEvents = { gone(): void; caughtUp(): void };
 
 export class EventReaders {
-  readonly #readers = new Set<EventReader>();
+  readonly #readers = new Map<EventReader, ReaderEvents>();
   readonly #heartbeat: NodeJS.Timeout;
   /** Readers for whom something waits. */
   #waiting = 0;
 
   constructor(heartbeatMs: number = LIMITS.changeHeartbeatMs) {
     this.#heartbeat = setInterval(() => {
-      for (const reader of this.#readers) reader.deliver(HEARTBEAT);
+      for (const reader of this.#readers.keys()) reader.deliver(HEARTBEAT);
     }, heartbeatMs).unref();
   }
 
@@ -51,11 +51,19 @@ export class EventReaders {
       });
     }
     const reader = new EventReader(this, exchange.stream(200, HEADERS), on);
-    this.#readers.add(reader);
+    this.#readers.set(reader, on);
     exchange.onAbort(() => {
       if (this.forget(reader)) on.gone();
     });
     return reader;
+  }
+
+  /** Ends every stream that is open now; who still may can open another one. */
+  endAll(): void {
+    for (const [reader, on] of [...this.#readers]) {
+      reader.end();
+      on.gone();
+    }
   }
 
   /** Ends the heartbeat; the streams are for their owners to end. */

@@ -103,6 +103,10 @@ export async function startParts(
     });
     opening.catch(() => {});
     if (auth) access = await Access.open(layout.token, { log });
+    access?.whenReplaced(() => {
+      changes.readers.endAll();
+      logs.endFollowers();
+    });
     await writeProfile(layout);
     const registry = await opening;
     const pages = new Pages({ log, clientFile: consoleFile('client.js') });

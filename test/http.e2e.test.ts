@@ -379,10 +379,17 @@ onEachEdge({}, (gateway, edge) => {
 
     test('ends, like the token, when the token is rotated under the running daemon', async () => {
       const old = gateway.token;
+      const open = await Promise.all(
+        ['/svc/site/_changes', '/svc/_runs/_events', '/svc/_logs?follow=1', '/svc/_logs?app=site&follow=1'].map(
+          (path) => gateway.stream(path),
+        ),
+      );
       gateway.token = await rotateToken(join(gateway.dataDir, 'token.bin'));
       assert.notEqual(gateway.token, old);
       await eventually(async () => (await gateway.call('GET', '/svc/_apps')).status === 200);
       isError(await gateway.call('GET', '/svc/_apps', { token: old }), 401, 'UNAUTHORIZED');
+      // What was opened with the old token ends with it.
+      await Promise.all(open.map(({ closed }) => closed));
       isError(await withCookie('GET', '/svc/site/', { 'sec-fetch-site': 'same-origin' }), 401, 'UNAUTHORIZED');
     });
   });
