@@ -53,7 +53,10 @@ export const ERROR_CODES = {
     when: 'The agent that an automation asked failed, or did not answer with the JSON that was asked for.',
   },
   RUN_ABORTED: { status: 500, when: 'The run was cancelled, or the gateway stopped before it had ended.' },
-  INVALID_MIGRATION: { status: 400, when: 'A migration has a bad name or number, or statements that it may not have.' },
+  INVALID_MIGRATION: {
+    status: 400,
+    when: 'A migration has a bad name or number, statements that it may not have, or another text than when it ran.',
+  },
   MIGRATION_FAILED: {
     status: 422,
     when: 'A migration failed; it was rolled back and the previous version still serves.',

@@ -199,6 +199,30 @@ test('what cannot be published changes nothing, and is published once it is mend
   assert.equal(await word(), 'new');
 });
 
+test('a migration that has run is not changed, and one that is gone back to is', async () => {
+  const table = 'CREATE TABLE t (a);';
+  const done = 'ALTER TABLE t ADD COLUMN done;';
+  await published('stepped', 'one', { migrations: [table] });
+  const session = await open();
+  await edit(session, 'stepped', { 'migrations/0002_done.sql': done });
+  assert.equal((await publish(session)).status, 201);
+  const [first, second] = (await gateway.call('GET', `/svc/_sessions/${session}/apps/stepped/files`)).json
+    .map(({ path }: { path: string }) => path)
+    .filter((path: string) => path.startsWith('migrations/'));
+  for (const path of [first, second]) {
+    await edit(session, 'stepped', { [path]: 'CREATE TABLE other (a);' });
+    assert.equal(failed(await publish(session), 400, 'INVALID_MIGRATION').path, path);
+    await edit(session, 'stepped', { [path]: path === first ? table : done });
+  }
+  const pushed = appOf('stepped', { queries: { word: "() => 'two'" }, migrations: ['CREATE TABLE other (a);'] });
+  failed(await gateway.upload('stepped', pushed), 400, 'INVALID_MIGRATION');
+  assert.equal((await gateway.call('POST', '/svc/_apps/stepped/rollback', { body: {} })).status, 200);
+  assert.equal(
+    (await gateway.call('POST', '/svc/_apps/stepped/activate', { body: { versionId: 'stepped/v2' } })).status,
+    200,
+  );
+});
+
 test('publishes of one app at the same time: each is a version of its own, or says why not', async () => {
   await published('raced', 'start');
   const sessions = await Promise.all(Array.from({ length: 6 }, () => open()));

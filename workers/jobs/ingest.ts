@@ -13,13 +13,14 @@ import type {
   VersionSummary,
 } from '../../protocol/manifest.ts';
 import { checkManifest, manifestIssue } from '../../protocol/manifest-check.ts';
+import { isMissing } from '../../storage/atomic-file.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { syncTree } from '../../storage/sync-tree.ts';
 import { type CheckedAutomation, checkAutomations, isReusable, prepareAutomations } from './automations.ts';
 import type { ExtractedFile } from './extract.ts';
 import { writeNewFile } from './files.ts';
-import { checkMigrations } from './migrations.ts';
+import { checkMigrations, checkUnchanged, type LiveMigration, migrationsIn } from './migrations.ts';
 import { checkSources, commitFiles, gatherFiles } from './source.ts';
 import { prepareStatic, type StaticOptions } from './static.ts';
 import { compileValidators, validatorsLike } from './validators.ts';
@@ -81,6 +82,11 @@ async function prepare(
     compressed: true,
     before: active,
   });
+  // A version that is brought back is as it was published, whatever the data has had since.
+  if (active !== null && !('tag' in job.source)) {
+    const paths = files.map((file) => file.path);
+    checkUnchanged(paths, (path) => readFileSync(join(staged.code, path)), migrationsOf(active.code));
+  }
   if ('session' in job.source) await checkSources(staged.code, manifest, automations);
   // From here on files are rewritten that the repository keeps as their author wrote them.
   const commit = await commitFiles(job, staged.code, manifest);
@@ -91,6 +97,21 @@ async function prepare(
   syncTree(staged.prepared);
   crashPoint('ingest.synced');
   return { staged: summary, minted, commit };
+}
+
+/** Nothing where the files of the version are gone: they are brought back when it is next needed. */
+function migrationsOf(code: string): LiveMigration[] {
+  let names: string[];
+  try {
+    names = readdirSync(join(code, 'migrations'));
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+  return migrationsIn(names.map((name) => `migrations/${name}`)).map((path) => ({
+    path,
+    text: readFileSync(join(code, path)),
+  }));
 }
 
 /** What a version is made of; `uploadedAt` in milliseconds since the epoch. */
