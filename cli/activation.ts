@@ -11,6 +11,11 @@ import type { Terminal } from './terminal/terminal.ts';
 const SHORT_ID = /^[0-9a-f]{6}$/;
 const NUMBER = /^v?(\d{1,9})$/;
 
+/** The shortest that `findVersion` takes for a version: its last six characters, or on the git store `v3`. */
+export function shortVersion(versionId: string): string {
+  return versionId.slice(Math.max(versionId.lastIndexOf('_'), versionId.lastIndexOf('/')) + 1);
+}
+
 /** A version's id, from the id itself, its last six characters, or on the git store its number (`3` or `v3`). */
 export async function findVersion(client: Client, app: string, typed: string): Promise<string> {
   const number = NUMBER.exec(typed)?.[1];

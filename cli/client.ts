@@ -64,9 +64,9 @@ export class Client {
   }
 
   /** What is not JSON, as it is. */
-  async getBytes(path: string): Promise<Buffer> {
-    const response = await this.#send('GET', path, {});
-    const bytes = await this.#readBytes(response);
+  async getBytes(path: string, signal?: AbortSignal): Promise<Buffer> {
+    const response = await this.#send('GET', path, signal ? { signal } : {});
+    const bytes = await this.#readBytes(response, signal);
     const status = response.statusCode ?? 0;
     if (status !== 200) throw new GatewayError(status, errorOf(parseBody(bytes.toString()), status));
     return bytes;
@@ -117,7 +117,7 @@ export class Client {
   /** One call. An answer of 400 and above throws, unless it says `isError: false`: that is an action's own status. */
   async call(method: Method, path: string, options: RequestOptions = {}): Promise<Answer> {
     const response = await this.#send(method, path, options);
-    const text = await this.#readText(response);
+    const text = await this.#readText(response, options.signal);
     const status = response.statusCode ?? 0;
     const body = parseBody(text);
     if (status >= 400 && (body as { isError?: unknown } | null)?.isError !== false) {
@@ -196,15 +196,16 @@ export class Client {
     }
   }
 
-  async #readText(response: IncomingMessage): Promise<string> {
-    return (await this.#readBytes(response)).toString();
+  async #readText(response: IncomingMessage, signal?: AbortSignal): Promise<string> {
+    return (await this.#readBytes(response, signal)).toString();
   }
 
-  async #readBytes(response: IncomingMessage): Promise<Buffer> {
+  async #readBytes(response: IncomingMessage, signal?: AbortSignal): Promise<Buffer> {
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of response) chunks.push(chunk as Buffer);
     } catch (error) {
+      if (signal?.aborted) throw signal.reason;
       throw this.#unreachable(error as NodeJS.ErrnoException);
     }
     return Buffer.concat(chunks);

@@ -392,6 +392,11 @@ const CASES: Case[] = [
   { line: [], out: ['svc <command>', ...COMMANDS.map(({ summary }) => summary)] },
   { line: ['help', 'push'], out: ['Usage  svc push <dir> [options]', '--no-activate'] },
   { line: ['push', '--help'], out: ['Usage  svc push <dir> [options]'] },
+  {
+    line: ['new', 'svc-test-nowhere', '--clone', 'kanbn'],
+    code: EXIT.usage,
+    err: ['There is no template "kanbn".', 'Did you mean "kanban"?', 'svc new --clone kanbn\n'],
+  },
   { line: ['raed', 'notes'], code: EXIT.usage, err: ['There is no command "raed".', 'Did you mean "svc read"?'] },
   { line: ['--json', 'apps'], code: EXIT.usage, out: ['"code":"USAGE"'] },
   { line: ['serve', '--store', 'svn'], code: EXIT.usage, err: ['There is no store "svn".', 'git, tarball'] },

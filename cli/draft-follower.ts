@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../protocol/errors.ts';
 import type { LogEntry, SessionRow } from './api.ts';
 import { scanAppFolder } from './app-folder.ts';
+import { openPage } from './browser.ts';
 import type { Client } from './client.ts';
 import type { ServerSentEvent } from './event-stream.ts';
 import { explain } from './explain.ts';
@@ -52,6 +53,12 @@ export class DraftFollower {
 
   get preview(): string {
     return this.#client.url + draftPath(this.#options.session, `${this.#options.app}/`);
+  }
+
+  /** In a browser that need not be signed in; the address that is printed does not sign in. */
+  openPreview(platform: NodeJS.Platform): Promise<void> {
+    const { session, app } = this.#options;
+    return openPage(this.#client.connection, `_draft/${session}/${app}`, platform);
   }
 
   /** As of the last update. What was wrong may be right again without an edit that anybody sees. */

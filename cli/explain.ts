@@ -12,7 +12,7 @@ export type Explanation = { title: string; lines: string[] };
 /** Names listed when none is near the one that was typed. */
 const LISTED = 8;
 
-/** What the command line named; commands that name an app name it first. */
+/** What the command line named. */
 export type Subject = {
   app?: string | undefined;
   tool?: string | undefined;

@@ -9,6 +9,7 @@ import { defaultDataDirectory, type Surroundings } from './data-directory.ts';
 import type { Subject } from './explain.ts';
 import { EXIT, errorBodyOf, exitCodeOf, UsageError } from './failure.ts';
 import { commandHelp, overview } from './help.ts';
+import { subjectOf } from './subject.ts';
 import { nearest } from './terminal/nearest.ts';
 import { Terminal, type TerminalStreams } from './terminal/terminal.ts';
 import { packageVersion } from './version.ts';
@@ -60,12 +61,7 @@ async function runCommand(command: Command, words: string[], machine: Machine, t
     const { run } = await command.load();
     return (await run(context)) ?? EXIT.ok;
   } catch (error) {
-    await report(error, terminal, client, {
-      app: args.optionalAt(0),
-      tool: args.optionalAt(1),
-      session: args.text('session') ?? args.optionalAt(1),
-      template: args.text('clone'),
-    });
+    await report(error, terminal, client, subjectOf(command.positionals, args));
     return exitCodeOf(error);
   }
 }

@@ -56,7 +56,7 @@ test('the process tree', () => {
         rss: null,
         cpuMs: null,
         state: 'starting',
-        actors: [actor('tasks'), actor('tasks', { automation: 'digest', inFlight: 0 })],
+        actors: [actor('tasks', { versionId: 'tasks/v12' }), actor('tasks', { automation: 'digest', inFlight: 0 })],
       }),
     ],
     toolServers: [
@@ -83,7 +83,7 @@ test('the process tree', () => {
       '│ | ├─ notes aaaaaa | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
       '│ | └─ todos aaaaaa | ● quarantined | 0 | 1 | 1,204 | 0 | crash',
       '└─ host 2 | ● starting | 0',
-      ' | ├─ tasks aaaaaa | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
+      ' | ├─ tasks v12 | ● ready | 1 s | 2 KiB | 0 | 1 | 1,204 | 0',
       ' | └─ tasks/digest aaaaaa | ● ready | 1 s | 2 KiB | 0 | 0 | 1,204 | 0',
     ],
   );

@@ -1,6 +1,7 @@
 /** Draws the process tree of a gateway. Pure: a status in, lines out. */
 import { automationRef } from '../protocol/automation.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../supervisor/status.ts';
+import { shortVersion } from './activation.ts';
 import { drawState } from './terminal/state.ts';
 import { oneLine, type Style } from './terminal/style.ts';
 import { type Cell, type Column, drawTable } from './terminal/table.ts';
@@ -76,7 +77,7 @@ function processRow(process: ProcessStatus, branch: string): Cell[] {
 
 function actorRow(actor: ActorStatus, branch: string): Cell[] {
   return [
-    `${branch}${nameOf(actor)} ${actor.versionId.slice(-6)}`,
+    `${branch}${nameOf(actor)} ${shortVersion(actor.versionId)}`,
     '',
     drawState(actor.state),
     known(actor.uptimeMs, formatDuration),

@@ -289,6 +289,21 @@ test('dev ends when the session is closed, and leaves the folder as it is', asyn
   assert.equal(readFileSync(join(home, 'notes/README.md'), 'utf8'), '# While it was away\n');
 });
 
+test('an app without a live version: the next step that push prints, and an export without it', async () => {
+  assert.equal((await svc('new', 'guest')).code, 0);
+  const pushed = await svc('push', 'guest', '--no-activate');
+  assert.equal(pushed.code, 0, pushed.stderr);
+  const next = /next +svc (activate guest \S+)/.exec(pushed.stdout)?.[1];
+  assert.ok(next, pushed.stdout);
+  const before = await json('export', 'before');
+  assert.ok(before.apps.includes('notes'), 'the others are there');
+  assert.deepEqual(before.skipped, ['guest']);
+  assert.equal((await json(...next.split(' '))).activeVersion, 'guest/v1');
+  const after = await json('export', 'after');
+  assert.deepEqual([after.apps.toSorted(), after.skipped], [[...before.apps, 'guest'].toSorted(), []]);
+  assert.equal((await svc('import', 'after')).code, 0);
+});
+
 test('on the other store, the commands of drafts say how to start the gateway', async (t) => {
   const other = start([SVC, 'serve', '--data-dir', 'plain', '--port', '0', '--json']);
   t.after(() => other.kill('SIGKILL'));

@@ -1,5 +1,4 @@
 /** `svc dev`: keeps a draft the same as a folder, and shows what it logs and what is wrong with it. */
-import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import { readAppId, scanAppFolder } from '../app-folder.ts';
 import type { CommandContext } from '../command.ts';
@@ -41,7 +40,7 @@ export async function run(context: CommandContext): Promise<number> {
     else welcome(terminal, shortPath(folder, context), facts, whole);
     if (watched === null) return whole ? EXIT.ok : EXIT.failed;
     terminal.note(terminal.noteStyle('dim', 'Edits show at once. Stop with Ctrl-C.'));
-    if (args.has('open')) openBrowser(draft.preview, context.platform);
+    if (args.has('open')) await draft.openPreview(context.platform);
     await followUntilStopped(draft, watched);
   } finally {
     watched?.close();
@@ -160,12 +159,4 @@ function welcome(
   terminal.line(`${state} ${style('bold', app)} follows ${folder}`);
   terminal.line(`  ${style('dim', 'preview'.padEnd(9))} ${style('cyan', preview)}`);
   terminal.line(`  ${style('dim', 'publish'.padEnd(9))} svc publish ${app} --session ${session}`);
-}
-
-function openBrowser(url: string, platform: NodeJS.Platform): void {
-  const [command, ...args] =
-    platform === 'darwin' ? ['open'] : platform === 'win32' ? ['cmd', '/c', 'start', ''] : ['xdg-open'];
-  spawn(command as string, [...args, url], { stdio: 'ignore', detached: true })
-    .on('error', () => {})
-    .unref();
 }

@@ -9,6 +9,7 @@ import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { shortPath } from '../data-directory.ts';
 import { CommandError } from '../failure.ts';
+import { fillFolder } from '../fill-folder.ts';
 import { interruptible } from '../interrupt.ts';
 import { filesPath, sessionPath } from '../paths.ts';
 import { formatBytes, plural } from '../terminal/units.ts';
@@ -30,12 +31,17 @@ export async function run(context: CommandContext): Promise<void> {
     });
     return;
   }
+  if (existsSync(target) && !statSync(target).isDirectory())
+    throw new CommandError(`${shown} is a file.`, 'Name a new folder, or a file that ends in .bundle.');
   if (existsSync(target) && readdirSync(target).length > 0)
     throw new CommandError(`${shown} is not empty.`, 'Name a new folder.');
-  const apps = await saveFolders(client, target);
-  terminal.answer({ folder: target, apps }, () =>
-    terminal.line(`${tick} ${plural(apps.length, 'app')} in ${terminal.style('bold', shown)}: ${apps.join(', ')}`),
-  );
+  const { apps, skipped } = await saveFolders(client, target);
+  terminal.answer({ folder: target, apps, skipped }, () => {
+    const names = apps.length === 0 ? '' : `: ${apps.join(', ')}`;
+    terminal.line(`${tick} ${plural(apps.length, 'app')} in ${terminal.style('bold', shown)}${names}`);
+    if (skipped.length > 0)
+      terminal.line(terminal.style('yellow', `  left out, for no version is live: ${skipped.join(', ')}`));
+  });
 }
 
 /** A file has its name only when all of it has come. */
@@ -52,20 +58,28 @@ async function saveBundle(client: Client, target: string): Promise<void> {
   });
 }
 
-/** As they are published, read through a session that goes again. */
-async function saveFolders(client: Client, target: string): Promise<string[]> {
-  const apps = (await client.get<AppRecord[]>('/svc/_apps')).map(({ id }) => id);
+/** As they are published; `skipped` are those of which nothing is. */
+async function saveFolders(client: Client, target: string): Promise<{ apps: string[]; skipped: string[] }> {
+  const records = await client.get<AppRecord[]>('/svc/_apps');
+  const apps = records.filter(({ activeVersion }) => activeVersion !== null).map(({ id }) => id);
+  const skipped = records.filter(({ activeVersion }) => activeVersion === null).map(({ id }) => id);
+  await interruptible((signal) => fillFolder(target, (folder) => readApps(client, apps, folder, signal)));
+  return { apps, skipped };
+}
+
+/** Through a session that goes again. */
+async function readApps(client: Client, apps: string[], folder: string, signal: AbortSignal): Promise<void> {
   const { sessionId } = await client.post<{ sessionId: string }>('/svc/_sessions', {});
   try {
     for (const app of apps) {
-      for (const { path } of await client.get<SessionFile[]>(filesPath(sessionId, app))) {
-        const file = join(target, app, path);
+      const { body } = await client.call('GET', filesPath(sessionId, app), { signal });
+      for (const { path } of body as SessionFile[]) {
+        const file = join(folder, app, path);
         mkdirSync(dirname(file), { recursive: true });
-        writeFileSync(file, await client.getBytes(filesPath(sessionId, app, path)));
+        writeFileSync(file, await client.getBytes(filesPath(sessionId, app, path), signal));
       }
     }
   } finally {
     await client.delete(sessionPath(sessionId));
   }
-  return apps;
 }

@@ -1,9 +1,10 @@
 /** `svc new`: an app to start from, in a folder here or in a session of a gateway with the git store. */
-import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
+import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
 import { idFromName, nameFromId } from '../../protocol/app-names.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { writeBlankApp } from '../../storage/blank-app.ts';
+import { renameApp } from '../../storage/rename-app.ts';
 import { templateFolder } from '../../supervisor/entry-points.ts';
 import type { StagedAnswer } from '../api.ts';
 import { scanAppFolder } from '../app-folder.ts';
@@ -56,15 +57,16 @@ function copyTemplate(template: string, folder: string, id: string, name: string
   if (!bundled.includes(template))
     throw new UsageError(`There is no template "${template}".`, { hint: hintFor(template, bundled) });
   cpSync(templateFolder(template), folder, { recursive: true });
-  const path = join(folder, 'app.json');
-  const manifest = JSON.parse(readFileSync(path, 'utf8')) as { id: string; name: string };
-  writeFileSync(path, `${JSON.stringify({ ...manifest, id, name: name ?? manifest.name }, null, 2)}\n`);
+  renameApp(folder, id, name ?? null);
   return scanAppFolder(folder).files;
 }
 
 function hintFor(typed: string, templates: string[]): string {
   const meant = nearest(typed, templates);
-  return meant === undefined ? `There are: ${templates.join(', ')}` : `Did you mean "${meant}"?`;
+  return [
+    meant === undefined ? `There are: ${templates.join(', ')}` : `Did you mean "${meant}"?`,
+    `One of the gateway's catalog is laid out there, without a folder: svc new --clone ${typed}`,
+  ].join('\n');
 }
 
 async function onGateway({ args, terminal, connect }: CommandContext): Promise<void> {

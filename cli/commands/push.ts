@@ -1,5 +1,6 @@
 /** `svc push`: packs a folder and uploads it. */
 import { resolve } from 'node:path';
+import { shortVersion } from '../activation.ts';
 import type { UploadAnswer } from '../api.ts';
 import { packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
 import type { Client } from '../client.ts';
@@ -53,7 +54,7 @@ function draw(terminal: Terminal, answer: UploadAnswer, page: string): void {
   if (answer.migrationsApplied.length > 0) facts.push(['migrated', answer.migrationsApplied.join(', ')]);
   if (answer.pruned.length > 0) facts.push(['pruned', answer.pruned.join(', ')]);
   if (live) facts.push(['page', style('cyan', page)]);
-  else facts.push(['next', `svc activate ${answer.id} ${answer.versionId.slice(-6)}`]);
+  else facts.push(['next', `svc activate ${answer.id} ${shortVersion(answer.versionId)}`]);
   for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
   drawMinted(terminal, answer.webhooks);
 }

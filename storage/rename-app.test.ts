@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { renameApp } from './rename-app.ts';
+
+/** A template "feeds" with one automation. */
+function template(t: TestContext, automation: object): string {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-rename-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  mkdirSync(join(folder, 'automations/sweep'), { recursive: true });
+  writeFileSync(join(folder, 'app.json'), JSON.stringify({ id: 'feeds', name: 'Feeds', version: '1' }));
+  writeFileSync(join(folder, 'automations/sweep/automation.json'), JSON.stringify(automation));
+  return folder;
+}
+
+const read = (folder: string, file: string) => JSON.parse(readFileSync(join(folder, file), 'utf8'));
+
+test('id and name change, and what automations call the app', (t) => {
+  const folder = template(t, { apps: ['feeds', 'notes'], onFailure: 'feeds/alarm', name: 'feeds' });
+  assert.equal(renameApp(folder, 'news', 'News'), 'News');
+  assert.deepEqual(read(folder, 'app.json'), { id: 'news', name: 'News', version: '1' });
+  assert.deepEqual(read(folder, 'automations/sweep/automation.json'), {
+    apps: ['news', 'notes'],
+    onFailure: 'news/alarm',
+    name: 'feeds',
+  });
+});
+
+test('without a name it keeps its own, and what is about others stays', (t) => {
+  const automation = { apps: ['feedsy'], onFailure: 'feedsy/alarm' };
+  const folder = template(t, automation);
+  assert.equal(renameApp(folder, 'news', null), 'Feeds');
+  assert.deepEqual(read(folder, 'automations/sweep/automation.json'), automation);
+});
+
+test('a manifest that cannot be read is said to be damaged', (t) => {
+  const folder = template(t, []);
+  assert.throws(() => renameApp(folder, 'news', null), { code: 'INVALID_MANIFEST' });
+});

@@ -1,0 +1,43 @@
+/** Gives the copy of a template an id and a name of its own. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SvcError } from '../protocol/errors.ts';
+
+/**
+ * What a template says of itself becomes true of the app in `folder`: its id and name, and what its automations call it.
+ * Without a name it keeps the template's; answers the one it has now. Throws `INVALID_MANIFEST` for a template that is damaged.
+ */
+export function renameApp(folder: string, id: string, name: string | null): string {
+  const path = join(folder, 'app.json');
+  const manifest = readObject(path);
+  const before = manifest.id;
+  const shown = name ?? (typeof manifest.name === 'string' ? manifest.name : id);
+  write(path, { ...manifest, id, name: shown });
+  if (before === id || typeof before !== 'string') return shown;
+  for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    if (!/^automations[\\/][^\\/]+[\\/]automation\.json$/.test(file)) continue;
+    const automation = readObject(join(folder, file));
+    if (Array.isArray(automation.apps))
+      automation.apps = automation.apps.map((app: unknown) => (app === before ? id : app));
+    if (typeof automation.onFailure === 'string' && automation.onFailure.startsWith(`${before}/`))
+      automation.onFailure = `${id}/${automation.onFailure.slice(before.length + 1)}`;
+    write(join(folder, file), automation);
+  }
+  return shown;
+}
+
+function readObject(path: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Answered below, like what is JSON and no object.
+  }
+  throw new SvcError('INVALID_MANIFEST', 'The template is damaged: one of its manifests cannot be read.', {
+    status: 500,
+  });
+}
+
+function write(path: string, value: object): void {
+  writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
+}

@@ -1,0 +1,115 @@
+/** Previews in a browser that is not signed in: by `svc dev --open`, and by the address that is printed. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import type { BrowserContext } from 'playwright-core';
+import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { sharedChromium, withoutChromium } from './chromium.ts';
+
+/** Far more than any of it takes, so that a busy machine fails nothing. */
+const PATIENCE_MS = 90_000;
+const PREVIEW = '/svc/_draft/dev-notes/notes/';
+
+describe('previews', { skip: withoutChromium() }, () => {
+  const home = mkdtempSync(join(tmpdir(), 'svc-previews-'));
+  let gateway: TestGateway;
+  let removeGateway: () => Promise<void>;
+  let context: BrowserContext;
+  let dev: ChildProcess;
+  /** What `svc dev` prints first. */
+  let ready: { preview: string };
+  /** What it starts the browser with. */
+  let opened: string;
+
+  before(async () => {
+    const owner = {
+      after: (remove: () => Promise<void>) => {
+        removeGateway = remove;
+      },
+    };
+    gateway = await startGateway(owner, { store: 'git' });
+    // In place of the system's own: hands on what it is asked to open.
+    writeFileSync(join(home, 'xdg-open'), `#!/bin/sh\nprintf %s "$*" > '${home}/opened'\n`, { mode: 0o755 });
+    execFileSync('mkfifo', [join(home, 'opened')]);
+    const env = {
+      HOME: home,
+      PATH: `${home}:${process.env.PATH}`,
+      SVC_URL: gateway.url,
+      SVC_TOKEN: gateway.token,
+    };
+    const svc = [join(root, 'bin/svc.js')];
+    execFileSync(process.execPath, [...svc, 'new', 'notes'], { cwd: home, env });
+    dev = spawn(process.execPath, [...svc, 'dev', 'notes', '--open', '--json'], {
+      cwd: home,
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    assert.ok(dev.stdout, 'its output is a pipe');
+    const lines = createInterface({ input: dev.stdout });
+    lines.on('line', (line) => {
+      const event = JSON.parse(line);
+      if (event.event === 'ready') ready = event;
+    });
+    opened = await readFile(join(home, 'opened'), 'utf8');
+  });
+  after(async () => {
+    const exit = once(dev, 'exit');
+    dev.kill('SIGINT');
+    await exit;
+    await removeGateway();
+    rmSync(home, { recursive: true, force: true });
+  });
+  beforeEach(async () => {
+    context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+  });
+  afterEach(() => context.close());
+
+  test('svc dev --open signs the browser in, by an address without the token that works once', async () => {
+    assert.equal(ready.preview, gateway.url + PREVIEW);
+    assert.ok(!opened.includes(gateway.token), opened);
+    const page = await context.newPage();
+    await page.goto(opened);
+    await page.waitForURL(ready.preview);
+    await page.getByRole('heading', { name: 'Notes' }).waitFor();
+    await assert.rejects(fetch(opened), 'nothing listens there any more');
+  });
+
+  test('a preview sends a browser that is not signed in to sign in, and gets it back; a program gets a 401', async () => {
+    const page = await context.newPage();
+    await page.goto(ready.preview);
+    await page.getByLabel('Access token').fill(gateway.token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.waitForURL(ready.preview);
+    await page.getByRole('heading', { name: 'Notes' }).waitFor();
+    const program = await gateway.call('GET', PREVIEW, { token: null, headers: { accept: 'text/html' } });
+    assert.deepEqual([program.status, program.json.error.code], [401, 'UNAUTHORIZED']);
+  });
+
+  test('the console goes on to pages of its own gateway only', async () => {
+    const page = await context.newPage();
+    for (const open of [
+      '//evil.example',
+      'https://evil.example',
+      '_draft/../..//evil.example',
+      '_draft//evil.example',
+      '_draft/s1/..',
+      '_draft/s1/notes/x',
+      '_draft/s1/notes\n',
+      '_apps',
+      '..',
+      'notes?x',
+    ]) {
+      await page.goto('about:blank');
+      await page.goto(`${gateway.url}/svc/#token=${gateway.token}&open=${encodeURIComponent(open)}`);
+      await page.getByRole('heading', { name: 'Apps' }).waitFor();
+      assert.equal(page.url(), `${gateway.url}/svc/`, open);
+    }
+  });
+});
