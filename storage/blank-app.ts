@@ -21,6 +21,6 @@ function fill(text: string, file: string, id: string, name: string): string {
   return text.replaceAll('__ID__', () => id).replaceAll('__NAME__', () => shown);
 }
 
-function escapeHtml(text: string): string {
+export function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }

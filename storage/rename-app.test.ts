@@ -28,6 +28,15 @@ test('id and name change, and what automations call the app', (t) => {
   });
 });
 
+test('the page is called what the app is called', (t) => {
+  const folder = template(t, {});
+  const page = (name: string, other: string) =>
+    `<title>${name}</title><h1 id="top" class="x">${name}</h1><h1>${other}</h1><h2>Feeds</h2><p>Feeds</p><script>'Feeds'</script>`;
+  writeFileSync(join(folder, 'index.html'), page(' Feeds\n', 'Feeds of friends'));
+  renameApp(folder, 'news', "Ann's <News> $&");
+  assert.equal(readFileSync(join(folder, 'index.html'), 'utf8'), page("Ann's &lt;News&gt; $&amp;", 'Feeds of friends'));
+});
+
 test('without a name it keeps its own, and what is about others stays', (t) => {
   const automation = { apps: ['feedsy'], onFailure: 'feedsy/alarm' };
   const folder = template(t, automation);

@@ -1,10 +1,12 @@
 /** Gives the copy of a template an id and a name of its own. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SvcError } from '../protocol/errors.ts';
+import { escapeHtml } from './blank-app.ts';
 
 /**
- * What a template says of itself becomes true of the app in `folder`: its id and name, and what its automations call it.
+ * What a template says of itself becomes true of the app in `folder`: its id and name, the title of its page, and what its
+ * automations call it.
  * Without a name it keeps the template's; answers the one it has now. Throws `INVALID_MANIFEST` for a template that is damaged.
  */
 export function renameApp(folder: string, id: string, name: string | null): string {
@@ -13,6 +15,8 @@ export function renameApp(folder: string, id: string, name: string | null): stri
   const before = manifest.id;
   const shown = name ?? (typeof manifest.name === 'string' ? manifest.name : id);
   write(path, { ...manifest, id, name: shown });
+  if (typeof manifest.name === 'string' && manifest.name !== shown)
+    retitle(join(folder, 'index.html'), manifest.name, shown);
   if (before === id || typeof before !== 'string') return shown;
   for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     if (!/^automations[\\/][^\\/]+[\\/]automation\.json$/.test(file)) continue;
@@ -24,6 +28,17 @@ export function renameApp(folder: string, id: string, name: string | null): stri
     write(join(folder, file), automation);
   }
   return shown;
+}
+
+/** Title and headings that are the template's name and nothing else. */
+function retitle(page: string, before: string, shown: string): void {
+  if (!existsSync(page)) return;
+  const named = /(<(title|h1)\b[^<>]*>)([^<]*)(?=<\/\2>)/g;
+  const html = readFileSync(page, 'utf8');
+  const changed = html.replace(named, (whole, tag: string, _, text: string) =>
+    text.trim() === escapeHtml(before) ? tag + escapeHtml(shown) : whole,
+  );
+  if (changed !== html) writeFileSync(page, changed);
 }
 
 function readObject(path: string): Record<string, unknown> {
