@@ -60,6 +60,16 @@ test('the message that is shown', () => {
   assert.equal(error?.message, shown);
 });
 
+test('the lines of the query that are said to be found', () => {
+  const source = /^```js notes\/queries\/list\.js\n([\s\S]*?)^```$/m.exec(text)?.[1] ?? '';
+  const said = source.split('\n').flatMap((line, i) => (line.endsWith('// found') ? [i + 1] : []));
+  assert.ok(said.length > 0, 'there is no such query');
+  assert.deepEqual(
+    check('queries/list.js', source)?.issues?.map(({ line }) => line),
+    said,
+  );
+});
+
 for (const [, file = '', source = ''] of text.matchAll(/^```js journal\/(\S+)\n([\s\S]*?)^```$/gm)) {
   test(`the waivers of ${file}`, () => {
     assert.equal(check(file, source), null);

@@ -33,7 +33,7 @@ export function inspect(file: string, text: string, kind: ModuleKind, { step }: 
     const scopes = new Scopes(program, step);
     const { imports, findings } = importsOf(file, program);
     if (kind !== 'module' && !hasDefaultExport(program)) findings.push(noDefaultExport());
-    const found = [...checkDeterminism(program, scopes), ...checkReadOnly(program, scopes, kind === 'query')];
+    const found = [...checkDeterminism(program, scopes), ...checkReadOnly(program, scopes, kind === 'query', step)];
     for (const finding of found) if (!waivers.waives(finding)) findings.push(finding);
     for (const finding of waivers.findings) findings.push(finding);
     return { findings, imports, lines };

@@ -2,8 +2,9 @@
 import type { AnyNode, Program } from 'acorn';
 import { ancestor } from 'acorn-walk';
 import { type Finding, QUERY_RULE, type Reach } from './rules.ts';
-import { lookUp, type Scope, type Scopes, staticKey } from './scopes.ts';
+import { isOwn, type Scope, type Scopes, staticKey } from './scopes.ts';
 import { PLACEHOLDER, writingKeyword } from './sql-writes.ts';
+import { Values } from './values.ts';
 
 /** What runs or prepares SQL, on `db`, on a transaction, or under a name of the handler's own. */
 const SQL_METHODS = new Set(['run', 'get', 'all', 'exec', 'prepare', 'batch']);
@@ -12,6 +13,8 @@ const DB_METHODS = new Set([...SQL_METHODS, 'transaction']);
 /** Through these a value reaches the call that it is an argument of. */
 const TRANSPARENT = new Set<AnyNode['type']>([
   'ArrayExpression',
+  'AssignmentExpression',
+  'ChainExpression',
   'ConditionalExpression',
   'LogicalExpression',
   'SequenceExpression',
@@ -21,72 +24,70 @@ const TRANSPARENT = new Set<AnyNode['type']>([
 
 const inQueries = ({ query, action, automation }: Reach): boolean => query && !action && !automation;
 
+/** A text that writes; one that is `whole` looks like a statement to whoever does not know that it is SQL. */
+type Writing = { keyword: string; isWhole: boolean };
+
 /**
  * Every finding, in no order; `isQuery` says that the file is a query's own handler, which is one whoever imports it. A
- * finding stands where the SQL text begins.
+ * finding stands where the SQL text begins. `step` is called as `Values` says.
  */
-export function checkReadOnly(program: Program, scopes: Scopes, isQuery: boolean): Finding[] {
+export function checkReadOnly(program: Program, scopes: Scopes, isQuery: boolean, step: () => void): Finding[] {
   const found = new Map<number, Finding>();
+  const writing = new Map<AnyNode, Writing>();
 
-  /** A name may be used often, so the text behind it is read once. */
-  const known = new Map<AnyNode, { keyword: string | null; isWhole: boolean }>();
-  const read = (node: AnyNode): { keyword: string | null; isWhole: boolean } => {
-    const text = sqlText(node);
-    const keyword = text === null ? null : writingKeyword(text, { whole: false });
-    const isWhole = keyword !== null && writingKeyword(text as string, { whole: true }) !== null;
-    known.set(node, { keyword, isWhole });
-    return { keyword, isWhole };
-  };
-
-  const judge = (node: AnyNode, ancestors: AnyNode[]): void => {
-    const { keyword, isWhole } = known.get(node) ?? read(node);
-    if (keyword === null || found.has(node.start)) return;
-    const use = useOf(ancestors);
-    if (use === null || (use === 'argument' && !isWhole)) return;
+  const report = (node: AnyNode, isSql: boolean): void => {
+    const text = writing.get(node);
+    if (text === undefined || !(isSql || text.isWhole) || found.has(node.start)) return;
     const message =
-      `A query must not write, and this statement does (${keyword}): no page would hear of the change. ` +
+      `A query must not write, and this statement does (${text.keyword}): no page would hear of the change. ` +
       `Move it to an action, or give the reason in a comment: // governance: allow-${QUERY_RULE} <reason>.`;
     found.set(node.start, { rule: QUERY_RULE, at: node.start, message, ...(isQuery ? {} : { applies: inQueries }) });
   };
-  const judgeNode = (node: AnyNode, _: unknown, ancestors: AnyNode[]): void => {
+
+  const judgeText = (node: AnyNode, _: unknown, ancestors: AnyNode[]): void => {
     const parent = ancestors.at(-2);
     // A concatenation is judged as a whole.
-    if (parent === undefined || !isConcatenation(parent)) judge(node, ancestors);
+    if (parent !== undefined && isConcatenation(parent)) return;
+    const text = sqlText(node);
+    const keyword = text === null ? null : writingKeyword(text, { whole: false });
+    if (text === null || keyword === null) return;
+    writing.set(node, { keyword, isWhole: writingKeyword(text, { whole: true }) !== null });
+    const use = useOf(ancestors, scopes.at(ancestors));
+    if (use !== null) report(node, use === 'sql');
   };
+  ancestor(program, { Literal: judgeText, TemplateLiteral: judgeText, BinaryExpression: judgeText });
+  if (writing.size === 0) return [];
 
-  ancestor(program, {
-    Literal: judgeNode,
-    TemplateLiteral: judgeNode,
-    BinaryExpression: judgeNode,
-    Identifier: (node, _, ancestors) => {
-      const value = declaredAs(node.name, scopes.at(ancestors));
-      if (value !== null) judge(value, ancestors);
-    },
-  });
+  const values = new Values(program, scopes, step, report);
+  const judgeName = (node: AnyNode, _: unknown, ancestors: AnyNode[]): void => {
+    const parent = ancestors.at(-2);
+    // Of `a.b` only the part b of a is meant.
+    if (parent?.type === 'MemberExpression' && parent.object === node) return;
+    const scope = scopes.at(ancestors);
+    const use = useOf(ancestors, scope);
+    if (use !== null) values.follow(node, scope, use === 'sql');
+  };
+  ancestor(program, { Identifier: judgeName, MemberExpression: judgeName });
   return [...found.values()];
 }
 
-/** What a name of this file was declared as. */
-function declaredAs(name: string, scope: Scope): AnyNode | null {
-  const binding = lookUp(name, scope);
-  if (binding === null || binding.value === null || binding.keys.length > 0) return null;
-  return binding.value.type === 'TaggedTemplateExpression' ? binding.value.quasi : binding.value;
-}
-
 /** How a text is used: as the SQL of a call to `db`, as an argument that may be SQL, or neither. */
-function useOf(ancestors: AnyNode[]): 'sql' | 'argument' | null {
+function useOf(ancestors: AnyNode[], scope: Scope): 'sql' | 'argument' | null {
   let isDirect = true;
+  let isPassed = true;
   for (let i = ancestors.length - 2; i >= 0; i--) {
     const node = ancestors[i] as AnyNode;
     const inner = ancestors[i + 1] as AnyNode;
-    if (node.type === 'CallExpression' && node.callee !== inner) {
+    if ((node.type === 'CallExpression' || node.type === 'NewExpression') && node.callee !== inner) {
       const { method, isDb } = calleeOf(node.callee);
       if (isDb && DB_METHODS.has(method)) {
         return isDirect && method !== 'batch' && node.arguments[0] === inner ? 'sql' : 'argument';
       }
       if (isDirect && SQL_METHODS.has(method)) return 'argument';
+      if (isPassed && isOwn(node.callee, scope)) return 'argument';
     }
     isDirect &&= TRANSPARENT.has(node.type);
+    isPassed &&= isDirect || node.type === 'ObjectExpression' || node.type === 'Property';
   }
   return null;
 }

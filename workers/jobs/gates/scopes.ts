@@ -2,8 +2,11 @@
 import type { AnyNode, Expression, Pattern, Program } from 'acorn';
 import { ancestor } from 'acorn-walk';
 
-/** What a name was declared with: `value` is null for what nobody can tell, such as an argument. */
-type Binding = { value: AnyNode | null; keys: string[]; scope: Scope };
+/**
+ * What a name was declared with: `value` is null for what nobody can tell, such as an argument. Of functions, classes and
+ * imports it is what declares them.
+ */
+export type Binding = { value: AnyNode | null; keys: string[]; scope: Scope };
 
 export type Scope = { names: Map<string, Binding>; parent: Scope | null };
 
@@ -22,6 +25,19 @@ const SCOPES = new Set<AnyNode['type']>([
   'ClassExpression',
 ]);
 const FUNCTIONS = new Set<AnyNode['type']>(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression']);
+/** What a function of the app's own is declared with, or reached through. */
+const OWN = new Set<AnyNode['type']>([
+  ...FUNCTIONS,
+  'ClassDeclaration',
+  'ClassExpression',
+  'ObjectExpression',
+  'ThisExpression',
+  'Super',
+  'ImportSpecifier',
+  'ImportDefaultSpecifier',
+  'ImportNamespaceSpecifier',
+  'ImportExpression',
+]);
 const GLOBAL_OBJECTS = new Set(['globalThis', 'global']);
 /** Steps from an expression to what it means; the globals that matter are nearer. */
 const STEPS = 8;
@@ -42,17 +58,17 @@ export class Scopes {
       Function: (node, _, ancestors) => {
         const own = this.at(ancestors);
         const isDeclaration = node.type === 'FunctionDeclaration';
-        if (node.id) declareOpaque(isDeclaration ? this.at(ancestors.slice(0, -1)) : own, node.id);
+        if (node.id) declareAs(isDeclaration ? this.at(ancestors.slice(0, -1)) : own, node.id, node as AnyNode);
         for (const param of node.params) declareOpaque(own, param);
       },
       Class: (node, _, ancestors) => {
-        if (node.id) declareOpaque(this.at(ancestors), node.id);
+        if (node.id) declareAs(this.at(ancestors), node.id, node as AnyNode);
       },
       CatchClause: ({ param }, _, ancestors) => {
         if (param) declareOpaque(this.at(ancestors), param);
       },
       ImportDeclaration: ({ specifiers }, _, ancestors) => {
-        for (const { local } of specifiers) declareOpaque(this.at(ancestors), local);
+        for (const specifier of specifiers) declareAs(this.at(ancestors), specifier.local, specifier);
       },
     });
   }
@@ -80,10 +96,14 @@ export class Scopes {
 function hoisted(ancestors: readonly AnyNode[]): readonly AnyNode[] {
   for (let i = ancestors.length - 1; i > 0; i--) {
     const { type } = ancestors[i] as AnyNode;
-    const isBody = type === 'BlockStatement' && FUNCTIONS.has((ancestors[i - 1] as AnyNode).type);
+    const isBody = type === 'BlockStatement' && isFunction(ancestors[i - 1] as AnyNode);
     if (isBody || type === 'StaticBlock') return ancestors.slice(0, i + 1);
   }
   return ancestors.slice(0, 1);
+}
+
+function declareAs(scope: Scope, id: Pattern, value: AnyNode): void {
+  declare(scope, id, { value, keys: [], scope });
 }
 
 function declareOpaque(scope: Scope, pattern: Pattern): void {
@@ -126,6 +146,10 @@ function declare(scope: Scope, pattern: Pattern, binding: Binding): void {
   }
 }
 
+export function isFunction({ type }: AnyNode): boolean {
+  return FUNCTIONS.has(type);
+}
+
 export function lookUp(name: string, scope: Scope): Binding | null {
   for (let at: Scope | null = scope; at !== null; at = at.parent) {
     const binding = at.names.get(name);
@@ -157,6 +181,43 @@ export function globalPath(node: AnyNode, scope: Scope, steps = STEPS): string[]
     default:
       return null;
   }
+}
+
+/**
+ * Whether a function is the app's own: what it is reached through is imported, or declared in the file as a function, a
+ * class or an object.
+ */
+export function isOwn(callee: AnyNode, scope: Scope): boolean {
+  let node = callee;
+  let at = scope;
+  for (let names = 0; names < STEPS; ) {
+    switch (node.type) {
+      case 'MemberExpression':
+        node = node.object;
+        break;
+      case 'CallExpression':
+      case 'NewExpression':
+        node = node.callee;
+        break;
+      case 'AwaitExpression':
+        node = node.argument;
+        break;
+      case 'ChainExpression':
+        node = node.expression;
+        break;
+      case 'Identifier': {
+        const binding = lookUp(node.name, at);
+        if (binding === null || binding.value === null) return false;
+        node = binding.value;
+        at = binding.scope;
+        names++;
+        break;
+      }
+      default:
+        return OWN.has(node.type);
+    }
+  }
+  return false;
 }
 
 export function globalMember(path: string[], key: string): string[] {

@@ -4,9 +4,16 @@ import { type Token, type TokenizedStatement, tokenizedStatements } from '../../
 /** Stands in SQL for what a template or a concatenation puts there when the handler runs. */
 export const PLACEHOLDER = ' _ ';
 
-const WRITES = new Set(['INSERT', 'UPDATE', 'DELETE', 'REPLACE', 'CREATE', 'DROP', 'ALTER']);
+/** Of what a handler may run at all: `refuseUnsafe` lets no VACUUM through, and no PRAGMA that sets something. */
+const WRITES = new Set(['INSERT', 'UPDATE', 'DELETE', 'REPLACE', 'CREATE', 'DROP', 'ALTER', 'REINDEX', 'ANALYZE']);
 const READS = new Set(['SELECT', 'VALUES']);
-const SCHEMA_OBJECTS = new Set(['TABLE', 'INDEX', 'VIEW', 'TRIGGER', 'TEMP', 'TEMPORARY', 'UNIQUE', 'VIRTUAL']);
+const SCHEMA_OBJECTS = new Set(['TABLE', 'INDEX', 'VIEW', 'TRIGGER']);
+const KINDS_OF_OBJECTS = new Set(['TEMP', 'TEMPORARY', 'UNIQUE', 'VIRTUAL']);
+/** What follows the table that rows go into or are deleted from. */
+const BEHIND_TABLE = new Set([
+  ...['(', 'VALUES', 'SELECT', 'WITH', 'DEFAULT', 'WHERE', 'INDEXED', 'NOT', 'RETURNING', 'ORDER', 'LIMIT'],
+  PLACEHOLDER.trim(),
+]);
 
 /**
  * The keyword of the first statement that writes, or null. Text that is not known to be SQL must look like a whole
@@ -16,7 +23,10 @@ export function writingKeyword(text: string, { whole }: { whole: boolean }): str
   for (const statement of tokenizedStatements(text)) {
     const tokens = mainTokens(statement);
     const keyword = tokens[0]?.kind === 'word' ? tokens[0].name : '';
-    if (WRITES.has(keyword) && (!whole || isWhole(keyword, tokens))) return keyword;
+    if (!WRITES.has(keyword)) continue;
+    // Behind something else it may go on with what that began, such as replace(a, b, c) behind SELECT.
+    const isFirst = tokens[0] === statement.tokens[0] || statement.keyword === 'WITH';
+    if ((isFirst && !whole) || isWhole(keyword, tokens, text)) return keyword;
   }
   return null;
 }
@@ -42,20 +52,42 @@ function behindWith(tokens: Token[]): number {
   return tokens.length;
 }
 
-function isWhole(keyword: string, tokens: Token[]): boolean {
+function isWhole(keyword: string, tokens: Token[], text: string): boolean {
   const second = tokens[1]?.name ?? '';
   switch (keyword) {
     case 'INSERT':
-      return second === 'INTO' || (second === 'OR' && tokens[3]?.name === 'INTO');
+      return second === 'OR' ? isInto(tokens, 3) : isInto(tokens, 1);
     case 'REPLACE':
-      return second === 'INTO';
+      return isInto(tokens, 1);
     case 'DELETE':
-      return second === 'FROM';
+      return second === 'FROM' && isTable(tokens, 2);
+    case 'REINDEX':
+    case 'ANALYZE':
+      // "Analyze" alone may be a label, too.
+      return text.slice(tokens[0]?.start, tokens[0]?.end) === keyword && (tokens.length === 1 || isName(tokens, 1));
     case 'UPDATE':
       return tokens.some((token, i) => token.name === 'SET' && token.kind === 'word' && isAssignment(tokens, i + 1));
     default:
-      return SCHEMA_OBJECTS.has(second);
+      return SCHEMA_OBJECTS.has(KINDS_OF_OBJECTS.has(second) ? (tokens[2]?.name ?? '') : second);
   }
+}
+
+function isInto(tokens: Token[], at: number): boolean {
+  return tokens[at]?.name === 'INTO' && isTable(tokens, at + 1);
+}
+
+/** A table, and how a statement goes on behind it: there is none called "the" in "Delete from the list". */
+function isTable(tokens: Token[], at: number): boolean {
+  let end = at + 1;
+  if (tokens[end]?.name === '.') end += 2;
+  if (tokens[end]?.name === 'AS') end += 2;
+  const next = tokens[end];
+  return next === undefined || BEHIND_TABLE.has(next.name) || tokens[at]?.name === PLACEHOLDER.trim();
+}
+
+/** Nothing but a name behind this. */
+function isName(tokens: Token[], at: number): boolean {
+  return tokens.length === at + 1 || (tokens[at + 1]?.name === '.' && tokens.length === at + 3);
 }
 
 /** `a = …`, `(a, b) = …`, or something that is put there. */
