@@ -177,7 +177,7 @@ export const POINTS: Record<string, PointRow> = {
   'store.finished': { outcome: 'new', after: 'the note of the change is removed', in: 'upload with migrations, git' },
   'store.tree-committed': { outcome: 'old', after: "the old version's tree has a commit", in: 'rollback, git' },
   'unlink.code-removed': {
-    outcome: 'new',
+    outcome: 'old',
     after: 'the code that the link led to is removed',
     in: 'delete a version, git',
   },
