@@ -81,7 +81,6 @@ describe('what Node loads passes', () => {
     'export default async function add() {}',
     'const add = async () => {};\nexport { add as default };',
     "const add = async () => {};\nexport { add as 'default' };",
-    'export default class {}',
     "export { default } from '../lib/add.js';",
     "export { add as default } from '../lib/add.js';",
     "export * as default from '../lib/add.js';",
@@ -108,6 +107,13 @@ describe('files that cannot be loaded', () => {
     for (const text of ['', 'export const add = 1;', "export * from '../lib/a.js';", 'module.exports = () => {};']) {
       assert.deepEqual(findings({ [ACTION]: text, 'lib/a.js': HANDLER }), [`${ACTION} default-export 1:1`]);
     }
+  });
+
+  test('a default export that is no function', () => {
+    for (const value of ['5', "'x'", '`x`', '{}', '[]', 'class {}', '-1', "'a' + 'b'", 'null', '/x/'])
+      assert.deepEqual(findings({ [ACTION]: `\nexport default ${value};` }), [`${ACTION} default-export 2:16`], value);
+    for (const value of ['make()', 'handler', 'memo(async () => 1)', 'async () => 1', 'new Handler()'])
+      assert.deepEqual(findings({ [ACTION]: `export default ${value};` }), [], value);
   });
 
   const imports: [statement: string, message: RegExp][] = [

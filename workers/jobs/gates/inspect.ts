@@ -32,7 +32,7 @@ export function inspect(file: string, text: string, kind: ModuleKind, { step }: 
     const waivers = new Waivers(comments, lines);
     const scopes = new Scopes(program, step);
     const { imports, findings } = importsOf(file, program);
-    if (kind !== 'module' && !hasDefaultExport(program)) findings.push(noDefaultExport());
+    if (kind !== 'module') findings.push(...checkDefaultExport(program));
     const found = [...checkDeterminism(program, scopes), ...checkReadOnly(program, scopes, kind === 'query', step)];
     for (const finding of found) if (!waivers.waives(finding)) findings.push(finding);
     for (const finding of waivers.findings) findings.push(finding);
@@ -52,6 +52,31 @@ function jsonFindings(text: string): Finding[] {
   }
 }
 
+/** Values that are no function, whatever is in them. */
+const NO_FUNCTIONS = new Set<AnyNode['type']>([
+  'ArrayExpression',
+  'BinaryExpression',
+  'ClassDeclaration',
+  'ClassExpression',
+  'Literal',
+  'ObjectExpression',
+  'TemplateLiteral',
+  'UnaryExpression',
+]);
+
+function checkDefaultExport(program: Program): Finding[] {
+  const must = 'a handler must export default an async function.';
+  if (!hasDefaultExport(program))
+    return [{ rule: 'default-export', at: 0, message: `It has no default export; ${must}` }];
+  for (const node of program.body) {
+    if (node.type !== 'ExportDefaultDeclaration' || !NO_FUNCTIONS.has(node.declaration.type)) continue;
+    return [
+      { rule: 'default-export', at: node.declaration.start, message: `Its default export is no function; ${must}` },
+    ];
+  }
+  return [];
+}
+
 function hasDefaultExport({ body }: Program): boolean {
   return body.some((node) => {
     if (node.type === 'ExportDefaultDeclaration') return true;
@@ -62,11 +87,6 @@ function hasDefaultExport({ body }: Program): boolean {
 
 function isDefault(name: AnyNode): boolean {
   return name.type === 'Identifier' ? name.name === 'default' : staticText(name) === 'default';
-}
-
-function noDefaultExport(): Finding {
-  const message = 'It has no default export; a handler must export default an async function.';
-  return { rule: 'default-export', at: 0, message };
 }
 
 /** The app's own files that a module imports, and imports that the loader of handlers refuses whatever is there. */
