@@ -68,7 +68,7 @@ export type FileDiff = {
   binary?: true;
   truncated?: true;
 };
-export type SessionDiff = { base: string; head: string; files: FileDiff[] };
+export type SessionDiff = { base: string; head: string; files: FileDiff[]; behind: string[] };
 
 /** Paths of the app's files: taken from what was published, and changed by both sides. */
 export type UpdateAnswer = { base: string; merged: string[]; conflicts: string[] };

@@ -94,7 +94,8 @@ export type UpdateAppJob = MergeAppJob;
 export type UpdateAppResult = { main: string; merged: string[]; conflicts: string[] };
 
 /** `folder` null: the app is removed. */
-export type DiffAppJob = OnApp & { folder: string | null; against: GitRevision };
+/** `since` is the commit that the folder was taken from; null when it came from none. */
+export type DiffAppJob = OnApp & { folder: string | null; against: GitRevision; since: string | null };
 export type GitFileDiff = {
   /** Inside the app. */
   path: string;
@@ -108,8 +109,11 @@ export type GitFileDiff = {
   /** The patch was left out: all patches together would be too large. */
   truncated?: true;
 };
-/** `base` is the commit that was compared with. */
-export type DiffAppResult = { base: string; files: GitFileDiff[] };
+/**
+ * `base` is the commit that was compared with. `edited`: the folder differs from what it was taken from; `behind`: the commit
+ * does, so that the difference has what others changed, in reverse.
+ */
+export type DiffAppResult = { base: string; edited: boolean; behind: boolean; files: GitFileDiff[] };
 
 /** Creates or moves the branch; null removes it. */
 export type BranchJob = OnRepository & { name: string; to: string | null };

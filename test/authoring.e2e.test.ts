@@ -149,6 +149,31 @@ test('two drafts that change different lines are both published; the same lines 
   assert.equal(git('show', 'main:apps/merged/same.txt'), 'both\n');
 });
 
+test('a session says of which apps it has not what others published, and does not count that as its own change', async () => {
+  await published('shared', 'x', { files: { 'notes.txt': 'one\n' } });
+  await published('own', 'x', { files: { 'notes.txt': 'one\n' } });
+  const [mine, theirs] = [await open(), await open()];
+  const diffOf = async (session: string) => (await gateway.call('GET', `/svc/_sessions/${session}/diff`)).json;
+  await fileOf(mine, 'shared', 'notes.txt');
+  await edit(mine, 'own', { 'notes.txt': 'mine\n' });
+  await edit(theirs, 'shared', { 'new.txt': 'theirs\n' });
+  assert.deepEqual([(await diffOf(mine)).behind, (await diffOf(theirs)).behind], [[], []]);
+  assert.equal((await publish(theirs)).status, 201);
+  const { behind, files } = await diffOf(mine);
+  assert.deepEqual(behind, ['shared']);
+  assert.deepEqual(
+    files.map(({ app, path, status }: { app: string; path: string; status: string }) => [app, path, status]),
+    [
+      ['own', 'notes.txt', 'modified'],
+      ['shared', 'new.txt', 'deleted'],
+    ],
+  );
+  const answer = await publish(mine);
+  assert.deepEqual([answer.status, answer.json.id], [201, 'own'], 'the only app that this session changes');
+  assert.equal((await gateway.call('POST', `/svc/_sessions/${mine}/apps/shared/update`, { body: {} })).status, 200);
+  assert.deepEqual([(await diffOf(mine)).behind, (await diffOf(theirs)).behind], [[], []]);
+});
+
 test('what cannot be published changes nothing, and is published once it is mended', async () => {
   await published('fixed', 'old', { migrations: ['CREATE TABLE t (a)'] });
   const session = await open();

@@ -14,7 +14,13 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
   const app = args.optionalAt(0);
   const session = await findSession(client, args.text('session'), app);
   const diff = await client.get<SessionDiff>(withQuery(sessionPath(session, '/diff'), { app }));
-  terminal.answer(diff, () => draw(terminal, diff.files, args.has('stat')));
+  terminal.answer(diff, () => {
+    draw(terminal, diff.files, args.has('stat'));
+    for (const one of diff.behind)
+      terminal.note(
+        `${one} was published since it was taken: that shows here as if it were undone, and publishing keeps it. To see your own changes only: svc sessions update ${session} --app ${one}`,
+      );
+  });
 }
 
 function draw(terminal: Terminal, files: FileDiff[], onlyNames: boolean): void {

@@ -23,7 +23,7 @@ export function sessionRepository(git: Asked, path: string, author: GitAuthor, n
     checkout: (app, from, to) => git.checkout({ app, from, to, durable: true }),
     files: (app, from) => git.treeOf({ app, from }),
     update: (app, base, folder, to) => git.updateApp({ app, base, folder, to }),
-    diff: (app, folder) => git.diffApp({ app, folder, against: 'main' }),
+    diff: (app, since, folder) => git.diffApp({ app, since, folder, against: 'main' }),
     isPublished: async (app, commit) => {
       const { versions } = await git.listVersions({ app, limit: LIMITS.versionsListed, before: null });
       return versions.some((version) => version.commit === commit);

@@ -21,8 +21,8 @@ export type SessionRepository = {
   files(app: string, from: string): Promise<TreeOfResult>;
   /** Merges what `main` has of the app since `base` with the folder, into the empty folder `to`, durably. */
   update(app: string, base: string | null, folder: string, to: string): Promise<UpdateAppResult>;
-  /** What a folder changes of the app as `main` has it. */
-  diff(app: string, folder: string): Promise<DiffAppResult>;
+  /** What a folder, taken from the commit `since`, changes of the app as `main` has it. */
+  diff(app: string, since: string | null, folder: string): Promise<DiffAppResult>;
   /** Points the branch at a commit, or removes it. */
   branch(name: string, to: string | null): Promise<void>;
   /** Makes these branches, name after the prefix → commit, all that there are below it. */

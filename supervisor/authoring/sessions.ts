@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import type { GitFile, GitFileDiff } from '../../protocol/git-jobs.ts';
+import type { DiffAppResult, GitFile, GitFileDiff } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/session-files.ts';
@@ -59,7 +59,10 @@ export type EditTools = {
   removeAutomation(automation: string): Promise<void>;
 };
 
-export type SessionDiff = { base: string; head: string; files: (GitFileDiff & { app: string })[] };
+/** `behind` are the apps of which something was published since they were taken: their differences have it, in reverse. */
+export type SessionDiff = { base: string; head: string; files: (GitFileDiff & { app: string })[]; behind: string[] };
+
+type AppDiff = DiffAppResult & { app: string };
 
 export class Sessions {
   readonly #options: Required<SessionsOptions>;
@@ -317,17 +320,23 @@ export class Sessions {
 
   /** What the session changes against `main`, in all its apps or in one. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
   async diff(id: string, app: string | null): Promise<SessionDiff> {
+    const { base, head, apps } = await this.#compare(id, app);
+    const files = apps.flatMap(({ app: one, files }) => files.map((file) => ({ app: one, ...file })));
+    return { base, head, files, behind: apps.filter(({ behind }) => behind).map(({ app: one }) => one) };
+  }
+
+  async #compare(id: string, app: string | null): Promise<{ base: string; head: string; apps: AppDiff[] }> {
     const { store, repository } = this.#options;
     return this.#within(id, async () => {
       const record = await this.#folders.record(id);
       if (app !== null) await this.#exclusively(id, app, () => this.#folders.checkedOut(id, app));
       const base = await repository.main();
-      const files: SessionDiff['files'] = [];
+      const apps: AppDiff[] = [];
       for (const one of app === null ? Object.keys(record.apps).sort() : [app]) {
-        const { files: changes } = await repository.diff(one, store.session(id).app(one));
-        files.push(...changes.map((change) => ({ app: one, ...change })));
+        const since = await this.#folders.baseOf(id, one);
+        apps.push({ app: one, ...(await repository.diff(one, since, store.session(id).app(one))) });
       }
-      return { base, head: record.base, files };
+      return { base, head: record.base, apps };
     });
   }
 
@@ -346,7 +355,8 @@ export class Sessions {
   }
 
   async #onlyChanged(id: string): Promise<string> {
-    const changed = [...new Set((await this.diff(id, null)).files.map(({ app }) => app))];
+    const { apps } = await this.#compare(id, null);
+    const changed = apps.filter(({ edited, files }) => edited && files.length > 0).map(({ app }) => app);
     const [only] = changed;
     if (only === undefined) throw new SvcError('NO_CHANGES', 'The session changes nothing against what is published.');
     if (changed.length === 1) return only;

@@ -29,7 +29,7 @@ test('the repository is worked on in another thread, and its errors come back as
     );
     const { content } = await git.readBlob({ sha: files?.[0]?.sha ?? '' });
     assert.equal(Buffer.from(content).toString(), '{}');
-    assert.deepEqual((await git.diffApp({ app: 'todos', folder, against: 'main' })).files, []);
+    assert.deepEqual((await git.diffApp({ app: 'todos', folder, against: 'main', since: null })).files, []);
     await assert.rejects(git.treeOf({ app: 'todos', from: 'todos/v2' }), { code: 'UNKNOWN_VERSION', status: 404 });
     const missing = 'a'.repeat(40);
     await assert.rejects(git.readBlob({ sha: missing }), { code: 'STORE_DAMAGED', message: new RegExp(missing) });

@@ -23,7 +23,13 @@ async function diff(before: Files | null, after: Files | null): Promise<GitFileD
   const { commit } = await commitApp({ ...job, folder, message: 'x' });
   await settle({ ...job, commit, tag: null });
   const now = after === null ? null : store.folder(after);
-  const result = await diffApp({ repository: store.repository, app: 'todos', folder: now, against: 'main' });
+  const result = await diffApp({
+    repository: store.repository,
+    app: 'todos',
+    folder: now,
+    against: 'main',
+    since: null,
+  });
   assert.equal(result.base, commit);
   return result.files;
 }

@@ -8,11 +8,15 @@ import { makePatch } from './patch.ts';
 import { asText } from './text.ts';
 
 /** Sorted by path. Throws the errors of archives, `UNKNOWN_VERSION` and `STORE_DAMAGED`. */
-export async function diffApp({ app, folder, against, ...job }: DiffAppJob): Promise<DiffAppResult> {
+export async function diffApp({ app, folder, against, since, ...job }: DiffAppJob): Promise<DiffAppResult> {
   const repository = new Repository(job.repository);
   const base = await repository.resolve(against);
-  const tree = await repository.appTree(base, app);
-  const before = tree === null ? new Map<string, string>() : await filesOf(repository.objects, tree);
+  const filesIn = async (commit: string | null): Promise<Map<string, string>> => {
+    const tree = commit === null ? null : await repository.appTree(commit, app);
+    return tree === null ? new Map() : filesOf(repository.objects, tree);
+  };
+  const before = await filesIn(base);
+  const taken = await filesIn(since);
   const after = folder === null ? new Map() : readFolder(folder);
   const patches = new Patches();
   const files: GitFileDiff[] = [];
@@ -24,7 +28,12 @@ export async function diffApp({ app, folder, against, ...job }: DiffAppJob): Pro
     const status = old === null ? 'added' : now === null ? 'deleted' : 'modified';
     files.push({ path, status, ...patches.next(`apps/${app}/${path}`, old, now) });
   }
-  return { base, files };
+  const now = new Map([...after].map(([path, { id }]) => [path, id]));
+  return { base, edited: !isSame(taken, now), behind: !isSame(taken, before), files };
+}
+
+function isSame(one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): boolean {
+  return one.size === other.size && [...one].every(([path, id]) => other.get(path) === id);
 }
 
 type Content = { id: string; content: Buffer } | null;
