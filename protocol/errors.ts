@@ -55,7 +55,7 @@ export const ERROR_CODES = {
   RUN_ABORTED: { status: 500, when: 'The run was cancelled, or the gateway stopped before it had ended.' },
   INVALID_MIGRATION: {
     status: 400,
-    when: 'A migration has a bad name or number, statements that it may not have, or another text than when it ran.',
+    when: 'A migration has a bad name or number, statements that it may not have, or another text than when it ran. `files` when its number was published meanwhile: it and the other one.',
   },
   MIGRATION_FAILED: {
     status: 422,
@@ -88,7 +88,7 @@ export const ERROR_CODES = {
   NO_CHANGES: { status: 409, when: 'The session changes nothing of the app against what is published.' },
   MERGE_CONFLICT: {
     status: 409,
-    when: 'The session and what was published meanwhile change the same lines of `files`, or more than 5,000 lines of one file, so that it cannot be told which; or marks of an update are left in them. The session is as it was.',
+    when: 'The session and what was published meanwhile change the same lines of `files`, or more than 5,000 lines of one file, so that it cannot be told which; or marks of an update are left in them: then `path` names the first. The session is as it was.',
   },
   STORE_DAMAGED: {
     status: 500,
@@ -115,7 +115,7 @@ export type ErrorBody = {
   message: string;
   path?: string;
   issues?: InputIssue[];
-  /** The files that a `MERGE_CONFLICT` is about. */
+  /** The files that a `MERGE_CONFLICT` is about, or the two migrations of one number. */
   files?: string[];
 };
 

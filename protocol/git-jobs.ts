@@ -80,10 +80,14 @@ export type ReadBlobResult = { content: Uint8Array };
 /** Three-way: the app's tree at `base` (null: it had none), at `main`, and the files in `folder`; into the empty folder `to`. */
 export type MergeAppJob = OnApp & { base: string | null; folder: string; to: string };
 /**
- * `changed`: the result is not what `main` has. `main` is the commit that was merged onto. `unresolved`: files of the folder in
- * which the marks of an update are left.
+ * `changed`: the result is not what `main` has. `main` is the commit that was merged onto. `added` and `lacking`: sorted paths of
+ * the result that `main` has not, and that the folder has not. `unresolved`: files of the folder in which the marks of an update
+ * are left.
  */
-export type MergeAppResult = { conflicts: string[] } | { unresolved: string[] } | { changed: boolean; main: string };
+export type MergeAppResult =
+  | { conflicts: string[] }
+  | { unresolved: string[] }
+  | { changed: boolean; main: string; added: string[]; lacking: string[] };
 
 /** The same merge the other way: `to` is the folder with what `main` has of the app since `base`, durable. */
 export type UpdateAppJob = MergeAppJob;

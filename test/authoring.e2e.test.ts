@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { ErrorBody } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { appOf, automation } from './support/apps.ts';
 import { gatewayOfSuite } from './support/edges.ts';
@@ -42,7 +43,7 @@ function publish(session: string, body: object = {}, on: On = {}): Promise<Answe
   return (on.gateway ?? gateway).call('POST', `/svc/_sessions/${session}/publish`, { body });
 }
 
-function failed({ status, json }: Answer, wantedStatus: number, code: string): { path?: string; files?: string[] } {
+function failed({ status, json }: Answer, wantedStatus: number, code: string): ErrorBody {
   assert.deepEqual([status, json.error?.code], [wantedStatus, code], JSON.stringify(json));
   return json.error;
 }
@@ -130,7 +131,7 @@ test('two drafts that change different lines are both published; the same lines 
   assert.equal(await fileOf(right, 'merged', 'queries/word.js'), text({ 2: '// left', 15: '// right' }));
 
   const conflict = failed(await publish(third), 409, 'MERGE_CONFLICT');
-  assert.deepEqual(conflict.files, ['same.txt']);
+  assert.deepEqual([conflict.files, conflict.path], [['same.txt'], undefined]);
   assert.equal(await fileOf(third, 'merged', 'same.txt'), 'third\n');
   assert.equal(await fileOf(third, 'merged', 'new.txt'), 'kept\n');
   assert.equal((await gateway.call('GET', '/svc/_apps/merged')).json.activeVersion, 'merged/v3');
@@ -141,7 +142,8 @@ test('two drafts that change different lines are both published; the same lines 
   const marked = '<<<<<<< session\nthird\n=======\nleft\n>>>>>>> published\n';
   assert.equal(await fileOf(third, 'merged', 'same.txt'), marked);
   const unresolved = failed(await publish(third), 409, 'MERGE_CONFLICT');
-  assert.deepEqual(unresolved.files, ['same.txt']);
+  assert.deepEqual([unresolved.files, unresolved.path], [['same.txt'], 'same.txt']);
+  assert.match(unresolved.message, /marked in same\.txt .* Choose between the marks, then publish again\./);
   await edit(third, 'merged', { 'same.txt': 'both\n' });
   assert.equal((await publish(third)).status, 201);
   const kept = git('show', 'main:apps/merged/queries/word.js');
@@ -246,6 +248,35 @@ test('a migration that has run is not changed, and one that is gone back to is',
     (await gateway.call('POST', '/svc/_apps/stepped/activate', { body: { versionId: 'stepped/v2' } })).status,
     200,
   );
+});
+
+test('a migration whose number another session published first is named with the other one, until it has its own', async () => {
+  await published('numbered', 'x', { files: { 'migrations/0001_t.sql': 'CREATE TABLE t (a);' } });
+  const [first, second] = [await open(), await open()];
+  const [own, other] = ['migrations/0002_a.sql', 'migrations/0002_z.sql'];
+  await edit(first, 'numbered', { [other]: 'ALTER TABLE t ADD z;' });
+  await edit(second, 'numbered', { [own]: 'ALTER TABLE t ADD a2;' });
+  assert.equal((await publish(first)).status, 201);
+
+  const met = failed(await publish(second), 400, 'INVALID_MIGRATION');
+  assert.deepEqual([met.path, met.files], [own, [own, other]]);
+  assert.match(
+    met.message,
+    /0002_a\.sql has the number of \S+0002_z\.sql, which was published meanwhile\. Update .*: 0003 comes/,
+  );
+
+  assert.equal((await gateway.call('POST', `/svc/_sessions/${second}/apps/numbered/update`)).status, 200);
+  const still = failed(await publish(second), 400, 'INVALID_MIGRATION');
+  assert.deepEqual([still.path, still.files], [own, undefined]);
+  assert.match(
+    still.message,
+    /0002_a\.sql has the number of \S+0002_z\.sql, which was published; rename it: 0003 comes next\./,
+  );
+
+  const file = (path: string) => `/svc/_sessions/${second}/apps/numbered/files/${path}`;
+  assert.equal((await gateway.call('DELETE', file(own))).status, 200);
+  await edit(second, 'numbered', { 'migrations/0003_a.sql': 'ALTER TABLE t ADD a2;' });
+  assert.deepEqual((await publish(second)).json.migrationsApplied, [3]);
 });
 
 test('publishes of one app at the same time: each is a version of its own, or says why not', async () => {

@@ -12,15 +12,16 @@ const NAME = /^(\d{4})_[a-z0-9][a-z0-9_-]*\.sql$/;
 export function checkMigrations(paths: string[], read: (path: string) => Buffer): number {
   const files = migrationsIn(paths);
   for (const [i, path] of files.entries()) {
-    const number = NAME.exec(path.slice(FOLDER.length))?.[1];
+    const number = numberOf(path);
     if (number === undefined) {
       throw invalid(path, 'must be named NNNN_<slug>.sql, the slug of a-z, 0-9, "-" and "_", directly in migrations/');
     }
     if (Number(number) !== i + 1) {
-      const expected = String(i + 1).padStart(4, '0');
+      const twin = files[i - 1];
+      const isTwice = twin !== undefined && numberOf(twin) === number;
       throw invalid(
         path,
-        Number(number) <= i ? `has a number that is there twice` : `leaves a gap: ${expected} comes next`,
+        isTwice ? `has a number that is there twice: ${twin} has it too` : `leaves a gap: ${padded(i + 1)} comes next`,
       );
     }
     const refusal = refuseMigration(read(path).toString());
@@ -38,7 +39,7 @@ export function checkUnchanged(paths: string[], read: (path: string) => Buffer, 
   for (const [i, path] of files.entries()) {
     const applied = live[i];
     if (applied === undefined || sqlOf(read(path)) === sqlOf(applied.text)) continue;
-    const next = String(Math.max(files.length, live.length) + 1).padStart(4, '0');
+    const next = padded(Math.max(files.length, live.length) + 1);
     const was = applied.path === path ? 'before it was changed' : `as ${applied.path}`;
     throw invalid(
       path,
@@ -59,6 +60,38 @@ function sqlOf(text: Buffer): string {
   return text.toString().replaceAll('\r\n', '\n').trim();
 }
 
-function invalid(path: string, reason: string): SvcError {
-  return new SvcError('INVALID_MIGRATION', `${path} ${reason.replace(/\.?$/, '.')}`, { path });
+/**
+ * Whether the migrations that a session adds have numbers of their own, when two sessions may each have added the next one.
+ * `merged` are the files of the app with what was published since, `added` those of them that only the session has, `lacking`
+ * those that it has not. Throws `INVALID_MIGRATION` with the session's file in `path`, and when it has not the other one yet,
+ * both in `files`.
+ */
+export function checkAddedMigrations(
+  merged: string[],
+  { added, lacking }: Record<'added' | 'lacking', string[]>,
+): void {
+  const published = merged.filter((path) => numberOf(path) !== undefined && !added.includes(path));
+  const next = padded(Math.max(0, ...published.map((path) => Number(numberOf(path)))) + 1);
+  for (const path of added) {
+    const number = numberOf(path);
+    const other = number === undefined ? undefined : published.find((taken) => numberOf(taken) === number);
+    if (other === undefined) continue;
+    const reason = `has the number of ${other}, which was published`;
+    if (!lacking.includes(other)) throw invalid(path, `${reason}; rename it: ${next} comes next`);
+    const advice = `Update the app in the session, then rename its own: ${next} comes next`;
+    throw invalid(path, `${reason} meanwhile. ${advice}`, [path, other]);
+  }
+}
+
+function numberOf(path: string): string | undefined {
+  return path.startsWith(FOLDER) ? NAME.exec(path.slice(FOLDER.length))?.[1] : undefined;
+}
+
+function padded(number: number): string {
+  return String(number).padStart(4, '0');
+}
+
+function invalid(path: string, reason: string, files?: string[]): SvcError {
+  const extra = files === undefined ? { path } : { path, files };
+  return new SvcError('INVALID_MIGRATION', `${path} ${reason.replace(/\.?$/, '.')}`, extra);
 }

@@ -9,8 +9,12 @@ import { ArchiveRules } from './archive-rules.ts';
 import type { CheckedAutomation } from './automations.ts';
 import { type ExtractedFile, extractArchive } from './extract.ts';
 import { makeFolder } from './files.ts';
+import { checkAddedMigrations } from './migrations.ts';
 
-/** Writes the files into the new folder `code`; answers them, sorted by path. Throws `MERGE_CONFLICT` and `NO_CHANGES`. */
+/**
+ * Writes the files into the new folder `code`; answers them, sorted by path. Throws `MERGE_CONFLICT`, `NO_CHANGES`, and
+ * `INVALID_MIGRATION` for one whose number was published meanwhile.
+ */
 export async function gatherFiles({ source, commit, app }: IngestJob, code: string): Promise<ExtractedFile[]> {
   if ('archive' in source) return extractArchive(source.archive, code);
   const { repository } = ordered(commit);
@@ -25,7 +29,12 @@ export async function gatherFiles({ source, commit, app }: IngestJob, code: stri
   if ('unresolved' in merged) throw unresolved(app, merged.unresolved);
   if ('conflicts' in merged) throw mergeConflict(app, merged.conflicts);
   if (!merged.changed && !source.anew) throw new SvcError('NO_CHANGES', `The session changes nothing of "${app}".`);
-  return listFiles(code);
+  const files = listFiles(code);
+  checkAddedMigrations(
+    files.map(({ path }) => path),
+    merged,
+  );
+  return files;
 }
 
 /** What uploads need not pass: the handlers parse, and keep the rules for handlers. Throws `INVALID_HANDLER`. */
@@ -72,7 +81,8 @@ function mergeConflict(app: string, files: string[]): SvcError {
 
 function unresolved(app: string, files: string[]): SvcError {
   const message = `Both sides of a conflict are still marked in ${named(files)} of "${app}".`;
-  return new SvcError('MERGE_CONFLICT', `${message} Resolve the marked lines first.`, { files });
+  const advice = 'Choose between the marks, then publish again.';
+  return new SvcError('MERGE_CONFLICT', `${message} ${advice}`, { files, path: files[0] ?? '' });
 }
 
 function named(files: string[]): string {

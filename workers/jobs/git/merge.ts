@@ -22,7 +22,13 @@ export async function mergeApp(job: MergeAppJob): Promise<MergeAppResult> {
   const { conflicts, files } = await mergeFiles({ base, ours: published, theirs: session }, tools);
   if (conflicts.length > 0) return { conflicts };
   await write(job.to, files, read);
-  return { changed: changedFiles(published, files).length > 0, main };
+  const without = (side: FileIds): string[] => [...files.keys()].filter((path) => !side.has(path)).sort();
+  return {
+    changed: changedFiles(published, files).length > 0,
+    main,
+    added: without(published),
+    lacking: without(session),
+  };
 }
 
 /** The session's files with what was published since are written to `to`. Throws the errors of archives, and `STORE_DAMAGED`. */
