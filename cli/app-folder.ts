@@ -1,5 +1,5 @@
 /** An app folder on this side: which of its files are sent, and the archive made of them. */
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from 'tar';
 import { LIMITS } from '../protocol/limits.ts';
@@ -22,8 +22,9 @@ export function readAppId(folder: string): string {
   try {
     text = readFileSync(join(folder, 'app.json'), 'utf8');
   } catch (error) {
-    if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
-      throw new CommandError('There is no such folder.', 'Make an app to start from: svc new <dir>');
+    refuseFile(folder);
+    if (!existsSync(folder))
+      throw new CommandError(`There is no such folder: ${folder}.`, 'Make an app to start from: svc new <dir>');
     if (!isMissing(error)) throw error;
     throw new CommandError(
       'The folder has no app.json, so it is not an app.',
@@ -44,8 +45,14 @@ export function readAppId(folder: string): string {
   return id;
 }
 
+function refuseFile(folder: string): void {
+  if (statSync(folder, { throwIfNoEntry: false })?.isFile())
+    throw new CommandError(`${folder} is a file, not an app's folder.`, 'Name the folder that has the app.json.');
+}
+
 /** Lists what would be sent, by path. Throws `CommandError` when it is over the gateway's limit already. */
 export function scanAppFolder(folder: string): AppFolder {
+  refuseFile(folder);
   const found: AppFolder = { files: [], bytes: 0, leftOut: [] };
   scan(folder, '', found);
   if (found.bytes > LIMITS.archiveTotalBytes) {

@@ -2,7 +2,7 @@
 import { type InputIssue, SvcError } from '../protocol/errors.ts';
 import type { AppRecord, DescribedApp, TemplateRow, ToolAnswer } from './api.ts';
 import type { Client } from './client.ts';
-import { CommandError, GatewayError, UnreachableError, UsageError } from './failure.ts';
+import { CommandError, GatewayError, messageOf, UnreachableError, UsageError } from './failure.ts';
 import { allSessions } from './sessions.ts';
 import { nearest } from './terminal/nearest.ts';
 import { printable } from './terminal/style.ts';
@@ -23,7 +23,7 @@ export type Subject = {
 /** `subject` is what names are compared with, and `client` answers what there is. */
 export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
   if (error instanceof GatewayError) return explainGatewayError(error, client, subject);
-  const message = printable(error instanceof Error ? error.message : String(error));
+  const message = printable(messageOf(error));
   const title = error instanceof SvcError ? `${error.code}: ${message}` : message;
   if (error instanceof UsageError) {
     const help = error.command === undefined ? [] : [`See: svc help ${error.command}`];

@@ -1,5 +1,6 @@
 /** How a command fails: the errors it may throw, and the exit code of each (decisions, section 9). */
 import { type ErrorBody, SvcError } from '../protocol/errors.ts';
+import { fileFault } from './file-fault.ts';
 
 export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 64 } as const;
 
@@ -66,8 +67,13 @@ export function exitCodeOf(error: unknown): number {
 export function errorBodyOf(error: unknown): ErrorBody {
   if (error instanceof GatewayError) return error.body;
   if (error instanceof SvcError) return error.toBody();
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (error instanceof UsageError) return { code: 'USAGE', message };
   if (error instanceof UnreachableError) return { code: 'UNREACHABLE', message };
   return { code: 'FAILED', message };
+}
+
+/** What is said of an error: faults of files in a sentence, for the system names only its own calls. */
+export function messageOf(error: unknown): string {
+  return fileFault(error) ?? (error instanceof Error ? error.message : String(error));
 }

@@ -1,5 +1,5 @@
 /** `svc import`: apps of a git bundle, or of the folders in a folder. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
@@ -22,8 +22,11 @@ export async function run(context: CommandContext): Promise<number> {
   const { args, terminal, cwd, connect } = context;
   const source = resolve(cwd, args.at(0));
   if (!existsSync(source)) throw new CommandError(`There is no ${shortPath(source, context)}.`);
+  const isFile = !statSync(source).isDirectory();
+  if (isFile && !source.endsWith('.bundle'))
+    throw new CommandError(`${shortPath(source, context)} is neither a folder nor a .bundle.`);
   const client = connect();
-  const imported = source.endsWith('.bundle') ? await ofBundle(client, source) : await ofFolders(client, source);
+  const imported = isFile ? await ofBundle(client, source) : await ofFolders(client, source);
   terminal.answer(imported, () => {
     const { style } = terminal;
     for (const { id, versionId } of imported.apps)

@@ -111,6 +111,8 @@ function checkEdge(edge: string): Config['edge'] {
 
 /** What keeps a gateway from starting, with the way out. */
 function explainStart(error: NodeJS.ErrnoException, { host, port }: Partial<Config>): Error {
+  // Of the data directory, not of the address.
+  if (error.path !== undefined) return error;
   const address = `port ${port ?? 'that is configured'}${host === undefined ? '' : ` of ${host}`}`;
   switch (error.code) {
     case 'EADDRINUSE':
