@@ -473,6 +473,7 @@ test('a new app can be pushed as it is, without what does not belong to it', asy
 
   const made = await svc(['new', 'My Notes', '--name', 'A & "B"'], { cwd: folder });
   assert.equal(made.code, EXIT.ok, made.stderr);
+  assertHas(made.stdout, "svc push 'My Notes'\n");
   const app = join(folder, 'My Notes');
   assert.equal(JSON.parse(readFileSync(join(app, 'app.json'), 'utf8')).name, 'A & "B"');
   assert.match(readFileSync(join(app, 'index.html'), 'utf8'), /<title>A &amp; &quot;B&quot;<\/title>/);

@@ -12,6 +12,7 @@ import {
   shortPath,
 } from './data-directory.ts';
 import { CommandError, UnreachableError, UsageError } from './failure.ts';
+import { shellPath } from './terminal/shell.ts';
 
 export type ConnectionFlags = { url?: string | undefined; token?: string | undefined; dataDir?: string | undefined };
 
@@ -89,7 +90,7 @@ function daemonOf(dataDirectory: string, surroundings: Surroundings, named = fal
   if (daemon === null) {
     throw new UnreachableError(
       `No gateway is running on ${shown}.`,
-      `Start one with: ${named ? `svc serve --data-dir ${shown}` : 'svc serve'}\nOr say where it is: --url, SVC_URL, or a profile.`,
+      `Start one with: ${named ? `svc serve --data-dir ${shellPath(shown)}` : 'svc serve'}\nOr say where it is: --url, SVC_URL, or a profile.`,
     );
   }
   const file = new Layout(dataDirectory).token;

@@ -15,6 +15,7 @@ import {
   shortPath,
 } from './data-directory.ts';
 import { GatewayError } from './failure.ts';
+import { shellPath } from './terminal/shell.ts';
 import { oneLine } from './terminal/style.ts';
 import { formatBytes, formatDuration } from './terminal/units.ts';
 
@@ -213,7 +214,7 @@ function judgeSilence(daemon: { url: string; pid: number }, shown: string, error
     name,
     state: 'warning',
     finding: `${daemon.url} (pid ${daemon.pid}) does not answer; it has probably ended without a goodbye`,
-    fix: `Start it again: svc serve --data-dir ${shown}`,
+    fix: `Start it again: svc serve --data-dir ${shellPath(shown)}`,
   };
 }
 

@@ -12,6 +12,7 @@ import { CommandError } from '../failure.ts';
 import { fillFolder } from '../fill-folder.ts';
 import { interruptible } from '../interrupt.ts';
 import { filesPath, sessionPath } from '../paths.ts';
+import { shellPath } from '../terminal/shell.ts';
 import { formatBytes, plural } from '../terminal/units.ts';
 
 export async function run(context: CommandContext): Promise<void> {
@@ -21,13 +22,12 @@ export async function run(context: CommandContext): Promise<void> {
   const client = connect();
   const tick = terminal.style('green', '✓');
   if (target.endsWith('.bundle')) {
-    if (existsSync(target))
-      throw new CommandError(`There is a ${shown} already.`, 'Name another file, or move it away.');
+    if (existsSync(target)) throw new CommandError(`${shown} is there already.`, 'Name another file, or move it away.');
     await saveBundle(client, target);
     const bytes = statSync(target).size;
     terminal.answer({ file: target, bytes }, () => {
       terminal.line(`${tick} ${terminal.style('bold', shown)} is written, ${formatBytes(bytes)}`);
-      terminal.line(terminal.style('dim', `  git clone ${shown}  shows what is in it`));
+      terminal.line(terminal.style('dim', `  git clone ${shellPath(shown)}  shows what is in it`));
     });
     return;
   }

@@ -14,6 +14,7 @@ import { CommandError, UsageError } from '../failure.ts';
 import { appPath, draftPath } from '../paths.ts';
 import { drawMinted } from '../terminal/minted.ts';
 import { nearest } from '../terminal/nearest.ts';
+import { shellPath } from '../terminal/shell.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 export async function run(context: CommandContext): Promise<void> {
@@ -46,8 +47,8 @@ function inFolder(context: CommandContext, folder: string): void {
     const { style } = terminal;
     terminal.line(`${style('green', '✓')} ${style('bold', id)} is ready in ${shown}`);
     for (const file of files) terminal.line(style('dim', `  ${file}`));
-    terminal.line(`\nMake it live:      ${style('cyan', `svc push ${shown}`)}`);
-    terminal.line(`Work in a draft:   ${style('cyan', `svc dev ${shown}`)}  (svc serve --store git)`);
+    terminal.line(`\nMake it live:      ${style('cyan', `svc push ${shellPath(shown)}`)}`);
+    terminal.line(`Work in a draft:   ${style('cyan', `svc dev ${shellPath(shown)}`)}  (svc serve --store git)`);
   });
 }
 

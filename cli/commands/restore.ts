@@ -7,6 +7,7 @@ import type { CommandContext } from '../command.ts';
 import { shortPath } from '../data-directory.ts';
 import { CommandError, UsageError } from '../failure.ts';
 import { interruptible } from '../interrupt.ts';
+import { shellPath } from '../terminal/shell.ts';
 import { backupFacts, printFacts } from './backup-facts.ts';
 
 export async function run(context: CommandContext): Promise<void> {
@@ -15,7 +16,7 @@ export async function run(context: CommandContext): Promise<void> {
   if (!args.has('data-dir'))
     throw new UsageError('Say where to restore to.', {
       command: 'restore',
-      hint: `svc restore ${args.at(0)} --data-dir <dir>`,
+      hint: `svc restore ${shellPath(args.at(0))} --data-dir <dir>`,
     });
   if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
     throw new CommandError(`There is no file ${shortPath(file, context)}.`);
@@ -30,8 +31,8 @@ export async function run(context: CommandContext): Promise<void> {
   terminal.answer({ dataDir: dataDirectory, config: isConfigured ? config : null, ...facts }, () => {
     const place = shortPath(dataDirectory, context);
     printFacts(terminal, `restored into ${terminal.style('bold', place)}, verified`, facts, statSync(file).size);
-    const withConfig = isConfigured ? ` --config ${shortPath(config, context)}` : '';
-    terminal.line(`  ${terminal.style('dim', 'next'.padEnd(9))} svc serve --data-dir ${place}${withConfig}`);
+    const withConfig = isConfigured ? ` --config ${shellPath(shortPath(config, context))}` : '';
+    terminal.line(`  ${terminal.style('dim', 'next'.padEnd(9))} svc serve --data-dir ${shellPath(place)}${withConfig}`);
     terminal.note('The gateway makes a new access token when it starts: the old one is not in a backup.');
   });
 }
