@@ -1,11 +1,9 @@
 /** The `svc` command's entry. */
+import { EXIT } from './failure.ts';
+import { reasonOf } from './file-fault.ts';
 import { runCommandLine } from './run.ts';
 
-// A reader that has seen enough (`svc logs -f | head`) is no failure.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-  process.exit(0);
-});
+process.stdout.on('error', endWithout);
 
 const exitCode = await runCommandLine(process.argv.slice(2), {
   env: process.env,
@@ -16,4 +14,15 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   stderr: process.stderr,
 });
 // Once all is written it ends, whatever handle may still be open: a gateway that was stopped must not live on.
-process.stdout.write('', () => process.exit(exitCode));
+process.stdout.write('', (error) => {
+  if (error) endWithout(process.stdout.errored ?? error);
+  else process.exit(exitCode);
+});
+
+/** When stdout takes no more. */
+function endWithout(error: NodeJS.ErrnoException): void {
+  // A reader that has seen enough (`svc logs -f | head`) is no failure.
+  if (error.code === 'EPIPE') process.exit(EXIT.ok);
+  process.stderr.write(`✗ Standard output cannot be written: ${reasonOf(error)}.\n`);
+  process.exit(EXIT.failed);
+}

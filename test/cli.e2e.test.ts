@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -139,6 +139,30 @@ test('errors name what was meant', async () => {
   assert.match((await svc('read', 'note', 'list')).stderr, /UNKNOWN_APP.*\n.*"notes"/);
   assert.match((await svc('read', 'notes', 'lst')).stderr, /UNKNOWN_QUERY.*\n.*"list"/);
   assert.equal((await svc('apps', '--token', 'wrong')).code, 64);
+});
+
+test('output that cannot be written is a failure; a reader that has seen enough is none', async (t) => {
+  if (!existsSync('/dev/full')) return t.skip('needs a device that is always full');
+  const full = openSync('/dev/full', 'w');
+  t.after(() => closeSync(full));
+  for (const line of ['apps --json', 'help', 'logs notes -f']) {
+    const child = spawn(process.execPath, [SVC, ...line.split(' ')], {
+      cwd: home,
+      env,
+      stdio: ['ignore', full, 'pipe'],
+    });
+    let said = '';
+    child.stderr?.on('data', (chunk) => (said += chunk));
+    const [code] = await once(child, 'close');
+    assert.deepEqual([code, said], [1, '✗ Standard output cannot be written: the disk is full.\n'], `svc ${line}`);
+  }
+  const following = start('logs', 'notes', '-f');
+  const exit = once(following, 'exit');
+  await firstLine(following);
+  following.stdout?.destroy();
+  // It notices when it writes the next line.
+  while (following.exitCode === null) await svc('write', 'notes', 'add', '{"text":"Tea"}');
+  assert.deepEqual(await exit, [0, null]);
 });
 
 test('a second gateway on the directory, or on the port, is told why it cannot start', async () => {
