@@ -178,6 +178,7 @@ test('a rotated token is taken by the running gateway, and the old one is refuse
   const { token, taken } = await json('token', 'rotate');
   assert.equal(taken, true);
   assert.notEqual(token, ready.token);
+  assert.match((await svc('token', 'rotate')).stderr, /old token is void, and browsers have to sign in again/);
   assert.equal((await svc('apps', '--token', ready.token, '--url', ready.url)).code, 64);
   assert.equal((await svc('apps')).code, 0);
 });

@@ -37,7 +37,7 @@ export async function run(context: CommandContext): Promise<void> {
     terminal.line(token);
     terminal.note(
       taken
-        ? 'The running gateway takes it; the old token and all sessions are void.'
+        ? 'The running gateway takes it; the old token is void, and browsers have to sign in again.'
         : 'No gateway is running; the next one takes it.',
     );
   });
