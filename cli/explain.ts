@@ -3,6 +3,7 @@ import { type InputIssue, SvcError } from '../protocol/errors.ts';
 import type { AppRecord, DescribedApp, TemplateRow, ToolAnswer } from './api.ts';
 import type { Client } from './client.ts';
 import { CommandError, GatewayError, messageOf, UnreachableError, UsageError } from './failure.ts';
+import { appsOf, sessionHints } from './session-hints.ts';
 import { allSessions } from './sessions.ts';
 import { nearest } from './terminal/nearest.ts';
 import { printable } from './terminal/style.ts';
@@ -46,9 +47,9 @@ async function explainGatewayError(
   const where = isNamed || path === undefined || path === '' || message.includes(path) ? [] : [`at ${printable(path)}`];
   const listed = [
     ...(issues ?? []).slice(1).map((issue) => printable(`${placeOf(issue)}: ${issue.message}`)),
-    ...(files ?? []).map((file) => printable(file)),
+    ...(files ?? []).filter((file) => !message.includes(file)).map((file) => printable(file)),
   ];
-  return { title, lines: [...where, ...listed, ...(await nextStep(error.body.code, client, subject))] };
+  return { title, lines: [...where, ...listed, ...(await nextStep(error, client, { ...subject, ...error.about }))] };
 }
 
 /** Where it is: a file with line and column, or a place in the input. */
@@ -56,45 +57,50 @@ function placeOf({ path, line, column }: InputIssue): string {
   return line === undefined ? path || '(input)' : `${path}:${line}:${column ?? 1}`;
 }
 
-async function nextStep(code: string, client: Client | undefined, subject: Subject): Promise<string[]> {
+async function nextStep(
+  { body, about }: GatewayError,
+  client: Client | undefined,
+  subject: Subject,
+): Promise<string[]> {
   const { app = '<app>', tool = '' } = subject;
-  switch (code) {
+  switch (body.code) {
     case 'UNAUTHORIZED':
       return [tokenHint(client)];
-    case 'UNKNOWN_APP':
-      return suggest(
-        app,
-        await namesOf(client, appNames),
-        'Registered apps',
-        'No app is registered yet: svc push <dir>',
-      );
+    case 'UNKNOWN_APP': {
+      const own = about === undefined ? null : await namesOf(client, (open) => appsOf(open, about.session));
+      const live = await namesOf(client, appNames);
+      if (own !== null && own.length > 0) return suggest(app, own, `Apps of ${about?.session}`, '', live ?? []);
+      return suggest(app, live, 'Registered apps', 'No app is registered yet: svc push <dir>');
+    }
     case 'UNKNOWN_QUERY':
     case 'UNKNOWN_ACTION': {
-      const list = code === 'UNKNOWN_QUERY' ? 'queries' : 'actions';
+      const list = body.code === 'UNKNOWN_QUERY' ? 'queries' : 'actions';
       const names = await namesOf(client, (open) => toolNames(open, app, list));
       return suggest(tool, names, `Its ${list}`, `It has no ${list}.`);
     }
     case 'UNKNOWN_AUTOMATION':
       return ['Which there are: svc automations'];
     case 'NO_GIT_STORE':
-      return ['Start the gateway with: svc serve --store git'];
+      return [
+        'A data directory keeps its store; start a gateway on a new one: svc serve --store git --data-dir <new folder>',
+        'Bring the apps along by pushing them again: svc push <dir>',
+      ];
     case 'UNKNOWN_SESSION': {
       const names = await namesOf(client, sessionNames);
       return suggest(subject.session ?? '', names, 'Open sessions', 'None is open: svc sessions open');
     }
     case 'UNKNOWN_TEMPLATE': {
-      const names = await namesOf(client, templateNames);
-      return suggest(subject.template ?? '', names, 'Templates', 'There are none.');
+      // The message lists them all.
+      const meant = nearest(subject.template ?? '', (await namesOf(client, templateNames)) ?? []);
+      return meant === undefined ? [] : [`Did you mean "${meant}"?`];
     }
     case 'MERGE_CONFLICT':
-      return [
-        `What the session changes: svc diff ${app}`,
-        `Take the published lines in: svc sessions update --app ${app}.  Choose between the marks, then publish again.`,
-      ];
+    case 'NO_CHANGES':
+    case 'INVALID_MIGRATION':
+      if (about === undefined) return [];
+      return (await namesOf(client, (open) => sessionHints(body, open, about))) ?? [];
     case 'INVALID_HANDLER':
       return ['The rules: docs/handler-rules.md'];
-    case 'NO_CHANGES':
-      return ['Edit something first: svc dev <dir>'];
     case 'UNKNOWN_RUN':
       return ['The latest that are kept: svc runs'];
     case 'UNKNOWN_VERSION':
@@ -125,9 +131,16 @@ function tokenHint(client: Client | undefined): string {
   return `The token from ${tokenFrom} is not the gateway's. "svc token" prints the right one on the gateway's machine.`;
 }
 
-function suggest(typed: string, names: string[] | null, title: string, whenNone: string): string[] {
+/** `more` may be meant too, and are not listed. */
+function suggest(
+  typed: string,
+  names: string[] | null,
+  title: string,
+  whenNone: string,
+  more: string[] = [],
+): string[] {
   if (names === null) return [];
-  const meant = nearest(typed, names);
+  const meant = nearest(typed, [...names, ...more]);
   if (meant !== undefined && meant !== typed) return [`Did you mean "${meant}"?`];
   if (names.length === 0) return [whenNone];
   return [`${title}: ${names.slice(0, LISTED).join(', ')}${names.length > LISTED ? ', …' : ''}`];

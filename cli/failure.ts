@@ -28,16 +28,21 @@ export class UnreachableError extends Error {
   }
 }
 
+/** The session that a command worked on, and its app, whether they were named or found. */
+export type SessionSubject = { session: string; app: string | undefined };
+
 /** The gateway answered with an error. */
 export class GatewayError extends Error {
   readonly status: number;
   readonly body: ErrorBody;
+  readonly about: SessionSubject | undefined;
 
-  constructor(status: number, body: ErrorBody) {
+  constructor(status: number, body: ErrorBody, about?: SessionSubject) {
     super(body.message);
     this.name = 'GatewayError';
     this.status = status;
     this.body = body;
+    this.about = about;
   }
 }
 

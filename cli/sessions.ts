@@ -2,7 +2,7 @@
 import { LIMITS } from '../protocol/limits.ts';
 import type { SessionRow } from './api.ts';
 import type { Client } from './client.ts';
-import { CommandError, UsageError } from './failure.ts';
+import { CommandError, GatewayError, type SessionSubject, UsageError } from './failure.ts';
 import { withQuery } from './paths.ts';
 import { nearest } from './terminal/nearest.ts';
 
@@ -20,8 +20,26 @@ export async function allSessions(client: Client, timeoutMs?: number): Promise<S
   }
 }
 
-/** The session that was named, else the only one there is, of those that `app` was taken into when that is given. */
-export async function findSession(client: Client, named: string | undefined, app?: string): Promise<string> {
+/** Waits for an answer about a session. An error then says which one it was and of which app, for what to do next. */
+export async function inSession<T>(about: SessionSubject, answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof GatewayError) throw new GatewayError(error.status, error.body, about);
+    throw error;
+  }
+}
+
+/**
+ * The session that was named, else the only one there is, of those that `app` was taken into when that is given. `naming` is how
+ * the command is told which one.
+ */
+export async function findSession(
+  client: Client,
+  named: string | undefined,
+  app?: string,
+  naming = '--session <id>',
+): Promise<string> {
   if (named !== undefined) return named;
   const sessions = await allSessions(client);
   const fitting = app === undefined ? sessions : sessions.filter(({ apps }) => apps.includes(app));
@@ -37,7 +55,7 @@ export async function findSession(client: Client, named: string | undefined, app
   }
   if (fitting.length > 1) {
     const rows = fitting.map(({ sessionId, apps }) => `  ${sessionId}  ${apps.join(', ') || '–'}`);
-    throw new UsageError('Several sessions are open; say which: --session <id>.', {
+    throw new UsageError(`Several sessions are open; say which: ${naming}`, {
       hint: ['Open sessions:', ...rows].join('\n'),
     });
   }

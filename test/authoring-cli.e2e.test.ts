@@ -222,6 +222,13 @@ test('two drafts of one line: the second is told which file, and is whole', asyn
   const error = await refused('publish', '--session', 'ben');
   assert.deepEqual([error.code, error.files], ['MERGE_CONFLICT', ['style.css']]);
   assert.match((await svc('diff', '--session', 'ben')).stdout, /^\+\/\* ben \*\/$/m);
+  const met = await svc('publish', '--session', 'ben');
+  const update = /svc (sessions update ben --app notes)$/m.exec(met.stderr)?.[1];
+  assert.ok(update, `the way out can be pasted: ${met.stderr}`);
+  assert.deepEqual((await json(...update.split(' '))).conflicts, ['style.css']);
+  const marked = await svc('publish', '--session', 'ben');
+  assert.match(marked.stderr, /marked in style\.css .*Choose between the marks, then publish again/);
+  assert.doesNotMatch(marked.stderr, /svc sessions update/, 'that is done');
   for (const who of ['ann', 'ben']) await json('sessions', 'rm', who, '--yes');
 });
 
@@ -304,6 +311,18 @@ test('an app without a live version: the next step that push prints, and an expo
   assert.equal((await svc('import', 'after')).code, 0);
 });
 
+test('a publication that nothing older is kept of cannot be undone, and does not say how', async () => {
+  await json('sessions', 'open', 'anew');
+  await putFile('anew', 'style.css', '/* anew */\n');
+  await json('rm', 'notes', '--yes');
+  const { stdout, stderr } = await svc('publish', 'notes', '--session', 'anew');
+  assert.match(stdout, /notes\/v\d+ is live/, stderr);
+  assert.doesNotMatch(stdout, /svc rollback/);
+  assert.equal((await refused('rollback', 'notes')).code, 'UNKNOWN_VERSION');
+  await putFile('anew', 'style.css', '/* once more */\n');
+  assert.match((await svc('publish', 'notes', '--session', 'anew')).stdout, /undo {6}svc rollback notes$/m);
+});
+
 test('on the other store, the commands of drafts say how to start the gateway', async (t) => {
   const other = start([SVC, 'serve', '--data-dir', 'plain', '--port', '0', '--json']);
   t.after(() => other.kill('SIGKILL'));
@@ -312,6 +331,6 @@ test('on the other store, the commands of drafts say how to start the gateway', 
   for (const argv of [['dev', 'notes', '--once'], ['new', '--clone', 'todos'], ['sessions'], ['diff'], ['publish']]) {
     const { code, stderr } = await svc(...argv, '--data-dir', 'plain');
     assert.equal(code, 1, stderr);
-    assert.match(stderr, /NO_GIT_STORE[\s\S]*svc serve --store git/, `svc ${argv[0]}`);
+    assert.match(stderr, /NO_GIT_STORE[\s\S]*svc serve --store git --data-dir <new folder>/, `svc ${argv[0]}`);
   }
 });

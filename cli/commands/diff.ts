@@ -2,7 +2,7 @@
 import type { FileDiff, SessionDiff } from '../api.ts';
 import type { CommandContext } from '../command.ts';
 import { sessionPath, withQuery } from '../paths.ts';
-import { findSession } from '../sessions.ts';
+import { findSession, inSession } from '../sessions.ts';
 import { printable, type Style } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { plural } from '../terminal/units.ts';
@@ -13,7 +13,8 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
   const client = connect();
   const app = args.optionalAt(0);
   const session = await findSession(client, args.text('session'), app);
-  const diff = await client.get<SessionDiff>(withQuery(sessionPath(session, '/diff'), { app }));
+  const path = withQuery(sessionPath(session, '/diff'), { app });
+  const diff = await inSession({ session, app }, client.get<SessionDiff>(path));
   terminal.answer(diff, () => {
     draw(terminal, diff.files, args.has('stat'));
     for (const one of diff.behind)

@@ -1,8 +1,9 @@
 /** `svc publish`: makes what a session changes of an app its next live version. */
-import type { PublishAnswer } from '../api.ts';
+import type { PublishAnswer, VersionRecord } from '../api.ts';
+import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
-import { sessionPath } from '../paths.ts';
-import { findSession } from '../sessions.ts';
+import { appPath, sessionPath, withQuery } from '../paths.ts';
+import { findSession, inSession } from '../sessions.ts';
 import { drawMinted } from '../terminal/minted.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
@@ -11,15 +12,26 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
   const session = await findSession(client, args.text('session'), app);
   const message = args.text('message');
   const request = { ...(app === undefined ? {} : { app }), ...(message === undefined ? {} : { message }) };
-  const answer = await client.post<PublishAnswer>(sessionPath(session, '/publish'), request);
+  const path = sessionPath(session, '/publish');
+  const answer = await inSession({ session, app }, client.post<PublishAnswer>(path, request));
+  const canUndo = !terminal.json && (await hasOlder(client, answer));
   terminal.answer(answer, () => {
     const { style } = terminal;
     terminal.line(`${style('green', '✓')} ${style('bold', answer.id)} ${answer.tag} is live`);
     const facts: [name: string, value: string][] = [['commit', answer.sha.slice(0, 12)]];
     if (answer.migrationsApplied.length > 0) facts.push(['migrated', answer.migrationsApplied.join(', ')]);
     facts.push(['page', style('cyan', `${client.url}/svc/${answer.id}/`)]);
-    if (answer.version > 1) facts.push(['undo', `svc rollback ${answer.id}`]);
+    if (canUndo) facts.push(['undo', `svc rollback ${answer.id}`]);
     for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
     drawMinted(terminal, answer.webhooks);
   });
+}
+
+/** Whether there is something to go back to: the older versions of an app that was removed in between are not kept. */
+async function hasOlder(client: Client, { id, version, tag }: PublishAnswer): Promise<boolean> {
+  if (version === 1) return false;
+  const path = withQuery(appPath(id, '/versions'), { limit: 1, before: tag });
+  // It is published, whatever becomes of this question.
+  const older = await client.get<VersionRecord[]>(path).catch(() => []);
+  return older.length > 0;
 }

@@ -5,7 +5,7 @@ import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { EXIT, UsageError } from '../failure.ts';
 import { sessionPath } from '../paths.ts';
-import { allSessions, findSession } from '../sessions.ts';
+import { allSessions, findSession, inSession } from '../sessions.ts';
 import { confirm } from '../terminal/confirm.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge } from '../terminal/units.ts';
@@ -75,9 +75,11 @@ async function update(
   named: string | undefined,
   wanted: string | undefined,
 ): Promise<number> {
-  const session = await findSession(client, named, wanted);
+  const naming = `svc sessions update <id>${wanted === undefined ? '' : ` --app ${wanted}`}`;
+  const session = await findSession(client, named, wanted, naming);
   const app = wanted ?? (await onlyApp(client, session));
-  const answer = await client.post<UpdateAnswer>(sessionPath(session, `/apps/${encodeURIComponent(app)}/update`), {});
+  const path = sessionPath(session, `/apps/${encodeURIComponent(app)}/update`);
+  const answer = await inSession({ session, app }, client.post<UpdateAnswer>(path, {}));
   terminal.answer(answer, () => {
     const { merged, conflicts } = answer;
     terminal.line(`${terminal.style('green', '✓')} ${app} in ${session} has all that is published`);

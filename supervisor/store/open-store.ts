@@ -32,7 +32,7 @@ export async function checkStore(layout: Layout): Promise<void> {
   }
   if (marked === null && (await holdsApps(layout))) {
     throw new ConfigError(
-      'The apps of this data directory are not on a git store but on the tarball backend. Leave "appsStoreRoot" and --store git out, or take a new data directory and push the apps to it.',
+      'The apps of this data directory are not on a git store but on the tarball backend. Leave "appsStoreRoot" and --store git out, or take a new data directory (--data-dir) and push the apps to it.',
       'appsStoreRoot',
     );
   }
