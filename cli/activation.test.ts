@@ -13,7 +13,7 @@ const STORES: [app: string, versionIds: string[], shortened: string[]][] = [
 for (const [app, versionIds, shortened] of STORES) {
   test(`the short forms of ${versionIds.join(' and ')} are found again`, async (t) => {
     const gateway = await startGateway(t, {
-      [`GET /svc/_apps/${app}/versions`]: { json: versionIds.map((versionId) => ({ versionId })) },
+      [`GET /svc/_apps/${app}/versions?limit=500`]: { json: versionIds.map((versionId) => ({ versionId })) },
     });
     const client = new Client({ url: gateway.url, urlFrom: 'here', token: TOKEN, tokenFrom: 'here' });
     assert.deepEqual(versionIds.map(shortVersion), shortened);
