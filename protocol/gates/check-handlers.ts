@@ -1,11 +1,16 @@
 /** The gates that handlers pass when an app is published (specification, "Rules"; decisions, section 7). */
-import { type InputIssue, SvcError } from '../../../protocol/errors.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import type { Manifest } from '../../../protocol/manifest.ts';
+import { type InputIssue, SvcError } from '../errors.ts';
+import { LIMITS } from '../limits.ts';
+import type { Manifest } from '../manifest.ts';
 import { type Inspection, inspect, type LocalImport, type ModuleKind } from './inspect.ts';
 import type { Finding, Reach } from './rules.ts';
-import { readSource } from './source.ts';
 import { TimeBudget, TookTooLong } from './time-budget.ts';
+
+/** The text of an app's file, or why a handler could not be loaded from it: what follows "The file". */
+export type HandlerSource = { text: string } | { refused: string };
+
+/** Reads a file of the app by its path in it. */
+export type ReadHandler = (file: string) => HandlerSource;
 
 type Module = Inspection & { reach: Reach };
 type HandlerKind = keyof Reach;
@@ -13,12 +18,12 @@ type HandlerKind = keyof Reach;
 const MESSAGE_CHARS = 500;
 
 /**
- * Checks every handler that the manifest or an automation's id declares, and the app's own modules that they import. `code`
- * is the app's folder, `automationIds` are those with an `automation.json`.
+ * Checks every handler that the manifest or an automation's id declares, and the app's own modules that they import. `automationIds`
+ * are those with an `automation.json`.
  * @throws {SvcError} `INVALID_HANDLER` with every finding, up to `LIMITS.inputIssues`, ordered by file, line and column.
  */
 export function checkHandlers(
-  code: string,
+  read: ReadHandler,
   manifest: Manifest,
   automationIds: string[],
   ms: number = LIMITS.handlerCheckMs,
@@ -27,12 +32,12 @@ export function checkHandlers(
   for (const { name } of manifest.queries) handlers.set(`queries/${name}.js`, 'query');
   for (const { name } of manifest.actions) handlers.set(`actions/${name}.js`, 'action');
   for (const id of automationIds) handlers.set(`automations/${id}/handler.js`, 'automation');
-  const issues = new Modules(code, handlers, ms).issues();
+  const issues = new Modules(read, handlers, ms).issues();
   if (issues.length > 0) throw invalidHandler(issues);
 }
 
 class Modules {
-  readonly #code: string;
+  readonly #read: ReadHandler;
   readonly #handlers: Map<string, HandlerKind>;
   /** By path; a text is the reason why there is no such module. */
   readonly #modules = new Map<string, Module | string>();
@@ -42,8 +47,8 @@ class Modules {
   /** The file that took longest so far. */
   #slowest = { file: '', ms: -1 };
 
-  constructor(code: string, handlers: Map<string, HandlerKind>, ms: number) {
-    this.#code = code;
+  constructor(read: ReadHandler, handlers: Map<string, HandlerKind>, ms: number) {
+    this.#read = read;
     this.#handlers = handlers;
     this.#ms = ms;
     this.#budget = new TimeBudget(ms);
@@ -70,7 +75,7 @@ class Modules {
   #module(file: string): Module | string {
     const known = this.#modules.get(file);
     if (known !== undefined) return known;
-    const source = readSource(this.#code, file);
+    const source = this.#read(file);
     const kind: ModuleKind = this.#handlers.get(file) ?? 'module';
     const module =
       'refused' in source
