@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
-import type { Manifest } from '../manifest.ts';
 import { checkHandlers, type ReadHandler } from './check-handlers.ts';
 
 const HANDLER = 'export default async () => {};\n';
@@ -23,9 +22,9 @@ function check(files: Record<string, string>, there = files): SvcError | null {
   const named = (kind: string) =>
     Object.keys(files).flatMap((file) => new RegExp(`^${kind}/([^/]+)(?:/handler)?\\.js$`).exec(file)?.[1] ?? []);
   const tools = (kind: string) => named(kind).map((name) => ({ name }));
-  const manifest = { id: 'a', name: 'A', version: '1', queries: tools('queries'), actions: tools('actions') };
+  const manifest = { queries: tools('queries'), actions: tools('actions') };
   try {
-    checkHandlers(reader(there), manifest as Manifest, named('automations'));
+    checkHandlers(reader(there), manifest, named('automations'));
     return null;
   } catch (error) {
     assert.ok(error instanceof SvcError, String((error as Error).stack));
@@ -178,8 +177,8 @@ describe('files that take too long to check', () => {
   })) {
     test(`because of ${name}`, () => {
       const read = reader({ [ACTION]: HANDLER, [QUERY]: `${HANDLER}${text}` });
-      const manifest = { id: 'a', name: 'A', version: '1', queries: [{ name: 'list' }], actions: [{ name: 'add' }] };
-      assert.throws(() => checkHandlers(read, manifest as Manifest, [], 300), {
+      const manifest = { queries: [{ name: 'list' }], actions: [{ name: 'add' }] };
+      assert.throws(() => checkHandlers(read, manifest, [], 300), {
         code: 'INVALID_HANDLER',
         path: QUERY,
         message: /^queries\/list\.js:1:1: Checking the handlers takes more than 0\.3 s, .*smaller/,
