@@ -1,5 +1,5 @@
 /** An app folder on this side: which of its files are sent, and the archive made of them. */
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { type Dirent, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from 'tar';
 import { LIMITS } from '../protocol/limits.ts';
@@ -13,7 +13,10 @@ import { formatBytes } from './terminal/units.ts';
 const PACKED_EXTENSIONS = new Set([...Object.keys(STATIC_TYPES), '.sql', '.md', '.txt']);
 const LEFT_OUT_NAMES = new Set(['node_modules', '_registry.json']);
 
-export type LeftOut = { path: string; reason: 'hidden' | 'link' | 'database' | 'dependencies' | 'file type' };
+export type LeftOut = {
+  path: string;
+  reason: 'hidden' | 'link' | 'not a file' | 'database' | 'dependencies' | 'file type';
+};
 export type AppFolder = { files: string[]; bytes: number; leftOut: LeftOut[] };
 
 /** The id in the folder's `app.json`; the gateway checks the rest. Throws `CommandError`. */
@@ -68,7 +71,7 @@ function scan(root: string, path: string, found: AppFolder): void {
   const entries = readdirSync(join(root, path), { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
   for (const entry of entries) {
     const name = path === '' ? entry.name : `${path}/${entry.name}`;
-    const reason = reasonToLeaveOut(entry.name, entry.isFile(), entry.isDirectory());
+    const reason = reasonToLeaveOut(entry);
     if (reason !== null) found.leftOut.push({ path: name, reason });
     else if (entry.isDirectory()) scan(root, name, found);
     else {
@@ -81,11 +84,14 @@ function scan(root: string, path: string, found: AppFolder): void {
   }
 }
 
-function reasonToLeaveOut(name: string, isFile: boolean, isFolder: boolean): LeftOut['reason'] | null {
+function reasonToLeaveOut(entry: Dirent): LeftOut['reason'] | null {
+  const { name } = entry;
   if (name.startsWith('.')) return 'hidden';
   if (LEFT_OUT_NAMES.has(name)) return name === 'node_modules' ? 'dependencies' : 'database';
   if (name.startsWith('data.sqlite')) return 'database';
-  if (!isFile) return isFolder ? null : 'link';
+  if (entry.isSymbolicLink()) return 'link';
+  if (entry.isDirectory()) return null;
+  if (!entry.isFile()) return 'not a file';
   const dot = name.lastIndexOf('.');
   return PACKED_EXTENSIONS.has(name.slice(dot).toLowerCase()) ? null : 'file type';
 }

@@ -215,14 +215,14 @@ export const COMMANDS: Command[] = [
     summary: 'Follow a folder: every edit shows in a preview at once',
     positionals: '<dir>',
     details: [
-      'The folder is kept in a draft on a gateway with the git store, with a copy of the live data. What the draft logs and what is wrong with it is printed here.',
+      'The folder is kept in a draft on a gateway with the git store, with a copy of the live data. What the draft logs and what is wrong with it is printed here, and what publishing would refuse.',
       'Where the session is edited by somebody else, files that are unchanged here are brought over. When it starts, the folder has its way.',
       'Ctrl-C ends it; the session stays, to be published or closed.',
     ],
     options: {
       session: { value: 'session', summary: 'Session to use (default: dev-<app>, made when it is missing)' },
       open: { summary: 'Open the preview in the browser' },
-      once: { summary: 'Bring the draft up to date and end, with 1 when it is broken' },
+      once: { summary: 'Bring the draft up to date and end, with 1 when it is broken or could not be published' },
       ...CONNECTION_OPTIONS,
     },
     examples: ['svc dev ./notes', 'svc dev ./notes --open'],

@@ -3,24 +3,31 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../protocol/errors.ts';
-import type { LogEntry, SessionRow } from './api.ts';
+import type { DescribedApp, LogEntry, SessionRow, ToolAnswer } from './api.ts';
 import { scanAppFolder } from './app-folder.ts';
 import { openPage } from './browser.ts';
 import type { Client } from './client.ts';
+import { type FileFault, isFinal, isPassing } from './draft-errors.ts';
 import type { ServerSentEvent } from './event-stream.ts';
-import { explain } from './explain.ts';
+import { type Explanation, explain } from './explain.ts';
 import { CommandError, errorBodyOf, GatewayError, UnreachableError } from './failure.ts';
-import { FolderSync, type SyncResult } from './folder-sync.ts';
+import { FolderSync, type Synced, type SyncResult } from './folder-sync.ts';
+import { GateCheck } from './gate-check.ts';
 import { draftPath, withQuery } from './paths.ts';
 import { allSessions } from './sessions.ts';
 import { excerpt } from './source-excerpt.ts';
 import { checkSyntax } from './syntax-check.ts';
+import type { Progress } from './terminal/progress.ts';
+import { plural } from './terminal/units.ts';
 
 const RETRY_MS = 1000;
+/** Files with a fault that are named besides the first. */
+const LISTED = 5;
 
 export type DraftEvent =
   | ({ event: 'synced' } & SyncResult)
-  | { event: 'broken'; error: ErrorBody; title: string; lines: string[] }
+  /** `unfit`: it works as a draft, and would be refused when it is published. */
+  | { event: 'broken' | 'unfit'; error: ErrorBody; title: string; lines: string[] }
   | { event: 'mended' | 'lost' }
   | { event: 'back'; preview: string }
   | { event: 'log'; entry: LogEntry };
@@ -32,22 +39,28 @@ export type DraftOptions = {
   app: string;
   folder: string;
   tell(event: DraftEvent): void;
+  /** Hears of a sync that begins how far it is, in bytes. */
+  startSync(): Progress;
 };
 
 export class DraftFollower {
   readonly #options: DraftOptions;
   readonly #files: FolderSync;
+  readonly #gates: GateCheck;
   #client: Client;
   /** When the session was made; another time is another session. */
   #createdAt = 0;
   #lost = false;
+  /** A stream ended: the gateway may have gone, or the session was closed. */
+  #unsure = false;
   /** What was said last of what is wrong. */
-  #fault: string | null = null;
+  #fault: { event: 'broken' | 'unfit'; text: string } | null = null;
 
   constructor(options: DraftOptions) {
     const { session, app, folder } = options;
     this.#options = options;
     this.#files = new FolderSync(session, app, folder);
+    this.#gates = new GateCheck(folder);
     this.#client = options.connect();
   }
 
@@ -61,9 +74,9 @@ export class DraftFollower {
     return openPage(this.#client.connection, `_draft/${session}/${app}`, platform);
   }
 
-  /** As of the last update. What was wrong may be right again without an edit that anybody sees. */
-  get whole(): boolean {
-    return !this.#lost && this.#fault === null;
+  /** As of the last update: nothing is wrong that may be right again without an edit that anybody sees. */
+  get settled(): boolean {
+    return !this.#lost && this.#fault?.event !== 'broken';
   }
 
   /** Opens the session where it is not open, and puts the app into it where it is not published. */
@@ -80,29 +93,66 @@ export class DraftFollower {
   }
 
   /**
-   * Sends what was edited and looks whether the draft is whole; false when something is wrong, which was told. Rejects with
-   * what cannot get better: the session was closed, the token is refused.
+   * Sends what was edited and looks whether the draft is whole; false when something is wrong, which was told. As soon as there
+   * `isMore` to be sent, it leaves the rest of the looking to the next update. Rejects with what cannot get better: the session
+   * was closed, the token is refused.
    */
-  async update(): Promise<boolean> {
-    const { folder, app, session, tell } = this.#options;
+  async update(isMore: () => boolean = () => false): Promise<boolean> {
     try {
-      if (this.#lost) await this.#find();
-      const result = await this.#files.sync(this.#client);
-      if (Object.values(result).some((paths) => paths.length > 0)) tell({ event: 'synced', ...result });
-      const unparsed = await checkSyntax(folder, scanAppFolder(folder).files);
-      if (unparsed !== null) throw new GatewayError(400, unparsed);
-      await this.#client.post(draftPath(session, '_tool/svc_describe'), { app });
-      if (this.#fault !== null) tell({ event: 'mended' });
-      this.#fault = null;
-      return true;
+      if (this.#lost || this.#unsure) await this.#find();
+      const { faults, files } = await this.#send();
+      const [first, ...others] = faults;
+      if (first !== undefined) {
+        await this.#tellFault('broken', first.error, first.path, await this.#titlesOf(others));
+        return false;
+      }
+      const fault = await this.#look(files, isMore);
+      if (fault !== null) await this.#tellFault('unfit', new GatewayError(400, fault));
+      if (fault === null && !isMore()) this.#mended();
+      return fault === null;
     } catch (error) {
       // Something of the folder, or all of it, went while it was read: what is left is looked at afresh.
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return this.update();
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return this.update(isMore);
+      if (isRefused(error) && this.#takeNewToken()) return this.update(isMore);
       if (isPassing(error) && this.#createdAt > 0) this.#lose();
       else if (isFinal(error)) throw this.#closed(error);
-      else await this.#tellFault(error);
+      else await this.#tellFault('broken', error);
       return false;
     }
+  }
+
+  async #send(): Promise<Omit<Synced, 'result'>> {
+    const progress = this.#options.startSync();
+    const synced = this.#files.sync(this.#client, progress.update).finally(() => progress.end());
+    const { result, ...more } = await synced;
+    if (Object.values(result).some((paths) => paths.length > 0)) this.#options.tell({ event: 'synced', ...result });
+    return more;
+  }
+
+  /** What publishing would refuse of a draft that is whole otherwise; rejects when it is not. */
+  async #look(files: string[], isMore: () => boolean): Promise<ErrorBody | null> {
+    const { folder, app, session } = this.#options;
+    const unparsed = await checkSyntax(folder, files);
+    if (unparsed !== null) throw new GatewayError(400, unparsed);
+    const describe = draftPath(session, '_tool/svc_describe');
+    const { data } = await this.#client.post<ToolAnswer<DescribedApp>>(describe, { app });
+    return this.#gates.check(data, files, isMore);
+  }
+
+  #mended(): void {
+    if (this.#fault !== null) this.#options.tell({ event: 'mended' });
+    this.#fault = null;
+  }
+
+  /** Whether there is another token than the one that was refused, which may have been rotated. */
+  #takeNewToken(): boolean {
+    const { token } = this.#client.connection;
+    try {
+      this.#client = this.#options.connect(true);
+    } catch {
+      return false;
+    }
+    return this.#client.connection.token !== token;
   }
 
   /** Hears what the draft logs, and `edited` when somebody else edits it. Resolves when `signal` aborts. */
@@ -136,7 +186,7 @@ export class DraftFollower {
         for await (const event of this.#client.follow(path, { signal, onLost })) heard(event);
       } catch (error) {
         if (signal.aborted) return;
-        if (error instanceof UnreachableError) this.#lose();
+        if (error instanceof UnreachableError) this.#unsure = true;
         ended();
       }
       await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
@@ -150,13 +200,16 @@ export class DraftFollower {
 
   /** Rejects with `UnreachableError` while there is nothing to be found. */
   async #find(): Promise<void> {
+    const { url } = this.#client;
     this.#client = this.#options.connect(true);
     const row = await this.#row();
     if (row === undefined) throw new GatewayError(404, { code: 'UNKNOWN_SESSION', message: '' });
     if (row.createdAt !== null && row.createdAt !== this.#createdAt) this.#files.forget();
     this.#createdAt = row.createdAt ?? this.#createdAt;
+    const isBack = this.#lost || this.#client.url !== url;
     this.#lost = false;
-    this.#options.tell({ event: 'back', preview: this.preview });
+    this.#unsure = false;
+    if (isBack) this.#options.tell({ event: 'back', preview: this.preview });
   }
 
   async #row(): Promise<SessionRow | undefined> {
@@ -165,14 +218,26 @@ export class DraftFollower {
     return rows.find(({ sessionId }) => sessionId === session);
   }
 
-  async #tellFault(error: unknown): Promise<void> {
-    const { title, lines: advice } = await explain(error, this.#client, { app: this.#options.app });
-    const body = errorBodyOf(error);
-    const lines = [...this.#excerptOf(body), ...advice];
-    const fault = [title, ...lines].join('\n');
-    if (fault === this.#fault) return;
-    this.#fault = fault;
-    this.#options.tell({ event: 'broken', error: body, title, lines });
+  async #tellFault(event: 'broken' | 'unfit', error: unknown, path?: string, others: string[] = []): Promise<void> {
+    const { title, lines: advice } = await this.#explain(error);
+    const body = path === undefined ? errorBodyOf(error) : { path, ...errorBodyOf(error) };
+    const lines = [...this.#excerptOf(body), ...others, ...advice];
+    const text = [title, ...lines].join('\n');
+    if (event === this.#fault?.event && text === this.#fault.text) return;
+    this.#fault = { event, text };
+    this.#options.tell({ event, error: body, title, lines });
+  }
+
+  #explain(error: unknown): Promise<Explanation> {
+    return explain(error, this.#client, { app: this.#options.app });
+  }
+
+  /** Those of a few, and how many more there are. */
+  async #titlesOf(faults: FileFault[]): Promise<string[]> {
+    const told = await Promise.all(faults.slice(0, LISTED).map(({ error }) => this.#explain(error)));
+    const titles = told.map(({ title }) => title);
+    const rest = faults.length - titles.length;
+    return rest === 0 ? titles : [...titles, `and ${plural(rest, 'more file')}`];
   }
 
   /** The lines that an error is about, when it says which and they are still there. */
@@ -199,14 +264,8 @@ export class DraftFollower {
   }
 }
 
-/** The gateway is stopping, starting, or elsewhere. */
-function isPassing(error: unknown): boolean {
-  return error instanceof UnreachableError || (error instanceof GatewayError && error.body.code === 'OVERLOADED');
-}
-
-function isFinal(error: unknown): boolean {
-  if (!(error instanceof GatewayError)) return false;
-  return error.status === 401 || error.status === 403 || error.body.code === 'UNKNOWN_SESSION';
+function isRefused(error: unknown): boolean {
+  return error instanceof GatewayError && error.status === 401;
 }
 
 /** An update tells these by itself, with what to do. */

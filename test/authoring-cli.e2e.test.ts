@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -92,8 +92,16 @@ function file(session: string, path: string): string {
 }
 
 async function putFile(session: string, path: string, body: string): Promise<void> {
+  await send(session, path, { method: 'PUT', body });
+}
+
+async function deleteFile(session: string, path: string): Promise<void> {
+  await send(session, path, { method: 'DELETE' });
+}
+
+async function send(session: string, path: string, request: { method: string; body?: string }): Promise<void> {
   const headers = { authorization: `Bearer ${gateway.token}` };
-  const answer = await fetch(file(session, path), { method: 'PUT', headers, body });
+  const answer = await fetch(file(session, path), { ...request, headers });
   assert.ok(answer.ok, await answer.text());
 }
 
@@ -148,6 +156,44 @@ test('a publication with a migration, and a rollback that says what the data is 
   assert.equal((await json('activate', 'notes', 'v1')).activeVersion, 'notes/v1');
   assert.deepEqual((await json('activate', 'notes', 'notes/v2')).migrationsAhead, []);
   assert.equal((await refused('rollback', 'notes', '9')).code, 'UNKNOWN_VERSION');
+});
+
+test('what publishing would refuse, dev says before, in the same words', async () => {
+  const sound = readFileSync(join(home, 'notes/queries/list.js'), 'utf8');
+  const refusals: [source: string, said: RegExp][] = [
+    [`import fs from 'node:fs';\n${sound}`, /1:16: .*cannot import Node built-ins.* \(import\)/],
+    [`import x from './nosuch.js';\n${sound}`, /1:15: .*queries\/nosuch\.js, which does not exist \(import\)/],
+    ['export const list = 1;\n', /1:1: .*no default export.* \(default-export\)/],
+    ["export default ({ db }) => db.all('DELETE FROM notes');\n", /1:35: .* \(query-handlers-read-only\)/],
+  ];
+  for (const [source, said] of refusals) {
+    writeFileSync(join(home, 'notes/queries/list.js'), source);
+    const { code, stdout } = await svc('dev', 'notes', '--once', '--json');
+    const { whole, error } = JSON.parse(stdout);
+    assert.deepEqual([code, whole, error.path], [1, false, 'queries/list.js'], stdout);
+    assert.match(error.message, said);
+    const { hint, ...refusal } = await refused('publish', 'notes');
+    assert.deepEqual(error, refusal);
+  }
+  const told = await svc('dev', 'notes', '--once');
+  assert.equal(told.code, 1);
+  assert.match(
+    told.stdout,
+    /! publishing would refuse it: INVALID_HANDLER: queries\/list\.js:1:35: [\s\S]* +\^\n[\s\S]*handler-rules/,
+  );
+  writeFileSync(join(home, 'notes/queries/list.js'), sound);
+  assert.equal((await json('dev', 'notes', '--once')).whole, true);
+});
+
+test('of many files dev names a few', async () => {
+  mkdirSync(join(home, 'notes/many'));
+  for (let n = 10; n < 30; n++) writeFileSync(join(home, `notes/many/${n}.txt`), `${n}`);
+  assert.match((await svc('dev', 'notes', '--once')).stdout, / {2}many\/10\.txt, many\/11\.txt and 18 more\n/);
+  rmSync(join(home, 'notes/many'), { recursive: true });
+  assert.match(
+    (await svc('dev', 'notes', '--once')).stdout,
+    / {2}many\/10\.txt \(deleted\), many\/11\.txt \(deleted\) and 18 more \(deleted\)\n/,
+  );
 });
 
 test("the blank app's own test passes against the draft and the live app, and is skipped without a gateway", async () => {
@@ -255,6 +301,24 @@ test('dev follows a folder through faults, other editors and a restart of the ga
   writeFileSync(join(home, 'notes/queries/list.js'), sound);
   await events.next('mended');
 
+  writeFileSync(join(home, 'notes/queries/list.js'), `import fs from 'node:fs';\n${sound}`);
+  const { error: refusal } = await events.next('unfit');
+  assert.match(refusal.message, /^queries\/list\.js:1:16: .*\(import\)/);
+  edit('notes/index.html', (text) => text.replace('What is it?', 'And now?'));
+  assert.deepEqual((await events.next('synced')).written, ['index.html']);
+  assert.match(await preview(), /And now\?/, 'the preview is followed');
+  writeFileSync(join(home, 'notes/queries/list.js'), sound);
+  await events.next('mended');
+
+  writeFileSync(join(home, 'notes/large.txt'), '');
+  truncateSync(join(home, 'notes/large.txt'), 6 * 1024 * 1024);
+  const { error: tooLarge } = await events.next('broken');
+  assert.deepEqual([tooLarge.code, tooLarge.path], ['PAYLOAD_TOO_LARGE', 'large.txt']);
+  edit('notes/index.html', (text) => text.replace('And now?', 'What is it?'));
+  assert.deepEqual((await events.next('synced')).written, ['index.html']);
+  rmSync(join(home, 'notes/large.txt'));
+  await events.next('mended');
+
   const manifest = readFileSync(join(home, 'notes/app.json'), 'utf8');
   rmSync(join(home, 'notes/app.json'));
   assert.equal((await events.next('broken')).error.code, 'INVALID_MANIFEST');
@@ -269,6 +333,20 @@ test('dev follows a folder through faults, other editors and a restart of the ga
   await putFile('dev-notes', 'README.md', '# From an agent\n');
   assert.deepEqual((await events.next('synced')).taken, ['README.md']);
   assert.equal(readFileSync(join(home, 'notes/README.md'), 'utf8'), '# From an agent\n');
+
+  writeFileSync(join(home, 'notes/old.md'), '# Old\n');
+  assert.deepEqual((await events.next('synced')).written, ['old.md']);
+  await deleteFile('dev-notes', 'old.md');
+  const gone = await events.next('synced');
+  assert.deepEqual([gone.gone, gone.written], [['old.md'], []]);
+  assert.equal(readFileSync(join(home, 'notes/old.md'), 'utf8'), '# Old\n');
+  edit('notes/README.md', () => '# Not the old one\n');
+  assert.deepEqual((await events.next('synced')).written, ['README.md']);
+  rmSync(join(home, 'notes/old.md'));
+
+  gateway.token = (await json('token', 'rotate')).token;
+  edit('notes/README.md', () => '# With another token\n');
+  assert.deepEqual((await events.next('synced')).written, ['README.md']);
 
   await stop();
   await events.next('lost');
@@ -290,9 +368,10 @@ test('dev ends when the session is closed, and leaves the folder as it is', asyn
   assert.ok(dev.stdout, 'its output is a pipe');
   await once(dev.stdout, 'data');
   await json('sessions', 'rm', 'dev-notes', '--yes');
-  const { code, stderr } = await ended;
+  const { code, stdout, stderr } = await ended;
   assert.equal(code, 1);
   assert.match(stderr, /session dev-notes was closed/);
+  assert.doesNotMatch(stdout, /does not answer/, 'the gateway does');
   assert.equal(readFileSync(join(home, 'notes/README.md'), 'utf8'), '# While it was away\n');
 });
 

@@ -9,14 +9,20 @@ import type { SyncResult } from '../folder-sync.ts';
 import { FolderWatch } from '../folder-watch.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
+import { type Progress, startProgress } from '../terminal/progress.ts';
 import { printable } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { formatClock } from '../terminal/units.ts';
+import { formatClock, formatCount } from '../terminal/units.ts';
 
 const RETRY_MS = 1000;
+/** How long a sync takes before it shows how far it is. */
+const UNSEEN_MS = 300;
+/** As many names are listed; of more, only the first. */
+const LISTED = 8;
+const LISTED_OF_MANY = 2;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** With `--once`, 1 when the draft is broken. */
+/** With `--once`, 1 when the draft is broken or unfit to be published. */
 export async function run(context: CommandContext): Promise<number> {
   const { args, terminal, connect, cwd } = context;
   const folder = resolve(cwd, args.at(0));
@@ -28,7 +34,8 @@ export async function run(context: CommandContext): Promise<number> {
   const told: DraftEvent[] = [];
   // With both options it is one document, like every command's.
   const tell = (event: DraftEvent): void => void (once && terminal.json ? told.push(event) : show(terminal, event));
-  const draft = new DraftFollower({ connect, session, app, folder, tell });
+  const startSync = (): Progress => startSlowProgress(terminal, app);
+  const draft = new DraftFollower({ connect, session, app, folder, tell, startSync });
   await draft.open();
   if (visible.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(visible)));
   const watched = once ? null : new Edits(folder);
@@ -60,9 +67,9 @@ async function followUntilStopped(draft: DraftFollower, edits: Edits): Promise<v
   const following = draft.follow(signal, () => edits.come());
   try {
     for (;;) {
-      await edits.next(draft.whole ? null : RETRY_MS);
+      await edits.next(draft.settled ? null : RETRY_MS);
       if (signal.aborted) return;
-      await draft.update();
+      await draft.update(() => edits.came);
     }
   } finally {
     stopping.abort();
@@ -79,6 +86,11 @@ class Edits {
 
   constructor(folder: string) {
     this.#watch = new FolderWatch(folder, () => this.come());
+  }
+
+  /** Since they were waited for last. */
+  get came(): boolean {
+    return this.#come;
   }
 
   come(): void {
@@ -114,13 +126,13 @@ function show(terminal: Terminal, event: DraftEvent): void {
 /** What `--once --json` prints. */
 function summary(facts: object, whole: boolean, told: DraftEvent[]): object {
   const { written = [], deleted = [] } = told.find((event) => event.event === 'synced') ?? {};
-  const broken = told.find((event) => event.event === 'broken');
-  return { ...facts, whole, written, deleted, ...(broken === undefined ? {} : { error: broken.error }) };
+  const fault = told.find((event) => 'error' in event);
+  return { ...facts, whole, written, deleted, ...(fault === undefined ? {} : { error: fault.error }) };
 }
 
 function forPrograms(event: DraftEvent): object {
   if (event.event === 'log') return { event: 'log', ...event.entry };
-  if (event.event === 'broken') return { event: 'broken', error: event.error };
+  if ('error' in event) return { event: event.event, error: event.error };
   return event;
 }
 
@@ -129,7 +141,9 @@ function draw({ style }: Terminal, event: Exclude<DraftEvent, { event: 'log' }>)
     case 'synced':
       return drawSync(event);
     case 'broken':
-      return [style('red', `✗ ${event.title}`), ...event.lines.map((line) => `  ${line}`)].join('\n');
+      return [style('red', `✗ ${event.title}`), ...indented(event.lines)].join('\n');
+    case 'unfit':
+      return [style('yellow', `! publishing would refuse it: ${event.title}`), ...indented(event.lines)].join('\n');
     case 'mended':
       return style('green', '✓ the draft is whole again');
     case 'lost':
@@ -139,13 +153,41 @@ function draw({ style }: Terminal, event: Exclude<DraftEvent, { event: 'log' }>)
   }
 }
 
-function drawSync({ written, deleted, taken, overwritten }: SyncResult): string {
-  const all = [
-    ...written.map((path) => (overwritten.includes(path) ? `${path} (over a change made in the session)` : path)),
-    ...deleted.map((path) => `${path} (deleted)`),
-    ...taken.map((path) => `${path} (taken from the session)`),
-  ];
-  return all.map(printable).join(', ');
+function indented(lines: string[]): string[] {
+  return lines.map((line) => `  ${line}`);
+}
+
+function drawSync({ written, deleted, taken, overwritten, gone }: SyncResult): string {
+  const plainly = written.filter((path) => !overwritten.includes(path));
+  return [
+    ...drawPaths(plainly, ''),
+    ...drawPaths(overwritten, ' (over a change made in the session)'),
+    ...drawPaths(deleted, ' (deleted)'),
+    ...drawPaths(taken, ' (taken from the session)'),
+    ...drawPaths(gone, ' (deleted in the session, still in the folder; an edit sends it again)'),
+  ].join(', ');
+}
+
+/** Of many only some, and how many more there are. */
+function drawPaths(paths: string[], note: string): string[] {
+  const shown = paths.length <= LISTED ? paths : paths.slice(0, LISTED_OF_MANY);
+  const names = shown.map((path) => `${printable(path)}${note}`);
+  const rest = paths.length - shown.length;
+  if (rest === 0) return names;
+  const last = names.pop() ?? '';
+  return [...names, `${last} and ${formatCount(rest)} more${note}`];
+}
+
+/** Drawn only of what takes long enough to be looked at. */
+function startSlowProgress(terminal: Terminal, app: string): Progress {
+  const from = Date.now() + UNSEEN_MS;
+  const progress = startProgress(terminal.stderr, terminal.noteStyle, `Sending ${app}`);
+  return {
+    update: (done, total) => {
+      if (Date.now() >= from) progress.update(done, total);
+    },
+    end: progress.end,
+  };
 }
 
 function welcome(

@@ -9,6 +9,7 @@ import { ArchiveRules } from './archive-rules.ts';
 import type { CheckedAutomation } from './automations.ts';
 import { type ExtractedFile, extractArchive } from './extract.ts';
 import { makeFolder } from './files.ts';
+import { readSource } from './handler-source.ts';
 import { checkAddedMigrations } from './migrations.ts';
 
 /**
@@ -39,9 +40,9 @@ export async function gatherFiles({ source, commit, app }: IngestJob, code: stri
 
 /** What uploads need not pass: the handlers parse, and keep the rules for handlers. Throws `INVALID_HANDLER`. */
 export async function checkSources(code: string, manifest: Manifest, automations: CheckedAutomation[]): Promise<void> {
-  const { checkHandlers } = await import('./gates/check-handlers.ts');
-  await checkHandlers(
-    code,
+  const { checkHandlers } = await import('../../protocol/gates/check-handlers.ts');
+  checkHandlers(
+    (file) => readSource(code, file),
     manifest,
     automations.map(({ id }) => id),
   );

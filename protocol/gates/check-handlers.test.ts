@@ -1,39 +1,30 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { after, describe, test } from 'node:test';
-import { SvcError } from '../../../protocol/errors.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import type { Manifest } from '../../../protocol/manifest.ts';
-import { checkHandlers } from './check-handlers.ts';
-
-const root = mkdtempSync(join(tmpdir(), 'gates-'));
-after(() => rmSync(root, { recursive: true, force: true }));
-let apps = 0;
+import { describe, test } from 'node:test';
+import { SvcError } from '../errors.ts';
+import { LIMITS } from '../limits.ts';
+import { checkHandlers, type ReadHandler } from './check-handlers.ts';
 
 const HANDLER = 'export default async () => {};\n';
 const AUTOMATION = 'automations/digest/handler.js';
 const QUERY = 'queries/list.js';
 const ACTION = 'actions/add.js';
 
-function write(files: Record<string, string>): string {
-  const code = join(root, `app-${++apps}`);
-  for (const [name, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(code, name)), { recursive: true });
-    writeFileSync(join(code, name), text);
-  }
-  return code;
-}
+/** Reads what the app has, and nothing else. */
+const reader =
+  (files: Record<string, string>): ReadHandler =>
+  (file) => {
+    const text = files[file];
+    return text === undefined ? { refused: 'does not exist' } : { text };
+  };
 
-/** The error of an app of these files, each of whose handlers is declared; null when it passes. */
-function check(files: Record<string, string>, code = write(files)): SvcError | null {
+/** The error of an app of these files, each of whose handlers is declared; null when it passes. `there` are those it has. */
+function check(files: Record<string, string>, there = files): SvcError | null {
   const named = (kind: string) =>
     Object.keys(files).flatMap((file) => new RegExp(`^${kind}/([^/]+)(?:/handler)?\\.js$`).exec(file)?.[1] ?? []);
   const tools = (kind: string) => named(kind).map((name) => ({ name }));
-  const manifest = { id: 'a', name: 'A', version: '1', queries: tools('queries'), actions: tools('actions') };
+  const manifest = { queries: tools('queries'), actions: tools('actions') };
   try {
-    checkHandlers(code, manifest as Manifest, named('automations'));
+    checkHandlers(reader(there), manifest, named('automations'));
     return null;
   } catch (error) {
     assert.ok(error instanceof SvcError, String((error as Error).stack));
@@ -126,11 +117,10 @@ describe('files that cannot be loaded', () => {
     ["import fs from 'node:fs';", /cannot import Node built-ins/],
     [`import './${'a'.repeat(300)}.js';`, /does not exist/],
     [`import './${'a'.repeat(300_000)}.txt';`, /^.{501}$/],
-    ["import '../lib/folder.js';", /is not a file/],
   ];
   for (const [statement, message] of imports) {
     test(`import: ${statement.slice(0, 60)}`, () => {
-      const error = check({ [ACTION]: `${HANDLER}\n  ${statement}`, 'lib/folder.js/a.js': HANDLER });
+      const error = check({ [ACTION]: `${HANDLER}\n  ${statement}` });
       const { keyword, line, column, message: said = '' } = error?.issues?.[0] ?? {};
       assert.deepEqual([keyword, line, column], ['import', 3, statement.search(/['"]/) + 3]);
       assert.match(said, message);
@@ -153,15 +143,8 @@ describe('files that cannot be loaded', () => {
     assert.deepEqual(findings(files), ['lib/b.js syntax 3:12', 'lib/data.json syntax 1:1']);
   });
 
-  test('a symbolic link is not followed', { skip: process.platform === 'win32' }, () => {
-    const files = { [ACTION]: `import '../lib/a.js';\n${HANDLER}`, 'other/a.js': HANDLER };
-    const code = write(files);
-    symlinkSync(join(code, 'other'), join(code, 'lib'));
-    assert.match(check(files, code)?.message ?? '', /add\.js:1:8: It imports lib\/a\.js, .* symbolic link/);
-  });
-
   test('a handler that is not there', () => {
-    assert.deepEqual(check({ [ACTION]: HANDLER }, write({}))?.issues, [
+    assert.deepEqual(check({ [ACTION]: HANDLER }, {})?.issues, [
       { path: ACTION, keyword: 'import', message: 'The file does not exist.', line: 1, column: 1 },
     ]);
   });
@@ -199,9 +182,9 @@ describe('files that take too long to check', () => {
     'texts below many functions': `${'function f() {'.repeat(600)}${'a("DELETE FROM a");'.repeat(200_000)}${'}'.repeat(600)}`,
   })) {
     test(`because of ${name}`, () => {
-      const code = write({ [ACTION]: HANDLER, [QUERY]: `${HANDLER}${text}` });
-      const manifest = { id: 'a', name: 'A', version: '1', queries: [{ name: 'list' }], actions: [{ name: 'add' }] };
-      assert.throws(() => checkHandlers(code, manifest as Manifest, [], 300), {
+      const read = reader({ [ACTION]: HANDLER, [QUERY]: `${HANDLER}${text}` });
+      const manifest = { queries: [{ name: 'list' }], actions: [{ name: 'add' }] };
+      assert.throws(() => checkHandlers(read, manifest, [], 300), {
         code: 'INVALID_HANDLER',
         path: QUERY,
         message: /^queries\/list\.js:1:1: Checking the handlers takes more than 0\.3 s, .*smaller/,

@@ -4,20 +4,23 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { Manifest } from '../../../protocol/manifest.ts';
-import { checkHandlers } from './check-handlers.ts';
+import { checkHandlers, type HandlerSource } from './check-handlers.ts';
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '../../..');
+const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
 const apps = ['templates', 'examples'].flatMap((folder) =>
   readdirSync(join(root, folder)).map((id) => join(folder, id)),
 );
 
 for (const app of apps.filter((path) => existsSync(join(root, path, 'app.json')))) {
   test(app, () => {
-    const { queries = [], actions = [], ...manifest } = JSON.parse(readFileSync(join(root, app, 'app.json'), 'utf8'));
+    const { queries = [], actions = [] } = JSON.parse(readFileSync(join(root, app, 'app.json'), 'utf8'));
     const automations = join(root, app, 'automations');
     const ids = existsSync(automations) ? readdirSync(automations) : [];
     assert.ok(queries.length + actions.length + ids.length > 0 || app.endsWith('_blank'), 'nothing is checked');
-    checkHandlers(join(root, app), { ...manifest, queries, actions } as Manifest, ids);
+    const read = (file: string): HandlerSource => {
+      const path = join(root, app, file);
+      return existsSync(path) ? { text: readFileSync(path, 'utf8') } : { refused: 'does not exist' };
+    };
+    checkHandlers(read, { queries, actions }, ids);
   });
 }

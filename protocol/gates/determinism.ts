@@ -1,7 +1,7 @@
 /** The lint of automations: nothing that differs from run to run, and nothing past `ctx` (decisions, section 7). */
 import type { AnyNode, Pattern, Program } from 'acorn';
 import { ancestor } from 'acorn-walk';
-import { isNodeModule } from '../../handler/specifier.ts';
+import { isNodeModule } from '../handler-imports.ts';
 import type { DeterminismRule, Finding, Reach } from './rules.ts';
 import { globalMember, globalPath, lookUp, type Scope, type Scopes, staticKey, staticText } from './scopes.ts';
 

@@ -1,7 +1,7 @@
 /** Waivers: `// governance: allow-<rule> <reason>` on the line of a finding, or alone on the line above it. */
 import type { Comment } from 'acorn';
+import type { Lines } from './lines.ts';
 import { type Finding, WAIVABLE_RULES } from './rules.ts';
-import type { Lines } from './source.ts';
 
 const WAIVER = /^[\s*]*governance:\s*allow-(\S*)([\s\S]*)$/;
 const REASON = /[\p{L}\p{N}]/u;

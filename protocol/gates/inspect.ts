@@ -1,13 +1,13 @@
 /** Everything that is to be found in the text of one module, and what it imports. */
 import type { AnyNode, Program } from 'acorn';
 import { ancestor } from 'acorn-walk';
-import { isNodeModule, resolveSpecifier } from '../../handler/specifier.ts';
+import { isNodeModule, resolveSpecifier } from '../handler-imports.ts';
 import { checkDeterminism } from './determinism.ts';
+import { Lines } from './lines.ts';
 import { parseModule, tooDeep } from './parse.ts';
 import { checkReadOnly } from './read-only-queries.ts';
 import type { Finding, Reach } from './rules.ts';
 import { Scopes, staticText } from './scopes.ts';
-import { Lines } from './source.ts';
 import type { TimeBudget } from './time-budget.ts';
 import { Waivers } from './waivers.ts';
 

@@ -1,5 +1,5 @@
 /** Whether SQL text of a handler writes, read as SQLite's tokenizer reads it. */
-import { type Token, type TokenizedStatement, tokenizedStatements } from '../../../protocol/sql.ts';
+import { type Token, type TokenizedStatement, tokenizedStatements } from '../sql.ts';
 
 /** Stands in SQL for what a template or a concatenation puts there when the handler runs. */
 export const PLACEHOLDER = ' _ ';
