@@ -171,11 +171,11 @@ export class DraftFollower {
     ]);
   }
 
-  /** One stream after the other. When one ends, an update finds out why. */
+  /** One stream after the other. When one begins or ends, an update looks what happened. */
   async #hear(
     path: string,
     signal: AbortSignal,
-    ended: () => void,
+    look: () => void,
     heard: (event: ServerSentEvent) => void,
   ): Promise<void> {
     while (!signal.aborted) {
@@ -183,11 +183,12 @@ export class DraftFollower {
         const onLost = (): void => {
           throw new UnreachableError('The stream ended.', '');
         };
-        for await (const event of this.#client.follow(path, { signal, onLost })) heard(event);
+        // What happened before it stood, nobody was told.
+        for await (const event of this.#client.follow(path, { signal, onLost, onOpen: look })) heard(event);
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof UnreachableError) this.#unsure = true;
-        ended();
+        look();
       }
       await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
     }
