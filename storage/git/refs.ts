@@ -32,9 +32,10 @@ export class Refs {
     return lines.find((line) => line.name === name)?.id ?? null;
   }
 
-  /** Whether there is any name at all; what it stands for is not looked at. */
+  /** Whether there is any name at all; what it stands for is not looked at. A lock is none: a crash may have left it. */
   any(): boolean {
-    return listFiles(join(this.#dir, 'refs')).length > 0 || (readBytes(this.#packed)?.includes(' refs/') ?? false);
+    const isLoose = listFiles(join(this.#dir, 'refs')).some((file) => !file.endsWith('.lock'));
+    return isLoose || (readBytes(this.#packed)?.includes(' refs/') ?? false);
   }
 
   /** Name → id of all below the prefix, which ends with a slash. */

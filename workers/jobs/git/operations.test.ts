@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import type { CommitResult, GitVersionInfo } from '../../../protocol/git-jobs.ts';
@@ -47,6 +48,14 @@ describe('the repository', () => {
     const main = await store.open();
     await publish('todos', { 'app.json': '{}' });
     assert.notEqual(await store.open(), main, 'main moved');
+  });
+
+  test('begins though its making was cut off when it held the lock', async () => {
+    const main = await store.open();
+    const branch = join(store.repository, 'refs/heads/main');
+    rmSync(branch);
+    writeFileSync(`${branch}.lock`, `svc ${hostname()} 999999999\n`);
+    assert.notEqual(await store.open(), main);
   });
 
   test('has the branches of the sessions that there are, and no others', NEEDS_GIT, async () => {
