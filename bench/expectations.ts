@@ -76,6 +76,11 @@ const RULES: Rule[] = [
     atMost: 1.2,
   },
   {
+    text: 'the same, of that beside a foreign loop that computes as much at the lowest priority',
+    value: (all) => fact(all, 'publish', (name) => name === 'p99 while publishing, of p99 beside a loop'),
+    atMost: 1.2,
+  },
+  {
     text: "nine good apps' p99 with a looping one beside, of that without",
     value: (all) => fact(all, 'runaway', (name) => name === 'p99 beside, of p99 alone'),
     atMost: 1.5,

@@ -1,4 +1,4 @@
-/** What the gateway is measured beside, each a process of its own: the bare edge, the plain server, the store loop. */
+/** What the gateway is measured beside, each a process of its own: the bare edge, the plain server, the store loop, the busy loop. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import type { BusyShare } from './busy-loop.ts';
 import type { LoadResult } from './load/task.ts';
 import type { Durability } from './notes.ts';
 import type { NamedProcess } from './process-usage.ts';
@@ -26,7 +27,7 @@ export type BareAnswer = {
   parse: boolean;
 };
 
-const REFERENCES = ['bare-edge', 'plain-server', 'store-loop'] as const;
+const REFERENCES = ['bare-edge', 'plain-server', 'store-loop', 'busy-loop'] as const;
 type Reference = (typeof REFERENCES)[number];
 /** Below the checkout, so that packages are found from there. */
 const COMPILED = join(ROOT, `bench/results/.references-${process.pid}`);
@@ -152,6 +153,32 @@ export class StoreLoop {
     this.#child.stdin?.write(`${JSON.stringify(task)}\n`);
     const [line] = await Promise.race([answer, this.#ended]);
     return JSON.parse(line) as LoadResult;
+  }
+
+  stop(): Promise<void> {
+    return stopProcess(this.#child);
+  }
+}
+
+/** Somebody else's program that computes, at the lowest priority. */
+export class BusyLoop {
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  static async start(): Promise<BusyLoop> {
+    const { child } = await startProcess([await compiled('busy-loop')]);
+    return new BusyLoop(child);
+  }
+
+  compute(share: BusyShare): void {
+    this.#child.stdin?.write(`${JSON.stringify(share)}\n`);
+  }
+
+  rest(): void {
+    this.compute({ busyMs: 0, everyMs: 0 });
   }
 
   stop(): Promise<void> {

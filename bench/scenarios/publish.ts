@@ -1,20 +1,17 @@
 /** Authoring on the git store: how long a publication takes, how soon a draft shows an edit, what calls of other apps notice. */
 import { join } from 'node:path';
 import { AuthoringSession } from '../authoring-session.ts';
-import { APP, ROWS } from '../bench-app.ts';
+import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
-import { type Contender, GatewayContender } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import { hasGit, writeHistory } from '../git-history.ts';
-import type { Fact, LoadMeasurement, Measurement, SideResult } from '../measurements.ts';
+import type { Fact, Measurement } from '../measurements.ts';
+import { css, EDITED, Publisher } from '../publisher.ts';
 import { formatInterval, median, middleFactor, percentile } from '../statistics.ts';
-import { takeTurns } from '../turns.ts';
-import { askedAt, httpBytes, type Workload } from '../workload.ts';
-import { read, write } from './tools.ts';
+import { neighbours } from './publish-neighbours.ts';
 
 const SCENARIO = 'publish';
-const EDITED = 'style.css';
 
 /** A store, by its registered apps and the commits that were there before they were. */
 type Size = { name: string; apps: number; commits: number };
@@ -23,9 +20,6 @@ const SMALL: Size = { name: '10 apps, 100 commits', apps: 10, commits: 100 };
 const SMOKE_LARGE: Size = { name: '6 apps, 30 commits', apps: 6, commits: 30 };
 const SMOKE_SMALL: Size = { name: '6 apps, 6 commits', apps: 6, commits: 6 };
 
-/** Apps that are published in turn, and those that are called meanwhile. */
-const PUBLISHED = 3;
-const CALLED = 3;
 const WARM_UPS = 3;
 /** Publications of each store and edits of each kind, at least; more when there is time. */
 const TIMES = 20;
@@ -33,15 +27,6 @@ const SMOKE_TIMES = 2;
 /** First publications after a start. */
 const STARTS = 5;
 const SMOKE_STARTS = 1;
-
-const CONNECTIONS = 8;
-const ROUNDS = 8;
-const SMOKE_ROUNDS = 1;
-/** A round must be long against a publication. */
-const ROUND_SECONDS = 2;
-const WHILE = 'while publishing';
-const ALONE = 'alone';
-const QUESTION = 'How late are reads and writes of other apps while one is published again and again, {n} in flight?';
 
 type Store = { size: Size; dataDir: string; apps: string[]; daemon: Daemon };
 
@@ -201,126 +186,11 @@ async function drafts(context: Context, { daemon, dataDir, apps, size }: Store):
   return facts;
 }
 
-/** Other live apps' calls, in turns with and without publications. */
-async function neighbours(context: Context, store: Store): Promise<(LoadMeasurement | Fact)[]> {
-  const { smoke, seconds } = context.options;
-  const { daemon, apps } = store;
-  const called = apps.slice(PUBLISHED, PUBLISHED + CALLED);
-  const load: Pick<Workload, 'requests'> = {
-    requests: Array.from({ length: CALLED * 100 }, (_, i) => {
-      const call = Math.floor(i / CALLED) % 2 === 0 ? read : write;
-      return call((i % ROWS) + 1, called[i % CALLED]).request;
-    }),
-  };
-  const task = { requests: load.requests.map((request) => httpBytes(request, daemon.token)) };
-  const alone = new GatewayContender(ALONE, daemon, context, task);
-  const publisher = await Publisher.open(store);
-  const beside: Contender = {
-    name: WHILE,
-    processes: daemon.processes,
-    takeEventLoop: () => alone.takeEventLoop(),
-    run: async (phase) => {
-      const stop = publisher.goOn();
-      try {
-        return await alone.run(phase);
-      } finally {
-        await stop();
-      }
-    },
-  };
-  await alone.run({ connections: CONNECTIONS, warmUpMs: smoke ? 100 : 2000, measureMs: 1 });
-  const rounds = smoke ? SMOKE_ROUNDS : ROUNDS;
-  const roundSeconds = smoke ? seconds : Math.max(seconds, ROUND_SECONDS);
-  const options = { ...context.options, seconds: roundSeconds * rounds };
-  const before = publisher.times.length;
-  const turns = await takeTurns({ ...context, options }, [beside, alone], {
-    connections: CONNECTIONS,
-    rounds,
-    durability: 'full',
-  });
-  const during = publisher.times.slice(before);
-  await publisher.close();
-  const p99s = (name: string): number[] => (turns.sides[name] as SideResult).rounds.map(({ p99 }) => p99);
-  const factor = middleFactor(p99s(WHILE).map((ms, i) => ms / (p99s(ALONE)[i] as number)));
-  context.progress(`  p99 while publishing, of that alone: ${formatInterval(factor)}; ${during.length} publications`);
-  const detail = `${CONNECTIONS} in flight on ${CALLED} apps, rounds of each in turns: ${rounds}; ${formatInterval(factor)}`;
-  return [
-    {
-      kind: 'load',
-      scenario: SCENARIO,
-      question: askedAt(QUESTION, [CONNECTIONS]),
-      durability: 'full',
-      connections: CONNECTIONS,
-      ...turns,
-    },
-    fact('p99 while publishing, of p99 alone', factor.estimate, '×', detail),
-    fact('p99 while publishing, median of the rounds', median(p99s(WHILE)), 'ms', detail),
-    fact('p99 alone, median of the rounds', median(p99s(ALONE)), 'ms', detail),
-    fact(
-      'publication under that load, p50',
-      median(during),
-      'ms',
-      `${during.length} publications, one after the other`,
-    ),
-  ];
-}
-
-/** Publishes a few apps of a store in turn, one changed file each time. */
-class Publisher {
-  /** Milliseconds of every publication. */
-  readonly times: number[] = [];
-  readonly #session: AuthoringSession;
-  readonly #apps: string[];
-
-  private constructor(session: AuthoringSession, apps: string[]) {
-    this.#session = session;
-    this.#apps = apps;
-  }
-
-  static async open({ daemon, apps }: Store): Promise<Publisher> {
-    return new Publisher(await AuthoringSession.open(daemon), apps.slice(0, PUBLISHED));
-  }
-
-  /** The time of the publication alone, in milliseconds. */
-  async publish(): Promise<number> {
-    const app = this.#apps[this.times.length % this.#apps.length] as string;
-    // Unlike what is live, whoever published it.
-    await this.#session.put(app, EDITED, css(`${Date.now()} ${this.times.length}`));
-    const startedAt = performance.now();
-    await this.#session.publish(app);
-    const time = performance.now() - startedAt;
-    this.times.push(time);
-    return time;
-  }
-
-  /** Publishes without a pause until it is told to stop, which resolves when the last one is done. */
-  goOn(): () => Promise<void> {
-    let stopped = false;
-    const running = (async () => {
-      while (!stopped) await this.publish();
-    })();
-    // What went wrong is told when it is stopped.
-    running.catch(() => {});
-    return () => {
-      stopped = true;
-      return running;
-    };
-  }
-
-  close(): Promise<void> {
-    return this.#session.close();
-  }
-}
-
 /** As often as it must be, and then for as long as the run's seconds are. */
 async function inTurns({ options }: Context, once: (turn: number) => Promise<void>): Promise<void> {
   const times = options.smoke ? SMOKE_TIMES : TIMES;
   const until = performance.now() + options.seconds * 1000;
   for (let turn = 0; turn < times || performance.now() < until; turn++) await once(turn);
-}
-
-function css(mark: string): string {
-  return `/* ${mark} */\nbody { margin: 0 }\n`;
 }
 
 function fact(name: string, value: number, unit: Fact['unit'], detail: string): Fact {
