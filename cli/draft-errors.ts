@@ -1,5 +1,6 @@
 /** What an error means to a draft that follows a folder: whether it passes, ends it, or is about one file. */
 import { CommandError, GatewayError, UnreachableError } from './failure.ts';
+import { reasonOf } from './file-fault.ts';
 
 /** What keeps one file from being the same on both sides; the others are. */
 export type FileFault = { path: string; error: unknown };
@@ -22,21 +23,10 @@ export function faultOf(path: string, error: unknown): FileFault | null {
   return { path, error: new GatewayError(error.status, { path, ...error.body }) };
 }
 
-/** What the system refused about a file of the folder, in words that name it as its author does. */
+/** What the system refused about a file of the folder, which is named as its author does. */
 export function refusedBySystem(path: string, done: 'read' | 'written', error: unknown): CommandError {
-  const { code = '', message } = error as NodeJS.ErrnoException;
-  const reason = REASONS[code];
-  return new CommandError(
-    `${path} cannot be ${done}: ${reason === undefined ? code || message : `${reason} (${code})`}.`,
-  );
+  const cause = error as NodeJS.ErrnoException;
+  // The file itself is replaced: what is there already is in the place of a folder above it.
+  const reason = cause.code === 'EEXIST' ? 'a file is where its folder should be' : reasonOf(cause);
+  return new CommandError(`${path} cannot be ${done}: ${reason}.`);
 }
-
-const REASONS: Record<string, string> = {
-  EACCES: 'permission denied',
-  EPERM: 'permission denied',
-  EROFS: 'the file system is read-only',
-  ENOSPC: 'the disk is full',
-  EISDIR: 'it is a folder',
-  EEXIST: 'a file is where its folder should be',
-  ENOTDIR: 'a file is where its folder should be',
-};

@@ -36,7 +36,7 @@ export function fileFault(error: unknown): string | null {
   return `${dest ?? path} cannot be ${DONE[syscall] ?? 'used'}: ${reason}.`;
 }
 
-/** Why a stream without a path, such as standard output, could not be written. */
+/** The reason alone, where the error names no path, or not the one that people know. */
 export function reasonOf({ code = '', message }: NodeJS.ErrnoException): string {
   return REASONS[code] ?? message;
 }

@@ -191,7 +191,7 @@ test('a file that is too large or cannot be read is named, and keeps no other ba
     faults.map(({ path, error }) => [path, (error as Error).message]),
     [
       ['large.txt', 'large.txt has 5,242,881 bytes; a file of an app may have 5,242,880 (5 MiB).'],
-      ['secret.txt', 'secret.txt cannot be read: permission denied (EACCES).'],
+      ['secret.txt', 'secret.txt cannot be read: permission is denied.'],
     ],
   );
 });
@@ -211,8 +211,8 @@ test('a file of the session that cannot be written is named, and keeps no other 
       return [result, faults.map(({ error }) => (error as Error).message)];
     });
   const messages = [
-    'css/style.css cannot be written: permission denied (EACCES).',
-    'lib/dates.js cannot be written: a file is where its folder should be (EEXIST).',
+    'css/style.css cannot be written: permission is denied.',
+    'lib/dates.js cannot be written: a file is where its folder should be.',
   ];
   assert.deepEqual(await told(), [{ ...NOTHING, written: ['a.txt'], taken: ['more.txt'] }, messages]);
   assert.deepEqual(await told(), [NOTHING, messages], 'the same is said of the same');
