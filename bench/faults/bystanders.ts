@@ -13,9 +13,9 @@ export class Bystanders {
   readonly #queries: [app: string, query: string][];
   readonly #waiters: (() => void)[] = [];
   #stream: Stream | null = null;
-  #ended = false;
   #running = true;
   #reading: Promise<void> = Promise.resolve();
+  #following: Promise<void> = Promise.resolve();
 
   constructor(gateway: TestGateway, queries: [app: string, query: string][]) {
     this.#gateway = gateway;
@@ -25,12 +25,9 @@ export class Bystanders {
   /** Resolves when the stream of `app` is open, and each query has been answered once: their databases are open then. */
   async start(app: string): Promise<void> {
     for (const [name, query] of this.#queries) await this.#gateway.read(name, query);
-    const stream = await this.#gateway.stream(`/svc/${app}/_changes`);
-    this.#stream = stream;
-    void stream.closed.then(() => {
-      this.#ended = true;
-    });
-    void this.#listen(stream);
+    const path = `/svc/${app}/_changes`;
+    const { token } = this.#gateway;
+    this.#following = this.#follow(path, await this.#gateway.stream(path), token);
     this.#reading = this.#read();
   }
 
@@ -43,8 +40,32 @@ export class Bystanders {
   async stop(): Promise<void> {
     this.#running = false;
     await this.#reading;
-    if (this.#ended) this.violations.push('The stream of changes ended.');
     this.#stream?.close();
+    await this.#following;
+  }
+
+  /** A stream ends with the token that it was opened with; another one is opened with the next. */
+  async #follow(path: string, first: Stream, firstToken: string): Promise<void> {
+    for (let [stream, token]: [Stream | null, string] = [first, firstToken]; this.#running; ) {
+      this.#stream = stream;
+      if (stream === null) await pause(20);
+      else {
+        void this.#listen(stream);
+        await stream.closed;
+        if (this.#running && (await this.#isValid(token))) {
+          this.violations.push('The stream of changes ended.');
+          return;
+        }
+      }
+      token = this.#gateway.token;
+      stream = this.#running ? await this.#gateway.stream(path).catch(() => null) : null;
+      if (!this.#running) stream?.close();
+    }
+  }
+
+  async #isValid(token: string): Promise<boolean> {
+    const answer = await this.#gateway.call('GET', '/svc/_apps', { token }).catch(() => null);
+    return answer?.status !== 401;
   }
 
   async #listen(stream: Stream): Promise<void> {
