@@ -58,6 +58,7 @@ export class Bystanders {
         }
       }
       token = this.#gateway.token;
+      // Refused while nobody knows the next token; one that never comes is missed by `change`.
       stream = this.#running ? await this.#gateway.stream(path).catch(() => null) : null;
       if (!this.#running) stream?.close();
     }
