@@ -1,0 +1,44 @@
+/** What a token for a program may do: one table from kinds of requests to kinds of tokens (decisions, section 11). */
+
+/** `read` calls queries and describes, `write` calls actions too, `all` does everything else with its apps. */
+export type GrantTools = 'read' | 'write' | 'all';
+
+/** What a token for a program gives. `apps` null is every app, those of later included; `expiresAt` null is never. */
+export type Grant = {
+  readonly id: string;
+  readonly name: string;
+  readonly apps: readonly string[] | null;
+  readonly tools: GrantTools;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number | null;
+};
+
+/**
+ * What a request is for: `page` pages and files, `read` queries and descriptions, `stream` event streams, `write` actions,
+ * `settings` storing an app's settings, `manage` everything else about apps (upload, versions, publishing, logs, runs, SQL,
+ * restart, switches of automations), `admin` the gateway itself.
+ */
+export type Capability = 'page' | 'read' | 'write' | 'stream' | 'settings' | 'manage' | 'admin';
+
+/** The least that a token must be for; null is no token of a program. */
+const LEAST: Record<Capability, GrantTools | null> = {
+  page: 'read',
+  read: 'read',
+  stream: 'read',
+  write: 'write',
+  settings: 'write',
+  manage: 'all',
+  admin: null,
+};
+
+const RANK: Record<GrantTools, number> = { read: 0, write: 1, all: 2 };
+
+/**
+ * Whether the grant allows `capability` on `app`; null stands for a request about all apps together, which needs a grant for
+ * every app.
+ */
+export function may(grant: Pick<Grant, 'apps' | 'tools'>, capability: Capability, app: string | null): boolean {
+  const least = LEAST[capability];
+  if (least === null || !(RANK[grant.tools] >= RANK[least])) return false;
+  return grant.apps === null || (app !== null && grant.apps.includes(app));
+}
