@@ -14,6 +14,7 @@ import { Layout } from '../storage/layout.ts';
 import { Registry } from '../storage/registry.ts';
 import { makeSocketFolder } from '../storage/socket-folder.ts';
 import { sweepTmp, sweepTrash } from '../storage/trash.ts';
+import { ProgramTokens } from './access/program-tokens.ts';
 import { Apps } from './apps.ts';
 import { Access } from './auth.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
@@ -73,6 +74,7 @@ export async function startParts(
   const lock = acquireDataLock(layout.lock);
   let tree: Tree | null = null;
   let access: Access | null = null;
+  let tokens: ProgramTokens | null = null;
   try {
     await checkStore(layout);
     const reaped = await reapChildren(layout.children);
@@ -109,6 +111,13 @@ export async function startParts(
     });
     await writeProfile(layout);
     const registry = await opening;
+    const programTokens = await ProgramTokens.open({
+      db: databases.client('_identity', layout.identityDb, false),
+      file: layout.identityDb,
+      registered: (app) => registry.has(app),
+      log,
+    });
+    tokens = programTokens;
     const pages = new Pages({ log, clientFile: consoleFile('client.js') });
     const jobs = new Jobs({ file: entryPoint('job') });
     const apps: Apps = new Apps({ layout, registry, tree, jobs });
@@ -135,6 +144,7 @@ export async function startParts(
           await logs.close(app);
         },
         forget: async (app) => {
+          await programTokens.forgetApp(app);
           await idempotency.forget(app);
           await automations.runs.forgetApp(app);
         },
@@ -175,6 +185,7 @@ export async function startParts(
       version: VERSION,
       config,
       access,
+      programTokens,
       apps,
       automations,
       deployments,
@@ -208,6 +219,7 @@ export async function startParts(
   } catch (error) {
     tree?.destroy();
     access?.close();
+    void tokens?.close();
     lock.release();
     throw error;
   }
@@ -279,8 +291,20 @@ async function writeProfile(layout: Layout): Promise<void> {
 
 /** Never rejects: what fails is logged, and the rest is taken down all the same. */
 export async function stopParts({ services, frontend, jobs, lock, sweeping }: Parts, drainMs: number): Promise<void> {
-  const { automations, deployments, backups, changes, gitStore, templates, tree, logs, access, log, eventLoop } =
-    services;
+  const {
+    automations,
+    deployments,
+    backups,
+    changes,
+    gitStore,
+    templates,
+    tree,
+    logs,
+    access,
+    programTokens,
+    log,
+    eventLoop,
+  } = services;
   clearInterval(sweeping);
   frontend.draining = true;
   changes.closeAll();
@@ -292,6 +316,7 @@ export async function stopParts({ services, frontend, jobs, lock, sweeping }: Pa
     () => templates.stop(),
     () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
+    () => programTokens.close(),
     () => tree.stop(drainMs),
     () => jobs.close(),
     () => logs.flush(),
