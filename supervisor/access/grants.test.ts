@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { draftKey } from '../../protocol/ids.ts';
 import { type Capability, type GrantTools, may } from './grants.ts';
 
 const CAPABILITIES: Capability[] = ['page', 'read', 'stream', 'write', 'settings', 'manage', 'admin'];
@@ -27,6 +28,10 @@ for (const [tools, allowed] of Object.entries(MAY) as [GrantTools, Capability[]]
         // All apps together are more than its own.
         [one, null, false],
         [{ tools, apps: [] as string[] }, 'todos', false],
+        // Drafts are for those who manage the app.
+        [one, draftKey('redesign', 'todos'), wanted && tools === 'all'],
+        [one, draftKey('todos', 'other'), false],
+        [every, draftKey('redesign', 'todos'), wanted && tools === 'all'],
         [every, 'todos', wanted],
         [every, null, wanted],
       ];

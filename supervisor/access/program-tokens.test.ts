@@ -25,6 +25,7 @@ class IdentityDb {
 
   constructor(file: string) {
     this.#db = new Database(file);
+    this.#db.pragma('synchronous = OFF');
   }
 
   exec = (sql: string) => this.#ask(sql, () => this.#db.exec(sql));
