@@ -101,6 +101,8 @@ async function nextStep(
       return (await namesOf(client, (open) => sessionHints(body, open, about))) ?? [];
     case 'INVALID_HANDLER':
       return ['The rules: docs/handler-rules.md'];
+    case 'UNKNOWN_TOKEN':
+      return ['Which there are: svc token ls'];
     case 'UNKNOWN_RUN':
       return ['The latest that are kept: svc runs'];
     case 'UNKNOWN_VERSION':

@@ -241,6 +241,15 @@ export const LIMITS = {
   tokenDigests: 64,
   /** How often the token file is read again, in case the file watcher missed a rotation. */
   tokenPollMs: 5 * SECOND,
+  /** Tokens for programs: how many, the apps that one may name, the characters of its name, and the days that it may last. */
+  programTokens: 1000,
+  programTokenApps: 100,
+  programTokenNameChars: 100,
+  programTokenDays: 3650,
+  /** When tokens for programs were last used is stored this long after it was seen; and a clock that was set is noticed. */
+  programTokenNoteMs: 1 * MINUTE,
+  /** Stored tokens that could not be read are tried again after this. */
+  programTokenRetryMs: 5 * SECOND,
   settingsBytes: 64 * KiB,
   /** Copies of an app's data that are kept from before its migrations. */
   backups: 3,
