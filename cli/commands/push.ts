@@ -9,7 +9,6 @@ import { GatewayError } from '../failure.ts';
 import { appPath, withQuery } from '../paths.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawMinted } from '../terminal/minted.ts';
-import { startProgress } from '../terminal/progress.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes, plural } from '../terminal/units.ts';
 
@@ -22,7 +21,7 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
   if (leftOut.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(leftOut)));
 
   const archive = await packFiles(folder, files);
-  const progress = startProgress(terminal.stderr, terminal.noteStyle, `Uploading ${id}`);
+  const progress = terminal.progress(`Uploading ${id}`);
   const path = withQuery(appPath(id, '/upload'), { activate: args.has('no-activate') ? 0 : undefined });
   let answer: UploadAnswer;
   try {
