@@ -24,7 +24,7 @@ test('text for people stays as it is', () => {
 });
 
 test('JSON on one line says the same afterwards', () => {
-  const value = { text: String.fromCodePoint(...DRIVING), ['k\u009b\u202e']: 'line\nend' };
+  const value = { text: String.fromCodePoint(...DRIVING), 'k\u009b\u202e': 'line\nend' };
   const shown = printable(JSON.stringify(value));
   assert.deepEqual(JSON.parse(shown), value);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there.

@@ -7,6 +7,7 @@ import { type DraftEvent, DraftFollower } from '../draft-follower.ts';
 import { EXIT } from '../failure.ts';
 import type { SyncResult } from '../folder-sync.ts';
 import { FolderWatch } from '../folder-watch.ts';
+import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
 import type { Progress } from '../terminal/progress.ts';
@@ -27,7 +28,7 @@ export async function run(context: CommandContext): Promise<number> {
   const folder = resolve(cwd, args.at(0));
   const app = readAppId(folder);
   const session = args.text('session') ?? `dev-${app}`.slice(0, 64);
-  const { leftOut } = scanAppFolder(folder);
+  const { files, leftOut } = scanAppFolder(folder);
   const visible = leftOut.filter(({ reason }) => reason !== 'hidden');
   const once = args.has('once');
   const told: DraftEvent[] = [];
@@ -37,6 +38,7 @@ export async function run(context: CommandContext): Promise<number> {
   const draft = new DraftFollower({ connect, session, app, folder, tell, startSync });
   await draft.open();
   if (visible.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(visible)));
+  warnOfFlatAutomations(terminal, files);
   const watched = once ? null : new Edits(folder);
   try {
     const whole = await draft.update();

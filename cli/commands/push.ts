@@ -7,6 +7,7 @@ import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { GatewayError } from '../failure.ts';
 import { appPath, withQuery } from '../paths.ts';
+import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawMinted } from '../terminal/minted.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -19,6 +20,7 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
   const { files, leftOut } = scanAppFolder(folder);
   await checkWelcome(client, id);
   if (leftOut.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(leftOut)));
+  warnOfFlatAutomations(terminal, files);
 
   const archive = await packFiles(folder, files);
   const progress = terminal.progress(`Uploading ${id}`);
