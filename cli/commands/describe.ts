@@ -53,7 +53,7 @@ function drawSummaries(terminal: Terminal, apps: AppSummary[]): void {
 function drawApp(terminal: Terminal, manifest: DescribedApp): void {
   const { style } = terminal;
   terminal.line(`${style('bold', manifest.name)}  ${manifest.app} ${style('dim', manifest.version)}`);
-  if (manifest.description !== undefined) terminal.lines(manifest.description.split('\n'));
+  if (manifest.description !== undefined) terminal.line(manifest.description);
   for (const [title, tools] of [
     ['QUERY', manifest.queries],
     ['ACTION', manifest.actions],
@@ -101,7 +101,7 @@ function drawDefinition(
   const { style } = terminal;
   const { name, description, ...rest } = definition;
   terminal.line(`${style('bold', name)}  ${style('dim', `${kind}: ${call}`)}`);
-  if (description !== undefined) terminal.lines(description.split('\n'));
+  if (description !== undefined) terminal.line(description);
   for (const [member, value] of Object.entries(rest)) {
     const [first = '', ...more] = drawJson(value, style);
     terminal.lines([`${style('dim', `${member}:`)} ${first}`, ...more]);
