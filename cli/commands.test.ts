@@ -273,7 +273,7 @@ type Case = {
 const CASES: Case[] = [
   {
     line: ['apps'],
-    out: [/^APP {4}NAME/, /notes {2}Notes {8,}● active/, '● quarantined', 'To\\x1b[2Jdo'],
+    out: [/^APP {4}NAME/, /notes {2}Notes {8,}● active/, '● quarantined', 'To\\u001b[2Jdo'],
     not: ['\u001b'],
   },
   { line: ['versions', 'notes'], out: [`${V2}  ● live`, '2 KiB'], request: 'GET /svc/_apps/notes/versions?limit=500' },

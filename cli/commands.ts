@@ -30,6 +30,7 @@ export const COMMANDS: Command[] = [
     group: 'Gateway',
     summary: 'Run the gateway',
     positionals: '',
+    outlivesOutput: true,
     details: ['Serves until it is stopped with Ctrl-C or SIGTERM, which lets running calls finish first.'],
     options: {
       host: { value: 'host', summary: `Address to listen on (default ${DEFAULTS.host})` },

@@ -5,7 +5,6 @@ import type { Client } from './client.ts';
 import type { CommandContext } from './command.ts';
 import { UsageError } from './failure.ts';
 import { tokenPath, withQuery } from './paths.ts';
-import { oneLine } from './terminal/style.ts';
 import { formatAge, formatWait } from './terminal/units.ts';
 
 const TOOLS = ['read', 'write', 'all'];
@@ -39,7 +38,7 @@ export async function createProgramToken({ args, terminal, connect }: CommandCon
     const ends = answer.expiresAt === null ? 'never expires' : `expires ${formatWait(answer.expiresAt, Date.now())}`;
     terminal.line(answer.token);
     terminal.note(
-      `${noteStyle('green', '✓')} ${oneLine(answer.name)} (${answer.id}) may ${MEANING[answer.tools]} ${appsOf(answer)}, and ${ends}`,
+      `${noteStyle('green', '✓')} ${answer.name} (${answer.id}) may ${MEANING[answer.tools]} ${appsOf(answer)}, and ${ends}`,
     );
     terminal.note(noteStyle('yellow', 'Keep the token now: it is not shown again.'));
     const body = JSON.stringify(answer.apps === null ? {} : { app: answer.apps[0] });
@@ -69,7 +68,7 @@ export async function listProgramTokens({ terminal, connect }: CommandContext): 
       ],
       rows.map((row) => [
         row.id,
-        { text: oneLine(row.name), format: 'bold' },
+        { text: row.name, format: 'bold' },
         appsOf(row),
         row.tools,
         expiryOf(row, now),
@@ -88,7 +87,7 @@ export async function revokeProgramToken({ args, terminal, connect }: CommandCon
   const id = await idOf(client, named);
   const answer = await client.delete(tokenPath(id));
   terminal.answer(answer, () => {
-    terminal.line(`${terminal.style('green', '✓')} ${oneLine(named)} is revoked, and refused from now on`);
+    terminal.line(`${terminal.style('green', '✓')} ${named} is revoked, and refused from now on`);
   });
 }
 
@@ -99,7 +98,7 @@ async function idOf(client: Client, named: string): Promise<string> {
   const [first, ...others] = rows.filter(({ name }) => name === named);
   if (first !== undefined && others.length === 0) return first.id;
   if (first === undefined) return named;
-  throw new UsageError(`Several tokens have the name "${oneLine(named)}"; say which by its id.`, {
+  throw new UsageError(`Several tokens have the name "${named}"; say which by its id.`, {
     hint: [first, ...others].map(({ id }) => id).join('\n'),
   });
 }
@@ -126,7 +125,7 @@ function daysOf(text: string | undefined): number | undefined {
 }
 
 function appsOf({ apps }: TokenRow): string {
-  return apps === null ? 'every app' : oneLine(apps.join(', '));
+  return apps === null ? 'every app' : apps.join(', ');
 }
 
 function expiryOf({ expiresAt }: TokenRow, now: number) {

@@ -221,10 +221,14 @@ export const LIMITS = {
   logLineBytes: 64 * KiB,
   /** Characters of a handler's error message that its caller sees. */
   errorMessageChars: 4096,
-  /** Log bytes an app may have waiting before lines are dropped and counted. */
+  /** Log bytes an app, and the gateway itself, may have waiting before lines are dropped and counted. */
   logBacklogBytes: 1 * MiB,
   /** Lines are collected this long and written together. */
   logFlushMs: 50,
+  /** How soon standard error is tried again that did not take the gateway's own log, of which `logBacklogBytes` wait. */
+  logRetryMs: 100,
+  /** At the end, how long a slow reader may take for what waits. */
+  logDrainMs: 500,
 
   sessionMs: 12 * HOUR,
   /** Other apps whose tools the pages of one may call. */
