@@ -326,7 +326,7 @@ const CASES: Case[] = [
     line: ['token', 'ls'],
     out: [
       /^TOKEN +NAME +APPS +TOOLS +EXPIRES +LAST USE\n/,
-      /tok_4 +Za\\x1b\[2Jpier +notes +read +in 10 d +2 min ago\n/,
+      /tok_4 +Za\\u001b\[2Jpier +notes +read +in 10 d +2 min ago\n/,
       /tok_3 +twice +every app +all +never +never\n/,
       /tok_2 +twice +notes, todos +write +expired +never\n/,
     ],

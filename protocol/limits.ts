@@ -231,6 +231,8 @@ export const LIMITS = {
   logDrainMs: 500,
 
   sessionMs: 12 * HOUR,
+  /** Ids of removed apps that are remembered, so that the next app of that id starts with an empty browser. */
+  removedIds: 10_000,
   /** Other apps whose tools the pages of one may call. */
   usedApps: 100,
   /** How long a one-time ticket from the console to a page's origin is good. */

@@ -6,6 +6,7 @@ import { readdir, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
 import { isAppId } from '../protocol/ids.ts';
+import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { exists, mkdirDurable, moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
@@ -36,6 +37,8 @@ export type RegistryOptions = {
 
 /** id → time of registration. */
 export type Entries = ReadonlyMap<string, number>;
+/** What the file says; `removed` are ids that were an app's once, and may be another one's now. */
+type Content = { entries: Entries; removed: ReadonlySet<string> };
 
 /** Apps whose files are read at a time when all of them are asked for. */
 const LOADING_AT_ONCE = 16;
@@ -45,6 +48,7 @@ export class Registry {
   readonly #loaded = new Map<string, AppState>();
   readonly #loading = new Map<string, Promise<AppState>>();
   #entries: Entries;
+  #removed: ReadonlySet<string>;
   #writing: Promise<unknown> = Promise.resolve();
 
   /** Reads the registry; one that is missing or damaged is rebuilt from the apps' folders, which is logged. */
@@ -52,10 +56,10 @@ export class Registry {
     const { layout, log } = options;
     for (const dir of [layout.appsDir, layout.tmpDir, layout.trashDir]) await mkdirDurable(dir);
     for (const dir of [layout.dataDir, layout.runDir, layout.appsDir, layout.trashDir]) await sweepTemporary(dir);
-    const known = await readEntries(layout.registry);
+    const known = await readContent(layout.registry);
     const registry = new Registry(
       { now: Date.now, bringBack: async () => false, ...options },
-      known ?? (await entriesFromFolders(layout)),
+      known ?? { entries: await entriesFromFolders(layout), removed: new Set() },
     );
     if (known === null) {
       if (await exists(layout.registry)) {
@@ -71,16 +75,17 @@ export class Registry {
           '_registry.json was missing. It was rebuilt from the folders of the apps.',
         );
       }
-      await registry.#save(registry.#entries);
+      await registry.#save(registry.#entries, registry.#removed);
     }
     const swept = await sweepUnregistered(layout, (id) => registry.has(id), registry.#options.now());
     if (swept.length > 0) log.warn({ apps: swept }, 'Removed what cut-off uploads and removals left of these apps.');
     return registry;
   }
 
-  private constructor(options: Required<RegistryOptions>, entries: Entries) {
+  private constructor(options: Required<RegistryOptions>, { entries, removed }: Content) {
     this.#options = options;
     this.#entries = entries;
+    this.#removed = removed;
   }
 
   /** Sorted. */
@@ -95,6 +100,11 @@ export class Registry {
   /** When it was registered, in milliseconds since the epoch; null when it is not. */
   registeredAt(id: string): number | null {
     return this.#entries.get(id) ?? null;
+  }
+
+  /** Whether another app had this id before: browsers may still hold what its pages stored. */
+  wasRemoved(id: string): boolean {
+    return this.#removed.has(id);
   }
 
   /** What is known of an app without reading anything; undefined before its first use. */
@@ -136,7 +146,13 @@ export class Registry {
 
   /** Durable once it resolves; what was known of the app is forgotten. */
   async deregister(id: string): Promise<void> {
-    await this.#change((entries) => entries.delete(id));
+    await this.#change((entries, removed) => {
+      entries.delete(id);
+      // The last of many: the oldest are of apps that nobody remembers.
+      removed.delete(id);
+      removed.add(id);
+      for (const oldest of removed) if (removed.size > LIMITS.removedIds) removed.delete(oldest);
+    });
     this.#loaded.delete(id);
   }
 
@@ -169,20 +185,25 @@ export class Registry {
   }
 
   /** One change at a time; memory follows the file, so that a full disk changes neither. */
-  #change(change: (entries: Map<string, number>) => void): Promise<void> {
+  #change(change: (entries: Map<string, number>, removed: Set<string>) => void): Promise<void> {
     const changed = this.#writing.then(async () => {
       const entries = new Map(this.#entries);
-      change(entries);
-      await this.#save(entries);
+      const removed = new Set(this.#removed);
+      change(entries, removed);
+      await this.#save(entries, removed);
       this.#entries = entries;
+      this.#removed = removed;
     });
     this.#writing = changed.catch(() => {});
     return changed;
   }
 
-  async #save(entries: Entries): Promise<void> {
+  async #save(entries: Entries, removed: ReadonlySet<string>): Promise<void> {
     const apps = Object.fromEntries([...entries].map(([id, at]) => [id, { registeredAt: new Date(at).toISOString() }]));
-    await writeFileAtomic(this.#options.layout.registry, `${JSON.stringify({ apps }, null, 2)}\n`);
+    await writeFileAtomic(
+      this.#options.layout.registry,
+      `${JSON.stringify({ apps, removed: [...removed] }, null, 2)}\n`,
+    );
   }
 }
 
@@ -192,6 +213,10 @@ export function unknownApp(id: string): SvcError {
 
 /** id → time of registration, in milliseconds since the epoch. Null when the file is missing or is no registry. */
 export async function readEntries(path: string): Promise<Entries | null> {
+  return (await readContent(path))?.entries ?? null;
+}
+
+async function readContent(path: string): Promise<Content | null> {
   let value: unknown;
   try {
     value = await readJson(path);
@@ -199,14 +224,15 @@ export async function readEntries(path: string): Promise<Entries | null> {
     if (error instanceof SyntaxError) return null;
     throw error;
   }
-  const apps = (value as { apps?: unknown } | null | undefined)?.apps;
+  const { apps, removed } = (value ?? {}) as { apps?: unknown; removed?: unknown };
   if (typeof apps !== 'object' || apps === null) return null;
   const entries = new Map<string, number>();
   for (const [id, entry] of Object.entries(apps)) {
     const at = Date.parse((entry as { registeredAt?: string } | null)?.registeredAt ?? '');
     if (isAppId(id)) entries.set(id, Number.isNaN(at) ? 0 : at);
   }
-  return entries;
+  const ids = Array.isArray(removed) ? removed.filter((id): id is string => typeof id === 'string' && isAppId(id)) : [];
+  return { entries, removed: new Set(ids) };
 }
 
 /** The folders that hold an app: they have versions. Registered when the folder was made, as far as the system knows. */

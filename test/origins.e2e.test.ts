@@ -400,4 +400,24 @@ describe('at an origin that all apps share', () => {
     const isSignedIn = async (origin: Origin) => (await origin.call('GET', '/svc/_session')).json.signedIn;
     assert.deepEqual([await isSignedIn(browser), await isSignedIn(other)], [false, true]);
   });
+
+  test('an app whose id another one had begins with an empty browser, once', async (t) => {
+    const gateway = await startGateway(t);
+    const console = await signIn(gateway, 'svc.localhost:7777');
+    const host = `again.${console.host}`;
+    const open = async (cookie = '') => {
+      const there = pathAt(await console.visit('/svc/_enter?to=/svc/again/'), host);
+      return (await new Origin(gateway, host, cookie).visit(there)).headers;
+    };
+    await gateway.upload('again', appOf('again', CALLS));
+    assert.equal((await open())['clear-site-data'], undefined);
+    await gateway.call('DELETE', '/svc/_apps/again?purge=1');
+    await gateway.upload('again', appOf('again', CALLS));
+    await gateway.kill();
+    await gateway.start();
+    const first = await open();
+    assert.equal(first['clear-site-data'], '"cache", "storage"');
+    const seen = (first['set-cookie'] as string[]).find((cookie) => cookie.startsWith('svc_seen='));
+    assert.equal((await open(String(seen).split(';')[0]))['clear-site-data'], undefined);
+  });
 });

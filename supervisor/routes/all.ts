@@ -47,7 +47,7 @@ export function allRoutes(services: Services): Route[] {
     ...signInRoutes({
       access: services.access,
       listening,
-      apps: () => services.registry.ids(),
+      registry: services.registry,
       sessions: async () => (await services.gitStore?.sessions.list())?.map(({ sessionId }) => sessionId) ?? [],
       appsOfSession: async (session) => (await services.gitStore?.sessions.apps(session)) ?? [],
     }),

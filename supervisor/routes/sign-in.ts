@@ -1,7 +1,9 @@
 /** Signing browsers in and out: the session cookie, one-time links, and the way from the console to a page's origin (decisions, section 11). */
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/origins.ts';
+import type { Registry } from '../../storage/registry.ts';
 import type { Access } from '../access/access.ts';
 import { type Caller, demand } from '../access/caller.ts';
 import type { Session, SignIn } from '../access/cookie.ts';
@@ -18,13 +20,16 @@ export type SignInRoutesOptions = {
   access: Access | null;
   /** What listens; null when a host owns the server. */
   listening(): { url: string } | null;
-  /** Ids of the registered apps. */
-  apps(): string[];
+  /** The registered apps. */
+  registry: Pick<Registry, 'ids' | 'registeredAt' | 'wasRemoved'>;
   /** Ids of the open sessions, and the apps of one; none on the tarball backend. */
   sessions(): Promise<string[]>;
   appsOfSession(session: string): Promise<string[]>;
 };
 
+/** By which a browser says that it has opened this very app before, where another one had its id. */
+const SEEN = 'svc_seen';
+const SEEN_SECONDS = (LIMITS.dayMs / 1000) * 365;
 const NO_STORE = { 'cache-control': 'no-store' };
 
 export function signInRoutes(options: SignInRoutesOptions): Route[] {
@@ -106,7 +111,7 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
         const query = queryOf(exchange);
         const ticket = query.get('ticket');
         if (ticket !== null) {
-          useTicket(access, exchange, place, ticket);
+          useTicket(access, options.registry, exchange, place, ticket);
           return;
         }
         const to = query.get('to');
@@ -161,7 +166,7 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
   async function ownerOfLabel(label: string): Promise<PageOwner | null> {
     const [first = '', isDraft] = label.split('.');
     if (isDraft === undefined) {
-      const app = options.apps().find((id) => appLabel(id) === first);
+      const app = options.registry.ids().find((id) => appLabel(id) === first);
       return app === undefined ? null : { app };
     }
     for (const session of await options.sessions()) {
@@ -173,7 +178,13 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
   }
 }
 
-function useTicket(access: Access, exchange: Exchange, place: Place, text: string): void {
+function useTicket(
+  access: Access,
+  registry: SignInRoutesOptions['registry'],
+  exchange: Exchange,
+  place: Place,
+  text: string,
+): void {
   const ticket = access.signIns.takeTicket(text, place.host);
   if (ticket === null || place.kind !== 'page') {
     // Somebody went back to the address: the console makes another one.
@@ -182,7 +193,20 @@ function useTicket(access: Access, exchange: Exchange, place: Place, text: strin
     return;
   }
   const cookies = access.cookies(exchange, place, { ...ticket.signIn, owner: ticket.owner });
-  redirect(exchange, place, ticket.to, { 'set-cookie': cookies });
+  const { app, session } = ticket.owner;
+  const known = `${SEEN}=${registry.registeredAt(app) ?? 0}`;
+  const isFresh = session === undefined && registry.wasRemoved(app) && !hasCookie(exchange, known);
+  redirect(exchange, place, ticket.to, {
+    'set-cookie': isFresh
+      ? [...cookies, `${known}; Path=/; Max-Age=${SEEN_SECONDS}; HttpOnly; SameSite=Strict`]
+      : cookies,
+    // Before the first page: what another app of this id stored in the browser is not this one's.
+    ...(isFresh ? { 'clear-site-data': '"cache", "storage"' } : {}),
+  });
+}
+
+function hasCookie(exchange: Exchange, cookie: string): boolean {
+  return (exchange.header('cookie') ?? '').split(';').some((one) => one.trim() === cookie);
 }
 
 /** What another origin makes the browser send here counts for nothing, but when it opens a whole page. */
