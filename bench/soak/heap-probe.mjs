@@ -1,22 +1,16 @@
 /**
- * Runs inside the process that is measured (`node --expose-gc --import heap-probe.mjs?<socket> …`) and tells what its heap holds after a
- * collection, so that the gateway itself needs no such code. Each line on the socket is a request: `collect`, or the path of
- * a heap snapshot to write.
+ * Runs inside the process that is measured (`node --expose-gc --import heap-probe.mjs?<socket> …`) and tells whoever connects what
+ * its heap holds after a collection, as one line of JSON; the gateway itself needs no such code.
  */
 import { createServer } from 'node:net';
-import { createInterface } from 'node:readline';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { writeHeapSnapshot } from 'node:v8';
 import { isMainThread } from 'node:worker_threads';
 
 // Threads of the process get its flags, too.
 if (isMainThread) {
-  createServer((socket) => {
+  createServer(async (socket) => {
     socket.on('error', () => {});
-    createInterface(socket).on('line', async (line) => {
-      if (line !== 'collect') writeHeapSnapshot(line);
-      socket.write(`${JSON.stringify(await collect())}\n`);
-    });
+    socket.end(`${JSON.stringify(await collect())}\n`);
   })
     .listen(decodeURIComponent(new URL(import.meta.url).search.slice(1)))
     .unref();

@@ -15,22 +15,11 @@ export function probeFlags(socket: string): string[] {
 }
 
 /** What the heap holds when all garbage is gone. */
-export function heapAt(socket: string): Promise<Heap> {
-  return ask(socket, 'collect');
-}
-
-/** Writes a heap snapshot, for the browser's developer tools. It stops the process for as long as that takes. */
-export function snapshotAt(socket: string, file: string): Promise<Heap> {
-  return ask(socket, file);
-}
-
-async function ask(path: string, line: string): Promise<Heap> {
+export async function heapAt(path: string): Promise<Heap> {
   const socket = connect(path);
   try {
-    socket.write(`${line}\n`);
-    const lines = createInterface(socket);
     const [answer] = (await Promise.race([
-      once(lines, 'line'),
+      once(createInterface(socket), 'line'),
       once(socket, 'close').then(() => {
         throw new Error('The process whose heap is measured has ended.');
       }),

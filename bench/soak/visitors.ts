@@ -12,9 +12,10 @@ import { write, writeBatch } from '../scenarios/tools.ts';
 import { httpBytes } from '../workload.ts';
 
 /** Milliseconds between two visits of a kind. A webhook may be called once a second, and each hook takes its turn. */
-const EVERY = { upload: 4000, guest: 20_000, author: 4000, stream: 250, hook: 500, run: 1000, cut: 200, odd: 100 };
-export type Kind = keyof typeof EVERY;
-export const KINDS = Object.keys(EVERY) as Kind[];
+const EVERY_MS = { upload: 4000, guest: 20_000, author: 4000, stream: 250, hook: 500, run: 1000, cut: 200, odd: 100 };
+type Kind = keyof typeof EVERY_MS;
+/** The others overlap, as visits of several people do. */
+const ONE_AT_A_TIME: Kind[] = ['upload', 'guest', 'author', 'hook', 'run'];
 
 const UPLOADED = `${APP}-uploaded`;
 const AUTHORED = `${APP}-authored`;
@@ -64,9 +65,9 @@ export class Visitors {
     return visitors;
   }
 
-  /** Visits of each kind until `stop`; `pace` times as often as usual. */
-  start(kinds: Kind[] = KINDS, pace = 1): void {
-    this.#going = kinds.map((kind) => this.#keepVisiting(kind, EVERY[kind] / pace));
+  /** Visits of every kind until `stop`. */
+  start(): void {
+    this.#going = (Object.keys(EVERY_MS) as Kind[]).map((kind) => this.#keepVisiting(kind));
   }
 
   async stop(): Promise<void> {
@@ -75,16 +76,14 @@ export class Visitors {
     await this.#session?.close();
   }
 
-  /** Visits may overlap, as those of several people do; but authors, and uploads of one app, are each one person. */
-  async #keepVisiting(kind: Kind, everyMs: number): Promise<void> {
+  async #keepVisiting(kind: Kind): Promise<void> {
     const { signal } = this.#stopping;
-    const alone = everyMs >= EVERY.author / 4;
     const under = new Set<Promise<void>>();
     for (let turn = 0; !signal.aborted; turn++) {
-      const due = wait(everyMs, undefined, { signal }).catch(() => {});
+      const due = wait(EVERY_MS[kind], undefined, { signal }).catch(() => {});
       const visit = this.#visit(kind, turn).finally(() => under.delete(visit));
       under.add(visit);
-      if (alone) await visit;
+      if (ONE_AT_A_TIME.includes(kind)) await visit;
       await due;
     }
     await Promise.all(under);
