@@ -17,6 +17,8 @@ export type DaemonOptions = {
   root?: string;
   /** Where the supervisor leaves a CPU profile when it stops. */
   profileDir?: string | undefined;
+  /** Further flags of Node for the supervisor. */
+  flags?: string[];
 };
 
 export class Daemon implements Server {
@@ -36,12 +38,12 @@ export class Daemon implements Server {
     this.readyMs = readyMs;
   }
 
-  static async start({ dataDir, config = {}, root = ROOT, profileDir }: DaemonOptions): Promise<Daemon> {
+  static async start({ dataDir, config = {}, root = ROOT, profileDir, flags = [] }: DaemonOptions): Promise<Daemon> {
     const configFile = join(dataDir, 'bench-config.json');
     writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
     const profile = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
     const serve = ['serve', '--json', '--data-dir', dataDir, '--port', '0', '--config', configFile];
-    const { child, line, readyMs } = await startProcess([...profile, join(root, 'bin/svc.js'), ...serve]);
+    const { child, line, readyMs } = await startProcess([...flags, ...profile, join(root, 'bin/svc.js'), ...serve]);
     const daemon = new Daemon(child, JSON.parse(line) as { url: string; token: string }, readyMs);
     await daemon.refresh();
     return daemon;

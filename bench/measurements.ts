@@ -47,7 +47,7 @@ export type Fact = {
   scenario: string;
   name: string;
   value: number;
-  unit: 'ms' | 'MiB' | 'MiB/min' | '×' | '/s';
+  unit: 'ms' | 'MiB' | '×' | '/s' | '%' | '';
   /** How it was taken. */
   detail: string;
 };

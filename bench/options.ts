@@ -10,8 +10,9 @@ export type Options = {
   smoke: boolean;
   /** Requests in flight, for load scenarios that have no numbers of their own. */
   connections: number[];
-  /** How long the mixed load lasts. */
+  /** How long the mixed load lasts, and its requests a second. */
   minutes: number;
+  rate: number;
   edge: 'auto' | 'uws' | 'node';
   /** Write a CPU profile of the supervisor beside the report. */
   cpuProf: boolean;
@@ -25,6 +26,8 @@ const SMOKE_SECONDS = 0.2;
 const CONNECTIONS = [1, 64];
 const SMOKE_CONNECTIONS = [4];
 const MINUTES = 1;
+/** What leaves a machine of two cores room to breathe. */
+const RATE = 400;
 const MAX_CONNECTIONS = 1000;
 
 export const HELP = `npm run bench -- [scenario …] [options]
@@ -34,6 +37,7 @@ npm run bench -- ab dirA dirB [scenario …]      two built checkouts in turns i
   --seconds N             measured seconds for each scenario, number in flight and contender (default 3)
   --connections 1,8,64    requests in flight (default 1,64; some scenarios have their own)
   --minutes N             how long the mixed load lasts (default 1)
+  --rate N                its requests a second (default 400)
   --smoke                 a few seconds per scenario, to see that all of it works
   --edge auto|uws|node    HTTP server of the gateway (default auto)
   --cpu-prof              write a CPU profile of the supervisor beside the report
@@ -54,12 +58,15 @@ export function parseOptions(args: string[], known: string[]): Options {
   }
   const minutes = Number(values.minutes ?? MINUTES);
   if (!(minutes > 0 && minutes <= 1440)) throw new OptionError('--minutes must be a number above 0 and up to 1440.');
+  const rate = Number(values.rate ?? RATE);
+  if (!(rate >= 1 && rate <= 100_000)) throw new OptionError('--rate must be a number from 1 to 100000.');
   return {
     scenarios: positionals.length === 0 ? known : known.filter((name) => positionals.includes(name)),
     seconds,
     smoke,
     connections,
     minutes,
+    rate,
     edge: oneOf('--edge', values.edge ?? 'auto', ['auto', 'uws', 'node']),
     cpuProf: values['cpu-prof'] ?? false,
     help: values.help ?? false,
@@ -75,6 +82,7 @@ function parse(args: string[]) {
         seconds: { type: 'string' },
         connections: { type: 'string' },
         minutes: { type: 'string' },
+        rate: { type: 'string' },
         smoke: { type: 'boolean' },
         edge: { type: 'string' },
         'cpu-prof': { type: 'boolean' },

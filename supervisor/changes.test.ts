@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { LIMITS } from '../protocol/limits.ts';
 import { type EventClient, openEvents, send, serveExchanges } from '../test/exchange-server.ts';
 import { type Change, ChangeStreams } from './changes.ts';
@@ -253,4 +255,28 @@ test('subscribers that do not read share what may wait for all of them', () => {
   const overshoot = count * 4 * table.length;
   assert.ok(all <= LIMITS.backlogsBytes + overshoot, `${all} bytes wait for ${count} subscribers`);
   assert.ok(all > LIMITS.backlogsBytes / 2, `${all} bytes are less than they may have`);
+});
+
+test('events kept for replay hold no buffers, also when somebody reads them', (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const streams = new ChangeStreams({ now: () => NOW });
+  t.after(() => streams.closeAll());
+  let read = 0;
+  const stream = { write: () => ++read > 0, end: () => {}, onDrain: () => {}, buffered: 0 };
+  streams.subscribe('todos', { method: 'GET', onAbort: () => {}, stream: () => stream } as unknown as Exchange);
+  const bytes = (): number => {
+    collect();
+    // Buffers are freed beside the program; another collection waits for that.
+    collect();
+    return process.memoryUsage().arrayBuffers;
+  };
+  const before = bytes();
+  for (let i = 0; i < LIMITS.changeRing; i++) {
+    streams.emit('todos', change('items'));
+    // As a gateway does between two events, which share Node's buffers with these.
+    Buffer.from('x'.repeat(3000));
+  }
+  assert.equal(read, LIMITS.changeRing + 1);
+  assert.ok(bytes() - before < 2 ** 19, `${bytes() - before} bytes are held`);
 });

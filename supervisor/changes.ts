@@ -42,6 +42,11 @@ export class ChangeStreams {
     return this.readers.count;
   }
 
+  /** Apps and drafts about which something is remembered. */
+  get size(): number {
+    return this.#apps.size;
+  }
+
   /** Bytes of all events kept for replay. */
   get ringBytes(): number {
     return this.#ringBytes;
@@ -59,8 +64,11 @@ export class ChangeStreams {
     this.#apps.set(app, changes);
     if (this.#ringBytes > LIMITS.changeRingsBytes) this.#trim();
 
-    for (const subscriber of changes.subscribers) {
-      if (subscriber.tables === undefined || subscriber.tables.has(change.table)) subscriber.reader.deliver(event.wire);
+    let bytes: Buffer | undefined;
+    for (const { reader, tables } of changes.subscribers) {
+      if (tables !== undefined && !tables.has(change.table)) continue;
+      bytes ??= event.toBytes();
+      reader.deliver(bytes);
     }
   }
 
@@ -166,11 +174,12 @@ function missedEvents(
   if (!events) return undefined;
   let size = 0;
   const missed: Buffer[] = [];
-  for (const { table, wire } of events) {
-    if (tables && !tables.has(table)) continue;
-    size += wire.length;
+  for (const change of events) {
+    if (tables && !tables.has(change.table)) continue;
+    const bytes = change.toBytes();
+    size += bytes.length;
     if (size > mostBytes) return undefined;
-    missed.push(wire);
+    missed.push(bytes);
   }
   return missed;
 }
@@ -178,7 +187,10 @@ function missedEvents(
 /** Memory of an event besides its text. */
 const EVENT_BYTES = 160;
 
-/** One change. It is turned into bytes when somebody first wants them, and then kept: most apps are watched by nobody. */
+/**
+ * One change, which is kept. Its bytes are not: small buffers are pieces of larger ones of Node's, and each would keep up to 8 KiB
+ * from being freed.
+ */
 class ChangeEvent {
   readonly table: string;
   readonly bytes: number;
@@ -186,7 +198,6 @@ class ChangeEvent {
   readonly #change: Change;
   readonly #seq: number;
   readonly #ts: number;
-  #wire: Buffer | null = null;
 
   constructor(app: string, change: Change, seq: number, ts: number) {
     this.table = change.table;
@@ -197,9 +208,9 @@ class ChangeEvent {
     this.#ts = ts;
   }
 
-  get wire(): Buffer {
+  toBytes(): Buffer {
     const { table, action, source } = this.#change;
-    this.#wire ??= event('change', this.#seq, {
+    return event('change', this.#seq, {
       app: appOfKey(this.#app),
       table,
       tables: [table],
@@ -208,7 +219,6 @@ class ChangeEvent {
       ts: this.#ts,
       seq: this.#seq,
     });
-    return this.#wire;
   }
 }
 

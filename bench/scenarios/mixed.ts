@@ -1,14 +1,20 @@
-/** Reads, lists, writes and files together, for as long as is asked: does memory stay flat? */
-import { setTimeout as wait } from 'node:timers/promises';
-import { APP, ROWS } from '../bench-app.ts';
-import { compare, startDaemon } from '../compare.ts';
+/**
+ * Reads, lists, writes and files together, first beside references; then for as long as is asked beside everything else that comes to
+ * a gateway: does what it holds stay flat?
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { APP, largeFile, packApp, ROWS } from '../bench-app.ts';
+import { compare, installAll } from '../compare.ts';
 import type { Context, Scenario } from '../context.ts';
-import type { Daemon } from '../daemon.ts';
+import { Daemon } from '../daemon.ts';
 import { Random } from '../faults/random.ts';
 import type { LoadResult } from '../load/task.ts';
 import type { Fact, MemoryCourse } from '../measurements.ts';
-import { memoryOf } from '../process-usage.ts';
-import { median, slope } from '../statistics.ts';
+import { type Growth, type Sample, secondHalf, sum, takeCourse } from '../soak/course.ts';
+import { probeFlags } from '../soak/heap.ts';
+import { Visitors } from '../soak/visitors.ts';
 import { httpBytes, plainRequest, type Workload } from '../workload.ts';
 import { type Call, list, read, write, writeBatch } from './tools.ts';
 
@@ -22,32 +28,22 @@ const MIX: [below: number, call: (id: number, app: string) => Call][] = [
   [88, write],
   [94, writeBatch],
 ];
-/** Of the long run: what leaves the machine room to breathe. */
+/** Of the long run. */
 const CONNECTIONS = 16;
-const REQUESTS_PER_SECOND = 800;
 const STREAMS_PER_APP = 2;
-const SMOKE_MS = 1000;
+const SMOKE_MS = 3000;
 const SMOKE_APPS = 2;
-const SAMPLES = 300;
-const LEAST_SAMPLE_MS = 200;
-/** Share of the time in which caches and heaps may fill; then the first and the last fifth of the rest are compared. */
-const WARM_UP = 0.25;
-const PART = 0.2;
+const SAMPLES = 120;
+const LEAST_SAMPLE_MS = 500;
 const MiB = 2 ** 20;
-const QUESTION = 'How many requests of a mix a second at {n} in flight, and does memory stay flat?';
+const QUESTION = 'How many requests of a mix a second at {n} in flight, and does what the gateway holds stay flat?';
 
 export const mixedScenario: Scenario = {
   name: 'mixed',
   question: QUESTION,
   run: async (context) => {
     const load = mixedLoad(context.options.smoke ? APPS.slice(0, SMOKE_APPS) : APPS);
-    const compared = await compare(context, load);
-    const daemon = await startDaemon(context, load);
-    try {
-      return [...compared, ...(await soak(context, load, daemon))];
-    } finally {
-      await daemon.stop();
-    }
+    return [...(await compare(context, load)), ...(await soak(context, load))];
   },
 };
 
@@ -71,26 +67,54 @@ function mixedLoad(apps: string[]): Workload {
   };
 }
 
-async function soak(context: Context, load: Workload, daemon: Daemon): Promise<(Fact | MemoryCourse)[]> {
-  const measureMs = context.options.smoke ? SMOKE_MS : context.options.minutes * 60_000;
-  const streams = await openStreams(daemon, load.apps ?? []);
+async function soak(context: Context, load: Workload): Promise<(Fact | MemoryCourse)[]> {
+  const { smoke, minutes, rate } = context.options;
+  const measureMs = smoke ? SMOKE_MS : minutes * 60_000;
+  const dataDir = context.newFolder();
+  // Not below the run's own folder: the path of a socket has to be short.
+  const sockets = mkdtempSync(join(tmpdir(), 'svc-heap-'));
+  const heapSocket = join(sockets, 'supervisor');
+  const daemon = await Daemon.start({
+    dataDir,
+    config: { ...context.config, durability: 'full', appsStoreRoot: 'code-store' },
+    profileDir: context.profileDir,
+    flags: probeFlags(heapSocket),
+  });
   const sampling = new AbortController();
-  const sampled = sampleMemory(daemon, Math.max(LEAST_SAMPLE_MS, measureMs / SAMPLES), sampling.signal);
+  let streams: AbortController | null = null;
   try {
+    await daemon.install(APP, await packApp(APP, largeFile()));
+    await installAll(daemon, load.apps ?? []);
+    streams = await openStreams(daemon, load.apps ?? []);
+    const visitors = await Visitors.prepare(daemon);
+    const course = takeCourse(
+      { daemon, heapSocket, dataDir },
+      {
+        everyMs: Math.max(LEAST_SAMPLE_MS, measureMs / SAMPLES),
+        until: sampling.signal,
+        onSample: (sample) => context.progress(`  ${described(sample)}`),
+      },
+    );
+    // What went wrong is told when it is awaited.
+    course.catch(() => {});
+    visitors.start();
     const result = await context.generators.run({
       port: daemon.port,
       requests: load.requests.map((request) => httpBytes(request, daemon.token)),
       connections: CONNECTIONS,
-      intervalMs: (1000 * CONNECTIONS) / REQUESTS_PER_SECOND,
+      intervalMs: (1000 * CONNECTIONS) / rate,
       warmUpMs: 0,
       measureMs,
     });
-    if (result.failed > 0) throw new Error(`${result.failed} requests failed, the first with ${result.firstFailure}.`);
     sampling.abort();
-    return describe(result, await sampled, measureMs);
+    await visitors.stop();
+    if (result.failed > 0) throw new Error(`${result.failed} requests failed, the first with ${result.firstFailure}.`);
+    return [...facts(result, visitors, await course, rate, measureMs), memoryCourse(await course)];
   } finally {
     sampling.abort();
-    streams.abort();
+    streams?.abort();
+    await daemon.stop();
+    rmSync(sockets, { recursive: true, force: true });
   }
 }
 
@@ -109,28 +133,17 @@ async function openStreams(daemon: Daemon, apps: string[]): Promise<AbortControl
   return open;
 }
 
-async function sampleMemory(daemon: Daemon, everyMs: number, until: AbortSignal): Promise<MemoryCourse['samples']> {
-  await daemon.refresh();
-  const startedAt = performance.now();
-  const samples: MemoryCourse['samples'] = [];
-  while (!until.aborted) {
-    samples.push({
-      at: (performance.now() - startedAt) / 1000,
-      pss: Object.fromEntries(daemon.processes.map(({ name, pid }) => [name, memoryOf(pid).pss])),
-    });
-    await wait(everyMs, undefined, { signal: until }).catch(() => {});
-  }
-  return samples;
+/** One line while it runs. */
+function described({ at, heap, rss, descriptors, threads, files }: Sample): string {
+  const memory = Object.entries(rss).map(([name, bytes]) => `${name} ${(bytes / MiB).toFixed(0)}`);
+  return [
+    `${at.toFixed(0)} s: heap ${(heap.heapUsed / MiB).toFixed(2)} MiB, buffers ${(heap.arrayBuffers / MiB).toFixed(2)} MiB`,
+    `RSS in MiB: ${memory.join(', ')}`,
+    `${sum(descriptors)} descriptors, ${sum(threads)} threads, ${files.count} files of ${(files.bytes / MiB).toFixed(0)} MiB`,
+  ].join('; ');
 }
 
-function describe(result: LoadResult, samples: MemoryCourse['samples'], measureMs: number): (Fact | MemoryCourse)[] {
-  const steady = samples
-    .filter(({ at }) => at * 1000 >= WARM_UP * measureMs)
-    .map(({ at, pss }) => ({ x: at / 60, y: Object.values(pss).reduce((sum, bytes) => sum + bytes, 0) / MiB }));
-  const part = Math.max(1, Math.floor(steady.length * PART));
-  const first = median(steady.slice(0, part).map(({ y }) => y));
-  const last = median(steady.slice(-part).map(({ y }) => y));
-  const minutes = measureMs / 60_000;
+function facts(result: LoadResult, visitors: Visitors, samples: Sample[], rate: number, measureMs: number): Fact[] {
   const fact = (name: string, value: number, unit: Fact['unit'], detail: string): Fact => ({
     kind: 'fact',
     scenario: 'mixed',
@@ -139,13 +152,30 @@ function describe(result: LoadResult, samples: MemoryCourse['samples'], measureM
     unit,
     detail,
   });
-  const rest = `of the last ${(100 * (1 - WARM_UP)).toFixed(0)} % of ${minutes.toFixed(1)} minutes`;
+  const of = `in the second half of ${(measureMs / 60_000).toFixed(1)} minutes`;
+  const grown = (name: string, what: (sample: Sample) => number, shown: (growth: Growth) => string): Fact => {
+    const growth = secondHalf(samples, what);
+    return fact(`growth of ${name}`, 100 * growth.share, '%', `${of}, around ${shown(growth)}`);
+  };
+  const inMiB = ({ middle }: Growth): string => `${(middle / MiB).toFixed(1)} MiB`;
+  const counted = ({ middle }: Growth): string => `${middle.toFixed(0)}`;
+  const processes = Object.keys(samples.at(-1)?.rss ?? {});
+  const visits = Object.entries(visitors.visits).map(([kind, count]) => `${kind} ${count}`);
   return [
-    fact('requests', result.answered / (result.elapsedMs / 1000), '/s', `asked for ${REQUESTS_PER_SECOND} a second`),
-    fact('memory, first median', first, 'MiB', `PSS of all processes, first fifth ${rest}`),
-    fact('memory, last median', last, 'MiB', `last fifth ${rest}`),
-    fact('last of first median', last / first, '×', 'the two above'),
-    fact('memory, slope', slope(steady), 'MiB/min', `median of all pairs of samples ${rest}`),
-    { kind: 'memory', scenario: 'mixed', samples },
+    fact('requests', result.answered / (result.elapsedMs / 1000), '/s', `asked for ${rate} a second`),
+    fact('visits', sum(visitors.visits) / (measureMs / 1000), '/s', visits.join(', ')),
+    fact('visits that failed', visitors.failed, '', visitors.firstFailure ?? 'none'),
+    grown("the supervisor's heap", ({ heap }) => heap.heapUsed, inMiB),
+    grown("the supervisor's buffers", ({ heap }) => heap.arrayBuffers, inMiB),
+    ...processes.map((name) => grown(`RSS, ${name}`, ({ rss }) => rss[name] ?? 0, inMiB)),
+    grown('PSS of all processes', ({ pss }) => sum(pss), inMiB),
+    grown('descriptors', ({ descriptors }) => sum(descriptors), counted),
+    grown('threads', ({ threads }) => sum(threads), counted),
+    grown('files in the data directory', ({ files }) => files.count, counted),
+    grown('bytes in the data directory', ({ files }) => files.bytes, inMiB),
   ];
+}
+
+function memoryCourse(samples: Sample[]): MemoryCourse {
+  return { kind: 'memory', scenario: 'mixed', samples };
 }

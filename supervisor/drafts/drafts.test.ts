@@ -14,6 +14,10 @@ const NOTES = {
       run: "async ({ db, input, ctx }) => { console.log('adding', input.text); await db.run('INSERT INTO notes (text) VALUES (?)', [input.text]); return { body: { ok: true } }; }",
       writes: ['notes'],
     },
+    linger: {
+      run: "async () => { console.log('lingering'); await new Promise((done) => setTimeout(done, 300)); return { body: {} }; }",
+      writes: ['notes'],
+    },
     mark: { run: "() => { console.log('marking'); return { body: {} }; }", writes: ['notes'] },
   },
   migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);'],
@@ -267,6 +271,18 @@ test('a session that is closed is gone, and live is never shown in its place', a
   // Another one of the same id has nothing of it.
   sessions.write('s1', 'notes', files as Record<string, string>);
   assert.deepEqual((await read()).json.data, [{ text: 'live' }]);
+});
+
+test('nothing is remembered of a draft whose last call ended while its session was closed', async (t) => {
+  const { gateway, sessions, tool, read, changes } = await setUp(t);
+  const before = changes().size;
+  await read();
+  const lines = await gateway.stream('/svc/_draft/s1/_logs?app=notes&follow=1');
+  const last = tool('svc_write', { app: 'notes', action: 'linger' });
+  assert.equal(JSON.parse((await lines.next()).data).msg, 'lingering');
+  await sessions.close('s1');
+  await last;
+  assert.equal(changes().size, before);
 });
 
 test('a restart keeps the data of open sessions and removes that of others', async (t) => {

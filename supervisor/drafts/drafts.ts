@@ -181,9 +181,10 @@ export class Drafts {
     const { tree, changes, pages, logs, idempotency } = this.#options;
     const draft = this.#drafts.get(key);
     this.#drafts.delete(key);
-    changes.closeApp(key);
     await tree.remove(key, unknownSession(session));
     await draft?.close();
+    // After its last call, whose event would be remembered for ever.
+    changes.closeApp(key);
     pages.forget(key);
     await logs.close(key);
     await idempotency.forget(key);

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Mailbox } from './mailbox.ts';
 
 const call = (n: number) => ({ n, settled: false });
@@ -32,4 +34,23 @@ test('calls put back come first, even over the limit', () => {
     [1, 2, 3],
   );
   assert.equal(box.size, 0);
+});
+
+test('a call that left, or was settled while it waited, is not held: its request may be large', () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const box = new Mailbox<{ settled: boolean; body: Buffer }>(1000);
+  const bytes = (): number => {
+    collect();
+    // Buffers are freed beside the program; another collection waits for that.
+    collect();
+    return process.memoryUsage().arrayBuffers;
+  };
+  const before = bytes();
+  for (let n = 0; n < 60; n++) {
+    box.push({ settled: n % 2 === 0, body: Buffer.alloc(2 ** 20) });
+    box.shift();
+  }
+  assert.equal(box.size, 0);
+  assert.ok(bytes() - before < 2 ** 21, `${bytes() - before} bytes are held`);
 });

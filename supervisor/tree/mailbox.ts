@@ -4,7 +4,8 @@ export type Waiting = { readonly settled: boolean };
 
 export class Mailbox<T extends Waiting> {
   readonly #limit: number;
-  #items: T[] = [];
+  /** Those that left, before `head`, are not held: each has a request's body. */
+  #items: (T | undefined)[] = [];
   #head = 0;
 
   constructor(limit: number) {
@@ -34,7 +35,7 @@ export class Mailbox<T extends Waiting> {
 
   /** Puts calls that had left already back in front, whatever the limit: they were admitted before. */
   putBack(items: T[]): void {
-    this.#items = [...items, ...this.#items.slice(this.#head)];
+    this.#items = [...items, ...this.#waiting()];
     this.#head = 0;
   }
 
@@ -42,20 +43,28 @@ export class Mailbox<T extends Waiting> {
   shift(): T | undefined {
     this.#skipSettled();
     const item = this.#items[this.#head];
-    if (item) this.#head++;
+    if (item) this.#items[this.#head++] = undefined;
     return item;
   }
 
   /** Takes out every call that is still wanted. */
   drain(): T[] {
-    const items = this.#items.slice(this.#head).filter((item) => !item.settled);
+    const items = this.#wanted();
     this.#items = [];
     this.#head = 0;
     return items;
   }
 
+  #waiting(): T[] {
+    return this.#items.slice(this.#head) as T[];
+  }
+
+  #wanted(): T[] {
+    return this.#waiting().filter((item) => !item.settled);
+  }
+
   #skipSettled(): void {
-    while (this.#items[this.#head]?.settled) this.#head++;
+    while (this.#items[this.#head]?.settled) this.#items[this.#head++] = undefined;
     if (this.#head > 64 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
@@ -63,7 +72,7 @@ export class Mailbox<T extends Waiting> {
   }
 
   #compact(): void {
-    this.#items = this.#items.slice(this.#head).filter((item) => !item.settled);
+    this.#items = this.#wanted();
     this.#head = 0;
   }
 }

@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { unknownApp } from '../../storage/registry.ts';
 import type { GitStoreServices } from '../../supervisor/authoring/open-authoring.ts';
+import type { ChangeStreams } from '../../supervisor/changes.ts';
 import { resolveConfig } from '../../supervisor/config.ts';
 import { Databases } from '../../supervisor/databases.ts';
 import { Drafts } from '../../supervisor/drafts/drafts.ts';
@@ -81,6 +82,8 @@ export type DraftGateway = {
   gateway: TestGateway;
   sessions: FolderSessions;
   dataDir: string;
+  /** Of the gateway that runs now. */
+  changes(): ChangeStreams;
   /** Ends it and starts another one on the same folders. */
   restart(): Promise<void>;
 };
@@ -91,6 +94,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
   const sessions = new FolderSessions(join(folder, 'sessions'));
   const gateway = new TestGateway(dataDir, []);
   let stop = async (): Promise<void> => {};
+  let changes: ChangeStreams | undefined;
   const start = async (): Promise<void> => {
     const log = pino({ level: 'warn' });
     const parts = await startParts(resolveConfig(dataDir, { handlerHosts: 1, ...config }), false, log, {
@@ -110,6 +114,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
     const snapshots = new Jobs({ file: entryPoint('job'), threads: 1 });
     const drafts = new Drafts({ ...services, source: sessions, databases, jobs, snapshots });
     services.gitStore = { drafts } as GitStoreServices;
+    changes = services.changes;
     await drafts.open();
     gateway.url = `http://127.0.0.1:${await serveExchanges(t, parts.frontend.handle)}`;
     stop = () => stopParts(parts, 1000);
@@ -123,6 +128,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
     gateway,
     sessions,
     dataDir,
+    changes: () => changes as ChangeStreams,
     restart: async () => {
       await stop();
       await start();
