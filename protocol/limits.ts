@@ -52,7 +52,11 @@ export const LIMITS = {
   manifestDepth: 64,
   /** Parsing and checking all handlers of an app, when it is published. */
   handlerCheckMs: 20 * SECOND,
-  /** Checking the simplest inputs against a schema, when its version is stored. */
+  /** One schema of a tool or automation, as JSON; each `$id`, `$ref` and the like in it. */
+  schemaBytes: 128 * KiB,
+  schemaNameChars: 2048,
+  /** Compiling all schemas of a version and checking the simplest inputs against them, when it is stored; the latter of one. */
+  schemasMs: 5 * SECOND,
   schemaProbeMs: 1 * SECOND,
   /** Static files below this size are not compressed. */
   compressBytes: 1 * KiB,
