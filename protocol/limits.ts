@@ -61,13 +61,19 @@ export const LIMITS = {
   /** Static files below this size are not compressed. */
   compressBytes: 1 * KiB,
 
-  /** Job threads: checking and preparing uploads. */
+  /** Threads of the jobs process: for uploads and the like, for drafts, for backups and bundles. One app has half of each, one at least. */
   jobThreads: 2,
+  jobThreadsOfDrafts: 1,
+  jobThreadsForLong: 1,
+  /** From the start of a job, not from its order. */
   jobMs: 2 * MINUTE,
   /** A thread that has read its modules once does a job in a fraction of the time; who edits an app is back within this. */
   jobIdleMs: 1 * MINUTE,
+  /** Heap of one job thread; all memory of the process with its threads, and how often it looks at that and at slow steps. */
   jobMemoryMb: 512,
-  /** Uploads and the like that may wait for a job thread. */
+  jobsMemoryMb: 2048,
+  jobsLookMs: 50,
+  /** Jobs that may wait for a thread; one app has half of these places. */
   jobQueue: 64,
   /** Header section of a request: all names and values together. */
   headerBytes: 16 * KiB,

@@ -103,7 +103,7 @@ async function addPack(repository: string, pack: Buffer): Promise<void> {
     const file = await open(join(aside, 'new.pack'), 'wx', 0o444);
     await file.writeFile(pack).finally(() => file.close());
     await indexPack(aside);
-    syncTree(aside);
+    await syncTree(aside);
     await installPack(dir, join(aside, 'new'), pack.toString('hex', pack.length - 20));
   } finally {
     await rm(aside, { recursive: true, force: true });

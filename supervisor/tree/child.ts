@@ -17,7 +17,7 @@ export type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopp
 
 export type ChildSpec = {
   name: string;
-  role: 'writer' | 'host' | 'mcp';
+  role: 'writer' | 'host' | 'mcp' | 'jobs';
   /** The file that the process runs, and Node's own flags before it. */
   entry: string;
   flags: string[];
@@ -27,6 +27,8 @@ export type ChildSpec = {
   patient: boolean;
   /** What the process reads as the first line of its standard input. A new one for each start. */
   bootstrap: () => Record<string, unknown>;
+  /** All memory that it may have, in MiB; it is ended when it says that it has more. */
+  memoryMb?: number;
   /** Its environment; empty when absent. */
   env?: Record<string, string>;
 };
@@ -41,6 +43,11 @@ export type ChildEvents = {
   onProcess(pid: number, alive: boolean): void;
   log(level: 'info' | 'warn' | 'error', message: string): void;
 };
+
+/** How the reason of an end begins or goes on when memory was short, as V8 says it too. */
+export const OUT_OF_MEMORY = 'out of memory';
+
+const MiB = 1024 * 1024;
 
 export type ChildClock = { now: () => number; random: () => number };
 
@@ -209,6 +216,9 @@ export class Child {
     } else if (frame[0] === Kind.pong) {
       this.#lastPong = this.#clock.now();
       this.stats = frame[2];
+      const { memoryMb } = this.spec;
+      if (memoryMb !== undefined && (frame[2].rss ?? 0) > memoryMb * MiB)
+        this.kill(`${OUT_OF_MEMORY}: it used more than ${memoryMb} MiB`);
     } else {
       this.#events.onFrame(frame);
     }

@@ -5,13 +5,13 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { ActorSpec } from '../../protocol/frames.ts';
-import { hostFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
+import { hostFlags, jobsFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { signTicket, type Ticket } from '../../protocol/ticket.ts';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
-import { entryPoint, hostReadable, withRealPaths } from '../entry-points.ts';
+import { entryPoint, hostReadable, jobsReadable, withRealPaths } from '../entry-points.ts';
 import type { ChildSpec } from './child.ts';
 import type { TreeOptions } from './tree-options.ts';
 
@@ -87,6 +87,30 @@ export class Specifications {
         supervisorSocket: this.supervisorSocket,
         ticket: this.ticket({ role: 'mcp' }),
         ...settings,
+      }),
+    };
+  }
+
+  /** The process of jobs. What it may read and write besides our own code is in these folders and files. */
+  jobs({ readable, writable }: { readable: string[]; writable: string[] }): ChildSpec {
+    return {
+      name: 'jobs',
+      role: 'jobs',
+      entry: entryPoint('jobs'),
+      flags: jobsFlags({
+        allowed: process.allowedNodeEnvironmentFlags,
+        readable: [...jobsReadable(), ...readable],
+        writable,
+      }),
+      flushes: false,
+      patient: false,
+      memoryMb: LIMITS.jobsMemoryMb,
+      bootstrap: () => ({
+        supervisorSocket: this.supervisorSocket,
+        ticket: this.ticket({ role: 'jobs' }),
+        thread: entryPoint('job'),
+        threadMemoryMb: LIMITS.jobMemoryMb,
+        memoryMb: LIMITS.jobsMemoryMb,
       }),
     };
   }

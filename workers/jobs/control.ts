@@ -58,7 +58,8 @@ class Control {
     const body: ErrorBody = { code, message, ...(path === undefined ? {} : { path }) };
     const bytes = Buffer.from(JSON.stringify(body));
     // A path that is too long to be told is left out.
-    const told = bytes.length <= TEXT_BYTES ? bytes : Buffer.from(JSON.stringify({ code, message: 'It took too long.' }));
+    const told =
+      bytes.length <= TEXT_BYTES ? bytes : Buffer.from(JSON.stringify({ code, message: 'It took too long.' }));
     Atomics.store(this.#head, LENGTH, 0);
     this.#text.set(told);
     Atomics.store(this.#head, LENGTH, told.length);

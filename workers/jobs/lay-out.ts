@@ -8,7 +8,7 @@ import { extractArchive } from './extract.ts';
 
 export async function layOut(job: LayOutJob): Promise<LayOutResult> {
   const name = await write(job);
-  syncTree(job.to);
+  await syncTree(job.to);
   const files = readdirSync(job.to, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).length;
   return { name, files };
 }

@@ -65,7 +65,10 @@ for (const [what, schema] of TAKEN) {
 
 test('data that a reference makes a schema does not become code, whatever it is called', () => {
   for (const $id of [CODE, `${CODE}"`, '"*/globalThis.ran=1//', '\u2028*/globalThis.ran=1/*']) {
-    for (const schema of [{ const: { $id }, $ref: '#/const' }, { examples: [{ $id }], $ref: '#/examples/0' }]) {
+    for (const schema of [
+      { const: { $id }, $ref: '#/const' },
+      { examples: [{ $id }], $ref: '#/examples/0' },
+    ]) {
       let text = '';
       try {
         text = compileValidators(manifest(schema));
@@ -79,7 +82,11 @@ test('data that a reference makes a schema does not become code, whatever it is 
 
 test('the text of the validators has no comment but our own', () => {
   const text = compileValidators(
-    manifest({ $id: 'https://example.com/a', properties: { a: { $ref: 'b' } }, $defs: { b: { $id: 'b', required: ['c'], properties: { c: { $ref: '#' } } } } }),
+    manifest({
+      $id: 'https://example.com/a',
+      properties: { a: { $ref: 'b' } },
+      $defs: { b: { $id: 'b', required: ['c'], properties: { c: { $ref: '#' } } } },
+    }),
   );
   assert.doesNotMatch(text, /sourceURL|\/\*/);
   assert.match(text, /^\/\/ Schemas [0-9a-f]+ [0-9a-f]+\n(?![^]*\n\/\/)/);

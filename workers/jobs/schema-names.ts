@@ -18,7 +18,7 @@ const ANCHOR = /^[A-Za-z_][-A-Za-z0-9._]*$/;
 /** Legal in a URI, rare, and what text needs that wants to be code. In the fragment of a reference they may be part of a name. */
 const ENCODED = /['()*]/;
 
-const URI = 'must be a URI reference (RFC 3986), with \' ( ) and * written as %27 %28 %29 and %2A';
+const URI = "must be a URI reference (RFC 3986), with ' ( ) and * written as %27 %28 %29 and %2A";
 const REFERENCE = 'must be a URI reference (RFC 3986), with what it does not take percent-encoded';
 const NAME = 'must begin with a letter or "_", and go on with letters, digits, "-", "." and "_"';
 

@@ -160,8 +160,7 @@ function compile(schema: JsonSchema, fail: Fail): string {
 
 function checkText(schema: JsonSchema, fail: Fail): void {
   const bytes = Buffer.byteLength(JSON.stringify(schema));
-  if (bytes > LIMITS.schemaBytes)
-    throw fail('', `has ${bytes} bytes; a schema may have ${LIMITS.schemaBytes}`);
+  if (bytes > LIMITS.schemaBytes) throw fail('', `has ${bytes} bytes; a schema may have ${LIMITS.schemaBytes}`);
   const fault = nameFault(schema);
   if (fault !== null) throw fail(fault.field, fault.message);
 }
