@@ -383,6 +383,9 @@ export const LIMITS = {
   /** Packs of the git repository that a job thread keeps in memory for its next job; larger ones are read by every job. */
   gitPackCacheBytes: 64 * MiB,
   gitBundleBytes: 1 * GiB,
+  /** One object of a bundle that is imported, and all of them, inflated. */
+  gitObjectBytes: 16 * MiB,
+  gitBundleInflatedBytes: 32 * GiB,
   /** Writing or reading a bundle. */
   gitBundleMs: 15 * MINUTE,
   /** Merging one file: lines in which a side differs from the base, and time; over it, both sides meet as a whole. */

@@ -89,7 +89,7 @@ test('the text of the validators has no comment but our own', () => {
     }),
   );
   assert.doesNotMatch(text, /sourceURL|\/\*/);
-  assert.match(text, /^\/\/ Schemas [0-9a-f]+ [0-9a-f]+\n(?![^]*\n\/\/)/);
+  assert.match(text, /^\/\/ Schemas [0-9a-f]+ [0-9a-f]+\n(?![\s\S]*\n\/\/)/);
 });
 
 test('the schema of an automation is judged alike', () => {
