@@ -44,18 +44,23 @@ export async function check({ job }) { return { ok: true, value: { manifestSha25
 
 const ordered = (app: string, more: object = {}) => ({ app, ...more }) as unknown as IngestJob;
 
-test('no process runs before the first job, and none after a time without any', async (t) => {
-  const { jobs, child } = await open(t);
+test('no process runs before the first job, and it ends when there was none for a time', async (t) => {
+  let at = 0;
+  const { jobs, child } = await open(t, { now: () => at });
   assert.deepEqual([child.state, child.pid], ['stopped', null]);
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  await withRealTime(t, () => jobs.check({ code: root, app: 'none' }).catch(() => {}));
-});
-
-/** Frames and processes take real time. */
-async function withRealTime(t: TestContext, work: () => Promise<unknown>): Promise<void> {
+  const done = jobs.check({ code: join(root, 'none'), app: 'none' }).catch(() => {});
+  assert.equal(child.state, 'starting');
+  await done;
+  assert.equal(child.state, 'running');
+  at = LIMITS.jobIdleMs;
+  t.mock.timers.tick(LIMITS.jobIdleMs);
+  await until(() => child.state === 'stopped');
   t.mock.timers.reset();
-  await work();
-}
+  await assert.rejects(jobs.check({ code: join(root, 'none'), app: 'none' }));
+  assert.equal(child.state, 'running', 'and it comes back');
+  assert.equal(child.restarts, 0);
+});
 
 test('an archive is taken in another process, and its errors come back as they were', async (t) => {
   const { jobs, child } = await open(t);
@@ -85,12 +90,13 @@ const DEATHS: [name: string, code: string, expected: { code: string }][] = [
 
 for (const [name, code, expected] of DEATHS) {
   test(`a job that ${name} fails alone, and the process goes on`, async (t) => {
-    const { jobs, child } = await open(t, { thread: jobModule(code), threadMemoryMb: 32 });
+    const { jobs, child, log } = await open(t, { thread: jobModule(code), threadMemoryMb: 32 });
     await assert.rejects(jobs.ingest(ordered('a')), (error: Error & { code: string }) => {
       assert.equal(error.code, expected.code, error.message);
       assert.doesNotMatch(error.message, /\/some\/path/);
       return true;
     });
+    assert.equal(log.length, expected.code === 'INTERNAL' ? 1 : 0, 'the log has the details of a fault of ours');
     assert.deepEqual(await jobs.check({ code: '', app: 'x' }), { manifestSha256: 'x' });
     assert.equal(child.restarts, 0);
   });
@@ -236,6 +242,6 @@ async function until(holds: () => boolean): Promise<void> {
   const endsAt = performance.now() + 10_000;
   while (!holds()) {
     assert.ok(performance.now() < endsAt, 'it did not come to pass');
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setImmediate(resolve));
   }
 }

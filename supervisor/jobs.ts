@@ -28,6 +28,8 @@ import { type Child, type ChildEvents, OUT_OF_MEMORY } from './tree/child.ts';
 export type JobsOptions = {
   /** The process, which is started with the first job: `Tree.jobsChild`. */
   createChild(events: Omit<ChildEvents, 'onProcess' | 'log'>): Child;
+  /** For the log: a job failed of itself, by a fault of ours. */
+  onFault(what: string): void;
   jobMs?: number;
   now?(): number;
 };
@@ -67,6 +69,7 @@ const REPEATABLE = new Set<GitOperation>([
 
 export class Jobs {
   readonly #child: Child;
+  readonly #onFault: (what: string) => void;
   readonly #jobMs: number;
   readonly #now: () => number;
   readonly #queue = new JobQueue<Job>(QUEUE);
@@ -77,7 +80,8 @@ export class Jobs {
   #failedAt = 0;
   #closed = false;
 
-  constructor({ createChild, jobMs = LIMITS.jobMs, now = () => performance.now() }: JobsOptions) {
+  constructor({ createChild, onFault, jobMs = LIMITS.jobMs, now = () => performance.now() }: JobsOptions) {
+    this.#onFault = onFault;
     this.#jobMs = jobMs;
     this.#now = now;
     this.#child = createChild({
@@ -238,7 +242,7 @@ export class Jobs {
     const job = [...this.#queue.running].find((one) => one.id === id);
     if (!job) return;
     this.#queue.remove(job);
-    settle(job, answer);
+    settle(job, answer, this.#onFault);
     this.#pump();
   }
 
@@ -268,13 +272,17 @@ export class Jobs {
   }
 }
 
-function settle({ subject, resolve, reject }: Job, answer: JobAnswer<unknown> | JobFailure): void {
+function settle(
+  { name, subject, resolve, reject }: Job,
+  answer: JobAnswer<unknown> | JobFailure,
+  onFault: (what: string) => void,
+): void {
   if ('failed' in answer) {
     if (answer.failed === 'time') reject(tooLong(subject));
     else if (answer.failed === 'memory') reject(tooMuch(subject));
     else {
-      const cause = new Error(answer.detail);
-      reject(new SvcError('INTERNAL', 'A job of the gateway failed; the log has the details.', { cause }));
+      onFault(`a job (${name}) failed: ${answer.detail}`);
+      reject(new SvcError('INTERNAL', 'A job of the gateway failed; the log has the details.'));
     }
   } else if (answer.ok) resolve(answer.value);
   else reject(errorFromBody(answer.error));

@@ -110,7 +110,10 @@ export async function startParts(
     await writeProfile(layout);
     const registry = await opening;
     const pages = new Pages({ log, clientFile: consoleFile('client.js') });
-    const jobs = new Jobs({ createChild: (events) => running.jobsChild(jobFolders(layout), events) });
+    const jobs = new Jobs({
+      createChild: (events) => running.jobsChild(jobFolders(layout), events),
+      onFault: (what) => log.error(what),
+    });
     const apps: Apps = new Apps({ layout, registry, tree, jobs });
     const idempotency = new Idempotency(databases.client('_runtime', layout.runtimeDb, false));
     const store = openStore({ layout, config, jobs, log });

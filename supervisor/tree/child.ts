@@ -8,7 +8,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
-import { crashEnvironment } from '../../storage/crash-point.ts';
 import type { LinkOwner } from './links.ts';
 import { bePatient } from './patience.ts';
 import { RestartPolicy } from './restart.ts';
@@ -109,8 +108,7 @@ export class Child {
     let child: ChildProcess;
     try {
       child = spawn(process.execPath, [...this.spec.flags, this.spec.entry], {
-        // Test runs crash the writer between its durable steps; a host has none.
-        env: this.spec.role === 'writer' ? crashEnvironment() : (this.spec.env ?? {}),
+        env: this.spec.env ?? {},
         stdio: ['pipe', 'ignore', 'pipe'],
         // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
         detached: process.platform !== 'win32',

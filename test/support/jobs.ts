@@ -13,7 +13,7 @@ import { buildJobModule } from './job-module.ts';
 
 export type OpenJobs = { jobs: Jobs; child: Child; log: string[]; close(): Promise<void> };
 
-export type OpenJobsOptions = { thread?: string; threadMemoryMb?: number; memoryMb?: number; jobMs?: number };
+export type OpenJobsOptions = { thread?: string; threadMemoryMb?: number; memoryMb?: number; jobMs?: number; now?: () => number };
 
 /** `root` is what the process may read and write. */
 export async function openJobs(root: string, options: OpenJobsOptions = {}): Promise<OpenJobs> {
@@ -32,6 +32,8 @@ export async function openJobs(root: string, options: OpenJobsOptions = {}): Pro
   await links.listen(supervisorSocket);
   const jobs = new Jobs({
     jobMs,
+    ...(options.now === undefined ? {} : { now: options.now }),
+    onFault: (what) => log.push(what),
     createChild: (events) => {
       child = new Child(
         {
