@@ -9,7 +9,6 @@ const CONFINED: string[][] = [
   ['--allow-addons'],
   // From 25 on the network has a permission of its own, which the sockets between our processes need too.
   ['--allow-net'],
-  ['--no-warnings'],
 ];
 
 /** What handlers run under besides. */
@@ -20,6 +19,8 @@ const HANDLERS: string[][] = [
   ['--disallow-code-generation-from-strings'],
 ];
 
+const QUIET: string[][] = [['--no-warnings']];
+
 /** Linux' own counts of a process's threads, by which a host finds the one that eats memory: to be `readable` for it. */
 export const THREAD_COUNTS: readonly string[] = ['/proc/thread-self/stat', '/proc/self/task/*'];
 
@@ -29,7 +30,7 @@ export const THREAD_COUNTS: readonly string[] = ['/proc/thread-self/stat', '/pro
  * `allowed` is `process.allowedNodeEnvironmentFlags` of the Node that will run it.
  */
 export function hostFlags({ allowed, readable }: { allowed: ReadonlySet<string>; readable: string[] }): string[] {
-  return [...known([...CONFINED, ...HANDLERS], allowed), ...readable.map(readFlag)];
+  return [...known([...CONFINED, ...HANDLERS, ...QUIET], allowed), ...readable.map(readFlag)];
 }
 
 /**
@@ -46,7 +47,7 @@ export function jobsFlags({
   writable: string[];
 }): string[] {
   return [
-    ...known(CONFINED, allowed),
+    ...known([...CONFINED, ...QUIET], allowed),
     ...[...readable, ...writable].map(readFlag),
     ...writable.map((path) => `--allow-fs-write=${path}`),
   ];
