@@ -43,7 +43,10 @@ for (const store of STORES) {
         [nested, '.properties.a.x-more.$id'],
       ] as const) {
         const { status, json } = await gateway.upload('notes', word('x', input));
-        assert.deepEqual([status, json.error?.code, json.error?.path], [400, 'INVALID_MANIFEST', `queries[0].input${field}`]);
+        assert.deepEqual(
+          [status, json.error?.code, json.error?.path],
+          [400, 'INVALID_MANIFEST', `queries[0].input${field}`],
+        );
       }
       const outputSchema = { type: 'object', $defs: { a: { $id: id } } };
       const automations = { digest: { run: '() => ({})', outputSchema } };

@@ -65,7 +65,8 @@ export class Uploader {
       seen = await this.#seen();
     }
     if (seen === null) {
-      if (this.#live > 0) this.violations.push(`nobody can tell which version is live; ${this.#live} was acknowledged.`);
+      if (this.#live > 0)
+        this.violations.push(`nobody can tell which version is live; ${this.#live} was acknowledged.`);
       return;
     }
     const [first, second] = seen;

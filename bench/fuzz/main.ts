@@ -16,7 +16,18 @@ import { schemaCode } from './targets/schema-code.ts';
 import { schemas } from './targets/schemas.ts';
 import { webhooks } from './targets/webhooks.ts';
 
-const TARGETS: Target[] = [frames, links, manifests, automations, webhooks, archives, requests, bodies, schemas, schemaCode];
+const TARGETS: Target[] = [
+  frames,
+  links,
+  manifests,
+  automations,
+  webhooks,
+  archives,
+  requests,
+  bodies,
+  schemas,
+  schemaCode,
+];
 
 const HELP = `npm run fuzz -- [target …] [options]
 

@@ -67,7 +67,8 @@ export async function readBundle(
 }
 
 async function parseBundle(from: string): Promise<{ names: Map<string, string>; pack: Buffer }> {
-  if ((await stat(from)).size > LIMITS.gitBundleBytes) throw new SvcError('BACKUP_TOO_LARGE', `The git bundle has more than ${LIMITS.gitBundleBytes} bytes.`);
+  if ((await stat(from)).size > LIMITS.gitBundleBytes)
+    throw new SvcError('BACKUP_TOO_LARGE', `The git bundle has more than ${LIMITS.gitBundleBytes} bytes.`);
   const file = await readFile(from);
   const end = file.indexOf('\n\n');
   const head = file.toString('utf8', 0, Math.max(end, 0));

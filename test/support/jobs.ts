@@ -13,7 +13,13 @@ import { buildJobModule } from './job-module.ts';
 
 export type OpenJobs = { jobs: Jobs; child: Child; log: string[]; close(): Promise<void> };
 
-export type OpenJobsOptions = { thread?: string; threadMemoryMb?: number; memoryMb?: number; jobMs?: number; now?: () => number };
+export type OpenJobsOptions = {
+  thread?: string;
+  threadMemoryMb?: number;
+  memoryMb?: number;
+  jobMs?: number;
+  now?: () => number;
+};
 
 /** `root` is what the process may read and write. */
 export async function openJobs(root: string, options: OpenJobsOptions = {}): Promise<OpenJobs> {

@@ -11,7 +11,29 @@ const marks = globalThis as { schemaRan?: unknown };
 const MARK = 'globalThis.schemaRan=1';
 
 /** Ways out of what surrounds a text in generated code: strings, comments, templates, patterns, blocks, names. */
-const OUTS = ['', "'", '"', '`', '\\', "\\'", '\\"', '*/', '\n', '\u2028', '\u2029', '\r', '${', '}', ')', ']', '/', '//', ';', '-->', '\0'];
+const OUTS = [
+  '',
+  "'",
+  '"',
+  '`',
+  '\\',
+  "\\'",
+  '\\"',
+  '*/',
+  '\n',
+  '\u2028',
+  '\u2029',
+  '\r',
+  '${',
+  '}',
+  ')',
+  ']',
+  '/',
+  '//',
+  ';',
+  '-->',
+  '\0',
+];
 const INS = ['', "'", '"', '`', '/*', '//', '\n', '}', '{', '(', '[', '<!--', '\u2028', '\\'];
 const BODIES = [
   MARK,
@@ -42,7 +64,11 @@ const name = fc.oneof(
   fc.constantFrom(`*/${MARK}/*`, `*/(${MARK})/*`, `a*/;${MARK};/*`, `*/${MARK}//`),
   fc.constantFrom('#', '#/const', '#/examples/0', '#/enum/0', '#/x', 'a'),
 );
-const key = fc.oneof(payload, payload.map((text) => `a${text}`), fc.constantFrom('__proto__', 'constructor', 'toString'));
+const key = fc.oneof(
+  payload,
+  payload.map((text) => `a${text}`),
+  fc.constantFrom('__proto__', 'constructor', 'toString'),
+);
 
 const SUBSCHEMAS = [
   'not',
@@ -68,16 +94,31 @@ const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
   const member: fc.Arbitrary<[string, unknown]> = fc.oneof(
     fc.tuple(fc.constant('$id'), name),
     fc.tuple(fc.constantFrom('$id', '$ref', '$dynamicRef', '$anchor', '$dynamicAnchor', '$schema'), name),
-    fc.tuple(fc.constantFrom('$id', '$ref'), fc.oneof(payload.map((text) => ({ [text]: text })), fc.array(payload))),
+    fc.tuple(
+      fc.constantFrom('$id', '$ref'),
+      fc.oneof(
+        payload.map((text) => ({ [text]: text })),
+        fc.array(payload),
+      ),
+    ),
     fc.tuple(fc.constantFrom('properties', '$defs', 'dependentSchemas', 'definitions', 'patternProperties'), named),
     fc.tuple(fc.constantFrom('allOf', 'anyOf', 'oneOf', 'prefixItems'), fc.array(one, { minLength: 1, maxLength: 3 })),
     fc.tuple(fc.constantFrom(...SUBSCHEMAS), one),
     fc.tuple(fc.constantFrom('const', 'default', '$comment', 'title', 'x', 'errorMessage'), data),
     fc.tuple(fc.constantFrom('enum', 'examples'), fc.array(data, { minLength: 1, maxLength: 4 })),
     fc.tuple(fc.constant('required'), fc.uniqueArray(key, { maxLength: 3 })),
-    fc.tuple(fc.constant('dependentRequired'), fc.array(fc.tuple(key, fc.uniqueArray(key)), { maxLength: 2 }).map(objectOf)),
-    fc.tuple(fc.constantFrom('pattern', 'format', 'type', 'contentEncoding', 'contentMediaType', '$async', 'nullable'), payload),
-    fc.tuple(fc.constantFrom('minimum', 'maxLength', 'minItems', 'multipleOf'), fc.oneof(payload, fc.constantFrom(0, 1, 1e400))),
+    fc.tuple(
+      fc.constant('dependentRequired'),
+      fc.array(fc.tuple(key, fc.uniqueArray(key)), { maxLength: 2 }).map(objectOf),
+    ),
+    fc.tuple(
+      fc.constantFrom('pattern', 'format', 'type', 'contentEncoding', 'contentMediaType', '$async', 'nullable'),
+      payload,
+    ),
+    fc.tuple(
+      fc.constantFrom('minimum', 'maxLength', 'minItems', 'multipleOf'),
+      fc.oneof(payload, fc.constantFrom(0, 1, 1e308)),
+    ),
     fc.tuple(key, data),
   );
   return {
