@@ -245,3 +245,29 @@ async function until(holds: () => boolean): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
+
+test('a job that is cancelled ends soon, and one that waits at once', async (t) => {
+  const started = join(root, 'pack-started');
+  const file = jobModule('');
+  writeFileSync(
+    file,
+    `import * as fs from 'node:fs';
+     export async function pack({ memory }) {
+       fs.writeFileSync(${JSON.stringify(started)}, '');
+       const head = new Int32Array(memory, 0, 1);
+       while (Atomics.load(head, 0) === 0) await new Promise((r) => setTimeout(r, 10));
+       return { ok: false, error: { code: 'OVERLOADED', message: 'The work was cancelled.' } };
+     }`,
+  );
+  const { jobs } = await open(t, { thread: file });
+  const [first, second] = [new AbortController(), new AbortController()];
+  const work = { workspace: root, work: { sources: [] } };
+  const running = jobs.pack(work, first.signal);
+  const waiting = jobs.pack(work, second.signal);
+  await until(() => existsSync(started));
+  second.abort();
+  await assert.rejects(waiting, { code: 'OVERLOADED', message: 'Packing an app was cancelled.' });
+  first.abort();
+  await assert.rejects(running, { code: 'OVERLOADED', message: 'The work was cancelled.' });
+  await assert.rejects(jobs.pack(work, first.signal), { code: 'OVERLOADED' });
+});

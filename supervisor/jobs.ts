@@ -167,7 +167,12 @@ export class Jobs {
     if (this.#closed) throw stopping();
     this.#wake();
     const id = ++this.#nextId;
-    const cancel = () => this.#child.send([Kind.cancel, id, 'cancelled']);
+    const cancel = () => {
+      const waits = this.#queue.waiting.find((one) => one.id === id);
+      if (waits) this.#reject(waits, cancelled(subject));
+      else this.#child.send([Kind.cancel, id, 'cancelled']);
+    };
+    if (signal?.aborted) throw cancelled(subject);
     try {
       return await new Promise<T>((resolve, reject) => {
         const one: Job = {
@@ -188,8 +193,6 @@ export class Jobs {
           return;
         }
         signal?.addEventListener('abort', cancel, { once: true });
-        const idleMs = pool === 'drafts' ? LIMITS.draftIdleMs : LIMITS.jobIdleMs;
-        this.#keepUntil = Math.max(this.#keepUntil, this.#now() + idleMs);
         this.#pump();
       });
     } finally {
@@ -242,7 +245,14 @@ export class Jobs {
     const job = [...this.#queue.running].find((one) => one.id === id);
     if (!job) return;
     this.#queue.remove(job);
-    settle(job, answer, this.#onFault);
+    const idleMs = job.pool === 'drafts' ? LIMITS.draftIdleMs : LIMITS.jobIdleMs;
+    this.#keepUntil = Math.max(this.#keepUntil, this.#now() + idleMs);
+    try {
+      settle(job, answer, this.#onFault);
+    } catch (error) {
+      job.reject(new SvcError('INTERNAL', 'A job of the gateway was answered with what is no answer.'));
+      throw error;
+    }
     this.#pump();
   }
 
@@ -344,6 +354,10 @@ function tooMuch({ code, work, advice }: Subject): SvcError {
 
 function died({ work }: Subject): SvcError {
   return overloaded(`${work} was cut off: the process that does it ended. Look whether it was done, then try again.`);
+}
+
+function cancelled({ work }: Subject): SvcError {
+  return overloaded(`${work} was cancelled.`);
 }
 
 function full({ many }: Subject): SvcError {
