@@ -3,6 +3,7 @@
  * the supervisor need not understand (inputs, results) travel as JSON bytes inside it.
  */
 import type { ErrorBody } from './errors.ts';
+import type { JobAnswer, JobFailure, JobName, JobPool } from './jobs.ts';
 import type { ToolServerState } from './tool-servers.ts';
 
 export const Kind = {
@@ -26,6 +27,8 @@ export const Kind = {
   answer: 18,
   toolServer: 19,
   toolProcess: 20,
+  job: 21,
+  jobDone: 22,
 } as const;
 
 /**
@@ -225,6 +228,11 @@ export type ToolServerFrame = [
 /** Process of the MCP servers → supervisor: a server's process, which leads a group of its own, came into being or is gone. */
 export type ToolProcessFrame = [typeof Kind.toolProcess, pid: number, alive: boolean];
 
+/** Supervisor → jobs process: do this now, within `ms`. A `cancel` frame with the same number asks it to end soon. */
+export type JobFrame = [typeof Kind.job, jobId: number, name: JobName, pool: JobPool, ms: number, job: object];
+/** Jobs process → supervisor. */
+export type JobDoneFrame = [typeof Kind.jobDone, jobId: number, answer: JobAnswer<unknown> | JobFailure];
+
 export type Frame =
   | HelloFrame
   | ReadyFrame
@@ -245,4 +253,6 @@ export type Frame =
   | ExitedFrame
   | StuckFrame
   | ToolServerFrame
-  | ToolProcessFrame;
+  | ToolProcessFrame
+  | JobFrame
+  | JobDoneFrame;

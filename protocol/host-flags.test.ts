@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { hostFlags } from './host-flags.ts';
+import { hostFlags, jobsFlags } from './host-flags.ts';
 
 test('a Node gets the flags that it knows, in the name that it knows them by', () => {
   const node20 = new Set([
@@ -25,6 +25,15 @@ test('a Node gets the flags that it knows, in the name that it knows them by', (
   ]);
   const node25 = new Set(['--permission', '--experimental-permission', '--allow-net']);
   assert.deepEqual(hostFlags({ allowed: node25, readable: [] }), ['--permission', '--allow-net']);
+  assert.deepEqual(jobsFlags({ allowed: node20, readable: ['/a'], writable: ['/b'] }), [
+    '--experimental-permission',
+    '--allow-worker',
+    '--allow-addons',
+    '--no-warnings',
+    '--allow-fs-read=/a',
+    '--allow-fs-read=/b',
+    '--allow-fs-write=/b',
+  ]);
 });
 
 test('under these flags a process reads what it was given, and can neither write nor start others nor evaluate text', (t) => {

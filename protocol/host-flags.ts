@@ -1,7 +1,7 @@
-/** The command line of a handler host: Node's permission model, as far as the running Node has it. */
+/** The command lines of handler hosts and of the jobs process: Node's permission model, as far as the running Node has it. */
 
 /** What is asked of Node, first name that it knows wins; nothing is guessed from version numbers. */
-const WANTED: string[][] = [
+const CONFINED: string[][] = [
   // From 23.5 on it is called --permission; 20 has only the older name.
   ['--permission', '--experimental-permission'],
   ['--allow-worker'],
@@ -9,12 +9,17 @@ const WANTED: string[][] = [
   ['--allow-addons'],
   // From 25 on the network has a permission of its own, which the sockets between our processes need too.
   ['--allow-net'],
+];
+
+/** What handlers run under besides. */
+const HANDLERS: string[][] = [
   // vm.SourceTextModule, with which handlers are loaded.
   ['--experimental-vm-modules'],
   // eval and new Function: ways round the module loader. WebAssembly still compiles.
   ['--disallow-code-generation-from-strings'],
-  ['--no-warnings'],
 ];
+
+const QUIET: string[][] = [['--no-warnings']];
 
 /** Linux' own counts of a process's threads, by which a host finds the one that eats memory: to be `readable` for it. */
 export const THREAD_COUNTS: readonly string[] = ['/proc/thread-self/stat', '/proc/self/task/*'];
@@ -25,6 +30,33 @@ export const THREAD_COUNTS: readonly string[] = ['/proc/thread-self/stat', '/pro
  * `allowed` is `process.allowedNodeEnvironmentFlags` of the Node that will run it.
  */
 export function hostFlags({ allowed, readable }: { allowed: ReadonlySet<string>; readable: string[] }): string[] {
-  const flags = WANTED.flatMap((names) => names.find((name) => allowed.has(name)) ?? []);
-  return [...flags, ...readable.map((path) => `--allow-fs-read=${path}`)];
+  return [...known([...CONFINED, ...HANDLERS, ...QUIET], allowed), ...readable.map(readFlag)];
+}
+
+/**
+ * Flags for `node <flags> dist/jobs.js`, likewise. It can write what is in `writable`, and start no process. It makes code of
+ * strings, as Ajv does of schemas.
+ */
+export function jobsFlags({
+  allowed,
+  readable,
+  writable,
+}: {
+  allowed: ReadonlySet<string>;
+  readable: string[];
+  writable: string[];
+}): string[] {
+  return [
+    ...known([...CONFINED, ...QUIET], allowed),
+    ...[...readable, ...writable].map(readFlag),
+    ...writable.map((path) => `--allow-fs-write=${path}`),
+  ];
+}
+
+function known(wanted: string[][], allowed: ReadonlySet<string>): string[] {
+  return wanted.flatMap((names) => names.find((name) => allowed.has(name)) ?? []);
+}
+
+function readFlag(path: string): string {
+  return `--allow-fs-read=${path}`;
 }

@@ -58,11 +58,32 @@ export type CheckResult = { manifestSha256: string };
 export type PackJob = {
   workspace: string;
   work: { sources: BackupSource[] } | { finish: BackupHead };
-  /** Anything but 0 in it ends the job soon. */
-  cancelled: Int32Array;
 };
 /** How much it added: files and bytes of their content; for `finish`, the archive's own size. */
 export type PackResult = { files: number; bytes: number };
 
 /** Errors cross the thread as data. */
 export type JobAnswer<T> = { ok: true; value: T } | { ok: false; error: ErrorBody };
+
+/** What a thread can be asked for; the names of its functions. */
+export type JobName = 'ingest' | 'check' | 'sessionFiles' | 'layOut' | 'pack' | 'git' | 'snapshot' | 'seed';
+
+/**
+ * Where a job runs. Drafts have a thread of their own, kept while they are edited, so that an edit waits for no upload; and
+ * so have backups and bundles, which may take long.
+ */
+export type JobPool = 'work' | 'drafts' | 'long';
+
+/** Why a job has no answer of its own: its time, its thread's or the process's memory, or a fault, which `detail` describes for the log. */
+export type JobFailure = { failed: 'time' | 'memory' | 'fault'; detail: string };
+
+/** The one line of JSON that the jobs process reads from its standard input. When its input ends the process ends. */
+export type JobsBootstrap = {
+  supervisorSocket: string;
+  ticket: string;
+  /** The module of its threads, `dist/job.js`. */
+  thread: string;
+  /** Heap of one thread, and all memory of the process, in MiB. */
+  threadMemoryMb: number;
+  memoryMb: number;
+};

@@ -52,18 +52,28 @@ export const LIMITS = {
   manifestDepth: 64,
   /** Parsing and checking all handlers of an app, when it is published. */
   handlerCheckMs: 20 * SECOND,
-  /** Checking the simplest inputs against a schema, when its version is stored. */
+  /** One schema of a tool or automation, as JSON; each `$id`, `$ref` and the like in it. */
+  schemaBytes: 128 * KiB,
+  schemaNameChars: 2048,
+  /** Compiling all schemas of a version and checking the simplest inputs against them, when it is stored; the latter of one. */
+  schemasMs: 5 * SECOND,
   schemaProbeMs: 1 * SECOND,
   /** Static files below this size are not compressed. */
   compressBytes: 1 * KiB,
 
-  /** Job threads: checking and preparing uploads. */
+  /** Threads of the jobs process: for uploads and the like, for drafts, for backups and bundles. One app has half of each, one at least. */
   jobThreads: 2,
+  jobThreadsOfDrafts: 1,
+  jobThreadsForLong: 1,
+  /** From the start of a job, not from its order. */
   jobMs: 2 * MINUTE,
   /** A thread that has read its modules once does a job in a fraction of the time; who edits an app is back within this. */
   jobIdleMs: 1 * MINUTE,
+  /** Heap of one job thread; all memory of the process with its threads, and how often it looks at that and at slow steps. */
   jobMemoryMb: 512,
-  /** Uploads and the like that may wait for a job thread. */
+  jobsMemoryMb: 2048,
+  jobsLookMs: 50,
+  /** Jobs that may wait for a thread; one app has half of these places. */
   jobQueue: 64,
   /** Header section of a request: all names and values together. */
   headerBytes: 16 * KiB,
@@ -398,6 +408,9 @@ export const LIMITS = {
   /** Packs of the git repository that a job thread keeps in memory for its next job; larger ones are read by every job. */
   gitPackCacheBytes: 64 * MiB,
   gitBundleBytes: 1 * GiB,
+  /** One object of a bundle that is imported, and all of them, inflated. */
+  gitObjectBytes: 16 * MiB,
+  gitBundleInflatedBytes: 32 * GiB,
   /** Writing or reading a bundle. */
   gitBundleMs: 15 * MINUTE,
   /** Merging one file: lines in which a side differs from the base, and time; over it, both sides meet as a whole. */

@@ -6,6 +6,7 @@ export type Ticket =
   | { role: 'writer-watch' }
   | { role: 'host'; host: string }
   | { role: 'mcp' }
+  | { role: 'jobs' }
   | { role: 'actor'; actorId: number; app: string }
   /** A connection to the writer: the one database that it may use, and whether it may migrate and close it. */
   | { role: 'database'; name: string; file: string; maintain: boolean };

@@ -21,7 +21,12 @@ rmSync(dist, { recursive: true, force: true });
 await Promise.all([
   build({
     ...common,
-    entryPoints: { cli: 'cli/main.ts', index: 'supervisor/index.ts', job: 'workers/jobs/main.ts' },
+    entryPoints: {
+      cli: 'cli/main.ts',
+      index: 'supervisor/index.ts',
+      job: 'workers/jobs/thread.ts',
+      jobs: 'workers/jobs/main.ts',
+    },
     outdir: dist,
     packages: 'external',
     splitting: true,

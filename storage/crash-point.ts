@@ -7,6 +7,7 @@
  * `<point> <pid>` for each point that is passed.
  */
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 
 const PLAN = 'SVC_CRASH_PLAN';
 /** In a child's environment: the pid of the gateway whose tree it belongs to. */
@@ -21,6 +22,11 @@ export const crashPoint: (point: string, what?: string) => void =
 /** What a child of the gateway needs in its environment, which is empty otherwise, for its own points to work. */
 export function crashEnvironment(): Record<string, string> {
   return plan === undefined ? {} : { [PLAN]: plan, [TREE]: String(process.pid) };
+}
+
+/** The folders that a child under Node's permission model needs for that: none in a run without crashes. */
+export function crashFolders(): { readable: string[]; writable: string[] } {
+  return plan === undefined ? { readable: [], writable: [] } : { readable: ['/proc'], writable: [dirname(plan)] };
 }
 
 /** Synchronous throughout: nothing of the process may run between the step before the point and its end. */

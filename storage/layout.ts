@@ -154,6 +154,8 @@ export class Layout {
   /** Uploads and their staging folders: on the file system of the apps, so that a rename puts them into place. */
   readonly tmpDir: string;
   readonly trashDir: string;
+  /** The catalog of `templatesUrl` and the archives that it names, as they were last fetched. */
+  readonly templatesCache: string;
   readonly runtimeDb: string;
   readonly identityDb: string;
   readonly analyticsDb: string;
@@ -175,6 +177,7 @@ export class Layout {
     this.sockets = join(this.runDir, 'sockets.json');
     this.tmpDir = appsDir === undefined ? join(this.dataDir, 'tmp') : join(this.appsDir, '_tmp');
     this.trashDir = join(this.dataDir, 'trash');
+    this.templatesCache = join(this.dataDir, 'templates-cache');
     this.runtimeDb = join(this.dataDir, 'runtime.sqlite');
     this.identityDb = join(this.dataDir, 'identity.sqlite');
     this.analyticsDb = join(this.dataDir, 'analytics.sqlite');

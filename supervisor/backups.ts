@@ -1,7 +1,8 @@
 /** Backups of a gateway that runs: made by job threads, app by app, while everybody goes on working. */
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, rm, symlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import type { BackupSource } from '../protocol/backup.ts';
 import { SvcError } from '../protocol/errors.ts';
 import type { PackJob, PackResult } from '../protocol/jobs.ts';
 import { joinSignals } from '../protocol/signals.ts';
@@ -18,7 +19,7 @@ export type BackupsOptions = {
   apps(): string[];
   /** As in `BackupPlan`. */
   hold(app: string, work: () => Promise<void>): Promise<number | null>;
-  pack(job: PackJob): Promise<PackResult>;
+  pack(job: PackJob, signal: AbortSignal): Promise<PackResult>;
   now?(): number;
 };
 
@@ -58,10 +59,6 @@ export class Backups {
   async #take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
     const { layout, config, svcVersion, apps, hold, pack, now = Date.now } = this.#options;
     const folder = join(layout.tmpDir, `backup-${randomUUID()}`);
-    // The job looks at it between two chunks; a thread that is ended in the middle would still be writing when we clean up.
-    const cancelled = new Int32Array(new SharedArrayBuffer(4));
-    const cancel = () => Atomics.store(cancelled, 0, 1);
-    signal.addEventListener('abort', cancel, { once: true });
     try {
       signal.throwIfAborted();
       await mkdir(folder, { mode: 0o700 });
@@ -74,15 +71,28 @@ export class Backups {
         hold,
         pack: async (work) => {
           signal.throwIfAborted();
-          return pack({ workspace: folder, work, cancelled });
+          // The job looks at it between two chunks; a thread that is ended in the middle would still be writing when we clean up.
+          return pack({ workspace: folder, work: await this.#within(folder, work) }, signal);
         },
       });
       signal.throwIfAborted();
       await use(new BackupWorkspace(folder).archive, signal);
     } finally {
-      signal.removeEventListener('abort', cancel);
       await rm(folder, { recursive: true, force: true });
     }
+  }
+
+  /** The data directory itself is closed to jobs: the files in it are reached by links. Windows gives these to few users. */
+  async #within(folder: string, work: PackJob['work']): Promise<PackJob['work']> {
+    if ('finish' in work || process.platform === 'win32') return work;
+    const { dataDir } = this.#options.layout;
+    const sources = work.sources.map(async (source): Promise<BackupSource> => {
+      if (source.kind === 'text' || dirname(source.from) !== dataDir) return source;
+      const link = join(folder, basename(source.from));
+      await symlink(source.from, link);
+      return { ...source, from: link };
+    });
+    return { sources: await Promise.all(sources) };
   }
 }
 

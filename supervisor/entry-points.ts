@@ -11,7 +11,7 @@ export const packageRoot: string = (() => {
   return folder;
 })();
 
-export function entryPoint(name: 'writer' | 'host' | 'job' | 'mcp'): string {
+export function entryPoint(name: 'writer' | 'host' | 'jobs' | 'job' | 'mcp'): string {
   return join(packageRoot, 'dist', `${name}.js`);
 }
 
@@ -35,6 +35,11 @@ export function hostReadable(): string[] {
   const searched = (require.resolve.paths('better-sqlite3') ?? []).filter((folder) => existsSync(folder));
   const wanted = [join(packageRoot, 'dist'), join(packageRoot, 'package.json'), dirname(native), ...searched];
   return withRealPaths(wanted);
+}
+
+/** What the jobs process has to read besides the apps: the same, and the templates. */
+export function jobsReadable(): string[] {
+  return [...hostReadable(), ...withRealPaths([templateFolder()])];
 }
 
 /** The same paths, and where they really are. All of them must exist. */

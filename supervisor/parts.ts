@@ -28,7 +28,7 @@ import type { Config } from './config.ts';
 import { ConsoleFiles } from './console-files.ts';
 import { Databases } from './databases.ts';
 import { Deployments } from './deploy.ts';
-import { consoleFile, entryPoint, packageRoot } from './entry-points.ts';
+import { consoleFile, packageRoot, withRealPaths } from './entry-points.ts';
 import { EventLoopMonitor } from './event-loop.ts';
 import { Frontend } from './frontend.ts';
 import { Idempotency } from './idempotency.ts';
@@ -86,8 +86,8 @@ export async function startParts(
       log.warn({ pids: reaped.map((child) => child.pid) }, 'processes of a gateway that died were ended');
     const children = new Children(layout.children, randomUUID());
     const logs = new AppLogs({ layout });
-    // The hosts are told which folders they may read, so these must be there.
-    for (const dir of codeDirs(layout)) await mkdirDurable(dir);
+    // Hosts and jobs are told which folders they may use, so these must be there.
+    for (const dir of [...codeDirs(layout), layout.tmpDir, layout.templatesCache]) await mkdirDurable(dir);
     const changes = new ChangeStreams();
     const onProcess = recordOf(children, log);
     const running = createTree(config, layout, log, logs, changes, onProcess, hooks.onFatal);
@@ -132,7 +132,10 @@ export async function startParts(
       logs.endFollowers();
     });
     const pages = new Pages({ log, clientFile: consoleFile('client.js') });
-    const jobs = new Jobs({ file: entryPoint('job') });
+    const jobs = new Jobs({
+      createChild: (events) => running.jobsChild(jobFolders(layout), events),
+      onFault: (what) => log.error(what),
+    });
     const apps: Apps = new Apps({ layout, registry, tree, jobs });
     const idempotency = new Idempotency(databases.client('_runtime', layout.runtimeDb, false));
     const store = openStore({ layout, config, jobs, log });
@@ -171,7 +174,7 @@ export async function startParts(
       svcVersion: VERSION,
       apps: () => registry.ids(),
       hold: (app, work) => deployments.hold(app, work),
-      pack: (job) => jobs.pack(job),
+      pack: (job, signal) => jobs.pack(job, signal),
     });
     const automations: Automations = new Automations({
       config,
@@ -242,6 +245,19 @@ export async function startParts(
 /** What handler hosts read: the apps, and what the git store has on disk of their code. */
 function codeDirs({ appsDir, codeStore }: Layout): string[] {
   return codeStore === null ? [appsDir] : [appsDir, codeStore.mainDir];
+}
+
+/** What jobs use: they write uploads, versions and repositories, and read besides the templates that were fetched. */
+function jobFolders({ tmpDir, appsDir, codeStore, dataDir, templatesCache }: Layout): {
+  readable: string[];
+  writable: string[];
+} {
+  const writable = [tmpDir, appsDir, ...(codeStore === null ? [] : [codeStore.root])];
+  return {
+    // Where backups have no links to the files in it, they read the data directory.
+    readable: withRealPaths([process.platform === 'win32' ? dataDir : templatesCache]),
+    writable: withRealPaths(writable),
+  };
 }
 
 function createTree(
@@ -331,8 +347,8 @@ export async function stopParts({ services, frontend, jobs, lock, sweeping }: Pa
     () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
     () => programTokens.close(),
-    () => tree.stop(drainMs),
     () => jobs.close(),
+    () => tree.stop(drainMs),
     () => logs.flush(),
     () => access?.close(),
     () => lock.release(),

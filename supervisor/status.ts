@@ -30,7 +30,7 @@ export type ActorStatus = {
 };
 
 export type ProcessStatus = {
-  role: 'supervisor' | 'writer' | 'host' | 'mcp';
+  role: 'supervisor' | 'writer' | 'host' | 'mcp' | 'jobs';
   name: string;
   pid: number | null;
   state: string;
@@ -112,6 +112,7 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
       supervisor,
       await childStatus(tree.writer),
       ...hosts,
+      ...(tree.jobs ? [await childStatus(tree.jobs)] : []),
       ...(tree.toolServers ? [await childStatus(tree.toolServers)] : []),
     ],
     toolServers: services.automations.toolServers?.status() ?? [],

@@ -8,6 +8,7 @@ import { Killer } from './killer.ts';
 import { HANG_MS } from './ledger.ts';
 import type { Random } from './random.ts';
 import type { Tally } from './tally.ts';
+import { Uploader } from './uploader.ts';
 import { pause, within } from './waiting.ts';
 
 export class KillStretch {
@@ -41,12 +42,16 @@ export class KillStretch {
   async run(): Promise<boolean> {
     await this.#gateway.start();
     const crowd = await Crowd.enter(this.#gateway, this.#random.fork(), { writers: 6, retriers: 3, readers: 2 });
+    const uploader = new Uploader(this.#gateway);
     let healthy = true;
     for (let round = this.#first; healthy && round <= this.#last; round++) {
       healthy = await this.#round(`round ${round}`, crowd);
       if (round % 10 === 0) this.#context.progress(`round ${round} of ${this.#last}`);
     }
     const where = `rounds ${this.#first} to ${this.#last}`;
+    await uploader.stop();
+    this.#tally.violated(where, uploader.violations);
+    for (const [outcome, count] of uploader.outcomes) this.#tally.add(`uploads: ${outcome}`, count);
     const { outages, deaths } = this.#killer;
     const verdict = await crowd.leave({ outages, deaths, slow: [] });
     this.#tally.violated(where, verdict.violations);

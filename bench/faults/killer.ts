@@ -13,6 +13,7 @@ const VICTIMS = [
   'writer',
   'host',
   'supervisor',
+  'jobs',
   'writer and host',
   'writer and supervisor',
   'host and supervisor',
@@ -49,7 +50,7 @@ export class Killer {
     const often = (role: Child['role']) =>
       this.#deaths.filter((one) => one.role === role && one.at > since && one.daemon === this.#gateway.pid).length >=
       DEATHS_IN_A_WINDOW;
-    const spared = (['writer', 'host'] as const).filter(often);
+    const spared = (['writer', 'host', 'jobs'] as const).filter(often);
     return this.#random.pick(
       VICTIMS.filter((victim) => victim.includes('supervisor') || !spared.some((role) => victim.includes(role))),
     );
@@ -62,6 +63,7 @@ export class Killer {
     const host = children.filter(({ role }) => role === 'host');
     const struck = [
       ...(victim.includes('writer') ? writer : []),
+      ...(victim === 'jobs' ? children.filter(({ role }) => role === 'jobs') : []),
       ...(victim.includes('host') && host.length > 0 ? [this.#random.pick(host)] : []),
       ...(victim === 'all' ? children : []),
     ];

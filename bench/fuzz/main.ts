@@ -12,10 +12,22 @@ import { frames } from './targets/frames.ts';
 import { links } from './targets/links.ts';
 import { manifests } from './targets/manifests.ts';
 import { requests } from './targets/requests.ts';
+import { schemaCode } from './targets/schema-code.ts';
 import { schemas } from './targets/schemas.ts';
 import { webhooks } from './targets/webhooks.ts';
 
-const TARGETS: Target[] = [frames, links, manifests, automations, webhooks, archives, requests, bodies, schemas];
+const TARGETS: Target[] = [
+  frames,
+  links,
+  manifests,
+  automations,
+  webhooks,
+  archives,
+  requests,
+  bodies,
+  schemas,
+  schemaCode,
+];
 
 const HELP = `npm run fuzz -- [target …] [options]
 
@@ -26,7 +38,7 @@ const HELP = `npm run fuzz -- [target …] [options]
   --smoke      few inputs, as CI runs it
 
 Targets:
-${TARGETS.map(({ name, claim }) => `  ${name.padEnd(11)}${claim}\n`).join('')}`;
+${TARGETS.map(({ name, claim }) => `  ${name.padEnd(12)}${claim}\n`).join('')}`;
 
 class UsageError extends Error {}
 

@@ -30,7 +30,7 @@ export async function restoreBackup(file: string, target: string, signal?: Abort
       signal?.throwIfAborted();
       checkDatabase(arriving, database);
     }
-    syncTree(arriving);
+    await syncTree(arriving);
     signal?.throwIfAborted();
     putInPlace(arriving, place);
     await syncDir(dirname(place));

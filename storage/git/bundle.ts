@@ -7,6 +7,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { syncDir } from '../atomic-file.ts';
 import { syncTree } from '../sync-tree.ts';
 import { isObjectId } from './object.ts';
+import { checkPackSizes } from './pack-sizes.ts';
 import { reachable } from './reachable.ts';
 import { DELETED, MAIN, TAGS } from './refs.ts';
 import type { Repository } from './repository.ts';
@@ -39,7 +40,7 @@ export async function writeBundle(
 
 /**
  * Brings the bundle's `main` and tags into a repository that has only its root commit. Done again after a crash it goes on.
- * Rejects with `INVALID_BACKUP`, and with `RESTORE_TARGET` when the repository has versions of its own.
+ * Rejects with `INVALID_BACKUP` and `BACKUP_TOO_LARGE`, and with `RESTORE_TARGET` when the repository has versions of its own.
  */
 export async function readBundle(
   repository: Repository,
@@ -66,7 +67,8 @@ export async function readBundle(
 }
 
 async function parseBundle(from: string): Promise<{ names: Map<string, string>; pack: Buffer }> {
-  if ((await stat(from)).size > LIMITS.gitBundleBytes) throw invalid('it is too large');
+  if ((await stat(from)).size > LIMITS.gitBundleBytes)
+    throw new SvcError('BACKUP_TOO_LARGE', `The git bundle has more than ${LIMITS.gitBundleBytes} bytes.`);
   const file = await readFile(from);
   const end = file.indexOf('\n\n');
   const head = file.toString('utf8', 0, Math.max(end, 0));
@@ -81,6 +83,11 @@ async function parseBundle(from: string): Promise<{ names: Map<string, string>; 
   const pack = file.subarray(end + 2);
   const sum = createHash('sha1').update(pack.subarray(0, -20)).digest();
   if (pack.length < 32 || !sum.equals(pack.subarray(-20))) throw invalid('it is not whole');
+  try {
+    checkPackSizes(pack);
+  } catch (error) {
+    throw error instanceof SvcError ? error : invalid('an object of it cannot be read', error);
+  }
   return { names, pack };
 }
 
@@ -103,7 +110,7 @@ async function addPack(repository: string, pack: Buffer): Promise<void> {
     const file = await open(join(aside, 'new.pack'), 'wx', 0o444);
     await file.writeFile(pack).finally(() => file.close());
     await indexPack(aside);
-    syncTree(aside);
+    await syncTree(aside);
     await installPack(dir, join(aside, 'new'), pack.toString('hex', pack.length - 20));
   } finally {
     await rm(aside, { recursive: true, force: true });

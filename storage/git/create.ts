@@ -45,7 +45,7 @@ async function create(path: string): Promise<void> {
   }
   await writeFile(join(making, 'HEAD'), HEAD);
   await writeFile(join(making, 'config'), CONFIG);
-  syncTree(making);
+  await syncTree(making);
   await renameDurable(making, path);
 }
 

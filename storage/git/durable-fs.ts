@@ -1,27 +1,12 @@
 /** The file system that isomorphic-git is given: one repository and nothing else; what it writes there becomes durable at once, at the end. */
 import { randomUUID } from 'node:crypto';
-import {
-  closeSync,
-  fsync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  type Stats,
-  statSync,
-  utimesSync,
-  writeSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, type Stats, statSync, utimesSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
-import { promisify } from 'node:util';
 import { exists, isMissing, syncDir } from '../atomic-file.ts';
+import { inParallel } from '../sync-tree.ts';
 import { readPackFile } from './pack-file.ts';
 
-const flushed = promisify(fsync);
-/** Files that are written and flushed at a time. */
-const AT_ONCE = 16;
 /** How often a folder is made that does not stay. */
 const TRIES = 10;
 
@@ -141,13 +126,12 @@ export class DurableFs {
 }
 
 async function writeDurable(path: string, data: Uint8Array): Promise<void> {
-  const file = openSync(path, 'wx', 0o444);
+  const file = await open(path, 'wx', 0o444);
   try {
-    for (let at = 0; at < data.length; ) at += writeSync(file, data, at);
-    // Only the disk is waited for: those of other objects are flushed with it.
-    await flushed(file);
+    await file.writeFile(data);
+    await file.sync();
   } finally {
-    closeSync(file);
+    await file.close();
   }
 }
 
@@ -181,12 +165,4 @@ function place(temporary: string, path: string): void {
       if (!isMissing(error) || tries === 1) throw error;
     }
   }
-}
-
-async function inParallel<T>(items: T[], work: (item: T) => Promise<void>): Promise<void> {
-  const queue = items.values();
-  const worker = async (): Promise<void> => {
-    for (const item of queue) await work(item);
-  };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker));
 }

@@ -3,6 +3,7 @@
  * which would change modes that it does not expect.
  */
 import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { damagedObject } from './object.ts';
 import type { ObjectStore } from './object-store.ts';
 
@@ -64,13 +65,19 @@ export function withFolder(
   return objects.put('tree', serializeTree([...others, ...own]));
 }
 
-/** Path → id of the content of every file below the tree. Rejects with `ARCHIVE_ENTRY_TYPE` for links and the like. */
+/**
+ * Path → id of the content of every file below the tree. Rejects with `ARCHIVE_ENTRY_TYPE` for links and the like, and with
+ * `ARCHIVE_TOO_LARGE`: a few trees that name each other again and again have more files than any disk.
+ */
 export async function filesOf(objects: ObjectStore, tree: string): Promise<Map<string, string>> {
   const files = new Map<string, string>();
+  let entries = 0;
   const walk = async (id: string, prefix: string, depth: number): Promise<void> => {
     if (depth > MAX_DEPTH) throw damagedObject(id, 'lies too deep');
     for (const { mode, name, id: child } of await readTree(objects, id)) {
       const path = prefix + name;
+      if (++entries > LIMITS.archiveEntries)
+        throw new SvcError('ARCHIVE_TOO_LARGE', `The app has more than ${LIMITS.archiveEntries} entries.`, { path });
       if (mode === FOLDER_MODE) await walk(child, `${path}/`, depth + 1);
       else if (FILE_MODES.has(mode)) files.set(path, child);
       else throw new SvcError('ARCHIVE_ENTRY_TYPE', 'The repository has a link here; only files are taken.', { path });

@@ -1,13 +1,11 @@
 /** Wires what the git store adds to a gateway: sessions, their drafts, and making apps in them. */
-import { join } from 'node:path';
-import { LIMITS } from '../../protocol/limits.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { Registry } from '../../storage/registry.ts';
 import type { Config } from '../config.ts';
 import type { Deployments } from '../deploy.ts';
 import { Drafts, type DraftsOptions } from '../drafts/drafts.ts';
-import { entryPoint, templateFolder } from '../entry-points.ts';
-import { Jobs } from '../jobs.ts';
+import { templateFolder } from '../entry-points.ts';
+import type { Jobs } from '../jobs.ts';
 import { gitRepository } from '../store/git-jobs.ts';
 import { Authoring } from './authoring.ts';
 import { CodeTransfer } from './code-transfer.ts';
@@ -21,7 +19,7 @@ export type AuthoringParts = {
   registry: Registry;
   deployments: Deployments;
   jobs: Jobs;
-} & Omit<DraftsOptions, 'source' | 'jobs' | 'snapshots' | 'config'>;
+} & Omit<DraftsOptions, 'source' | 'jobs' | 'config'>;
 
 /** Null on the tarball backend. */
 export type GitStoreServices = {
@@ -32,8 +30,7 @@ export type GitStoreServices = {
 } | null;
 
 export function openTemplates({ layout, config, log }: Pick<AuthoringParts, 'layout' | 'config' | 'log'>): Templates {
-  const cacheDir = join(layout.dataDir, 'templates-cache');
-  return new Templates({ folder: templateFolder(), cacheDir, url: config.templatesUrl, log });
+  return new Templates({ folder: templateFolder(), cacheDir: layout.templatesCache, url: config.templatesUrl, log });
 }
 
 export function openAuthoring(parts: AuthoringParts, templates: Templates): GitStoreServices {
@@ -50,9 +47,7 @@ export function openAuthoring(parts: AuthoringParts, templates: Templates): GitS
     registeredAt: (app) => registry.registeredAt(app),
     log,
   });
-  // A thread of its own, kept while drafts are edited, so that an edit waits for no upload.
-  const snapshots = new Jobs({ file: entryPoint('job'), threads: 1, idleMs: LIMITS.draftIdleMs });
-  const drafts = new Drafts({ ...parts, source: sessions, snapshots });
+  const drafts = new Drafts({ ...parts, source: sessions });
   const live = async (): Promise<Map<string, string>> =>
     new Map((await registry.states()).map(({ id, active }) => [id, active?.name ?? id]));
   const authoring = new Authoring({ sessions, templates, jobs, blank: templateFolder('_blank'), live, now: Date.now });

@@ -39,9 +39,7 @@ export type DraftsOptions = {
   idempotency: Idempotency;
   config: ToolServices['config'];
   log: Logger;
-  /** The gateway's job threads, which copy data; and a thread that is kept while drafts are edited, which takes snapshots. */
-  jobs: Pick<Jobs, 'seed'>;
-  snapshots: Pick<Jobs, 'snapshot' | 'close'>;
+  jobs: Pick<Jobs, 'seed' | 'snapshot'>;
 };
 
 export class Drafts {
@@ -138,11 +136,10 @@ export class Drafts {
   async stop(): Promise<void> {
     clearInterval(this.#tidying);
     for (const draft of this.#drafts.values()) draft.abandon();
-    await this.#options.snapshots.close();
   }
 
   async #open(session: string, app: string): Promise<Draft> {
-    const { source, layout, databases, changes, logs, log, snapshots, jobs } = this.#options;
+    const { source, layout, databases, changes, logs, log, jobs } = this.#options;
     if (!isSessionId(session) || !(await source.has(session))) throw unknownSession(session);
     if (!isAppId(app)) throw unknownApp(app);
     await source.folder(session, app);
@@ -154,7 +151,7 @@ export class Drafts {
       live: layout.app(app),
       databases,
       budget: this.#budget,
-      jobs: { snapshot: (job) => snapshots.snapshot(job), seed: (job) => jobs.seed(job) },
+      jobs,
       folder: () => source.folder(session, app),
       release: () => this.#options.tree.remove(key, beingReset()),
       swap: (snapshot, before) => this.#swap(key, snapshot, before),

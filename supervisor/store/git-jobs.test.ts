@@ -3,15 +3,14 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { buildJobModule } from '../../test/support/job-module.ts';
-import { Jobs } from '../jobs.ts';
+import { openJobs } from '../../test/support/jobs.ts';
 import { gitRepository } from './git-jobs.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'git-jobs-'));
 after(() => rmSync(root, { recursive: true, force: true }));
 
 test('the repository is worked on in another thread, and its errors come back as they were', async () => {
-  const jobs = new Jobs({ file: await buildJobModule(root) });
+  const { jobs, close } = await openJobs(root);
   try {
     const git = gitRepository(jobs, join(root, 'apps.git'));
     const by = { author: { name: 'svc', email: 'svc@localhost' }, at: 1_700_000_000_000 };
@@ -34,6 +33,6 @@ test('the repository is worked on in another thread, and its errors come back as
     const missing = 'a'.repeat(40);
     await assert.rejects(git.readBlob({ sha: missing }), { code: 'STORE_DAMAGED', message: new RegExp(missing) });
   } finally {
-    await jobs.close();
+    await close();
   }
 });

@@ -8,7 +8,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/link.ts';
-import { crashEnvironment } from '../../storage/crash-point.ts';
 import type { LinkOwner } from './links.ts';
 import { bePatient } from './patience.ts';
 import { RestartPolicy } from './restart.ts';
@@ -17,7 +16,7 @@ export type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopp
 
 export type ChildSpec = {
   name: string;
-  role: 'writer' | 'host' | 'mcp';
+  role: 'writer' | 'host' | 'mcp' | 'jobs';
   /** The file that the process runs, and Node's own flags before it. */
   entry: string;
   flags: string[];
@@ -27,6 +26,8 @@ export type ChildSpec = {
   patient: boolean;
   /** What the process reads as the first line of its standard input. A new one for each start. */
   bootstrap: () => Record<string, unknown>;
+  /** All memory that it may have, in MiB; it is ended when it says that it has more. */
+  memoryMb?: number;
   /** Its environment; empty when absent. */
   env?: Record<string, string>;
 };
@@ -41,6 +42,11 @@ export type ChildEvents = {
   onProcess(pid: number, alive: boolean): void;
   log(level: 'info' | 'warn' | 'error', message: string): void;
 };
+
+/** How the reason of an end begins or goes on when memory was short, as V8 says it too. */
+export const OUT_OF_MEMORY = 'out of memory';
+
+const MiB = 1024 * 1024;
 
 export type ChildClock = { now: () => number; random: () => number };
 
@@ -102,8 +108,7 @@ export class Child {
     let child: ChildProcess;
     try {
       child = spawn(process.execPath, [...this.spec.flags, this.spec.entry], {
-        // Test runs crash the writer between its durable steps; a host has none.
-        env: this.spec.role === 'writer' ? crashEnvironment() : (this.spec.env ?? {}),
+        env: this.spec.env ?? {},
         stdio: ['pipe', 'ignore', 'pipe'],
         // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
         detached: process.platform !== 'win32',
@@ -209,6 +214,9 @@ export class Child {
     } else if (frame[0] === Kind.pong) {
       this.#lastPong = this.#clock.now();
       this.stats = frame[2];
+      const { memoryMb } = this.spec;
+      if (memoryMb !== undefined && (frame[2].rss ?? 0) > memoryMb * MiB)
+        this.kill(`${OUT_OF_MEMORY}: it used more than ${memoryMb} MiB`);
     } else {
       this.#events.onFrame(frame);
     }

@@ -5,13 +5,14 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { ActorSpec } from '../../protocol/frames.ts';
-import { hostFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
+import { hostFlags, jobsFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { signTicket, type Ticket } from '../../protocol/ticket.ts';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
-import { entryPoint, hostReadable, withRealPaths } from '../entry-points.ts';
+import { crashEnvironment, crashFolders } from '../../storage/crash-point.ts';
+import { entryPoint, hostReadable, jobsReadable, withRealPaths } from '../entry-points.ts';
 import type { ChildSpec } from './child.ts';
 import type { TreeOptions } from './tree-options.ts';
 
@@ -42,6 +43,8 @@ export class Specifications {
       flags: [],
       flushes: true,
       patient: false,
+      // Test runs crash it between its durable steps, and jobs likewise; a host has none.
+      env: crashEnvironment(),
       bootstrap: () => ({
         supervisorSocket: this.supervisorSocket,
         writerSocket: this.writerSocket,
@@ -87,6 +90,32 @@ export class Specifications {
         supervisorSocket: this.supervisorSocket,
         ticket: this.ticket({ role: 'mcp' }),
         ...settings,
+      }),
+    };
+  }
+
+  /** The process of jobs. What it may read and write besides our own code is in these folders and files. */
+  jobs({ readable, writable }: { readable: string[]; writable: string[] }): ChildSpec {
+    const crash = crashFolders();
+    return {
+      name: 'jobs',
+      role: 'jobs',
+      entry: entryPoint('jobs'),
+      flags: jobsFlags({
+        allowed: process.allowedNodeEnvironmentFlags,
+        readable: [...jobsReadable(), ...readable, ...crash.readable],
+        writable: [...writable, ...crash.writable],
+      }),
+      env: crashEnvironment(),
+      flushes: false,
+      patient: false,
+      memoryMb: LIMITS.jobsMemoryMb,
+      bootstrap: () => ({
+        supervisorSocket: this.supervisorSocket,
+        ticket: this.ticket({ role: 'jobs' }),
+        thread: entryPoint('job'),
+        threadMemoryMb: LIMITS.jobMemoryMb,
+        memoryMb: LIMITS.jobsMemoryMb,
       }),
     };
   }

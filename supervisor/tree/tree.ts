@@ -25,6 +25,8 @@ export class Tree {
   readonly hosts: Hosts;
   /** Talks to MCP servers; null when none are configured. */
   toolServers: Child | null = null;
+  /** Does what costs CPU or disk; started with its first job. */
+  jobs: Child | null = null;
   readonly deadlines = new Deadlines(() => performance.now());
   /** How often each retire reason happened. */
   readonly retired: Record<RetireReason, number> = Object.fromEntries(
@@ -165,7 +167,7 @@ export class Tree {
   destroy(): void {
     this.#stopping = true;
     clearInterval(this.#housekeeping);
-    for (const child of [...this.hosts.all, this.writer]) child.destroy();
+    for (const child of [...this.hosts.all, this.writer, ...(this.jobs ? [this.jobs] : [])]) child.destroy();
     for (const actor of this.actors) void actor.stop('shutdown', 0);
     // Not killed: it ends its servers first, and ends without its connection in any case.
     void this.toolServers?.stop(LIMITS.terminateMs);
@@ -231,6 +233,8 @@ export class Tree {
         return this.hosts.all.find((host) => host.name === ticket.host)?.attach(link) ?? null;
       case 'mcp':
         return this.toolServers?.attach(link) ?? null;
+      case 'jobs':
+        return this.jobs?.attach(link) ?? null;
       case 'actor':
         return this.#generations.get(ticket.actorId)?.attach(link) ?? null;
       case 'database':
@@ -274,6 +278,15 @@ export class Tree {
   toolServerChild(settings: ToolServerSettings, events: Omit<ChildEvents, 'onProcess' | 'log'>): Child {
     this.toolServers = this.#child(this.#specifications.toolServers(settings), events);
     return this.toolServers;
+  }
+
+  /** The process of jobs, which starts when it is told to. Both lists are folders and files. */
+  jobsChild(
+    folders: { readable: string[]; writable: string[] },
+    events: Omit<ChildEvents, 'onProcess' | 'log'>,
+  ): Child {
+    this.jobs = this.#child(this.#specifications.jobs(folders), events);
+    return this.jobs;
   }
 
   #child(spec: ChildSpec, events: Omit<ChildEvents, 'onProcess' | 'log'>): Child {

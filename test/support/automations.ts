@@ -8,22 +8,23 @@ import { Registry } from '../../storage/registry.ts';
 import { AutomationCatalog } from '../../supervisor/automations/catalog.ts';
 import { Switchboard } from '../../supervisor/automations/switchboard.ts';
 import { Deployments } from '../../supervisor/deploy.ts';
-import { Jobs } from '../../supervisor/jobs.ts';
+import type { Jobs } from '../../supervisor/jobs.ts';
 import { ArchiveStore } from '../../supervisor/store/archive-store.ts';
 import { appFiles, tarball } from './archive.ts';
-import { buildJobModule } from './job-module.ts';
+import { openJobs } from './jobs.ts';
 
 export const ORIGIN = 'http://127.0.0.1:8787';
 
 /** Job threads and a folder for the data directories of one test file; `close` after all its tests. */
 export async function openWorkshop() {
   const root = mkdtempSync(join(tmpdir(), 'automations-'));
-  const jobs = new Jobs({ file: await buildJobModule(root) });
+  const opened = await openJobs(root);
+  const { jobs } = opened;
   let directories = 0;
   return {
     start: () => startIn(join(root, String(++directories)), jobs),
     async close(): Promise<void> {
-      await jobs.close();
+      await opened.close();
       rmSync(root, { recursive: true, force: true });
     },
   };

@@ -10,10 +10,10 @@ import type { VersionSummary } from '../../protocol/manifest.ts';
 import { Layout } from '../../storage/layout.ts';
 import { Registry } from '../../storage/registry.ts';
 import { Deployments } from '../../supervisor/deploy.ts';
-import { Jobs } from '../../supervisor/jobs.ts';
+import type { Jobs } from '../../supervisor/jobs.ts';
 import { checkStore, openStore } from '../../supervisor/store/open-store.ts';
 import { appFiles, tarball } from './archive.ts';
-import { buildJobModule } from './job-module.ts';
+import { openJobs } from './jobs.ts';
 
 /** Moments at which a test may look at the disk, as a crash would leave it. */
 export type Moments = Partial<
@@ -25,14 +25,15 @@ export type StartOptions = { store?: 'tarball' | 'git'; moments?: Moments; versi
 /** Job threads and a folder for the data directories of one test file; `close` after all its tests. */
 export async function openDeployments() {
   const root = mkdtempSync(join(tmpdir(), 'deploy-'));
-  const jobs = new Jobs({ file: await buildJobModule(root) });
+  const opened = await openJobs(root);
+  const { jobs } = opened;
   let directories = 0;
   return {
     root,
     newDataDir: (): string => join(root, `data-${++directories}`),
     start: (dataDir: string, options?: StartOptions) => startIn(dataDir, jobs, options),
     async close(): Promise<void> {
-      await jobs.close();
+      await opened.close();
       rmSync(root, { recursive: true, force: true });
     },
   };

@@ -11,8 +11,6 @@ import { resolveConfig } from '../../supervisor/config.ts';
 import { Databases } from '../../supervisor/databases.ts';
 import { Drafts } from '../../supervisor/drafts/drafts.ts';
 import { type DraftSource, unknownSession } from '../../supervisor/drafts/source.ts';
-import { entryPoint } from '../../supervisor/entry-points.ts';
-import { Jobs } from '../../supervisor/jobs.ts';
 import { startParts, stopParts } from '../../supervisor/parts.ts';
 import { serveExchanges } from '../exchange-server.ts';
 import { TestGateway } from './gateway.ts';
@@ -91,7 +89,7 @@ export type DraftGateway = {
 export async function startDrafts(t: TestContext, config: Record<string, unknown> = {}): Promise<DraftGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-drafts-'));
   const dataDir = join(folder, 'data');
-  const sessions = new FolderSessions(join(folder, 'sessions'));
+  const sessions = new FolderSessions(join(dataDir, 'apps', '_sessions'));
   const gateway = new TestGateway(dataDir, []);
   let stop = async (): Promise<void> => {};
   let changes: ChangeStreams | undefined;
@@ -111,8 +109,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
       ticket: (ticket) => tree.ticket(ticket),
       dataFile: (key) => layout.app(key).data,
     });
-    const snapshots = new Jobs({ file: entryPoint('job'), threads: 1 });
-    const drafts = new Drafts({ ...services, source: sessions, databases, jobs, snapshots });
+    const drafts = new Drafts({ ...services, source: sessions, databases, jobs });
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;
     await drafts.open();

@@ -6,7 +6,7 @@ import { build } from 'esbuild';
 export async function buildJobModule(dir: string): Promise<string> {
   const outfile = join(dir, 'job.mjs');
   await build({
-    entryPoints: [join(import.meta.dirname, '../../workers/jobs/main.ts')],
+    entryPoints: [join(import.meta.dirname, '../../workers/jobs/thread.ts')],
     bundle: true,
     platform: 'node',
     format: 'esm',

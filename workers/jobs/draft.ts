@@ -36,6 +36,8 @@ export function takeSnapshot(job: SnapshotJob): SnapshotResult {
 
 function prepare(job: SnapshotJob, files: WorktreeFile[], sha256: string, at: number, placed: VersionPaths): Snapshot {
   const { app, session, previous } = job;
+  // Of a process that died while it did the same.
+  for (const dir of [placed.code, placed.prepared]) rmSync(dir, { recursive: true, force: true });
   makeFolder(placed.code);
   for (const { path, content } of files) writeNewFile(join(placed.code, path), content);
   // Compiling schemas is the longest part by far, and most edits are to something else.

@@ -31,6 +31,8 @@ import { compileValidators, validatorsLike } from './validators.ts';
 export async function ingest(job: IngestJob): Promise<IngestResult> {
   const staged = new VersionPaths(join(job.staging, 'code'), join(job.staging, 'prepared'));
   try {
+    // Of a process that died while it did the same.
+    for (const dir of [staged.code, staged.prepared]) rmSync(dir, { recursive: true, force: true });
     const files = await gatherFiles(job, staged.code);
     crashPoint('ingest.unpacked');
     const sha256 = contentHash(files);
@@ -95,8 +97,8 @@ async function prepare(
   crashPoint('ingest.committed');
   const minted = await prepareAutomations(automations, staged, active);
   crashPoint('ingest.prepared');
-  syncTree(staged.code);
-  syncTree(staged.prepared);
+  await syncTree(staged.code);
+  await syncTree(staged.prepared);
   crashPoint('ingest.synced');
   return { staged: summary, minted, commit };
 }

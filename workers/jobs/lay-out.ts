@@ -1,14 +1,16 @@
 /** Puts the files of a new app into a folder: a blank one, or a template that gets an id and a name of its own. */
-import { cpSync, readdirSync } from 'node:fs';
+import { copyFileSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { LayOutJob, LayOutResult } from '../../protocol/templates.ts';
 import { writeBlankApp } from '../../storage/blank-app.ts';
 import { renameApp } from '../../storage/rename-app.ts';
 import { syncTree } from '../../storage/sync-tree.ts';
 import { extractArchive } from './extract.ts';
+import { makeFolder } from './files.ts';
 
 export async function layOut(job: LayOutJob): Promise<LayOutResult> {
   const name = await write(job);
-  syncTree(job.to);
+  await syncTree(job.to);
   const files = readdirSync(job.to, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).length;
   return { name, files };
 }
@@ -19,7 +21,18 @@ async function write({ source, to, id, name }: LayOutJob): Promise<string> {
     writeBlankApp(source.blank, to, id, name ?? id);
     return name ?? id;
   }
-  if ('template' in source) cpSync(source.template, to, { recursive: true });
+  if ('template' in source) copyFiles(source.template, to);
   else await extractArchive(source.archive, to);
   return renameApp(to, id, name);
+}
+
+/** `cpSync` looks at every folder above the two, which this process may not. */
+function copyFiles(from: string, to: string): void {
+  for (const entry of readdirSync(from, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const path = join(entry.parentPath, entry.name);
+    const copy = join(to, path.slice(from.length));
+    makeFolder(dirname(copy));
+    copyFileSync(path, copy);
+  }
 }

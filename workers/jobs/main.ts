@@ -1,71 +1,52 @@
-/** The job thread: what costs CPU or disk on behalf of the supervisor. piscina calls the exported functions by name. */
-import type { SeedJob, SeedResult, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
-import { type ErrorBody, isDiskFull, SvcError } from '../../protocol/errors.ts';
-import type { GitJob, GitOperation, GitOperations } from '../../protocol/git-jobs.ts';
-import type {
-  CheckJob,
-  CheckResult,
-  IngestJob,
-  IngestResult,
-  JobAnswer,
-  PackJob,
-  PackResult,
-} from '../../protocol/jobs.ts';
-import type { SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
-import type { LayOutJob, LayOutResult } from '../../protocol/templates.ts';
-import { takeSnapshot } from './draft.ts';
-import * as jobs from './ingest.ts';
+/**
+ * The jobs process: what costs CPU or disk, or reads what strangers sent, done by threads at the supervisor's order. Entry of
+ * dist/jobs.js. It runs under Node's permission model, holds no thread while there is nothing to do, and ends with its parent.
+ */
+import { createInterface } from 'node:readline';
+import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
+import type { JobsBootstrap } from '../../protocol/jobs.ts';
+import { openLink } from '../link.ts';
+import { Runner } from './runner.ts';
 
-export function ingest(job: IngestJob): Promise<JobAnswer<IngestResult>> {
-  return answer(() => jobs.ingest(job));
+function run({ supervisorSocket, ticket, ...settings }: JobsBootstrap): void {
+  const runner = new Runner({
+    ...settings,
+    rss: () => process.memoryUsage.rss(),
+    onDone: (id, answer) => {
+      try {
+        link.send([Kind.jobDone, id, answer]);
+      } catch (error) {
+        link.send([Kind.jobDone, id, { failed: 'fault', detail: `its answer: ${(error as Error).message}` }]);
+      }
+    },
+    onMemory: () => {
+      // As V8 says it of its own heap: the supervisor looks for these words.
+      process.stderr.write(`FATAL ERROR: out of memory: it used more than ${settings.memoryMb} MiB\n`);
+      end();
+    },
+  });
+  const link = openLink(supervisorSocket, ticket, {
+    onFrame: (frame: Frame) => {
+      if (frame[0] === Kind.job) void runner.run(frame);
+      else if (frame[0] === Kind.cancel) runner.cancel(frame[1]);
+      else if (frame[0] === Kind.ping) link.send([Kind.pong, frame[1], stats(runner)]);
+    },
+    onClose: end,
+  });
+  process.stdin.on('close', end);
+  link.send([Kind.ready, { pid: process.pid }]);
 }
 
-export function check(job: CheckJob): Promise<JobAnswer<CheckResult>> {
-  return answer(() => jobs.check(job));
+/** At once: an orderly end would wait for threads that are inside native code. */
+function end(): void {
+  process.kill(process.pid, 'SIGKILL');
 }
 
-/** Loaded on use: it brings SQLite into the thread. */
-export function pack(job: PackJob): Promise<JobAnswer<PackResult>> {
-  return answer(async () => (await import('./pack.ts')).pack(job));
+function stats({ threads, jobs }: Runner): ProcessStats {
+  const { rss, heapUsed } = process.memoryUsage();
+  const { user, system } = process.cpuUsage();
+  return { rss, heapUsed, cpuUser: user, cpuSystem: system, counters: { threads, jobs } };
 }
 
-/** Loaded on use: uploads have no need of it. */
-export function sessionFiles(job: SessionFilesJob): Promise<JobAnswer<SessionFilesResult[SessionFilesJob['work']]>> {
-  return answer(async () => (await import('./session-files.ts')).sessionFiles(job));
-}
-
-/** Loaded on use likewise. */
-export function layOut(job: LayOutJob): Promise<JobAnswer<LayOutResult>> {
-  return answer(async () => (await import('./lay-out.ts')).layOut(job));
-}
-
-/** Loaded on use: uploads need none of it. */
-export function git(job: GitJob): Promise<JobAnswer<GitOperations[GitOperation]['result']>> {
-  return answer(async () => (await import('./git/run.ts')).runGit(job));
-}
-
-export function snapshot(job: SnapshotJob): Promise<JobAnswer<SnapshotResult>> {
-  return answer(async () => takeSnapshot(job));
-}
-
-/** Loaded on use: it brings SQLite into the thread. */
-export function seed(job: SeedJob): Promise<JobAnswer<SeedResult>> {
-  return answer(async () => (await import('./seed.ts')).seed(job));
-}
-
-/** A fault of our own rejects, with its stack for the log. */
-async function answer<T>(work: () => Promise<T>): Promise<JobAnswer<T>> {
-  try {
-    return { ok: true, value: await work() };
-  } catch (error) {
-    const body = errorBody(error);
-    if (body === null) throw error;
-    return { ok: false, error: body };
-  }
-}
-
-function errorBody(error: unknown): ErrorBody | null {
-  if (error instanceof SvcError) return error.toBody();
-  if (isDiskFull(error)) return new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed.').toBody();
-  return null;
-}
+const lines = createInterface({ input: process.stdin });
+lines.once('line', (line) => run(JSON.parse(line) as JobsBootstrap));

@@ -1,27 +1,28 @@
 /** Gives a draft a copy of the live data to work on. */
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Sqlite from 'better-sqlite3';
 import type { SeedJob, SeedResult } from '../../protocol/drafts.ts';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
+import { syncFile } from '../../storage/sync-tree.ts';
 
 /** What SQLite keeps beside a database. */
 const COMPANIONS = ['-wal', '-shm', '-journal'];
 
 /** The live data is only read, as it is at one moment, while others go on writing. */
-export function seed({ from, to }: SeedJob): SeedResult {
+export async function seed({ from, to }: SeedJob): Promise<SeedResult> {
   const unfinished = `${to}.tmp`;
   remove(unfinished);
   try {
-    const userVersion = existsSync(from) ? copy(from, unfinished) : null;
+    const userVersion = existsSync(from) ? await copy(from, unfinished) : null;
     crashPoint('seed.copied');
     // What is left of the log of the old data would be taken for that of the new.
     remove(to);
     crashPoint('seed.cleared');
     if (userVersion !== null) renameSync(unfinished, to);
-    if (process.platform !== 'win32') sync(dirname(to), 'r');
+    if (process.platform !== 'win32') await syncFile(dirname(to), 'r');
     crashPoint('seed.placed');
     return { userVersion: userVersion ?? 0 };
   } catch (error) {
@@ -31,14 +32,14 @@ export function seed({ from, to }: SeedJob): SeedResult {
 }
 
 /** Null when there is nothing in it. */
-function copy(from: string, to: string): number | null {
+async function copy(from: string, to: string): Promise<number | null> {
   try {
     using(new Sqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs }), (db) =>
       db.prepare('VACUUM INTO ?').run(to),
     );
     if (!existsSync(to)) return null;
     // SQLite leaves it to whoever wants the copy to outlive a power cut.
-    sync(to, 'r+');
+    await syncFile(to, 'r+');
     return using(new Sqlite(to, { readonly: true }), (db) => Number(db.pragma('user_version', { simple: true })));
   } catch (error) {
     if (isDiskFull(error)) throw error;
@@ -51,15 +52,6 @@ function using<T>(db: Sqlite.Database, work: (db: Sqlite.Database) => T): T {
     return work(db);
   } finally {
     db.close();
-  }
-}
-
-function sync(path: string, flags: string): void {
-  const fd = openSync(path, flags);
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
   }
 }
 

@@ -4,15 +4,18 @@
  */
 import { createHash } from 'node:crypto';
 import { runInNewContext } from 'node:vm';
-import { Ajv2020 } from 'ajv/dist/2020.js';
+import { _, Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
 import formats from 'ajv-formats';
 import { automationFault, invalidAutomation } from '../../protocol/automation-issues.ts';
+import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { manifestIssue } from '../../protocol/manifest-check.ts';
 import { loadValidators, type Validators } from '../handler/validators.ts';
 import type { CheckedAutomation } from './automations.ts';
+import { timeLimited } from './control.ts';
+import { nameFault } from './schema-names.ts';
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema';
 
@@ -34,11 +37,11 @@ function schemaJudge(): Ajv2020 {
 }
 
 /** To be raised when the same schemas compile to another text, as by another Ajv: then no earlier text is taken for theirs. */
-const FORM = 1;
+const FORM = 2;
 
 /** A schema that is compiled to a function, and the error of a version that has it when it cannot be used. */
 type Judged = { list: keyof Validators; name: string; schema: JsonSchema; fail: Fail };
-type Fail = (field: string, message: string) => Error;
+type Fail = (field: string, message: string) => SvcError;
 
 /**
  * The text of `validators.js`: `exports.queries[name]` and `exports.actions[name]` for every tool with an `input`, and
@@ -46,9 +49,15 @@ type Fail = (field: string, message: string) => Error;
  * when a schema does not compile or cannot be used.
  */
 export function compileValidators(manifest: Manifest, automations: CheckedAutomation[] = []): string {
+  return timeLimited((about) => compileAll(manifest, automations, about));
+}
+
+/** `about` is told the error of which the thread is ended should it not come back from the next step. */
+function compileAll(manifest: Manifest, automations: CheckedAutomation[], about: (error: SvcError) => void): string {
   const parts = ['"use strict";', HELPERS, ...LISTS.map((list) => `exports.${list} = {};`)];
-  const judged = [...judgedTools(manifest), ...judgedOutputs(automations)];
+  const judged = [...judgedTools(manifest, about), ...judgedOutputs(automations)];
   for (const { list, name, schema, fail } of judged) {
+    about(tooSlow(fail));
     const code = bounded(compile(schema, fail));
     parts.push(
       `exports.${list}[${JSON.stringify(name)}] = (function (module) {`,
@@ -58,7 +67,7 @@ export function compileValidators(manifest: Manifest, automations: CheckedAutoma
     );
   }
   const text = parts.join('\n');
-  probe(text, judged);
+  probe(text, judged, about);
   return `${madeOf(manifest, automations, text)}\n${text}`;
 }
 
@@ -82,7 +91,11 @@ function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-function judgedTools(manifest: Manifest): Judged[] {
+function tooSlow(fail: Fail): SvcError {
+  return fail('', `takes more than ${LIMITS.schemasMs / 1000} s to compile, with those before it; make it simpler`);
+}
+
+function judgedTools(manifest: Manifest, about: (error: SvcError) => void): Judged[] {
   const judged: Judged[] = [];
   for (const list of ['queries', 'actions'] as const) {
     for (const [i, { name, input, output }] of manifest[list].entries()) {
@@ -90,7 +103,10 @@ function judgedTools(manifest: Manifest): Judged[] {
         (member: string): Fail =>
         (field, message) =>
           manifestIssue(`${list}[${i}].${member}${field}`, message, 'schema');
-      if (output !== undefined) compile(output, failAt('output'));
+      if (output !== undefined) {
+        about(tooSlow(failAt('output')));
+        compile(output, failAt('output'));
+      }
       if (input !== undefined) judged.push({ list, name, schema: input, fail: failAt('input') });
     }
   }
@@ -113,7 +129,9 @@ function compile(schema: JsonSchema, fail: Fail): string {
   checkDraft(schema, fail);
   const judge = schemaJudge();
   try {
+    checkText(schema, fail);
     if (!judge.validateSchema(schema)) throw new Error(judge.errorsText(judge.errors, { dataVar: 'the schema' }));
+    const comments = new Set<string>();
     const ajv = new Ajv2020({
       strict: false,
       allErrors: true,
@@ -121,14 +139,44 @@ function compile(schema: JsonSchema, fail: Fail): string {
       ownProperties: true,
       validateSchema: false,
       logger: false,
-      code: { source: true },
+      code: {
+        source: true,
+        // Called before Ajv runs what it generated.
+        process: (code, env) => {
+          const comment = sourceComment(env?.schema);
+          if (comment !== null) comments.add(comment);
+          return without(code, comments);
+        },
+      },
     });
     formats.default(ajv, { keywords: false });
-    return standalone.default(ajv, ajv.compile(schema));
+    return without(standalone.default(ajv, ajv.compile(schema)), comments);
   } catch (error) {
+    if (error instanceof SvcError) throw error;
     const why = error instanceof RangeError ? 'its references or its depth are too much' : (error as Error).message;
     throw fail('', `is not a usable JSON Schema: ${why}`);
   }
+}
+
+function checkText(schema: JsonSchema, fail: Fail): void {
+  const bytes = Buffer.byteLength(JSON.stringify(schema));
+  if (bytes > LIMITS.schemaBytes) throw fail('', `has ${bytes} bytes; a schema may have ${LIMITS.schemaBytes}`);
+  const fault = nameFault(schema);
+  if (fault !== null) throw fail(fault.field, fault.message);
+}
+
+/** What Ajv writes of a schema's `$id` into the code, where the text could end the comment; null when it writes none. */
+function sourceComment(schema: unknown): string | null {
+  const id = typeof schema === 'object' && schema !== null ? (schema as { $id?: unknown }).$id : undefined;
+  return id ? String(_`/*# sourceURL=${id as string} */`) : null;
+}
+
+/** The code without these comments. In what stands in strings the quotes are escaped, so that only comments are found. */
+function without(code: string, comments: Iterable<string>): string {
+  let text = code;
+  for (const comment of comments) text = text.replaceAll(comment, '');
+  if (text.includes('/*# sourceURL="')) throw new Error('its code would hold text of the schema');
+  return text;
 }
 
 function checkDraft(schema: JsonSchema, fail: Fail): void {
@@ -154,11 +202,12 @@ function bounded(code: string): string {
 }
 
 /** Runs what was compiled: a schema that refers to itself without end, or explodes, is found now and not in a call. */
-function probe(text: string, judged: Judged[]): void {
+function probe(text: string, judged: Judged[], about: (error: SvcError) => void): void {
   const validators = loadValidators(text);
   for (const { list, name, fail } of judged) {
     const validate = validators[list][name];
     if (validate === undefined) continue;
+    about(tooSlow(fail));
     const run = (): void => {
       for (const input of PROBES) validate(input);
     };

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { Jobs } from '../../../supervisor/jobs.ts';
 import { appOf } from '../../../test/support/apps.ts';
+import { type OpenJobs, openJobs } from '../../../test/support/jobs.ts';
 import { ROOT } from '../../servers.ts';
 import { jsonObject, jsonValue } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
@@ -240,15 +240,20 @@ function appWith(input: unknown): Record<string, string | Buffer> {
 }
 
 class Compiler {
-  readonly #jobs = new Jobs({ file: join(ROOT, 'dist/job.js') });
+  readonly #opened: OpenJobs;
   readonly #folder: string;
 
-  constructor(folder: string) {
+  private constructor(opened: OpenJobs, folder: string) {
+    this.#opened = opened;
     this.#folder = folder;
   }
 
+  static async open(folder: string): Promise<Compiler> {
+    return new Compiler(await openJobs(folder, { thread: join(ROOT, 'dist/job.js') }), folder);
+  }
+
   close(): Promise<void> {
-    return this.#jobs.close();
+    return this.#opened.close();
   }
 
   /** In a job thread, as an upload does it. */
@@ -256,7 +261,7 @@ class Compiler {
     const code = join(this.#folder, 'code');
     mkdirSync(join(code, 'queries'), { recursive: true });
     for (const [name, text] of Object.entries(appWith(input))) writeFileSync(join(code, name), text);
-    const refusal = await refusalOf(() => this.#jobs.check({ code, app: APP }));
+    const refusal = await refusalOf(() => this.#opened.jobs.check({ code, app: APP }));
     rmSync(code, { recursive: true });
     if (refusal !== null)
       assert.ok(
@@ -319,7 +324,7 @@ export const schemas: Target = {
   name: 'schemas',
   claim: 'A schema is refused with its field, or works; one that never ends holds only its app, until the deadline.',
   open: async (context: TargetContext) => {
-    const compiler = new Compiler(context.newFolder());
+    const compiler = await Compiler.open(context.newFolder());
     const good = appOf('good', { queries: { ask: '() => 1' } });
     const fuzzed = await FuzzedGateway.start('uws', { good }, { handlerHosts: 1 });
     return {

@@ -38,7 +38,7 @@ export async function updateApp(job: UpdateAppJob): Promise<UpdateAppResult> {
   const merged = await mergeFiles(sides, { read, keep, mergeText });
   const files = await markConflicts(sides, merged, { read, keep, mergeMarked });
   await write(job.to, files, read);
-  syncTree(job.to);
+  await syncTree(job.to);
   const inConflict = new Set(merged.conflicts);
   const taken = changedFiles(session, files).filter((path) => !inConflict.has(path));
   return { main, merged: taken, conflicts: merged.conflicts };

@@ -96,7 +96,7 @@ export async function checkout({ app, from, to, durable = false, ...job }: Check
   if (tree === null) return { commit: null, files: [] };
   const files = await readFiles(repository.objects, await filesOf(repository.objects, tree));
   const written = writeFolder(to, files);
-  if (durable) syncTree(to);
+  if (durable) await syncTree(to);
   return { commit, files: written };
 }
 

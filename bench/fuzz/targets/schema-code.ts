@@ -1,0 +1,192 @@
+/** Schemas whose every string is code that would leave a mark: whatever becomes of them, none of it runs. */
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { JsonSchema, Manifest } from '../../../protocol/manifest.ts';
+import { loadValidators } from '../../../workers/handler/validators.ts';
+import { compileValidators } from '../../../workers/jobs/validators.ts';
+import { jsonValue } from '../arbitraries.ts';
+import type { Target } from '../target.ts';
+
+const marks = globalThis as { schemaRan?: unknown };
+const MARK = 'globalThis.schemaRan=1';
+
+/** Ways out of what surrounds a text in generated code: strings, comments, templates, patterns, blocks, names. */
+const OUTS = [
+  '',
+  "'",
+  '"',
+  '`',
+  '\\',
+  "\\'",
+  '\\"',
+  '*/',
+  '\n',
+  '\u2028',
+  '\u2029',
+  '\r',
+  '${',
+  '}',
+  ')',
+  ']',
+  '/',
+  '//',
+  ';',
+  '-->',
+  '\0',
+];
+const INS = ['', "'", '"', '`', '/*', '//', '\n', '}', '{', '(', '[', '<!--', '\u2028', '\\'];
+const BODIES = [
+  MARK,
+  `;${MARK};`,
+  `+(${MARK})+`,
+  `(${MARK})`,
+  `}}};${MARK};{{{`,
+  `]});${MARK};([{`,
+  `return ${MARK}`,
+  `\${${MARK}}`,
+  `constructor.constructor('${MARK}')()`,
+  `process.getBuiltinModule('vm').runInThisContext('${MARK}')`,
+  'vErrors.push(err0)',
+  'vErrors.concat(x.errors)',
+];
+const payload = fc
+  .tuple(fc.constantFrom(...OUTS), fc.constantFrom(...OUTS), fc.constantFrom(...BODIES), fc.constantFrom(...INS))
+  .map((parts) => parts.join(''));
+/** With legal beginnings, so that it gets further. */
+const name = fc.oneof(
+  payload,
+  payload.map((text) => `a${text}`),
+  payload.map((text) => `#${text}`),
+  payload.map((text) => `#/$defs/${text}`),
+  payload.map((text) => `https://example.com/${text}`),
+  payload.map((text) => encodeURI(text)),
+  // Legal in a URI from end to end.
+  fc.constantFrom(`*/${MARK}/*`, `*/(${MARK})/*`, `a*/;${MARK};/*`, `*/${MARK}//`),
+  fc.constantFrom('#', '#/const', '#/examples/0', '#/enum/0', '#/x', 'a'),
+);
+const key = fc.oneof(
+  payload,
+  payload.map((text) => `a${text}`),
+  fc.constantFrom('__proto__', 'constructor', 'toString'),
+);
+
+const SUBSCHEMAS = [
+  'not',
+  'if',
+  'then',
+  'else',
+  'items',
+  'contains',
+  'additionalProperties',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+  'propertyNames',
+  'contentSchema',
+  'x',
+  'const',
+  'default',
+] as const;
+
+const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
+  const one = tie('schema');
+  const named = fc.array(fc.tuple(key, one), { maxLength: 3 }).map(objectOf);
+  const data = fc.oneof(payload, jsonValue, fc.array(fc.tuple(key, payload), { maxLength: 2 }).map(objectOf), one);
+  const member: fc.Arbitrary<[string, unknown]> = fc.oneof(
+    fc.tuple(fc.constant('$id'), name),
+    fc.tuple(fc.constantFrom('$id', '$ref', '$dynamicRef', '$anchor', '$dynamicAnchor', '$schema'), name),
+    fc.tuple(
+      fc.constantFrom('$id', '$ref'),
+      fc.oneof(
+        payload.map((text) => ({ [text]: text })),
+        fc.array(payload),
+      ),
+    ),
+    fc.tuple(fc.constantFrom('properties', '$defs', 'dependentSchemas', 'definitions', 'patternProperties'), named),
+    fc.tuple(fc.constantFrom('allOf', 'anyOf', 'oneOf', 'prefixItems'), fc.array(one, { minLength: 1, maxLength: 3 })),
+    fc.tuple(fc.constantFrom(...SUBSCHEMAS), one),
+    fc.tuple(fc.constantFrom('const', 'default', '$comment', 'title', 'x', 'errorMessage'), data),
+    fc.tuple(fc.constantFrom('enum', 'examples'), fc.array(data, { minLength: 1, maxLength: 4 })),
+    fc.tuple(fc.constant('required'), fc.uniqueArray(key, { maxLength: 3 })),
+    fc.tuple(
+      fc.constant('dependentRequired'),
+      fc.array(fc.tuple(key, fc.uniqueArray(key)), { maxLength: 2 }).map(objectOf),
+    ),
+    fc.tuple(
+      fc.constantFrom('pattern', 'format', 'type', 'contentEncoding', 'contentMediaType', '$async', 'nullable'),
+      payload,
+    ),
+    fc.tuple(
+      fc.constantFrom('minimum', 'maxLength', 'minItems', 'multipleOf'),
+      fc.oneof(payload, fc.constantFrom(0, 1, 1e308)),
+    ),
+    fc.tuple(key, data),
+  );
+  return {
+    schema: fc.oneof(
+      { maxDepth: 4, depthSize: 'medium' },
+      fc.boolean(),
+      fc.array(member, { maxLength: 4 }).map(objectOf),
+      fc.array(member, { minLength: 1, maxLength: 4 }).map(objectOf),
+    ),
+  };
+}).schema;
+
+function objectOf(members: [string, unknown][]): object {
+  const made = {};
+  for (const [of, value] of members)
+    Object.defineProperty(made, of, { value, enumerable: true, configurable: true, writable: true });
+  return made;
+}
+
+function manifestOf(input: unknown): Manifest {
+  const queries = [{ name: 'q', input: input as JsonSchema, output: input as JsonSchema }];
+  return { id: 'evil', name: 'Evil', version: '1', queries, actions: [] };
+}
+
+/** Compiled, loaded and called, all of it here, where a mark would be seen. */
+function tryOut(input: unknown, values: readonly unknown[]): void {
+  let text: string | null = null;
+  try {
+    text = compileValidators(manifestOf(input), [{ id: 'a', text: '', manifest: { outputSchema: input } } as never]);
+  } catch (error) {
+    const { code } = error as { code?: string };
+    assert.ok(code === 'INVALID_MANIFEST' || code === 'INVALID_AUTOMATION', String((error as Error).stack));
+  }
+  if (text !== null) {
+    assert.doesNotMatch(text, /\/\*# sourceURL="/);
+    const validators = loadValidators(text);
+    for (const value of values) {
+      try {
+        validators.queries.q?.(value);
+      } catch (error) {
+        // A schema that refers to itself.
+        assert.ok(error instanceof RangeError, String(error));
+      }
+    }
+  }
+  const ran = Object.hasOwn(marks, 'schemaRan');
+  delete marks.schemaRan;
+  assert.equal(ran, false, 'text of the schema ran');
+}
+
+const value = fc.oneof(
+  jsonValue,
+  payload,
+  fc.array(fc.tuple(key, fc.oneof(payload, jsonValue)), { maxLength: 3 }).map(objectOf),
+  fc.array(payload, { maxLength: 3 }),
+);
+
+export const schemaCode: Target = {
+  name: 'schema-code',
+  claim: 'Whatever the strings of a schema are, none of them runs as code: neither compiled, nor called.',
+  open: async () => ({
+    checks: [
+      {
+        name: 'compiled and called',
+        runs: { full: 20_000, smoke: 300 },
+        property: fc.property(schema, fc.array(value, { minLength: 1, maxLength: 4 }), tryOut),
+      },
+    ],
+    close: async () => {},
+  }),
+};

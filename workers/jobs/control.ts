@@ -1,0 +1,109 @@
+/**
+ * What a job thread and the process that it runs in tell each other while a job is under way: by shared memory, for the thread
+ * may be in the middle of something that does not end.
+ */
+import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+
+const HEAD = 3;
+const TEXT_BYTES = 8 * 1024;
+/** Places in the head. */
+const CANCELLED = 0;
+/** Counts up when a limited step begins and when it ends: odd while one is under way. */
+const STEP = 1;
+const LENGTH = 2;
+
+export type JobMemory = SharedArrayBuffer;
+
+export function jobMemory(): JobMemory {
+  return new SharedArrayBuffer(4 * HEAD + TEXT_BYTES);
+}
+
+/** The job's side and the process's side of it alike. */
+class Control {
+  readonly #head: Int32Array;
+  readonly #text: Uint8Array;
+
+  constructor(memory: JobMemory) {
+    this.#head = new Int32Array(memory, 0, HEAD);
+    this.#text = new Uint8Array(memory, 4 * HEAD);
+  }
+
+  /** Asks the job to end soon. */
+  cancel(): void {
+    Atomics.store(this.#head, CANCELLED, 1);
+  }
+
+  get cancelled(): boolean {
+    return Atomics.load(this.#head, CANCELLED) !== 0;
+  }
+
+  /** Number of the step under way, null without one. */
+  get step(): number | null {
+    const step = Atomics.load(this.#head, STEP);
+    return step % 2 === 1 ? step : null;
+  }
+
+  begin(): void {
+    Atomics.store(this.#head, LENGTH, 0);
+    Atomics.add(this.#head, STEP, 1);
+  }
+
+  end(): void {
+    Atomics.add(this.#head, STEP, 1);
+  }
+
+  /** What the job is to fail with when the step under way has to be ended. */
+  set verdict(error: SvcError) {
+    const { code, message, path } = error;
+    const body: ErrorBody = { code, message, ...(path === undefined ? {} : { path }) };
+    const bytes = Buffer.from(JSON.stringify(body));
+    // A path that is too long to be told is left out.
+    const told =
+      bytes.length <= TEXT_BYTES ? bytes : Buffer.from(JSON.stringify({ code, message: 'It took too long.' }));
+    Atomics.store(this.#head, LENGTH, 0);
+    this.#text.set(told);
+    Atomics.store(this.#head, LENGTH, told.length);
+  }
+
+  /** Null while the job writes it. */
+  readVerdict(): ErrorBody | null {
+    const length = Atomics.load(this.#head, LENGTH);
+    if (length === 0) return null;
+    const text = Buffer.from(this.#text.slice(0, length)).toString();
+    return Atomics.load(this.#head, LENGTH) === length ? (JSON.parse(text) as ErrorBody) : null;
+  }
+}
+
+export type { Control };
+
+export function controlOf(memory: JobMemory): Control {
+  return new Control(memory);
+}
+
+/** Of the job that this thread does; a thread does one at a time. */
+let current: Control = new Control(jobMemory());
+
+export function beginJob(memory: JobMemory): void {
+  current = new Control(memory);
+}
+
+/** Throws `OVERLOADED` when nobody wants the job's result any more. */
+export function checkCancelled(): void {
+  if (current.cancelled) throw new SvcError('OVERLOADED', 'The work was cancelled.');
+}
+
+/**
+ * A step that has `LIMITS.schemasMs`, after which the process ends the thread. `about` is told beforehand the error that the
+ * job then fails with.
+ */
+export function timeLimited<T>(step: (about: (error: SvcError) => void) => T): T {
+  const control = current;
+  control.begin();
+  try {
+    return step((error) => {
+      control.verdict = error;
+    });
+  } finally {
+    control.end();
+  }
+}
