@@ -141,7 +141,7 @@ export class DurableFs {
 }
 
 async function writeDurable(path: string, data: Uint8Array): Promise<void> {
-  const file = openSync(path, 'wx', 0o444);
+  const file = openSync(path, 'wx', 0o400);
   try {
     for (let at = 0; at < data.length; ) at += writeSync(file, data, at);
     // Only the disk is waited for: those of other objects are flushed with it.

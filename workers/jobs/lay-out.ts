@@ -2,12 +2,15 @@
 import { cpSync, readdirSync } from 'node:fs';
 import type { LayOutJob, LayOutResult } from '../../protocol/templates.ts';
 import { writeBlankApp } from '../../storage/blank-app.ts';
+import { closeToOthers, openToOthers } from '../../storage/private-tree.ts';
 import { renameApp } from '../../storage/rename-app.ts';
 import { syncTree } from '../../storage/sync-tree.ts';
 import { extractArchive } from './extract.ts';
 
 export async function layOut(job: LayOutJob): Promise<LayOutResult> {
   const name = await write(job);
+  // A template's files come with the modes that they have where the gateway is installed.
+  for (const path of openToOthers(job.to)) closeToOthers(path);
   syncTree(job.to);
   const files = readdirSync(job.to, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).length;
   return { name, files };

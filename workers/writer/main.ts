@@ -2,6 +2,7 @@
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
+import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { openLink } from '../link.ts';
 import { systemClock } from './clock.ts';
 import { Connection } from './connection.ts';
@@ -69,6 +70,7 @@ function log(message: string): void {
   process.stderr.write(`${message}\n`);
 }
 
+process.umask(PRIVATE_UMASK);
 let input = '';
 let started = false;
 process.stdin.setEncoding('utf8');
