@@ -26,6 +26,8 @@ export const Kind = {
   answer: 18,
   toolServer: 19,
   toolProcess: 20,
+  resume: 21,
+  resumed: 22,
 } as const;
 
 /**
@@ -35,8 +37,13 @@ export const Kind = {
 export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3, server: 4 } as const;
 export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
 
-/** First frame on every connection: the ticket that says who is calling. */
-export type HelloFrame = [typeof Kind.hello, ticket: string];
+/** First frame on every connection: the ticket that says who is calling. `session` names a connection to the writer, for `resume`. */
+export type HelloFrame = [typeof Kind.hello, ticket: string, session?: number];
+
+/** Client → writer: a connection of that session was lost; how far had it come? */
+export type ResumeFrame = [typeof Kind.resume, session: number];
+/** Writer → client: the highest `id` of the session that had begun; 0 when none had, -1 when that is not known. */
+export type ResumedFrame = [typeof Kind.resumed, begun: number];
 
 /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
 export type ReadyFrame = [typeof Kind.ready, detail: { pid: number; threadId?: number }];
@@ -170,7 +177,7 @@ export type ActorSpec = {
   /** Folder with what activation prepared: `validators.js`, which must exist. */
   preparedDir: string;
   dataFile: string;
-  /** Sockets and signed tickets of this actor; an automation's has no ticket for the writer, it is empty. */
+  /** Sockets and signed tickets of this actor; those for the writer are empty where it is an automation's. */
   supervisorSocket: string;
   writerSocket: string;
   supervisorTicket: string;
@@ -208,8 +215,14 @@ export type ExitedFrame = [
   detail: string,
 ];
 
-/** Writer → supervisor, from a thread of its own: the writer has been busy with one statement of this app for `ms`. */
-export type StuckFrame = [typeof Kind.stuck, app: string, ms: number];
+/**
+ * Writer → supervisor, from a thread of its own: the writer has been busy with one statement of this app for `ms`, and begins
+ * nothing more. `begun` says for each session how far it has come; null when there were too many of them.
+ */
+export type StuckFrame = [typeof Kind.stuck, app: string, ms: number, begun: SessionBegun[] | null];
+
+/** The highest `id` of a session that has begun. */
+export type SessionBegun = [session: number, id: number];
 
 /**
  * Process of the MCP servers → supervisor: what became of the connection to one. `detail` says why it failed; `said` is what the
@@ -227,6 +240,8 @@ export type ToolProcessFrame = [typeof Kind.toolProcess, pid: number, alive: boo
 
 export type Frame =
   | HelloFrame
+  | ResumeFrame
+  | ResumedFrame
   | ReadyFrame
   | DispatchFrame
   | ResultFrame

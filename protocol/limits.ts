@@ -129,6 +129,12 @@ export const LIMITS = {
   leaseMs: 5 * SECOND,
   /** A statement that keeps the writer busy this long ends with the writer being replaced. */
   writerStuckMs: 5 * SECOND,
+  /** Apps that may have a writer of their own, after they kept the one for all busy. */
+  ownWriters: 4,
+  /** Connections to a writer of which it is known how far they came, should it be replaced; those of the last `handoverMs` count. */
+  writerSessions: 2048,
+  /** How long that is kept. Longer than any client looks for the writer that takes over. */
+  handoverMs: 1 * MINUTE,
   /** Prepared statements kept per connection. */
   statementCache: 200,
   /** Statements that may wait in one lane. */

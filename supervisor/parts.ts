@@ -87,7 +87,7 @@ export async function startParts(
     const running = createTree(config, layout, log, logs, changes, onProcess, hooks.onFatal);
     tree = running;
     const databases = new Databases({
-      writerSocket: running.writerSocket,
+      writerSocket: (file) => running.writerSocket(file),
       ticket: (ticket) => running.ticket(ticket),
       dataFile: (app) => layout.app(app).data,
     });

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { ActorSpec } from '../../protocol/frames.ts';
+import type { ActorSpec, SessionBegun } from '../../protocol/frames.ts';
 import { hostFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -15,18 +15,26 @@ import { entryPoint, hostReadable, withRealPaths } from '../entry-points.ts';
 import type { ChildSpec } from './child.ts';
 import type { TreeOptions } from './tree-options.ts';
 
+/** Which databases a writer writes, and what it takes over. */
+export type WriterPlace = {
+  name: string;
+  socket: string;
+  /** The one file; null for all that are not in `elsewhere`. */
+  only: string | null;
+  elsewhere(): string[];
+  begun(): SessionBegun[] | null;
+};
+
 export class Specifications {
   /** Tickets are signed with it; a new one for each boot. */
   readonly key = randomBytes(32);
   readonly supervisorSocket: string;
-  readonly writerSocket: string;
   readonly #options: TreeOptions;
   #nextActorId = 0;
 
   constructor(options: TreeOptions) {
     this.#options = options;
     this.supervisorSocket = socket(options.socketFolder, 'supervisor');
-    this.writerSocket = socket(options.socketFolder, 'writer');
   }
 
   /** Signs what a connection may claim to be. */
@@ -34,9 +42,14 @@ export class Specifications {
     return signTicket(ticket, this.key);
   }
 
-  writer(): ChildSpec {
+  /** Where a process of ours listens. */
+  socket(name: string): string {
+    return socket(this.#options.socketFolder, name);
+  }
+
+  writer({ name, socket, only, elsewhere, begun }: WriterPlace): ChildSpec {
     return {
-      name: 'writer',
+      name,
       role: 'writer',
       entry: entryPoint('writer'),
       flags: [],
@@ -44,11 +57,14 @@ export class Specifications {
       patient: false,
       bootstrap: () => ({
         supervisorSocket: this.supervisorSocket,
-        writerSocket: this.writerSocket,
-        ticket: this.ticket({ role: 'writer' }),
-        watchTicket: this.ticket({ role: 'writer-watch' }),
+        writerSocket: socket,
+        ticket: this.ticket({ role: 'writer', name }),
+        watchTicket: this.ticket({ role: 'writer-watch', name }),
         key: this.key.toString('hex'),
         durability: this.#options.durability,
+        only,
+        elsewhere: elsewhere(),
+        begun: begun(),
       }),
     };
   }
@@ -91,8 +107,12 @@ export class Specifications {
     };
   }
 
-  /** A thread, with a number of its own. That of an automation has no database. */
-  thread({ app, automation }: { app: string; automation: string | null }, summary: VersionSummary): ActorSpec {
+  /** A thread, with a number of its own. That of an automation has no database. `writerSocket` answers where a file's writer is. */
+  thread(
+    { app, automation }: { app: string; automation: string | null },
+    summary: VersionSummary,
+    writerSocket: (file: string) => string,
+  ): ActorSpec {
     const actorId = ++this.#nextActorId;
     const paths = this.#options.paths(app, summary.versionId);
     return {
@@ -104,7 +124,7 @@ export class Specifications {
       versionId: summary.versionId,
       ...paths,
       supervisorSocket: this.supervisorSocket,
-      writerSocket: this.writerSocket,
+      writerSocket: automation === null ? writerSocket(paths.dataFile) : '',
       supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
       writerTicket:
         automation === null ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }) : '',

@@ -102,10 +102,13 @@ export class FakeSupervisor {
       `${JSON.stringify({
         supervisorSocket: socket,
         writerSocket: join(dir, 'w.sock'),
-        ticket: ticket({ role: 'writer' }),
-        watchTicket: ticket({ role: 'writer-watch' }),
+        ticket: ticket({ role: 'writer', name: 'writer' }),
+        watchTicket: ticket({ role: 'writer-watch', name: 'writer' }),
         key: key.toString('hex'),
         durability: 'normal',
+        only: null,
+        elsewhere: [],
+        begun: null,
       })}\n`,
     );
     const bootstrap: HostBootstrap = {
