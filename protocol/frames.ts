@@ -2,6 +2,7 @@
  * The messages between the processes of one gateway. A frame is an array whose first element is its kind; payloads that
  * the supervisor need not understand (inputs, results) travel as JSON bytes inside it.
  */
+import type { EgressPolicy } from './egress.ts';
 import type { ErrorBody } from './errors.ts';
 import type { ToolServerState } from './tool-servers.ts';
 
@@ -183,6 +184,8 @@ export type ActorSpec = {
   supervisorTicket: string;
   writerTicket: string;
   maxResultBytes: number;
+  /** Where `ctx.fetch` may connect to. */
+  egress: EgressPolicy;
   /** The automation that this thread fires; null for the actor that runs the app's queries and actions. */
   automation: string | null;
   /** Names of the tools; `queries/<name>.js` and `actions/<name>.js` are loaded when they are first called. */

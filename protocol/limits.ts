@@ -50,6 +50,8 @@ export const LIMITS = {
   manifestBytes: 1 * MiB,
   /** How deep arrays and objects of a manifest, its schemas included, may nest. */
   manifestDepth: 64,
+  /** Hosts that an app's manifest may name. */
+  networkHosts: 100,
   /** Parsing and checking all handlers of an app, when it is published. */
   handlerCheckMs: 20 * SECOND,
   /** Checking the simplest inputs against a schema, when its version is stored. */

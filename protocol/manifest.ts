@@ -42,6 +42,8 @@ export type Manifest = {
   kind?: 'app' | 'automation';
   tables?: unknown;
   knobs?: Knob[];
+  /** The only hosts that `ctx.fetch` may connect to, as patterns; without it those that the operator lets it. */
+  network?: string[];
   queries: QueryDefinition[];
   actions: ActionDefinition[];
   [member: string]: unknown;
@@ -71,6 +73,8 @@ export type VersionSummary = {
   queries: QuerySummary[];
   actions: ActionSummary[];
   knobs: Knob[];
+  /** As in the manifest. */
+  network?: string[];
   /** Numbers 1…n of the migrations this version has. */
   migrations: number;
   automations: number;

@@ -84,7 +84,7 @@ export async function startParts(
     for (const dir of codeDirs(layout)) await mkdirDurable(dir);
     const changes = new ChangeStreams();
     const onProcess = recordOf(children, log);
-    const running = createTree(config, layout, log, logs, changes, onProcess, hooks.onFatal);
+    const running = createTree(config, layout, log, logs, changes, onProcess, hooks);
     tree = running;
     const databases = new Databases({
       writerSocket: (file) => running.writerSocket(file),
@@ -225,10 +225,11 @@ function createTree(
   logs: AppLogs,
   changes: ChangeStreams,
   onProcess: TreeOptions['onProcess'],
-  onFatal: (reason: string) => void,
+  { listening, onFatal }: { listening: Services['listening']; onFatal(reason: string): void },
 ): Tree {
   return new Tree({
     ...config,
+    egress: { allow: config.egress.allow ?? [], deny: config.egress.deny ?? [] },
     codeDirs: codeDirs(layout),
     socketFolder: makeSocketFolder(layout.sockets),
     paths: (app, versionId) => {
@@ -242,6 +243,12 @@ function createTree(
     onWriterLost: (app) => changes.reset(app),
     onFatal,
     onProcess,
+    gatewayPort: () => {
+      const url = listening()?.url;
+      if (url === undefined) return config.port || null;
+      const { port, protocol } = new URL(url);
+      return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
+    },
   });
 }
 

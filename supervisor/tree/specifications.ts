@@ -129,6 +129,7 @@ export class Specifications {
       writerTicket:
         automation === null ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }) : '',
       maxResultBytes: this.#options.maxResultBytes,
+      egress: { ...this.#options.egress, network: summary.network ?? null, port: this.#options.gatewayPort() },
       automation,
       queries: summary.queries.map((tool) => tool.name),
       actions: summary.actions.map((tool) => tool.name),

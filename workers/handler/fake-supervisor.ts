@@ -191,6 +191,7 @@ export class FakeSupervisor {
       supervisorTicket: signTicket({ role: 'actor', actorId, app: id }, this.#key),
       writerTicket: signTicket({ role: 'database', name: id, file: dataFile, maintain: false }, this.#key),
       maxResultBytes: 1024 * 1024,
+      egress: { allow: [], deny: [], network: null, port: null },
       automation: null,
       queries: tools('queries'),
       actions: tools('actions'),

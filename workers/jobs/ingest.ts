@@ -151,6 +151,7 @@ export function prepareFiles(
     queries: manifest.queries.map(summarize),
     actions: manifest.actions.map(summarizeAction),
     knobs: manifest.knobs ?? [],
+    ...(manifest.network === undefined ? {} : { network: manifest.network }),
     migrations,
     automations: automations.length,
   };
