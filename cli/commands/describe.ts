@@ -6,6 +6,7 @@ import type { CommandContext } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { drawJson } from '../terminal/json.ts';
 import { nearest } from '../terminal/nearest.ts';
+import { drawNetwork } from '../terminal/network.ts';
 import { oneLine, printable } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
@@ -55,6 +56,8 @@ function drawApp(terminal: Terminal, manifest: DescribedApp): void {
   const { style } = terminal;
   terminal.line(`${style('bold', oneLine(manifest.name))}  ${manifest.app} ${style('dim', oneLine(manifest.version))}`);
   if (manifest.description !== undefined) terminal.line(printable(manifest.description));
+  if (Array.isArray(manifest.network))
+    terminal.line(style('dim', `reaches ${drawNetwork(manifest.network.map(String))}`));
   for (const [title, tools] of [
     ['QUERY', manifest.queries],
     ['ACTION', manifest.actions],
