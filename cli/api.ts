@@ -35,6 +35,7 @@ export type UploadAnswer = {
   deduplicated: boolean;
   migrationsApplied: number[];
   pruned: string[];
+  network?: string[];
   webhooks: MintedWebhook[];
 };
 
@@ -81,7 +82,14 @@ export type FileDiff = {
   binary?: true;
   truncated?: true;
 };
-export type SessionDiff = { base: string; head: string; files: FileDiff[]; behind: string[] };
+/** `network`: apps whose list of hosts is another one; null where there is none. */
+export type SessionDiff = {
+  base: string;
+  head: string;
+  files: FileDiff[];
+  behind: string[];
+  network?: { app: string; before: string[] | null; after: string[] | null }[];
+};
 
 /** Paths of the app's files: taken from what was published, and changed by both sides. */
 export type UpdateAnswer = { base: string; merged: string[]; conflicts: string[] };
@@ -92,6 +100,7 @@ export type PublishAnswer = {
   tag: string;
   sha: string;
   migrationsApplied: number[];
+  network?: string[];
   webhooks: MintedWebhook[];
 };
 /** What making an app answers; with `publish`, also the version. */

@@ -65,6 +65,7 @@ export const COMMANDS: Command[] = [
     positionals: '',
     options: {
       port: { value: 'port', summary: `Port that should be free (default ${DEFAULTS.port})` },
+      mend: { summary: 'Close files and folders of the data directory that other users can open' },
       ...DATA_DIRECTORY,
     },
     load: () => import('./commands/doctor.ts'),

@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { checkDaemon, checkDataDirectory, checkNode, checkPort, checkProfile, checkSqlite } from './health-checks.ts';
+import {
+  checkDaemon,
+  checkDataDirectory,
+  checkNode,
+  checkPort,
+  checkPrivacy,
+  checkProfile,
+  checkSqlite,
+} from './health-checks.ts';
 import { startGateway, svc, TOKEN, temporaryFolder } from './test-support.ts';
 
 const surroundings = (home: string) => ({ env: { HOME: home }, cwd: home, platform: 'linux' as const });
@@ -112,4 +120,33 @@ test('a profile that cannot be used is a problem, and doctor then fails', async 
   const { code, stdout } = await svc(['doctor'], { env: { HOME: home }, cwd: home });
   assert.equal(code, 1);
   assert.match(stdout, /✗ profile/);
+});
+
+test('files and folders that others can open are found, and closed where that is asked for', (t) => {
+  const folder = temporaryFolder(t);
+  const dataDirectory = join(folder, 'data');
+  assert.deepEqual(checkPrivacy(dataDirectory, false, surroundings(folder)), []);
+  mkdirSync(join(dataDirectory, 'apps/todos'), { recursive: true, mode: 0o700 });
+  const [data, code] = ['apps/todos/data.sqlite', 'apps/todos/app.json'].map((name) => join(dataDirectory, name));
+  writeFileSync(data as string, '', { mode: 0o600 });
+  const states = () =>
+    checkPrivacy(dataDirectory, false, surroundings(folder)).map(({ state, finding }) => [state, finding]);
+  assert.deepEqual(states(), [['ok', 'closed to other users']]);
+
+  writeFileSync(code as string, '');
+  for (const [path, mode] of [
+    [data, 0o644],
+    [code, 0o755],
+    [join(dataDirectory, 'apps'), 0o711],
+  ] as const)
+    chmodSync(path as string, mode);
+  symlinkSync('/etc/hostname', join(dataDirectory, 'link'));
+  assert.deepEqual(states(), [['warning', 'other users can open data/apps and 2 more']]);
+  const [mended] = checkPrivacy(dataDirectory, true, surroundings(folder));
+  assert.deepEqual([mended?.state, mended?.finding], ['ok', 'closed to other users now: data/apps and 2 more']);
+  assert.deepEqual(states(), [['ok', 'closed to other users']]);
+  assert.deepEqual(
+    [data, code].map((path) => statSync(path as string).mode & 0o777),
+    [0o600, 0o700],
+  );
 });

@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
 import { Layout } from '../storage/layout.ts';
+import { closeToOthers, openToOthers } from '../storage/private-tree.ts';
 import type { SystemStatus } from '../supervisor/status.ts';
 import { Client } from './client.ts';
 import {
@@ -99,6 +100,28 @@ export function checkDataDirectory(dataDirectory: string, surroundings: Surround
       ? [closedToOthers('token', token, 'token.bin is there', `chmod 600 ${shown}/token.bin`, surroundings)]
       : []),
   ];
+}
+
+/** The files and folders in it, which older versions and other programs may have left open. `mend` closes them. */
+export function checkPrivacy(dataDirectory: string, mend: boolean, surroundings: Surroundings): Check[] {
+  const name = 'data files';
+  if (!existsSync(dataDirectory)) return [];
+  const shown = (path: string) => shortPath(path, surroundings);
+  const open = openToOthers(dataDirectory);
+  const first = open[0];
+  if (first === undefined) return [{ name, state: 'ok', finding: 'closed to other users' }];
+  const which = `${shown(first)}${open.length > 1 ? ` and ${open.length - 1} more` : ''}`;
+  if (!mend) {
+    const finding = `other users can open ${which}`;
+    return [{ name, state: 'warning', finding, fix: 'Run: svc doctor --mend' }];
+  }
+  try {
+    for (const path of open) closeToOthers(path);
+  } catch (error) {
+    const fix = `Run as the owner of the files: chmod -R go-rwx ${shown(dataDirectory)}`;
+    return [{ name, state: 'problem', finding: `cannot be closed to other users: ${firstLine(error)}`, fix }];
+  }
+  return [{ name, state: 'ok', finding: `closed to other users now: ${which}` }];
 }
 
 function closedToOthers(

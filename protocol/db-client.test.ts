@@ -5,13 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { DbClient } from './db-client.ts';
-import { type DbFrame, type Frame, Kind } from './frames.ts';
+import { type DbFrame, DbOp, type Frame, Kind, type ResumeFrame } from './frames.ts';
 import { Link } from './link.ts';
 
 let directory: string;
 let path: string;
 let db: DbClient;
 let server: Server | null;
+/** Of the connections, in their order. */
+let sessions: number[];
 
 /** A writer that does with each request what the test says. */
 function serve(onRequest: (frame: DbFrame, link: Link) => void): void {
@@ -20,6 +22,7 @@ function serve(onRequest: (frame: DbFrame, link: Link) => void): void {
   }).listen(path);
 }
 
+const isResume = (frame: Frame): frame is ResumeFrame => frame[0] === Kind.resume;
 const RESULT = { changes: 1, lastInsertRowid: 1 };
 const answer = (frame: DbFrame, link: Link): void => link.send([Kind.dbResult, frame[1], RESULT]);
 
@@ -27,7 +30,11 @@ beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'db-client-'));
   path = join(directory, 'writer.sock');
   server = null;
-  db = new DbClient((handlers) => new Link(connect(path), handlers));
+  db = new DbClient((handlers, session) => {
+    sessions.push(session);
+    return new Link(connect(path), handlers);
+  });
+  sessions = [];
 });
 afterEach(() => {
   db.end();
@@ -61,6 +68,7 @@ test('a lost connection: the outcome of what was sent is unknown, and the next o
   let connections = 0;
   serve((frame, link) => {
     if (connections++ === 0) link.close(new Error('gone'));
+    else if (isResume(frame)) link.send([Kind.resumed, -1]);
     else answer(frame, link);
   });
   const outcomes = await Promise.allSettled([db.run('a'), db.run('b')]);
@@ -68,6 +76,59 @@ test('a lost connection: the outcome of what was sent is unknown, and the next o
     assert.equal(outcome.status === 'rejected' && (outcome.reason as { code: string }).code, 'WRITER_LOST');
   }
   assert.deepEqual(await db.run('c'), RESULT);
+});
+
+test('what had not begun when the connection was lost is sent again, and nothing else', async () => {
+  const seen: unknown[] = [];
+  let resumed: Frame | null = null;
+  serve((frame, link) => {
+    if (isResume(frame)) {
+      resumed = frame;
+      // Of a and b the first had begun; the transaction was lost with the writer.
+      link.send([Kind.resumed, 2]);
+    } else if (resumed !== null) {
+      seen.push(frame[4]);
+      answer(frame, link);
+    } else if (frame[4] === 'c') link.close(new Error('gone'));
+    else if (frame[2] === DbOp.begin) link.send([Kind.dbResult, frame[1], 77]);
+  });
+  const tx = await db.begin();
+  const [begun, inTransaction, waiting] = await Promise.allSettled([
+    db.run('a'),
+    db.run('b', [], tx),
+    db.run('c').then((result) => [result, sessions]),
+  ]);
+  const codeOf = (outcome: PromiseSettledResult<unknown> | undefined) =>
+    outcome?.status === 'rejected' && (outcome.reason as { code: string }).code;
+  assert.deepEqual([codeOf(begun), codeOf(inTransaction)], ['WRITER_LOST', 'WRITER_LOST']);
+  assert.deepEqual(waiting?.status === 'fulfilled' && waiting.value, [RESULT, sessions]);
+  assert.deepEqual(seen, ['c']);
+  assert.deepEqual(resumed, [Kind.resume, sessions[0]]);
+  assert.equal(new Set(sessions).size, 2);
+});
+
+test('what is asked while a writer is replaced follows what waits; a transaction cannot go on', async () => {
+  const seen: unknown[] = [];
+  let lost = false;
+  serve((frame, link) => {
+    if (isResume(frame)) {
+      void Promise.resolve().then(async () => {
+        await assert.rejects(db.run('late', [], 5), { code: 'WRITER_LOST' });
+        later.push(db.run('b'));
+        link.send([Kind.resumed, 0]);
+      });
+    } else if (!lost) {
+      lost = true;
+      link.close(new Error('gone'));
+    } else {
+      seen.push(frame[4]);
+      answer(frame, link);
+    }
+  });
+  const later: Promise<unknown>[] = [];
+  await db.run('a');
+  await Promise.all(later);
+  assert.deepEqual(seen, ['a', 'b']);
 });
 
 test('operations wait for a writer that is not there yet, and are sent once', async () => {

@@ -32,20 +32,31 @@ export class DbError extends Error {
 
 type Outstanding = { frame: DbFrame; resolve: (value: never) => void; reject: (error: DbError) => void };
 
+/** What a lost connection left: its session, and the last operation that was sent on it. Later ones were not sent. */
+type Left = { session: number; lastId: number };
+
+// App code could put its own in their place.
+const { floor, random } = Math;
+const SESSIONS = 2 ** 52;
+
 /**
  * One database, as its ticket names it. The connection is made by the first operation and again by the first one after
- * it was lost. While the writer is being replaced, operations that were never sent wait for the new one.
+ * it was lost. While the writer is being replaced, operations that were never sent wait for the new one. So do those that were
+ * sent: the new one says how far the old one had come, and what had not begun is sent again.
  */
 export class DbClient {
-  readonly #open: (handlers: LinkHandlers) => Link;
+  readonly #open: (handlers: LinkHandlers, session: number) => Link;
   readonly #outstanding = new Map<number, Outstanding>();
   #link: Link | null = null;
+  /** Of the connection; a new one for each. */
+  #session = 0;
+  #left: Left | null = null;
   #lastId = 0;
   #unreachableSince = 0;
   #retry: NodeJS.Timeout | null = null;
 
-  /** `open` connects to the writer's socket and says `hello`. */
-  constructor(open: (handlers: LinkHandlers) => Link) {
+  /** `open` connects to the writer's socket and says `hello` with the number of the session. */
+  constructor(open: (handlers: LinkHandlers, session: number) => Link) {
     this.#open = open;
   }
 
@@ -104,17 +115,18 @@ export class DbClient {
     this.#retry = null;
     this.#link?.close();
     this.#link = null;
+    this.#left = null;
     this.#rejectAll(LOST);
   }
 
   #ask<T>(frame: DbFrame): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (frame[3] !== 0 && !this.#link) {
+      if (frame[3] !== 0 && (!this.#link || this.#left)) {
         reject(new DbError(TRANSACTION_LOST));
         return;
       }
       this.#outstanding.set(frame[1], { frame, resolve, reject });
-      if (!this.#retry) this.#send(frame, reject);
+      if (!this.#retry && !this.#left) this.#send(frame, reject);
     });
   }
 
@@ -129,15 +141,23 @@ export class DbClient {
   }
 
   #connection(): Link {
-    this.#link ??= this.#open({
+    if (this.#link) return this.#link;
+    this.#session = 1 + floor(random() * SESSIONS);
+    const handlers: LinkHandlers = {
       onFrame: (frame, link) => this.#receive(frame, link),
       onClose: (error, link) => this.#lost(error, link),
-    });
+    };
+    this.#link = this.#open(handlers, this.#session);
+    if (this.#left) this.#link.send([Kind.resume, this.#left.session]);
     return this.#link;
   }
 
   #receive(frame: Frame, link: Link): void {
     this.#unreachableSince = 0;
+    if (frame[0] === Kind.resumed && this.#left) {
+      this.#resumed(frame[1]);
+      return;
+    }
     if (frame[0] !== Kind.dbResult && frame[0] !== Kind.dbError) {
       link.close(new Error('The writer sent a frame that is no answer.'));
       return;
@@ -153,29 +173,69 @@ export class DbClient {
     if (link !== this.#link) return;
     this.#link = null;
     const neverConnected = (error as NodeJS.ErrnoException | null)?.syscall === 'connect';
-    if (!neverConnected) {
-      this.#rejectAll(LOST);
+    if (!neverConnected && this.#left) {
+      // Nor does the next one say how far the first one came.
+      this.#giveUp();
       return;
     }
-    this.#unreachableSince ||= performance.now();
-    if (performance.now() - this.#unreachableSince > LIMITS.childStartMs) {
-      this.#unreachableSince = 0;
-      this.#rejectAll(UNAVAILABLE);
-      return;
-    }
-    this.#retry = setTimeout(() => this.#resend(), LIMITS.writerRetryMs);
+    if (neverConnected) {
+      this.#unreachableSince ||= performance.now();
+      if (performance.now() - this.#unreachableSince > LIMITS.childStartMs) {
+        this.#unreachableSince = 0;
+        this.#giveUp();
+        return;
+      }
+    } else this.#keep({ session: this.#session, lastId: this.#lastId });
+    if (this.#outstanding.size > 0) this.#retry = setTimeout(() => this.#again(), LIMITS.writerRetryMs);
+    else this.#left = null;
   }
 
-  /** The writer was not there, so nothing of this was run: it is sent to the one that takes its place. */
-  #resend(): void {
+  /** The connection broke with these under way. A transaction is over with it. */
+  #keep(left: Left): void {
+    this.#left = left;
+    for (const [id, { frame, reject }] of [...this.#outstanding]) {
+      if (frame[3] === 0) continue;
+      this.#outstanding.delete(id);
+      reject(new DbError(LOST));
+    }
+  }
+
+  #again(): void {
     this.#retry = null;
-    for (const { frame, reject } of this.#outstanding.values()) this.#send(frame, reject);
+    if (this.#left) this.#connection();
+    else this.#sendAll();
+  }
+
+  /** What had begun by then is in doubt, everything if that is not known; the writer begins with the rest. */
+  #resumed(begun: number): void {
+    const lastBegun = begun < 0 ? (this.#left?.lastId ?? 0) : begun;
+    this.#left = null;
+    this.#rejectUpTo(lastBegun, LOST);
+    this.#sendAll();
+  }
+
+  #sendAll(): void {
+    for (const { frame, reject } of [...this.#outstanding.values()]) this.#send(frame, reject);
+  }
+
+  /** No writer takes over. What was never sent was not run. */
+  #giveUp(): void {
+    const lastSent = this.#left?.lastId ?? 0;
+    this.#left = null;
+    this.#rejectUpTo(lastSent, LOST);
+    this.#rejectAll(UNAVAILABLE);
+  }
+
+  #rejectUpTo(lastId: number, body: ErrorBody): void {
+    for (const [id, { reject }] of [...this.#outstanding]) {
+      if (id > lastId) continue;
+      this.#outstanding.delete(id);
+      reject(new DbError(body));
+    }
   }
 
   #rejectAll(body: ErrorBody): void {
-    const all = [...this.#outstanding.values()];
-    this.#outstanding.clear();
-    for (const { reject } of all) reject(new DbError(body));
+    this.#rejectUpTo(Number.POSITIVE_INFINITY, body);
   }
 }
 

@@ -2,6 +2,7 @@
  * The messages between the processes of one gateway. A frame is an array whose first element is its kind; payloads that
  * the supervisor need not understand (inputs, results) travel as JSON bytes inside it.
  */
+import type { EgressPolicy } from './egress.ts';
 import type { ErrorBody } from './errors.ts';
 import type { JobAnswer, JobFailure, JobName, JobPool } from './jobs.ts';
 import type { ToolServerState } from './tool-servers.ts';
@@ -29,6 +30,8 @@ export const Kind = {
   toolProcess: 20,
   job: 21,
   jobDone: 22,
+  resume: 23,
+  resumed: 24,
 } as const;
 
 /**
@@ -38,8 +41,13 @@ export const Kind = {
 export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3, server: 4 } as const;
 export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
 
-/** First frame on every connection: the ticket that says who is calling. */
-export type HelloFrame = [typeof Kind.hello, ticket: string];
+/** First frame on every connection: the ticket that says who is calling. `session` names a connection to the writer, for `resume`. */
+export type HelloFrame = [typeof Kind.hello, ticket: string, session?: number];
+
+/** Client → writer: a connection of that session was lost; how far had it come? */
+export type ResumeFrame = [typeof Kind.resume, session: number];
+/** Writer → client: the highest `id` of the session that had begun; 0 when none had, -1 when that is not known. */
+export type ResumedFrame = [typeof Kind.resumed, begun: number];
 
 /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
 export type ReadyFrame = [typeof Kind.ready, detail: { pid: number; threadId?: number }];
@@ -173,12 +181,14 @@ export type ActorSpec = {
   /** Folder with what activation prepared: `validators.js`, which must exist. */
   preparedDir: string;
   dataFile: string;
-  /** Sockets and signed tickets of this actor; an automation's has no ticket for the writer, it is empty. */
+  /** Sockets and signed tickets of this actor; those for the writer are empty where it is an automation's. */
   supervisorSocket: string;
   writerSocket: string;
   supervisorTicket: string;
   writerTicket: string;
   maxResultBytes: number;
+  /** Where `ctx.fetch` may connect to. */
+  egress: EgressPolicy;
   /** The automation that this thread fires; null for the actor that runs the app's queries and actions. */
   automation: string | null;
   /** Names of the tools; `queries/<name>.js` and `actions/<name>.js` are loaded when they are first called. */
@@ -211,8 +221,14 @@ export type ExitedFrame = [
   detail: string,
 ];
 
-/** Writer → supervisor, from a thread of its own: the writer has been busy with one statement of this app for `ms`. */
-export type StuckFrame = [typeof Kind.stuck, app: string, ms: number];
+/**
+ * Writer → supervisor, from a thread of its own: the writer has been busy with one statement of this app for `ms`, and begins
+ * nothing more. `begun` says for each session how far it has come; null when there were too many of them.
+ */
+export type StuckFrame = [typeof Kind.stuck, app: string, ms: number, begun: SessionBegun[] | null];
+
+/** The highest `id` of a session that has begun. */
+export type SessionBegun = [session: number, id: number];
 
 /**
  * Process of the MCP servers → supervisor: what became of the connection to one. `detail` says why it failed; `said` is what the
@@ -235,6 +251,8 @@ export type JobDoneFrame = [typeof Kind.jobDone, jobId: number, answer: JobAnswe
 
 export type Frame =
   | HelloFrame
+  | ResumeFrame
+  | ResumedFrame
   | ReadyFrame
   | DispatchFrame
   | ResultFrame

@@ -117,7 +117,14 @@ export type GitFileDiff = {
  * `base` is the commit that was compared with. `edited`: the folder differs from what it was taken from; `behind`: the commit
  * does, so that the difference has what others changed, in reverse.
  */
-export type DiffAppResult = { base: string; edited: boolean; behind: boolean; files: GitFileDiff[] };
+export type DiffAppResult = {
+  base: string;
+  edited: boolean;
+  behind: boolean;
+  files: GitFileDiff[];
+  /** The manifest's list of hosts, where it is not the same on both sides. */
+  network?: { before: string[] | null; after: string[] | null };
+};
 
 /** Creates or moves the branch; null removes it. */
 export type BranchJob = OnRepository & { name: string; to: string | null };

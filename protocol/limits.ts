@@ -50,6 +50,8 @@ export const LIMITS = {
   manifestBytes: 1 * MiB,
   /** How deep arrays and objects of a manifest, its schemas included, may nest. */
   manifestDepth: 64,
+  /** Hosts that an app's manifest may name. */
+  networkHosts: 100,
   /** Parsing and checking all handlers of an app, when it is published. */
   handlerCheckMs: 20 * SECOND,
   /** One schema of a tool or automation, as JSON; each `$id`, `$ref` and the like in it. */
@@ -139,6 +141,12 @@ export const LIMITS = {
   leaseMs: 5 * SECOND,
   /** A statement that keeps the writer busy this long ends with the writer being replaced. */
   writerStuckMs: 5 * SECOND,
+  /** Apps that may have a writer of their own, after they kept the one for all busy. */
+  ownWriters: 4,
+  /** Connections to a writer of which it is known how far they came, should it be replaced; those of the last `handoverMs` count. */
+  writerSessions: 2048,
+  /** How long that is kept. Longer than any client looks for the writer that takes over. */
+  handoverMs: 1 * MINUTE,
   /** Prepared statements kept per connection. */
   statementCache: 200,
   /** Statements that may wait in one lane. */

@@ -3,6 +3,7 @@
  * in `queries[0].name`; the manifest itself is the empty path. Imported by job threads only: Ajv is slow to load.
  */
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
+import { isHostPattern, PATTERN_FORM } from './egress.ts';
 import { type InputIssue, SvcError } from './errors.ts';
 import { LIMITS } from './limits.ts';
 import type { Manifest } from './manifest.ts';
@@ -44,6 +45,7 @@ const MANIFEST_SCHEMA = {
       },
     },
     uses: { type: 'array', items: { type: 'string', pattern: APP_ID }, maxItems: LIMITS.usedApps, uniqueItems: true },
+    network: { type: 'array', items: { type: 'string' }, maxItems: LIMITS.networkHosts },
     knobs: {
       type: 'array',
       items: {
@@ -100,6 +102,7 @@ export function checkManifest(text: string, id: string): Manifest {
     ...duplicates('queries', manifest.queries, 'name'),
     ...duplicates('actions', manifest.actions, 'name'),
     ...duplicates('knobs', manifest.knobs ?? [], 'key'),
+    ...unreadableHosts(manifest.network ?? []),
   ];
   if (issues.length > 0) throw invalidManifest(issues);
   return manifest;
@@ -149,6 +152,12 @@ function tooDeepPath(value: unknown): string | null {
   };
   if (!depthOver(value, LIMITS.manifestDepth)) return null;
   return Object.entries(value as object).find(([, member]) => depthOver(member, LIMITS.manifestDepth - 1))?.[0] ?? '';
+}
+
+function unreadableHosts(network: string[]): InputIssue[] {
+  return network.flatMap((host, i) =>
+    isHostPattern(host) ? [] : [{ path: `network[${i}]`, message: `must be ${PATTERN_FORM}`, keyword: 'host' }],
+  );
 }
 
 function duplicates(list: string, items: object[], member: string): InputIssue[] {

@@ -44,6 +44,8 @@ export type Manifest = {
   knobs?: Knob[];
   /** Other apps whose tools its pages may call. */
   uses?: string[];
+  /** The only hosts that `ctx.fetch` may connect to, as patterns; without it those that the operator lets it. */
+  network?: string[];
   queries: QueryDefinition[];
   actions: ActionDefinition[];
   [member: string]: unknown;
@@ -75,6 +77,8 @@ export type VersionSummary = {
   knobs: Knob[];
   /** Ids of the apps whose tools its pages may call; absent when there are none. */
   uses?: string[];
+  /** As in the manifest. */
+  network?: string[];
   /** Numbers 1…n of the migrations this version has. */
   migrations: number;
   automations: number;

@@ -2,8 +2,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export type Ticket =
-  | { role: 'writer' }
-  | { role: 'writer-watch' }
+  | { role: 'writer'; name: string }
+  | { role: 'writer-watch'; name: string }
   | { role: 'host'; host: string }
   | { role: 'mcp' }
   | { role: 'jobs' }

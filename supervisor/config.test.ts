@@ -19,6 +19,12 @@ for (const [name, value, message] of [
   ['a port as text', { port: '80' }, /"port" in f must be/],
   ['a retention below the minimum', { versionRetention: 1 }, /from 2 to/],
   ['an unknown edge', { edge: 'nginx' }, /one of "auto", "uws", "node"/],
+  [
+    'a host to deny that is none',
+    { egress: { deny: ['a.example', 'http://b.example'] } },
+    /"egress\.deny\[1\]" in f must be a host such as/,
+  ],
+  ['an egress list of another name', { egress: { block: [] } }, /"egress" in f must be/],
   ['an origin with a path', { corsOrigins: ['https://a.example/x'] }, /list of origins/],
   [
     'a fire without time',

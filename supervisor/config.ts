@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
+import { type EgressSettings, isHostPattern, PATTERN_FORM } from '../protocol/egress.ts';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
 import { type EntryFault, type ToolServerEntry, toolServersFault } from '../protocol/tool-servers.ts';
 
@@ -40,6 +41,8 @@ export type Config = {
   appDomain: string | null;
   /** Host names, besides those of this machine, `host` and `appDomain`, that requests may name. */
   allowedHosts: string[];
+  /** Where `ctx.fetch` may connect to. */
+  egress: Partial<EgressSettings>;
   trashDays: number;
   /** The MCP servers whose tools automations may call, by name. */
   mcpServers: Record<string, ToolServerEntry>;
@@ -100,6 +103,18 @@ const person: Check = (value) => {
   return isPart(name) && isPart(email) && Object.keys(more).length === 0 ? null : wanted;
 };
 
+const egress: Check = (value) => {
+  const wanted = '{ "allow": [...], "deny": [...] }, lists of hosts';
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return wanted;
+  for (const [list, patterns] of Object.entries(value)) {
+    if (list !== 'allow' && list !== 'deny') return wanted;
+    if (!Array.isArray(patterns)) return { at: list, wanted: 'a list of hosts' };
+    const bad = patterns.findIndex((pattern) => !isHostPattern(pattern));
+    if (bad >= 0) return { at: `${list}[${bad}]`, wanted: PATTERN_FORM };
+  }
+  return null;
+};
+
 const DAY = LIMITS.dayMs;
 const MiB = 1024 * 1024;
 
@@ -128,6 +143,7 @@ const CHECKS: Record<keyof Config, Check> = {
   pageOrigins: oneOf('auto', 'isolated', 'shared'),
   appDomain: domain,
   allowedHosts: hostNames,
+  egress,
   trashDays: integer(0, 3650),
   mcpServers: toolServersFault,
   log: oneOf('debug', 'info', 'warn', 'error', 'silent'),
@@ -161,6 +177,7 @@ export function defaultConfig(dataDir: string): Config {
     pageOrigins: 'auto',
     appDomain: null,
     allowedHosts: [],
+    egress: { allow: [], deny: [] },
     trashDays: DEFAULTS.trashDays,
     mcpServers: {},
     log: 'info',

@@ -6,7 +6,8 @@ import { Kind, type MigrationFile } from '../protocol/frames.ts';
 import type { Ticket } from '../protocol/ticket.ts';
 
 export type DatabasesOptions = {
-  writerSocket: string;
+  /** Where the writer of that database file is reached. */
+  writerSocket(file: string): string;
   ticket(ticket: Ticket): string;
   /** The file of an app's database. */
   dataFile(app: string): string;
@@ -22,9 +23,9 @@ export class Databases {
   /** A client for one database file; `maintain` allows migrations and closing. It connects when it is first used. */
   client(name: string, file: string, maintain: boolean): DbClient {
     const { writerSocket, ticket } = this.#options;
-    return new DbClient((handlers) => {
-      const link = connectLink(writerSocket, handlers);
-      link.send([Kind.hello, ticket({ role: 'database', name, file, maintain })]);
+    return new DbClient((handlers, session) => {
+      const link = connectLink(writerSocket(file), handlers);
+      link.send([Kind.hello, ticket({ role: 'database', name, file, maintain }), session]);
       return link;
     });
   }

@@ -101,7 +101,7 @@ export class Deployments {
           crashPoint('upload.received');
           const request = { source: { archive }, staging, activate };
           const release = await this.#serial.run(id, () => this.#releases.add(id, request));
-          const { versionId, sha256, files, bytes } = release.version;
+          const { versionId, sha256, files, bytes, network } = release.version;
           return {
             id,
             versionId,
@@ -112,6 +112,7 @@ export class Deployments {
             deduplicated: release.duplicate,
             migrationsApplied: release.migrationsApplied,
             pruned: release.pruned,
+            ...(network === undefined ? {} : { network }),
             webhooks: release.minted.map((secret) => mintedWebhook(id, secret, origin)),
           };
         });
@@ -137,13 +138,14 @@ export class Deployments {
           const source = { session: folder, base, anew: !registry.has(id) };
           return this.#releases.add(id, { source, staging, activate: true, message, committed });
         });
-        const tag = release.version.versionId;
+        const { versionId: tag, network } = release.version;
         return {
           id,
           version: versionNumber(id, tag) as number,
           tag,
           sha: release.commit as string,
           migrationsApplied: release.migrationsApplied,
+          ...(network === undefined ? {} : { network }),
           webhooks: release.minted.map((secret) => mintedWebhook(id, secret, origin)),
         };
       });

@@ -44,6 +44,8 @@ export type UploadResult = {
   deduplicated: boolean;
   migrationsApplied: number[];
   pruned: string[];
+  /** The manifest's list of hosts, where it has one. */
+  network?: string[];
   /** Those that were minted, with their secrets: nothing else ever says them. */
   webhooks: MintedWebhook[];
 };
@@ -68,6 +70,8 @@ export type PublishResult = {
   /** The version's commit, which holds what was merged: the new base of the session's files. */
   sha: string;
   migrationsApplied: number[];
+  /** The manifest's list of hosts, where it has one. */
+  network?: string[];
   webhooks: MintedWebhook[];
 };
 

@@ -90,10 +90,10 @@ export async function startParts(
     for (const dir of [...codeDirs(layout), layout.tmpDir, layout.templatesCache]) await mkdirDurable(dir);
     const changes = new ChangeStreams();
     const onProcess = recordOf(children, log);
-    const running = createTree(config, layout, log, logs, changes, onProcess, hooks.onFatal);
+    const running = createTree(config, layout, log, logs, changes, onProcess, hooks);
     tree = running;
     const databases = new Databases({
-      writerSocket: running.writerSocket,
+      writerSocket: (file) => running.writerSocket(file),
       ticket: (ticket) => running.ticket(ticket),
       dataFile: (app) => layout.app(app).data,
     });
@@ -267,10 +267,11 @@ function createTree(
   logs: AppLogs,
   changes: ChangeStreams,
   onProcess: TreeOptions['onProcess'],
-  onFatal: (reason: string) => void,
+  { listening, onFatal }: { listening: Services['listening']; onFatal(reason: string): void },
 ): Tree {
   return new Tree({
     ...config,
+    egress: { allow: config.egress.allow ?? [], deny: config.egress.deny ?? [] },
     codeDirs: codeDirs(layout),
     socketFolder: makeSocketFolder(layout.sockets),
     paths: (app, versionId) => {
@@ -284,6 +285,12 @@ function createTree(
     onWriterLost: (app) => changes.reset(app),
     onFatal,
     onProcess,
+    gatewayPort: () => {
+      const url = listening()?.url;
+      if (url === undefined) return config.port || null;
+      const { port, protocol } = new URL(url);
+      return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
+    },
   });
 }
 

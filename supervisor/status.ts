@@ -110,7 +110,7 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
     eventLoop: services.eventLoop.take(),
     processes: [
       supervisor,
-      await childStatus(tree.writer),
+      ...(await Promise.all(tree.writers.all.map(childStatus))),
       ...hosts,
       ...(tree.jobs ? [await childStatus(tree.jobs)] : []),
       ...(tree.toolServers ? [await childStatus(tree.toolServers)] : []),

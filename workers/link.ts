@@ -4,11 +4,12 @@ import { Kind } from '../protocol/frames.ts';
 import type { Link, LinkHandlers } from '../protocol/link.ts';
 
 /**
- * A connection to the supervisor or the writer at `socketPath`. Frames may be sent at once; they leave after `hello`.
+ * A connection to the supervisor or the writer at `socketPath`. Frames may be sent at once; they leave after `hello`. `session` is
+ * for the writer, see `HelloFrame`.
  * A connection that cannot be made, or is refused, is reported through `onClose` like any other that ends.
  */
-export function openLink(socketPath: string, ticket: string, handlers: LinkHandlers): Link {
+export function openLink(socketPath: string, ticket: string, handlers: LinkHandlers, session = 0): Link {
   const link = connectLink(socketPath, handlers);
-  link.send([Kind.hello, ticket]);
+  link.send(session === 0 ? [Kind.hello, ticket] : [Kind.hello, ticket, session]);
   return link;
 }

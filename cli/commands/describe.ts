@@ -6,6 +6,7 @@ import type { CommandContext } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { drawJson } from '../terminal/json.ts';
 import { nearest } from '../terminal/nearest.ts';
+import { drawNetwork } from '../terminal/network.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
@@ -54,6 +55,8 @@ function drawApp(terminal: Terminal, manifest: DescribedApp): void {
   const { style } = terminal;
   terminal.line(`${style('bold', manifest.name)}  ${manifest.app} ${style('dim', manifest.version)}`);
   if (manifest.description !== undefined) terminal.line(manifest.description);
+  if (Array.isArray(manifest.network))
+    terminal.line(style('dim', `reaches ${drawNetwork(manifest.network.map(String))}`));
   for (const [title, tools] of [
     ['QUERY', manifest.queries],
     ['ACTION', manifest.actions],

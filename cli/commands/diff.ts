@@ -3,6 +3,7 @@ import type { FileDiff, SessionDiff } from '../api.ts';
 import type { CommandContext } from '../command.ts';
 import { sessionPath, withQuery } from '../paths.ts';
 import { findSession, inSession } from '../sessions.ts';
+import { drawNetwork } from '../terminal/network.ts';
 import type { Style } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { plural } from '../terminal/units.ts';
@@ -17,6 +18,10 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
   const diff = await inSession({ session, app }, client.get<SessionDiff>(path));
   terminal.answer(diff, () => {
     draw(terminal, diff.files, args.has('stat'));
+    for (const { app: one, before, after } of diff.network ?? [])
+      terminal.note(
+        `${one} would reach other hosts than before: ${drawNetwork(after)} ("network" in app.json; until now ${drawNetwork(before)}).`,
+      );
     for (const one of diff.behind)
       terminal.note(
         `${one} was published since it was taken: that shows here as if it were undone, and publishing keeps it. To see your own changes only: svc sessions update ${session} --app ${one}`,

@@ -10,6 +10,7 @@ import {
   checkEdge,
   checkNode,
   checkPort,
+  checkPrivacy,
   checkProfile,
   checkSqlite,
 } from '../health-checks.ts';
@@ -21,11 +22,14 @@ const MAX_PORT = 65_535;
 export async function run(context: CommandContext): Promise<number> {
   const { args, terminal, dataDirectory } = context;
   const port = args.number('port', 1, MAX_PORT) ?? DEFAULTS.port;
+  // First of all: what it mends needs no other advice.
+  const privacy = checkPrivacy(dataDirectory, args.has('mend'), context);
   const checks: Check[] = [
     checkNode(process.versions.node),
     await checkSqlite(),
     await checkEdge(),
     ...checkDataDirectory(dataDirectory, context),
+    ...privacy,
     checkDisk(dataDirectory, context),
     checkProfile(context),
     ...(await checkDaemon(dataDirectory, context)),

@@ -5,6 +5,7 @@ import type { CommandContext } from '../command.ts';
 import { appPath, sessionPath, withQuery } from '../paths.ts';
 import { findSession, inSession } from '../sessions.ts';
 import { drawMinted } from '../terminal/minted.ts';
+import { drawNetwork } from '../terminal/network.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
   const client = connect();
@@ -21,6 +22,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
     terminal.line(`${style('green', '✓')} ${style('bold', answer.id)} ${answer.tag} is live`);
     const facts: [name: string, value: string][] = [['commit', answer.sha.slice(0, 12)]];
     if (answer.migrationsApplied.length > 0) facts.push(['migrated', answer.migrationsApplied.join(', ')]);
+    if (answer.network !== undefined) facts.push(['network', drawNetwork(answer.network)]);
     facts.push(['page', style('cyan', `${client.url}/svc/${answer.id}/`)]);
     if (canUndo) facts.push(['undo', `svc rollback ${answer.id}`]);
     for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
 import type { MintedWebhook } from '../../protocol/automation.ts';
+import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { type Config, ConfigError, loadConfig } from '../../supervisor/config.ts';
 import type { RunningGateway } from '../../supervisor/serve.ts';
 import type { AppRecord, UploadAnswer } from '../api.ts';
@@ -20,6 +21,7 @@ const MAX_PORT = 65_535;
 
 export async function run(context: CommandContext): Promise<number> {
   const { args, terminal, cwd } = context;
+  process.umask(PRIVATE_UMASK);
   const { config, dataDir } = configure(context);
   const folders = args.list('with').map((folder) => resolve(cwd, folder));
   const gateway = await start(config, dataDir, terminal);

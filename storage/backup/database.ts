@@ -1,5 +1,5 @@
 /** SQLite files in backups: a copy of one that others write to, and what can be said of a copy. */
-import { copyFileSync, existsSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
 import Sqlite from 'better-sqlite3';
 import type { BackupDatabase } from '../../protocol/backup.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -17,6 +17,8 @@ const DAMAGED = new Set(['SQLITE_NOTADB', 'SQLITE_CORRUPT']);
  */
 export async function copyDatabase(from: string, to: string, check: () => void): Promise<void> {
   const db = new Sqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
+  // Made here, because SQLite would let others read it; of a database without a page it makes no file at all.
+  writeFileSync(to, '', { mode: 0o600, flag: 'wx' });
   try {
     db.exec('BEGIN');
     db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get();
@@ -29,11 +31,10 @@ export async function copyDatabase(from: string, to: string, check: () => void):
   } catch (error) {
     if (!DAMAGED.has((error as { code?: string }).code ?? '')) throw error;
     copyFileSync(from, to);
+    chmodSync(to, 0o600);
   } finally {
     db.close();
   }
-  // Of a database without a page SQLite makes no file.
-  if (!existsSync(to)) writeFileSync(to, '', { mode: 0o600 });
 }
 
 /** What is in a database that nobody else has open. The file is not changed. */

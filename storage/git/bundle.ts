@@ -25,7 +25,7 @@ export async function writeBundle(
   // With HEAD, a clone of the file has its files checked out.
   const names = new Map([['HEAD', main], [MAIN, main], ...tags, ...refs.list(DELETED)]);
   const ids = await reachable(objects, names.values());
-  const file = await open(to, 'wx', 0o444);
+  const file = await open(to, 'wx', 0o400);
   try {
     const lines = [...names].map(([name, id]) => `${id} ${name}\n`);
     await file.writeFile(`${HEAD}${lines.join('')}\n`);
@@ -107,7 +107,7 @@ async function addPack(repository: string, pack: Buffer): Promise<void> {
   await rm(aside, { recursive: true, force: true });
   await mkdir(aside, { mode: 0o700 });
   try {
-    const file = await open(join(aside, 'new.pack'), 'wx', 0o444);
+    const file = await open(join(aside, 'new.pack'), 'wx', 0o400);
     await file.writeFile(pack).finally(() => file.close());
     await indexPack(aside);
     await syncTree(aside);

@@ -43,8 +43,8 @@ async function create(path: string): Promise<void> {
   for (const folder of ['objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
     await mkdir(join(making, folder), { recursive: true, mode: 0o700 });
   }
-  await writeFile(join(making, 'HEAD'), HEAD);
-  await writeFile(join(making, 'config'), CONFIG);
+  await writeFile(join(making, 'HEAD'), HEAD, { mode: 0o600 });
+  await writeFile(join(making, 'config'), CONFIG, { mode: 0o600 });
   await syncTree(making);
   await renameDurable(making, path);
 }

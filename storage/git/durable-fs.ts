@@ -126,7 +126,7 @@ export class DurableFs {
 }
 
 async function writeDurable(path: string, data: Uint8Array): Promise<void> {
-  const file = await open(path, 'wx', 0o444);
+  const file = await open(path, 'wx', 0o400);
   try {
     await file.writeFile(data);
     await file.sync();

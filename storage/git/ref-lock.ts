@@ -32,7 +32,7 @@ export class LockFile {
     const deadline = Date.now() + LIMITS.gitLockMs;
     for (;;) {
       try {
-        const held = new LockFile(path, repository, lock, await open(lock, 'wx', 0o644));
+        const held = new LockFile(path, repository, lock, await open(lock, 'wx', 0o600));
         await held.#write(OWNER);
         crashPoint('git.locked');
         return held;

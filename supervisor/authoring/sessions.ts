@@ -59,8 +59,17 @@ export type EditTools = {
   removeAutomation(automation: string): Promise<void>;
 };
 
-/** `behind` are the apps of which something was published since they were taken: their differences have it, in reverse. */
-export type SessionDiff = { base: string; head: string; files: (GitFileDiff & { app: string })[]; behind: string[] };
+/**
+ * `behind` are the apps of which something was published since they were taken: their differences have it, in reverse. `network` are
+ * those whose list of hosts is another one.
+ */
+export type SessionDiff = {
+  base: string;
+  head: string;
+  files: (GitFileDiff & { app: string })[];
+  behind: string[];
+  network: (NonNullable<DiffAppResult['network']> & { app: string })[];
+};
 
 type AppDiff = DiffAppResult & { app: string };
 
@@ -322,7 +331,9 @@ export class Sessions {
   async diff(id: string, app: string | null): Promise<SessionDiff> {
     const { base, head, apps } = await this.#compare(id, app);
     const files = apps.flatMap(({ app: one, files }) => files.map((file) => ({ app: one, ...file })));
-    return { base, head, files, behind: apps.filter(({ behind }) => behind).map(({ app: one }) => one) };
+    const behind = apps.filter((one) => one.behind).map(({ app: one }) => one);
+    const network = apps.flatMap(({ app: one, network }) => (network ? [{ app: one, ...network }] : []));
+    return { base, head, files, behind, network };
   }
 
   async #compare(id: string, app: string | null): Promise<{ base: string; head: string; apps: AppDiff[] }> {

@@ -207,10 +207,11 @@ export class Actor implements Tenant {
     await this.#threads.drained();
   }
 
-  /** Others suffered from it: ends the thread that serves, and quarantines an app that does so again and again. */
+  /** Others suffered from it: ends its threads, and quarantines an app that does so again and again. */
   blame(detail: string): void {
     this.#voice.say('error', detail);
-    this.#threads.current?.terminate('unresponsive', detail);
+    // A newer version's thread, too: it may have been told of a writer that is not its any more.
+    for (const thread of [this.#threads.current, this.#threads.next]) thread?.terminate('unresponsive', detail);
     if (!this.#conduct.harmed(this.#env.now())) return;
     this.lastExit = `unresponsive: ${detail}`;
     this.quarantine(DID_HARM);

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { ActorSpec } from '../../protocol/frames.ts';
+import type { ActorSpec, SessionBegun } from '../../protocol/frames.ts';
 import { hostFlags, jobsFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -16,18 +16,26 @@ import { entryPoint, hostReadable, jobsReadable, withRealPaths } from '../entry-
 import type { ChildSpec } from './child.ts';
 import type { TreeOptions } from './tree-options.ts';
 
+/** Which databases a writer writes, and what it takes over. */
+export type WriterPlace = {
+  name: string;
+  socket: string;
+  /** The one file; null for all that are not in `elsewhere`. */
+  only: string | null;
+  elsewhere(): string[];
+  begun(): SessionBegun[] | null;
+};
+
 export class Specifications {
   /** Tickets are signed with it; a new one for each boot. */
   readonly key = randomBytes(32);
   readonly supervisorSocket: string;
-  readonly writerSocket: string;
   readonly #options: TreeOptions;
   #nextActorId = 0;
 
   constructor(options: TreeOptions) {
     this.#options = options;
     this.supervisorSocket = socket(options.socketFolder, 'supervisor');
-    this.writerSocket = socket(options.socketFolder, 'writer');
   }
 
   /** Signs what a connection may claim to be. */
@@ -35,9 +43,14 @@ export class Specifications {
     return signTicket(ticket, this.key);
   }
 
-  writer(): ChildSpec {
+  /** Where a process of ours listens. */
+  socket(name: string): string {
+    return socket(this.#options.socketFolder, name);
+  }
+
+  writer({ name, socket, only, elsewhere, begun }: WriterPlace): ChildSpec {
     return {
-      name: 'writer',
+      name,
       role: 'writer',
       entry: entryPoint('writer'),
       flags: [],
@@ -47,11 +60,14 @@ export class Specifications {
       env: crashEnvironment(),
       bootstrap: () => ({
         supervisorSocket: this.supervisorSocket,
-        writerSocket: this.writerSocket,
-        ticket: this.ticket({ role: 'writer' }),
-        watchTicket: this.ticket({ role: 'writer-watch' }),
+        writerSocket: socket,
+        ticket: this.ticket({ role: 'writer', name }),
+        watchTicket: this.ticket({ role: 'writer-watch', name }),
         key: this.key.toString('hex'),
         durability: this.#options.durability,
+        only,
+        elsewhere: elsewhere(),
+        begun: begun(),
       }),
     };
   }
@@ -120,8 +136,12 @@ export class Specifications {
     };
   }
 
-  /** A thread, with a number of its own. That of an automation has no database. */
-  thread({ app, automation }: { app: string; automation: string | null }, summary: VersionSummary): ActorSpec {
+  /** A thread, with a number of its own. That of an automation has no database. `writerSocket` answers where a file's writer is. */
+  thread(
+    { app, automation }: { app: string; automation: string | null },
+    summary: VersionSummary,
+    writerSocket: (file: string) => string,
+  ): ActorSpec {
     const actorId = ++this.#nextActorId;
     const paths = this.#options.paths(app, summary.versionId);
     return {
@@ -133,11 +153,12 @@ export class Specifications {
       versionId: summary.versionId,
       ...paths,
       supervisorSocket: this.supervisorSocket,
-      writerSocket: this.writerSocket,
+      writerSocket: automation === null ? writerSocket(paths.dataFile) : '',
       supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
       writerTicket:
         automation === null ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }) : '',
       maxResultBytes: this.#options.maxResultBytes,
+      egress: { ...this.#options.egress, network: summary.network ?? null, port: this.#options.gatewayPort() },
       automation,
       queries: summary.queries.map((tool) => tool.name),
       actions: summary.actions.map((tool) => tool.name),

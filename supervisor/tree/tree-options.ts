@@ -1,5 +1,7 @@
 /** What the supervision tree is told by the gateway: its folders, its limits, and whom it reports to. */
 
+import type { EgressSettings } from '../../protocol/egress.ts';
+
 export type TreeOptions = {
   /** Where an app's things are. */
   paths(app: string, versionId: string): { codeDir: string; preparedDir: string; dataFile: string };
@@ -14,6 +16,10 @@ export type TreeOptions = {
   mailboxLimit: number;
   maxResultBytes: number;
   durability: 'full' | 'normal';
+  /** What `ctx.fetch` may reach, whatever the app. */
+  egress: EgressSettings;
+  /** The port that the gateway is reached at; null where it is not known, such as inside a host's own server. */
+  gatewayPort(): number | null;
   log(level: 'info' | 'warn' | 'error', message: string, app?: string): void;
   appLog(app: string, line: string): void;
   /** The writer is back after a restart, or runs for the first time. */

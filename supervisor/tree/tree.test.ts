@@ -45,6 +45,8 @@ before(async () => {
     mailboxLimit: 10,
     maxResultBytes: 100_000,
     durability: 'normal',
+    egress: { allow: [], deny: [] },
+    gatewayPort: () => null,
     log: () => {},
     appLog: (app, line) => void appLines.push(`${app}: ${line}`),
     onWriterReady: () => {},

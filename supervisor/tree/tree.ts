@@ -19,9 +19,10 @@ import { Population } from './population.ts';
 import { stoppingError } from './refusals.ts';
 import { Specifications } from './specifications.ts';
 import type { TreeOptions } from './tree-options.ts';
+import { Writers } from './writers.ts';
 
 export class Tree {
-  readonly writer: Child;
+  readonly writers: Writers;
   readonly hosts: Hosts;
   /** Talks to MCP servers; null when none are configured. */
   toolServers: Child | null = null;
@@ -64,7 +65,12 @@ export class Tree {
     this.#appEnvironment = this.#environment(this.#apps, options.mailboxLimit, LIMITS.actorConcurrency);
     this.#draftEnvironment = this.#environment(this.#drafts, options.mailboxLimit, LIMITS.actorConcurrency);
     this.#fireEnvironment = this.#environment(this.#fires, LIMITS.runsWaiting, 1);
-    this.writer = this.#createWriter();
+    this.writers = new Writers({
+      specification: (place) => this.#specifications.writer(place),
+      create: this.#createWriter,
+      socket: (name) => this.#specifications.socket(name),
+      now: () => performance.now(),
+    });
     this.hosts = new Hosts({ count: options.handlerHosts, create: this.#createHost, now: () => performance.now() });
   }
 
@@ -77,7 +83,7 @@ export class Tree {
     await new Promise<void>((resolve, reject) => {
       this.#onWriterReady = resolve;
       this.#onWriterFailed = (reason) => reject(new Error(reason));
-      this.writer.start();
+      this.writers.main.start();
       this.hosts.start();
       this.#housekeeping = setInterval(() => this.#tidy(), 1000);
     });
@@ -89,9 +95,9 @@ export class Tree {
     return this.#specifications.ticket(ticket);
   }
 
-  /** Where the writer is reached. */
-  get writerSocket(): string {
-    return this.#specifications.writerSocket;
+  /** Where the writer of that database file is reached. */
+  writerSocket(file: string): string {
+    return this.writers.socketOf(file);
   }
 
   /** The actor of an app or a draft; made on first need, with the version that is active. Throws `OVERLOADED` once the tree stops. */
@@ -159,7 +165,7 @@ export class Tree {
     clearInterval(this.#housekeeping);
     await Promise.all(this.actors.map((actor) => actor.stop('shutdown', drainMs)));
     await this.hosts.stop(LIMITS.terminateMs);
-    await this.writer.stop(LIMITS.drainMs);
+    await this.writers.stop();
     this.#close();
   }
 
@@ -167,7 +173,8 @@ export class Tree {
   destroy(): void {
     this.#stopping = true;
     clearInterval(this.#housekeeping);
-    for (const child of [...this.hosts.all, this.writer, ...(this.jobs ? [this.jobs] : [])]) child.destroy();
+    for (const child of [...this.hosts.all, ...(this.jobs ? [this.jobs] : [])]) child.destroy();
+    this.writers.destroy();
     for (const actor of this.actors) void actor.stop('shutdown', 0);
     // Not killed: it ends its servers first, and ends without its connection in any case.
     void this.toolServers?.stop(LIMITS.terminateMs);
@@ -206,7 +213,7 @@ export class Tree {
       mailboxLimit,
       concurrency,
       spawn: (actor, summary, events) => {
-        const spec = this.#specifications.thread(actor, summary);
+        const spec = this.#specifications.thread(actor, summary, (file) => this.writerSocket(file));
         const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, () => performance.now());
         this.#generations.set(spec.actorId, generation);
         return generation;
@@ -226,9 +233,9 @@ export class Tree {
   readonly #welcome = (ticket: Ticket, link: Link): LinkOwner | null => {
     switch (ticket.role) {
       case 'writer':
-        return this.writer.attach(link);
+        return this.writers.find(ticket.name)?.attach(link) ?? null;
       case 'writer-watch':
-        return { onFrame: (frame) => this.#writerStuck(frame), onClose: () => {} };
+        return { onFrame: (frame) => this.#writerStuck(ticket.name, frame), onClose: () => {} };
       case 'host':
         return this.hosts.all.find((host) => host.name === ticket.host)?.attach(link) ?? null;
       case 'mcp':
@@ -242,9 +249,10 @@ export class Tree {
     }
   };
 
-  #createWriter(): Child {
-    return this.#child(this.#specifications.writer(), {
+  readonly #createWriter = (spec: ChildSpec, app: string | null): Child => {
+    const writer: Child = this.#child(spec, {
       onReady: () => {
+        if (app !== null) return;
         this.#onWriterReady();
         this.#options.onWriterReady();
       },
@@ -252,11 +260,22 @@ export class Tree {
         throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
       },
       onExit: (reason) => {
-        for (const actor of [...this.#apps.all, ...this.#drafts.all])
-          if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
-        if (this.writer.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
+        if (app === null) this.#writerDied(reason);
+        else {
+          this.#options.onWriterLost(app);
+          if (writer.state === 'failed') this.existing(app)?.quarantine(`its writer ${reason} again and again`);
+        }
       },
     });
+    return writer;
+  };
+
+  /** The one for all. */
+  #writerDied(reason: string): void {
+    this.writers.mainEnded();
+    for (const actor of [...this.#apps.all, ...this.#drafts.all])
+      if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
+    if (this.writers.main.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
   }
 
   readonly #createHost = ({ name }: { name: string }, solitaryFor: string | null): Child => {
@@ -338,20 +357,32 @@ export class Tree {
     );
   }
 
-  /** The writer has been busy with one statement for too long: it is replaced, and the app whose statement it is pays. */
-  #writerStuck(frame: Frame): void {
+  /**
+   * A writer has been busy with one statement for too long: it is replaced, and the app whose statement it is pays. From now on it
+   * has a writer of its own.
+   */
+  #writerStuck(name: string, frame: Frame): void {
     if (frame[0] !== Kind.stuck) throw new Error(`The writer's watch may not send frames of kind ${frame[0]}.`);
-    const [, app, ms] = frame;
+    const [, app, ms, begun] = frame;
+    const writer = this.writers.find(name);
+    if (!writer) return;
+    if (writer === this.writers.main) this.writers.handOver(begun);
     const actor = this.existing(app);
-    actor?.blame(`a statement kept the writer busy for ${Math.round(ms)} ms`);
-    // Where the culprit is known, the death is not the writer's own.
-    if (actor) this.writer.revive();
-    this.writer.kill(`busy for ${Math.round(ms)} ms with one statement of ${app}`);
+    if (actor) {
+      const { dataFile } = this.#options.paths(app, actor.summary.versionId);
+      const alone = this.writers.isolate(app, dataFile);
+      actor.blame(`a statement kept the writer busy for ${Math.round(ms)} ms`);
+      if (!alone) actor.quarantine('it kept the writer busy, and too many apps have a writer of their own for that');
+      // Where the culprit is known, the death is not the writer's own.
+      writer.revive();
+    }
+    writer.kill(`busy for ${Math.round(ms)} ms with one statement of ${app}`);
   }
 
   #tidy(): void {
     const now = performance.now();
     for (const population of [this.#apps, this.#drafts, this.#fires]) population.tidy(now);
+    this.writers.tidy((app) => this.existing(app) !== undefined);
     for (const key of this.hosts.cleared()) {
       const actor = this.#find(key);
       actor?.rest('evicted');

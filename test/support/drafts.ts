@@ -105,7 +105,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
     const { services, jobs } = parts;
     const { tree, layout } = services;
     const databases = new Databases({
-      writerSocket: tree.writerSocket,
+      writerSocket: (file) => tree.writerSocket(file),
       ticket: (ticket) => tree.ticket(ticket),
       dataFile: (key) => layout.app(key).data,
     });

@@ -45,6 +45,8 @@ export async function startServers(
     mailboxLimit: 10,
     maxResultBytes: 1000,
     durability: 'normal',
+    egress: { allow: [], deny: [] },
+    gatewayPort: () => null,
     log: (level, message) => log.push(`${level} ${message}`),
     appLog: () => {},
     onWriterReady: () => {},

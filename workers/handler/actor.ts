@@ -57,7 +57,9 @@ class Actor {
     let runner: Runner;
     if (spec.automation === null) {
       const reader = new Reader(spec.dataFile);
-      const writer = new DbClient((handlers) => openLink(spec.writerSocket, spec.writerTicket, handlers));
+      const writer = new DbClient((handlers, session) =>
+        openLink(spec.writerSocket, spec.writerTicket, handlers, session),
+      );
       this.#reader = reader;
       this.#writer = writer;
       this.#fires = null;

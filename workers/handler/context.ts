@@ -1,11 +1,13 @@
 /** `ctx`: what a handler has beyond its database and its log (decisions, section 3). */
 import { joinSignals } from '../../protocol/signals.ts';
+import { closeClass } from './built-ins.ts';
 import type { Call } from './call.ts';
+import { type HttpClient, isRequest } from './http-client.ts';
 
-// Taken before app code runs and before `fetch` is removed from the surface. `Request` is taken as its getter: reading it
-// loads Node's HTTP client, two MiB for each thread, which most apps never use.
-const nativeFetch = globalThis.fetch;
-const requestGetter = Object.getOwnPropertyDescriptor(globalThis, 'Request');
+/** `ctx.fetch`. */
+export type HandlerFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
+
+// Taken before app code runs.
 const NativeURL = globalThis.URL;
 const { now } = Date;
 /**
@@ -21,12 +23,12 @@ const ends = new WeakMap<Call, AbortSignal>();
 export class HandlerContext {
   readonly traceId: string;
   readonly deadline: number;
-  readonly fetch: typeof fetch;
+  readonly fetch: HandlerFetch;
   readonly #call: Call;
 
-  constructor(call: Call) {
+  constructor(call: Call, http: HttpClient) {
     this.#call = call;
-    this.fetch = (input, init) => boundFetch(call, input, init);
+    this.fetch = (input, init) => boundFetch(call, http, input, init);
     this.traceId = call.traceId;
     this.deadline = call.deadline;
   }
@@ -37,21 +39,25 @@ export class HandlerContext {
   }
 }
 
-function isRequest(input: unknown): input is Request {
-  const NativeRequest = requestGetter?.get ? requestGetter.get.call(globalThis) : requestGetter?.value;
-  return input instanceof NativeRequest;
-}
+closeClass(HandlerContext);
 
 /** A fetch that ends with the call, also when nobody awaits it, and with the caller's own signal. http and https only. */
-export async function boundFetch(call: Call, input: string | URL | Request, init?: RequestInit): Promise<Response> {
+export async function boundFetch(
+  call: Call,
+  http: HttpClient,
+  input: string | URL | Request,
+  init?: RequestInit,
+): Promise<Response> {
   const request = typeof input === 'object' && isRequest(input) ? input : null;
-  const { protocol } = new NativeURL(request ? request.url : String(input));
+  // Taken as text once, so that what is judged here is what is asked for.
+  const target = request ?? String(input);
+  const { protocol } = new NativeURL(request ? request.url : String(target));
   if (protocol !== 'http:' && protocol !== 'https:') {
     throw new TypeError(`ctx.fetch takes http and https addresses, not "${protocol}".`);
   }
   const own = init?.signal ?? request?.signal;
   const signal = own ? joinSignals([own, endOf(call)]).signal : endOf(call);
-  return nativeFetch(input, { ...init, signal });
+  return http.fetch(target, { ...init, signal });
 }
 
 function endOf(call: Call): AbortSignal {

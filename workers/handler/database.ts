@@ -1,6 +1,7 @@
 /** `db`: an app's database as a handler sees it (decisions, section 3). Reads run here, writes go to the writer. */
 import type { DbClient } from '../../protocol/db-client.ts';
 import type { Row, RunResult } from '../../protocol/frames.ts';
+import { closeClass } from './built-ins.ts';
 import type { Call } from './call.ts';
 import { toParams, toStatements } from './parameters.ts';
 import type { Reader } from './reader.ts';
@@ -12,16 +13,33 @@ export type HandlerStatement = {
   run(...params: unknown[]): Promise<RunResult>;
 };
 
+// What a handler is given shows nothing but what it is for: these reach behind it, and only this module has them.
+let ask: <T>(of: Operations, operation: (client: DbClient) => Promise<T>) => Promise<T>;
+let block: (of: Operations, why: string | null) => void;
+let settle: (of: Operations) => Promise<void> | null;
+
 /** The operations of `db` and of `tx` alike, each one message to the writer. Errors keep SQLite's `code`. */
 class Operations {
-  protected readonly client: DbClient;
+  readonly #client: DbClient;
   readonly #tx: number;
+  readonly #call: Call;
+  /** Why it cannot be used now. */
+  #blocked: string | null = null;
   /** What was asked and not answered; made with the first of it, because most calls only read. */
   #pending: Set<Promise<unknown>> | null = null;
 
-  constructor(client: DbClient, tx: number) {
-    this.client = client;
+  static {
+    ask = (of, operation) => of.#ask(operation);
+    block = (of, why) => {
+      of.#blocked = why;
+    };
+    settle = (of) => (of.#pending !== null && of.#pending.size > 0 ? of.#settle(of.#pending) : null);
+  }
+
+  constructor(client: DbClient, tx: number, call: Call) {
+    this.#client = client;
     this.#tx = tx;
+    this.#call = call;
   }
 
   prepare(sql: string): HandlerStatement {
@@ -34,45 +52,37 @@ class Operations {
 
   /** The first row, or null. */
   get(sql: string, ...params: unknown[]): Promise<Row | null> {
-    return this.ask(() => this.client.get(toText(sql), toParams(params), this.#tx));
+    return this.#ask((client) => client.get(toText(sql), toParams(params), this.#tx));
   }
 
   all(sql: string, ...params: unknown[]): Promise<Row[]> {
-    return this.ask(() => this.client.all(toText(sql), toParams(params), this.#tx));
+    return this.#ask((client) => client.all(toText(sql), toParams(params), this.#tx));
   }
 
   run(sql: string, ...params: unknown[]): Promise<RunResult> {
-    return this.ask(() => this.client.run(toText(sql), toParams(params), this.#tx));
+    return this.#ask((client) => client.run(toText(sql), toParams(params), this.#tx));
   }
 
   /** `[[sql, ...params], …]`: all of them or none. */
   batch(statements: [sql: string, ...params: unknown[]][]): Promise<RunResult[]> {
-    return this.ask(() => this.client.batch(toStatements(statements), this.#tx));
+    return this.#ask((client) => client.batch(toStatements(statements), this.#tx));
   }
 
   /** Several statements in one text, all of them or none. */
   exec(sql: string): Promise<null> {
-    return this.ask(() => this.client.exec(toText(sql), this.#tx));
+    return this.#ask((client) => client.exec(toText(sql), this.#tx));
   }
 
-  /** True while something that was asked has not been answered. */
-  get busy(): boolean {
-    return this.#pending !== null && this.#pending.size > 0;
+  async #settle(pending: Set<Promise<unknown>>): Promise<void> {
+    while (pending.size > 0) await Promise.all(pending);
   }
 
-  /** Waits for what was asked and not awaited; rejects when one of it failed. */
-  async settle(): Promise<void> {
-    while (this.#pending !== null && this.#pending.size > 0) await Promise.all(this.#pending);
-  }
-
-  /** Throws when this can no longer be used. */
-  protected permit(): void {}
-
-  protected ask<T>(operation: () => Promise<T>): Promise<T> {
+  #ask<T>(operation: (client: DbClient) => Promise<T>): Promise<T> {
     let asked: Promise<T>;
     try {
-      this.permit();
-      asked = operation();
+      this.#call.assertWanted();
+      if (this.#blocked !== null) throw new Error(this.#blocked);
+      asked = operation(this.#client);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -97,27 +107,14 @@ class Operations {
   }
 }
 
+const ENDED = 'This transaction has ended; tx cannot be used after its callback.';
+// It would wait for the lane that the transaction holds, and the transaction for it.
+const IN_TRANSACTION = 'A transaction of this call is open: write through its tx, not through db.';
+
 /** What `db.transaction` hands to its callback. */
 export class Transaction extends Operations {
-  readonly #call: Call;
-  #ended = false;
-
-  constructor(client: DbClient, tx: number, call: Call) {
-    super(client, tx);
-    this.#call = call;
-  }
-
   transaction(): Promise<never> {
     return Promise.reject(new Error('Transactions do not nest: use the tx that is open.'));
-  }
-
-  end(): void {
-    this.#ended = true;
-  }
-
-  protected override permit(): void {
-    this.#call.assertWanted();
-    if (this.#ended) throw new Error('This transaction has ended; tx cannot be used after its callback.');
   }
 }
 
@@ -125,10 +122,9 @@ export class Transaction extends Operations {
 export class CallDatabase extends Operations {
   readonly #reader: Reader;
   readonly #call: Call;
-  #transactionOpen = false;
 
   constructor(client: DbClient, reader: Reader, call: Call) {
-    super(client, 0);
+    super(client, 0, call);
     this.#reader = reader;
     this.#call = call;
   }
@@ -161,39 +157,41 @@ export class CallDatabase extends Operations {
    */
   transaction<T>(work: (tx: Transaction) => Promise<T> | T): Promise<T> {
     if (typeof work !== 'function') return Promise.reject(new TypeError('db.transaction takes a function (tx) => ….'));
-    return this.ask(() => this.#inTransaction(work));
+    return ask(this, (client) => this.#inTransaction(client, work));
   }
 
-  async #inTransaction<T>(work: (tx: Transaction) => Promise<T> | T): Promise<T> {
-    this.#transactionOpen = true;
+  async #inTransaction<T>(client: DbClient, work: (tx: Transaction) => Promise<T> | T): Promise<T> {
+    block(this, IN_TRANSACTION);
     try {
-      const number = await this.client.begin();
-      const tx = new Transaction(this.client, number, this.#call);
+      const number = await client.begin();
+      const tx = new Transaction(client, number, this.#call);
       try {
         this.#call.assertWanted();
         const value = await Promise.race([work(tx), this.#call.whenOver()]);
-        await tx.settle();
-        tx.end();
-        await this.client.commit(number);
+        await settle(tx);
+        block(tx, ENDED);
+        await client.commit(number);
         return value;
       } catch (error) {
-        tx.end();
+        block(tx, ENDED);
         // Not awaited: a writer that was lost has rolled back already, and is not worth waiting for. It comes before
         // whatever this connection asks next, and fails where the transaction has ended by itself, which is all we want.
-        this.client.rollback(number).catch(() => {});
+        client.rollback(number).catch(() => {});
         throw error;
       }
     } finally {
-      this.#transactionOpen = false;
+      block(this, null);
     }
   }
+}
 
-  protected override permit(): void {
-    this.#call.assertWanted();
-    // It would wait for the lane that the transaction holds, and the transaction for it.
-    if (this.#transactionOpen)
-      throw new Error('A transaction of this call is open: write through its tx, not through db.');
-  }
+closeClass(Operations);
+closeClass(Transaction);
+closeClass(CallDatabase);
+
+/** Resolves when what the call asked and did not await is answered, and rejects when some of it failed; null when there is nothing. */
+export function settled(db: CallDatabase): Promise<void> | null {
+  return settle(db);
 }
 
 function toText(sql: unknown): string {

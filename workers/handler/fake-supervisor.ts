@@ -102,10 +102,13 @@ export class FakeSupervisor {
       `${JSON.stringify({
         supervisorSocket: socket,
         writerSocket: join(dir, 'w.sock'),
-        ticket: ticket({ role: 'writer' }),
-        watchTicket: ticket({ role: 'writer-watch' }),
+        ticket: ticket({ role: 'writer', name: 'writer' }),
+        watchTicket: ticket({ role: 'writer-watch', name: 'writer' }),
         key: key.toString('hex'),
         durability: 'normal',
+        only: null,
+        elsewhere: [],
+        begun: null,
       })}\n`,
     );
     const bootstrap: HostBootstrap = {
@@ -188,6 +191,7 @@ export class FakeSupervisor {
       supervisorTicket: signTicket({ role: 'actor', actorId, app: id }, this.#key),
       writerTicket: signTicket({ role: 'database', name: id, file: dataFile, maintain: false }, this.#key),
       maxResultBytes: 1024 * 1024,
+      egress: { allow: [], deny: [], network: null, port: null },
       automation: null,
       queries: tools('queries'),
       actions: tools('actions'),

@@ -5,6 +5,7 @@ import { Asks } from './asks.ts';
 import type { Call } from './call.ts';
 import type { Runner } from './calls.ts';
 import { boundFetch } from './context.ts';
+import { HttpClient } from './http-client.ts';
 import type { AppLog } from './log.ts';
 import type { Modules } from './modules.ts';
 import { parseRequest } from './request.ts';
@@ -35,11 +36,13 @@ const { freeze } = Object;
 
 export class Fires implements Runner {
   readonly #options: FiresOptions;
+  readonly #http: HttpClient;
   readonly #asks = new Map<number, Asks>();
   readonly #runIds = new WeakMap<Call, string>();
 
   constructor(options: FiresOptions) {
     this.#options = options;
+    this.#http = new HttpClient(options.spec.egress);
   }
 
   async run(id: number, call: Call, kind: ToolKindValue, body: Uint8Array): Promise<Answer> {
@@ -79,7 +82,7 @@ export class Fires implements Runner {
     const handler = await modules.handler(`automations/${tool}/handler.js`);
     call.assertWanted();
     const automation = freeze(request.automation);
-    const ctx = contextOf(call, asks, now, input);
+    const ctx = contextOf(call, asks, this.#http, now, input);
     const value = await handler({ ctx, log: log.logger({ tool, traceId, runId }, id), input, automation });
     // The run is not over before what the handler asked for is done, also where it did not wait for it.
     if (asks.open) await asks.settled();
@@ -106,7 +109,7 @@ function tooLate(): SvcError {
   return new SvcError('HANDLER_ERROR', 'The run has ended: its ctx can be used no more.');
 }
 
-function contextOf(call: Call, asks: Asks, now: number, input: unknown): object {
+function contextOf(call: Call, asks: Asks, http: HttpClient, now: number, input: unknown): object {
   return {
     tool: (name: unknown, args: unknown) => asks.ask('tool', { name, args }),
     agent: (request?: { prompt?: unknown; json?: unknown } | null) =>
@@ -121,7 +124,7 @@ function contextOf(call: Call, asks: Asks, now: number, input: unknown): object 
       list: (filter: unknown) => asks.ask('runs.list', { filter }),
     },
     input,
-    fetch: (target: string | URL | Request, init?: RequestInit) => boundFetch(call, target, init),
+    fetch: (target: string | URL | Request, init?: RequestInit) => boundFetch(call, http, target, init),
     get signal() {
       return call.signal;
     },

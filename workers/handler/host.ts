@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { setFlagsFromString } from 'node:v8';
 import { type Frame, type HostBootstrap, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import type { Link } from '../../protocol/link.ts';
+import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { openLink } from '../link.ts';
 import { Threads } from './threads.ts';
 
@@ -53,5 +54,7 @@ function end(threads: Threads | null): never {
   process.exit(0);
 }
 
+// SQLite creates the index of a log here, where the last one to close the database removed it.
+process.umask(PRIVATE_UMASK);
 const lines = createInterface({ input: process.stdin });
 lines.once('line', (line) => run(JSON.parse(line) as HostBootstrap));

@@ -16,6 +16,7 @@ const ABSENT = [
   'typeof BroadcastChannel',
   'typeof MessageChannel',
   'typeof MessagePort',
+  'typeof gc',
   'typeof navigator',
   'typeof localStorage',
   'typeof PerformanceObserver',

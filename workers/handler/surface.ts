@@ -2,6 +2,15 @@
  * What app code finds on `globalThis`: the language, the web's data types, timers, and nothing that reaches the machine
  * (specification, "Handler worker surface"). Handlers are trusted code; this keeps them on the documented path.
  */
+import { DbError } from '../../protocol/db-client.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { StatementError } from '../writer/failure.ts';
+import { AskError } from './asks.ts';
+import { closeBuiltIns, closeClass } from './built-ins.ts';
+import { EgressError, loadHttpClient } from './http-client.ts';
+
+/** Of ours, as app code catches them. */
+const ERRORS = [SvcError, DbError, StatementError, AskError, EgressError];
 
 const ECMASCRIPT =
   'AggregateError Array ArrayBuffer AsyncDisposableStack Atomics BigInt BigInt64Array BigUint64Array Boolean DataView Date ' +
@@ -23,10 +32,34 @@ const WEB =
 // Node's own fetch looks at `global`, which is another name for `globalThis`.
 const ALLOWED = new Set(`${ECMASCRIPT} ${WEB} global`.split(' '));
 
-/** Removes every global that is not on the list and puts `console` in the place of Node's. Called once, before app code. */
+/** Of Node's HTTP client: it is loaded with the first of them that is used. */
+const OF_HTTP_CLIENT = ['FormData', 'Headers', 'Request', 'Response'];
+
+/**
+ * Removes every global that is not on the list, puts `console` in the place of Node's, and closes what is left. Called once, before
+ * app code.
+ */
 export function closeSurface(console: object): void {
   for (const name of Object.getOwnPropertyNames(globalThis)) {
-    if (!ALLOWED.has(name)) Reflect.deleteProperty(globalThis, name);
+    if (ALLOWED.has(name) || Reflect.deleteProperty(globalThis, name)) continue;
+    // V8's own `gc`, which the host has it make, can only be emptied.
+    Reflect.defineProperty(globalThis, name, { value: undefined, writable: false });
   }
   Object.defineProperty(globalThis, 'console', { value: console, writable: true, configurable: true });
+  for (const name of OF_HTTP_CLIENT) loadFirst(name);
+  closeBuiltIns([...ALLOWED]);
+  for (const thrown of ERRORS) closeClass(thrown);
+}
+
+function loadFirst(name: string): void {
+  const found = Object.getOwnPropertyDescriptor(globalThis, name);
+  const load = found?.get;
+  if (load === undefined) return;
+  Object.defineProperty(globalThis, name, {
+    ...found,
+    get: () => {
+      loadHttpClient();
+      return Reflect.apply(load, globalThis, []);
+    },
+  });
 }

@@ -5,7 +5,8 @@ import { type ActorSpec, ToolKind, type ToolKindValue } from '../../protocol/fra
 import type { Call } from './call.ts';
 import type { Runner } from './calls.ts';
 import { HandlerContext } from './context.ts';
-import { CallDatabase } from './database.ts';
+import { CallDatabase, settled } from './database.ts';
+import { HttpClient } from './http-client.ts';
 import type { AppLog } from './log.ts';
 import type { Modules } from './modules.ts';
 import type { Reader } from './reader.ts';
@@ -26,12 +27,14 @@ export type Environment = {
 
 export class Tools implements Runner {
   readonly #env: Environment;
+  readonly #http: HttpClient;
   readonly #app: Readonly<{ id: string; name: string; version: string; versionId: string }>;
   readonly #tools: { query: ReadonlySet<string>; action: ReadonlySet<string> };
 
   constructor(env: Environment) {
     const { app, name, version, versionId, queries, actions } = env.spec;
     this.#env = env;
+    this.#http = new HttpClient(env.spec.egress);
     this.#app = Object.freeze({ id: app, name, version, versionId });
     this.#tools = { query: new Set(queries), action: new Set(actions) };
   }
@@ -75,7 +78,7 @@ export class Tools implements Runner {
     call.assertWanted();
     const db = new CallDatabase(writer, reader, call);
     const toolLog = log.logger({ tool, traceId });
-    const ctx = new HandlerContext(call);
+    const ctx = new HandlerContext(call, this.#http);
     // Two literals: spreading a common part costs more than everything else here.
     const value = await handler(
       query
@@ -83,7 +86,8 @@ export class Tools implements Runner {
         : { input, body: input, db, log: toolLog, app: this.#app, ctx },
     );
     // No answer leaves before the writes it reports: also those that the handler did not await.
-    if (db.busy) await db.settle();
+    const unsettled = settled(db);
+    if (unsettled !== null) await unsettled;
     return value;
   }
 }

@@ -157,6 +157,7 @@ export function prepareFiles(
     actions: manifest.actions.map(summarizeAction),
     knobs: manifest.knobs ?? [],
     ...(manifest.uses === undefined || manifest.uses.length === 0 ? {} : { uses: manifest.uses }),
+    ...(manifest.network === undefined ? {} : { network: manifest.network }),
     migrations,
     automations: automations.length,
     ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),

@@ -3,6 +3,7 @@ import { copyFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { LayOutJob, LayOutResult } from '../../protocol/templates.ts';
 import { writeBlankApp } from '../../storage/blank-app.ts';
+import { closeToOthers, openToOthers } from '../../storage/private-tree.ts';
 import { renameApp } from '../../storage/rename-app.ts';
 import { syncTree } from '../../storage/sync-tree.ts';
 import { extractArchive } from './extract.ts';
@@ -10,6 +11,8 @@ import { makeFolder } from './files.ts';
 
 export async function layOut(job: LayOutJob): Promise<LayOutResult> {
   const name = await write(job);
+  // A template's files come with the modes that they have where the gateway is installed.
+  for (const path of openToOthers(job.to)) closeToOthers(path);
   await syncTree(job.to);
   const files = readdirSync(job.to, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).length;
   return { name, files };

@@ -5,6 +5,7 @@
 import { createInterface } from 'node:readline';
 import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import type { JobsBootstrap } from '../../protocol/jobs.ts';
+import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { openLink } from '../link.ts';
 import { Runner } from './runner.ts';
 
@@ -48,5 +49,6 @@ function stats({ threads, jobs }: Runner): ProcessStats {
   return { rss, heapUsed, cpuUser: user, cpuSystem: system, counters: { threads, jobs } };
 }
 
+process.umask(PRIVATE_UMASK);
 const lines = createInterface({ input: process.stdin });
 lines.once('line', (line) => run(JSON.parse(line) as JobsBootstrap));

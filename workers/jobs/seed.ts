@@ -1,5 +1,5 @@
 /** Gives a draft a copy of the live data to work on. */
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Sqlite from 'better-sqlite3';
 import type { SeedJob, SeedResult } from '../../protocol/drafts.ts';
@@ -33,11 +33,16 @@ export async function seed({ from, to }: SeedJob): Promise<SeedResult> {
 
 /** Null when there is nothing in it. */
 async function copy(from: string, to: string): Promise<number | null> {
+  // Made here, because SQLite would let others read it.
+  writeFileSync(to, '', { mode: 0o600 });
   try {
     using(new Sqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs }), (db) =>
       db.prepare('VACUUM INTO ?').run(to),
     );
-    if (!existsSync(to)) return null;
+    if (statSync(to).size === 0) {
+      remove(to);
+      return null;
+    }
     // SQLite leaves it to whoever wants the copy to outlive a power cut.
     await syncFile(to, 'r+');
     return using(new Sqlite(to, { readonly: true }), (db) => Number(db.pragma('user_version', { simple: true })));

@@ -6,6 +6,7 @@ import { type DbFrame, DbOp, type Frame, Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Link } from '../../protocol/link.ts';
 import { openTicket } from '../../protocol/ticket.ts';
+import type { Begun } from './begun.ts';
 import type { Asker, Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';
 
@@ -13,6 +14,11 @@ export type ConnectionOptions = {
   lanes: Lanes;
   /** That tickets are signed with. */
   key: Buffer;
+  begun: Begun;
+  /** Whether this writer writes that database; others may write some. */
+  writes(file: string): boolean;
+  /** How far a session had come with the writers before this one; -1 when that is not known. */
+  left(session: number): number;
   /** No new work is taken; open transactions may end. */
   isStopping(): boolean;
   log(message: string): void;
@@ -25,6 +31,8 @@ export class Connection implements Asker {
   #lane: Lane | null = null;
   #name = 'a stranger';
   #maintain = false;
+  #session = 0;
+  #place = -1;
 
   constructor(stream: Duplex, options: ConnectionOptions) {
     this.#options = options;
@@ -37,6 +45,10 @@ export class Connection implements Asker {
 
   get closed(): boolean {
     return this.#link.closed;
+  }
+
+  begins(id: number): void {
+    this.#options.begun.mark(this.#place, id);
   }
 
   answer(id: number, value: unknown): void {
@@ -61,6 +73,12 @@ export class Connection implements Asker {
       this.#hello(frame);
       return;
     }
+    if (frame[0] === Kind.resume) {
+      const { begun, left } = this.#options;
+      // A connection that this writer itself let go of: what became of its last operations is not known.
+      this.#link.send([Kind.resumed, begun.knows(frame[1]) ? -1 : left(frame[1])]);
+      return;
+    }
     if (!isRequest(frame)) {
       this.close(new Error('Not a request.'));
       return;
@@ -81,6 +99,15 @@ export class Connection implements Asker {
       this.close(new Error('No valid ticket.'));
       return;
     }
+    if (!this.#options.writes(ticket.file)) {
+      this.close(new Error(`Another writer writes the database of ${ticket.name}.`));
+      return;
+    }
+    const session = frame[2];
+    if (Number.isSafeInteger(session) && (session as number) > 0) {
+      this.#session = session as number;
+      this.#place = this.#options.begun.open(this.#session);
+    }
     clearTimeout(this.#helloTimer);
     this.#name = ticket.name;
     this.#maintain = ticket.maintain;
@@ -90,6 +117,7 @@ export class Connection implements Asker {
   #closed(error: Error | null): void {
     clearTimeout(this.#helloTimer);
     if (error) this.#options.log(`The connection of ${this.#name} was closed: ${error.message}`);
+    if (this.#session > 0) this.#options.begun.close(this.#session, this.#place);
     if (this.#lane) this.#options.lanes.leave(this.#lane, this);
   }
 }

@@ -46,6 +46,8 @@ class Client implements Asker {
   closed = false;
   /** Numbers of the operations in the order in which they were answered. */
   readonly answered: number[] = [];
+  /** Those that have begun, as often as they did. */
+  readonly begun: number[] = [];
   readonly #waiting = new Map<number, Settled>();
   readonly #lanes: Lanes;
   readonly #lane: Lane;
@@ -54,6 +56,10 @@ class Client implements Asker {
   constructor(lanes: Lanes, file: string) {
     this.#lanes = lanes;
     this.#lane = lanes.join(file, 'app', this);
+  }
+
+  begins(id: number): void {
+    this.begun.push(id);
   }
 
   answer(id: number, value: unknown): void {

@@ -14,6 +14,8 @@ import type { Pulse } from './pulse.ts';
 /** Who asked, and where the answer goes. One object per connection. */
 export type Asker = {
   readonly closed: boolean;
+  /** The operation of this id is about to begin. */
+  begins(id: number): void;
   answer(id: number, value: unknown): void;
   fail(id: number, error: ErrorBody): void;
   close(reason: Error): void;
@@ -163,6 +165,7 @@ export class Lane {
     }
     const outcomes: unknown[] = [];
     for (const { asker, request } of group) {
+      asker.begins(request[1]);
       outcomes.push(asker.closed ? null : this.#perform(database, request));
       // SQLite rolls everything back by itself when the disk is full or cannot be read.
       if (!database.inTransaction || clock.now() > until) break;
@@ -230,6 +233,8 @@ export class Lane {
   #alone(waiting: Waiting): void {
     const { asker, request } = waiting;
     if (asker.closed) return;
+    asker.begins(request[1]);
+    this.#tools.pulse.beat();
     if (request[2] === DbOp.begin) this.#begin(waiting);
     else if (request[2] === DbOp.migrate) void this.#migrate(asker, request);
     else void this.#release(asker, request[1]);

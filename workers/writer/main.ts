@@ -1,8 +1,10 @@
 /** The SQLite writer: the one process that writes databases (architecture, "SQLite writer"). Entry of dist/writer.js. */
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
+import { type Frame, Kind, type ProcessStats, type SessionBegun } from '../../protocol/frames.ts';
+import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { openLink } from '../link.ts';
+import { Begun } from './begun.ts';
 import { systemClock } from './clock.ts';
 import { Connection } from './connection.ts';
 import { Database, type Durability } from './database.ts';
@@ -21,12 +23,20 @@ export type WriterBootstrap = {
   /** Hex; what the tickets of clients are signed with. */
   key: string;
   durability: Durability;
+  /** The one database that it writes; null for all but those in `elsewhere`, which other writers write. */
+  only: string | null;
+  elsewhere: string[];
+  /** How far the clients of the writers before it had come; null when that is not known of all. */
+  begun: SessionBegun[] | null;
 };
 
 function start(bootstrap: WriterBootstrap): void {
   const { supervisorSocket, writerSocket, durability } = bootstrap;
   const key = Buffer.from(bootstrap.key, 'hex');
   const pulse = new Pulse();
+  const begun = new Begun(systemClock);
+  const elsewhere = new Set(bootstrap.elsewhere);
+  const before = bootstrap.begun === null ? null : new Map(bootstrap.begun);
   const threads = new Threads(new URL('./writer-thread.js', import.meta.url));
   const lanes = new Lanes({
     clock: systemClock,
@@ -38,7 +48,15 @@ function start(bootstrap: WriterBootstrap): void {
   let stopping = false;
 
   const server = createServer((socket) => {
-    new Connection(socket, { lanes, key, isStopping: () => stopping, log });
+    new Connection(socket, {
+      lanes,
+      key,
+      begun,
+      writes: (file) => (bootstrap.only === null ? !elsewhere.has(file) : file === bootstrap.only),
+      left: (session) => (before === null ? -1 : (before.get(session) ?? 0)),
+      isStopping: () => stopping,
+      log,
+    });
   });
   // The socket of a writer that was killed is still there.
   rmSync(writerSocket, { force: true });
@@ -55,7 +73,9 @@ function start(bootstrap: WriterBootstrap): void {
       onClose: () => process.exit(0),
     });
     link.send([Kind.ready, { pid: process.pid }]);
-    setImmediate(() => threads.watch(pulse.memory, supervisorSocket, bootstrap.watchTicket));
+    setImmediate(() =>
+      threads.watch({ pulse: pulse.memory, begun: begun.memory }, supervisorSocket, bootstrap.watchTicket),
+    );
   });
 }
 
@@ -69,6 +89,7 @@ function log(message: string): void {
   process.stderr.write(`${message}\n`);
 }
 
+process.umask(PRIVATE_UMASK);
 let input = '';
 let started = false;
 process.stdin.setEncoding('utf8');

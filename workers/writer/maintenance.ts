@@ -107,7 +107,7 @@ function holdsAnything(db: Sqlite.Database): boolean {
 
 /** A copy is under its name only when all of it is on the disk. */
 function backUp(db: Sqlite.Database, to: string): void {
-  mkdirSync(dirname(to), { recursive: true });
+  mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
   const unfinished = `${to}.tmp`;
   // Of a copy that was cut off; nobody else makes one of this database now.
   for (const name of readdirSync(dirname(to))) if (name.endsWith('.tmp')) rmSync(join(dirname(to), name));

@@ -16,10 +16,20 @@ test('the other thread sees work, its beat and whose it is', () => {
   assert.equal(seen.read(), null);
 });
 
+test('a statement that has ended meanwhile is not halted', () => {
+  const pulse = new Pulse();
+  pulse.enter(Buffer.from('todos'));
+  const beat = pulse.read() as number;
+  pulse.beat();
+  assert.equal(pulse.halt(beat), false);
+  pulse.beat();
+  assert.equal(pulse.halt(pulse.read() as number), true);
+});
+
 test('a name longer than the memory is cut', () => {
   const pulse = new Pulse();
   pulse.enter(Buffer.alloc(1000, 'x'));
-  assert.equal(pulse.name(), 'x'.repeat(128));
+  assert.equal(pulse.name(), 'x'.repeat(256));
 });
 
 const LOOKS: [name: string, beats: (number | null)[], stuckAt: number[]][] = [

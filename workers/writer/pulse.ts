@@ -1,12 +1,16 @@
 /**
  * What the writer's main thread shows of itself to the watch thread, through shared memory: whether it is inside SQLite,
- * for whose database, and a counter that moves with every statement. A store of a few bytes; no clock is read.
+ * for whose database, and a counter that moves with every statement. A store of a few bytes; no clock is read. The watch thread
+ * can have it begin nothing more: what the next writer is told must stay true.
  */
 const BUSY = 0;
 const BEAT = 1;
 const NAME_LENGTH = 2;
-const NAME_OFFSET = 3 * Int32Array.BYTES_PER_ELEMENT;
-const NAME_BYTES = 128;
+const HALT = 3;
+const CELLS = 4;
+const NAME_OFFSET = CELLS * Int32Array.BYTES_PER_ELEMENT;
+/** The key of a draft: two ids and what is between them. */
+const NAME_BYTES = 256;
 
 export class Pulse {
   readonly memory: SharedArrayBuffer;
@@ -16,7 +20,7 @@ export class Pulse {
   /** Without `memory` a new one is made; the watch thread is given that of the main thread. */
   constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(NAME_OFFSET + NAME_BYTES)) {
     this.memory = memory;
-    this.#cells = new Int32Array(memory, 0, 3);
+    this.#cells = new Int32Array(memory, 0, CELLS);
     this.#name = new Uint8Array(memory, NAME_OFFSET, NAME_BYTES);
   }
 
@@ -29,13 +33,27 @@ export class Pulse {
     Atomics.store(this.#cells, BUSY, 1);
   }
 
-  /** Before each statement. */
+  /** Before each statement. Does not return once the watch thread has said `halt`: the process is about to be killed. */
   beat(): void {
-    this.#cells[BEAT] = (this.#cells[BEAT] as number) + 1;
+    // In this order, and seen so by the other thread: either it counts this statement, or this statement does not begin.
+    Atomics.add(this.#cells, BEAT, 1);
+    if (Atomics.load(this.#cells, HALT) !== 0) Atomics.wait(this.#cells, HALT, 1);
   }
 
   leave(): void {
     Atomics.store(this.#cells, BUSY, 0);
+  }
+
+  /**
+   * The watch thread has decided that the statement of this beat does not end: nothing begins after it. False when it has ended by
+   * now, and all goes on.
+   */
+  halt(beat: number): boolean {
+    Atomics.store(this.#cells, HALT, 1);
+    if (this.read() === beat) return true;
+    Atomics.store(this.#cells, HALT, 0);
+    Atomics.notify(this.#cells, HALT);
+    return false;
   }
 
   /** The count of statements so far while there is work, else null. */

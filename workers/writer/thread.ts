@@ -5,9 +5,12 @@ import { describeFailure } from './failure.ts';
 import { checkpoint, migrate } from './maintenance.ts';
 import { watch } from './watch.ts';
 
+/** Of `Pulse` and `Begun`. */
+export type WatchedMemory = { pulse: SharedArrayBuffer; begun: SharedArrayBuffer };
+
 /** What a thread is started with. */
 export type ThreadTask =
-  | { mode: 'watch'; memory: SharedArrayBuffer; supervisorSocket: string; ticket: string }
+  | { mode: 'watch'; memory: WatchedMemory; supervisorSocket: string; ticket: string }
   /** Is sent the names of files, and sends each back when it is done. */
   | { mode: 'checkpoint' }
   /** Sends one `MigrationOutcome`. */

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import type { MigrationFile } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { StatementError } from './failure.ts';
-import type { MigrationOutcome, ThreadTask } from './thread.ts';
+import type { MigrationOutcome, ThreadTask, WatchedMemory } from './thread.ts';
 
 /** What a thread that only looks at a counter may take. */
 const WATCH_MEMORY = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 2, stackSizeMb: 1 };
@@ -17,7 +17,7 @@ export class Threads {
     this.#entry = entry;
   }
 
-  watch(memory: SharedArrayBuffer, supervisorSocket: string, ticket: string): void {
+  watch(memory: WatchedMemory, supervisorSocket: string, ticket: string): void {
     this.#start({ mode: 'watch', memory, supervisorSocket, ticket }, { resourceLimits: WATCH_MEMORY });
   }
 

@@ -2,13 +2,16 @@
 import { Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { openLink } from '../link.ts';
+import { Begun } from './begun.ts';
 import { Pulse, StuckDetector } from './pulse.ts';
+import type { WatchedMemory } from './thread.ts';
 
 const LOOKS = 10;
 
-export function watch(memory: SharedArrayBuffer, supervisorSocket: string, ticket: string): void {
+export function watch(memory: WatchedMemory, supervisorSocket: string, ticket: string): void {
   const everyMs = LIMITS.writerStuckMs / LOOKS;
-  const pulse = new Pulse(memory);
+  const pulse = new Pulse(memory.pulse);
+  const begun = new Begun(performance, memory.begun);
   const detector = new StuckDetector(everyMs, LIMITS.writerStuckMs);
   const link = openLink(supervisorSocket, ticket, {
     onFrame: () => {},
@@ -16,6 +19,8 @@ export function watch(memory: SharedArrayBuffer, supervisorSocket: string, ticke
     onClose: () => setTimeout(() => process.kill(process.pid, 'SIGKILL'), LIMITS.terminateMs),
   });
   setInterval(() => {
-    if (detector.look(pulse.read())) link.send([Kind.stuck, pulse.name(), LIMITS.writerStuckMs]);
+    const beat = pulse.read();
+    if (!detector.look(beat) || beat === null || !pulse.halt(beat)) return;
+    link.send([Kind.stuck, pulse.name(), LIMITS.writerStuckMs, begun.read()]);
   }, everyMs);
 }

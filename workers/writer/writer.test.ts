@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
 import { encodeFrame } from '../../protocol/codec.ts';
 import { DbClient } from '../../protocol/db-client.ts';
-import { DbOp, type Frame, Kind, type PongFrame, type StuckFrame } from '../../protocol/frames.ts';
+import { DbOp, type Frame, Kind, type PongFrame, type SessionBegun, type StuckFrame } from '../../protocol/frames.ts';
 import { Link } from '../../protocol/link.ts';
 import { signTicket, type Ticket } from '../../protocol/ticket.ts';
 import { openLink } from '../link.ts';
@@ -66,15 +66,21 @@ let supervisor: Supervisor;
 let writer: ChildProcess;
 let clients: DbClient[];
 
-async function startWriter(): Promise<void> {
+async function startWriter(
+  more: { only?: string; elsewhere?: string[]; begun?: SessionBegun[] | null } = {},
+): Promise<void> {
   writer = spawn(process.execPath, [ENTRY], { stdio: ['pipe', 'ignore', 'ignore'], env: {} });
   const bootstrap = {
     supervisorSocket: join(directory, 'supervisor.sock'),
     writerSocket,
-    ticket: signTicket({ role: 'writer' }, key),
-    watchTicket: signTicket({ role: 'writer-watch' }, key),
+    ticket: signTicket({ role: 'writer', name: 'writer' }, key),
+    watchTicket: signTicket({ role: 'writer-watch', name: 'writer' }, key),
     key: key.toString('hex'),
     durability: 'full',
+    only: null,
+    elsewhere: [],
+    begun: null,
+    ...more,
   };
   writer.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
   await supervisor.frame(Kind.ready);
@@ -88,7 +94,7 @@ function client(ticket: Partial<Extract<Ticket, { role: 'database' }>> = {}): Db
     maintain: false,
     ...ticket,
   } as const;
-  const made = new DbClient((handlers) => openLink(writerSocket, signTicket(whole, key), handlers));
+  const made = new DbClient((handlers, session) => openLink(writerSocket, signTicket(whole, key), handlers, session));
   clients.push(made);
   return made;
 }
@@ -151,8 +157,9 @@ test('what was answered is there after a kill -9', async () => {
       (error: Error & { code: string }) => assert.equal(error.code, 'WRITER_LOST'),
     ),
   );
-  await Promise.all(statements);
   await ended(writer);
+  await startWriter();
+  await Promise.all(statements);
   const reader = new Sqlite(join(directory, 'app.sqlite'), { readonly: true });
   const stored = new Set(reader.prepare('SELECT v FROM t').pluck().all());
   reader.close();
@@ -279,6 +286,56 @@ test('close lets go of the file', { skip: process.platform !== 'linux' }, async 
   await db.close();
   assert.deepEqual(handles(), []);
   assert.equal(existsSync(join(directory, 'app.sqlite-wal')), false);
+});
+
+test('what waits behind a statement without end is done by the next writer, once; nothing of it is lost', async () => {
+  const [culprit, other, late] = [
+    client({ name: 'looping', file: join(directory, 'loop.sqlite') }),
+    client(),
+    client(),
+  ];
+  await other.exec('CREATE TABLE t (v)');
+  const endless = assert.rejects(
+    culprit.all('WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT count(*) FROM n'),
+    { code: 'WRITER_LOST' },
+  );
+  // The first one is there when the writer gets stuck, the second one when its connection is not even accepted.
+  const waiting = Array.from({ length: 20 }, (_, i) => other.run(insert, [i]));
+  const early = late.run(insert, ['late']);
+  const [, app, , begun] = await supervisor.frame<StuckFrame>(Kind.stuck);
+  assert.equal(app, 'looping');
+  writer.kill('SIGKILL');
+  await ended(writer);
+  await startWriter({ begun });
+  await endless;
+  await Promise.all([...waiting, early]);
+  assert.deepEqual(await other.get('SELECT count(*) AS n, count(DISTINCT v) AS d FROM t'), { n: 21, d: 21 });
+});
+
+test('a writer that takes over after a death of which nothing is known does nothing twice', async () => {
+  const db = client();
+  await db.exec('CREATE TABLE t (v)');
+  const outcomes = Promise.allSettled(Array.from({ length: 50 }, (_, i) => db.run(insert, [i])));
+  writer.kill('SIGKILL');
+  await ended(writer);
+  await startWriter();
+  for (const outcome of await outcomes)
+    if (outcome.status === 'rejected') assert.equal((outcome.reason as { code: string }).code, 'WRITER_LOST');
+  const doubled = await db.all('SELECT v FROM t GROUP BY v HAVING count(*) > 1');
+  assert.deepEqual(doubled, []);
+});
+
+test('a writer refuses the databases of others', async () => {
+  const own = join(directory, 'own.sqlite');
+  await client().exec('CREATE TABLE t (v)');
+  for (const more of [{ elsewhere: [own] }, { only: join(directory, 'app.sqlite') }]) {
+    writer.kill('SIGKILL');
+    await ended(writer);
+    await startWriter(more);
+    await assert.rejects(client({ file: own }).exec('CREATE TABLE t (v)'), { code: 'WRITER_LOST' });
+    assert.equal(existsSync(own), false);
+    await client().run(insert, ['a']);
+  }
 });
 
 test('a statement without end is reported with the name of its app', async () => {

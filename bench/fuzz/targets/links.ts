@@ -135,10 +135,13 @@ class Writer {
     const bootstrap = {
       supervisorSocket,
       writerSocket: this.#socket,
-      ticket: signTicket({ role: 'writer' }, this.#key),
-      watchTicket: signTicket({ role: 'writer-watch' }, this.#key),
+      ticket: signTicket({ role: 'writer', name: 'writer' }, this.#key),
+      watchTicket: signTicket({ role: 'writer-watch', name: 'writer' }, this.#key),
       key: this.#key.toString('hex'),
       durability: 'normal',
+      only: null,
+      elsewhere: [],
+      begun: null,
     };
     this.#process.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
     await eventually(() => existsSync(this.#socket), 'the writer listens');

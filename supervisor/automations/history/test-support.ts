@@ -53,10 +53,13 @@ export async function startWriter(t: TestContext): Promise<TestWriter> {
     const bootstrap = {
       supervisorSocket,
       writerSocket,
-      ticket: signTicket({ role: 'writer' }, key),
-      watchTicket: signTicket({ role: 'writer-watch' }, key),
+      ticket: signTicket({ role: 'writer', name: 'writer' }, key),
+      watchTicket: signTicket({ role: 'writer-watch', name: 'writer' }, key),
       key: key.toString('hex'),
       durability: 'normal',
+      only: null,
+      elsewhere: [],
+      begun: null,
     };
     writer.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
     await isReady;
@@ -79,9 +82,9 @@ export async function startWriter(t: TestContext): Promise<TestWriter> {
     folder,
     client: (name) => {
       const ticket = { role: 'database', name, file: join(folder, `${name}.sqlite`), maintain: false } as const;
-      const client = new DbClient((handlers) => {
+      const client = new DbClient((handlers, session) => {
         const link = new Link(connect(writerSocket), handlers);
-        link.send([Kind.hello, signTicket(ticket, key)]);
+        link.send([Kind.hello, signTicket(ticket, key), session]);
         return link;
       });
       clients.push(client);

@@ -20,6 +20,7 @@ export async function diffApp({ app, folder, against, since, ...job }: DiffAppJo
   const after = folder === null ? new Map() : readFolder(folder);
   const patches = new Patches();
   const files: GitFileDiff[] = [];
+  let network: DiffAppResult['network'];
   for (const path of [...new Set([...before.keys(), ...after.keys()])].sort()) {
     const oldId = before.get(path);
     const now = after.get(path) ?? null;
@@ -27,13 +28,30 @@ export async function diffApp({ app, folder, against, since, ...job }: DiffAppJo
     const old = oldId === undefined ? null : { id: oldId, content: await repository.objects.readAs('blob', oldId) };
     const status = old === null ? 'added' : now === null ? 'deleted' : 'modified';
     files.push({ path, status, ...patches.next(`apps/${app}/${path}`, old, now) });
+    if (path === 'app.json') network = networkChange(old?.content, now?.content);
   }
   const now = new Map([...after].map(([path, { id }]) => [path, id]));
-  return { base, edited: !isSame(taken, now), behind: !isSame(taken, before), files };
+  return { base, edited: !isSame(taken, now), behind: !isSame(taken, before), files, ...(network && { network }) };
 }
 
 function isSame(one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): boolean {
   return one.size === other.size && [...one].every(([path, id]) => other.get(path) === id);
+}
+
+/** Who publishes an app sees at once that it wants to reach other hosts. */
+function networkChange(old: Buffer | undefined, now: Buffer | undefined): DiffAppResult['network'] {
+  const [before, after] = [networkIn(old), networkIn(now)];
+  return JSON.stringify(before) === JSON.stringify(after) ? undefined : { before, after };
+}
+
+/** Null where there is no list, or no manifest that can be read: that is said when it is checked. */
+function networkIn(manifest: Buffer | undefined): string[] | null {
+  try {
+    const { network } = JSON.parse(String(manifest)) as { network?: unknown };
+    return Array.isArray(network) ? network.map(String) : null;
+  } catch {
+    return null;
+  }
 }
 
 type Content = { id: string; content: Buffer } | null;

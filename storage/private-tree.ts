@@ -1,0 +1,38 @@
+/** Who may open what is in a data directory: its owner and nobody else. Finds files and folders that others can open, and closes them. */
+import { chmodSync, lstatSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Permission bits of everybody but the owner. */
+const OTHERS = 0o077;
+
+/** What our processes create is the owner's, also where a library creates it, such as SQLite. Threads cannot set this. */
+export const PRIVATE_UMASK = 0o077;
+
+/** `root` and what lies in it, as far as others can open it; links are not followed. On Windows nothing: modes say nothing there. */
+export function openToOthers(root: string): string[] {
+  if (process.platform === 'win32') return [];
+  const found: string[] = [];
+  const look = (path: string): void => {
+    const stats = lstatSync(path, { throwIfNoEntry: false });
+    if (stats === undefined || stats.isSymbolicLink()) return;
+    if ((stats.mode & OTHERS) !== 0) found.push(path);
+    if (stats.isDirectory()) for (const name of entries(path)) look(join(path, name));
+  };
+  look(root);
+  return found;
+}
+
+/** Takes the permissions of everybody but the owner away from `path`; one that has gone meanwhile is not missed. */
+export function closeToOthers(path: string): void {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats !== undefined && !stats.isSymbolicLink()) chmodSync(path, stats.mode & 0o7700);
+}
+
+/** A folder may go while others work in the directory. */
+function entries(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}

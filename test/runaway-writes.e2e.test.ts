@@ -1,0 +1,112 @@
+// Writes that never end: the first one costs nobody else a write, the later ones happen in a writer that only their app has.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { appOf } from './support/apps.ts';
+import { startGateway, type TestGateway } from './support/gateway.ts';
+
+const CLIENTS = 4;
+const ENDLESS = `INSERT INTO t WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n`;
+
+const tool = (run: string) => ({ run, writes: ['t'] });
+const APP = {
+  queries: { all: `async ({ db }) => (await db.all('SELECT n FROM t')).map((row) => row.n)` },
+  actions: {
+    put: tool(`async ({ db, input }) => { await db.run('INSERT INTO t VALUES (?)', input.n); return { body: 1 }; }`),
+    endless: tool(`async ({ db }) => { await db.run('${ENDLESS}'); return { body: 1 }; }`),
+  },
+  migrations: ['CREATE TABLE t (n INTEGER);'],
+};
+
+/** Clients that write one thing after the other until they are told to stop. */
+class Writing {
+  readonly written: number[] = [];
+  readonly #gateway: TestGateway;
+  readonly #clients: Promise<void>[];
+  #last = 0;
+  #stopped = false;
+
+  constructor(gateway: TestGateway) {
+    this.#gateway = gateway;
+    this.#clients = Array.from({ length: CLIENTS }, () => this.#write());
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await Promise.all(this.#clients);
+  }
+
+  async #write(): Promise<void> {
+    while (!this.#stopped) {
+      const n = ++this.#last;
+      const answer = await this.#gateway.write('other', 'put', { n });
+      assert.equal(answer.status, 200, answer.text);
+      this.written.push(n);
+    }
+  }
+}
+
+/** The writers that run, by name. */
+async function writers(gateway: TestGateway): Promise<Record<string, { pid: number; restarts: number }>> {
+  const { processes } = await gateway.system();
+  const all = processes.filter(({ role }: { role: string }) => role === 'writer');
+  return Object.fromEntries(all.map(({ name, pid, restarts }: never) => [name, { pid, restarts }]));
+}
+
+async function endless(gateway: TestGateway): Promise<void> {
+  const answer = await gateway.write('runaway', 'endless');
+  assert.equal(answer.json.error?.code, 'HANDLER_ERROR', answer.text);
+}
+
+/** A write of the app that misbehaved: one that comes while its thread and its writer are replaced may be lost with them. */
+async function put(gateway: TestGateway, n: number): Promise<void> {
+  for (;;) {
+    const answer = await gateway.write('runaway', 'put', { n });
+    if (answer.status === 200) return;
+    assert.equal(answer.json.error.code, 'HANDLER_ERROR', answer.text);
+  }
+}
+
+/** What the app has; a write that was tried again may be there twice. */
+async function stored(gateway: TestGateway): Promise<number[]> {
+  return [...new Set<number>((await gateway.read('runaway', 'all')).json.data)];
+}
+
+test('a write without end loses no write of others, and the next one of its app delays none', async (t) => {
+  const gateway = await startGateway(t);
+  for (const id of ['runaway', 'other']) assert.equal((await gateway.upload(id, appOf(id, APP))).status, 201);
+  assert.equal((await gateway.write('runaway', 'put', { n: 1 })).status, 200);
+
+  const writing = new Writing(gateway);
+  await endless(gateway);
+  // Its app has its data, with a writer of its own.
+  await put(gateway, 2);
+  assert.deepEqual(await stored(gateway), [1, 2]);
+  const before = await writers(gateway);
+  assert.deepEqual([Object.keys(before), before.writer?.restarts], [['writer', 'writer-1'], 1]);
+
+  // It takes seconds until this one is ended; the others write on all the time.
+  const count = writing.written.length;
+  await endless(gateway);
+  assert.ok(writing.written.length > count + 100, `${writing.written.length - count} writes meanwhile`);
+  await put(gateway, 3);
+  const after = await writers(gateway);
+  assert.deepEqual(after.writer, before.writer);
+  assert.notEqual(after['writer-1']?.pid, before['writer-1']?.pid);
+
+  await writing.stop();
+  const kept: number[] = (await gateway.read('other', 'all')).json.data;
+  assert.deepEqual(
+    kept.sort((a, b) => a - b),
+    writing.written.sort((a, b) => a - b),
+  );
+
+  // Versions, removal and return of the app go through its writer.
+  const next = appOf('runaway', { ...APP, migrations: [...APP.migrations, 'INSERT INTO t VALUES (4);'] });
+  assert.equal((await gateway.upload('runaway', next)).status, 201);
+  assert.deepEqual(await stored(gateway), [1, 2, 3, 4]);
+  assert.equal((await gateway.call('DELETE', '/svc/_apps/runaway?purge=1')).status, 200);
+  assert.equal((await gateway.upload('runaway', appOf('runaway', APP))).status, 201);
+  assert.equal((await gateway.write('runaway', 'put', { n: 5 })).status, 200);
+  assert.deepEqual((await gateway.read('runaway', 'all')).json.data, [5]);
+  assert.equal(await gateway.stop(), 0, gateway.log);
+});

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { after, before, test } from 'node:test';
+import type { EgressPolicy } from '../../protocol/egress.ts';
+import { type App, FakeSupervisor } from './fake-supervisor.ts';
+
+const OPEN: EgressPolicy = { allow: [], deny: [], network: null, port: null };
+const FETCH = `export default async ({ ctx, input }) => {
+  try {
+    const response = await ctx.fetch(input.url, input.init);
+    return { status: response.status, text: await response.text() };
+  } catch (error) {
+    return { name: error.name, code: error.code, message: error.message };
+  }
+};`;
+
+let supervisor: FakeSupervisor;
+let server: Server;
+let port: number;
+let requests: string[];
+
+before(async () => {
+  supervisor = await FakeSupervisor.start({ spare: false });
+  server = createServer((request, response) => {
+    requests.push(request.url ?? '');
+    const [, target] = /^\/to\?(.*)$/.exec(request.url ?? '') ?? [];
+    if (target) response.writeHead(302, { location: target }).end();
+    else response.end('reached');
+  }).listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  port = (server.address() as AddressInfo).port;
+});
+after(async () => {
+  server.closeAllConnections();
+  server.close();
+  await supervisor.close();
+});
+
+function app(policy: Partial<EgressPolicy>): Promise<App> {
+  requests = [];
+  return supervisor.app({ files: { 'queries/fetch.js': FETCH } }, { egress: { ...OPEN, ...policy } });
+}
+
+type Fetched = { status?: number; text?: string; code?: string; message?: string };
+
+async function fetchFrom(from: App, url: string, init?: object): Promise<Fetched> {
+  return (await from.query('fetch', { url, init })).value as Fetched;
+}
+
+const REACHED = { status: 200, text: 'reached' };
+
+function assertRefused(fetched: Fetched, why: RegExp): void {
+  assert.equal(fetched.code, 'EGRESS_REFUSED', JSON.stringify(fetched));
+  assert.match(fetched.message ?? '', why);
+}
+
+test('metadata addresses are refused, in every way to write them, and through a redirect', async () => {
+  const open = await app({});
+  for (const host of [
+    '169.254.169.254',
+    '[::ffff:169.254.169.254]',
+    '[fe80::1]',
+    '0xa9fea9fe',
+    '2852039166',
+    '[fd00:ec2::254]',
+  ])
+    assertRefused(
+      await fetchFrom(open, `http://${host}/latest`),
+      /may not connect to .*refused; an operator can open it/,
+    );
+  assertRefused(await fetchFrom(open, `http://127.0.0.1:${port}/to?http://169.254.169.254/x`), /169\.254\.0\.0\/16/);
+  assert.equal(requests.length, 1);
+  assert.deepEqual(await fetchFrom(open, `http://127.0.0.1:${port}/`), REACHED);
+});
+
+test("the gateway's own port is refused at every address of this machine, and nowhere else", async () => {
+  const own = await app({ port });
+  const addresses = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
+  const hosts = addresses.map(({ family, address }) => (family === 'IPv6' ? `[${address.split('%')[0]}]` : address));
+  for (const host of [...hosts, 'localhost', '127.1', '127.9.9.9', '0.0.0.0', '[::]', '[::ffff:127.0.0.1]'])
+    assertRefused(await fetchFrom(own, `http://${host}:${port}/`), /the gateway itself|fe80::\/10/);
+  assert.deepEqual(requests, []);
+  const opened = await app({ port, allow: [`localhost:${port}`] });
+  assert.deepEqual(await fetchFrom(opened, `http://localhost:${port}/`), REACHED);
+});
+
+test('a name is judged by the addresses that it has when the connection is made', async () => {
+  const denied = await app({ deny: ['127.0.0.0/8', '::1'] });
+  assertRefused(await fetchFrom(denied, `http://localhost:${port}/`), /egress\.deny/);
+  const byName = await app({ deny: ['localhost'] });
+  assertRefused(await fetchFrom(byName, `http://localhost:${port}/`), /"localhost" in egress\.deny/);
+  assert.deepEqual(await fetchFrom(byName, `http://127.0.0.1:${port}/`), REACHED);
+});
+
+test("an app's own list is all that it may reach", async () => {
+  const listed = await app({ network: [`localhost:${port}`] });
+  assert.deepEqual(await fetchFrom(listed, `http://localhost:${port}/`), REACHED);
+  assertRefused(
+    await fetchFrom(listed, `http://127.0.0.1:${port}/`),
+    /add "127\.0\.0\.1:\d+" to "network" in app\.json/,
+  );
+  const redirect = `http://localhost:${port}/to?http://127.0.0.1:${port}/`;
+  assertRefused(await fetchFrom(listed, redirect), /"network"/);
+  const none = await app({ network: [] });
+  assertRefused(await fetchFrom(none, `http://127.0.0.1:${port}/`), /"network"/);
+});
+
+test('a dispatcher of the app is not asked', async () => {
+  const handler = `export default async ({ ctx, input }) => {
+    const asked = [];
+    const own = { dispatch(options, handler) { asked.push(options); handler.onError(new Error('own')); } };
+    const request = new Request(input.url, { dispatcher: own });
+    const texts = [];
+    for (const target of [[input.url, { dispatcher: own }], [request], [request, { dispatcher: own }]])
+      texts.push(await (await ctx.fetch(...target)).text());
+    return { asked: asked.length, texts };
+  };`;
+  const open = await supervisor.app({ files: { 'queries/fetch.js': handler } }, { egress: OPEN });
+  requests = [];
+  const { value } = await open.query('fetch', { url: `http://127.0.0.1:${port}/` });
+  assert.deepEqual(value, { asked: 0, texts: ['reached', 'reached', 'reached'] });
+});
