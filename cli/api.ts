@@ -36,6 +36,7 @@ export type UploadAnswer = {
   migrationsApplied: number[];
   pruned: string[];
   network?: string[];
+  uses?: string[];
   webhooks: MintedWebhook[];
 };
 
@@ -82,13 +83,16 @@ export type FileDiff = {
   binary?: true;
   truncated?: true;
 };
-/** `network`: apps whose list of hosts is another one; null where there is none. */
+type ListChange = { app: string; before: string[] | null; after: string[] | null };
+
+/** `network` and `uses`: apps whose list of hosts, or of other apps, is another one; null where there is none. */
 export type SessionDiff = {
   base: string;
   head: string;
   files: FileDiff[];
   behind: string[];
-  network?: { app: string; before: string[] | null; after: string[] | null }[];
+  network?: ListChange[];
+  uses?: ListChange[];
 };
 
 /** Paths of the app's files: taken from what was published, and changed by both sides. */
@@ -101,6 +105,7 @@ export type PublishAnswer = {
   sha: string;
   migrationsApplied: number[];
   network?: string[];
+  uses?: string[];
   webhooks: MintedWebhook[];
 };
 /** What making an app answers; with `publish`, also the version. */

@@ -113,6 +113,9 @@ export type GitFileDiff = {
   /** The patch was left out: all patches together would be too large. */
   truncated?: true;
 };
+/** A list of the manifest on both sides; null where there is none. */
+export type ListChange = { before: string[] | null; after: string[] | null };
+
 /**
  * `base` is the commit that was compared with. `edited`: the folder differs from what it was taken from; `behind`: the commit
  * does, so that the difference has what others changed, in reverse.
@@ -123,7 +126,9 @@ export type DiffAppResult = {
   behind: boolean;
   files: GitFileDiff[];
   /** The manifest's list of hosts, where it is not the same on both sides. */
-  network?: { before: string[] | null; after: string[] | null };
+  network?: ListChange;
+  /** The manifest's list of apps whose tools its pages may call, likewise. */
+  uses?: ListChange;
 };
 
 /** Creates or moves the branch; null removes it. */

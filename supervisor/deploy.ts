@@ -101,7 +101,7 @@ export class Deployments {
           crashPoint('upload.received');
           const request = { source: { archive }, staging, activate };
           const release = await this.#serial.run(id, () => this.#releases.add(id, request));
-          const { versionId, sha256, files, bytes, network } = release.version;
+          const { versionId, sha256, files, bytes, network, uses } = release.version;
           return {
             id,
             versionId,
@@ -113,6 +113,7 @@ export class Deployments {
             migrationsApplied: release.migrationsApplied,
             pruned: release.pruned,
             ...(network === undefined ? {} : { network }),
+            ...(uses === undefined ? {} : { uses }),
             webhooks: release.minted.map((secret) => mintedWebhook(id, secret, origin)),
           };
         });
@@ -138,7 +139,7 @@ export class Deployments {
           const source = { session: folder, base, anew: !registry.has(id) };
           return this.#releases.add(id, { source, staging, activate: true, message, committed });
         });
-        const { versionId: tag, network } = release.version;
+        const { versionId: tag, network, uses } = release.version;
         return {
           id,
           version: versionNumber(id, tag) as number,
@@ -146,6 +147,7 @@ export class Deployments {
           sha: release.commit as string,
           migrationsApplied: release.migrationsApplied,
           ...(network === undefined ? {} : { network }),
+          ...(uses === undefined ? {} : { uses }),
           webhooks: release.minted.map((secret) => mintedWebhook(id, secret, origin)),
         };
       });

@@ -46,6 +46,8 @@ export type UploadResult = {
   pruned: string[];
   /** The manifest's list of hosts, where it has one. */
   network?: string[];
+  /** The apps whose tools its pages may call, where it names some. */
+  uses?: string[];
   /** Those that were minted, with their secrets: nothing else ever says them. */
   webhooks: MintedWebhook[];
 };
@@ -72,6 +74,8 @@ export type PublishResult = {
   migrationsApplied: number[];
   /** The manifest's list of hosts, where it has one. */
   network?: string[];
+  /** The apps whose tools its pages may call, where it names some. */
+  uses?: string[];
   webhooks: MintedWebhook[];
 };
 

@@ -89,7 +89,7 @@ test("an app's list holds for each version and each draft, and is shown wherever
   await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
   const manifest = '/svc/_sessions/s1/apps/fetching/files/app.json';
   const { text } = await gateway.call('GET', manifest);
-  const body = Buffer.from(JSON.stringify({ ...JSON.parse(text), network: ['127.0.0.1'] }));
+  const body = Buffer.from(JSON.stringify({ ...JSON.parse(text), network: ['127.0.0.1'], uses: ['notes'] }));
   assert.ok((await gateway.call('PUT', manifest, { body })).status < 300);
   const inDraft = () =>
     gateway.call('POST', '/svc/_draft/s1/_tool/svc_write', {
@@ -99,7 +99,10 @@ test("an app's list holds for each version and each draft, and is shown wherever
   assert.equal(await got(gateway.write('fetching', 'get', { url })), 'EGRESS_REFUSED');
   const diff = await svc(gateway, 'diff', '--session', 's1');
   assert.match(diff.stderr, /fetching would reach other hosts than before: 127\.0\.0\.1 .*until now api\.example\.com/);
+  assert.match(diff.stderr, /Pages of fetching would call tools of other apps than before: notes .*until now no other app/);
   const published = await svc(gateway, 'publish', '--session', 's1');
   assert.match(published.stdout, /network\s+127\.0\.0\.1/);
+  assert.match(published.stdout, /uses\s+notes/);
+  assert.match((await svc(gateway, 'describe', 'fetching')).stdout, /its pages call tools of notes/);
   assert.equal(await got(gateway.write('fetching', 'get', { url })), 200);
 });

@@ -6,7 +6,7 @@ import type { CommandContext } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { drawJson } from '../terminal/json.ts';
 import { nearest } from '../terminal/nearest.ts';
-import { drawNetwork } from '../terminal/network.ts';
+import { drawNetwork, drawUses } from '../terminal/reach.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
@@ -57,6 +57,8 @@ function drawApp(terminal: Terminal, manifest: DescribedApp): void {
   if (manifest.description !== undefined) terminal.line(manifest.description);
   if (Array.isArray(manifest.network))
     terminal.line(style('dim', `reaches ${drawNetwork(manifest.network.map(String))}`));
+  if (Array.isArray(manifest.uses))
+    terminal.line(style('dim', `its pages call tools of ${drawUses(manifest.uses.map(String))}`));
   for (const [title, tools] of [
     ['QUERY', manifest.queries],
     ['ACTION', manifest.actions],

@@ -3,7 +3,7 @@ import type { FileDiff, SessionDiff } from '../api.ts';
 import type { CommandContext } from '../command.ts';
 import { sessionPath, withQuery } from '../paths.ts';
 import { findSession, inSession } from '../sessions.ts';
-import { drawNetwork } from '../terminal/network.ts';
+import { drawNetwork, drawUses } from '../terminal/reach.ts';
 import type { Style } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { plural } from '../terminal/units.ts';
@@ -21,6 +21,10 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
     for (const { app: one, before, after } of diff.network ?? [])
       terminal.note(
         `${one} would reach other hosts than before: ${drawNetwork(after)} ("network" in app.json; until now ${drawNetwork(before)}).`,
+      );
+    for (const { app: one, before, after } of diff.uses ?? [])
+      terminal.note(
+        `Pages of ${one} would call tools of other apps than before: ${drawUses(after)} ("uses" in app.json; until now ${drawUses(before)}).`,
       );
     for (const one of diff.behind)
       terminal.note(

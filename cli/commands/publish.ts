@@ -5,7 +5,7 @@ import type { CommandContext } from '../command.ts';
 import { appPath, sessionPath, withQuery } from '../paths.ts';
 import { findSession, inSession } from '../sessions.ts';
 import { drawMinted } from '../terminal/minted.ts';
-import { drawNetwork } from '../terminal/network.ts';
+import { drawNetwork, drawUses } from '../terminal/reach.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
   const client = connect();
@@ -23,6 +23,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
     const facts: [name: string, value: string][] = [['commit', answer.sha.slice(0, 12)]];
     if (answer.migrationsApplied.length > 0) facts.push(['migrated', answer.migrationsApplied.join(', ')]);
     if (answer.network !== undefined) facts.push(['network', drawNetwork(answer.network)]);
+    if (answer.uses !== undefined) facts.push(['uses', drawUses(answer.uses)]);
     facts.push(['page', style('cyan', `${client.url}/svc/${answer.id}/`)]);
     if (canUndo) facts.push(['undo', `svc rollback ${answer.id}`]);
     for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);

@@ -10,7 +10,7 @@ import { appPath, withQuery } from '../paths.ts';
 import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawMinted } from '../terminal/minted.ts';
-import { drawNetwork } from '../terminal/network.ts';
+import { drawNetwork, drawUses } from '../terminal/reach.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes, plural } from '../terminal/units.ts';
 
@@ -55,6 +55,7 @@ function draw(terminal: Terminal, answer: UploadAnswer, page: string): void {
   if (live && answer.deduplicated) facts.push(['content', 'unchanged since an earlier upload']);
   if (answer.migrationsApplied.length > 0) facts.push(['migrated', answer.migrationsApplied.join(', ')]);
   if (answer.network !== undefined) facts.push(['network', drawNetwork(answer.network)]);
+  if (answer.uses !== undefined) facts.push(['uses', drawUses(answer.uses)]);
   if (answer.pruned.length > 0) facts.push(['pruned', answer.pruned.join(', ')]);
   if (live) facts.push(['page', style('cyan', page)]);
   else facts.push(['next', `svc activate ${answer.id} ${shortVersion(answer.versionId)}`]);

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import type { DiffAppResult, GitFile, GitFileDiff } from '../../protocol/git-jobs.ts';
+import type { DiffAppResult, GitFile, GitFileDiff, ListChange } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/session-files.ts';
@@ -60,15 +60,16 @@ export type EditTools = {
 };
 
 /**
- * `behind` are the apps of which something was published since they were taken: their differences have it, in reverse. `network` are
- * those whose list of hosts is another one.
+ * `behind` are the apps of which something was published since they were taken: their differences have it, in reverse. `network` and
+ * `uses` are those whose list of hosts, or of apps whose tools their pages call, is another one.
  */
 export type SessionDiff = {
   base: string;
   head: string;
   files: (GitFileDiff & { app: string })[];
   behind: string[];
-  network: (NonNullable<DiffAppResult['network']> & { app: string })[];
+  network: (ListChange & { app: string })[];
+  uses: (ListChange & { app: string })[];
 };
 
 type AppDiff = DiffAppResult & { app: string };
@@ -332,8 +333,9 @@ export class Sessions {
     const { base, head, apps } = await this.#compare(id, app);
     const files = apps.flatMap(({ app: one, files }) => files.map((file) => ({ app: one, ...file })));
     const behind = apps.filter((one) => one.behind).map(({ app: one }) => one);
-    const network = apps.flatMap(({ app: one, network }) => (network ? [{ app: one, ...network }] : []));
-    return { base, head, files, behind, network };
+    const changes = (member: 'network' | 'uses') =>
+      apps.flatMap((one) => (one[member] ? [{ app: one.app, ...one[member] }] : []));
+    return { base, head, files, behind, network: changes('network'), uses: changes('uses') };
   }
 
   async #compare(id: string, app: string | null): Promise<{ base: string; head: string; apps: AppDiff[] }> {

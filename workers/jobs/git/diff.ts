@@ -20,7 +20,7 @@ export async function diffApp({ app, folder, against, since, ...job }: DiffAppJo
   const after = folder === null ? new Map() : readFolder(folder);
   const patches = new Patches();
   const files: GitFileDiff[] = [];
-  let network: DiffAppResult['network'];
+  let reach: Pick<DiffAppResult, 'network' | 'uses'> = {};
   for (const path of [...new Set([...before.keys(), ...after.keys()])].sort()) {
     const oldId = before.get(path);
     const now = after.get(path) ?? null;
@@ -28,27 +28,30 @@ export async function diffApp({ app, folder, against, since, ...job }: DiffAppJo
     const old = oldId === undefined ? null : { id: oldId, content: await repository.objects.readAs('blob', oldId) };
     const status = old === null ? 'added' : now === null ? 'deleted' : 'modified';
     files.push({ path, status, ...patches.next(`apps/${app}/${path}`, old, now) });
-    if (path === 'app.json') network = networkChange(old?.content, now?.content);
+    if (path === 'app.json') reach = reachChange(old?.content, now?.content);
   }
   const now = new Map([...after].map(([path, { id }]) => [path, id]));
-  return { base, edited: !isSame(taken, now), behind: !isSame(taken, before), files, ...(network && { network }) };
+  return { base, edited: !isSame(taken, now), behind: !isSame(taken, before), files, ...reach };
 }
 
 function isSame(one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): boolean {
   return one.size === other.size && [...one].every(([path, id]) => other.get(path) === id);
 }
 
-/** Who publishes an app sees at once that it wants to reach other hosts. */
-function networkChange(old: Buffer | undefined, now: Buffer | undefined): DiffAppResult['network'] {
-  const [before, after] = [networkIn(old), networkIn(now)];
-  return JSON.stringify(before) === JSON.stringify(after) ? undefined : { before, after };
+/** Who publishes an app sees at once that it wants to reach other hosts, or other apps. */
+function reachChange(old: Buffer | undefined, now: Buffer | undefined): Pick<DiffAppResult, 'network' | 'uses'> {
+  const change = (member: 'network' | 'uses') => {
+    const [before, after] = [listIn(old, member), listIn(now, member)];
+    return JSON.stringify(before) === JSON.stringify(after) ? {} : { [member]: { before, after } };
+  };
+  return { ...change('network'), ...change('uses') };
 }
 
 /** Null where there is no list, or no manifest that can be read: that is said when it is checked. */
-function networkIn(manifest: Buffer | undefined): string[] | null {
+function listIn(manifest: Buffer | undefined, member: 'network' | 'uses'): string[] | null {
   try {
-    const { network } = JSON.parse(String(manifest)) as { network?: unknown };
-    return Array.isArray(network) ? network.map(String) : null;
+    const list = (JSON.parse(String(manifest)) as Record<string, unknown>)[member];
+    return Array.isArray(list) ? list.map(String) : null;
   } catch {
     return null;
   }
