@@ -97,17 +97,17 @@ async function refreshShared() {
   renderApps(data.apps.map(describedApp));
   $('here').textContent = location.host;
   $('base').textContent = session?.console ?? `http://svc.localhost${location.port && `:${location.port}`}/svc/`;
-  health('ok', 'The gateway is running');
+  health('ok', 'Running');
   show('apps', 'shared');
 }
 
 /** As the registry would tell of it. */
-function describedApp({ app, name = app, version = '', description = '', queries = [], actions = [], error }) {
+function describedApp({ app, name = app, version = '', description, queries = [], actions = [], error }) {
   const counts = { queries: queries.length, actions: actions.length, automations: 0 };
   const state = error
     ? { status: STATE_OF[error.code] ?? error.code, activeVersion: null }
     : { status: 'active', activeVersion: version };
-  return { id: app, name, version, description, ...counts, ...state };
+  return { id: app, name, version, description: error?.message ?? description, ...counts, ...state };
 }
 
 document.addEventListener('visibilitychange', () => {
