@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type { BrowserContext } from 'playwright-core';
-import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { appFolder, root, startGateway, TestGateway } from '../support/gateway.ts';
 import { baseOf, consoleOf, linkTo, originOf } from '../support/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
@@ -87,6 +87,27 @@ describe('previews', { skip: withoutChromium() }, () => {
     await late.goto(link);
     await late.getByRole('alert').filter({ hasText: 'used already' }).waitFor({ timeout: PATIENCE_MS });
     await another.close();
+  });
+
+  test('svc serve --open does so for the app that it was started with', async () => {
+    const commands = join(home, 'served');
+    mkdirSync(commands);
+    writeFileSync(join(commands, 'xdg-open'), `#!/bin/sh\nprintf %s "$*" > '${commands}/opened'\n`, { mode: 0o755 });
+    execFileSync('mkfifo', [join(commands, 'opened')]);
+    const flags = ['--open', '--with', appFolder('guestbook'), '--with', appFolder('todos')];
+    const served = new TestGateway(join(home, 'data'), flags, { PATH: `${commands}:${process.env.PATH}` });
+    await served.start();
+    try {
+      const file = await readFile(join(commands, 'opened'), 'utf8');
+      const page = await context.newPage();
+      await page.goto(pathToFileURL(file).href);
+      await page.getByRole('heading', { name: 'Guestbook' }).waitFor();
+      assert.equal(new URL(page.url()).origin, originOf(served, { app: 'guestbook' }));
+      assert.equal(await served.stop(), 0);
+      assert.equal(existsSync(file), false, 'the file goes with the gateway');
+    } finally {
+      await served.stop();
+    }
   });
 
   test('a preview sends a browser that is not signed in to sign in, and gets it back; a program gets a 401', async () => {
