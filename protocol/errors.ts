@@ -6,7 +6,11 @@
 export const ERROR_CODES = {
   BAD_REQUEST: { status: 400, when: 'The request is not valid HTTP or JSON, or its body has the wrong shape.' },
   UNAUTHORIZED: { status: 401, when: 'The access token or session cookie is missing or wrong.' },
-  FORBIDDEN: { status: 403, when: 'A session cookie was used from another origin.' },
+  FORBIDDEN: {
+    status: 403,
+    when: 'What was presented is good, but not for this: the cookie of another origin, or a token of other apps or tools.',
+  },
+  MISDIRECTED: { status: 421, when: 'The Host is none that this gateway is reached by; `allowedHosts` names more.' },
   NOT_FOUND: { status: 404, when: 'Nothing is served at this address.' },
   METHOD_NOT_ALLOWED: { status: 405, when: 'The address exists, the method does not; `Allow` lists those that do.' },
   LENGTH_REQUIRED: { status: 411, when: 'The request uses a transfer encoding that this edge does not take.' },

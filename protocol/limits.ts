@@ -227,6 +227,16 @@ export const LIMITS = {
   logFlushMs: 50,
 
   sessionMs: 12 * HOUR,
+  /** Other apps whose tools the pages of one may call. */
+  usedApps: 100,
+  /** How long a one-time ticket from the console to a page's origin is good. */
+  ticketMs: 30 * SECOND,
+  /** How long a one-time link that signs in at the console is good. */
+  linkMs: 10 * MINUTE,
+  /** Tickets, and links, that nobody has used yet; the oldest make room. */
+  ticketsWaiting: 10_000,
+  /** Host names that are remembered with what they stand for. */
+  hostNames: 1_000,
   /** Digests of presented tokens that are remembered. */
   tokenDigests: 64,
   /** How often the token file is read again, in case the file watcher missed a rotation. */

@@ -11,6 +11,7 @@ const TEXT = { type: 'string', pattern: '\\S' };
 const NAMES = { type: 'array', items: TEXT };
 const TOOL_NAME = '^[A-Za-z][A-Za-z0-9_-]{0,63}$';
 const KNOB_KEY = TOOL_NAME;
+const APP_ID = '^[a-z0-9][a-z0-9_-]{0,62}$';
 
 const TOOL = {
   name: { type: 'string', pattern: TOOL_NAME },
@@ -42,6 +43,7 @@ const MANIFEST_SCHEMA = {
         properties: { ...TOOL, confirmation: { enum: ['none', 'required'] }, writes: NAMES },
       },
     },
+    uses: { type: 'array', items: { type: 'string', pattern: APP_ID }, maxItems: LIMITS.usedApps, uniqueItems: true },
     knobs: {
       type: 'array',
       items: {

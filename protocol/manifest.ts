@@ -42,6 +42,8 @@ export type Manifest = {
   kind?: 'app' | 'automation';
   tables?: unknown;
   knobs?: Knob[];
+  /** Other apps whose tools its pages may call. */
+  uses?: string[];
   queries: QueryDefinition[];
   actions: ActionDefinition[];
   [member: string]: unknown;
@@ -71,6 +73,8 @@ export type VersionSummary = {
   queries: QuerySummary[];
   actions: ActionSummary[];
   knobs: Knob[];
+  /** Ids of the apps whose tools its pages may call; absent when there are none. */
+  uses?: string[];
   /** Numbers 1…n of the migrations this version has. */
   migrations: number;
   automations: number;

@@ -73,6 +73,12 @@ export class Apps {
     return this.#options.tree.existing(app.key)?.summary ?? app.active;
   }
 
+  /** The apps whose tools the pages of this one may call, as its manifest says; none when it cannot be called itself. */
+  async uses(id: string): Promise<readonly string[]> {
+    const { active } = await this.#options.registry.state(id);
+    return active?.uses ?? [];
+  }
+
   /** The files of the active version; at once when they were asked for before. Rejects as `get` does, without the manifest. */
   activePage(id: string): PageVersion | Promise<PageVersion> {
     const page = this.#pages.get(id);

@@ -1,5 +1,6 @@
 /** The configuration: defaults, the file, and what the host or the command line sets (decisions, section 9). */
 import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
@@ -33,6 +34,12 @@ export type Config = {
   maxResultBytes: number;
   durability: 'full' | 'normal';
   corsOrigins: string[];
+  /** Whether each app's pages have an origin of their own; `auto`: where the browser came by a name that allows it. */
+  pageOrigins: 'auto' | 'isolated' | 'shared';
+  /** The domain below which apps have their names, behind a proxy with HTTPS. */
+  appDomain: string | null;
+  /** Host names, besides those of this machine, `host` and `appDomain`, that requests may name. */
+  allowedHosts: string[];
   trashDays: number;
   /** The MCP servers whose tools automations may call, by name. */
   mcpServers: Record<string, ToolServerEntry>;
@@ -68,6 +75,16 @@ const origins: Check = (value) =>
   Array.isArray(value) && value.every((item) => typeof item === 'string' && /^https?:\/\/[^/\s]+$/.test(item))
     ? null
     : 'a list of origins such as "https://example.org"';
+
+const HOST_NAME = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i;
+const domain: Check = (value) =>
+  typeof value === 'string' && HOST_NAME.test(value) && value.includes('.')
+    ? null
+    : 'a domain such as "apps.example.org"';
+const hostNames: Check = (value) =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string' && (HOST_NAME.test(item) || isIP(item) !== 0))
+    ? null
+    : 'a list of host names or addresses without port, such as "gateway.lan"';
 
 const webAddress: Check = (value) =>
   typeof value === 'string' && /^https?:\/\/\S+$/.test(value) && URL.canParse(value)
@@ -108,6 +125,9 @@ const CHECKS: Record<keyof Config, Check> = {
   maxResultBytes: integer(1024, 64 * MiB),
   durability: oneOf('full', 'normal'),
   corsOrigins: origins,
+  pageOrigins: oneOf('auto', 'isolated', 'shared'),
+  appDomain: domain,
+  allowedHosts: hostNames,
   trashDays: integer(0, 3650),
   mcpServers: toolServersFault,
   log: oneOf('debug', 'info', 'warn', 'error', 'silent'),
@@ -138,6 +158,9 @@ export function defaultConfig(dataDir: string): Config {
     maxResultBytes: DEFAULTS.maxResultBytes,
     durability: 'full',
     corsOrigins: [],
+    pageOrigins: 'auto',
+    appDomain: null,
+    allowedHosts: [],
     trashDays: DEFAULTS.trashDays,
     mcpServers: {},
     log: 'info',
@@ -181,8 +204,9 @@ export function loadConfig(path: string): Partial<Config> {
 export function resolveConfig(dataDir: string, ...parts: Partial<Config>[]): Config {
   const config: Config = Object.assign(defaultConfig(dataDir), ...parts);
   const folders = { appsDir: config.appsDir ?? 'apps', appsStoreRoot: config.appsStoreRoot ?? 'code-store' };
-  const { templatesUrl, ...settings } = config;
-  checkConfig({ ...settings, ...folders, ...(templatesUrl === null ? {} : { templatesUrl }) }, 'the configuration');
+  const { templatesUrl, appDomain, ...settings } = config;
+  const optional = { ...(templatesUrl === null ? {} : { templatesUrl }), ...(appDomain === null ? {} : { appDomain }) };
+  checkConfig({ ...settings, ...folders, ...optional }, 'the configuration');
   config.dataDir = resolve(config.dataDir);
   for (const key of ['appsDir', 'appsStoreRoot'] as const) {
     if (config[key] !== null) config[key] = resolve(config.dataDir, config[key]);

@@ -1,6 +1,7 @@
 /** The files of the gateway's own page, the console at `/svc/`: read once, served from memory. */
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
+import type { Place } from './access/places.ts';
 import { answerError } from './answers.ts';
 import { type Asset, openAsset, serveAsset } from './assets.ts';
 import type { Exchange } from './edge/edge.ts';
@@ -30,21 +31,21 @@ export class ConsoleFiles {
   }
 
   /** Throws `NOT_FOUND` for what is no part of the console. */
-  servePart(exchange: Exchange, name: string): void {
+  servePart(exchange: Exchange, place: Place, name: string): void {
     const part = PARTS.find((one) => one === name);
     if (!part) throw new SvcError('NOT_FOUND', 'The console has no such part.');
-    this.serve(exchange, part);
+    this.serve(exchange, place, part);
   }
 
-  serve(exchange: Exchange, name: keyof typeof TYPES): void {
-    const fail = (error: unknown) => answerError(exchange, error, this.#log, pagePolicy());
+  serve(exchange: Exchange, place: Place, name: keyof typeof TYPES): void {
+    const fail = (error: unknown) => answerError(exchange, error, this.#log, pagePolicy(place));
     let asset = this.#assets.get(name);
     if (!asset) {
-      asset = openAsset(consoleFile(name), TYPES[name], { ...pagePolicy(), 'cache-control': 'no-cache' });
+      asset = openAsset(consoleFile(name), TYPES[name], { 'cache-control': 'no-cache' });
       this.#assets.set(name, asset);
     }
     asset.then(
-      (ready) => serveAsset(exchange, ready, fail),
+      (ready) => serveAsset(exchange, { ...ready, headers: { ...ready.headers, ...pagePolicy(place) } }, fail),
       (error: unknown) => {
         this.#assets.delete(name);
         fail(error);

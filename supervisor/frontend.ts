@@ -1,21 +1,25 @@
-/** The first thing every request meets: route, cross-origin rules, access check, and errors in the one shape. */
+/** The first thing every request meets: its place, its route, cross-origin rules, who calls, and errors in the one shape. */
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
+import { draftKey } from '../protocol/ids.ts';
+import { ownerOfPath, pageHost } from '../protocol/origins.ts';
+import type { Access } from './access/access.ts';
+import { ADMIN, type Authorize, type Caller, demand, HostCaller, homeOf, NOBODY } from './access/caller.ts';
+import { isForeign, isNavigation } from './access/fetch-metadata.ts';
+import { EMBEDDED, type Place } from './access/places.ts';
 import { answerError } from './answers.ts';
-import type { Access } from './auth.ts';
 import { corsHeaders, HeaderedExchange, preflightHeaders } from './cors.ts';
 import type { Exchange } from './edge/edge.ts';
 import { pagePolicy } from './pages.ts';
-import type { Match, Router } from './router.ts';
+import type { Match, Params, Route, Router } from './router.ts';
 import { stoppingError } from './tree/refusals.ts';
-
-/** Addresses of apps' pages, those of drafts too: their errors carry the pages' security headers too. */
-const PAGE_PATH = /^\/svc\/(?:_draft\/[^/]+\/)?[^_/][^/]*(?:\/|$)/;
 
 export type FrontendOptions = {
   router: Router;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
+  /** What such a host decides by; null: it lets through whom it wants. */
+  authorize: Authorize | null;
   corsOrigins: readonly string[];
   log: Logger;
 };
@@ -29,34 +33,89 @@ export class Frontend {
     this.#options = options;
   }
 
+  /** Whether a request is the gateway's: by its path, or because its Host is the origin of an app. */
+  claims(path: string, host: string | undefined): boolean {
+    const { router, access } = this.#options;
+    if (router.claims(path)) return true;
+    try {
+      return access?.places.of(host).kind === 'page';
+    } catch {
+      return false;
+    }
+  }
+
   readonly handle = (plain: Exchange): void => {
-    const { router, access, corsOrigins } = this.#options;
+    const { corsOrigins } = this.#options;
     const cors = corsOrigins.length > 0 ? corsHeaders(plain, corsOrigins) : null;
     const exchange = cors ? new HeaderedExchange(plain, cors) : plain;
+    let place = EMBEDDED;
     try {
       if (this.draining) throw stoppingError();
-      const match = router.match(exchange.method, exchange.path);
-      if (exchange.method === 'OPTIONS') {
-        this.#answerOptions(exchange, match, cors !== null);
-        return;
-      }
-      const isOpen = 'route' in match ? match.route.open : match.open;
-      const denied = isOpen ? null : access?.check(exchange);
-      if (denied) {
-        if (denied.code === 'UNAUTHORIZED' && isPageVisit(exchange)) sendToSignIn(exchange);
-        else throw denied;
-        return;
-      }
-      if ('error' in match) throw match.error;
-      const done = match.route.handle(exchange, match.params);
-      if (done instanceof Promise) done.catch((error: unknown) => this.#fail(exchange, error));
+      place = this.#options.access?.places.of(exchange.header('host')) ?? EMBEDDED;
+      this.#handle(exchange, place, cors !== null);
     } catch (error) {
-      this.#fail(exchange, error);
+      this.#fail(exchange, place, error);
     }
   };
 
-  #fail(exchange: Exchange, error: unknown): void {
-    answerError(exchange, error, this.#options.log, PAGE_PATH.test(exchange.path) ? pagePolicy() : {});
+  #handle(exchange: Exchange, place: Place, crossOrigin: boolean): void {
+    const { router } = this.#options;
+    if (exchange.header('service-worker') === 'script') {
+      throw new SvcError(
+        'FORBIDDEN',
+        'Service workers are not served: one would outlive the version that it came with.',
+      );
+    }
+    // Whose files are at "/" is told by the cookie where the host name only stands in for an id.
+    const known = place.kind === 'page' && place.owner === null ? this.#caller(exchange, place) : undefined;
+    const path = this.#pathOf(exchange, place, known);
+    const match = router.match(exchange.method, path);
+    if (exchange.method === 'OPTIONS') {
+      this.#answerOptions(exchange, match, crossOrigin);
+      return;
+    }
+    const needs = 'route' in match ? match.route.needs : match.open ? 'anyone' : 'admin';
+    const elsewhere = place.base === null ? null : rightPlace(exchange, place, path, this.#options.access);
+    if (elsewhere !== null) {
+      redirect(exchange, place, elsewhere);
+      return;
+    }
+    let caller = NOBODY;
+    if (needs !== 'anyone') {
+      const found = known ?? this.#caller(exchange, place);
+      if (found instanceof SvcError) {
+        const toSignIn = isNavigation(exchange) ? signInAddress(exchange, place, path) : null;
+        if (toSignIn === null) throw found;
+        redirect(exchange, place, toSignIn);
+        return;
+      }
+      caller = found;
+      if (caller.kind === 'session' && isForeign(exchange, place, needs === 'page')) throw foreign();
+    }
+    if ('error' in match) throw match.error;
+    const { route, params } = match;
+    if (needs !== 'anyone' && needs !== 'route') demand(caller, needs, subjectOf(route, params));
+    if (caller.expiresAt !== null) this.#options.access?.endStreamsAt(caller.expiresAt);
+    const done = route.handle(exchange, params, caller, place);
+    if (done instanceof Promise) done.catch((error: unknown) => this.#fail(exchange, place, error));
+  }
+
+  #caller(exchange: Exchange, place: Place): Caller | SvcError {
+    const { access, authorize } = this.#options;
+    if (access) return access.caller(exchange, place);
+    return authorize === null ? ADMIN : new HostCaller(exchange, authorize);
+  }
+
+  /** The path of the route: at a page's own origin, its files are at `/` as well. */
+  #pathOf(exchange: Exchange, place: Place, known: Caller | SvcError | undefined): string {
+    if (place.kind !== 'page' || this.#options.router.claims(exchange.path)) return exchange.path;
+    const home = homeOf(known === undefined || known instanceof SvcError ? NOBODY : known, place);
+    return home === null ? exchange.path : home + exchange.path;
+  }
+
+  #fail(exchange: Exchange, place: Place, error: unknown): void {
+    const isPage = place.kind === 'page' || ownerOfPath(exchange.path) !== null;
+    answerError(exchange, error, this.#options.log, isPage ? pagePolicy(place) : {});
   }
 
   #answerOptions(exchange: Exchange, match: Match, crossOrigin: boolean): void {
@@ -67,26 +126,48 @@ export class Frontend {
   }
 }
 
-/** A person who opens an app's page in a tab without being signed in; programs do not send these headers. */
-function isPageVisit(exchange: Exchange): boolean {
-  return (
-    exchange.method === 'GET' &&
-    PAGE_PATH.test(exchange.path) &&
-    exchange.header('sec-fetch-mode') === 'navigate' &&
-    exchange.header('sec-fetch-dest') === 'document'
+/** The app or draft that a route's address names; null where it names none. */
+function subjectOf({ path }: Route, { app, id, sid }: Params): string | null {
+  const named = app ?? id ?? null;
+  return named !== null && sid !== undefined && path.startsWith('/svc/_draft/') ? draftKey(sid, named) : named;
+}
+
+function foreign(): SvcError {
+  return new SvcError(
+    'FORBIDDEN',
+    'The session cookie is taken from pages of its own origin only; use the access token.',
   );
 }
 
-/** To the console, which asks for the token and goes on to the app. */
-function sendToSignIn(exchange: Exchange): void {
-  const [, , first = '', session, app] = exchange.path.split('/');
-  exchange.send(
-    303,
-    {
-      ...pagePolicy(),
-      location: `/svc/#open=${first === '_draft' ? `${first}/${session}/${app}` : first}`,
-      'cache-control': 'no-store',
-    },
-    '',
-  );
+/**
+ * Where a browser should have gone instead, null where it is right. Pages are shown at their own origins only, and programs with a
+ * token go where they like.
+ */
+function rightPlace(exchange: Exchange, place: Place, path: string, access: Access | null): string | null {
+  if (exchange.method !== 'GET' || exchange.header('authorization') !== undefined) return null;
+  const query = exchange.query === '' ? '' : `?${exchange.query}`;
+  if (place.kind === 'loopback') return isNavigation(exchange) ? `${place.base}${exchange.path}${query}` : null;
+  const owner = ownerOfPath(path);
+  if (place.kind === 'console') {
+    if (path === '/') return '/svc/';
+    const isOurs = owner !== null && (isNavigation(exchange) || access?.session(exchange, place) !== null);
+    return isOurs ? `${access?.places.originOf(place, owner)}${path}${query}` : null;
+  }
+  if (place.kind !== 'page' || !isNavigation(exchange)) return null;
+  if (path === '/svc' || path === '/svc/') return `${place.base}/svc/`;
+  if (owner === null || pageHost(owner) === place.label) return null;
+  return `${access?.places.originOf(place, owner)}${path}${query}`;
+}
+
+/** Where somebody who opens a page without a session signs in, and comes back from; null where a program is told with an error. */
+function signInAddress(exchange: Exchange, place: Place, path: string): string | null {
+  if (place.kind !== 'page' && ownerOfPath(path) === null) return null;
+  const query = exchange.query === '' ? '' : `?${exchange.query}`;
+  const address = encodeURIComponent(`${place.origin}${exchange.path}${query}`);
+  if (place.kind === 'shared') return `/svc/#enter=${address}`;
+  return place.kind === 'page' ? `${place.base}/svc/_enter?to=${address}` : null;
+}
+
+function redirect(exchange: Exchange, place: Place, location: string): void {
+  exchange.send(303, { ...pagePolicy(place), location, 'cache-control': 'no-store' }, '');
 }

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type Logger, pino } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
+import type { Authorize } from './access/caller.ts';
 import { type Config, ConfigError, resolveConfig } from './config.ts';
 import type { Deployments } from './deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
@@ -15,6 +16,10 @@ export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
     dataDir: string;
     /** False when the embedding host checks who calls; the routes are then served without the Bearer check. */
     auth?: boolean;
+    /**
+     * Without the Bearer check: whether a request may use a capability, decided at once. Without it every page may do everything.
+     */
+    authorize?: Authorize;
     /** A pino logger of the host's; by default JSON lines on standard error. */
     logger?: Logger;
     /** Told when the gateway cannot go on (the SQLite writer does not stay up) and has stopped itself. */
@@ -47,6 +52,7 @@ export type Gateway = {
 export function buildGateway(options: GatewayOptions): Gateway {
   const {
     auth = true,
+    authorize,
     logger,
     onFatal,
     conversationRunner,
@@ -59,12 +65,12 @@ export function buildGateway(options: GatewayOptions): Gateway {
     throw new ConfigError(`This version of the gateway has no use for: ${unused.join(', ')}.`, unused[0]);
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? pino({ level: config.log, base: null }, pino.destination(2));
-  return new RunningParts(config, auth, log, { conversationRunner, fireAutomationFactory, onFatal });
+  return new RunningParts(config, auth, log, { authorize, conversationRunner, fireAutomationFactory, onFatal });
 }
 
 /** What the host put in place of our own, and whom it wants told. */
 type GivenParts = {
-  [Name in 'conversationRunner' | 'fireAutomationFactory' | 'onFatal']: GatewayOptions[Name] | undefined;
+  [Name in 'authorize' | 'conversationRunner' | 'fireAutomationFactory' | 'onFatal']: GatewayOptions[Name] | undefined;
 };
 
 class RunningParts implements Gateway {
@@ -95,10 +101,10 @@ class RunningParts implements Gateway {
   readonly exchangeHandler: ExchangeHandler = (exchange) => this.#started().frontend.handle(exchange);
 
   handle(req: IncomingMessage, res: ServerResponse): boolean {
-    const { router } = this.#started();
+    const { frontend } = this.#started();
     // A framework that mounts us below a path may have shortened `url`; the whole one is what our routes are about.
     const url = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '/';
-    if (!router.claims(url.split('?', 1)[0] as string)) return false;
+    if (!frontend.claims(url.split('?', 1)[0] as string, req.headers.host)) return false;
     handleNodeRequest(req, res, {
       handler: this.exchangeHandler,
       onFault: (error) => this.log.error({ err: error }, 'a request failed unexpectedly'),

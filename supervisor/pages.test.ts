@@ -8,10 +8,11 @@ import { pino } from 'pino';
 import type { StaticEntry } from '../protocol/manifest.ts';
 import { VersionPaths } from '../storage/layout.ts';
 import { type Answer, send, serveExchanges } from '../test/exchange-server.ts';
+import { EMBEDDED } from './access/places.ts';
 import { Pages } from './pages.ts';
 
 const CSP =
-  "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'";
+  "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'";
 const HASH = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='";
 const HTML = 'text/html; charset=utf-8';
 const JS = 'text/javascript; charset=utf-8';
@@ -68,13 +69,19 @@ async function setUp(t: TestContext) {
   const pages = new Pages({ log: pino({ enabled: false }), clientFile });
   const port = await serveExchanges(t, (exchange) => {
     if (exchange.path === '/svc/_client.js') {
-      pages.clientScript(exchange);
+      pages.clientScript(exchange, EMBEDDED);
       return;
     }
     const [, pinned, rest = ''] = /^\/svc\/todos(?:\/_v\/(v\d))?(.*)$/.exec(exchange.path) ?? [];
     const versionId = pinned ?? 'v2';
     const { code, prepared } = pathsOf(versionId);
-    pages.serve(exchange, { id: 'todos', versionId, codeDir: code, preparedDir: prepared }, rest, pinned !== undefined);
+    pages.serve(
+      exchange,
+      EMBEDDED,
+      { id: 'todos', versionId, codeDir: code, preparedDir: prepared },
+      rest,
+      pinned !== undefined,
+    );
   });
   return { pages, port, clientFile, pathsOf };
 }

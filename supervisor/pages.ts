@@ -8,6 +8,7 @@ import { LIMITS } from '../protocol/limits.ts';
 import type { StaticEntry } from '../protocol/manifest.ts';
 import { staticType } from '../protocol/static-files.ts';
 import { VersionPaths } from '../storage/layout.ts';
+import type { Place } from './access/places.ts';
 import { type Asset, openAsset, serveAsset } from './assets.ts';
 import type { Encoding } from './conditional.ts';
 import type { Exchange, ResponseHeaders } from './edge/edge.ts';
@@ -17,29 +18,40 @@ import { ReadCache } from './read-cache.ts';
 /** The version whose files are asked for; the folders are absolute. */
 export type PageVersion = { id: string; versionId: string; codeDir: string; preparedDir: string };
 
-type Page = StaticEntry & { encodings: readonly Encoding[]; policy: ResponseHeaders };
+type Page = StaticEntry & { encodings: readonly Encoding[]; policy: ResponseHeaders | null; policyOf: string };
 type PageIndex = { pages: ReadonlyMap<string, Page>; bytes: number };
 
 const EXTENSION = { br: '.br', gzip: '.gz', identity: '' } as const;
 const NOT_KEPT = 'no-cache';
+/** The bridge is the same at every origin. */
+const CLIENT_POLICY = { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' };
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 
-/** The headers that every answer under `/svc/<id>/` has, errors too. `scripts` are hash sources of inline scripts. */
-export function pagePolicy(scripts: readonly string[] = []): ResponseHeaders {
+/** By what follows `frame-ancestors`: the policies of answers without inline scripts. */
+const PLAIN_POLICIES = new Map<string, ResponseHeaders>();
+
+/**
+ * The headers that every answer on the pages' surface has, errors too (decisions, section 11). `scripts` are hash sources of inline
+ * scripts. The console may embed pages, other apps may not; nothing in a page can post a form or move its base elsewhere.
+ */
+export function pagePolicy({ frameAncestors }: Place, scripts: readonly string[] = []): ResponseHeaders {
+  const known = scripts.length === 0 ? PLAIN_POLICIES.get(frameAncestors) : undefined;
+  if (known) return known;
   const scriptSources = ["'self'", ...scripts].join(' ');
-  return {
-    'content-security-policy': `default-src 'self'; script-src ${scriptSources}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'`,
+  const policy = {
+    'content-security-policy': `default-src 'self'; script-src ${scriptSources}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors ${frameAncestors}`,
+    'cross-origin-opener-policy': 'same-origin',
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
   };
+  if (scripts.length === 0 && PLAIN_POLICIES.size < LIMITS.hostNames) PLAIN_POLICIES.set(frameAncestors, policy);
+  return policy;
 }
 
-const PLAIN_POLICY = pagePolicy();
-
 /** An error on the pages' surface, in the one error shape. */
-export function sendPageError(exchange: Exchange, error: SvcError): void {
+export function sendPageError(exchange: Exchange, place: Place, error: SvcError): void {
   const { status, headers, body } = errorAnswer(error);
-  exchange.send(status, { ...headers, ...PLAIN_POLICY, 'cache-control': 'no-store' }, body);
+  exchange.send(status, { ...headers, ...pagePolicy(place), 'cache-control': 'no-store' }, body);
 }
 
 export class Pages {
@@ -59,16 +71,16 @@ export class Pages {
    * Answers with a file of `version`. `rest` is the undecoded path after `/svc/<id>`, or after `/svc/<id>/_v/<versionId>`
    * with `pinned`: the address then names the version, so what it gives never changes.
    */
-  serve(exchange: Exchange, version: PageVersion, rest: string, pinned = false): void {
-    const fail = this.#fail(exchange);
+  serve(exchange: Exchange, place: Place, version: PageVersion, rest: string, pinned = false): void {
+    const fail = this.#fail(exchange, place);
     try {
       checkMethod(exchange);
       if (rest === '') {
-        redirectToFolder(exchange);
+        redirectToFolder(exchange, place);
         return;
       }
       const path = filePath(rest);
-      const send = (index: PageIndex): void => this.#send(exchange, version, index, path, pinned);
+      const send = (index: PageIndex): void => this.#send(exchange, place, version, index, path, pinned);
       const index = this.#index(version);
       if (index instanceof Promise) index.then(send).catch(fail);
       else send(index);
@@ -78,8 +90,8 @@ export class Pages {
   }
 
   /** Answers with the page bridge, `/svc/_client.js`. */
-  clientScript(exchange: Exchange): void {
-    const fail = this.#fail(exchange);
+  clientScript(exchange: Exchange, place: Place): void {
+    const fail = this.#fail(exchange, place);
     try {
       checkMethod(exchange);
     } catch (error) {
@@ -87,7 +99,7 @@ export class Pages {
       return;
     }
     this.#client ??= openAsset(this.#clientFile, 'text/javascript; charset=utf-8', {
-      ...PLAIN_POLICY,
+      ...CLIENT_POLICY,
       'cache-control': NOT_KEPT,
     });
     this.#client.then(
@@ -106,7 +118,7 @@ export class Pages {
     this.#files.forget(prefix);
   }
 
-  #send(exchange: Exchange, version: PageVersion, index: PageIndex, path: string, pinned: boolean): void {
+  #send(exchange: Exchange, place: Place, version: PageVersion, index: PageIndex, path: string, pinned: boolean): void {
     const page = index.pages.get(path);
     if (!page) throw notFound();
     // A page carries the bridge, which is the gateway's and not the version's: it is looked at again even when pinned.
@@ -115,10 +127,10 @@ export class Pages {
       type: page.type,
       etag: page.etag,
       encodings: page.encodings,
-      headers: { ...page.policy, 'cache-control': kept ? IMMUTABLE : NOT_KEPT },
+      headers: { ...policyFor(page, place), 'cache-control': kept ? IMMUTABLE : NOT_KEPT },
       read: (encoding) => this.#bytes(version, page, path, encoding),
     };
-    serveAsset(exchange, asset, this.#fail(exchange));
+    serveAsset(exchange, asset, this.#fail(exchange, place));
   }
 
   #bytes(version: PageVersion, page: Page, path: string, encoding: Encoding): Buffer | Promise<Buffer> {
@@ -139,14 +151,14 @@ export class Pages {
     });
   }
 
-  #fail(exchange: Exchange): (error: unknown) => void {
+  #fail(exchange: Exchange, place: Place): (error: unknown) => void {
     return (error) => {
       if (error instanceof SvcError) {
-        sendPageError(exchange, error);
+        sendPageError(exchange, place, error);
         return;
       }
       this.#log.error({ err: error, path: exchange.path }, 'A static file could not be read.');
-      sendPageError(exchange, new SvcError('INTERNAL', 'The file could not be read; the log has the details.'));
+      sendPageError(exchange, place, new SvcError('INTERNAL', 'The file could not be read; the log has the details.'));
     };
   }
 }
@@ -155,7 +167,16 @@ function pageOf(entry: StaticEntry): Page {
   const encodings: Encoding[] = [];
   if (entry.br !== undefined) encodings.push('br');
   if (entry.gzip !== undefined) encodings.push('gzip');
-  return { ...entry, encodings, policy: entry.scriptHashes ? pagePolicy(entry.scriptHashes) : PLAIN_POLICY };
+  return { ...entry, encodings, policy: null, policyOf: '' };
+}
+
+/** The policy of a page with inline scripts is made once: who may embed it hardly ever changes. */
+function policyFor(page: Page, place: Place): ResponseHeaders {
+  if (page.policy === null || page.policyOf !== place.frameAncestors) {
+    page.policy = pagePolicy(place, page.scriptHashes);
+    page.policyOf = place.frameAncestors;
+  }
+  return page.policy;
 }
 
 function checkMethod(exchange: Exchange): void {
@@ -166,9 +187,9 @@ function checkMethod(exchange: Exchange): void {
 }
 
 /** Relative addresses in a page only work below the folder. */
-export function redirectToFolder(exchange: Exchange): void {
+export function redirectToFolder(exchange: Exchange, place: Place): void {
   const query = exchange.query === '' ? '' : `?${exchange.query.replace(/[^!-~]/g, encodeURIComponent)}`;
-  exchange.send(308, { ...PLAIN_POLICY, location: `${exchange.path}/${query}` }, '');
+  exchange.send(308, { ...pagePolicy(place), location: `${exchange.path}/${query}` }, '');
 }
 
 /** The file that an undecoded path asks for. The index lists what may be served; these checks hold even if it is wrong. */

@@ -14,8 +14,11 @@ import { Layout } from '../storage/layout.ts';
 import { Registry } from '../storage/registry.ts';
 import { makeSocketFolder } from '../storage/socket-folder.ts';
 import { sweepTmp, sweepTrash } from '../storage/trash.ts';
+import { Access } from './access/access.ts';
+import type { Authorize } from './access/caller.ts';
+import { Places } from './access/places.ts';
+import { SignIns } from './access/sign-ins.ts';
 import { Apps } from './apps.ts';
-import { Access } from './auth.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations } from './automations/automations.ts';
 import { Backups } from './backups.ts';
@@ -64,6 +67,7 @@ export async function startParts(
   hooks: {
     conversationRunner: Seams['conversationRunner'] | undefined;
     fireAutomationFactory: Seams['fireAutomationFactory'] | undefined;
+    authorize: Authorize | undefined;
     listening: Services['listening'];
     onFatal(reason: string): void;
   },
@@ -102,8 +106,13 @@ export async function startParts(
       bringBack: (app, versionId) => deployments.bringBack(app, versionId),
     });
     opening.catch(() => {});
-    if (auth) access = await Access.open(layout.token, { log });
-    access?.whenReplaced(() => {
+    if (auth) {
+      const identity = databases.client('_identity', layout.identityDb, false);
+      const signIns = new SignIns(identity);
+      const registeredAt = (app: string) => registry.registeredAt(app);
+      access = await Access.open(layout.token, { log, places: new Places(config), signIns, registeredAt });
+    }
+    access?.whenEnded(() => {
       changes.readers.endAll();
       logs.endFollowers();
     });
@@ -195,8 +204,10 @@ export async function startParts(
       listening: hooks.listening,
     };
     const router = new Router(allRoutes(services));
-    const frontend = new Frontend({ router, access, corsOrigins: config.corsOrigins, log });
+    const authorize = hooks.authorize ?? null;
+    const frontend = new Frontend({ router, access, authorize, corsOrigins: config.corsOrigins, log });
     await treeReady;
+    await access?.signIns.open();
     // What a crash left may need the writer.
     await deployments.open();
     await gitStore?.sessions.open();

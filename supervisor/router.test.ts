@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Route, Router } from './router.ts';
 
-const route = (method: Route['method'], path: string): Route => ({ method, path, summary: path, handle: () => {} });
+const route = (method: Route['method'], path: string): Route => ({
+  method,
+  path,
+  needs: 'admin',
+  summary: path,
+  handle: () => {},
+});
 const router = new Router([
   route('GET', '/svc/_apps'),
   route('GET', '/svc/_apps/:id'),
@@ -57,8 +63,8 @@ test('a prefix is claimed by whole segments only', () => {
 
 test('a wrong method is told without a token where every method of the address is open', () => {
   const mixed = new Router([
-    { ...route('POST', '/open'), open: true },
-    { ...route('POST', '/mixed'), open: true },
+    { ...route('POST', '/open'), needs: 'anyone' },
+    { ...route('POST', '/mixed'), needs: 'anyone' },
     route('PUT', '/mixed'),
   ]);
   for (const [path, open] of [

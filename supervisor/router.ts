@@ -1,5 +1,7 @@
 /** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for what cannot be decoded. */
 import { SvcError } from '../protocol/errors.ts';
+import type { Caller, Capability } from './access/caller.ts';
+import type { Place } from './access/places.ts';
 import type { Exchange } from './edge/edge.ts';
 
 /** Path parameters by name; the last one of a route that ends in `*` is the undecoded rest of the path. */
@@ -9,11 +11,14 @@ export type Route = {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Segments, `:name` for a parameter, `*` at the end for the rest (which may be empty). */
   path: string;
-  /** Reachable without a token. */
-  open?: boolean;
+  /**
+   * What the caller must be allowed: a capability for the app that `:app` or `:id` names, or for its draft in the session `:sid` below
+   * `/svc/_draft/`. `anyone`: nobody is asked. `route`: the app is named in the body or query, so the handler asks (`demand`).
+   */
+  needs: Capability | 'anyone' | 'route';
   /** One line for the documentation. */
   summary: string;
-  handle(exchange: Exchange, params: Params): void | Promise<void>;
+  handle(exchange: Exchange, params: Params, caller: Caller, place: Place): void | Promise<void>;
 };
 
 /** First segments that belong to the gateway; everything else is the host's. */
@@ -121,7 +126,7 @@ function choose(leaf: Leaf, method: string, params: Params): Match {
   const allowed = [...leaf.keys()].flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : [name]));
   const allow = [...allowed, 'OPTIONS'].join(', ');
   const error = new SvcError('METHOD_NOT_ALLOWED', `This address takes ${allow}.`, { headers: { allow } });
-  return { error, open: [...leaf.values()].every((other) => other.open === true) };
+  return { error, open: [...leaf.values()].every((other) => other.needs === 'anyone') };
 }
 
 function notFound(): SvcError {

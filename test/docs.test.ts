@@ -259,7 +259,7 @@ test('docs/http-api.md lists every route, and no other', () => {
       ([method, path, answers = '']) => `${codes(method)} ${codes(path)}${answers.startsWith('○') ? ' (open)' : ''}`,
     );
   const routes = allRoutes({ automations: {} } as Services).map(
-    ({ method, path, open }) => `${method} ${path}${open ? ' (open)' : ''}`,
+    ({ method, path, needs }) => `${method} ${path}${needs === 'anyone' ? ' (open)' : ''}`,
   );
   assert.deepEqual(listed.sort(), routes.sort());
 });

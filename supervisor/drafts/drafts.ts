@@ -85,6 +85,8 @@ export class Drafts {
     const { changes, idempotency, config, log, source } = this.#options;
     const apps = this.#view(session);
     return {
+      keyOf: (id) => draftKey(session, id),
+      uses: () => [],
       apps,
       changes,
       idempotency,

@@ -14,6 +14,7 @@ import { registryRoutes } from './registry.ts';
 import { runRoutes } from './runs.ts';
 import { sessionRoutes } from './sessions.ts';
 import { settingsRoutes } from './settings.ts';
+import { signInRoutes } from './sign-in.ts';
 import { systemRoutes } from './system.ts';
 import { toolRoutes } from './tools.ts';
 
@@ -41,6 +42,13 @@ export function allRoutes(services: Services): Route[] {
     ...authoringRoutes({ authoring: () => gitStoreOf(services).authoring, templates, listening }),
     ...codeRoutes({ code: () => gitStoreOf(services).code, listening, log: services.log }),
     ...draftRoutes(services),
+    ...signInRoutes({
+      access: services.access,
+      listening,
+      apps: () => services.registry.ids(),
+      sessions: async () => (await services.gitStore?.sessions.list())?.map(({ sessionId }) => sessionId) ?? [],
+      appsOfSession: async (session) => (await services.gitStore?.sessions.apps(session)) ?? [],
+    }),
     ...pageRoutes(services),
   ];
 }

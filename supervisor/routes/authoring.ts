@@ -1,6 +1,7 @@
 /** Making and changing apps without an editor: blank ones, templates, names, automations (decisions, section 7). */
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
+import { demand } from '../access/caller.ts';
 import { answerJson } from '../answers.ts';
 import { type Authoring, type Staged, type Where, webhooksOf } from '../authoring/authoring.ts';
 import type { AutomationDraft } from '../authoring/automation-files.ts';
@@ -27,12 +28,14 @@ export function authoringRoutes({ authoring, templates, listening }: AuthoringRo
     {
       method: 'GET',
       path: '/svc/_templates',
+      needs: 'admin',
       summary: 'The templates that apps are started from.',
       handle: async (exchange) => answerJson(exchange, 200, await templates.list(), { 'cache-control': 'no-store' }),
     },
     {
       method: 'POST',
       path: '/svc/_apps',
+      needs: 'admin',
       summary: 'Make a blank app: `{ "id", "name"?, "sessionId"?, "publish"? }`.',
       handle: async (exchange) => {
         const { body, where } = await read(exchange);
@@ -43,6 +46,7 @@ export function authoringRoutes({ authoring, templates, listening }: AuthoringRo
     {
       method: 'POST',
       path: '/svc/_apps/_clone',
+      needs: 'admin',
       summary: 'Make an app from a template: `{ "templateId", "id"?, "name"?, "sessionId"?, "publish"? }`.',
       handle: async (exchange) => {
         const { body, where } = await read(exchange);
@@ -54,6 +58,7 @@ export function authoringRoutes({ authoring, templates, listening }: AuthoringRo
     {
       method: 'POST',
       path: '/svc/_apps/:id/meta',
+      needs: 'manage',
       summary: 'Change an app\'s name or description: `{ "name"?, "description"?, "sessionId"?, "publish"? }`.',
       handle: async (exchange, { id = '' }) => {
         const { body, where } = await read(exchange);
@@ -72,11 +77,13 @@ export function authoringRoutes({ authoring, templates, listening }: AuthoringRo
     {
       method: 'POST',
       path: '/svc/_automations',
+      needs: 'route',
       summary: 'Make an automation: `{ "app", "id", "manifest", "handler"?, "sessionId"?, "publish"? }`.',
-      handle: async (exchange) => {
+      handle: async (exchange, _params, caller) => {
         const { body, where } = await read(exchange);
         const app = requiredText(body, 'app');
         checkAppId(app);
+        demand(caller, 'manage', app);
         const id = requiredText(body, 'id');
         const staged = await authoring().createAutomation(app, { id, ...draftOf(body) }, where);
         const webhook = webhooksOf(staged).find(({ automationId }) => automationId === id);
@@ -86,6 +93,7 @@ export function authoringRoutes({ authoring, templates, listening }: AuthoringRo
     {
       method: 'PATCH',
       path: '/svc/_automations/:app/:id',
+      needs: 'manage',
       summary:
         'Change members of an automation\'s manifest, or its handler: `{ "manifest"?, "handler"?, "sessionId"?, "publish"? }`.',
       handle: async (exchange, { app = '', id = '' }) => {
@@ -103,6 +111,7 @@ export function authoringRoutes({ authoring, templates, listening }: AuthoringRo
     {
       method: 'DELETE',
       path: '/svc/_automations/:app/:id',
+      needs: 'manage',
       summary: 'Remove an automation: `{ "sessionId"?, "publish"? }`.',
       handle: async (exchange, { app = '', id = '' }) => {
         const { where } = await read(exchange);

@@ -48,6 +48,7 @@ async function serve(t: TestContext, automations: Record<string, string>, listen
   const frontend = new Frontend({
     router: new Router(routes),
     access: null,
+    authorize: null,
     corsOrigins: [],
     log: pino({ level: 'silent' }),
   });

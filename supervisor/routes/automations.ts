@@ -3,6 +3,7 @@ import { parseRef, type Trigger } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
+import { demand } from '../access/caller.ts';
 import { answerJson } from '../answers.ts';
 import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../automations/catalog.ts';
 import type { Switchboard } from '../automations/switchboard.ts';
@@ -55,9 +56,11 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
     {
       method: 'GET',
       path: '/svc/_automations',
+      needs: 'route',
       summary: 'The automations of every active version, or of one app (`?app=`), with those whose files are damaged.',
-      handle: async (exchange) => {
+      handle: async (exchange, _params, caller) => {
         const app = queryOf(exchange).get('app') ?? undefined;
+        demand(caller, app === undefined ? 'admin' : 'manage', app ?? null);
         if (app !== undefined) await options.registered(app);
         const errors: AutomationFault[] = catalog.faults(app);
         answerJson(exchange, 200, { rows: await rowsOf(catalog.list(app)), errors }, { 'cache-control': 'no-store' });
@@ -66,6 +69,7 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
     {
       method: 'GET',
       path: '/svc/_automations/:app/:id',
+      needs: 'manage',
       summary: 'One automation with its manifest.',
       handle: async (exchange, { app = '', id = '' }) => {
         checkAppId(app);
@@ -80,6 +84,7 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
     {
       method: 'POST',
       path: '/svc/_automations/:app/:id/enabled',
+      needs: 'manage',
       summary: 'Switch an automation on or off: `{ "enabled" }`.',
       handle: async (exchange, { app = '', id = '' }) => {
         const { enabled } = await readJson(exchange);
@@ -92,11 +97,14 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
     {
       method: 'POST',
       path: '/svc/_automations/_provision',
+      needs: 'route',
       summary:
         'Give the pending webhooks of live versions their addresses and secrets: `{ "app"? }`, or of one automation: `{ "ref", "renew"? }`.',
-      handle: async (exchange) => {
+      handle: async (exchange, _params, caller) => {
         const origin = originOf(exchange, options.listening());
         const { one, app } = provisionRequest(await readJson(exchange));
+        const named = one?.app ?? app;
+        demand(caller, named === null ? 'admin' : 'manage', named);
         const webhooks = one
           ? await switchboard.provisionOne(one.app, one.id, one.renew, origin)
           : await switchboard.provision(app, origin);

@@ -8,6 +8,7 @@ export function backupRoutes({ backups, log }: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_backup',
+      needs: 'admin',
       summary: 'Make a backup of code, data and configuration: a gzipped tar archive, once it is made.',
       handle: async (exchange) => {
         const gone = new AbortController();

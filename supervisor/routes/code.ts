@@ -19,6 +19,7 @@ export function codeRoutes({ code, listening, log }: CodeRoutesOptions): Route[]
     {
       method: 'POST',
       path: '/svc/_code/export',
+      needs: 'admin',
       summary: 'The code of all apps with its history, as a git bundle.',
       handle: async (exchange) => {
         const gone = new AbortController();
@@ -29,6 +30,7 @@ export function codeRoutes({ code, listening, log }: CodeRoutesOptions): Route[]
     {
       method: 'POST',
       path: '/svc/_code/import',
+      needs: 'admin',
       summary: 'Take the apps of a git bundle into a gateway that has none, and make them live.',
       handle: async (exchange) => {
         const origin = originOf(exchange, listening());

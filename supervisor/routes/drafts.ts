@@ -1,7 +1,9 @@
 /** Drafts over HTTP: previews of the apps of a session, with tools, streams, logs, settings and data of their own (decisions, section 7). */
 import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId } from '../../protocol/ids.ts';
+import { checkAppId, draftKey } from '../../protocol/ids.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
+import { demand } from '../access/caller.ts';
+import type { Place } from '../access/places.ts';
 import { answerJson } from '../answers.ts';
 import type { Draft } from '../drafts/draft.ts';
 import type { Drafts } from '../drafts/drafts.ts';
@@ -34,16 +36,19 @@ export function draftRoutes(services: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_draft/:sid/_tool/:tool',
+      needs: 'route',
       summary: 'The dispatcher on the drafts of a session: `svc_describe`, `svc_read`, `svc_write`.',
-      handle: (exchange, { sid = '', tool = '' }) => answerTool(drafts().tools(sid), exchange, tool),
+      handle: (exchange, { sid = '', tool = '' }, caller) => answerTool(drafts().tools(sid), exchange, tool, caller),
     },
     {
       method: 'GET',
       path: '/svc/_draft/:sid/_logs',
+      needs: 'route',
       summary: 'Log entries of a draft (`?app=`, `?limit=`, `?before=`), oldest first; `?follow=1` streams new ones.',
-      handle: async (exchange, { sid = '' }) => {
+      handle: async (exchange, { sid = '' }, caller) => {
         const app = queryOf(exchange).get('app');
         if (app === null) throw new SvcError('BAD_REQUEST', 'Say which app: ?app=<id>.', { path: 'app' });
+        demand(caller, 'manage', draftKey(sid, app));
         const { key } = await drafts().draft(sid, app);
         await answerLogs(services.logs, exchange, key);
       },
@@ -51,6 +56,7 @@ export function draftRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_draft/:sid/_apps/:id/settings',
+      needs: 'settings',
       summary: "A draft's knobs, the user's preferences, and the draft's own settings.",
       handle: async (exchange, { sid = '', id = '' }) =>
         answerJson(exchange, 200, (await settings(sid, id)).answer, { 'cache-control': 'no-store' }),
@@ -58,6 +64,7 @@ export function draftRoutes(services: Services): Route[] {
     {
       method: 'PUT',
       path: '/svc/_draft/:sid/_apps/:id/settings',
+      needs: 'settings',
       summary: "Replace a draft's own settings with the object that is sent.",
       handle: async (exchange, { sid = '', id = '' }) => {
         const wanted = await readJson(exchange);
@@ -69,6 +76,7 @@ export function draftRoutes(services: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_sessions/:sid/apps/:id/reset-data',
+      needs: 'manage',
       summary: 'Replace the data of a draft by a fresh copy of the live data, with its migrations applied.',
       handle: async (exchange, { sid = '', id = '' }) => {
         checkAppId(id);
@@ -78,6 +86,7 @@ export function draftRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_draft/:sid/:id/_changes',
+      needs: 'stream',
       summary:
         'The change stream of a draft, with `reload` when its files changed (`?version=`: of the page that asks).',
       handle: async (exchange, { sid = '', id = '' }) => {
@@ -97,27 +106,28 @@ export function draftRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_draft/:sid/:id/*',
+      needs: 'page',
       summary: "The preview: a draft's page and its other files.",
-      handle: async (exchange, { sid = '', id = '', '*': rest = '' }) => {
+      handle: async (exchange, { sid = '', id = '', '*': rest = '' }, _caller, place) => {
         const draft = await drafts().draft(sid, id);
         await draft.refreshed();
-        if (rest === '') redirectToFolder(exchange);
-        else if (draft.fault === null) services.pages.serve(exchange, draft.files, rest);
-        else sendFault(exchange, draft, sid, draft.fault);
+        if (rest === '') redirectToFolder(exchange, place);
+        else if (draft.fault === null) services.pages.serve(exchange, place, draft.files, rest);
+        else sendFault(exchange, place, draft, sid, draft.fault);
       },
     },
   ];
 }
 
 /** A person gets a page, a program the error in its one shape. */
-function sendFault(exchange: Exchange, { app, version }: Draft, session: string, fault: SvcError): void {
+function sendFault(exchange: Exchange, place: Place, { app, version }: Draft, session: string, fault: SvcError): void {
   if (!(exchange.header('accept') ?? '').includes('text/html')) {
-    sendPageError(exchange, fault);
+    sendPageError(exchange, place, fault);
     return;
   }
   exchange.send(
     fault.status,
-    { ...pagePolicy(), 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
+    { ...pagePolicy(place), 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
     faultPage(fault, { app, draft: { session, version } }),
   );
 }

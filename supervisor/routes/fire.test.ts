@@ -32,7 +32,13 @@ for (const edge of ['auto', 'node'] as const) {
         };
       }
       const log = pino({ level: 'silent' });
-      const frontend = new Frontend({ router: new Router(routes), access: null, corsOrigins: [], log });
+      const frontend = new Frontend({
+        router: new Router(routes),
+        access: null,
+        authorize: null,
+        corsOrigins: [],
+        log,
+      });
       const port = await serveExchanges(t, frontend.handle, edge);
       const post = async (path: string, body?: string) => {
         const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: body ?? null });

@@ -25,6 +25,7 @@ export function fireRoutes({ catalog, apps, fires, now = Date.now }: FireRoutesO
     {
       method: 'POST',
       path: '/svc/_automations/:app/:id/run',
+      needs: 'manage',
       summary: 'Run an automation now: `{ "input"? }` (`?wait=1` answers when it has ended).',
       handle: async (exchange, { app = '', id = '' }) => {
         const { input } = await readJson(exchange);

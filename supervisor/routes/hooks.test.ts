@@ -12,7 +12,9 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { EDGES, eventually } from '../../test/support/edges.ts';
 import type { EdgeKind } from '../../test/support/gateway.ts';
-import { Access } from '../auth.ts';
+import { Access } from '../access/access.ts';
+import { Places } from '../access/places.ts';
+import { SignIns } from '../access/sign-ins.ts';
 import { hooked, ScriptedCatalog, ScriptedFires } from '../automations/webhooks/scripted-fires.ts';
 import { Webhooks } from '../automations/webhooks/webhooks.ts';
 import type { Exchange } from '../edge/edge.ts';
@@ -50,7 +52,12 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
   const folder = mkdtempSync(join(tmpdir(), 'svc-hooks-'));
   const faults: string[] = [];
   const log = pino({ level: 'error' }, { write: (line) => void faults.push(JSON.parse(line).err.message) });
-  const access = await Access.open(join(folder, 'token.bin'), { log });
+  const access = await Access.open(join(folder, 'token.bin'), {
+    log,
+    places: new Places({ host: '127.0.0.1', pageOrigins: 'auto', appDomain: null, allowedHosts: [] }),
+    signIns: new SignIns(null as never),
+    registeredAt: () => 0,
+  });
   const clock = { now: NOW };
   const catalog = new ScriptedCatalog();
   const fires = new ScriptedFires();
@@ -65,7 +72,13 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
   });
   catalog.set(SLUG, hooked(SLUG, SECRET));
   catalog.set(SIGNED, hooked(SIGNED, KEY, { signing: true }));
-  const frontend = new Frontend({ router: new Router(hookRoutes(webhooks)), access, corsOrigins: [], log });
+  const frontend = new Frontend({
+    router: new Router(hookRoutes(webhooks)),
+    access,
+    authorize: null,
+    corsOrigins: [],
+    log,
+  });
 
   let arrived = 0;
   let tell = () => {};

@@ -9,7 +9,7 @@ export function hookRoutes(webhooks: Webhooks): Route[] {
       method: 'POST',
       // Everything below the prefix, undecoded: what is no slug is refused by the webhook's own rules, without a token.
       path: `${WEBHOOK_ROUTE_PREFIX}*`,
-      open: true,
+      needs: 'anyone',
       summary: 'Fire the automation whose webhook has this slug.',
       handle: (exchange, { '*': rest = '' }) => webhooks.receive(exchange, rest.slice(1)),
     },

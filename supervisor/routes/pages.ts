@@ -1,7 +1,7 @@
-/** What a browser asks for: the console, the page bridge, each app's files and change stream, and the session cookie. */
+/** What a browser asks for: the console, the page bridge, each app's files and change stream. */
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../protocol/ids.ts';
-import { answerJson } from '../answers.ts';
+import type { Place } from '../access/places.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
@@ -11,78 +11,78 @@ import { queryOf } from './requests.ts';
 const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;
 
 export function pageRoutes(services: Services): Route[] {
-  const { apps, pages, changes, access, consoleFiles } = services;
+  const { apps, pages, changes, consoleFiles } = services;
 
-  const servePinned = async (exchange: Exchange, id: string, versionId: string, rest: string): Promise<void> => {
+  const servePinned = async (
+    exchange: Exchange,
+    place: Place,
+    id: string,
+    versionId: string,
+    rest: string,
+  ): Promise<void> => {
     const version = isVersionId(versionId) ? await apps.retainedPage(id, versionId) : null;
     if (!version) throw new SvcError('UNKNOWN_VERSION', 'The app has no such version any more.');
-    pages.serve(exchange, version, rest, true);
+    pages.serve(exchange, place, version, rest, true);
   };
 
-  const servePage = (exchange: Exchange, id: string, rest: string): void | Promise<void> => {
+  const servePage = (exchange: Exchange, place: Place, id: string, rest: string): void | Promise<void> => {
     const pinned = PINNED.exec(rest);
-    if (pinned) return servePinned(exchange, known(id), (pinned[1] ?? '').replace(/%2f/i, '/'), pinned[2] ?? '');
+    if (pinned) {
+      const versionId = (pinned[1] ?? '').replace(/%2f/i, '/');
+      return servePinned(exchange, place, known(id), versionId, pinned[2] ?? '');
+    }
     const version = apps.activePage(known(id));
-    if (version instanceof Promise) return version.then((files) => pages.serve(exchange, files, rest));
-    pages.serve(exchange, version, rest);
+    if (version instanceof Promise) return version.then((files) => pages.serve(exchange, place, files, rest));
+    pages.serve(exchange, place, version, rest);
   };
 
   return [
     {
       method: 'GET',
       path: '/svc',
-      open: true,
+      needs: 'anyone',
       summary: 'Redirects to the console.',
       handle: (exchange) => exchange.send(308, { location: '/svc/' }, ''),
     },
     {
       method: 'GET',
       path: '/svc/',
-      open: true,
+      needs: 'anyone',
       summary: 'The console: sign in, and open the apps.',
-      handle: (exchange) => consoleFiles.serve(exchange, 'index.html'),
+      handle: (exchange, _params, _caller, place) => consoleFiles.serve(exchange, place, 'index.html'),
     },
     {
       method: 'GET',
       path: '/svc/_console.js',
-      open: true,
+      needs: 'anyone',
       summary: 'The script of the console.',
-      handle: (exchange) => consoleFiles.serve(exchange, 'console.js'),
+      handle: (exchange, _params, _caller, place) => consoleFiles.serve(exchange, place, 'console.js'),
     },
     {
       method: 'GET',
       path: '/svc/_console/:part',
-      open: true,
+      needs: 'anyone',
       summary: 'A part of the script or style of the console.',
-      handle: (exchange, { part = '' }) => consoleFiles.servePart(exchange, part),
+      handle: (exchange, { part = '' }, _caller, place) => consoleFiles.servePart(exchange, place, part),
     },
     {
       method: 'GET',
       path: '/svc/_console.css',
-      open: true,
+      needs: 'anyone',
       summary: 'The style of the console.',
-      handle: (exchange) => consoleFiles.serve(exchange, 'console.css'),
+      handle: (exchange, _params, _caller, place) => consoleFiles.serve(exchange, place, 'console.css'),
     },
     {
       method: 'GET',
       path: '/svc/_client.js',
-      open: true,
+      needs: 'anyone',
       summary: 'The page bridge that every page of an app loads first.',
-      handle: (exchange) => pages.clientScript(exchange),
-    },
-    {
-      method: 'POST',
-      path: '/svc/_session',
-      summary: 'Sets the session cookie, so that a browser can open pages and streams.',
-      handle: (exchange) => {
-        if (!access)
-          throw new SvcError('NOT_FOUND', 'The host of this gateway owns authentication; there are no sessions here.');
-        answerJson(exchange, 200, { ok: true }, { 'set-cookie': access.issueSession(), 'cache-control': 'no-store' });
-      },
+      handle: (exchange, _params, _caller, place) => pages.clientScript(exchange, place),
     },
     {
       method: 'GET',
       path: '/svc/:id/_changes',
+      needs: 'stream',
       summary:
         'The change stream of an app (server-sent events; `?tables=a,b` filters, `?version=` is what the page shows).',
       handle: async (exchange, { id = '' }) => {
@@ -101,8 +101,9 @@ export function pageRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/:id/*',
+      needs: 'page',
       summary: "The app's page and its other files; below `_v/<versionId>/` those of that version, cacheable for ever.",
-      handle: (exchange, { id = '', '*': rest = '' }) => servePage(exchange, id, rest),
+      handle: (exchange, { id = '', '*': rest = '' }, _caller, place) => servePage(exchange, place, id, rest),
     },
   ];
 }

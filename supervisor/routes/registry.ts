@@ -13,6 +13,7 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_apps',
+      needs: 'admin',
       summary: 'List the registered apps.',
       handle: async (exchange) => {
         const records = await deployments.records();
@@ -26,6 +27,7 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_apps/:id',
+      needs: 'manage',
       summary: 'One app with its manifest.',
       handle: async (exchange, { id = '' }) => {
         checkAppId(id);
@@ -37,6 +39,7 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'DELETE',
       path: '/svc/_apps/:id',
+      needs: 'manage',
       summary: 'Stop an app, deregister it, and move its files to the trash (`?purge=1` removes them).',
       handle: async (exchange, { id = '' }) => {
         checkAppId(id);
@@ -46,6 +49,7 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_apps/:id/upload',
+      needs: 'manage',
       summary: 'Store a gzipped tar archive as a version and activate it (`?activate=0` only stores it).',
       handle: async (exchange, { id = '' }) => {
         const origin = originOf(exchange, services.listening());
@@ -63,6 +67,7 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_apps/:id/versions',
+      needs: 'manage',
       summary: 'The versions of an app, newest first (`?limit=`, `?before=<versionId>`).',
       handle: async (exchange, { id = '' }) => {
         checkAppId(id);
@@ -75,6 +80,7 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_apps/:id/activate',
+      needs: 'manage',
       summary: 'Make a stored version the active one: `{ "versionId" }`.',
       handle: async (exchange, { id = '' }) => {
         const origin = originOf(exchange, services.listening());
@@ -88,6 +94,7 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_apps/:id/rollback',
+      needs: 'manage',
       summary:
         'Make an older version the active one: `{ "version" }`, by default the one before; the data stays as it is.',
       handle: async (exchange, { id = '' }) => {
@@ -102,6 +109,7 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'DELETE',
       path: '/svc/_apps/:id/versions/:versionId',
+      needs: 'manage',
       summary: 'Delete a version that is not active.',
       handle: async (exchange, { id = '', versionId = '' }) => {
         checkAppId(id);
@@ -111,6 +119,7 @@ export function registryRoutes(services: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_apps/:id/restart',
+      needs: 'manage',
       summary: 'Replace the threads of an app and its automations, and lift their quarantines.',
       handle: async (exchange, { id = '' }) => {
         checkAppId(id);

@@ -4,6 +4,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { RUN_STATES, type RunRecord, type RunState } from '../../protocol/runs.ts';
+import { type Caller, demand } from '../access/caller.ts';
 import { answerJson } from '../answers.ts';
 import type { RunLedger } from '../automations/history/ledger.ts';
 import type { RunEvents } from '../automations/history/run-events.ts';
@@ -22,26 +23,36 @@ const RUN_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const NO_STORE = { 'cache-control': 'no-store' };
 
 export function runRoutes(services: RunServices): Route[] {
-  /** Throws `UNKNOWN_RUN`. */
-  const known = async (runId: string): Promise<RunRecord> => found(isRunId(runId) && (await services.runs.get(runId)));
+  /** Throws `UNKNOWN_RUN`, or `FORBIDDEN` when it is of an app that the caller may not manage. */
+  const known = async (runId: string, caller: Caller): Promise<RunRecord> => {
+    const run = found(isRunId(runId) && (await services.runs.get(runId)));
+    demand(caller, 'manage', run.app);
+    return run;
+  };
   return [
     {
       method: 'GET',
       path: '/svc/_runs',
+      needs: 'route',
       summary: 'Runs, the newest first (`?ref=`, `?app=`, `?state=`, `?limit=`, `?before=<runId>`).',
-      handle: async (exchange) => {
+      handle: async (exchange, _params, caller) => {
         const query = queryOf(exchange);
         const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
-        answerJson(exchange, 200, await services.runs.list(filterOf(query), limit), NO_STORE);
+        const filter = filterOf(query);
+        demandRunsOf(filter, caller);
+        answerJson(exchange, 200, await services.runs.list(filter, limit), NO_STORE);
       },
     },
     {
       method: 'GET',
       path: '/svc/_runs/_events',
+      needs: 'route',
       summary: 'What happens in all runs from now on (server-sent events; `?ref=`, `?app=`).',
-      handle: (exchange) => {
+      handle: (exchange, _params, caller) => {
         const query = queryOf(exchange);
-        const { app } = filterOf(query);
+        const filter = filterOf(query);
+        demandRunsOf(filter, caller);
+        const { app } = filter;
         const ref = query.get('ref');
         services.runEvents.followAll(exchange, {
           ...(ref === null ? {} : { ref }),
@@ -52,37 +63,42 @@ export function runRoutes(services: RunServices): Route[] {
     {
       method: 'GET',
       path: '/svc/_runs/:runId',
+      needs: 'route',
       summary: 'One run.',
-      handle: async (exchange, { runId = '' }) => answerJson(exchange, 200, await known(runId), NO_STORE),
+      handle: async (exchange, { runId = '' }, caller) =>
+        answerJson(exchange, 200, await known(runId, caller), NO_STORE),
     },
     {
       method: 'GET',
       path: '/svc/_runs/:runId/nodes',
+      needs: 'route',
       summary: 'What a run called, in order (`?limit=`, `?after=<ordinal>`).',
-      handle: async (exchange, { runId = '' }) => {
+      handle: async (exchange, { runId = '' }, caller) => {
         const query = queryOf(exchange);
         const limit = integerOf(query, 'limit', LIMITS.listRowsMax, LIMITS.listRowsMax);
         const after = integerOf(query, 'after', 0, Number.MAX_SAFE_INTEGER);
-        await known(runId);
+        await known(runId, caller);
         answerJson(exchange, 200, await services.runs.nodes(runId, { after, limit }), NO_STORE);
       },
     },
     {
       method: 'GET',
       path: '/svc/_runs/:runId/events',
+      needs: 'route',
       summary: 'What happened and happens in a run, until it ends (server-sent events).',
-      handle: async (exchange, { runId = '' }) => {
-        found(isRunId(runId));
+      handle: async (exchange, { runId = '' }, caller) => {
+        await known(runId, caller);
         await services.runEvents.follow(runId, exchange);
       },
     },
     {
       method: 'POST',
       path: '/svc/_runs/:runId/pin',
+      needs: 'route',
       summary: 'Keep a run in the history, or no longer: `{ "pinned" }`.',
-      handle: async (exchange, { runId = '' }) => {
+      handle: async (exchange, { runId = '' }, caller) => {
         const { pinned } = await readJson(exchange);
-        found(isRunId(runId));
+        await known(runId, caller);
         if (typeof pinned !== 'boolean') {
           throw new SvcError('BAD_REQUEST', '"pinned" must be true or false.', { path: 'pinned' });
         }
@@ -92,14 +108,22 @@ export function runRoutes(services: RunServices): Route[] {
     {
       method: 'POST',
       path: '/svc/_runs/:runId/cancel',
+      needs: 'route',
       summary: 'Stop a run; one that has ended stays as it is.',
-      handle: async (exchange, { runId = '' }) => {
+      handle: async (exchange, { runId = '' }, caller) => {
         await readJson(exchange);
-        const run = await known(runId);
+        const run = await known(runId, caller);
         answerJson(exchange, 200, run.endedAt === null ? await services.cancelRun(runId) : run);
       },
     },
   ];
+}
+
+/** All runs are the administrator's. Throws `FORBIDDEN`. */
+function demandRunsOf({ app, ref }: RunFilter, caller: Caller): void {
+  const named = app ?? ref?.app ?? null;
+  demand(caller, named === null ? 'admin' : 'manage', named);
+  if (app !== undefined && ref !== undefined) demand(caller, 'manage', ref.app);
 }
 
 function isRunId(text: string): boolean {

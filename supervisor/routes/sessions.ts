@@ -3,6 +3,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions } from '../../protocol/session-files.ts';
+import { demand } from '../access/caller.ts';
 import { answerJson } from '../answers.ts';
 import type { Sessions } from '../authoring/sessions.ts';
 import { noneMatch } from '../conditional.ts';
@@ -33,6 +34,7 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
     {
       method: 'POST',
       path: '/svc/_sessions',
+      needs: 'manage',
       summary: 'Open a session, in which apps are changed before they are published: `{ "sessionId"? }`.',
       handle: async (exchange) => {
         const body = await readJson(exchange);
@@ -42,6 +44,7 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
     {
       method: 'GET',
       path: '/svc/_sessions',
+      needs: 'admin',
       summary:
         'The open sessions with the apps that were taken into them, newest first (`?limit=`, `?before=<sessionId>`).',
       handle: async (exchange) => {
@@ -53,6 +56,7 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
     {
       method: 'DELETE',
       path: '/svc/_sessions/:sid',
+      needs: 'admin',
       summary: 'Close a session; what it has not published is gone.',
       handle: async (exchange, { sid = '' }) => {
         await sessions().remove(sid);
@@ -62,6 +66,7 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
     {
       method: 'GET',
       path: files,
+      needs: 'manage',
       summary: 'The files of an app in a session.',
       handle: async (exchange, { sid = '', id = '' }) =>
         answerJson(exchange, 200, await sessions().files(sid, id), NOT_STORED),
@@ -69,6 +74,7 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
     {
       method: 'GET',
       path: `${files}/*`,
+      needs: 'manage',
       summary: "One file's bytes, with its ETag.",
       handle: async (exchange, { sid = '', id = '', '*': rest = '' }) => {
         const { sha, bytes } = await sessions().readFile(sid, id, pathOf(rest));
@@ -80,6 +86,7 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
     {
       method: 'PUT',
       path: `${files}/*`,
+      needs: 'manage',
       summary: 'Write a file; `If-Match` with its ETag keeps from overwriting what somebody else wrote.',
       handle: async (exchange, { sid = '', id = '', '*': rest = '' }) => {
         const conditions = conditionsOf(exchange);
@@ -91,6 +98,7 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
     {
       method: 'DELETE',
       path: `${files}/*`,
+      needs: 'manage',
       summary: 'Delete a file; `If-Match` is honoured.',
       handle: async (exchange, { sid = '', id = '', '*': rest = '' }) => {
         const { path } = await sessions().deleteFile(sid, id, pathOf(rest), conditionsOf(exchange));
@@ -100,26 +108,31 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
     {
       method: 'GET',
       path: '/svc/_sessions/:sid/diff',
+      needs: 'route',
       summary: 'What a session changes against what is published, as patches; `?app=` for one app.',
-      handle: async (exchange, { sid = '' }) => {
+      handle: async (exchange, { sid = '' }, caller) => {
         const app = queryOf(exchange).get('app');
+        demand(caller, app === null ? 'admin' : 'manage', app);
         answerJson(exchange, 200, await sessions().diff(sid, app), NOT_STORED);
       },
     },
     {
       method: 'POST',
       path: '/svc/_sessions/:sid/apps/:id/update',
+      needs: 'manage',
       summary: 'Take what was published of an app meanwhile into a session; lines that both changed are marked.',
       handle: async (exchange, { sid = '', id = '' }) => answerJson(exchange, 200, await sessions().update(sid, id)),
     },
     {
       method: 'POST',
       path: '/svc/_sessions/:sid/publish',
+      needs: 'route',
       summary: 'Publish an app of the session as its next version: `{ "app"?, "message"? }`.',
-      handle: async (exchange, { sid = '' }) => {
+      handle: async (exchange, { sid = '' }, caller) => {
         const origin = originOf(exchange, listening());
         const body = await readJson(exchange);
         const app = optionalText(body, 'app') ?? null;
+        demand(caller, app === null ? 'admin' : 'manage', app);
         const message = optionalText(body, 'message', LIMITS.commitMessageChars) ?? null;
         answerJson(exchange, 201, await sessions().publish(sid, { app, message, origin }));
       },

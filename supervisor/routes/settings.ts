@@ -18,6 +18,7 @@ export function settingsRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_apps/:id/settings',
+      needs: 'settings',
       summary:
         "An app's knobs, the user's preferences, and the app's stored settings, in the order in which they apply; and its version.",
       handle: async (exchange, { id = '' }) => {
@@ -28,6 +29,7 @@ export function settingsRoutes(services: Services): Route[] {
     {
       method: 'PUT',
       path: '/svc/_apps/:id/settings',
+      needs: 'settings',
       summary: "Replace an app's stored settings with the object that is sent.",
       handle: async (exchange, { id = '' }) => {
         const settings = await readJson(exchange);
@@ -40,18 +42,21 @@ export function settingsRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/_svc-user/id',
+      needs: 'settings',
       summary: 'The id of the user of this gateway.',
       handle: async (exchange) => answerJson(exchange, 200, { id: await preferences.id() }),
     },
     {
       method: 'GET',
       path: '/_svc-user/prefs',
+      needs: 'settings',
       summary: "The user's preferences.",
       handle: async (exchange) => answerJson(exchange, 200, { prefs: await preferences.read() }),
     },
     {
       method: 'PUT',
       path: '/_svc-user/prefs',
+      needs: 'settings',
       summary: 'Change preferences: `{ "patch" }`, in which null deletes.',
       handle: async (exchange) => {
         const { patch } = await readJson(exchange);

@@ -3,6 +3,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { demand } from '../access/caller.ts';
 import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';
@@ -19,7 +20,7 @@ export function systemRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_health',
-      open: true,
+      needs: 'anyone',
       summary: 'Whether the gateway answers, and its version.',
       handle: (exchange) =>
         answerJson(exchange, 200, { ok: true, version: services.version }, { 'cache-control': 'no-store' }),
@@ -27,6 +28,7 @@ export function systemRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_system',
+      needs: 'admin',
       summary: 'The process tree: every process and actor with its state.',
       handle: async (exchange) =>
         answerJson(exchange, 200, await systemStatus(services), { 'cache-control': 'no-store' }),
@@ -34,11 +36,13 @@ export function systemRoutes(services: Services): Route[] {
     {
       method: 'GET',
       path: '/svc/_logs',
+      needs: 'route',
       summary:
         'Log entries of an app (`?app=`, `?limit=`, `?before=`), oldest first; `?follow=1` streams new ones of one app or all.',
-      handle: async (exchange) => {
+      handle: async (exchange, _params, caller) => {
         const query = queryOf(exchange);
         const app = query.get('app');
+        demand(caller, app === null ? 'admin' : 'manage', app);
         if (app !== null) await apps.registered(app);
         if (app === null && query.get('follow') === '1') {
           followLogs(logs, exchange, null);
@@ -54,6 +58,7 @@ export function systemRoutes(services: Services): Route[] {
     {
       method: 'POST',
       path: '/svc/_apps/:id/sql',
+      needs: 'manage',
       summary: 'Run one SQL statement on an app\'s database: `{ "sql", "params"? }`.',
       handle: (exchange, { id = '' }) => {
         exchange.readBody(

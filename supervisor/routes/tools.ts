@@ -3,6 +3,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
+import { type Caller, demand } from '../access/caller.ts';
 import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
 import type { App } from '../apps.ts';
 import { type Describing, describe } from '../describe.ts';
@@ -15,7 +16,14 @@ import type { Call, CallReply, CallTiming } from '../tree/call.ts';
 import { type Body, parseBody } from './requests.ts';
 
 /** What the tools work on: the live apps, or the drafts of one session. */
-export type ToolServices = Dispatching & Describing & Pick<Services, 'idempotency' | 'log'>;
+export type ToolServices = Dispatching &
+  Describing &
+  Pick<Services, 'idempotency' | 'log'> & {
+    /** What an app is kept under, see `App`. */
+    keyOf(id: string): string;
+    /** The apps whose tools the pages of an app may call; none for a draft. */
+    uses(id: string): readonly string[] | Promise<readonly string[]>;
+  };
 
 const TOOLS = '/svc/_tool/';
 const EMPTY = Buffer.alloc(0);
@@ -28,11 +36,13 @@ const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0, started: false };
 const NOT_RUN = new Set(['UNKNOWN_ACTION', 'INVALID_INPUT', 'STORAGE_FULL']);
 
 export function toolRoutes(services: Services): Route[] {
+  const live: ToolServices = { ...services, keyOf: (id) => id, uses: (id) => services.apps.uses(id) };
   const route = (path: string, summary: string): Route => ({
     method: 'POST',
     path,
+    needs: 'route',
     summary,
-    handle: (exchange, { tool = path.slice(TOOLS.length) }) => answerTool(services, exchange, tool),
+    handle: (exchange, { tool = path.slice(TOOLS.length) }, caller) => answerTool(live, exchange, tool, caller),
   });
   return [
     route(`${TOOLS}svc_describe`, 'What apps there are, or what one of them can do.'),
@@ -43,12 +53,12 @@ export function toolRoutes(services: Services): Route[] {
 }
 
 /** Reads a call and answers it. Must be called in the turn in which the exchange was handed over. */
-export function answerTool(services: ToolServices, exchange: Exchange, tool: string): void {
+export function answerTool(services: ToolServices, exchange: Exchange, tool: string, caller: Caller): void {
   exchange.readBody(
     LIMITS.requestBodyBytes,
     (bytes) => {
       try {
-        dispatch(services, exchange, tool, bytes);
+        dispatch(services, exchange, tool, bytes, caller);
       } catch (error) {
         fail(services, exchange, error);
       }
@@ -57,17 +67,21 @@ export function answerTool(services: ToolServices, exchange: Exchange, tool: str
   );
 }
 
-function dispatch(services: ToolServices, exchange: Exchange, tool: string, bytes: Buffer): void {
+function dispatch(services: ToolServices, exchange: Exchange, tool: string, bytes: Buffer, caller: Caller): void {
   const body = parseBody(bytes);
   if (tool === 'svc_read') {
-    withApp(services, exchange, body, 'query', (app, name) => read(services, exchange, app, name, bytes));
+    withApp(services, exchange, caller, body, 'query', (app, name) => read(services, exchange, app, name, bytes));
   } else if (tool === 'svc_write') {
-    withApp(services, exchange, body, 'action', (app, name) => write(services, exchange, app, name, body, bytes));
-  } else if (tool === 'svc_describe') {
-    describe(services, body).then(
-      (data) => answerJson(exchange, 200, { isError: false, data }, { 'server-timing': serverTiming(NO_TIME) }),
-      (error: unknown) => fail(services, exchange, error),
+    withApp(services, exchange, caller, body, 'action', (app, name) =>
+      write(services, exchange, app, name, body, bytes),
     );
+  } else if (tool === 'svc_describe') {
+    permittedApps(services, body, caller)
+      .then((among) => describe(services, body, among))
+      .then(
+        (data) => answerJson(exchange, 200, { isError: false, data }, { 'server-timing': serverTiming(NO_TIME) }),
+        (error: unknown) => fail(services, exchange, error),
+      );
   } else {
     throw new SvcError(
       'UNKNOWN_TOOL',
@@ -79,18 +93,52 @@ function dispatch(services: ToolServices, exchange: Exchange, tool: string, byte
 function withApp(
   services: ToolServices,
   exchange: Exchange,
+  caller: Caller,
   body: Body,
   member: 'query' | 'action',
   next: (app: App, name: string) => void,
 ): void {
   const id = appOf(body);
   const name = toolOf(body, member);
-  const app = services.apps.get(id);
+  const permitted = permit(services, caller, member === 'query' ? 'read' : 'write', id);
+  const app = permitted instanceof Promise ? permitted.then(() => services.apps.get(id)) : services.apps.get(id);
   if (!(app instanceof Promise)) {
     next(app, name);
     return;
   }
   app.then((found) => next(found, name)).catch((error: unknown) => fail(services, exchange, error));
+}
+
+/** Throws or rejects with `FORBIDDEN`. Before it is known whether there is such an app: who may not call it does not learn that. */
+function permit(
+  services: ToolServices,
+  caller: Caller,
+  capability: 'read' | 'write',
+  id: string,
+): undefined | Promise<void> {
+  const key = services.keyOf(id);
+  if (caller.may(capability, key)) return;
+  const own = caller.owner;
+  if (own === null || own.session !== undefined || key !== id) {
+    demand(caller, capability, key);
+    return;
+  }
+  return Promise.resolve(services.uses(own.app)).then((uses) => {
+    if (!uses.includes(id)) demand(caller, capability, key);
+  });
+}
+
+/** The apps that a caller who may not see all of them may describe; undefined for all. Rejects with `FORBIDDEN`. */
+async function permittedApps(services: ToolServices, { app }: Body, caller: Caller): Promise<string[] | undefined> {
+  if (typeof app === 'string') {
+    await permit(services, caller, 'read', app);
+    return undefined;
+  }
+  if (caller.may('admin', null)) return undefined;
+  const ids = await services.registry.ids();
+  const isLive = caller.owner !== null && caller.owner.session === undefined;
+  const uses = isLive ? await services.uses(caller.owner.app) : [];
+  return ids.filter((id) => caller.may('read', services.keyOf(id)) || uses.includes(id));
 }
 
 function read(services: ToolServices, exchange: Exchange, app: App, name: string, bytes: Buffer): void {

@@ -94,6 +94,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
   const start = async (): Promise<void> => {
     const log = pino({ level: 'warn' });
     const parts = await startParts(resolveConfig(dataDir, { handlerHosts: 1, ...config }), false, log, {
+      authorize: undefined,
       conversationRunner: undefined,
       fireAutomationFactory: undefined,
       listening: () => null,

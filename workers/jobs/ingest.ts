@@ -151,6 +151,7 @@ export function prepareFiles(
     queries: manifest.queries.map(summarize),
     actions: manifest.actions.map(summarizeAction),
     knobs: manifest.knobs ?? [],
+    ...(manifest.uses === undefined || manifest.uses.length === 0 ? {} : { uses: manifest.uses }),
     migrations,
     automations: automations.length,
   };

@@ -5,6 +5,8 @@ import { pino } from 'pino';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunEvent, RunNode, RunRecord } from '../../../protocol/runs.ts';
 import { type EventClient, openEvents, send, serveExchanges } from '../../../test/exchange-server.ts';
+import { ADMIN } from '../../access/caller.ts';
+import { EMBEDDED } from '../../access/places.ts';
 import { answerError } from '../../answers.ts';
 import { EventReaders } from '../../event-readers.ts';
 import { Router } from '../../router.ts';
@@ -32,7 +34,7 @@ async function setUp(t: TestContext, heartbeatMs?: number) {
     const match = router.match(exchange.method === 'HEAD' ? 'GET' : exchange.method, exchange.path);
     const answered = (async () => {
       if ('error' in match) throw match.error;
-      await match.route.handle(exchange, match.params);
+      await match.route.handle(exchange, match.params, ADMIN, EMBEDDED);
     })();
     answered.catch((error: unknown) => answerError(exchange, error, pino({ enabled: false })));
   });

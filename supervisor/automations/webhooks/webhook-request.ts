@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { hash, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { BEARER } from '../../auth.ts';
+import { BEARER } from '../../access/access.ts';
 import type { Exchange } from '../../edge/edge.ts';
 
 /** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */

@@ -1,0 +1,65 @@
+/** Names the host labels of apps and drafts, and the pages they are for (decisions, section 11). Pure. */
+import { createHash } from 'node:crypto';
+
+/** The console's host name on the gateway's own machine. Browsers resolve names below `localhost` to loopback. */
+export const LOCAL_BASE = 'svc.localhost';
+/** Drafts live one label deeper than apps: `<sid>--<app>.draft.<base>`. */
+export const DRAFT_LABEL = 'draft';
+
+const LABEL_CHARS = 63;
+const LABEL = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
+/** What stands for an id that is no host label. */
+const STAND_IN = /^a-[0-9a-f]{12}$/;
+
+/**
+ * The host label of an app or session id. An id that is no host label, or that a label of another meaning could be taken
+ * for, gets `a-<12 hex of its sha256>`.
+ */
+export function appLabel(id: string): string {
+  const isPlain = LABEL.test(id) && id.length <= LABEL_CHARS && !id.includes('--') && id !== DRAFT_LABEL;
+  return isPlain && !STAND_IN.test(id) ? id : standIn(id);
+}
+
+/** The host label of a session's draft of an app. */
+export function draftLabel(session: string, app: string): string {
+  const label = `${appLabel(session)}--${appLabel(app)}`;
+  return label.length <= LABEL_CHARS ? label : `${standIn(session)}--${standIn(app)}`;
+}
+
+/** The app whose label this is; null when the label stands in for an id. */
+export function appOfLabel(label: string): string | null {
+  return appLabel(label) === label ? label : null;
+}
+
+/** The session and the app whose draft label this is; null when one of them is stood in for, or it is no draft's. */
+export function draftOfLabel(label: string): { session: string; app: string } | null {
+  const [session, app, more] = label.split('--');
+  if (session === undefined || app === undefined || more !== undefined) return null;
+  return appOfLabel(session) === null || appOfLabel(app) === null ? null : { session, app };
+}
+
+function standIn(id: string): string {
+  return `a-${createHash('sha256').update(id).digest('hex').slice(0, 12)}`;
+}
+
+/** A page that has an origin: of a live app, or of a session's draft of one. */
+export type PageOwner = { app: string; session?: string };
+
+/** The host label or labels of a page, below the base. */
+export function pageHost({ app, session }: PageOwner): string {
+  return session === undefined ? appLabel(app) : `${draftLabel(session, app)}.${DRAFT_LABEL}`;
+}
+
+/** The path of a page: it works at the page's own origin and leads there from the console's. */
+export function pagePath({ app, session }: PageOwner): string {
+  return session === undefined ? `/svc/${app}` : `/svc/_draft/${session}/${app}`;
+}
+
+const PAGE_PATH = /^\/svc\/(?:_draft\/([A-Za-z0-9][A-Za-z0-9_-]{0,63})\/)?([a-z0-9][a-z0-9_-]{0,62})(?:\/|$)/;
+
+/** The page that a path belongs to, whether there is such an app or not; null when it is none of a page. */
+export function ownerOfPath(path: string): PageOwner | null {
+  const [, session, app] = PAGE_PATH.exec(path) ?? [];
+  if (app === undefined) return null;
+  return session === undefined ? { app } : { app, session };
+}

@@ -1,0 +1,230 @@
+/** Signing browsers in and out: the session cookie, one-time links, and the way from the console to a page's origin (decisions, section 11). */
+import { SvcError } from '../../protocol/errors.ts';
+import { checkAppId, isSessionId } from '../../protocol/ids.ts';
+import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/origins.ts';
+import type { Access } from '../access/access.ts';
+import type { Session, SignIn } from '../access/cookie.ts';
+import { isNavigation } from '../access/fetch-metadata.ts';
+import type { Place } from '../access/places.ts';
+import { answerJson } from '../answers.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { pagePolicy } from '../pages.ts';
+import type { Route } from '../router.ts';
+import { optionalText, originOf, queryOf, readJson } from './requests.ts';
+
+export type SignInRoutesOptions = {
+  /** Null when a host owns authentication. */
+  access: Access | null;
+  /** What listens; null when a host owns the server. */
+  listening(): { url: string } | null;
+  /** Ids of the registered apps. */
+  apps(): string[];
+  /** Ids of the open sessions, and the apps of one; none on the tarball backend. */
+  sessions(): Promise<string[]>;
+  appsOfSession(session: string): Promise<string[]>;
+};
+
+const NO_STORE = { 'cache-control': 'no-store' };
+
+export function signInRoutes(options: SignInRoutesOptions): Route[] {
+  const accessOf = (): Access => {
+    if (options.access) return options.access;
+    throw new SvcError('NOT_FOUND', 'The host of this gateway owns authentication; there are no sessions here.');
+  };
+  return [
+    {
+      method: 'POST',
+      path: '/svc/_session',
+      needs: 'anyone',
+      summary:
+        'Sign a browser in at the console: with the access token as Bearer, or with `{ "link" }`, the code of a one-time link.',
+      handle: async (exchange, _params, _caller, place) => {
+        const access = accessOf();
+        const hasToken = access.isAdmin(exchange);
+        const { link } = await readJson(exchange);
+        if (place.kind !== 'console' && place.kind !== 'shared') throw notHere(place);
+        if (!hasToken && !(typeof link === 'string' && access.signIns.takeLink(link))) throw notSignedIn(link);
+        const signIn = access.signIns.begin();
+        const cookies = access.cookies(exchange, place, { ...signIn, owner: null });
+        answerJson(exchange, 200, { ok: true, expiresAt: signIn.expiresAt }, { 'set-cookie': cookies, ...NO_STORE });
+      },
+    },
+    {
+      method: 'GET',
+      path: '/svc/_session',
+      needs: 'anyone',
+      summary: 'Whether this browser is signed in here, and where the console is.',
+      handle: (exchange, _params, _caller, place) => {
+        const session = sessionOf(accessOf(), exchange, place);
+        const shown = session === null ? { signedIn: false } : { signedIn: true, expiresAt: session.expiresAt };
+        const kind = place.kind !== 'page' ? place.kind : place.label.includes('.') ? 'draft' : 'app';
+        const consoleUrl = place.base === null ? null : `${place.base}/svc/`;
+        answerJson(exchange, 200, { ...shown, place: kind, console: consoleUrl }, NO_STORE);
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/svc/_session',
+      needs: 'anyone',
+      summary: 'Sign this browser out: at the console everywhere, at a page there only.',
+      handle: async (exchange, _params, _caller, place) => {
+        const access = accessOf();
+        if (!isOwnPage(exchange, place)) throw new SvcError('FORBIDDEN', 'Another page cannot sign this one out.');
+        const session = sessionOf(access, exchange, place);
+        const endsAll = place.kind === 'console' || place.kind === 'shared';
+        const cookies = await access.signOut(exchange, place, endsAll ? session : null);
+        answerJson(exchange, 200, { ok: true }, { 'set-cookie': cookies, ...NO_STORE });
+      },
+    },
+    {
+      method: 'POST',
+      path: '/svc/_session/links',
+      needs: 'admin',
+      summary:
+        'Make a link that signs a browser in once, within 10 minutes: `{ "open"? }`, an app\'s id or `_draft/<session>/<app>`.',
+      handle: async (exchange, _params, _caller, place) => {
+        const { signIns } = accessOf();
+        const listening = originOf(exchange, options.listening());
+        const open = optionalText(await readJson(exchange), 'open');
+        if (open !== undefined) ownerOfText(open);
+        const { code, expiresAt } = signIns.link();
+        const base = place.base ?? (place.kind === 'shared' ? place.origin : listening);
+        const fragment = new URLSearchParams({ link: code, ...(open === undefined ? {} : { open }) });
+        answerJson(exchange, 201, { url: `${base}/svc/#${fragment}`, expiresAt }, NO_STORE);
+      },
+    },
+    {
+      method: 'GET',
+      path: '/svc/_enter',
+      needs: 'anyone',
+      summary: 'From the console to a page: `?to=` is where; `?ticket=` signs in there, once. Redirects.',
+      handle: async (exchange, _params, _caller, place) => {
+        const access = accessOf();
+        const query = queryOf(exchange);
+        const ticket = query.get('ticket');
+        if (ticket !== null) {
+          useTicket(access, exchange, place, ticket);
+          return;
+        }
+        const to = query.get('to');
+        if (to === null) throw new SvcError('BAD_REQUEST', 'Say where to go: ?to=<address>.', { path: 'to' });
+        if (place.base !== null && place.kind !== 'console') {
+          redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(to)}`);
+          return;
+        }
+        const session = isOwnPage(exchange, place) ? sessionOf(access, exchange, place) : null;
+        if (session === null) {
+          redirect(exchange, place, `/svc/#enter=${encodeURIComponent(to)}`);
+          return;
+        }
+        await goOn(access, exchange, place, to, session);
+      },
+    },
+  ];
+
+  /** Sends a browser that is signed in here to a page. Rejects with `BAD_REQUEST` for what is none of ours. */
+  async function goOn(access: Access, exchange: Exchange, place: Place, to: string, session: Session): Promise<void> {
+    const target = URL.canParse(to, place.origin) ? new URL(to, place.origin) : null;
+    const path = target === null ? '' : `${target.pathname}${target.search}`;
+    if (target !== null && target.origin === place.origin && place.kind === 'shared') {
+      redirect(exchange, place, path);
+      return;
+    }
+    const owner = target === null ? null : await ownerOf(access, place, target);
+    if (owner === null) {
+      throw new SvcError('BAD_REQUEST', "That address is none of this gateway's pages.", { path: 'to' });
+    }
+    const origin = access.places.originOf(place, owner);
+    const { host } = new URL(origin);
+    const signIn: SignIn = { id: session.id, expiresAt: session.expiresAt };
+    const ticket = access.signIns.ticket({ host, owner, to: path, signIn });
+    redirect(exchange, place, `${origin}/svc/_enter?ticket=${ticket}`);
+  }
+
+  /** Whose page an address is; null when it is nobody's. */
+  async function ownerOf(access: Access, place: Place, target: URL): Promise<PageOwner | null> {
+    if (target.origin === place.origin) return ownerOfPath(target.pathname);
+    let there: Place;
+    try {
+      there = access.places.of(target.host);
+    } catch {
+      return null;
+    }
+    if (there.kind !== 'page' || there.base !== place.base || there.origin !== target.origin) return null;
+    return there.owner ?? (await ownerOfLabel(there.label));
+  }
+
+  /** The app or draft that a label stands in for. */
+  async function ownerOfLabel(label: string): Promise<PageOwner | null> {
+    const [first = '', isDraft] = label.split('.');
+    if (isDraft === undefined) {
+      const app = options.apps().find((id) => appLabel(id) === first);
+      return app === undefined ? null : { app };
+    }
+    for (const session of await options.sessions()) {
+      for (const app of await options.appsOfSession(session)) {
+        if (draftLabel(session, app) === first) return { app, session };
+      }
+    }
+    return null;
+  }
+}
+
+function useTicket(access: Access, exchange: Exchange, place: Place, text: string): void {
+  const ticket = access.signIns.takeTicket(text, place.host);
+  if (ticket === null || place.kind !== 'page') {
+    // Somebody went back to the address: the console makes another one.
+    if (place.base === null || place.kind !== 'page') throw notSignedIn(text);
+    redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(`${place.origin}/`)}`);
+    return;
+  }
+  const cookies = access.cookies(exchange, place, { ...ticket.signIn, owner: ticket.owner });
+  redirect(exchange, place, ticket.to, { 'set-cookie': cookies });
+}
+
+/** What another origin makes the browser send here counts for nothing, but when it opens a whole page. */
+function isOwnPage(exchange: Exchange, place: Place): boolean {
+  const site = exchange.header('sec-fetch-site');
+  if (site !== undefined) return site === 'same-origin' || site === 'none' || isNavigation(exchange);
+  const origin = exchange.header('origin');
+  return origin === undefined ? exchange.method === 'GET' : new URL(place.origin).host === hostOf(origin);
+}
+
+function hostOf(origin: string): string {
+  return URL.canParse(origin) ? new URL(origin).host : '';
+}
+
+function sessionOf(access: Access, exchange: Exchange, place: Place): Session | null {
+  const session = access.session(exchange, place);
+  return session === 'two' ? null : session;
+}
+
+/** The page that a text such as `todos` or `_draft/s1/todos` names. Throws as ids do. */
+function ownerOfText(text: string): PageOwner {
+  const [, session, drafted] = /^_draft\/([^/]+)\/([^/]+)$/.exec(text) ?? [];
+  const owner: PageOwner = session === undefined ? { app: text } : { app: drafted ?? '', session };
+  checkAppId(owner.app);
+  if (session !== undefined && !isSessionId(session)) {
+    throw new SvcError('INVALID_ID', `The session id "${session.slice(0, 80)}" is not valid.`, { path: 'open' });
+  }
+  return owner;
+}
+
+function notHere({ base, kind }: Place): SvcError {
+  const there =
+    base === null ? 'http://svc.localhost with the port of the gateway, on its own machine' : `${base}/svc/`;
+  const why = kind === 'page' ? 'An app is entered from the console' : 'Browsers do not sign in at this address';
+  return new SvcError('FORBIDDEN', `${why}; sign in at ${there}.`);
+}
+
+function notSignedIn(link: unknown): SvcError {
+  const message =
+    typeof link === 'string'
+      ? 'The link was used before, or is too old; make another one with "svc open".'
+      : 'Send the access token as "Authorization: Bearer <token>", or the code of a one-time link as "link".';
+  return new SvcError('UNAUTHORIZED', message, { headers: { 'www-authenticate': 'Bearer' } });
+}
+
+function redirect(exchange: Exchange, place: Place, location: string, headers = {}): void {
+  exchange.send(303, { ...pagePolicy(place), ...NO_STORE, ...headers, location }, '');
+}
