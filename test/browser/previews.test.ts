@@ -118,8 +118,7 @@ describe('previews', { skip: withoutChromium() }, () => {
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.waitForURL(`${ready.preview}?theme=dark`);
     await page.getByRole('heading', { name: 'Notes' }).waitFor();
-    const path = '/svc/_draft/dev-notes/notes/';
-    const program = await gateway.call('GET', path, { token: null, headers: { accept: 'text/html' } });
+    const program = await gateway.call('GET', '/svc/_draft/dev-notes/notes/', { token: null });
     assert.deepEqual([program.status, program.json.error.code], [401, 'UNAUTHORIZED']);
   });
 
