@@ -23,8 +23,6 @@ type PageIndex = { pages: ReadonlyMap<string, Page>; bytes: number };
 
 const EXTENSION = { br: '.br', gzip: '.gz', identity: '' } as const;
 const NOT_KEPT = 'no-cache';
-/** The bridge is the same at every origin. */
-const CLIENT_POLICY = { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' };
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 
 /** By what follows `frame-ancestors`: the policies of answers without inline scripts. */
@@ -99,11 +97,10 @@ export class Pages {
       return;
     }
     this.#client ??= openAsset(this.#clientFile, 'text/javascript; charset=utf-8', {
-      ...CLIENT_POLICY,
       'cache-control': NOT_KEPT,
     });
     this.#client.then(
-      (asset) => serveAsset(exchange, asset, fail),
+      (asset) => serveAsset(exchange, { ...asset, headers: { ...asset.headers, ...pagePolicy(place) } }, fail),
       (error: unknown) => {
         this.#client = undefined;
         fail(error);

@@ -126,7 +126,7 @@ async function ask(
 ): Promise<Comparable> {
   const head = [
     `${method} ${target} HTTP/1.1`,
-    'host: gateway',
+    'host: localhost',
     'connection: close',
     ...(token ? [`authorization: Bearer ${gateway.token}`] : []),
     ...(body === undefined ? [] : [`content-length: ${Buffer.byteLength(body)}`]),

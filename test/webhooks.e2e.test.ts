@@ -43,7 +43,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
       gateway,
       Buffer.concat([
         Buffer.from(
-          `${[`POST /_svc-hook/${slug} HTTP/1.1`, 'host: x', 'connection: close', ...lines].join('\r\n')}\r\n\r\n`,
+          `${[`POST /_svc-hook/${slug} HTTP/1.1`, 'host: localhost', 'connection: close', ...lines].join('\r\n')}\r\n\r\n`,
         ),
         Buffer.from(body),
       ]),
@@ -255,7 +255,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     const { hostname, port } = new URL(gateway.url);
     const open = async () => {
       const opened = connect(Number(port), hostname);
-      const lines = [`POST /_svc-hook/${hook.webhookId} HTTP/1.1`, 'host: x', 'content-length: 100'];
+      const lines = [`POST /_svc-hook/${hook.webhookId} HTTP/1.1`, 'host: localhost', 'content-length: 100'];
       opened.write(`${[...lines, `authorization: Bearer ${hook.secret}`].join('\r\n')}\r\n\r\nhalf`);
       opened.on('data', () => {});
       await once(opened, 'connect');

@@ -94,7 +94,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     return { status: answer.status, headers: answer.headers, body: await answer.json() };
   };
   const begin: Served['begin'] = (target, headers, length, sent) => {
-    const lines = Object.entries({ host: 'gateway', ...headers, 'content-length': String(length) });
+    const lines = Object.entries({ host: 'localhost', ...headers, 'content-length': String(length) });
     const socket = connect(port, '127.0.0.1').on('error', () => {});
     socket.write(`POST /_svc-hook/${target} HTTP/1.1\r\n${lines.map((line) => line.join(': ')).join('\r\n')}\r\n\r\n`);
     socket.write(sent);
@@ -434,7 +434,7 @@ for (const kind of EDGES) {
       const answer = await answerOn(socket);
       assert.match(answer, /^HTTP\/1\.1 401 /);
       const second = answerOn(socket);
-      const lines = ['host: x', `authorization: Bearer ${SECRET}`, 'content-length: 0'];
+      const lines = ['host: localhost', `authorization: Bearer ${SECRET}`, 'content-length: 0'];
       socket.write(`POST /_svc-hook/${SLUG} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`);
       assert.match(await second, /^HTTP\/1\.1 200 /);
       socket.destroy();

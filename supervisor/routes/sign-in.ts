@@ -42,8 +42,9 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
         const access = accessOf();
         const hasToken = access.isAdmin(exchange);
         const { link } = await readJson(exchange);
+        if (!hasToken && typeof link !== 'string') throw notSignedIn(link);
         if (place.kind !== 'console' && place.kind !== 'shared') throw notHere(place);
-        if (!hasToken && !(typeof link === 'string' && access.signIns.takeLink(link))) throw notSignedIn(link);
+        if (!hasToken && !access.signIns.takeLink(String(link))) throw notSignedIn(link);
         const signIn = access.signIns.begin();
         const cookies = access.cookies(exchange, place, { ...signIn, owner: null });
         answerJson(exchange, 200, { ok: true, expiresAt: signIn.expiresAt }, { 'set-cookie': cookies, ...NO_STORE });

@@ -73,6 +73,6 @@ export function rawRequest(
   lines: string[] = [],
   body = '',
 ): string {
-  const own = ['host: x', `authorization: Bearer ${gateway.token}`, 'connection: close'];
+  const own = ['host: localhost', `authorization: Bearer ${gateway.token}`, 'connection: close'];
   return `${[`${method} ${target} HTTP/1.1`, ...own, ...lines].join('\r\n')}\r\n\r\n${body}`;
 }

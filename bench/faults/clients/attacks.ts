@@ -25,7 +25,7 @@ export const LARGE_BYTES = 7 * 1024 * 1024;
 
 export type Attack = { readonly name: string; open(gateway: Gateway, count: number): Promise<BadClient[]> };
 
-const auth = ({ token }: Gateway) => `Host: gateway\r\nAuthorization: Bearer ${token}\r\n`;
+const auth = ({ token }: Gateway) => `Host: localhost\r\nAuthorization: Bearer ${token}\r\n`;
 
 const toolCall = (gateway: Gateway, tool: string, call: object) => {
   const body = JSON.stringify(call);
@@ -51,7 +51,7 @@ export const SLOW: readonly Attack[] = [
   {
     name: 'idle after an answer',
     open: ({ port }, count) =>
-      openCrowd(port, count, (client) => client.write('GET /svc/_health HTTP/1.1\r\nHost: gateway\r\n\r\n')),
+      openCrowd(port, count, (client) => client.write('GET /svc/_health HTTP/1.1\r\nHost: localhost\r\n\r\n')),
   },
   {
     name: 'half a head, then nothing',

@@ -75,7 +75,7 @@ export async function exhaustDescriptors(edge: 'uws' | 'node', folder: string, r
 async function statusOf(caller: BadClient, path: string, auth: string): Promise<string> {
   if (caller.closed) return 'closed';
   const answer = once(caller.socket, 'data') as Promise<[Buffer]>;
-  caller.write(`GET ${path} HTTP/1.1\r\nHost: gateway\r\n${auth}\r\n`);
+  caller.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${auth}\r\n`);
   return Promise.race([
     answer.then(
       ([chunk]) => chunk.toString('latin1', 9, 12),

@@ -36,7 +36,7 @@ function post(name: string, build: Build, requestLine = `POST ${TARGET} HTTP/1.1
     name,
     bytes: (inner, auth) => {
       const { lines, body } = build(inner);
-      return `${[requestLine, 'Host: gateway', auth, ...lines].join('\r\n')}\r\n\r\n${body}`;
+      return `${[requestLine, 'Host: localhost', auth, ...lines].join('\r\n')}\r\n\r\n${body}`;
     },
   };
 }
@@ -174,11 +174,11 @@ const FOLDS: Shape[] = [
   headed(
     'the first header line',
     (auth) =>
-      `POST ${TARGET} HTTP/1.1\r\n Content-Length: 0\r\nHost: gateway\r\n${auth}\r\nContent-Length: LENGTH\r\n\r\n`,
+      `POST ${TARGET} HTTP/1.1\r\n Content-Length: 0\r\nHost: localhost\r\n${auth}\r\nContent-Length: LENGTH\r\n\r\n`,
   ),
   headed(
     'an empty line with a space',
-    (auth) => `POST ${TARGET} HTTP/1.1\r\nHost: gateway\r\n${auth}\r\n \r\nContent-Length: LENGTH\r\n\r\n`,
+    (auth) => `POST ${TARGET} HTTP/1.1\r\nHost: localhost\r\n${auth}\r\n \r\nContent-Length: LENGTH\r\n\r\n`,
   ),
 ];
 
@@ -191,15 +191,15 @@ const LINE_ENDS: Shape[] = [
   inBody('an empty line of CR in the head', ['X: a\r\r']),
   headed(
     'every line ended by LF',
-    (auth) => `POST ${TARGET} HTTP/1.1\nHost: gateway\n${auth}\nContent-Length: LENGTH\n\n`,
+    (auth) => `POST ${TARGET} HTTP/1.1\nHost: localhost\n${auth}\nContent-Length: LENGTH\n\n`,
   ),
   headed(
     'every line ended by CR',
-    (auth) => `POST ${TARGET} HTTP/1.1\rHost: gateway\r${auth}\rContent-Length: LENGTH\r\r`,
+    (auth) => `POST ${TARGET} HTTP/1.1\rHost: localhost\r${auth}\rContent-Length: LENGTH\r\r`,
   ),
   headed(
     'the head ended by CRLF LF',
-    (auth) => `POST ${TARGET} HTTP/1.1\r\nHost: gateway\r\n${auth}\r\nContent-Length: LENGTH\r\n\n`,
+    (auth) => `POST ${TARGET} HTTP/1.1\r\nHost: localhost\r\n${auth}\r\nContent-Length: LENGTH\r\n\n`,
   ),
 ];
 
@@ -258,7 +258,7 @@ const HOPS: Shape[] = [
 
 const HOSTS: Shape[] = [
   inBody('two', ['Host: other']),
-  inBody('two, equal', ['Host: gateway']),
+  inBody('two, equal', ['Host: localhost']),
   ...[
     ['none', ''],
     ['empty', 'Host:\r\n'],

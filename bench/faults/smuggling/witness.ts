@@ -22,10 +22,10 @@ export function witnessArchive(): Buffer {
 /** A whole request that leaves `key` in the app's table when it runs. */
 export function markingRequest(key: string, auth: string): string {
   const body = JSON.stringify({ app: WITNESS, action: 'put', input: { key } });
-  return `POST /svc/_tool/svc_write HTTP/1.1\r\nHost: gateway\r\n${auth}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  return `POST /svc/_tool/svc_write HTTP/1.1\r\nHost: localhost\r\n${auth}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
 /** The start of a request whose next header would swallow the request line of whoever comes next on the connection. */
 export function swallowingRequest(auth: string): string {
-  return `GET /svc/_apps/smuggled HTTP/1.1\r\nHost: gateway\r\n${auth}\r\nX-Swallow: `;
+  return `GET /svc/_apps/smuggled HTTP/1.1\r\nHost: localhost\r\n${auth}\r\nX-Swallow: `;
 }

@@ -200,7 +200,7 @@ async function upload(fuzzed: FuzzedGateway, bytes: Buffer): Promise<void> {
   const { gateway } = fuzzed;
   const head = [
     `POST /svc/_apps/${APP}/upload HTTP/1.1`,
-    'host: gateway',
+    'host: localhost',
     'connection: close',
     `authorization: Bearer ${gateway.token}`,
     'content-type: application/gzip',

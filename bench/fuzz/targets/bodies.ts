@@ -110,7 +110,7 @@ class Caller {
   async #post(name: string, body: Buffer, key = false): Promise<{ status: number; text: string }> {
     const lines = [
       `POST /svc/_tool/${name} HTTP/1.1`,
-      'host: gateway',
+      'host: localhost',
       'connection: close',
       `authorization: Bearer ${this.#fuzzed.gateway.token}`,
       `content-length: ${body.length}`,

@@ -249,7 +249,7 @@ const request: fc.Arbitrary<Shape> = fc.record({
 function bytesOf({ method, target: path, version, headers, token, body }: Shape, secret: string): Buffer {
   const lines = [
     `${method} ${path} ${version}`,
-    'host: gateway',
+    'host: localhost',
     'connection: close',
     // What takes the app away would take it from the requests that follow.
     ...(token && method !== 'DELETE' ? [`authorization: Bearer ${secret}`] : []),
