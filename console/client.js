@@ -115,7 +115,7 @@
 
   function connect() {
     clearTimeout(retryTimer);
-    if (source || bar) return;
+    if (source) return;
     const following = version === undefined ? '' : `?version=${encodeURIComponent(version)}`;
     source = new EventSource(`${root}/${appId}/_changes${following}`);
     source.addEventListener('open', () => {

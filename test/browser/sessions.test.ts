@@ -88,6 +88,9 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
 
     await bar(page).waitFor();
     assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your sign-in has ended. Sign in again, then try once more.');
+    await field.press('Enter');
+    await page.getByText('Your sign-in has ended. Sign in again').waitFor();
+    assert.equal(await field.inputValue(), 'half a sentence', 'what was not taken need not be typed again');
     await page.evaluate('window.told = []; svc.onChange((event) => told.push(event.type))');
     await picture(page, 'signed-out');
     const opened = context.waitForEvent('page');
