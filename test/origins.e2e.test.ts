@@ -1,0 +1,403 @@
+/** What a page may do from its origin, and what it may not: every route of the gateway, tried (decisions, section 11). */
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import type { Route } from '../supervisor/router.ts';
+import { allRoutes } from '../supervisor/routes/all.ts';
+import type { Services } from '../supervisor/services.ts';
+import { openEvents } from './exchange-server.ts';
+import { appOf } from './support/apps.ts';
+import { onEachEdge } from './support/edges.ts';
+import { type Answer, startGateway, type TestGateway } from './support/gateway.ts';
+import { consoleHost, enter, Origin, pathAt, signIn } from './support/origins.ts';
+
+const ROUTES = allRoutes({ automations: {} } as Services);
+const OF_PAGES = ['page', 'read', 'write', 'stream', 'settings'];
+const CALLS = { queries: { list: '() => []' }, actions: { add: '() => ({ body: 1 })' } };
+const PAGE = { files: { 'index.html': '<!doctype html><title>A page</title>', 'app.js': 'let a = 1;' } };
+
+/** Apps that may call nobody else's tools, but for `friend`, whose pages may call those of `todos`. */
+const APPS = {
+  todos: appOf('todos', { ...CALLS, ...PAGE }),
+  notes: appOf('notes', { ...CALLS, ...PAGE }),
+  friend: appOf('friend', { ...CALLS, ...PAGE, manifest: { uses: ['todos'] } }),
+  my_app: appOf('my_app', { ...CALLS, ...PAGE }),
+};
+
+/** A request to a route, about `app`, or about its draft in `s1` where the route is one of drafts. */
+function requestTo({ method, path }: Route, app: string): { method: string; path: string; body?: unknown } {
+  const filled = path
+    .replace(':app/:id', `${app}/daily`)
+    .replace(':sid', 's1')
+    .replace(':id', app)
+    .replace(':runId', '01890000-0000-7000-8000-000000000000')
+    .replace(':versionId', 'v_20260101T000000000Z_000000')
+    .replace(':tool', 'svc_read')
+    .replace(/:\w+/, 'x')
+    .replace('/*', '/index.html');
+  const body = { app, id: 'daily', query: 'list', action: 'add', sql: 'SELECT 1', versionId: 'x' };
+  return { method, path: method === 'GET' ? `${filled}?app=${app}` : filled, ...(method === 'GET' ? {} : { body }) };
+}
+
+function isForbidden(answer: Answer, what: string): void {
+  assert.deepEqual([answer.status, answer.json.error?.code], [403, 'FORBIDDEN'], `${what}: ${answer.text}`);
+}
+
+/** Streams are looked at only as far as that they are refused or begin. */
+async function statusOf(gateway: TestGateway, origin: Origin, { method, path, body }: ReturnType<typeof requestTo>) {
+  if (!/_changes|events/.test(path)) return await origin.call(method, path, { body });
+  const headers = { host: origin.host, cookie: origin.cookie, 'sec-fetch-site': 'same-origin' };
+  const stream = await openEvents(Number(new URL(gateway.url).port), path, headers);
+  stream.close();
+  return { status: stream.status };
+}
+
+onEachEdge({}, (gateway, _edge, store) => {
+  let console: Origin;
+  before(async () => {
+    for (const [id, files] of Object.entries(APPS)) assert.equal((await gateway.upload(id, files)).status, 201, id);
+    if (store === 'git') await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
+    console = await signIn(gateway);
+  });
+
+  describe('an app', () => {
+    let todos: Origin;
+    before(async () => {
+      todos = await enter(gateway, console, { app: 'todos' });
+    });
+
+    test('has its page at / as well as below its path, and its files', async () => {
+      for (const path of ['/', '/index.html', '/svc/todos/', '/svc/todos/index.html']) {
+        assert.match((await todos.visit(path)).text, /data-app="todos"/, path);
+      }
+      assert.equal((await todos.call('GET', '/app.js')).text, 'let a = 1;');
+      assert.equal((await todos.call('HEAD', '/app.js')).status, 200);
+      assert.equal((await todos.call('POST', '/app.js')).status, 405);
+      assert.equal((await todos.call('GET', '/missing.js')).status, 404);
+    });
+
+    test('calls its own tools, and describes itself only', async () => {
+      const read = { app: 'todos', query: 'list', input: {} };
+      assert.deepEqual((await todos.call('POST', '/svc/_tool/svc_read', { body: read })).json.data, []);
+      const write = await todos.call('POST', '/svc/_tool/svc_write', { body: { app: 'todos', action: 'add' } });
+      assert.equal(write.json.data.body, 1);
+      const { apps } = (await todos.call('POST', '/svc/_tool/svc_describe', { body: {} })).json.data;
+      assert.deepEqual(
+        apps.map(({ app }: { app: string }) => app),
+        ['todos'],
+      );
+      for (const tool of ['svc_read', 'svc_write', 'svc_describe']) {
+        for (const app of ['notes', 'nobody', 'friend']) {
+          const body = { app, query: 'list', action: tool === 'svc_describe' ? undefined : 'add' };
+          isForbidden(await todos.call('POST', `/svc/_tool/${tool}`, { body }), `${tool} of ${app}`);
+        }
+      }
+    });
+
+    test('calls tools of the apps that its manifest names, and nothing else of them', async () => {
+      const friend = await enter(gateway, console, { app: 'friend' });
+      const call = (tool: string, app: string) =>
+        friend.call('POST', `/svc/_tool/${tool}`, { body: { app, query: 'list', action: 'add' } });
+      assert.equal((await call('svc_read', 'todos')).status, 200);
+      assert.equal((await call('svc_write', 'todos')).status, 200);
+      isForbidden(await call('svc_read', 'notes'), 'notes');
+      isForbidden(await friend.call('GET', '/svc/todos/app.js'), 'a file');
+      isForbidden(await friend.call('GET', '/svc/todos/_changes'), 'the changes');
+      isForbidden(await friend.call('PUT', '/svc/_apps/todos/settings', { body: {} }), 'the settings');
+      const { apps } = (await friend.call('POST', '/svc/_tool/svc_describe', { body: {} })).json.data;
+      assert.deepEqual(
+        apps.map(({ app }: { app: string }) => app),
+        ['friend', 'todos'],
+      );
+    });
+
+    test('reaches no route that is about another app or the gateway', async () => {
+      for (const route of ROUTES.filter(({ needs }) => needs !== 'anyone')) {
+        const request = requestTo(route, 'notes');
+        const { status } = await statusOf(gateway, todos, request);
+        // Whether there is such a run is no secret: its id cannot be guessed. Nor is which store this is.
+        const told = store === 'tarball' && route.path.includes('_tool') ? [404, 409] : [404];
+        const wanted = /:runId|:tool/.test(route.path) ? [403, ...told] : [403];
+        assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
+      }
+    });
+
+    test('of itself reaches what pages need, and nothing that administers', async () => {
+      for (const route of ROUTES.filter(({ needs, path }) => needs !== 'anyone' && !path.includes('_tool'))) {
+        const request = requestTo(route, 'todos');
+        const { status } = await statusOf(gateway, todos, request);
+        const isOwn = OF_PAGES.includes(route.needs) && !/_draft|_svc-user/.test(route.path);
+        const wanted = isOwn ? [200, 400] : route.path.includes(':runId') ? [403, 404] : [403];
+        assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
+      }
+    });
+
+    test('whose id is no host name has an address too', async () => {
+      const origin = await enter(gateway, console, { app: 'my_app' });
+      assert.match(origin.host, /^a-[0-9a-f]{12}\.svc\.localhost:\d+$/);
+      assert.match((await origin.visit('/')).text, /data-app="my_app"/);
+      assert.equal((await origin.call('GET', '/app.js')).text, 'let a = 1;');
+      const body = { app: 'my_app', query: 'list' };
+      assert.equal((await origin.call('POST', '/svc/_tool/svc_read', { body })).status, 200);
+      // Without a cookie nobody can tell whose it is; the console can.
+      const to = encodeURIComponent(`http://${origin.host}/index.html?a=1`);
+      assert.equal(
+        pathAt(await console.visit(`/svc/_enter?to=${to}`), origin.host).split('=')[0],
+        '/svc/_enter?ticket',
+      );
+    });
+
+    test('that was removed and taken anew does not take the cookie of before', async () => {
+      await gateway.upload('passing', appOf('passing', CALLS));
+      const before = await enter(gateway, console, { app: 'passing' });
+      const body = { app: 'passing', query: 'list' };
+      assert.equal((await before.call('POST', '/svc/_tool/svc_read', { body })).status, 200);
+      await gateway.call('DELETE', '/svc/_apps/passing?purge=1');
+      await gateway.upload('passing', appOf('passing', CALLS));
+      assert.equal((await before.call('POST', '/svc/_tool/svc_read', { body })).status, 401);
+    });
+  });
+
+  describe('another origin', () => {
+    test('uses no cookie but to open pages', async () => {
+      const todos = await enter(gateway, console, { app: 'todos' });
+      const body = { app: 'todos', query: 'list' };
+      for (const site of ['same-site', 'cross-site']) {
+        const headers = { 'sec-fetch-site': site, origin: `http://notes.${console.host}` };
+        isForbidden(await todos.call('POST', '/svc/_tool/svc_read', { body, headers }), `${site}, a call`);
+        isForbidden(await todos.call('GET', '/svc/todos/_changes', { headers }), `${site}, a stream`);
+        isForbidden(await todos.call('GET', '/svc/_apps/todos/settings', { headers }), `${site}, settings`);
+        isForbidden(await console.call('GET', '/svc/_apps', { headers }), `${site}, the apps`);
+        isForbidden(await console.call('DELETE', '/svc/_apps/todos', { headers }), `${site}, removal`);
+        isForbidden(await console.call('DELETE', '/svc/_session', { headers }), `${site}, sign-out`);
+        const frame = { ...headers, 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'iframe' };
+        isForbidden(await console.call('GET', '/svc/_apps', { headers: frame }), `${site}, a frame`);
+        assert.equal((await todos.visit('/', { 'sec-fetch-site': site })).status, 200, 'a link');
+      }
+    });
+
+    test('has no use for a cookie of this one', async () => {
+      const todos = await enter(gateway, console, { app: 'todos' });
+      const body = { app: 'todos', query: 'list' };
+      for (const host of [console.host, `notes.${console.host}`, '127.0.0.1', `todos.svc.localhost:1`]) {
+        const thief = new Origin(gateway, host, todos.cookie);
+        assert.equal((await thief.call('POST', '/svc/_tool/svc_read', { body })).status, 401, host);
+      }
+    });
+
+    test('named by a Host that is none of ours is refused, with the token too', async () => {
+      for (const host of ['evil.example', 'svc.localhost.evil.example', '192.168.7.7', 'evil.example:80']) {
+        for (const path of ['/svc/_apps', '/svc/todos/', '/svc/_health', '/svc/', '/_svc-hook/abc']) {
+          const answer = await gateway.call('GET', path, { headers: { host } });
+          assert.deepEqual([answer.status, answer.json.error.code], [421, 'MISDIRECTED'], `${host} ${path}`);
+        }
+      }
+    });
+  });
+
+  describe('a browser', () => {
+    const tab = { 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+
+    test('at a loopback address is sent to the base', async () => {
+      for (const [path, host] of [
+        ['/svc/', '127.0.0.1:1'],
+        ['/svc/todos/?a=b', 'localhost:2'],
+        ['/svc/todos/', '[::1]:3'],
+        ['/svc/_apps', 'other.localhost:4'],
+      ] as const) {
+        const answer = await gateway.call('GET', path, { token: null, headers: { ...tab, host } });
+        const port = /\d+$/.exec(host)?.[0];
+        assert.deepEqual([answer.status, answer.headers.location], [303, `http://svc.localhost:${port}${path}`]);
+      }
+      const program = await gateway.call('GET', '/svc/todos/', { headers: tab });
+      assert.equal(program.status, 200, 'a program with the token, whatever else it says');
+    });
+
+    test('finds no page at the console, and no console at a page', async () => {
+      const host = `todos.${console.host}`;
+      assert.equal(pathAt(await console.visit('/svc/todos/?a=1'), host), '/svc/todos/?a=1');
+      assert.equal(pathAt(await console.call('GET', '/svc/todos/app.js'), host), '/svc/todos/app.js');
+      const todos = await enter(gateway, console, { app: 'todos' });
+      assert.equal(pathAt(await todos.visit('/svc/'), console.host), '/svc/');
+      assert.equal(pathAt(await todos.visit('/svc/notes/'), `notes.${console.host}`), '/svc/notes/');
+      assert.equal(pathAt(await console.visit('/'), console.host), '/svc/');
+    });
+
+    test('signs in with a link, once', async () => {
+      const made = await gateway.call('POST', '/svc/_session/links', { body: { open: 'todos' } });
+      const url = new URL(made.json.url);
+      const fragment = new URLSearchParams(url.hash.slice(1));
+      assert.deepEqual([made.status, url.host, fragment.get('open')], [201, console.host, 'todos']);
+      const use = () =>
+        gateway.call('POST', '/svc/_session', {
+          token: null,
+          headers: { host: console.host },
+          body: { link: fragment.get('link') },
+        });
+      assert.deepEqual([(await use()).status, (await use()).status], [200, 401]);
+      const asked = await console.call('POST', '/svc/_session/links', { body: {} });
+      assert.equal(asked.status, 201);
+      const todos = await enter(gateway, console, { app: 'todos' });
+      isForbidden(await todos.call('POST', '/svc/_session/links', { body: {} }), 'a page makes no links');
+      for (const open of ['../x', '_apps', '_draft/s1', 'Todos']) {
+        const refused = await gateway.call('POST', '/svc/_session/links', { body: { open } });
+        assert.equal(refused.status, 400, `${open} ${refused.text}`);
+      }
+    });
+
+    test('is sent nowhere but to pages of this gateway', async () => {
+      for (const to of [
+        'http://evil.example/',
+        '//evil.example/',
+        'http://todos.svc.localhost:1/',
+        '/svc/_apps',
+        'x:y',
+      ]) {
+        const answer = await console.visit(`/svc/_enter?to=${encodeURIComponent(to)}`);
+        assert.deepEqual([answer.status, answer.json.error.path], [400, 'to'], to);
+      }
+      assert.equal((await console.visit('/svc/_enter')).status, 400);
+    });
+
+    test('has a ticket for one use at one origin', async () => {
+      const away = await console.visit('/svc/_enter?to=/svc/todos/');
+      const path = pathAt(away, `todos.${console.host}`);
+      const elsewhere = await new Origin(gateway, `notes.${console.host}`, '').visit(path);
+      assert.equal(elsewhere.headers['set-cookie'], undefined);
+      // The try has used it up.
+      const late = await new Origin(gateway, `todos.${console.host}`, '').visit(path);
+      assert.equal(late.headers['set-cookie'], undefined);
+      assert.match(String(late.headers.location), /\/svc\/_enter\?to=/);
+    });
+
+    test('that signs out at the console is signed out of every page, after a restart too', async () => {
+      const browser = await signIn(gateway);
+      const todos = await enter(gateway, browser, { app: 'todos' });
+      const other = await enter(gateway, console, { app: 'todos' });
+      const stream = await openEvents(Number(new URL(gateway.url).port), '/svc/todos/_changes', {
+        host: todos.host,
+        cookie: todos.cookie,
+      });
+      assert.equal((await browser.call('DELETE', '/svc/_session')).status, 200);
+      while ((await stream.next()) !== undefined);
+      const read = { body: { app: 'todos', query: 'list' } };
+      assert.equal((await todos.call('POST', '/svc/_tool/svc_read', read)).status, 401);
+      assert.equal((await browser.call('GET', '/svc/_apps')).status, 401);
+      assert.equal((await other.call('POST', '/svc/_tool/svc_read', read)).status, 200);
+    });
+
+    test('is told whether it is signed in, and where the console is', async () => {
+      const todos = await enter(gateway, console, { app: 'todos' });
+      const shown = async (origin: Origin) => {
+        const { expiresAt, ...rest } = (await origin.call('GET', '/svc/_session')).json;
+        return { ...rest, ends: typeof expiresAt };
+      };
+      const there = `http://${console.host}/svc/`;
+      assert.deepEqual(await shown(console), { signedIn: true, place: 'console', console: there, ends: 'number' });
+      assert.deepEqual(await shown(todos), { signedIn: true, place: 'app', console: there, ends: 'number' });
+      const stranger = new Origin(gateway, todos.host, '');
+      assert.deepEqual(await shown(stranger), { signedIn: false, place: 'app', console: there, ends: 'undefined' });
+    });
+  });
+
+  test('a service worker is never served', async () => {
+    const todos = await enter(gateway, console, { app: 'todos' });
+    for (const path of ['/app.js', '/svc/todos/app.js', '/svc/_client.js']) {
+      isForbidden(await todos.call('GET', path, { headers: { 'service-worker': 'script' } }), path);
+    }
+  });
+
+  test('the policy of a page lets the console embed it, and forms and base stay at home', async () => {
+    const todos = await enter(gateway, console, { app: 'todos' });
+    for (const answer of [
+      await todos.visit('/'),
+      await todos.visit('/missing.html'),
+      await todos.call('GET', '/app.js'),
+    ]) {
+      const policy = String(answer.headers['content-security-policy']);
+      assert.ok(
+        policy.endsWith(`base-uri 'none'; form-action 'self'; frame-ancestors 'self' http://${console.host}`),
+        policy,
+      );
+      assert.equal(answer.headers['cross-origin-opener-policy'], 'same-origin');
+    }
+    const { headers } = await console.visit('/svc/');
+    assert.match(String(headers['content-security-policy']), /frame-ancestors 'self'$/);
+    assert.equal(headers['cross-origin-opener-policy'], 'same-origin');
+  });
+
+  if (store === 'git') {
+    describe('a draft', () => {
+      test('reaches itself and nothing live', async () => {
+        const draft = await enter(gateway, console, { app: 'todos', session: 's1' });
+        assert.match(draft.host, /^s1--todos\.draft\.svc\.localhost:\d+$/);
+        assert.match((await draft.visit('/')).text, /data-draft="s1"/);
+        const read = { body: { app: 'todos', query: 'list' } };
+        assert.equal((await draft.call('POST', '/svc/_draft/s1/_tool/svc_read', read)).status, 200);
+        isForbidden(await draft.call('POST', '/svc/_tool/svc_read', read), 'live tools');
+        isForbidden(
+          await draft.call('POST', '/svc/_draft/s1/_tool/svc_read', { body: { ...read.body, app: 'notes' } }),
+          'another draft of the session',
+        );
+        for (const app of ['todos', 'notes']) {
+          for (const route of ROUTES.filter(({ needs, path }) => needs !== 'anyone' && !path.includes('_tool'))) {
+            const request = requestTo(route, app);
+            const { status } = await statusOf(gateway, draft, request);
+            const isOwn = app === 'todos' && OF_PAGES.includes(route.needs) && route.path.startsWith('/svc/_draft/');
+            const wanted = isOwn ? [200, 400] : route.path.includes(':runId') ? [403, 404] : [403];
+            assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
+          }
+        }
+      });
+
+      test('has no use for what its manifest uses', async () => {
+        const draft = await enter(gateway, console, { app: 'friend', session: 's1' });
+        isForbidden(
+          await draft.call('POST', '/svc/_tool/svc_read', { body: { app: 'todos', query: 'list' } }),
+          'a live app',
+        );
+        assert.deepEqual((await draft.call('POST', '/svc/_tool/svc_describe', { body: {} })).json.data, { apps: [] });
+      });
+    });
+  }
+});
+
+describe('at an origin that all apps share', () => {
+  test('a session reaches every page, and administers nothing', async (t) => {
+    const gateway = await startGateway(t, { config: { pageOrigins: 'shared' } });
+    for (const id of ['todos', 'notes'] as const) await gateway.upload(id, APPS[id]);
+    const shared = await signIn(gateway, new URL(gateway.url).host);
+    assert.match(shared.cookie, /^svc_session=/);
+    for (const route of ROUTES.filter(({ needs, path }) => needs !== 'anyone' && !/_draft|_tool\/:/.test(path))) {
+      const request = requestTo(route, 'notes');
+      const { status } = await statusOf(gateway, shared, request);
+      const isForPages = OF_PAGES.includes(route.needs) || route.path.startsWith('/svc/_tool/');
+      const wanted = isForPages ? [200, 400] : route.path.includes(':runId') ? [403, 404] : [403];
+      assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
+    }
+    const refused = await shared.call('GET', '/svc/_apps');
+    assert.match(refused.json.error.message, /svc\.localhost.*appDomain/);
+    const away = await new Origin(gateway, shared.host, '').visit('/svc/todos/?a=1');
+    assert.deepEqual([away.status, away.headers.location?.slice(0, 12)], [303, '/svc/#enter=']);
+  });
+
+  test('a gateway that is reached by an address is shared, by this machine is not', async (t) => {
+    const gateway = await startGateway(t, { config: { host: '0.0.0.0', allowedHosts: ['gateway.lan'] } });
+    for (const host of ['192.168.1.5:8787', 'gateway.lan']) {
+      assert.equal((await gateway.call('GET', '/svc/_session', { headers: { host } })).json.place, 'shared', host);
+    }
+    const { json } = await gateway.call('GET', '/svc/_session', { headers: { host: consoleHost(gateway) } });
+    assert.equal(json.place, 'console');
+  });
+
+  test('what signed out stays signed out after a restart', async (t) => {
+    const gateway = await startGateway(t);
+    // A cookie counts at the port that the browser used, which may be another one than the gateway's own.
+    const host = 'svc.localhost:7777';
+    const [browser, other] = [await signIn(gateway, host), await signIn(gateway, host)];
+    assert.equal((await browser.call('DELETE', '/svc/_session')).status, 200);
+    await gateway.kill();
+    await gateway.start();
+    const isSignedIn = async (origin: Origin) => (await origin.call('GET', '/svc/_session')).json.signedIn;
+    assert.deepEqual([await isSignedIn(browser), await isSignedIn(other)], [false, true]);
+  });
+});
