@@ -1,14 +1,22 @@
 /** Signing in and out as people see it: links, the console, and pages whose session ends while somebody writes in them. */
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
-import { startGateway, type TestGateway } from '../support/gateway.ts';
+import { isAppId } from '../../protocol/ids.ts';
+import { root, startGateway, type TestGateway } from '../support/gateway.ts';
 import { baseOf, consoleOf, enter, linkTo, originOf } from '../support/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */
 const PATIENCE_MS = 90_000;
 const TODOS = { app: 'todos' };
+/** All that come with the gateway. */
+const APPS = [
+  ...readdirSync(join(root, 'templates')).filter(isAppId),
+  ...readdirSync(join(root, 'examples')).filter((name) => name !== 'embedding'),
+];
 
 type Owner = { after(cleanup: () => Promise<void>): void };
 
@@ -248,7 +256,7 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
 
   before(async () => {
     const owner: Owner = { after: (cleanup) => void cleanups.unshift(cleanup) };
-    gateway = await startGateway(owner, { examples: ['todos', 'contact'], config: { pageOrigins: 'shared' } });
+    gateway = await startGateway(owner, { examples: APPS, config: { pageOrigins: 'shared' } });
   });
   after(async () => {
     for (const cleanup of cleanups) await cleanup();
@@ -280,6 +288,32 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     await typeToken(page, gateway.token);
     await page.waitForURL(`${gateway.url}/svc/contact/inbox.html`);
     await page.getByText('No messages.').waitFor();
+    await context.close();
+  });
+
+  test('every template and example works there', async () => {
+    const context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+    const complaints: string[] = [];
+    context.on('weberror', (error) => complaints.push(String(error.error())));
+    const start = await context.newPage();
+    await start.goto(await linkTo(gateway));
+    await start.getByRole('heading', { name: 'Apps only, at this address' }).waitFor();
+    await start.close();
+    context.on('response', (response) => {
+      if (response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`);
+    });
+    for (const app of APPS) {
+      const page = await context.newPage();
+      const [following] = await Promise.all([
+        page.waitForResponse(/_changes/),
+        page.goto(`${gateway.url}/svc/${app}/`),
+      ]);
+      assert.equal(following.status(), 200, app);
+      await page.getByRole('heading').first().waitFor();
+      await page.close();
+    }
+    assert.deepEqual(complaints, []);
     await context.close();
   });
 });
