@@ -57,6 +57,19 @@ export type ActivateAnswer = {
   webhooks?: MintedWebhook[];
 };
 
+/** A token for a program; `apps` null is every app, `expiresAt` null never. */
+export type TokenRow = {
+  id: string;
+  name: string;
+  apps: string[] | null;
+  tools: string;
+  createdAt: number;
+  expiresAt: number | null;
+  lastUsedAt: number | null;
+};
+/** One that was made just now: the only time that its text is seen. */
+export type NewToken = TokenRow & { token: string };
+
 /** `damaged` says what is wrong with one whose record cannot be read. */
 export type SessionRow = {
   sessionId: string;

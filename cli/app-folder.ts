@@ -40,7 +40,7 @@ export function readAppId(folder: string): string {
     const where = place === null ? 'app.json' : `app.json:${place.line}:${place.column}`;
     throw new CommandError(
       `${where}: It is not valid JSON: ${reason}.`,
-      place === null ? undefined : excerpt(text, place).join('\n'),
+      place === null ? undefined : excerpt(text, place),
     );
   }
   const id = (JSON.parse(text) as { id?: unknown } | null)?.id;

@@ -22,6 +22,8 @@ export type RunCommand = (context: CommandContext) => Promise<number> | Promise<
 export type Command = ArgumentSpec & {
   group: 'Gateway' | 'Apps' | 'Drafts' | 'Data' | 'Automations';
   summary: string;
+  /** It goes on when nobody takes what it prints. */
+  outlivesOutput?: true;
   /** Paragraphs for `svc help <command>`. */
   details?: string[];
   examples?: string[];

@@ -89,6 +89,16 @@ const MINTED = {
   ownerApp: 'notes',
   url: 'http://gateway/_svc-hook/abcdef0123456789abcdef01',
 };
+const tokenRow = (id: string, name: string, more: object = {}) => ({
+  id,
+  name,
+  apps: ['notes'],
+  tools: 'read',
+  createdAt: 0,
+  expiresAt: null,
+  lastUsedAt: null,
+  ...more,
+});
 /** The stream of a run, as far as `events`. */
 const eventStream = (...events: { type: string }[]) => ({
   stream: events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`),
@@ -225,6 +235,25 @@ const ROUTES: Routes = {
     if (sql.startsWith('delete')) return { json: { changes: 2, lastInsertRowid: 0 } };
     return { json: { columns: ['id', 'text'], rows: [[1, params?.[0] ?? null]], truncated: true } };
   },
+  'POST /svc/_tokens': ({ body }) => {
+    const { expiresInDays, ...given } = JSON.parse(body.toString());
+    const expiresAt = expiresInDays === undefined ? null : Date.now() + expiresInDays * 86_400_000;
+    return { status: 201, json: { ...tokenRow('tok_1', ''), apps: null, ...given, expiresAt, token: 'svct_5ec2e7' } };
+  },
+  'GET /svc/_tokens?limit=500': {
+    json: [
+      tokenRow('tok_4', 'Za\u001b[2Jpier', {
+        expiresAt: Date.now() + 9.6 * 86_400_000,
+        lastUsedAt: Date.now() - 120_000,
+      }),
+      tokenRow('tok_3', 'twice', { apps: null, tools: 'all' }),
+      tokenRow('tok_2', 'twice', { apps: ['notes', 'todos'], tools: 'write', expiresAt: 5 }),
+      tokenRow('tok_1', 'once'),
+    ],
+  },
+  'DELETE /svc/_tokens/tok_1': { json: { id: 'tok_1', deleted: true } },
+  'DELETE /svc/_tokens/tok_3': { json: { id: 'tok_3', deleted: true } },
+  'DELETE /svc/_tokens/nobody': failure(404, 'UNKNOWN_TOKEN', 'There is no token for programs "nobody".'),
   'GET /svc/_logs?app=notes&limit=50': {
     json: [{ ts: 1, level: 'warn', app: 'notes', tool: 'add', msg: 'one', n: 5 }],
   },
@@ -253,7 +282,7 @@ type Case = {
 const CASES: Case[] = [
   {
     line: ['apps'],
-    out: [/^APP {4}NAME/, /notes {2}Notes {8,}● active/, '● quarantined', 'To\\x1b[2Jdo'],
+    out: [/^APP {4}NAME/, /notes {2}Notes {8,}● active/, '● quarantined', 'To\\u001b[2Jdo'],
     not: ['\u001b'],
   },
   { line: ['versions', 'notes'], out: [`${V2}  ● live`, '2 KiB'], request: 'GET /svc/_apps/notes/versions?limit=500' },
@@ -274,6 +303,66 @@ const CASES: Case[] = [
   },
   { line: ['open', '--session', 'ben'], code: EXIT.usage, err: ['Name the app'], not: [LINK] },
   { line: ['open', 'nots'], code: EXIT.failed, err: ['Did you mean "notes"?'], not: [LINK] },
+  {
+    line: ['token', 'create', '--name', 'zapier', '--app', 'notes', '--tools', 'read', '--expires', '90d'],
+    out: [/^svct_5ec2e7\n$/],
+    err: [
+      'zapier (tok_1) may read notes, and expires in 90 d',
+      'it is not shown again',
+      /curl -H 'authorization: Bearer svct_5ec2e7' http:\S+\/svc\/_tool\/svc_describe -d '\{"app":"notes"\}'\n$/,
+    ],
+    body: { name: 'zapier', apps: ['notes'], tools: 'read', expiresInDays: 90 },
+  },
+  {
+    line: ['token', 'create', '--name', 'ci', '--tools', 'all'],
+    err: ['may do everything with every app, and never expires', "svc_describe -d '{}'"],
+    body: { name: 'ci', tools: 'all' },
+  },
+  {
+    line: ['token', 'create', '--name', 'x', '--app', 'a', '--app', 'b', '--tools', 'write'],
+    err: ['may read and write a, b'],
+    body: { name: 'x', apps: ['a', 'b'], tools: 'write' },
+  },
+  ...['12h', 'never', '0d', '90', '1.5d', '-1d', '3651d', ''].map((expires) => ({
+    line: ['token', 'create', '--name', 'x', '--tools', 'read', `--expires=${expires}`],
+    code: EXIT.usage,
+    err: [`--expires takes days, from 1d to 3650d, not "${expires}"`, 'Without it the token never expires.'],
+  })),
+  {
+    line: ['token', 'create', '--tools', 'read'],
+    code: EXIT.usage,
+    err: ['--name says who', 'svc token create --name'],
+  },
+  { line: ['token', 'create', '--name', 'x'], code: EXIT.usage, err: ['--tools says what'] },
+  {
+    line: ['token', 'create', '--name', 'x', '--tools', 'sql'],
+    code: EXIT.usage,
+    err: ['read, write, all; not "sql"'],
+  },
+  { line: ['token', 'create', 'x'], code: EXIT.usage, err: ['"x" is one argument too many.'] },
+  {
+    line: ['token', 'ls'],
+    out: [
+      /^TOKEN +NAME +APPS +TOOLS +EXPIRES +LAST USE\n/,
+      /tok_4 +Za\\u001b\[2Jpier +notes +read +in 10 d +2 min ago\n/,
+      /tok_3 +twice +every app +all +never +never\n/,
+      /tok_2 +twice +notes, todos +write +expired +never\n/,
+    ],
+    not: ['\u001b', 'svct_'],
+  },
+  { line: ['token', 'revoke', 'tok_3'], out: ['✓ tok_3 is revoked'], request: 'DELETE /svc/_tokens/tok_3' },
+  { line: ['token', 'revoke', 'once'], out: ['✓ once is revoked'], request: 'DELETE /svc/_tokens/tok_1' },
+  {
+    line: ['token', 'revoke', 'twice'],
+    code: EXIT.usage,
+    err: ['Several tokens have the name "twice"', 'tok_3', 'tok_2'],
+    request: 'GET /svc/_tokens?limit=500',
+  },
+  { line: ['token', 'revoke', 'nobody'], code: EXIT.failed, err: ['UNKNOWN_TOKEN', 'svc token ls'] },
+  { line: ['token', 'revoke'], code: EXIT.usage, err: ['svc token revoke <id or name>'] },
+  { line: ['token', 'list'], code: EXIT.usage, err: ['There is: rotate, create, ls, revoke'] },
+  { line: ['token', 'rotate', '--name', 'x'], code: EXIT.usage, err: ['--name is not for "svc token rotate".'] },
+  { line: ['token', '--url', 'http://x'], code: EXIT.usage, err: ['--url is not for "svc token".'] },
   { line: ['restart', 'notes'], out: ['✓ notes is restarted'], request: 'POST /svc/_apps/notes/restart' },
   { line: ['rm', 'notes', '--yes'], out: ['stays in the trash for 7 days'], request: 'DELETE /svc/_apps/notes' },
   { line: ['rm', 'notes', '-y', '--purge'], out: ['with its data'], request: 'DELETE /svc/_apps/notes?purge=1' },
@@ -458,6 +547,9 @@ test('every command that answers prints one JSON document with --json', async (t
     ['runs'],
     ['rm', 'notes', '--yes'],
     ['token', '--data-dir', 'none'],
+    ['token', 'create', '--name', 'x', '--tools', 'read'],
+    ['token', 'ls'],
+    ['token', 'revoke', 'once'],
     ['doctor'],
   ]) {
     const { stdout } = await svc([...line, '--json'], { env: gateway.env, cwd: temporaryFolder(t) });

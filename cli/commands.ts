@@ -30,6 +30,7 @@ export const COMMANDS: Command[] = [
     group: 'Gateway',
     summary: 'Run the gateway',
     positionals: '',
+    outlivesOutput: true,
     details: ['Serves until it is stopped with Ctrl-C or SIGTERM, which lets running calls finish first.'],
     options: {
       host: { value: 'host', summary: `Address to listen on (default ${DEFAULTS.host})` },
@@ -87,13 +88,29 @@ export const COMMANDS: Command[] = [
   {
     name: 'token',
     group: 'Gateway',
-    summary: 'Print the access token, or replace it',
-    positionals: '[rotate]',
+    summary: 'Print or replace the access token; make, list or revoke tokens for programs',
+    positionals: '[rotate|create|ls|revoke] [token]',
     details: [
-      '"rotate" writes a new token and waits until the running gateway takes it. The old one and all browser sessions end.',
+      'Without a verb, prints the token of the data directory, which may do everything. "rotate" writes a new one and waits until the running gateway takes it. The old one and all browser sessions end; tokens for programs stay.',
+      '"create" makes a token for a program, which may do only what is said here, and prints it once. "ls" shows the tokens, when they expire and when they were last used, "revoke" ends one, by its id or its name.',
     ],
-    options: DATA_DIRECTORY,
-    examples: ['svc token', 'svc token rotate'],
+    options: {
+      name: { value: 'name', summary: 'With create: who uses the token' },
+      app: { value: 'app', summary: 'With create: an app that it is for; may be repeated (default: every app)' },
+      tools: {
+        value: 'read|write|all',
+        summary: 'With create: read; write as well; or everything about its apps, such as uploads and logs',
+      },
+      expires: { value: 'days', summary: 'With create: when it ends, such as 90d (default: never)' },
+      ...CONNECTION_OPTIONS,
+    },
+    examples: [
+      'svc token',
+      'svc token rotate',
+      'svc token create --name zapier --app todos --tools read --expires 90d',
+      'svc token ls',
+      'svc token revoke zapier',
+    ],
     load: () => import('./commands/token.ts'),
   },
   {

@@ -104,7 +104,7 @@ test('without any gateway it says how to start one', (t) => {
     (error) =>
       error instanceof UnreachableError &&
       /No gateway is running on none/.test(error.message) &&
-      /svc serve --data-dir none/.test(error.hint),
+      /svc serve --data-dir none/.test(String(error.hint)),
   );
 });
 

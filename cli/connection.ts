@@ -88,10 +88,10 @@ function daemonOf(dataDirectory: string, surroundings: Surroundings, named = fal
   const shown = shortPath(dataDirectory, surroundings);
   const daemon = readDaemonFile(dataDirectory);
   if (daemon === null) {
-    throw new UnreachableError(
-      `No gateway is running on ${shown}.`,
-      `Start one with: ${named ? `svc serve --data-dir ${shellPath(shown)}` : 'svc serve'}\nOr say where it is: --url, SVC_URL, or a profile.`,
-    );
+    throw new UnreachableError(`No gateway is running on ${shown}.`, [
+      `Start one with: ${named ? `svc serve --data-dir ${shellPath(shown)}` : 'svc serve'}`,
+      'Or say where it is: --url, SVC_URL, or a profile.',
+    ]);
   }
   const file = new Layout(dataDirectory).token;
   return {

@@ -2,11 +2,10 @@
 import { type InputIssue, SvcError } from '../protocol/errors.ts';
 import type { AppRecord, DescribedApp, TemplateRow, ToolAnswer } from './api.ts';
 import type { Client } from './client.ts';
-import { CommandError, GatewayError, messageOf, UnreachableError, UsageError } from './failure.ts';
+import { CommandError, GatewayError, type Hint, messageOf, UnreachableError, UsageError } from './failure.ts';
 import { appsOf, sessionHints } from './session-hints.ts';
 import { allSessions } from './sessions.ts';
 import { nearest } from './terminal/nearest.ts';
-import { printable } from './terminal/style.ts';
 
 export type Explanation = { title: string; lines: string[] };
 
@@ -24,14 +23,15 @@ export type Subject = {
 /** `subject` is what names are compared with, and `client` answers what there is. */
 export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
   if (error instanceof GatewayError) return explainGatewayError(error, client, subject);
-  const message = printable(messageOf(error));
+  const message = messageOf(error);
   const title = error instanceof SvcError ? `${error.code}: ${message}` : message;
   if (error instanceof UsageError) {
     const help = error.command === undefined ? [] : [`See: svc help ${error.command}`];
-    return { title, lines: [...split(error.hint), ...help] };
+    return { title, lines: [...linesOf(error.hint), ...help] };
   }
-  if (error instanceof UnreachableError || error instanceof CommandError) return { title, lines: split(error.hint) };
-  if (error instanceof SvcError && error.path !== undefined) return { title, lines: [`at ${printable(error.path)}`] };
+  if (error instanceof UnreachableError || error instanceof CommandError)
+    return { title, lines: [...linesOf(error.hint)] };
+  if (error instanceof SvcError && error.path !== undefined) return { title, lines: [`at ${error.path}`] };
   return { title, lines: [] };
 }
 
@@ -41,13 +41,13 @@ async function explainGatewayError(
   subject: Subject,
 ): Promise<Explanation> {
   const { code, message, path, issues, files } = error.body;
-  const title = `${code}: ${printable(message)}`;
+  const title = `${code}: ${message}`;
   // What the command line named is known to whoever typed it.
   const isNamed = code === 'UNKNOWN_TEMPLATE';
-  const where = isNamed || path === undefined || path === '' || message.includes(path) ? [] : [`at ${printable(path)}`];
+  const where = isNamed || path === undefined || path === '' || message.includes(path) ? [] : [`at ${path}`];
   const listed = [
-    ...(issues ?? []).slice(1).map((issue) => printable(`${placeOf(issue)}: ${issue.message}`)),
-    ...(files ?? []).filter((file) => !message.includes(file)).map((file) => printable(file)),
+    ...(issues ?? []).slice(1).map((issue) => `${placeOf(issue)}: ${issue.message}`),
+    ...(files ?? []).filter((file) => !message.includes(file)),
   ];
   return { title, lines: [...where, ...listed, ...(await nextStep(error, client, { ...subject, ...error.about }))] };
 }
@@ -101,6 +101,8 @@ async function nextStep(
       return (await namesOf(client, (open) => sessionHints(body, open, about))) ?? [];
     case 'INVALID_HANDLER':
       return ['The rules: docs/handler-rules.md'];
+    case 'UNKNOWN_TOKEN':
+      return ['Which there are: svc token ls'];
     case 'UNKNOWN_RUN':
       return ['The latest that are kept: svc runs'];
     case 'UNKNOWN_VERSION':
@@ -176,6 +178,6 @@ async function toolNames(client: Client, app: string, list: 'queries' | 'actions
   return data[list].map(({ name }) => name);
 }
 
-function split(hint: string | undefined): string[] {
-  return hint === undefined ? [] : hint.split('\n');
+function linesOf(hint: Hint): readonly string[] {
+  return hint === undefined ? [] : [hint].flat();
 }

@@ -4,12 +4,15 @@ import { fileFault } from './file-fault.ts';
 
 export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 64 } as const;
 
+/** What to do next, a line or several. */
+export type Hint = string | readonly string[] | undefined;
+
 /** The command line itself is wrong. `command` names whose help would tell. */
 export class UsageError extends Error {
   readonly command: string | undefined;
-  readonly hint: string | undefined;
+  readonly hint: Hint;
 
-  constructor(message: string, extra: { command?: string; hint?: string } = {}) {
+  constructor(message: string, extra: { command?: string; hint?: Hint } = {}) {
     super(message);
     this.name = 'UsageError';
     this.command = extra.command;
@@ -19,9 +22,9 @@ export class UsageError extends Error {
 
 /** No gateway answers at the address. */
 export class UnreachableError extends Error {
-  readonly hint: string;
+  readonly hint: Hint;
 
-  constructor(message: string, hint: string) {
+  constructor(message: string, hint?: Hint) {
     super(message);
     this.name = 'UnreachableError';
     this.hint = hint;
@@ -48,9 +51,9 @@ export class GatewayError extends Error {
 
 /** Something on this side failed, in a way that the user can do something about. */
 export class CommandError extends Error {
-  readonly hint: string | undefined;
+  readonly hint: Hint;
 
-  constructor(message: string, hint?: string) {
+  constructor(message: string, hint?: Hint) {
     super(message);
     this.name = 'CommandError';
     this.hint = hint;

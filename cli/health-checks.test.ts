@@ -89,7 +89,7 @@ test('MCP servers that failed are named', async (t) => {
     checks.map(({ name, state, finding }) => [name, state, finding]),
     [
       ['gateway', 'ok', `1.0.0 answers at ${url}, up 1 s, edge uws`],
-      ['MCP server', 'warning', 'git failed: it ended ⏎ with 1'],
+      ['MCP server', 'warning', 'git failed: it ended\nwith 1'],
     ],
   );
 });

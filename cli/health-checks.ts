@@ -16,7 +16,6 @@ import {
 } from './data-directory.ts';
 import { GatewayError } from './failure.ts';
 import { shellPath } from './terminal/shell.ts';
-import { oneLine } from './terminal/style.ts';
 import { formatBytes, formatDuration } from './terminal/units.ts';
 
 /** `warning`: it works, but not as well or as safely as it could. `problem`: it does not work. */
@@ -187,8 +186,8 @@ function judgeToolServers({ toolServers }: SystemStatus): Check[] {
     .map(({ name, lastError }) => ({
       name: 'MCP server',
       state: 'warning',
-      finding: `${oneLine(name)} failed: ${oneLine(lastError ?? 'it did not say why')}`,
-      fix: `Look at mcpServers.${oneLine(name)} in the configuration. It is tried again when an automation calls it.`,
+      finding: `${name} failed: ${lastError ?? 'it did not say why'}`,
+      fix: `Look at mcpServers.${name} in the configuration. It is tried again when an automation calls it.`,
     }));
 }
 

@@ -1,9 +1,18 @@
 /** The `svc` command's entry. */
+import { LIMITS } from '../protocol/limits.ts';
+import { COMMANDS } from './commands.ts';
 import { EXIT } from './failure.ts';
 import { reasonOf } from './file-fault.ts';
 import { runCommandLine } from './run.ts';
 
-process.stdout.on('error', endWithout);
+const { outlivesOutput = false } = COMMANDS.find(({ name }) => name === process.argv[2]) ?? {};
+const end = (): void => process.exit(exitCode);
+
+process.stdout.on('error', (error) => {
+  if (!outlivesOutput) endWithout(error);
+});
+// What is only noted may be lost.
+process.stderr.on('error', () => {});
 
 const exitCode = await runCommandLine(process.argv.slice(2), {
   env: process.env,
@@ -15,9 +24,11 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
 });
 // Once all is written it ends, whatever handle may still be open: a gateway that was stopped must not live on.
 process.stdout.write('', (error) => {
-  if (error) endWithout(process.stdout.errored ?? error);
-  else process.exit(exitCode);
+  if (error && !outlivesOutput) endWithout(process.stdout.errored ?? error);
+  else end();
 });
+// What waits then, perhaps nobody ever reads.
+if (outlivesOutput) setTimeout(end, LIMITS.logDrainMs);
 
 /** When stdout takes no more. */
 function endWithout(error: NodeJS.ErrnoException): void {

@@ -22,6 +22,10 @@ export function withQuery(path: string, parameters: Record<string, string | numb
   return given.size === 0 ? path : `${path}?${given}`;
 }
 
+export function tokenPath(id: string): string {
+  return `/svc/_tokens/${encodeURIComponent(id)}`;
+}
+
 export function sessionPath(id: string, rest = ''): string {
   return `/svc/_sessions/${encodeURIComponent(id)}${rest}`;
 }

@@ -10,7 +10,7 @@ test('the line is shown below the one before it, and its column is marked', () =
 });
 
 test('the mark stands right below tabs and control characters, which cannot drive the terminal', () => {
-  assert.deepEqual(excerpt('\t\u001b[2J;', { line: 1, column: 6 }), ['1 │  \\x1b[2J;', '  │         ^']);
+  assert.deepEqual(excerpt('\t\u001b[2J;', { line: 1, column: 6 }), ['1 │  \\u001b[2J;', '  │           ^']);
 });
 
 test('of a long line the part around the column is shown', () => {

@@ -1,5 +1,5 @@
 /** Places in a file that somebody edits: where its JSON breaks off, and the lines around a place as the terminal shows them. */
-import { printable } from './terminal/style.ts';
+import { printable } from '../protocol/printable.ts';
 
 /** Both count from 1, columns in UTF-16 units. */
 export type Place = { line: number; column: number };

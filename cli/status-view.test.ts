@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../supervisor/status.ts';
 import { drawStatus } from './status-view.ts';
-import { createStyle } from './terminal/style.ts';
+import { createStyle, visible } from './terminal/style.ts';
 
 const process = (name: string, more: Partial<ProcessStatus> = {}): ProcessStatus => ({
   role: 'host',
@@ -68,10 +68,11 @@ test('the process tree', () => {
       subscribers: 3,
       changeRingBytes: 0,
       droppedLogLines: 0,
+      droppedGatewayLogLines: 12,
       retired: { idle: 1, evicted: 0, superseded: 0, deadline: 0, memory: 0, crash: 2, unresponsive: 0, shutdown: 0 },
     } as SystemStatus['counters'],
   };
-  const lines = drawStatus(status, Number.POSITIVE_INFINITY, createStyle(false));
+  const lines = drawStatus(status, Number.POSITIVE_INFINITY, createStyle(false)).map(visible);
   assert.equal(lines[0], 'svc-gateway 0.1.0  http://127.0.0.1:8787  up 2 h 14 min');
   assert.equal(lines[1], 'edge uws   Node 20.20.2   data /srv/svc');
   assert.deepEqual(
@@ -90,7 +91,7 @@ test('the process tree', () => {
   assert.deepEqual(lines.slice(13), [
     'mcp server   git (stdio)  ● failed  it ended ⏎ with 1',
     'mcp server   web (http)  ● connected',
-    'gateway      subscribers 3',
+    'gateway      subscribers 3   dropped gateway log lines 12',
     'automations  registered 4   enabled 3   running 1',
     'retired      idle 1   crash 2',
     'writer       group commits 7',

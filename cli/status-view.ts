@@ -3,7 +3,7 @@ import { automationRef } from '../protocol/automation.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../supervisor/status.ts';
 import { shortVersion } from './activation.ts';
 import { drawState } from './terminal/state.ts';
-import { oneLine, type Style } from './terminal/style.ts';
+import type { Style } from './terminal/style.ts';
 import { type Cell, type Column, drawTable } from './terminal/table.ts';
 import { formatBytes, formatCount, formatDuration } from './terminal/units.ts';
 
@@ -26,7 +26,7 @@ export function drawStatus(status: SystemStatus, width: number, style: Style): s
   const facts = [
     `edge ${status.edge ?? 'of the host'}`,
     `Node ${status.node.replace(/^v/, '')}`,
-    `data ${oneLine(status.dataDir)}`,
+    `data ${status.dataDir}`,
   ];
   return [
     [
@@ -106,15 +106,15 @@ function notable(count: number): Cell {
 }
 
 function lastExit(reason: string | null): Cell {
-  return reason === null ? '' : { text: oneLine(reason), format: 'dim' };
+  return reason === null ? '' : { text: reason, format: 'dim' };
 }
 
 /** The MCP servers of the configuration: which answer, and why one does not. */
 function toolServerLines({ toolServers }: SystemStatus, style: Style): string[] {
   return toolServers.map(({ name, kind, state, lastError }) => {
     const drawn = drawState(state);
-    const error = state === 'failed' && lastError !== null ? `  ${style('dim', oneLine(lastError))}` : '';
-    return `${style('dim', 'mcp server'.padEnd(11))}  ${oneLine(name)} (${kind})  ${style(drawn.format, drawn.text)}${error}`;
+    const error = state === 'failed' && lastError !== null ? `  ${style('dim', lastError)}` : '';
+    return `${style('dim', 'mcp server'.padEnd(11))}  ${name} (${kind})  ${style(drawn.format, drawn.text)}${error}`;
   });
 }
 

@@ -1,11 +1,11 @@
 /** The gateway's own log on a terminal: pino's lines drawn for a reader. */
 import { type Logger, pino } from 'pino';
+import { createLog } from '../supervisor/log-stream.ts';
 import { drawLogEntry } from './terminal/log-entry.ts';
-import type { Style } from './terminal/style.ts';
+import { type Style, visible } from './terminal/style.ts';
 
-export function createTerminalLog(level: string, stream: NodeJS.WritableStream, style: Style): Logger {
-  const destination = { write: (line: string) => stream.write(`${drawPinoLine(line, style)}\n`) };
-  return pino({ level, base: null }, destination);
+export function createTerminalLog(level: string, style: Style): Logger {
+  return createLog(level, (line) => `${visible(drawPinoLine(line, style))}\n`);
 }
 
 export function drawPinoLine(line: string, style: Style): string {

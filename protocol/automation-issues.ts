@@ -10,6 +10,20 @@ export function automationFile(id: string): string {
   return `automations/${id}/automation.json`;
 }
 
+const FLAT = /^automations\/([^/]+)\.json$/;
+
+/** Names of the files `automations/<name>.json`: other systems write them so, and here nothing reads them. */
+export function flatAutomations(paths: string[]): string[] {
+  return paths.flatMap((path) => FLAT.exec(path)?.[1] ?? []).sort();
+}
+
+/** What is wrong with such a file, and what to do. */
+export function flatAutomation(name: string): { path: string; message: string } {
+  const path = `automations/${name}.json`;
+  const message = `${path} is not read and never fires: move it to ${automationFile(name)}, with a handler.js beside it.`;
+  return { path, message };
+}
+
 export function automationFault(id: string, { code, path, message }: AutomationIssue): AutomationFault {
   return { file: automationFile(id), field: path, keyword: code, message };
 }

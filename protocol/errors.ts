@@ -79,6 +79,7 @@ export const ERROR_CODES = {
   },
   NO_GIT_STORE: { status: 409, when: 'Drafts and publishing need the git store: `svc serve --store git`.' },
   UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id; a closed one never shows live.' },
+  UNKNOWN_TOKEN: { status: 404, when: 'There is no token for programs of this id.' },
   UNKNOWN_TEMPLATE: { status: 404, when: 'The gateway has no template of this id.' },
   TEMPLATE_FAILED: {
     status: 502,

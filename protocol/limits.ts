@@ -221,10 +221,14 @@ export const LIMITS = {
   logLineBytes: 64 * KiB,
   /** Characters of a handler's error message that its caller sees. */
   errorMessageChars: 4096,
-  /** Log bytes an app may have waiting before lines are dropped and counted. */
+  /** Log bytes an app, and the gateway itself, may have waiting before lines are dropped and counted. */
   logBacklogBytes: 1 * MiB,
   /** Lines are collected this long and written together. */
   logFlushMs: 50,
+  /** How soon standard error is tried again that did not take the gateway's own log, of which `logBacklogBytes` wait. */
+  logRetryMs: 100,
+  /** At the end, how long a slow reader may take for what waits. */
+  logDrainMs: 500,
 
   sessionMs: 12 * HOUR,
   /** Other apps whose tools the pages of one may call. */
@@ -241,6 +245,15 @@ export const LIMITS = {
   tokenDigests: 64,
   /** How often the token file is read again, in case the file watcher missed a rotation. */
   tokenPollMs: 5 * SECOND,
+  /** Tokens for programs: how many, the apps that one may name, the characters of its name, and the days that it may last. */
+  programTokens: 1000,
+  programTokenApps: 100,
+  programTokenNameChars: 100,
+  programTokenDays: 3650,
+  /** When tokens for programs were last used is stored this long after it was seen; and a clock that was set is noticed. */
+  programTokenNoteMs: 1 * MINUTE,
+  /** Stored tokens that could not be read are tried again after this. */
+  programTokenRetryMs: 5 * SECOND,
   settingsBytes: 64 * KiB,
   /** Copies of an app's data that are kept from before its migrations. */
   backups: 3,

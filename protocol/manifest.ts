@@ -78,6 +78,8 @@ export type VersionSummary = {
   /** Numbers 1…n of the migrations this version has. */
   migrations: number;
   automations: number;
+  /** Names of what lies in `automations/<name>.json`, where nothing reads it; absent when there is none. */
+  flatAutomations?: string[];
 };
 
 /** One servable file of a version (`prepared/<versionId>/static.json`: path → entry). */

@@ -4,6 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SvcError } from '../protocol/errors.ts';
 import type { PackJob, PackResult } from '../protocol/jobs.ts';
+import { joinSignals } from '../protocol/signals.ts';
 import { BackupWorkspace } from '../storage/backup/pack.ts';
 import { takeBackup } from '../storage/backup/take.ts';
 import type { Layout } from '../storage/layout.ts';
@@ -37,11 +38,13 @@ export class Backups {
   async take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
     if (this.#underWay !== null)
       throw new SvcError('CONFLICT', 'A backup is being made already; try again when it is done.');
-    const work = this.#take(AbortSignal.any([signal, this.#stopping.signal]), use);
+    const joined = joinSignals([signal, this.#stopping.signal]);
+    const work = this.#take(joined.signal, use);
     this.#underWay = work.catch(() => {});
     try {
       await work;
     } finally {
+      joined.release();
       this.#underWay = null;
     }
   }

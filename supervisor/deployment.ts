@@ -22,7 +22,7 @@ export type DeploymentsOptions = {
     versionsAtWork(app: string): ReadonlySet<string>;
     /** No call of the app runs any more once it resolves. */
     stop(app: string): Promise<void>;
-    /** What the gateway keeps of an app beside its folder goes: its runs, and what was answered under idempotency keys. */
+    /** What the gateway keeps of an app beside its folder goes: its runs, its name in tokens for programs, and what was answered under idempotency keys. */
     forget(app: string): Promise<void>;
   };
   /** Versions kept on disk for each app; the active one always is. */

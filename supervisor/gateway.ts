@@ -1,12 +1,13 @@
 /** A gateway: the type that the daemon and an embedding host share (specification, "What the service does"). */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Logger, pino } from 'pino';
+import type { Logger } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
 import type { Authorize } from './access/caller.ts';
 import { type Config, ConfigError, resolveConfig } from './config.ts';
 import type { Deployments } from './deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { handleNodeRequest } from './edge/node.ts';
+import { createLog, streamOf } from './log-stream.ts';
 import { type Parts, startParts, stopParts } from './parts.ts';
 import { type Seams, unusedSeams } from './seams.ts';
 
@@ -64,7 +65,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
   if (unused.length > 0)
     throw new ConfigError(`This version of the gateway has no use for: ${unused.join(', ')}.`, unused[0]);
   const config = resolveConfig(options.dataDir, settings);
-  const log = logger ?? pino({ level: config.log, base: null }, pino.destination(2));
+  const log = logger ?? createLog(config.log);
   return new RunningParts(config, auth, log, { authorize, conversationRunner, fireAutomationFactory, onFatal });
 }
 
@@ -136,10 +137,12 @@ class RunningParts implements Gateway {
 
   stop(drainMs: number = LIMITS.drainMs): Promise<void> {
     if (!this.#starting) return Promise.resolve();
-    this.#stopped ??= this.#starting.then(
-      (parts) => stopParts(parts, drainMs),
-      () => {},
-    );
+    this.#stopped ??= this.#starting
+      .then(
+        (parts) => stopParts(parts, drainMs),
+        () => {},
+      )
+      .then(() => streamOf(this.log)?.drain());
     return this.#stopped;
   }
 

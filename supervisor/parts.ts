@@ -17,6 +17,7 @@ import { sweepTmp, sweepTrash } from '../storage/trash.ts';
 import { Access } from './access/access.ts';
 import type { Authorize } from './access/caller.ts';
 import { Places } from './access/places.ts';
+import { ProgramTokens } from './access/program-tokens.ts';
 import { SignIns } from './access/sign-ins.ts';
 import { Apps } from './apps.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
@@ -77,6 +78,7 @@ export async function startParts(
   const lock = acquireDataLock(layout.lock);
   let tree: Tree | null = null;
   let access: Access | null = null;
+  let tokens: ProgramTokens | null = null;
   try {
     await checkStore(layout);
     const reaped = await reapChildren(layout.children);
@@ -106,18 +108,29 @@ export async function startParts(
       bringBack: (app, versionId) => deployments.bringBack(app, versionId),
     });
     opening.catch(() => {});
+    await writeProfile(layout);
+    const registry = await opening;
+    const identity = databases.client('_identity', layout.identityDb, false);
+    const programTokens = await ProgramTokens.open({
+      db: identity,
+      file: layout.identityDb,
+      registered: (app) => registry.has(app),
+      log,
+    });
+    tokens = programTokens;
     if (auth) {
-      const identity = databases.client('_identity', layout.identityDb, false);
-      const signIns = new SignIns(identity);
-      const registeredAt = (app: string) => registry.registeredAt(app);
-      access = await Access.open(layout.token, { log, places: new Places(config), signIns, registeredAt });
+      access = await Access.open(layout.token, {
+        places: new Places(config),
+        signIns: await SignIns.open({ db: identity, file: layout.identityDb, log }),
+        programTokens,
+        registeredAt: (app) => registry.registeredAt(app),
+        log,
+      });
     }
     access?.whenEnded(() => {
       changes.readers.endAll();
       logs.endFollowers();
     });
-    await writeProfile(layout);
-    const registry = await opening;
     const pages = new Pages({ log, clientFile: consoleFile('client.js') });
     const jobs = new Jobs({ file: entryPoint('job') });
     const apps: Apps = new Apps({ layout, registry, tree, jobs });
@@ -144,6 +157,7 @@ export async function startParts(
           await logs.close(app);
         },
         forget: async (app) => {
+          await programTokens.forgetApp(app);
           await idempotency.forget(app);
           await automations.runs.forgetApp(app);
         },
@@ -184,6 +198,7 @@ export async function startParts(
       version: VERSION,
       config,
       access,
+      programTokens,
       apps,
       automations,
       deployments,
@@ -198,7 +213,7 @@ export async function startParts(
       consoleFiles: new ConsoleFiles(log),
       logs,
       idempotency,
-      preferences: new Preferences(databases.client('_identity', layout.identityDb, false)),
+      preferences: new Preferences(identity),
       eventLoop: new EventLoopMonitor(),
       log,
       listening: hooks.listening,
@@ -207,7 +222,6 @@ export async function startParts(
     const authorize = hooks.authorize ?? null;
     const frontend = new Frontend({ router, access, authorize, corsOrigins: config.corsOrigins, log });
     await treeReady;
-    await access?.signIns.open();
     // What a crash left may need the writer.
     await deployments.open();
     await gitStore?.sessions.open();
@@ -219,6 +233,7 @@ export async function startParts(
   } catch (error) {
     tree?.destroy();
     access?.close();
+    void tokens?.close();
     lock.release();
     throw error;
   }
@@ -290,8 +305,20 @@ async function writeProfile(layout: Layout): Promise<void> {
 
 /** Never rejects: what fails is logged, and the rest is taken down all the same. */
 export async function stopParts({ services, frontend, jobs, lock, sweeping }: Parts, drainMs: number): Promise<void> {
-  const { automations, deployments, backups, changes, gitStore, templates, tree, logs, access, log, eventLoop } =
-    services;
+  const {
+    automations,
+    deployments,
+    backups,
+    changes,
+    gitStore,
+    templates,
+    tree,
+    logs,
+    access,
+    programTokens,
+    log,
+    eventLoop,
+  } = services;
   clearInterval(sweeping);
   frontend.draining = true;
   changes.closeAll();
@@ -303,6 +330,7 @@ export async function stopParts({ services, frontend, jobs, lock, sweeping }: Pa
     () => templates.stop(),
     () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
+    () => programTokens.close(),
     () => tree.stop(drainMs),
     () => jobs.close(),
     () => logs.flush(),

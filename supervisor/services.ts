@@ -4,6 +4,7 @@ import type { AppLogs } from '../storage/app-log.ts';
 import type { Layout } from '../storage/layout.ts';
 import type { Registry } from '../storage/registry.ts';
 import type { Access } from './access/access.ts';
+import type { ProgramTokens } from './access/program-tokens.ts';
 import type { Apps } from './apps.ts';
 import type { GitStoreServices } from './authoring/open-authoring.ts';
 import type { Templates } from './authoring/templates.ts';
@@ -24,6 +25,7 @@ export type Services = {
   config: Config;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
+  programTokens: ProgramTokens;
   apps: Apps;
   automations: Automations;
   deployments: Deployments;

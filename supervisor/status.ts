@@ -4,6 +4,7 @@ import type { RetireReason } from '../protocol/frames.ts';
 import type { AutomationsStatus } from './automations/automations.ts';
 import type { ToolServerStatus } from './automations/tool-servers.ts';
 import type { EventLoopDelay } from './event-loop.ts';
+import { streamOf } from './log-stream.ts';
 import type { Services } from './services.ts';
 import type { Actor } from './tree/actor.ts';
 import type { Child } from './tree/child.ts';
@@ -59,7 +60,10 @@ export type SystemStatus = {
   counters: {
     subscribers: number;
     changeRingBytes: number;
+    /** Of the apps' logs. */
     droppedLogLines: number;
+    /** Of the gateway's own log; 0 where the host has given it a logger. */
+    droppedGatewayLogLines: number;
     retired: Record<RetireReason, number>;
   };
 };
@@ -116,6 +120,7 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,
       droppedLogLines: services.logs.droppedLines,
+      droppedGatewayLogLines: streamOf(services.log)?.droppedLines ?? 0,
       retired: tree.retired,
     },
   };

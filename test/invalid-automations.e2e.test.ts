@@ -196,3 +196,30 @@ test('an upload that is refused leaves the version that is live as it is, clock 
   const [latest] = await runsOf(gateway, 'wrong/fine');
   await eventually(async () => (await runsOf(gateway, 'wrong/fine'))[0]?.runId !== latest?.runId);
 });
+
+for (const store of ['tarball', 'git'] as const) {
+  test(`a file automations/<name>.json is told of where automations are listed, until it is moved (${store})`, async (t) => {
+    const gateway = await startGateway(t, { store });
+    const flat = { 'automations/daily.json': automation(), 'automations/odd name.json': '{}' };
+    assert.equal((await gateway.upload('flat', { ...appOf('flat'), ...flat })).status, 201);
+    const listed = async () => (await gateway.call('GET', '/svc/_automations')).json;
+    const fault = (name: string) => ({
+      ref: `flat/${name}`,
+      code: 'flat_file',
+      path: `automations/${name}.json`,
+      message: `automations/${name}.json is not read and never fires: move it to automations/${name}/automation.json, with a handler.js beside it.`,
+    });
+    const faults = { rows: [], errors: [fault('daily'), fault('odd name')] };
+    assert.deepEqual(await listed(), faults);
+    await gateway.kill();
+    await gateway.start();
+    assert.deepEqual(await listed(), faults);
+    const moved = appOf('flat', { automations: { daily: '() => ({})' } });
+    const more = await gateway.upload('flat', { ...moved, 'automations/old.json': '{}' });
+    assert.equal(more.status, 201);
+    const { rows, errors } = await listed();
+    assert.deepEqual([rows.map(({ ref }: { ref: string }) => ref), errors], [['flat/daily'], [fault('old')]]);
+    assert.equal((await gateway.upload('flat', moved)).status, 201);
+    assert.deepEqual((await listed()).errors, []);
+  });
+}

@@ -1,6 +1,8 @@
 /** Daemons that die in the middle of runs, and the ones after them: every run has an end on record, and the clock goes on. */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import Database from 'better-sqlite3';
 import type { RunRecord } from '../protocol/runs.ts';
 import { eventually } from './support/edges.ts';
 import { startGateway, type TestGateway } from './support/gateway.ts';
@@ -171,4 +173,37 @@ describe('a daemon that is killed', () => {
       );
     }
   });
+});
+
+test('a daemon that starts with the clock set back fires nothing again that is stored as fired', async (t) => {
+  const gateway = await startGateway(t);
+  const tick = { triggers: EVERY_SECOND, run: '() => ({})' };
+  await push(gateway, 'kept', { ...NOTES, automations: { tick, wrong: tick } });
+  await eventually(async () => (await runsOf(gateway, 'kept/wrong', '&state=ok')).length > 0);
+  await gateway.stop();
+  const hour = 3_600_000;
+  // As if both had fired by a clock that was an hour, and two days, ahead of this one.
+  const ahead = { tick: Date.now() + hour, wrong: Date.now() + 48 * hour };
+  const db = new Database(join(gateway.dataDir, 'runtime.sqlite'));
+  for (const [id, at] of Object.entries(ahead))
+    db.prepare('UPDATE cron_fired SET last_at = ? WHERE app_id = ? AND automation_id = ?').run(at, 'kept', id);
+  db.close();
+  const before = (await fires(gateway)).tick;
+  await gateway.start();
+  const { rows } = (await gateway.call('GET', '/svc/_automations?app=kept')).json as {
+    rows: { id: string; nextRunAt: number }[];
+  };
+  const next = rows.find(({ id }) => id === 'tick')?.nextRunAt ?? 0;
+  assert.ok(next > ahead.tick && next <= ahead.tick + SECOND, String(next - ahead.tick));
+  // The one whose clock was plainly wrong fires on, and the other has had the same seconds to do so.
+  const count = (await fires(gateway)).wrong ?? 0;
+  await eventually(async () => ((await fires(gateway)).wrong ?? 0) >= count + 2);
+  assert.equal((await fires(gateway)).tick, before);
+
+  async function fires({ dataDir }: TestGateway): Promise<Record<string, number>> {
+    const runs = new Database(join(dataDir, 'runtime.sqlite'), { readonly: true });
+    const rows = runs.prepare('SELECT automation_id AS id, count(*) AS n FROM runs GROUP BY automation_id').all();
+    runs.close();
+    return Object.fromEntries((rows as { id: string; n: number }[]).map(({ id, n }) => [id, n]));
+  }
 });

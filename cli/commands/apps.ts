@@ -2,7 +2,6 @@
 import type { AppRecord } from '../api.ts';
 import type { CommandContext } from '../command.ts';
 import { drawState } from '../terminal/state.ts';
-import { oneLine } from '../terminal/style.ts';
 import { formatAge } from '../terminal/units.ts';
 
 export async function run({ terminal, connect }: CommandContext): Promise<void> {
@@ -25,9 +24,9 @@ export async function run({ terminal, connect }: CommandContext): Promise<void> 
       ],
       apps.map((app) => [
         { text: app.id, format: 'bold' },
-        oneLine(app.name),
+        app.name,
         drawState(app.status),
-        oneLine(app.version),
+        app.version,
         String(app.queries),
         String(app.actions),
         { text: formatAge(app.updatedAt, now), format: 'dim' },

@@ -7,7 +7,6 @@ import { UsageError } from '../failure.ts';
 import { automationPath, withQuery } from '../paths.ts';
 import { drawMinted } from '../terminal/minted.ts';
 import { drawRunState } from '../terminal/run.ts';
-import { oneLine } from '../terminal/style.ts';
 import type { Cell } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge, formatWait } from '../terminal/units.ts';
@@ -61,9 +60,7 @@ async function list(client: Client, terminal: Terminal, app: string | undefined)
       );
     }
     for (const { ref, code, message, path } of errors)
-      terminal.line(
-        `${terminal.style('red', '✗')} ${oneLine(ref)}  ${oneLine(`${code}: ${message}`)}${path ? ` (${oneLine(path)})` : ''}`,
-      );
+      terminal.line(`${terminal.style('red', '✗')} ${ref}  ${code}: ${message}${path ? ` (${path})` : ''}`);
   });
 }
 
@@ -71,7 +68,7 @@ function drawRow(row: AutomationRow, now: number): Cell[] {
   const { lastRun, nextRunAt } = row;
   return [
     { text: row.ref, format: 'bold' },
-    oneLine(row.name),
+    row.name,
     row.enabled ? { text: '● on', format: 'green' } : { text: '○ off', format: 'yellow' },
     row.triggers.map(drawTrigger).join(', ') || 'by hand',
     nextRunAt ? formatWait(nextRunAt, now) : '',
@@ -85,7 +82,7 @@ function drawRow(row: AutomationRow, now: number): Cell[] {
 }
 
 function drawTrigger(trigger: ShownTrigger): string {
-  if (trigger.kind === 'cron') return oneLine(trigger.tz ? `${trigger.expr} ${trigger.tz}` : trigger.expr);
+  if (trigger.kind === 'cron') return trigger.tz ? `${trigger.expr} ${trigger.tz}` : trigger.expr;
   return 'pending' in trigger ? 'webhook (pending)' : `webhook ${trigger.id.slice(0, 6)}…`;
 }
 

@@ -2,7 +2,6 @@
 import type { ChangeEvent } from '../api.ts';
 import type { CommandContext } from '../command.ts';
 import { withQuery } from '../paths.ts';
-import { printable } from '../terminal/style.ts';
 import { formatClock } from '../terminal/units.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
@@ -27,6 +26,6 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
 }
 
 function drawChange(change: ChangeEvent, style: CommandContext['terminal']['style']): string {
-  const what = `by ${printable(change.action)}${change.source === 'handler' ? '' : ` (${printable(change.source)})`}`;
-  return `${style('dim', formatClock(change.ts))}  ${style('bold', printable(change.table))}  ${what}  ${style('dim', `#${change.seq}`)}`;
+  const what = `by ${change.action}${change.source === 'handler' ? '' : ` (${change.source})`}`;
+  return `${style('dim', formatClock(change.ts))}  ${style('bold', change.table)}  ${what}  ${style('dim', `#${change.seq}`)}`;
 }

@@ -6,7 +6,6 @@ import type { CommandContext } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import { drawJson } from '../terminal/json.ts';
 import { nearest } from '../terminal/nearest.ts';
-import { oneLine, printable } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
@@ -33,13 +32,13 @@ function drawSummaries(terminal: Terminal, apps: AppSummary[]): void {
   for (const summary of apps) {
     if ('error' in summary) {
       terminal.line(
-        `${style('bold', summary.app)}  ${style('red', `${summary.error.code}: ${oneLine(summary.error.message)}`)}`,
+        `${style('bold', summary.app)}  ${style('red', `${summary.error.code}: ${summary.error.message}`)}`,
       );
       continue;
     }
-    const about = summary.description === undefined ? '' : `  ${oneLine(summary.description)}`;
+    const about = summary.description === undefined ? '' : `  ${summary.description}`;
     terminal.line(
-      `${style('bold', summary.app)}  ${oneLine(summary.name)} ${style('dim', oneLine(summary.version))}${style('dim', about)}`,
+      `${style('bold', summary.app)}  ${summary.name} ${style('dim', summary.version)}${style('dim', about)}`,
     );
     for (const [title, tools] of [
       ['queries', summary.queries],
@@ -53,8 +52,8 @@ function drawSummaries(terminal: Terminal, apps: AppSummary[]): void {
 
 function drawApp(terminal: Terminal, manifest: DescribedApp): void {
   const { style } = terminal;
-  terminal.line(`${style('bold', oneLine(manifest.name))}  ${manifest.app} ${style('dim', oneLine(manifest.version))}`);
-  if (manifest.description !== undefined) terminal.line(printable(manifest.description));
+  terminal.line(`${style('bold', manifest.name)}  ${manifest.app} ${style('dim', manifest.version)}`);
+  if (manifest.description !== undefined) terminal.line(manifest.description);
   for (const [title, tools] of [
     ['QUERY', manifest.queries],
     ['ACTION', manifest.actions],
@@ -66,7 +65,7 @@ function drawApp(terminal: Terminal, manifest: DescribedApp): void {
       tools.map((tool) => [
         { text: tool.name, format: 'cyan' },
         signature(tool.input),
-        oneLine(tool.description ?? '') + (tool.confirmation === 'required' ? ' (asks first)' : ''),
+        (tool.description ?? '') + (tool.confirmation === 'required' ? ' (asks first)' : ''),
       ]),
     );
   }
@@ -77,7 +76,7 @@ export function signature(schema: JsonSchema | undefined): string {
   if (typeof schema !== 'object' || typeof schema.properties !== 'object' || schema.properties === null) return '';
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   return Object.keys(schema.properties)
-    .map((name) => oneLine(name) + (required.has(name) ? '' : '?'))
+    .map((name) => name + (required.has(name) ? '' : '?'))
     .join(', ');
 }
 
@@ -102,9 +101,10 @@ function drawDefinition(
   const { style } = terminal;
   const { name, description, ...rest } = definition;
   terminal.line(`${style('bold', name)}  ${style('dim', `${kind}: ${call}`)}`);
-  if (description !== undefined) terminal.line(printable(description));
+  if (description !== undefined) terminal.line(description);
   for (const [member, value] of Object.entries(rest)) {
-    terminal.line(`${style('dim', `${oneLine(member)}:`)} ${drawJson(value, style)}`);
+    const [first = '', ...more] = drawJson(value, style);
+    terminal.lines([`${style('dim', `${member}:`)} ${first}`, ...more]);
   }
 }
 

@@ -7,10 +7,10 @@ import { type DraftEvent, DraftFollower } from '../draft-follower.ts';
 import { EXIT } from '../failure.ts';
 import type { SyncResult } from '../folder-sync.ts';
 import { FolderWatch } from '../folder-watch.ts';
+import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
-import { type Progress, startProgress } from '../terminal/progress.ts';
-import { printable } from '../terminal/style.ts';
+import type { Progress } from '../terminal/progress.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatClock, formatCount } from '../terminal/units.ts';
 
@@ -28,7 +28,7 @@ export async function run(context: CommandContext): Promise<number> {
   const folder = resolve(cwd, args.at(0));
   const app = readAppId(folder);
   const session = args.text('session') ?? `dev-${app}`.slice(0, 64);
-  const { leftOut } = scanAppFolder(folder);
+  const { files, leftOut } = scanAppFolder(folder);
   const visible = leftOut.filter(({ reason }) => reason !== 'hidden');
   const once = args.has('once');
   const told: DraftEvent[] = [];
@@ -38,6 +38,7 @@ export async function run(context: CommandContext): Promise<number> {
   const draft = new DraftFollower({ connect, session, app, folder, tell, startSync });
   await draft.open();
   if (visible.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(visible)));
+  warnOfFlatAutomations(terminal, files);
   const watched = once ? null : new Edits(folder);
   try {
     const whole = await draft.update();
@@ -53,7 +54,10 @@ export async function run(context: CommandContext): Promise<number> {
     watched?.close();
   }
   if (terminal.json) terminal.line(JSON.stringify({ event: 'stopped', app, session }));
-  else terminal.note(`\nThe session ${session} is kept. Publish it: svc publish ${app} --session ${session}`);
+  else {
+    terminal.note();
+    terminal.note(`The session ${session} is kept. Publish it: svc publish ${app} --session ${session}`);
+  }
   return EXIT.ok;
 }
 
@@ -120,7 +124,10 @@ class Edits {
 function show(terminal: Terminal, event: DraftEvent): void {
   if (terminal.json) terminal.line(JSON.stringify(forPrograms(event)));
   else if (event.event === 'log') terminal.line(drawLogEntry(event.entry, terminal.style, false));
-  else terminal.line(`${terminal.style('dim', formatClock(Date.now()))}  ${draw(terminal, event)}`);
+  else {
+    const [first = '', ...more] = draw(terminal, event);
+    terminal.lines([`${terminal.style('dim', formatClock(Date.now()))}  ${first}`, ...more]);
+  }
 }
 
 /** What `--once --json` prints. */
@@ -136,20 +143,20 @@ function forPrograms(event: DraftEvent): object {
   return event;
 }
 
-function draw({ style }: Terminal, event: Exclude<DraftEvent, { event: 'log' }>): string {
+function draw({ style }: Terminal, event: Exclude<DraftEvent, { event: 'log' }>): string[] {
   switch (event.event) {
     case 'synced':
-      return drawSync(event);
+      return [drawSync(event)];
     case 'broken':
-      return [style('red', `✗ ${event.title}`), ...indented(event.lines)].join('\n');
+      return [style('red', `✗ ${event.title}`), ...indented(event.lines)];
     case 'unfit':
-      return [style('yellow', `! publishing would refuse it: ${event.title}`), ...indented(event.lines)].join('\n');
+      return [style('yellow', `! publishing would refuse it: ${event.title}`), ...indented(event.lines)];
     case 'mended':
-      return style('green', '✓ the draft is whole again');
+      return [style('green', '✓ the draft is whole again')];
     case 'lost':
-      return style('yellow', '! the gateway does not answer; edits are sent once it is back');
+      return [style('yellow', '! the gateway does not answer; edits are sent once it is back')];
     case 'back':
-      return `${style('green', '✓ the gateway is back')}  ${style('cyan', event.preview)}`;
+      return [`${style('green', '✓ the gateway is back')}  ${style('cyan', event.preview)}`];
   }
 }
 
@@ -171,7 +178,7 @@ function drawSync({ written, deleted, taken, overwritten, gone }: SyncResult): s
 /** Of many only some, and how many more there are. */
 function drawPaths(paths: string[], note: string): string[] {
   const shown = paths.length <= LISTED ? paths : paths.slice(0, LISTED_OF_MANY);
-  const names = shown.map((path) => `${printable(path)}${note}`);
+  const names = shown.map((path) => `${path}${note}`);
   const rest = paths.length - shown.length;
   if (rest === 0) return names;
   const last = names.pop() ?? '';
@@ -181,7 +188,7 @@ function drawPaths(paths: string[], note: string): string[] {
 /** Drawn only of what takes long enough to be looked at. */
 function startSlowProgress(terminal: Terminal, app: string): Progress {
   const from = Date.now() + UNSEEN_MS;
-  const progress = startProgress(terminal.stderr, terminal.noteStyle, `Sending ${app}`);
+  const progress = terminal.progress(`Sending ${app}`);
   return {
     update: (done, total) => {
       if (Date.now() >= from) progress.update(done, total);

@@ -3,7 +3,7 @@ import type { FileDiff, SessionDiff } from '../api.ts';
 import type { CommandContext } from '../command.ts';
 import { sessionPath, withQuery } from '../paths.ts';
 import { findSession, inSession } from '../sessions.ts';
-import { printable, type Style } from '../terminal/style.ts';
+import type { Style } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { plural } from '../terminal/units.ts';
 
@@ -35,9 +35,9 @@ function draw(terminal: Terminal, files: FileDiff[], onlyNames: boolean): void {
     const lines = file.binary
       ? 'binary'
       : `${style('green', `+${file.additions}`)} ${style('red', `-${file.deletions}`)}`;
-    terminal.line(`${style(colour, mark)} ${style('bold', `${file.app}/${printable(file.path)}`)}  ${lines}`);
-    if (!onlyNames && file.patch !== '') terminal.line(`${colourPatch(file.patch, style)}\n`);
-    if (file.truncated) terminal.line(style('dim', '  the patch is too large to be shown\n'));
+    terminal.line(`${style(colour, mark)} ${style('bold', `${file.app}/${file.path}`)}  ${lines}`);
+    if (!onlyNames && file.patch !== '') terminal.lines([...colourPatch(file.patch, style), '']);
+    if (file.truncated) terminal.lines([style('dim', '  the patch is too large to be shown'), '']);
   }
   const [added, removed] = [sum(files, 'additions'), sum(files, 'deletions')];
   terminal.line(style('dim', `${plural(files.length, 'file')}, +${added} -${removed}`));
@@ -47,16 +47,14 @@ function sum(files: FileDiff[], member: 'additions' | 'deletions'): number {
   return files.reduce((total, file) => total + file[member], 0);
 }
 
-function colourPatch(patch: string, style: Style): string {
+function colourPatch(patch: string, style: Style): string[] {
   return patch
     .trimEnd()
     .split('\n')
-    .map((text) => {
-      const line = printable(text);
+    .map((line) => {
       if (line.startsWith('+++') || line.startsWith('---') || line.startsWith('diff ')) return style('dim', line);
       if (line.startsWith('@@')) return style('cyan', line);
       if (line.startsWith('+')) return style('green', line);
       return line.startsWith('-') ? style('red', line) : line;
-    })
-    .join('\n');
+    });
 }

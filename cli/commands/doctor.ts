@@ -43,7 +43,7 @@ export async function run(context: CommandContext): Promise<number> {
     const warnings = checks.filter(({ state }) => state === 'warning').length;
     const summary =
       problems > 0 ? 'Something needs to be fixed.' : warnings > 0 ? 'It works; see the warnings.' : 'All is well.';
-    terminal.line(`\n${summary}`);
+    terminal.lines(['', summary]);
   });
   return problems === 0 ? EXIT.ok : EXIT.failed;
 }

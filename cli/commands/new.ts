@@ -48,7 +48,8 @@ function inFolder(context: CommandContext, folder: string): void {
     const { style } = terminal;
     terminal.line(`${style('green', '✓')} ${style('bold', id)} is ready in ${shown}`);
     for (const file of files) terminal.line(style('dim', `  ${file}`));
-    terminal.line(`\nMake it live:      ${style('cyan', `svc push ${shellPath(shown)}`)}`);
+    terminal.line();
+    terminal.line(`Make it live:      ${style('cyan', `svc push ${shellPath(shown)}`)}`);
     terminal.line(`Work in a draft:   ${style('cyan', `svc dev ${shellPath(shown)}`)}  (svc serve --store git)`);
   });
 }
@@ -63,12 +64,12 @@ function copyTemplate(template: string, folder: string, id: string, name: string
   return scanAppFolder(folder).files;
 }
 
-function hintFor(typed: string, templates: string[]): string {
+function hintFor(typed: string, templates: string[]): string[] {
   const meant = nearest(typed, templates);
   return [
     meant === undefined ? `There are: ${templates.join(', ')}` : `Did you mean "${meant}"?`,
     `One of the gateway's catalog is laid out there, without a folder: svc new --clone ${typed}`,
-  ].join('\n');
+  ];
 }
 
 async function onGateway({ args, terminal, connect }: CommandContext): Promise<void> {

@@ -1,5 +1,5 @@
 /** `svc publish`: makes what a session changes of an app its next live version. */
-import type { PublishAnswer, VersionRecord } from '../api.ts';
+import type { AutomationList, PublishAnswer, VersionRecord } from '../api.ts';
 import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { findPages } from '../pages.ts';
@@ -15,6 +15,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
   const request = { ...(app === undefined ? {} : { app }), ...(message === undefined ? {} : { message }) };
   const path = sessionPath(session, '/publish');
   const answer = await inSession({ session, app }, client.post<PublishAnswer>(path, request));
+  const flat = await flatFaults(client, answer.id);
   const canUndo = !terminal.json && (await hasOlder(client, answer));
   const addressOf = await findPages(client);
   terminal.answer(answer, () => {
@@ -27,6 +28,18 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
     for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
     drawMinted(terminal, answer.webhooks);
   });
+  for (const { message } of flat) terminal.note(`${terminal.noteStyle('yellow', '!')} ${message}`);
+}
+
+/** Files of the published app that look like automations and are none. */
+async function flatFaults(client: Client, app: string): Promise<AutomationList['errors']> {
+  const path = withQuery('/svc/_automations', { app });
+  // It is published, whatever becomes of this question.
+  const errors = await client.get<AutomationList>(path).then(
+    (list) => list.errors,
+    () => [],
+  );
+  return errors.filter(({ code }) => code === 'flat_file');
 }
 
 /** Whether there is something to go back to: the older versions of an app that was removed in between are not kept. */

@@ -8,9 +8,9 @@ import type { CommandContext } from '../command.ts';
 import { GatewayError } from '../failure.ts';
 import { findPages } from '../pages.ts';
 import { appPath, withQuery } from '../paths.ts';
+import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawMinted } from '../terminal/minted.ts';
-import { startProgress } from '../terminal/progress.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes, plural } from '../terminal/units.ts';
 
@@ -21,9 +21,10 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
   const { files, leftOut } = scanAppFolder(folder);
   await checkWelcome(client, id);
   if (leftOut.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(leftOut)));
+  warnOfFlatAutomations(terminal, files);
 
   const archive = await packFiles(folder, files);
-  const progress = startProgress(terminal.stderr, terminal.noteStyle, `Uploading ${id}`);
+  const progress = terminal.progress(`Uploading ${id}`);
   const path = withQuery(appPath(id, '/upload'), { activate: args.has('no-activate') ? 0 : undefined });
   let answer: UploadAnswer;
   try {

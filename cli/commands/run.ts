@@ -8,7 +8,6 @@ import { EXIT, GatewayError, UsageError } from '../failure.ts';
 import { readJsonInput } from '../input.ts';
 import { automationPath, runPath } from '../paths.ts';
 import { drawNode, drawRunState, outcome, runTime } from '../terminal/run.ts';
-import { oneLine } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatClock } from '../terminal/units.ts';
 
@@ -78,14 +77,14 @@ function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[]): number {
   terminal.answer(nodes.length > 0 ? { ...record, nodes } : record, () => {
     const { style } = terminal;
     const { text, format } = drawRunState(record.state);
-    terminal.line(`${style(format, text)}  ${style('bold', oneLine(record.ref))}  ${style('dim', record.runId)}`);
+    terminal.line(`${style(format, text)}  ${style('bold', record.ref)}  ${style('dim', record.runId)}`);
     const facts: [name: string, value: string][] = [
       ['fired', `${record.trigger.kind}${record.trigger.origin === null ? '' : ` ${record.trigger.origin}`}`],
       [
         'started',
         record.startedAt === null ? '' : `${formatClock(record.startedAt)}, took ${runTime(record, Date.now())}`,
       ],
-      ['outcome', oneLine(outcome(record))],
+      ['outcome', outcome(record)],
       ['parent', record.parentRunId ?? ''],
     ];
     for (const [name, value] of facts) if (value !== '') terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);

@@ -4,7 +4,6 @@ import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { withQuery } from '../paths.ts';
 import { drawRunEvent, drawRunState, outcome, runTime } from '../terminal/run.ts';
-import { oneLine } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge } from '../terminal/units.ts';
 
@@ -44,7 +43,7 @@ function draw(terminal: Terminal, runs: RunRecord[]): void {
       { text: formatAge(record.startedAt ?? record.queuedAt, now), format: 'dim' },
       runTime(record, now),
       { text: record.runId, format: 'dim' },
-      oneLine(outcome(record)),
+      outcome(record),
     ]),
   );
 }

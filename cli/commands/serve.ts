@@ -25,6 +25,7 @@ export async function run(context: CommandContext): Promise<number> {
   const { config, dataDir } = configure(context);
   const folders = args.list('with').map((folder) => resolve(cwd, folder));
   const gateway = await start(config, dataDir, terminal);
+  terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output is not written any more: ${message}`));
   const { url, token, pid } = gateway;
   const client = new Client({ url, urlFrom: 'this gateway', token: token ?? undefined, tokenFrom: 'this gateway' });
   const minted: MintedWebhook[] = [];
@@ -144,9 +145,9 @@ function explainStart(error: NodeJS.ErrnoException, { host, port }: Partial<Conf
 
 /** Log lines are JSON, but for somebody who looks at them. */
 async function terminalLog({ log = 'info' }: Partial<Config>, terminal: Terminal): Promise<{ logger?: Logger }> {
-  if (!terminal.stderr.isTTY || terminal.json) return {};
+  if (!terminal.notesAreSeen || terminal.json) return {};
   const { createTerminalLog } = await import('../terminal-log.ts');
-  return { logger: createTerminalLog(log, terminal.stderr, terminal.noteStyle) };
+  return { logger: createTerminalLog(log, terminal.noteStyle) };
 }
 
 async function greet(context: CommandContext, gateway: RunningGateway, client: Client): Promise<void> {

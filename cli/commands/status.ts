@@ -5,9 +5,6 @@ import type { CommandContext } from '../command.ts';
 import { drawStatus } from '../status-view.ts';
 
 const REFRESH_MS = 1000;
-const HOME = '\u001b[H';
-const CLEAR_BELOW = '\u001b[J';
-const CLEAR_REST_OF_LINE = '\u001b[K';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
   const client = connect();
@@ -18,12 +15,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
   });
   if (!args.has('watch') || terminal.json) return;
   for (let status = first; ; status = await read()) {
-    const rows = terminal.stdout.rows ?? Number.POSITIVE_INFINITY;
-    const lines = drawStatus(status, terminal.columns, terminal.style).slice(0, rows - 1);
-    // Overwritten line by line in one write, so that the screen does not flicker.
-    if (terminal.interactive)
-      terminal.stdout.write(HOME + lines.map((line) => `${line}${CLEAR_REST_OF_LINE}\n`).join('') + CLEAR_BELOW);
-    else terminal.lines([...lines, '']);
+    terminal.screen(drawStatus(status, terminal.columns, terminal.style));
     await sleep(REFRESH_MS);
   }
 }

@@ -3,7 +3,6 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionRecord } from '../api.ts';
 import type { CommandContext } from '../command.ts';
 import { appPath, withQuery } from '../paths.ts';
-import { oneLine } from '../terminal/style.ts';
 import { formatAge, formatBytes, formatCount } from '../terminal/units.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
@@ -24,7 +23,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
       versions.map((version) => [
         { text: version.versionId, format: version.active ? 'bold' : 'reset' },
         version.active ? { text: '● live', format: 'green' } : '',
-        oneLine(version.version),
+        version.version,
         { text: formatAge(version.uploadedAt, now), format: 'dim' },
         formatCount(version.files),
         formatBytes(version.bytes),

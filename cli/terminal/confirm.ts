@@ -1,5 +1,4 @@
 /** Asks before something is lost. */
-import { createInterface } from 'node:readline/promises';
 import { UsageError } from '../failure.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -11,10 +10,5 @@ export async function confirm(terminal: Terminal, question: string, command: str
       hint: 'Add --yes to go on without being asked.',
     });
   }
-  const prompt = createInterface({ input: terminal.stdin, output: terminal.stderr });
-  try {
-    return /^y(es)?$/i.test((await prompt.question(`${question} [y/N] `)).trim());
-  } finally {
-    prompt.close();
-  }
+  return /^y(es)?$/i.test(await terminal.ask(`${question} [y/N] `));
 }

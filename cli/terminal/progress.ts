@@ -1,5 +1,5 @@
 /** A progress bar on one line of a terminal, redrawn in place and removed when done. */
-import type { Style } from './style.ts';
+import { type Style, visible } from './style.ts';
 import { formatBytes } from './units.ts';
 
 const BAR_WIDTH = 28;
@@ -17,7 +17,7 @@ export function startProgress(stream: NodeJS.WriteStream, style: Style, label: s
       const line = progressLine(label, done, total, style);
       if (line === shown) return;
       shown = line;
-      stream.write(CLEAR_LINE + line);
+      stream.write(CLEAR_LINE + visible(line));
     },
     end() {
       if (shown !== '') stream.write(CLEAR_LINE);

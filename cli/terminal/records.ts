@@ -1,6 +1,5 @@
 /** Rows of values (from a query or from SQL) as a table. */
 
-import { oneLine } from './style.ts';
 import type { Cell } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -33,7 +32,7 @@ export function drawRows(terminal: Terminal, names: string[], rows: unknown[][])
     (_, i) => rows.some((row) => row[i] !== null) && rows.every((row) => row[i] === null || typeof row[i] === 'number'),
   );
   terminal.table(
-    names.map((name, i) => ({ title: oneLine(name), align: numeric[i] ? 'right' : 'left' })),
+    names.map((name, i) => ({ title: name, align: numeric[i] ? 'right' : 'left' })),
     rows.map((row) => names.map((_, i) => drawValue(row[i]))),
   );
 }
@@ -41,5 +40,5 @@ export function drawRows(terminal: Terminal, names: string[], rows: unknown[][])
 function drawValue(value: unknown): Cell {
   if (value === undefined) return '';
   if (value === null) return { text: 'null', format: 'dim' };
-  return oneLine(typeof value === 'string' ? value : JSON.stringify(value));
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }

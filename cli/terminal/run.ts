@@ -1,6 +1,6 @@
 /** Runs of automations as people read them: a state with its colour, and one line for each thing that happens. */
 import type { RunEvent, RunNode, RunRecord, RunState } from '../../protocol/runs.ts';
-import { type Format, oneLine, type Style } from './style.ts';
+import type { Format, Style } from './style.ts';
 import { formatClock, formatDuration } from './units.ts';
 
 const STATES: Record<RunState, { sign: string; format: Format }> = {
@@ -33,9 +33,9 @@ export function outcome({ summary, error }: RunRecord): string {
 /** `✓ svc_read {"app":"todos",…}  3 ms`. */
 export function drawNode({ name, args, ok, error, startedAt, endedAt }: RunNode, style: Style): string {
   const sign = ok ? style('green', '✓') : style('red', '✗');
-  const why = error ? `  ${style('red', oneLine(`${error.code}: ${error.message}`))}` : '';
-  const given = args === null || args === undefined ? '' : ` ${style('dim', oneLine(shorten(JSON.stringify(args))))}`;
-  return `${sign} ${style('cyan', oneLine(name))}${given}  ${style('dim', formatDuration(endedAt - startedAt))}${why}`;
+  const why = error ? `  ${style('red', `${error.code}: ${error.message}`)}` : '';
+  const given = args === null || args === undefined ? '' : ` ${style('dim', shorten(JSON.stringify(args)))}`;
+  return `${sign} ${style('cyan', name)}${given}  ${style('dim', formatDuration(endedAt - startedAt))}${why}`;
 }
 
 /** One line for what followers see of runs; null for what is not worth one. `refs` knows which run is whose. */
@@ -50,13 +50,13 @@ export function drawRunEvent(event: RunEvent, refs: Map<string, string>, style: 
     case 'node.end':
       return line(event.node.endedAt, refs.get(event.node.runId), `  ${drawNode(event.node, style)}`);
     case 'log':
-      return line(logTime(event.line), refs.get(event.runId), `  ${style('dim', oneLine(logText(event.line)))}`);
+      return line(logTime(event.line), refs.get(event.runId), `  ${style('dim', logText(event.line))}`);
     case 'run.end': {
       const { run } = event;
       refs.delete(run.runId);
       const { text, format } = drawRunState(run.state);
       const took = run.startedAt === null ? '' : `  ${style('dim', runTime(run, run.startedAt))}`;
-      return line(run.endedAt ?? run.queuedAt, run.ref, `${style(format, text)}${took}  ${oneLine(outcome(run))}`);
+      return line(run.endedAt ?? run.queuedAt, run.ref, `${style(format, text)}${took}  ${outcome(run)}`);
     }
     default:
       return null;

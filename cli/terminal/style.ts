@@ -1,5 +1,7 @@
-/** Colours, and text made safe to print. Decides once per stream whether colours are wanted. */
+/** Colours, and how a text with colours is written. Decides once per stream whether colours are wanted. */
+import { randomUUID } from 'node:crypto';
 import { styleText } from 'node:util';
+import { printable } from '../../protocol/printable.ts';
 
 export type Format = Parameters<typeof styleText>[0];
 export type Style = (format: Format, text: string) => string;
@@ -14,20 +16,27 @@ export function wantsColour(stream: ColourStream, env: NodeJS.ProcessEnv): boole
   return stream.isTTY === true && env.TERM !== 'dumb';
 }
 
+/**
+ * Begins a colour in a text that is not written yet. Only a text of ours can hold it: the number is made by each process, and
+ * nothing that is written shows it.
+ */
+const MARK = `\u001b${randomUUID()}[`;
+
 export function createStyle(colours: boolean): Style {
-  return (format, text) => (colours && text !== '' ? styleText(format, text, { validateStream: false }) : text);
+  if (!colours) return (_, text) => text;
+  return (format, text) => {
+    if (text === '') return '';
+    const [on = '', off = ''] = styleText(format, '\0', { validateStream: false })
+      .replaceAll('\u001b[', MARK)
+      .split('\0');
+    return on + text + off;
+  };
 }
 
-// Everything that can move the cursor, recolour or retitle a terminal; tab and newline are the caller's business.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for.
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
-
-/** Text of an app or a log with its control characters made visible, so that it cannot drive the terminal. */
-export function printable(text: string): string {
-  return text.replace(CONTROL, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`);
-}
-
-/** The same on one line, for a cell of a table. */
-export function oneLine(text: string): string {
-  return printable(text.replace(/\s*\n\s*/g, ' ⏎ ').replaceAll('\t', ' '));
+/**
+ * What is written of a text: our own colours, and on one line everything else, with what could drive the terminal made visible.
+ * Every text that is written passes here (`terminal.ts`), so whoever prints need not think of where it comes from.
+ */
+export function visible(text: string): string {
+  return text.split(MARK).map(printable).join('\u001b[');
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createStyle } from './style.ts';
+import { createStyle, visible } from './style.ts';
 import { type Column, drawTable, fit } from './table.ts';
 
 const plain = createStyle(false);
@@ -51,7 +51,7 @@ test('colours go around the padded cell and do not shift it', () => {
     80,
     createStyle(true),
   );
-  assert.equal(row, '\u001b[31mx\u001b[39m  y');
+  assert.equal(visible(row ?? ''), '\u001b[31mx\u001b[39m  y');
 });
 
 for (const [natural, available, expected] of [

@@ -1,4 +1,5 @@
 /** Draws rows as aligned columns that fit the terminal. */
+import { printable } from '../../protocol/printable.ts';
 import type { Format, Style } from './style.ts';
 import { displayWidth, pad, truncate } from './width.ts';
 
@@ -16,9 +17,9 @@ const MIN_WIDTH = 4;
  * are cut. Without a terminal pass `Infinity` and nothing is cut.
  */
 export function drawTable(columns: Column[], rows: Cell[][], width: number, style: Style): string[] {
-  const natural = columns.map((column, i) =>
-    Math.max(displayWidth(column.title), ...rows.map((row) => displayWidth(textOf(row[i])))),
-  );
+  const head = columns.map(({ title }) => asShown({ text: title, format: 'dim' }));
+  const shown = rows.map((row) => columns.map((_, i) => asShown(row[i])));
+  const natural = columns.map((_, i) => Math.max(...[head, ...shown].map((row) => displayWidth(row[i]?.text ?? ''))));
   const available = width - GAP * (columns.length - 1);
   const squeezed = columns.map(({ squeeze }) => squeeze === true);
   const widths = fit(fit(natural, available, squeezed), available);
@@ -32,10 +33,7 @@ export function drawTable(columns: Column[], rows: Cell[][], width: number, styl
       })
       .join(' '.repeat(GAP))
       .trimEnd();
-  return [
-    line(columns.map(({ title }) => ({ text: title, format: 'dim' }))),
-    ...rows.map((row) => line(columns.map((_, i) => asStyled(row[i])))),
-  ];
+  return [head, ...shown].map(line);
 }
 
 /** Takes from the widest columns first (only of those marked in `from`) until all fit together, or are at their minimum. */
@@ -58,10 +56,8 @@ export function fit(natural: number[], available: number, from: boolean[] = natu
   return widths;
 }
 
-function asStyled(cell: Cell | undefined): { text: string; format?: Format } {
-  return typeof cell === 'object' ? cell : { text: cell ?? '' };
-}
-
-function textOf(cell: Cell | undefined): string {
-  return asStyled(cell).text;
+/** As it is printed, so that it is measured and cut as such. */
+function asShown(cell: Cell = ''): { text: string; format?: Format } {
+  const { text, ...format } = typeof cell === 'object' ? cell : { text: cell };
+  return { text: printable(text).replaceAll('\t', ' '), ...format };
 }

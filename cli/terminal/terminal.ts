@@ -1,7 +1,12 @@
-/** Where a command writes: answers to stdout, everything else to stderr, each with colours of its own. */
+/**
+ * Where a command writes: answers to stdout, everything else to stderr, each with colours of its own. Whatever is written passes
+ * `visible`, and the streams are nobody else's: text of an app, an archive or a log cannot drive the terminal.
+ */
+import { createInterface } from 'node:readline/promises';
 import type { Readable } from 'node:stream';
 import { drawJson } from './json.ts';
-import { createStyle, type Style, wantsColour } from './style.ts';
+import { type Progress, startProgress } from './progress.ts';
+import { createStyle, type Style, visible, wantsColour } from './style.ts';
 import { type Cell, type Column, drawTable } from './table.ts';
 
 export type TerminalStreams = {
@@ -10,21 +15,25 @@ export type TerminalStreams = {
   stderr: NodeJS.WriteStream;
 };
 
+const HOME = '\u001b[H';
+const CLEAR_BELOW = '\u001b[J';
+const CLEAR_REST_OF_LINE = '\u001b[K';
+
 export class Terminal {
   readonly stdin: TerminalStreams['stdin'];
-  readonly stdout: NodeJS.WriteStream;
-  readonly stderr: NodeJS.WriteStream;
   /** `--json`: stdout carries JSON and nothing else. */
   readonly json: boolean;
   /** Colours for stdout. */
   readonly style: Style;
   /** Colours for stderr. */
   readonly noteStyle: Style;
+  readonly #stdout: NodeJS.WriteStream;
+  readonly #stderr: NodeJS.WriteStream;
 
   constructor(streams: TerminalStreams, env: NodeJS.ProcessEnv, json: boolean) {
     this.stdin = streams.stdin;
-    this.stdout = streams.stdout;
-    this.stderr = streams.stderr;
+    this.#stdout = streams.stdout;
+    this.#stderr = streams.stderr;
     this.json = json;
     this.style = createStyle(wantsColour(streams.stdout, env));
     this.noteStyle = createStyle(wantsColour(streams.stderr, env));
@@ -32,25 +41,31 @@ export class Terminal {
 
   /** Someone is looking at stdout. */
   get interactive(): boolean {
-    return this.stdout.isTTY === true && !this.json;
+    return this.#stdout.isTTY === true && !this.json;
+  }
+
+  /** Someone is looking at stderr. */
+  get notesAreSeen(): boolean {
+    return this.#stderr.isTTY === true;
   }
 
   /** Columns of stdout; unbounded when it is a file or a pipe. */
   get columns(): number {
-    return this.stdout.isTTY ? (this.stdout.columns ?? 80) : Number.POSITIVE_INFINITY;
+    return this.#stdout.isTTY ? (this.#stdout.columns ?? 80) : Number.POSITIVE_INFINITY;
   }
 
+  /** One line, whatever the text has in it. */
   line(text = ''): void {
-    this.stdout.write(`${text}\n`);
+    this.lines([text]);
   }
 
   lines(lines: string[]): void {
-    if (lines.length > 0) this.line(lines.join('\n'));
+    if (lines.length > 0) this.#stdout.write(`${lines.map(visible).join('\n')}\n`);
   }
 
-  /** To stderr: what a program that reads stdout must not see. */
-  note(text: string): void {
-    this.stderr.write(`${text}\n`);
+  /** One line to stderr: what a program that reads stdout must not see. */
+  note(text = ''): void {
+    this.#stderr.write(`${visible(text)}\n`);
   }
 
   table(columns: Column[], rows: Cell[][]): void {
@@ -65,12 +80,44 @@ export class Terminal {
 
   /** What an app answered, where no drawing fits it: JSON either way, with colours for a reader. */
   value(value: unknown): void {
-    if (this.interactive) this.line(drawJson(value, this.style));
+    if (this.interactive) this.lines(drawJson(value, this.style));
     else this.document(value);
   }
 
   /** One JSON document: on one line for a program, indented on a terminal. */
   document(value: unknown): void {
-    this.line(JSON.stringify(value ?? null, null, this.stdout.isTTY ? 2 : undefined));
+    this.lines(JSON.stringify(value ?? null, null, this.#stdout.isTTY ? 2 : undefined).split('\n'));
+  }
+
+  /** The lines in place of all that is on the screen, as many as it has room for; below each other where stdout is no terminal. */
+  screen(lines: string[]): void {
+    if (!this.interactive) {
+      this.lines([...lines, '']);
+      return;
+    }
+    const shown = lines.slice(0, (this.#stdout.rows ?? Number.POSITIVE_INFINITY) - 1);
+    // Overwritten line by line in one write, so that the screen does not flicker.
+    const text = shown.map((line) => `${visible(line)}${CLEAR_REST_OF_LINE}\n`).join('');
+    this.#stdout.write(HOME + text + CLEAR_BELOW);
+  }
+
+  /** A progress bar on stderr, where somebody looks at it. */
+  progress(label: string): Progress {
+    return startProgress(this.#stderr, this.noteStyle, label);
+  }
+
+  /** What the user types after `question`, without white space around it. */
+  async ask(question: string): Promise<string> {
+    const prompt = createInterface({ input: this.stdin, output: this.#stderr });
+    try {
+      return (await prompt.question(visible(question))).trim();
+    } finally {
+      prompt.close();
+    }
+  }
+
+  /** `listener` is told once when stdout takes no more. */
+  whenLost(listener: (error: Error) => void): void {
+    this.#stdout.once('error', listener);
   }
 }

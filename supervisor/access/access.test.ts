@@ -33,10 +33,11 @@ async function setUp(t: TestContext) {
   const now = () => clock.now;
   const places = new Places({ ...CONFIG, allowedHosts: [...CONFIG.allowedHosts] });
   // What was ended is stored by the gateway's own databases, which the end-to-end tests have.
-  const db = { run: async () => ({ changes: 1, lastInsertRowid: 0 }) } as unknown as DbClient;
+  const db = { exec: async () => {}, batch: async () => [] } as unknown as DbClient;
   const signIns = new SignIns(db, now);
   const registered = new Map([['todos', 5]]);
-  const options = { places, signIns, registeredAt: (app: string) => registered.get(app) ?? null };
+  const programTokens = { find: () => undefined, whenRevoked: () => {} };
+  const options = { places, signIns, programTokens, registeredAt: (app: string) => registered.get(app) ?? null };
   const access = await Access.open(path, { log: pino(lines), now, ...options });
   t.after(() => access.close());
   let last: Caller | undefined;
@@ -45,7 +46,8 @@ async function setUp(t: TestContext) {
     const caller = access.caller(exchange, place);
     last = caller instanceof SvcError ? undefined : caller;
     const refused = caller instanceof SvcError ? caller : null;
-    const isRefused = refused === null && last?.kind === 'session' && isForeign(exchange, place, exchange.path === '/page');
+    const isRefused =
+      refused === null && last?.kind === 'session' && isForeign(exchange, place, exchange.path === '/page');
     exchange.send(refused?.status ?? (isRefused ? 403 : 204), refused?.headers ?? {}, refused?.code ?? '');
   });
   const logged = async (): Promise<string> => String(await once(lines, 'data'));
@@ -58,6 +60,7 @@ async function setUp(t: TestContext) {
   const get = (headers: OutgoingHttpHeaders) => send(port, 'GET', '/', { host: CONSOLE, ...headers });
   return {
     path,
+    programTokens,
     access,
     port,
     clock,
@@ -310,15 +313,21 @@ test('the token survives a restart, and its file is private', async (t) => {
   const { path, access, ...rest } = await setUp(t);
   assert.equal(readFileSync(path, 'utf8'), `${access.token}\n`);
   if (process.platform !== 'win32') assert.equal(statSync(path).mode & 0o777, 0o600);
-  const { places, signIns } = rest;
-  const again = await Access.open(path, { log: pino({ enabled: false }), places, signIns, registeredAt: () => null });
+  const { places, signIns, programTokens } = rest;
+  const again = await Access.open(path, {
+    log: pino({ enabled: false }),
+    places,
+    signIns,
+    programTokens,
+    registeredAt: () => null,
+  });
   again.close();
   assert.equal(again.token, access.token);
 });
 
 test('a damaged token file stops the start with an error that says what to do', async (t) => {
-  const { path, places, signIns } = await setUp(t);
-  const options = { log: pino({ enabled: false }), places, signIns, registeredAt: () => null };
+  const { path, places, signIns, programTokens } = await setUp(t);
+  const options = { log: pino({ enabled: false }), places, signIns, programTokens, registeredAt: () => null };
   for (const content of ['', 'short', `${'0'.repeat(63)}g\n`, `${'0'.repeat(65)}`, `${'0'.repeat(64)}\n\n`]) {
     writeFileSync(path, content);
     await assert.rejects(Access.open(path, options), /token\.bin is damaged.*svc token rotate/, content);

@@ -4,20 +4,24 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { ADMIN, type Caller, consoleCaller, PageCaller, SharedCaller } from './caller.ts';
+import { ADMIN, type Caller, consoleCaller, PageCaller, SharedCaller, TokenCaller } from './caller.ts';
 import { cookiesFor, endedCookies, type RegisteredAt, readCookie, type Session, type SignIn } from './cookie.ts';
 import type { Place, Places } from './places.ts';
+import type { ProgramTokens } from './program-tokens.ts';
 import type { SignIns } from './sign-ins.ts';
 import { TokenFile } from './token-file.ts';
 
 /** An Authorization header with a Bearer token, which is the first group. */
 export const BEARER: RegExp = /^Bearer +(\S+) *$/i;
 
+const WRONG_TOKEN = 'The access token is wrong: it may have been rotated or revoked, or has expired.';
+
 type Credentials = { token: string; digest: Buffer; sessionKey: Buffer };
 type AccessOptions = {
   log: Pick<Logger, 'info' | 'warn'>;
   places: Places;
   signIns: SignIns;
+  programTokens: Pick<ProgramTokens, 'find' | 'whenRevoked'>;
   registeredAt: RegisteredAt;
   now?: () => number;
 };
@@ -30,6 +34,7 @@ export class Access {
   readonly places: Places;
   readonly signIns: SignIns;
   readonly #file: TokenFile;
+  readonly #programTokens: AccessOptions['programTokens'];
   readonly #registeredAt: RegisteredAt;
   readonly #now: () => number;
   #credentials: Credentials;
@@ -39,10 +44,15 @@ export class Access {
   #nextEnd = Number.POSITIVE_INFINITY;
   #ending: NodeJS.Timeout | undefined;
 
-  private constructor(file: TokenFile, { places, signIns, registeredAt, now = Date.now }: AccessOptions) {
+  private constructor(
+    file: TokenFile,
+    { places, signIns, programTokens, registeredAt, now = Date.now }: AccessOptions,
+  ) {
     this.#file = file;
     this.places = places;
     this.signIns = signIns;
+    this.#programTokens = programTokens;
+    programTokens.whenRevoked(() => this.#onEnded());
     this.#registeredAt = registeredAt;
     this.#now = now;
     this.#credentials = credentialsOf(file.token);
@@ -69,11 +79,12 @@ export class Access {
 
   /** Who calls, or the `UNAUTHORIZED` error to answer. */
   caller(exchange: Exchange, place: Place): Caller | SvcError {
-    const presented = this.#digestOf(exchange.header('authorization') ?? '');
+    const authorization = exchange.header('authorization') ?? '';
+    const presented = this.#digestOf(authorization);
     if (presented !== undefined) {
-      return timingSafeEqual(presented, this.#credentials.digest)
-        ? ADMIN
-        : unauthorized('The access token is wrong; it may have been rotated.');
+      if (timingSafeEqual(presented, this.#credentials.digest)) return ADMIN;
+      const grant = this.#programTokens.find(BEARER.exec(authorization)?.[1] ?? '');
+      return grant === undefined ? unauthorized(WRONG_TOKEN) : new TokenCaller(grant);
     }
     const session = this.session(exchange, place);
     if (session === 'two') return unauthorized('The request carries two session cookies; sign in again.');
@@ -90,12 +101,6 @@ export class Access {
     if (cookies === undefined || place.kind === 'loopback') return null;
     const session = readCookie(cookies, place, this.#credentials.sessionKey, this.#registeredAt, this.#now());
     return session !== null && session !== 'two' && this.signIns.isEnded(session.id) ? null : session;
-  }
-
-  /** Whether the request has the administrator's token. */
-  isAdmin(exchange: Exchange): boolean {
-    const presented = this.#digestOf(exchange.header('authorization') ?? '');
-    return presented !== undefined && timingSafeEqual(presented, this.#credentials.digest);
   }
 
   /** Values of `set-cookie` headers that give this origin a session. */

@@ -2,6 +2,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { draftKey } from '../../protocol/ids.ts';
 import { type PageOwner, pagePath } from '../../protocol/origins.ts';
+import { type Grant, may } from './grants.ts';
 import type { Place } from './places.ts';
 
 /**
@@ -97,6 +98,31 @@ export class SharedCaller implements Caller {
       'http://svc.localhost with the port of the gateway on its own machine, or set appDomain in the configuration: ' +
       'there each app and the console have addresses of their own.'
     );
+  }
+}
+
+/** The token of a program. */
+export class TokenCaller implements Caller {
+  readonly kind = 'token';
+  readonly owner = null;
+  readonly #grant: Grant;
+
+  constructor(grant: Grant) {
+    this.#grant = grant;
+  }
+
+  get expiresAt(): number | null {
+    return this.#grant.expiresAt;
+  }
+
+  may(capability: Capability, app: string | null): boolean {
+    return may(this.#grant, capability, app);
+  }
+
+  refusal(): string {
+    const { name, apps, tools } = this.#grant;
+    const which = apps === null ? 'every app' : apps.map((id) => `"${id}"`).join(', ') || 'no app';
+    return `The token "${name}" may do "${tools}" with ${which}, and this needs more.`;
   }
 }
 

@@ -1,5 +1,7 @@
 /** One-time links and tickets that sign a browser in, and the sign-ins that were ended (decisions, section 11). */
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import type { Logger } from 'pino';
 import type { DbClient } from '../../protocol/db-client.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { PageOwner } from '../../protocol/origins.ts';
@@ -26,12 +28,22 @@ export class SignIns {
     this.#links = new OneTime(LIMITS.linkMs, now);
   }
 
-  /** Reads which sign-ins were ended. */
-  async open(): Promise<void> {
-    await this.#db.exec(SCHEMA);
-    await this.#db.run('DELETE FROM ended_sign_ins WHERE until <= ?', [this.#now()]);
+  /** Reads which sign-ins were ended; a database that cannot be read stops no start. `file`: as long as there is none, nothing is stored. */
+  static async open({ db, file, log }: { db: DbClient; file: string; log: Pick<Logger, 'warn'> }): Promise<SignIns> {
+    const signIns = new SignIns(db);
+    try {
+      if (existsSync(file)) await signIns.#read();
+    } catch (error) {
+      log.warn({ err: error }, 'It cannot be read who was signed out; sessions that were ended may count again.');
+    }
+    return signIns;
+  }
+
+  async #read(): Promise<void> {
+    const [table] = await this.#db.all("SELECT 1 FROM sqlite_schema WHERE name = 'ended_sign_ins'");
+    if (table === undefined) return;
     for (const { id, until } of await this.#db.all('SELECT id, until FROM ended_sign_ins')) {
-      this.#ended.set(String(id), Number(until));
+      if (Number(until) > this.#now()) this.#ended.set(String(id), Number(until));
     }
   }
 
@@ -42,7 +54,11 @@ export class SignIns {
 
   /** Durable once it resolves: every cookie that came of it has ended. */
   async end({ id, expiresAt }: SignIn): Promise<void> {
-    await this.#db.run(NEW_ENTRY, [id, expiresAt]);
+    await this.#db.exec(SCHEMA);
+    await this.#db.batch([
+      ['DELETE FROM ended_sign_ins WHERE until <= ?', [this.#now()]],
+      [NEW_ENTRY, [id, expiresAt]],
+    ]);
     for (const [ended, until] of this.#ended) if (until <= this.#now()) this.#ended.delete(ended);
     this.#ended.set(id, expiresAt);
   }

@@ -8,6 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Templates } from './templates.ts';
 
@@ -167,4 +169,27 @@ test('entries that say nonsense are left out, and of two with one id the last is
     (await templates.list()).map(({ name, queries, actions, automations }) => [name, queries, actions, automations]),
     [['Second', 0, 0, 0]],
   );
+});
+
+test('a server that sends a byte at a time does not hold a fetch longer than its limit', {
+  timeout: 20_000,
+}, async () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const archive: RequestListener = (_, response) => {
+    const drip = setInterval(() => {
+      response.write('x');
+      collectGarbage();
+    }, 5);
+    response.on('close', () => clearInterval(drip));
+  };
+  await opened([entry('slow', 'slow.tgz')], archive);
+  const templates = new Templates({
+    folder: join(folder, 'bundled'),
+    cacheDir: join(folder, 'cache'),
+    url: `${base}/catalog/all.json`,
+    log: { info: () => {}, warn: () => {} } as never,
+    fetchMs: 100,
+  });
+  await assert.rejects(templates.source('slow'), { code: 'TEMPLATE_FAILED' });
 });

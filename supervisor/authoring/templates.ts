@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { joinSignals } from '../../protocol/signals.ts';
 import type { LayOutJob, RemoteTemplate, TemplateRow } from '../../protocol/templates.ts';
 import { exists, mkdirDurable, readJson, writeFileAtomic } from '../../storage/atomic-file.ts';
 
@@ -20,6 +21,8 @@ export type TemplatesOptions = {
   /** Where the catalog is fetched from; null when there is none. */
   url: string | null;
   log: Pick<Logger, 'info' | 'warn'>;
+  /** How long a fetch may take; `LIMITS.templateFetchMs` when absent. */
+  fetchMs?: number;
 };
 
 const SHA256 = /^[0-9a-f]{64}$/;
@@ -129,21 +132,29 @@ export class Templates {
 
   /** Redirects are followed too, `fetch` takes none to anything but `http` and `https`. */
   async #fetch(url: string, mostBytes: number): Promise<Buffer> {
-    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(LIMITS.templateFetchMs)]);
-    const response = await fetch(url, { signal });
-    if (!response.ok || response.body === null) {
-      await response.body?.cancel();
-      throw new Error(`the server answered ${response.status}`);
+    const { signal, release } = joinSignals([this.#stopping.signal], this.#options.fetchMs ?? LIMITS.templateFetchMs);
+    try {
+      return await fetchBytes(url, mostBytes, signal);
+    } finally {
+      release();
     }
-    const chunks: Uint8Array[] = [];
-    let size = 0;
-    for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
-      size += chunk.length;
-      if (size > mostBytes) throw new Error(`it has more than ${mostBytes} bytes`);
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks);
   }
+}
+
+async function fetchBytes(url: string, mostBytes: number, signal: AbortSignal): Promise<Buffer> {
+  const response = await fetch(url, { signal });
+  if (!response.ok || response.body === null) {
+    await response.body?.cancel();
+    throw new Error(`the server answered ${response.status}`);
+  }
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
+    size += chunk.length;
+    if (size > mostBytes) throw new Error(`it has more than ${mostBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 async function bundledRow(folder: string, id: string): Promise<TemplateRow> {

@@ -115,7 +115,12 @@ export class Automations {
   /** Reads what there is and begins to fire it. Call it once the writer is ready, before the first request. */
   async open(): Promise<void> {
     await Promise.all([this.runs.open(), this.catalog.loadAll()]);
-    this.scheduler.start();
+    this.scheduler.start(
+      await this.runs.cronFiredAfter(Date.now()).catch((error: unknown) => {
+        this.#log.warn({ err: error }, 'what had fired before the clock was set back could not be read');
+        return new Map<string, number>();
+      }),
+    );
   }
 
   status(): AutomationsStatus {

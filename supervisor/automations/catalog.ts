@@ -4,6 +4,7 @@
  */
 import type { Logger } from 'pino';
 import { type AutomationManifest, automationRef, provisionedWebhook } from '../../protocol/automation.ts';
+import { flatAutomation } from '../../protocol/automation-issues.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { listAutomations, readAutomation } from '../../storage/automations.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
@@ -21,7 +22,10 @@ export type LiveAutomation = {
   readonly manifest: LiveManifest;
 };
 
-/** An automation whose file cannot be used any more. `code` is one of `AutomationIssueCode`, or `INTERNAL` for a disk that fails. */
+/**
+ * An automation whose file cannot be used. `code` is one of `AutomationIssueCode`, `flat_file` for one that lies where nothing reads
+ * it, or `INTERNAL` for a disk that fails.
+ */
 export type AutomationFault = { ref: string; code: string; message: string; path?: string };
 
 export type CatalogOptions = {
@@ -122,8 +126,10 @@ export class AutomationCatalog {
     if (!registry.has(app)) return { live: [], faults: [] };
     const { active } = await registry.state(app);
     // An app without automations costs no look at the disk.
-    if (active === null || active.automations === 0) return { live: [], faults: [] };
-    const { versionId } = active;
+    if (active === null) return { live: [], faults: [] };
+    const { versionId, flatAutomations = [] } = active;
+    const flat = flatAutomations.map((name) => flatFault(app, name));
+    if (active.automations === 0) return { live: [], faults: flat };
     const version = layout.app(app).version(versionId);
     const ids = await listAutomations(version);
     const found: (LiveAutomation | AutomationFault | null)[] = ids.map(() => null);
@@ -135,7 +141,7 @@ export class AutomationCatalog {
     await Promise.all(Array.from({ length: Math.min(LIMITS.automationsAtOnce, ids.length) }, takeTurns));
     return {
       live: found.filter((one): one is LiveAutomation => one !== null && 'manifest' in one),
-      faults: found.filter((one): one is AutomationFault => one !== null && 'code' in one),
+      faults: [...found.filter((one): one is AutomationFault => one !== null && 'code' in one), ...flat].sort(byRef),
     };
   }
 
@@ -207,6 +213,10 @@ export class AutomationCatalog {
 /** Shared by the many that need nothing. */
 const NO_REQUIREMENTS: LiveManifest['requires'] = {};
 const UNKNOWN_ISSUE = { code: 'invalid_field', path: '', message: 'is not valid' };
+
+function flatFault(app: string, name: string): AutomationFault {
+  return { ref: automationRef(app, name), code: 'flat_file', ...flatAutomation(name) };
+}
 
 /** `app/*` where not even the list of them can be read. */
 function unreadable(ref: string): AutomationFault {

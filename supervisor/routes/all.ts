@@ -16,6 +16,7 @@ import { sessionRoutes } from './sessions.ts';
 import { settingsRoutes } from './settings.ts';
 import { signInRoutes } from './sign-in.ts';
 import { systemRoutes } from './system.ts';
+import { tokenRoutes } from './tokens.ts';
 import { toolRoutes } from './tools.ts';
 
 export function allRoutes(services: Services): Route[] {
@@ -37,6 +38,7 @@ export function allRoutes(services: Services): Route[] {
     ...hookRoutes(webhooks),
     ...settingsRoutes(services),
     ...systemRoutes(services),
+    ...tokenRoutes(services),
     ...backupRoutes(services),
     ...sessionRoutes({ sessions: () => gitStoreOf(services).sessions, listening }),
     ...authoringRoutes({ authoring: () => gitStoreOf(services).authoring, templates, listening }),

@@ -56,6 +56,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     log,
     places: new Places({ host: '127.0.0.1', pageOrigins: 'auto', appDomain: null, allowedHosts: [] }),
     signIns: new SignIns(null as never),
+    programTokens: { find: () => undefined, whenRevoked: () => {} },
     registeredAt: () => 0,
   });
   const clock = { now: NOW };

@@ -56,7 +56,7 @@ export function settingsRoutes(services: Services): Route[] {
     {
       method: 'PUT',
       path: '/_svc-user/prefs',
-      needs: 'settings',
+      needs: 'admin',
       summary: 'Change preferences: `{ "patch" }`, in which null deletes.',
       handle: async (exchange) => {
         const { patch } = await readJson(exchange);

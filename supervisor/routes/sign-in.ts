@@ -3,6 +3,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/origins.ts';
 import type { Access } from '../access/access.ts';
+import { type Caller, demand } from '../access/caller.ts';
 import type { Session, SignIn } from '../access/cookie.ts';
 import { isNavigation } from '../access/fetch-metadata.ts';
 import type { Place } from '../access/places.ts';
@@ -40,7 +41,8 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
         'Sign a browser in at the console: with the access token as Bearer, or with `{ "link" }`, the code of a one-time link.',
       handle: async (exchange, _params, _caller, place) => {
         const access = accessOf();
-        const hasToken = access.isAdmin(exchange);
+        const hasToken = exchange.header('authorization') !== undefined;
+        if (hasToken) demandAdmin(access.caller(exchange, place));
         const { link } = await readJson(exchange);
         if (!hasToken && typeof link !== 'string') throw notSignedIn(link);
         if (place.kind !== 'console' && place.kind !== 'shared') throw notHere(place);
@@ -209,6 +211,12 @@ function ownerOfText(text: string): PageOwner {
     throw new SvcError('INVALID_ID', `The session id "${session.slice(0, 80)}" is not valid.`, { path: 'open' });
   }
   return owner;
+}
+
+/** Throws `UNAUTHORIZED` or `FORBIDDEN`: a program's token buys no session. */
+function demandAdmin(caller: Caller | SvcError): void {
+  if (caller instanceof SvcError) throw caller;
+  demand(caller, 'admin', null);
 }
 
 function notHere({ base, kind }: Place): SvcError {

@@ -1,4 +1,5 @@
 /** `ctx`: what a handler has beyond its database and its log (decisions, section 3). */
+import { joinSignals } from '../../protocol/signals.ts';
 import type { Call } from './call.ts';
 
 // Taken before app code runs and before `fetch` is removed from the surface. `Request` is taken as its getter: reading it
@@ -7,13 +8,14 @@ const nativeFetch = globalThis.fetch;
 const requestGetter = Object.getOwnPropertyDescriptor(globalThis, 'Request');
 const NativeURL = globalThis.URL;
 const { now } = Date;
-const anySignal = AbortSignal.any.bind(AbortSignal);
-const timeoutSignal = AbortSignal.timeout.bind(AbortSignal);
 /**
  * How long after the deadline a fetch ends by itself. The supervisor ends the call first, and says that its time was up: what
  * the fetch would throw at the same moment says less.
  */
 const LATE_MS = 250;
+
+/** What ends the fetches of a call: one for all of them, since it is kept until the deadline. */
+const ends = new WeakMap<Call, AbortSignal>();
 
 /** `deadline` is in milliseconds since the epoch; `signal` aborts when the caller has gone or the time is up. */
 export class HandlerContext {
@@ -47,8 +49,15 @@ export async function boundFetch(call: Call, input: string | URL | Request, init
   if (protocol !== 'http:' && protocol !== 'https:') {
     throw new TypeError(`ctx.fetch takes http and https addresses, not "${protocol}".`);
   }
-  const signals = [call.signal, timeoutSignal(Math.max(0, call.deadline - now()) + LATE_MS)];
   const own = init?.signal ?? request?.signal;
-  if (own) signals.push(own);
-  return nativeFetch(input, { ...init, signal: anySignal(signals) });
+  const signal = own ? joinSignals([own, endOf(call)]).signal : endOf(call);
+  return nativeFetch(input, { ...init, signal });
+}
+
+function endOf(call: Call): AbortSignal {
+  const known = ends.get(call);
+  if (known !== undefined) return known;
+  const { signal } = joinSignals([call.signal], Math.max(0, call.deadline - now()) + LATE_MS);
+  ends.set(call, signal);
+  return signal;
 }

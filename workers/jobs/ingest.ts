@@ -3,8 +3,10 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MintedSecret } from '../../protocol/automation.ts';
+import { flatAutomations } from '../../protocol/automation-issues.ts';
 import { versionId } from '../../protocol/ids.ts';
 import type { CheckJob, CheckResult, IngestJob, IngestResult } from '../../protocol/jobs.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import type {
   ActionDefinition,
   Manifest,
@@ -135,6 +137,7 @@ export function prepareFiles(
   checkHandlerFiles(manifest, paths);
   const migrations = checkMigrations(paths, (path) => readFileSync(join(staged.code, path)));
   const automations = checkAutomations(paths, staged.code, uploadedAt);
+  const flat = flatAutomations(paths);
   const validators = validatorsLike(validatorsOf(preparation.before), manifest, automations);
 
   const summary: VersionSummary = {
@@ -154,6 +157,7 @@ export function prepareFiles(
     ...(manifest.uses === undefined || manifest.uses.length === 0 ? {} : { uses: manifest.uses }),
     migrations,
     automations: automations.length,
+    ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),
   };
   writeNewFile(staged.validators, validators);
   writeNewFile(staged.static, JSON.stringify(prepareStatic(files, staged, preparation)));

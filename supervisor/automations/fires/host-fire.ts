@@ -3,6 +3,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import type { AskVerb } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunRecord } from '../../../protocol/runs.ts';
+import { joinSignals } from '../../../protocol/signals.ts';
 import type { FireAutomation, FireContext, FireLog } from '../../seams.ts';
 import { timedOut } from '../../tree/refusals.ts';
 import type { LiveAutomation } from '../catalog.ts';
@@ -62,8 +63,8 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
       list: (filter) => ask('runs.list', { filter }) as Promise<RunRecord[]>,
     },
     fetch: (request, init = {}) => {
-      const signals = init.signal ? [init.signal, fire.signal] : [fire.signal];
-      return fetch(request, { ...init, signal: AbortSignal.any(signals) });
+      const signal = init.signal ? joinSignals([init.signal, fire.signal]).signal : fire.signal;
+      return fetch(request, { ...init, signal });
     },
     input,
     signal: fire.signal,

@@ -63,6 +63,23 @@ test('a skipped run is stored as it ended', async (t) => {
   assert.equal(await ledger.cronFired(DIGEST), NOW);
 });
 
+test('cron fires ahead of a clock are found by their ref, up to what a clock may be wrong, and a plainly wrong one does not stay', async (t) => {
+  const { ledger } = await startLedger(t);
+  const fired = (id: string, at: number) => ledger.noteCronFired({ app: 'todos', id }, at);
+  await fired('past', NOW);
+  await fired('ahead', NOW + 1);
+  await fired('day', NOW + LIMITS.cronBackMs);
+  await fired('wrong', NOW + LIMITS.cronBackMs + 1);
+  assert.deepEqual([...(await ledger.cronFiredAfter(NOW))].sort(), [
+    ['todos/ahead', NOW + 1],
+    ['todos/day', NOW + LIMITS.cronBackMs],
+  ]);
+  await fired('ahead', NOW);
+  await fired('wrong', NOW);
+  assert.equal(await ledger.cronFired({ app: 'todos', id: 'ahead' }), NOW + 1);
+  assert.equal(await ledger.cronFired({ app: 'todos', id: 'wrong' }), NOW);
+});
+
 test('what is over 64 KiB is cut, says so, and is cut shorter in lists', async (t) => {
   const { ledger, runtime } = await startLedger(t);
   const fits = 'x'.repeat(LIMITS.runValueBytes - 2);

@@ -1,6 +1,6 @@
 /** The run ledger: every run of an automation and what it did, durable, with its history kept in bounds (decisions, section 6). */
 import type { Logger } from 'pino';
-import type { HistoryKeep } from '../../../protocol/automation.ts';
+import { automationRef, type HistoryKeep } from '../../../protocol/automation.ts';
 import type { DbClient } from '../../../protocol/db-client.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import type { SqlStatement } from '../../../protocol/frames.ts';
@@ -208,11 +208,22 @@ export class RunLedger {
     return row === null ? null : Number(row.last_at);
   }
 
+  /** By ref, the latest cron fires whose scheduled time lies ahead of this one, by what a clock that is set back may be wrong. */
+  async cronFiredAfter(at: number): Promise<Map<string, number>> {
+    const sql = 'SELECT app_id, automation_id, last_at FROM cron_fired WHERE last_at > ? AND last_at <= ?';
+    const rows = await survive(() => this.#db.all(sql, [at, at + LIMITS.cronBackMs]));
+    return new Map(
+      rows.map((row) => [automationRef(String(row.app_id), String(row.automation_id)), Number(row.last_at)]),
+    );
+  }
+
   /** For `insert` or `skip`: the run is a cron fire of this scheduled time. */
   cronFire({ app, id }: AutomationName, scheduledAt: number): SqlStatement {
     const sql = `INSERT INTO cron_fired (app_id, automation_id, last_at) VALUES (?, ?, ?)
-      ON CONFLICT (app_id, automation_id) DO UPDATE SET last_at = max(last_at, excluded.last_at)`;
-    return [sql, [app, id, scheduledAt]];
+      ON CONFLICT (app_id, automation_id) DO UPDATE
+      SET last_at = iif(last_at - excluded.last_at > ?, excluded.last_at, max(last_at, excluded.last_at))`;
+    // What a clock noted that was plainly wrong does not stay.
+    return [sql, [app, id, scheduledAt, LIMITS.cronBackMs]];
   }
 
   /** Notes a cron fire, or the first time that one was looked for, without a run. */

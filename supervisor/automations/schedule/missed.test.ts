@@ -138,3 +138,65 @@ test('a thousand that missed something are asked about a few at a time', async (
   await clock.settle();
   assert.equal(fired.length, 1000);
 });
+
+/** The same gateway after its clock was set back while it was down; `ahead` is what the ledger has beyond the new time. */
+function setBack(start: string, triggers: CronTrigger[], ahead: string) {
+  const clock = new ScriptedClock(start);
+  const fired: string[] = [];
+  const asked: string[] = [];
+  const scheduler = new Scheduler<Schedulable>({
+    now: () => clock.now,
+    setTimer: clock.setTimer,
+    yieldTurn: clock.yieldTurn,
+    fire: (_, at) => void fired.push(new Date(at).toISOString().slice(5, 16).replace('T', ' ')),
+    lastFired: async (ref) => {
+      asked.push(ref);
+      return Date.parse(ahead);
+    },
+    watchedFrom: () => {},
+    log: () => {},
+    times: new CronTimes('UTC'),
+    elapsed: () => 0,
+  });
+  const automation = (enabled: boolean) => ({ ref: 'a/x', manifest: { enabled, triggers } });
+  return { clock, fired, asked, scheduler, automation, ahead: new Map([['a/x', Date.parse(ahead)]]) };
+}
+
+for (const trigger of [hourly, caughtUp]) {
+  const name = trigger.catchUp ? 'with' : 'without';
+  test(`after a restart with the clock set back, what had fired does not fire again, ${name} catchUp`, async () => {
+    const set = setBack('2026-06-05T08:30:00Z', [trigger], '2026-06-05T11:00:00Z');
+    set.scheduler.reconcile('a', [set.automation(true)]);
+    set.scheduler.start(set.ahead);
+    assert.equal(set.scheduler.nextRunAt('a/x'), Date.parse('2026-06-05T12:00:00Z'));
+    await set.clock.pass(4 * HOUR);
+    assert.deepEqual([set.fired, set.asked], [['06-05 12:00'], []]);
+  });
+
+  test(`nor does it when the clock was set back by a moment only, ${name} catchUp`, async () => {
+    const set = setBack('2026-06-05T10:59:50Z', [trigger], '2026-06-05T11:00:00Z');
+    set.scheduler.reconcile('a', [set.automation(true)]);
+    set.scheduler.start(set.ahead);
+    await set.clock.pass(HOUR + 10_000);
+    assert.deepEqual(set.fired, ['06-05 12:00']);
+  });
+}
+
+test('nor does one that is switched on later, but the app that gets the id of a removed one fires', async () => {
+  const set = setBack('2026-06-05T08:30:00Z', [hourly], '2026-06-05T11:00:00Z');
+  set.scheduler.reconcile('a', [set.automation(false)]);
+  set.scheduler.start(set.ahead);
+  set.scheduler.reconcile('a', [set.automation(true)]);
+  assert.equal(set.scheduler.nextRunAt('a/x'), Date.parse('2026-06-05T12:00:00Z'));
+  set.scheduler.reconcile('a', []);
+  set.scheduler.reconcile('a', [set.automation(true)]);
+  assert.equal(set.scheduler.nextRunAt('a/x'), Date.parse('2026-06-05T09:00:00Z'));
+});
+
+test('a clock that was wrong by more than a day silences nothing after a restart', async () => {
+  const set = setBack('2026-06-05T08:30:00Z', [hourly], '2026-06-07T11:00:00Z');
+  set.scheduler.reconcile('a', [set.automation(true)]);
+  set.scheduler.start(set.ahead);
+  await set.clock.pass(HOUR);
+  assert.deepEqual(set.fired, ['06-05 09:00']);
+});

@@ -48,6 +48,8 @@ export class Scheduler<A extends Schedulable> {
   #cancelTimer: () => void = () => {};
   #seen = -Infinity;
   #order = 0;
+  /** Last fires, by ref, that lay ahead of the clock when it started: it had been set back. */
+  #ahead = new Map<string, number>();
 
   constructor(options: SchedulerOptions<A>) {
     this.#options = options;
@@ -74,13 +76,21 @@ export class Scheduler<A extends Schedulable> {
     }
     if (refs.size > 0) this.#refs.set(app, [...refs]);
     else this.#refs.delete(app);
+    // It was removed: one that gets its id has fired nothing yet.
+    if (automations.length === 0)
+      for (const ref of this.#ahead.keys()) if (ref.startsWith(`${app}/`)) this.#ahead.delete(ref);
     this.#wake();
   }
 
-  /** From here on it fires. What is registered by now was there before this start, and may have missed fires. */
-  start(): void {
+  /**
+   * From here on it fires. What is registered by now was there before this start, and may have missed fires. `ahead` has the last
+   * fires, by ref, whose scheduled time is still to come because the clock was set back.
+   */
+  start(ahead: ReadonlyMap<string, number> = new Map()): void {
     if (this.#state !== 'collecting') return;
     this.#state = 'idle';
+    this.#ahead = new Map(ahead);
+    for (const [ref, watched] of this.#watched) watched.fired = ahead.get(ref) ?? watched.fired;
     this.#present = { at: this.#options.now(), before: this.#order, suspects: new Set() };
     // Those with the same expression follow each other, since few are kept ready.
     this.#fresh.sort((one, other) => compare(one.trigger.expr, other.trigger.expr));
@@ -113,7 +123,7 @@ export class Scheduler<A extends Schedulable> {
     const triggers = cronTriggers(automation);
     if (triggers.length === 0) return false;
     const { ref } = automation;
-    const watched = this.#watched.get(ref) ?? { automation, entries: [], fired: -Infinity };
+    const watched = this.#watched.get(ref) ?? { automation, entries: [], fired: this.#ahead.get(ref) ?? -Infinity };
     const before = watched.entries;
     watched.automation = automation;
     watched.entries = triggers.map((trigger) => {
@@ -232,6 +242,9 @@ export class Scheduler<A extends Schedulable> {
 
   /** The next time of an entry that has none. */
   #firstOf({ watched, trigger, order }: Entry<A>, now: number): number | null {
+    // What fired already does not come again because the clock was set back, unless that clock was plainly wrong.
+    if (watched.fired > now && watched.fired - now <= LIMITS.cronBackMs)
+      return this.#times.next(trigger, watched.fired);
     const present = this.#present;
     if (present && order < present.before) {
       const first = this.#times.next(trigger, present.at - LIMITS.cronLateMs - 1);
@@ -239,9 +252,7 @@ export class Scheduler<A extends Schedulable> {
       if (isPast || trigger.catchUp) present.suspects.add(watched);
       return isPast ? this.#times.next(trigger, present.at) : first;
     }
-    // What fired already does not come again because the clock was set back, unless that clock was plainly wrong.
-    const after = watched.fired - now > LIMITS.cronBackMs ? now : Math.max(now, watched.fired);
-    return this.#times.next(trigger, after);
+    return this.#times.next(trigger, now);
   }
 
   #putAt(entry: Entry<A>, next: number | null): void {

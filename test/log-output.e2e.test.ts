@@ -1,0 +1,151 @@
+/** The gateway goes on, and ends when it is told to, whatever becomes of its standard output and standard error. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { fill } from '../bench/faults/full-disk.ts';
+import { mountSmall, whyNoSmallDisk } from '../bench/faults/mount.ts';
+import { appOf } from './support/apps.ts';
+import { eventually } from './support/edges.ts';
+import { root, TestGateway } from './support/gateway.ts';
+
+const END_MS = 20_000;
+const NO_DISK = whyNoSmallDisk() ?? false;
+
+function temporary(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A pipe that is full and that nobody reads. */
+function fullPipe(t: TestContext, folder: string): number {
+  const path = join(folder, 'pipe');
+  execFileSync('mkfifo', [path]);
+  const held = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  try {
+    for (;;) writeSync(held, Buffer.alloc(512));
+  } catch (error) {
+    assert.equal((error as NodeJS.ErrnoException).code, 'EAGAIN');
+  }
+  const end = openSync(path, constants.O_WRONLY);
+  t.after(() => {
+    closeSync(end);
+    closeSync(held);
+  });
+  return end;
+}
+
+function device(t: TestContext, path: string): number {
+  const fd = openSync(path, 'a');
+  t.after(() => closeSync(fd));
+  return fd;
+}
+
+/** Starts `svc serve` with these as standard output and error; resolves once it answers. */
+async function serve(t: TestContext, folder: string, stdout: number, stderr: number): Promise<Served> {
+  const config = join(folder, 'config.json');
+  const dataDir = join(folder, 'data');
+  writeFileSync(config, JSON.stringify({ log: 'debug' }));
+  const args = ['serve', '--data-dir', dataDir, '--port', '0', '--config', config, '--json'];
+  const child = spawn(process.execPath, [join(root, 'bin/svc.js'), ...args], { stdio: ['ignore', stdout, stderr] });
+  t.after(() => child.kill('SIGKILL'));
+  const daemon = join(dataDir, 'run/daemon.json');
+  await eventually(() => child.exitCode !== null || existsSync(daemon));
+  assert.equal(child.exitCode, null, 'it ended');
+  const { url } = JSON.parse(readFileSync(daemon, 'utf8')) as { url: string };
+  return { child, url, token: readFileSync(join(dataDir, 'token.bin'), 'utf8').trim() };
+}
+
+type Served = { child: ChildProcess; url: string; token: string };
+
+async function endsWell({ child, url, token }: Served): Promise<void> {
+  const response = await fetch(`${url}/svc/_system`, { headers: { authorization: `Bearer ${token}` } });
+  const { counters } = (await response.json()) as { counters: Record<string, number> };
+  assert.equal(counters.droppedGatewayLogLines, 0);
+  child.kill('SIGTERM');
+  const [code, signal] = (await once(child, 'exit', { signal: AbortSignal.timeout(END_MS) })) as [number, string];
+  assert.deepEqual([code, signal], [0, null]);
+}
+
+const OUTPUTS: [name: string, stdout: (t: TestContext, folder: string) => number, stderr: typeof fullPipe | null][] = [
+  ['standard error is full', (t) => device(t, '/dev/null'), (t) => device(t, '/dev/full')],
+  ['standard output is full', (t) => device(t, '/dev/full'), (t) => device(t, '/dev/null')],
+  ['both are full', (t) => device(t, '/dev/full'), (t) => device(t, '/dev/full')],
+  ['nobody reads standard error', (t) => device(t, '/dev/null'), fullPipe],
+  ['nobody reads standard output', fullPipe, (t) => device(t, '/dev/null')],
+  ['both are one pipe that nobody reads', fullPipe, null],
+];
+for (const [name, stdout, stderr] of OUTPUTS) {
+  test(`it serves and ends when ${name}`, { skip: process.platform !== 'linux' }, async (t) => {
+    const folder = temporary(t);
+    const out = stdout(t, folder);
+    await endsWell(await serve(t, folder, out, stderr === null ? out : stderr(t, folder)));
+  });
+}
+
+/** A small disk; `release` lets go of what is open on it, at the end. */
+function smallDisk(t: TestContext, size: string, release: () => unknown): string {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
+  const disk = join(folder, 'disk');
+  const unmount = mountSmall(disk, size);
+  t.after(async () => {
+    await release();
+    unmount();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return disk;
+}
+test('a log on a disk that runs full goes on once there is room', { skip: NO_DISK }, async (t) => {
+  const disk = smallDisk(t, '1m', () => closeSync(file));
+  const file = openSync(join(disk, 'gateway.log'), 'a');
+  const filler = join(disk, 'filler');
+  fill(filler);
+  const served = await serve(t, temporary(t), device(t, '/dev/null'), file);
+  const log = () => readFileSync(join(disk, 'gateway.log'), 'utf8');
+  assert.equal(log(), '');
+  rmSync(filler);
+  await eventually(() => log().includes('the SQLite writer is ready'));
+  await endsWell(served);
+  for (const line of log().trimEnd().split('\n')) assert.doesNotThrow(() => JSON.parse(line), line);
+  assert.match(log(), /SIGTERM: stopping/);
+});
+
+test('a disk that is full keeps no app from answering that logs, and its log goes on', { skip: NO_DISK }, async (t) => {
+  const disk = smallDisk(t, '16m', () => gateway.stop());
+  const gateway = new TestGateway(join(disk, 'data'), []);
+  await gateway.start();
+  const say = "({ input, log }) => { for (let i = 0; i < 20; i++) log.info(input.word + ' '.repeat(900)); return 1; }";
+  assert.equal((await gateway.upload('chatty', appOf('chatty', { queries: { say } }))).status, 201);
+  const read = async (word: string) =>
+    (await gateway.call('POST', '/svc/_tool/svc_read', { body: { app: 'chatty', query: 'say', input: { word } } }))
+      .status;
+  assert.equal(await read('before'), 200);
+  const messages = async () =>
+    ((await gateway.call('GET', '/svc/_logs?app=chatty&limit=500')).json as { msg: string }[]).map(({ msg }) =>
+      msg.trim(),
+    );
+  await eventually(async () => (await messages()).includes('before'));
+  const filler = join(disk, 'filler');
+  fill(filler);
+  for (let i = 0; i < 5; i++) assert.equal(await read('full'), 200);
+  const dropped = async () => (await gateway.call('GET', '/svc/_system')).json.counters.droppedLogLines as number;
+  await eventually(async () => (await dropped()) > 0);
+  rmSync(filler);
+  assert.equal(await read('after'), 200);
+  await eventually(async () => (await messages()).some((msg) => msg.startsWith('Log lines dropped here')));
+  await eventually(async () => (await messages()).includes('after'));
+});
