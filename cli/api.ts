@@ -16,6 +16,16 @@ export type AppRecord = {
   actions: number;
 };
 
+/** What a browser's origin is; of `console` null where there is none that it could reach. */
+export type SessionRecord = {
+  signedIn: boolean;
+  place: 'console' | 'app' | 'draft' | 'shared' | 'loopback';
+  console: string | null;
+};
+
+/** An address that signs a browser in, once. */
+export type SignInLink = { url: string; expiresAt: number };
+
 export type VersionRecord = {
   versionId: string;
   active: boolean;

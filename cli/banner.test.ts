@@ -9,22 +9,27 @@ const FACTS: BannerFacts = {
   version: '0.1.0',
   url: 'http://127.0.0.1:8787',
   pid: 12,
-  token: 'secret',
+  open: 'http://svc.localhost:8787/svc/#link=c0',
   dataDir: '.svc',
   edge: 'uws',
   apps: [],
+  more: 0,
 };
 
 test('the first line has the address but not the token: logs keep it', () => {
   assert.equal(readyLine(FACTS, plain), '● svc-gateway 0.1.0 is ready on http://127.0.0.1:8787 (pid 12)');
 });
 
-test('the welcome has addresses that sign the browser in, for the first apps', () => {
-  const apps = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
-  const lines = welcome({ ...FACTS, apps }, plain);
-  assert.ok(lines.includes('  open  http://127.0.0.1:8787/svc/#token=secret'));
-  assert.ok(lines.includes('  apps  a  http://127.0.0.1:8787/svc/#token=secret&open=a'));
+test('the welcome has links that sign a browser in, for the console and the first apps', () => {
+  const apps = ['a', 'notes'].map((id) => ({ id, open: `http://svc.localhost:8787/svc/#link=c1&open=${id}` }));
+  const lines = welcome({ ...FACTS, apps, more: 2 }, plain);
+  assert.ok(lines.includes('  open  http://svc.localhost:8787/svc/#link=c0'));
+  assert.ok(lines.includes('  apps  a      http://svc.localhost:8787/svc/#link=c1&open=a'));
   assert.ok(lines.includes('        and 2 more: svc apps'));
+  assert.ok(
+    lines.some((line) => line.includes('svc open')),
+    'how to get another one',
+  );
   assert.ok(welcome(FACTS, plain).some((line) => line.includes('svc new notes && svc push notes')));
 });
 

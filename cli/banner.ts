@@ -5,38 +5,40 @@ export type BannerFacts = {
   version: string;
   url: string;
   pid: number;
-  token: string | null;
+  /** Signs a browser in at the console, once. */
+  open: string;
   /** As it is shown. */
   dataDir: string;
   edge: 'uws' | 'node';
-  /** Ids of the registered apps. */
-  apps: string[];
+  /** The first apps that are registered, each with a link that opens its page. */
+  apps: { id: string; open: string }[];
+  /** How many more there are. */
+  more: number;
 };
 
 /** Apps whose address is shown. */
-const LISTED = 6;
+export const LISTED = 6;
 const EDGES = { uws: 'uWebSockets.js', node: 'node:http' };
 
 /** One line that says all that a log needs. */
-export function readyLine({ version, url, pid }: BannerFacts, style: Style): string {
+export function readyLine({ version, url, pid }: Pick<BannerFacts, 'version' | 'url' | 'pid'>, style: Style): string {
   return `${style('green', '●')} ${style('bold', 'svc-gateway')} ${version} is ready on ${style('cyan', url)} (pid ${pid})`;
 }
 
-/** The rest, for a person: it has the token in it, in addresses that sign the browser in. */
-export function welcome(facts: BannerFacts, style: Style): string[] {
-  const { dataDir, apps, edge } = facts;
-  const open = `${facts.url}/svc/#token=${facts.token}`;
-  const widest = Math.max(...apps.slice(0, LISTED).map((id) => id.length));
-  const address = (id: string) =>
-    `${style('bold', id.padEnd(widest))}  ${style('cyan', `${open}&open=${encodeURIComponent(id)}`)}`;
-  const more = apps.length - LISTED;
+/** The rest, for a person: its addresses sign a browser in, each once. */
+export function welcome({ dataDir, apps, more, edge, open }: BannerFacts, style: Style): string[] {
+  const widest = Math.max(...apps.map(({ id }) => id.length));
   const lines: [name: string, value: string][] = [
     ['open', style('cyan', open)],
-    ...apps.slice(0, LISTED).map((id, i): [string, string] => [i === 0 ? 'apps' : '', address(id)]),
+    ...apps.map(({ id, open }, i): [string, string] => [
+      i === 0 ? 'apps' : '',
+      `${style('bold', id.padEnd(widest))}  ${style('cyan', open)}`,
+    ]),
     ...(apps.length === 0
       ? [['apps', `none yet: ${style('cyan', 'svc new notes && svc push notes')}`] as [string, string]]
       : []),
     ...(more > 0 ? [['', style('dim', `and ${more} more: svc apps`)] as [string, string]] : []),
+    ['', style('dim', 'Each link signs one browser in, within ten minutes. Another one: svc open')],
     ['data', `${dataDir}  ${style('dim', `token in ${dataDir}/token.bin`)}`],
     ['edge', EDGES[edge]],
     ['stop', 'Ctrl-C'],

@@ -1,47 +1,50 @@
-/** Opens pages of a gateway in the browser of whoever sits here. */
+/** Opens a page in the browser of whoever sits here. */
 import { spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import type { Connection } from './connection.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 /** How long a browser may take to start. */
-const LINK_MS = 60_000;
-
-/** Goes to `/svc/<page>/` of the gateway by its console, which signs the browser in when there is a token. */
-export async function openPage({ url, token }: Connection, page: string, platform: NodeJS.Platform): Promise<void> {
-  if (token === undefined) start(`${url}/svc/${page}/`, platform);
-  else start(await linkOnce(`${url}/svc/#${new URLSearchParams({ token, open: page })}`), platform);
-}
+const FILE_MS = 60_000;
 
 /**
- * An address on this machine that leads to another, for the first who comes: what a browser is started with can be read by
- * everybody on the machine for as long as it runs, so it is not the address with the token.
+ * Goes to an address that signs a browser in. What a browser is started with can be read by everybody on the machine for as
+ * long as it runs: so it is started with a file that only its owner may read, and that leads there. The file goes after a
+ * minute, or with this process.
  */
-async function linkOnce(target: string): Promise<string> {
-  const path = `/${randomBytes(16).toString('hex')}`;
-  const server = createServer((request, response) => {
-    const isFirst = request.url === path && server.listening;
-    if (isFirst) server.close();
-    response.writeHead(isFirst ? 303 : 404, {
-      ...(isFirst ? { location: target } : {}),
-      'cache-control': 'no-store',
-      connection: 'close',
-    });
-    response.end();
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.on('error', reject).listen(0, '127.0.0.1', resolve);
-  });
-  server.unref();
-  setTimeout(() => server.close(), LINK_MS).unref();
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`;
+export function openBrowser(url: string, platform: NodeJS.Platform): void {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-open-'));
+  const file = join(folder, 'open.html');
+  writeFileSync(file, forwardingPage(url), { mode: 0o600 });
+  const remove = (): void => {
+    process.off('exit', remove);
+    rmSync(folder, { recursive: true, force: true });
+  };
+  process.on('exit', remove);
+  setTimeout(remove, FILE_MS).unref();
+  start(file, platform);
 }
 
-function start(url: string, platform: NodeJS.Platform): void {
+/** Leads on by script, which leaves no entry in the history, or by a link for whoever has none. */
+export function forwardingPage(url: string): string {
+  // A script's text ends at "</script", whatever stands around it.
+  const script = JSON.stringify(url).replaceAll('<', '\\u003c');
+  const attribute = url.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<title>svc</title>
+<script>location.replace(${script})</script>
+<p><a href="${attribute}">Open</a></p>
+</html>
+`;
+}
+
+function start(file: string, platform: NodeJS.Platform): void {
   const [command, ...args] =
     platform === 'darwin' ? ['open'] : platform === 'win32' ? ['cmd', '/c', 'start', ''] : ['xdg-open'];
-  spawn(command as string, [...args, url], { stdio: 'ignore', detached: true })
+  spawn(command as string, [...args, file], { stdio: 'ignore', detached: true })
     .on('error', () => {})
     .unref();
 }

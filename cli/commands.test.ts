@@ -104,7 +104,16 @@ const eventStream = (...events: { type: string }[]) => ({
   stream: events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`),
 });
 
+const LINK = 'http://svc.localhost:8787/svc/#link=c0de';
+
 const ROUTES: Routes = {
+  'GET /svc/_session': { json: { signedIn: false, place: 'loopback', console: 'http://svc.localhost:8787/svc/' } },
+  'POST /svc/_session/links': ({ body }) => {
+    const { open } = JSON.parse(body.toString());
+    return { status: 201, json: { url: open === undefined ? LINK : `${LINK}&open=${open}`, expiresAt: 0 } };
+  },
+  'GET /svc/_sessions/ben/apps/notes/files': { json: [] },
+  'GET /svc/_apps/nots': failure(404, 'UNKNOWN_APP', 'No app is registered as "nots".'),
   'GET /svc/_automations': {
     json: { rows: [AUTOMATION], errors: [{ ref: 'notes/bad', code: 'invalid_json', message: 'is not JSON' }] },
   },
@@ -285,6 +294,15 @@ const CASES: Case[] = [
     body: {},
   },
   { line: ['rollback', 'notes', V3], body: { version: V3 } },
+  { line: ['open'], out: [new RegExp(`^${LINK}\n$`)], err: [/Signs one browser in, until \d\d:\d\d/], body: {} },
+  { line: ['open', 'notes'], out: [`${LINK}&open=notes`], body: { open: 'notes' } },
+  {
+    line: ['open', 'notes', '--session', 'ben'],
+    out: [`${LINK}&open=_draft/ben/notes`],
+    body: { open: '_draft/ben/notes' },
+  },
+  { line: ['open', '--session', 'ben'], code: EXIT.usage, err: ['Name the app'], not: [LINK] },
+  { line: ['open', 'nots'], code: EXIT.failed, err: ['Did you mean "notes"?'], not: [LINK] },
   {
     line: ['token', 'create', '--name', 'zapier', '--app', 'notes', '--tools', 'read', '--expires', '90d'],
     out: [/^svct_5ec2e7\n$/],
@@ -609,7 +627,7 @@ test('a new app can be pushed as it is, without what does not belong to it', asy
   ]) {
     assertHas(pushed.stderr, text);
   }
-  for (const text of ['is live', '8 files', V3, MINTED.url, MINTED.secret, `${gateway.url}/svc/my-notes/`])
+  for (const text of ['is live', '8 files', V3, MINTED.url, MINTED.secret, 'http://my-notes.svc.localhost:8787/'])
     assertHas(pushed.stdout, text);
 });
 

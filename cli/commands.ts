@@ -45,10 +45,26 @@ export const COMMANDS: Command[] = [
         value: 'dir',
         summary: 'Install the app in this folder unless it is there already; repeatable',
       },
+      open: { summary: 'Open the console in the browser, or the first app of --with' },
       ...DATA_DIRECTORY,
     },
     examples: ['svc serve', 'svc serve --data-dir .svc --with templates/todos', 'svc serve --port 0 --json'],
     load: () => import('./commands/serve.ts'),
+  },
+  {
+    name: 'open',
+    group: 'Gateway',
+    summary: 'Print a link that signs a browser in, to the console or to an app',
+    positionals: '[app]',
+    details: [
+      'The link works once, for ten minutes. A browser stays signed in for twelve hours. Give it to nobody: who follows it may do everything.',
+    ],
+    options: {
+      session: { value: 'session', summary: "Open the app's draft in this session" },
+      ...CONNECTION_OPTIONS,
+    },
+    examples: ['svc open', 'svc open todos', 'svc open notes --session dev-notes'],
+    load: () => import('./commands/open.ts'),
   },
   {
     name: 'status',

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../protocol/errors.ts';
 import type { DescribedApp, LogEntry, SessionRow, ToolAnswer } from './api.ts';
 import { scanAppFolder } from './app-folder.ts';
-import { openPage } from './browser.ts';
+import { openBrowser } from './browser.ts';
 import type { Client } from './client.ts';
 import { type FileFault, isFinal, isPassing } from './draft-errors.ts';
 import type { ServerSentEvent } from './event-stream.ts';
@@ -13,6 +13,7 @@ import { type Explanation, explain } from './explain.ts';
 import { CommandError, errorBodyOf, GatewayError, UnreachableError } from './failure.ts';
 import { FolderSync, type Synced, type SyncResult } from './folder-sync.ts';
 import { GateCheck } from './gate-check.ts';
+import { findPages, makeLink } from './pages.ts';
 import { draftPath, withQuery } from './paths.ts';
 import { allSessions } from './sessions.ts';
 import { excerpt } from './source-excerpt.ts';
@@ -64,14 +65,17 @@ export class DraftFollower {
     this.#client = options.connect();
   }
 
-  get preview(): string {
-    return this.#client.url + draftPath(this.#options.session, `${this.#options.app}/`);
+  /** Where the draft's page is; a browser that is not signed in is sent to sign in first. */
+  async preview(): Promise<string> {
+    const { session, app } = this.#options;
+    return (await findPages(this.#client))({ session, app });
   }
 
-  /** In a browser that need not be signed in; the address that is printed does not sign in. */
-  openPreview(platform: NodeJS.Platform): Promise<void> {
+  /** In a browser that need not be signed in. */
+  async openPreview(platform: NodeJS.Platform): Promise<void> {
     const { session, app } = this.#options;
-    return openPage(this.#client.connection, `_draft/${session}/${app}`, platform);
+    const { url } = await makeLink(this.#client, { session, app });
+    openBrowser(url, platform);
   }
 
   /** As of the last update: nothing is wrong that may be right again without an edit that anybody sees. */
@@ -210,7 +214,7 @@ export class DraftFollower {
     const isBack = this.#lost || this.#client.url !== url;
     this.#lost = false;
     this.#unsure = false;
-    if (isBack) this.#options.tell({ event: 'back', preview: this.preview });
+    if (isBack) this.#options.tell({ event: 'back', preview: await this.preview() });
   }
 
   async #row(): Promise<SessionRow | undefined> {

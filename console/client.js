@@ -6,7 +6,8 @@
  * It gives the page `window.svc` (decisions, section 5), one change stream, and its settings on `<html>` before the first
  * paint. The session cookie authenticates. The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too:
  * that page talks to the draft's routes only, and loads itself again when the draft's files change. A live page does so when
- * another version of its app goes live, but not while something that somebody has written in it would be lost.
+ * another version of its app goes live, but not while something that somebody has written in it would be lost. When its session
+ * has ended it says so, and goes on where it was once somebody has signed in.
  */
 (() => {
   const RETRY_MS = 1000;
@@ -15,6 +16,8 @@
   const HIDDEN_MS = 30_000;
   /** How often it is looked whether somebody still writes in a page that is to load itself again. */
   const IDLE_MS = 1000;
+  /** How often a page that is signed out looks whether somebody has signed in, besides when it gets the focus. */
+  const SIGNED_OUT_MS = 10_000;
 
   const { app: appId, draft, version: shown } = document.currentScript.dataset;
   const root = draft === undefined ? '/svc' : `/svc/_draft/${draft}`;
@@ -28,8 +31,8 @@
   // ---- Calls ---------------------------------------------------------------------------------------------------------
 
   /**
-   * Every rejection is one of these. `code` is the gateway's error code, `UNREACHABLE` when no answer came, or
-   * `ACTION_FAILED` for an action that answered with a status of 400 or above and names no code in its body.
+   * Every rejection is one of these. `code` is the gateway's error code, `UNREACHABLE` when no answer came,
+   * `UNAUTHORIZED` when the session has ended, or `ACTION_FAILED` for an action that answered with a status of 400 or above and names no code in its body.
    */
   class SvcError extends Error {
     constructor(status, { code, message, path, issues }, body) {
@@ -48,6 +51,11 @@
       answer = await response.json();
     } catch {
       throw new SvcError(response?.status ?? 0, { code: 'UNREACHABLE', message: 'The gateway did not answer.' });
+    }
+    if (answer.isError && answer.error.code === 'UNAUTHORIZED') {
+      signedOut();
+      // The gateway's own message is for programs, which have a token.
+      answer.error.message = 'Your sign-in has ended. Sign in again, then try once more.';
     }
     if (answer.isError) throw new SvcError(response.status, answer.error);
     return answer;
@@ -124,6 +132,8 @@
       disconnect();
       const wait = Math.min(RETRY_MS * 2 ** retries++, RETRY_MAX_MS);
       retryTimer = setTimeout(connect, wait * (0.5 + Math.random() / 2));
+      // An EventSource does not tell what it was refused for.
+      void lookForSession();
     });
   }
 
@@ -136,12 +146,91 @@
 
   document.addEventListener('visibilitychange', () => {
     clearTimeout(hiddenTimer);
-    if (document.visibilityState === 'visible') connect();
+    if (document.visibilityState === 'visible') comeBack();
     else hiddenTimer = setTimeout(disconnect, HIDDEN_MS);
   });
   // An open stream would keep the page out of the back/forward cache.
   addEventListener('pagehide', disconnect);
-  addEventListener('pageshow', connect);
+  addEventListener('pageshow', comeBack);
+  addEventListener('focus', comeBack);
+
+  function comeBack() {
+    if (bar) void lookForSession();
+    else connect();
+  }
+
+  // ---- The session ---------------------------------------------------------------------------------------------------
+
+  /** What says that the session has ended, as long as that is so. */
+  let bar = null;
+  let looking;
+
+  /** Whether the browser is signed in here; without an answer everything stays as it is. */
+  async function lookForSession() {
+    let signedIn;
+    try {
+      ({ signedIn } = await (await fetch('/svc/_session')).json());
+    } catch {
+      return;
+    }
+    if (signedIn === false) signedOut();
+    else if (signedIn && bar) signedInAgain();
+  }
+
+  function signedOut() {
+    disconnect();
+    bar ??= makeBar();
+    placeBar();
+    clearInterval(looking);
+    looking = setInterval(() => {
+      if (document.visibilityState === 'visible') void lookForSession();
+    }, SIGNED_OUT_MS);
+  }
+
+  function signedInAgain() {
+    clearInterval(looking);
+    bar.remove();
+    bar = null;
+    retries = 0;
+    connect();
+  }
+
+  /** What is outside of a modal dialog cannot be reached while it is open. */
+  function placeBar() {
+    const home = [...document.querySelectorAll('dialog:modal')].at(-1) ?? document.documentElement;
+    if (bar && bar.parentNode !== home) home.append(bar);
+  }
+  addEventListener('close', placeBar, true);
+
+  /** In a tree of its own and styled by nobody else: the app's styles do not reach it, nor its the app's. */
+  function makeBar() {
+    const host = document.createElement('div');
+    host.attachShadow({ mode: 'open' }).innerHTML = `
+      <style>
+        :host { all: initial !important; position: fixed !important; z-index: 2147483647 !important; inset: auto 1rem 1rem !important;
+          display: flex !important; justify-content: center !important; pointer-events: none !important; color-scheme: light dark !important; }
+        p { display: flex; align-items: center; gap: 1rem; margin: 0; padding: 0.6rem 0.7rem 0.6rem 1rem; border-radius: 12px;
+          background: light-dark(#1d1b18, #f0ede8); color: light-dark(#fff, #1d1b18); font: 15px / 1.4 system-ui, sans-serif;
+          box-shadow: 0 4px 24px #0005; pointer-events: auto; }
+        a { flex: none; padding: 0.35rem 0.8rem; border-radius: 8px; background: light-dark(#ff8d5c, #b8451a);
+          color: light-dark(#26130a, #fff); font-weight: 600; text-decoration: none; }
+        a:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
+        @media print { :host { display: none !important; } }
+      </style>
+      <p role="alert">You are signed out. What is on this page stays. <a rel="noopener">Sign in</a></p>`;
+    const link = host.shadowRoot.querySelector('a');
+    // Also for those who open it by the keyboard, the middle button or the menu: the address is that of the moment.
+    for (const type of ['pointerdown', 'focus', 'click']) link.addEventListener(type, () => aim(link));
+    aim(link);
+    return host;
+  }
+
+  /** Signing in takes this tab only where nothing would be lost, and never a frame: a page may not sign in inside of another. */
+  function aim(link) {
+    link.href = `/svc/_enter?to=${encodeURIComponent(location.href)}`;
+    link.target = parent !== window || isBusy() ? '_blank' : '_self';
+  }
+
   connect();
 
   // ---- Reloading -----------------------------------------------------------------------------------------------------
@@ -279,8 +368,10 @@
     applySettings();
   };
 
-  addEventListener('message', ({ source: sender, origin, data }) => {
-    if (sender !== parent || origin !== location.origin) return;
+  // Whoever embeds the page may set these, whatever its origin: `frame-ancestors` lets only the page's own origin and the
+  // console embed it, and the console has an origin of its own.
+  addEventListener('message', ({ source: sender, data }) => {
+    if (sender !== parent) return;
     if (data?.type === 'svc:settings') live = { ...live, ...data.settings };
     else if (data?.type === 'svc:theme') live = { ...live, theme: data.theme };
     else return;

@@ -1,80 +1,126 @@
 /** The gateway's home page: signs in, lists the apps, and shows the processes behind them while somebody looks. */
 import { refreshAutomations } from '/svc/_console/automations.js';
 import { stopFollowing } from '/svc/_console/runs.js';
-import { $, duration, element, fact, get, plural } from '/svc/_console/view.js';
+import { followLink, goOn, link, onward, readSession, signIn, signOut } from '/svc/_console/session.js';
+import { $, duration, element, fact, get, plural, post } from '/svc/_console/view.js';
 
 const REFRESH_MS = 3000;
-/** An app, or a draft of one. */
-const APP = /^(?:_draft\/[A-Za-z0-9][A-Za-z0-9_-]{0,63}\/)?[a-z0-9][a-z0-9_-]{0,62}$/;
-
-/** `#token=…` signs in, `#open=<app id>` goes on to that app; neither reaches a server or stays in the history. */
-const fragment = new URLSearchParams(location.hash.slice(1));
-const open = fragment.get('open');
-history.replaceState(null, '', location.pathname);
-// The same address with a new fragment does not load the page again by itself.
-addEventListener('hashchange', () => location.reload());
 
 // ---- Signing in ------------------------------------------------------------------------------------------------------
 
-async function signIn(token) {
-  const response = await fetch('/svc/_session', { method: 'POST', headers: { authorization: `Bearer ${token}` } });
-  if (response.status === 401) throw new Error('The gateway does not know this token. It may have been rotated.');
-  if (!response.ok) throw new Error(`The gateway answered with status ${response.status}.`);
+/** What the gateway says of this browser; null where there are no sessions. */
+let session = null;
+let scrolled = 0;
+
+/** Goes on to where the address asked for, or shows what there is. */
+async function enter() {
+  session = await readSession();
+  if (session?.signedIn === false) return askToken('The browser did not keep the session. Does it refuse cookies?');
+  if (onward) return goOn();
+  $('signout').hidden = session === null;
+  await refresh();
+  scrollTo(0, scrolled);
 }
 
-/** Goes to the app that the address asked for, or shows what there is. */
-function enter() {
-  if (open && APP.test(open)) location.replace(`/svc/${open}/`);
-  else void refresh();
-}
-
-function askToken(message = '') {
-  $('refused').textContent = message;
+/** What was shown stays as it was behind the form, and is shown again after it. */
+function askToken(refusal = '', notice = '') {
+  clearTimeout(timer);
+  stopFollowing();
+  if ($('signin').hidden) scrolled = scrollY;
+  $('refused').textContent = refusal;
+  $('notice').textContent = notice;
+  $('onward').textContent = onward ? `You go on to ${new URL(onward, location.origin).href}` : '';
+  $('signout').hidden = true;
   show('signin');
-  $('health').textContent = '';
+  health('', '');
   $('token').focus();
 }
 
+const askAgain = () =>
+  askToken('', 'Your sign-in has ended: it lasts twelve hours, unless somebody signs out or replaces the token first.');
+
 $('signin').addEventListener('submit', (event) => {
   event.preventDefault();
-  signIn($('token').value.trim()).then(
-    () => {
+  signIn($('token').value.trim())
+    .then(() => {
       $('token').value = '';
-      enter();
-    },
-    (error) => askToken(error.message),
+      return enter();
+    })
+    .catch((error) => askToken(error.message));
+});
+
+$('signout').addEventListener('click', () => {
+  signOut().then(
+    () => askToken('', 'You are signed out, here and on the pages of the apps.'),
+    (error) => health('lost', error.message),
   );
 });
+
+/** Somebody may have signed in meanwhile, in another tab. */
+async function lookAgain() {
+  const { signedIn } = (await readSession()) ?? {};
+  if (signedIn && !$('signin').hidden) await enter();
+}
 
 // ---- Watching --------------------------------------------------------------------------------------------------------
 
 let timer;
+/** The session of an address that all apps share may use them, and administers nothing. */
+let shared = false;
 
 /** Reads everything, and again after a while, as long as the page is visible. */
 async function refresh() {
   clearTimeout(timer);
   try {
-    const [apps, system] = await Promise.all([get('/svc/_apps'), get('/svc/_system')]);
-    renderApps(apps);
-    renderSystem(system);
-    const automated = await refreshAutomations(apps);
-    show('apps', 'system', ...(automated ? ['automations', 'runs'] : []));
+    await (shared ? refreshShared() : refreshAll());
   } catch (error) {
-    if (error.status === 401) return askToken();
+    if (error.status === 401) return askAgain();
+    if (error.status === 403 && !shared) {
+      shared = true;
+      return refresh();
+    }
     health('lost', 'The gateway does not answer');
   }
   if (document.visibilityState === 'visible') timer = setTimeout(refresh, REFRESH_MS);
+}
+
+async function refreshAll() {
+  const [apps, system] = await Promise.all([get('/svc/_apps'), get('/svc/_system')]);
+  renderApps(apps);
+  renderSystem(system);
+  const automated = await refreshAutomations(apps);
+  show('apps', 'system', ...(automated ? ['automations', 'runs'] : []));
+}
+
+async function refreshShared() {
+  const { data } = await post('/svc/_tool/svc_describe');
+  renderApps(data.apps.map(describedApp));
+  $('here').textContent = location.host;
+  $('base').textContent = session?.console ?? `http://svc.localhost${location.port && `:${location.port}`}/svc/`;
+  health('ok', 'Running');
+  show('apps', 'shared');
+}
+
+/** As the registry would tell of it. */
+function describedApp({ app, name = app, version = '', description, queries = [], actions = [], error }) {
+  const counts = { queries: queries.length, actions: actions.length, automations: 0 };
+  const state = error
+    ? { status: STATE_OF[error.code] ?? error.code, activeVersion: null }
+    : { status: 'active', activeVersion: version };
+  return { id: app, name, version, description: error?.message ?? description, ...counts, ...state };
 }
 
 document.addEventListener('visibilitychange', () => {
   clearTimeout(timer);
   if (document.visibilityState !== 'visible') stopFollowing();
   else if ($('signin').hidden) void refresh();
+  else lookAgain().catch(() => {});
 });
 
 // ---- View ------------------------------------------------------------------------------------------------------------
 
 const STATUS = { active: 'Live', no_active_version: 'No version', quarantined: 'Quarantined' };
+const STATE_OF = { NO_ACTIVE_VERSION: 'no_active_version', QUARANTINED: 'quarantined' };
 
 function show(...sections) {
   for (const section of document.querySelectorAll('main > section')) section.hidden = !sections.includes(section.id);
@@ -112,7 +158,7 @@ function card(app) {
   made.querySelector('.description').textContent = app.description ?? '';
   made.querySelector('.counts').textContent = counts.join(' · ');
   id.textContent = app.id;
-  version.textContent = `v${app.version}`;
+  version.textContent = app.version && `v${app.version}`;
   return made;
 }
 
@@ -182,7 +228,17 @@ function renderSystem({ version, uptimeMs, edge, processes }) {
 
 // ---- Start -----------------------------------------------------------------------------------------------------------
 
-const token = fragment.get('token');
-if (token) signIn(token).then(enter, (error) => askToken(error.message));
-else if (open) get('/svc/_apps').then(enter, () => askToken());
-else void refresh();
+async function start() {
+  let refusal = '';
+  try {
+    if (link) await followLink(link).catch(({ message }) => (refusal = message));
+    const known = await readSession();
+    if (known?.signedIn === false) askToken(refusal);
+    else await enter();
+  } catch {
+    health('lost', 'The gateway does not answer');
+    setTimeout(start, REFRESH_MS);
+  }
+}
+
+void start();

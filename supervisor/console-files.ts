@@ -13,13 +13,14 @@ const TYPES = {
   'console.js': 'text/javascript; charset=utf-8',
   'console.css': 'text/css; charset=utf-8',
   'view.js': 'text/javascript; charset=utf-8',
+  'session.js': 'text/javascript; charset=utf-8',
   'automations.js': 'text/javascript; charset=utf-8',
   'runs.js': 'text/javascript; charset=utf-8',
   'automations.css': 'text/css; charset=utf-8',
 };
 
 /** Parts of the console's script and style, by the names under which they are asked for. */
-const PARTS = ['view.js', 'automations.js', 'runs.js', 'automations.css'] as const;
+const PARTS = ['view.js', 'session.js', 'automations.js', 'runs.js', 'automations.css'] as const;
 
 export class ConsoleFiles {
   readonly #log: Logger;

@@ -116,7 +116,7 @@ test('from a folder to a draft, to live, and back', async () => {
   assert.equal((await svc('new', 'notes')).code, 0);
   const synced = await svc('dev', 'notes', '--once');
   assert.equal(synced.code, 0, synced.stderr);
-  assert.match(synced.stdout, /preview .*\/svc\/_draft\/dev-notes\/notes\//);
+  assert.match(synced.stdout, /preview .*http:\/\/dev-notes--notes\.draft\.svc\.localhost:\d+\//);
   assert.doesNotMatch(synced.stderr, /Ctrl-C/, 'it has ended');
   assert.deepEqual(await json('apps'), [], 'nothing is live');
   assert.match((await svc('diff', 'notes', '--stat')).stdout, /^A notes\/actions\/add\.js {2}\+\d+ -0$/m);
@@ -352,7 +352,7 @@ test('dev follows a folder through faults, other editors and a restart of the ga
   await events.next('lost');
   edit('notes/README.md', () => '# While it was away\n');
   await serve();
-  assert.match((await events.next('back')).preview, new RegExp(`^${gateway.url}/svc/_draft/`));
+  assert.match((await events.next('back')).preview, /^http:\/\/dev-notes--notes\.draft\.svc\.localhost:/);
   assert.deepEqual((await events.next('synced')).written, ['README.md']);
 
   dev.kill('SIGINT');

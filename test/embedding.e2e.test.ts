@@ -1,17 +1,14 @@
 /** The embedding examples as somebody starts them, and what a host is told when it asks for something that cannot be. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { ConfigError } from '../supervisor/config.ts';
 import { buildGateway } from '../supervisor/gateway.ts';
 import type { Seams } from '../supervisor/seams.ts';
 import { appOf } from './support/apps.ts';
-import { root, startGateway, TestGateway } from './support/gateway.ts';
+import { root, startGateway, type TestGateway } from './support/gateway.ts';
+import { Host } from './support/host.ts';
 
 const NOTES = appOf('notes', {
   migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
@@ -24,44 +21,6 @@ const NOTES = appOf('notes', {
   },
   files: { 'index.html': '<!doctype html><title>Notes</title>' },
 });
-
-/** A running host. */
-class Host {
-  /** Talks to the gateway inside it. */
-  readonly gateway: TestGateway;
-  readonly #folder = mkdtempSync(join(tmpdir(), 'svc-host-'));
-  readonly #child: ChildProcess;
-
-  /** `program` is what stands before the data directory and the port on the command line. */
-  constructor(program: string[]) {
-    const dataDir = join(this.#folder, 'data');
-    this.gateway = new TestGateway(dataDir, []);
-    this.#child = spawn(process.execPath, [...program, dataDir, '0'], {
-      cwd: root,
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-  }
-
-  /** Waits for the line with its address. `hasToken` when the gateway checks one. */
-  async listening(hasToken: boolean): Promise<void> {
-    const [url] = (await once(createInterface({ input: this.#child.stdout! }), 'line')) as [string];
-    this.gateway.url = url;
-    if (hasToken) this.gateway.token = readFileSync(join(this.gateway.dataDir, 'token.bin'), 'utf8').trim();
-  }
-
-  /** Resolves with its exit code. */
-  async end(signal: NodeJS.Signals): Promise<number | null> {
-    const exit = once(this.#child, 'exit');
-    this.#child.kill(signal);
-    const [code] = (await exit) as [number | null];
-    return code;
-  }
-
-  async remove(): Promise<void> {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) await this.end('SIGKILL');
-    rmSync(this.#folder, { recursive: true, force: true });
-  }
-}
 
 function isAlive(pid: number): boolean {
   try {
@@ -109,11 +68,11 @@ for (const { file, hasToken, home, stopBy } of HOSTS) {
 
     test(hasToken ? 'the gateway asks for its token' : 'the host owns authentication: no token is needed', async () => {
       const answer = await gateway.read('notes', 'list', {}, { token: null });
-      const session = await gateway.call('POST', '/svc/_session');
+      const link = await gateway.call('POST', '/svc/_session/links');
       const tokens = await gateway.call('GET', '/svc/_tokens');
       if (hasToken) assert.equal(answer.json.error.code, 'UNAUTHORIZED');
       else assert.deepEqual(answer.json.data, [{ text: 'Milk' }]);
-      for (const { status } of [session, tokens]) assert.equal(status, hasToken ? 200 : 404);
+      assert.deepEqual([link.status, tokens.status], hasToken ? [201, 200] : [404, 404]);
     });
 
     test(`${stopBy} ends open streams, the host, and every process of the gateway`, async () => {

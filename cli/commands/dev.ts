@@ -42,7 +42,7 @@ export async function run(context: CommandContext): Promise<number> {
   const watched = once ? null : new Edits(folder);
   try {
     const whole = await draft.update();
-    const facts = { app, session, preview: draft.preview };
+    const facts = { app, session, preview: await draft.preview() };
     if (terminal.json && once) terminal.document(summary(facts, whole, told));
     else if (terminal.json) terminal.line(JSON.stringify({ event: 'ready', ...facts, whole }));
     else welcome(terminal, shortPath(folder, context), facts, whole);

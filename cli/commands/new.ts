@@ -11,7 +11,8 @@ import { scanAppFolder } from '../app-folder.ts';
 import type { CommandContext } from '../command.ts';
 import { shortPath } from '../data-directory.ts';
 import { CommandError, UsageError } from '../failure.ts';
-import { appPath, draftPath } from '../paths.ts';
+import { type AddressOf, findPages } from '../pages.ts';
+import { appPath } from '../paths.ts';
 import { drawMinted } from '../terminal/minted.ts';
 import { nearest } from '../terminal/nearest.ts';
 import { shellPath } from '../terminal/shell.ts';
@@ -87,19 +88,20 @@ async function onGateway({ args, terminal, connect }: CommandContext): Promise<v
     templateId === undefined
       ? await client.post<StagedAnswer>('/svc/_apps', { ...named, ...where })
       : await client.post<StagedAnswer>(appPath('_clone'), { templateId, ...named, ...where });
-  terminal.answer(answer, () => draw(terminal, answer, client.url));
+  const addressOf = await findPages(client);
+  terminal.answer(answer, () => draw(terminal, answer, addressOf));
 }
 
-function draw(terminal: Terminal, { app, sessionId, staged, tag, webhooks }: StagedAnswer, url: string): void {
+function draw(terminal: Terminal, { app, sessionId, staged, tag, webhooks }: StagedAnswer, addressOf: AddressOf): void {
   const { style } = terminal;
   const state = staged ? `is staged in session ${style('bold', sessionId ?? '')}` : `${tag ?? ''} is live`;
   terminal.line(`${style('green', '✓')} ${style('bold', app)} ${state}`);
   const facts: [name: string, value: string][] = staged
     ? [
-        ['preview', style('cyan', url + draftPath(sessionId ?? '', `${app}/`))],
+        ['preview', style('cyan', addressOf({ app, session: sessionId ?? '' }))],
         ['publish', `svc publish ${app} --session ${sessionId}`],
       ]
-    : [['page', style('cyan', `${url}/svc/${app}/`)]];
+    : [['page', style('cyan', addressOf({ app }))]];
   for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
   drawMinted(terminal, webhooks);
 }

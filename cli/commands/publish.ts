@@ -2,6 +2,7 @@
 import type { AutomationList, PublishAnswer, VersionRecord } from '../api.ts';
 import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
+import { findPages } from '../pages.ts';
 import { appPath, sessionPath, withQuery } from '../paths.ts';
 import { findSession, inSession } from '../sessions.ts';
 import { drawMinted } from '../terminal/minted.ts';
@@ -17,6 +18,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
   const answer = await inSession({ session, app }, client.post<PublishAnswer>(path, request));
   const flat = await flatFaults(client, answer.id);
   const canUndo = !terminal.json && (await hasOlder(client, answer));
+  const addressOf = await findPages(client);
   terminal.answer(answer, () => {
     const { style } = terminal;
     terminal.line(`${style('green', '✓')} ${style('bold', answer.id)} ${answer.tag} is live`);
@@ -24,7 +26,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
     if (answer.migrationsApplied.length > 0) facts.push(['migrated', answer.migrationsApplied.join(', ')]);
     if (answer.network !== undefined) facts.push(['network', drawNetwork(answer.network)]);
     if (answer.uses !== undefined) facts.push(['uses', drawUses(answer.uses)]);
-    facts.push(['page', style('cyan', `${client.url}/svc/${answer.id}/`)]);
+    facts.push(['page', style('cyan', addressOf({ app: answer.id }))]);
     if (canUndo) facts.push(['undo', `svc rollback ${answer.id}`]);
     for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
     drawMinted(terminal, answer.webhooks);

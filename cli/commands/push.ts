@@ -6,6 +6,7 @@ import { packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
 import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { GatewayError } from '../failure.ts';
+import { findPages } from '../pages.ts';
 import { appPath, withQuery } from '../paths.ts';
 import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
@@ -32,7 +33,8 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
   } finally {
     progress.end();
   }
-  terminal.answer(answer, () => draw(terminal, answer, `${client.url}/svc/${answer.id}/`));
+  const addressOf = await findPages(client);
+  terminal.answer(answer, () => draw(terminal, answer, addressOf({ app: answer.id })));
 }
 
 /** Asks before everything is sent: a gateway that refuses an upload may close the connection before its answer can be read. */

@@ -7,11 +7,13 @@ import { type Config, ConfigError, loadConfig } from '../../supervisor/config.ts
 import type { RunningGateway } from '../../supervisor/serve.ts';
 import type { AppRecord, UploadAnswer } from '../api.ts';
 import { packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
-import { type BannerFacts, readyLine, welcome } from '../banner.ts';
+import { type BannerFacts, LISTED, readyLine, welcome } from '../banner.ts';
+import { openBrowser } from '../browser.ts';
 import { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { shortPath } from '../data-directory.ts';
 import { CommandError, UsageError } from '../failure.ts';
+import { makeLink } from '../pages.ts';
 import { appPath } from '../paths.ts';
 import { drawMinted } from '../terminal/minted.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -40,6 +42,11 @@ export async function run(context: CommandContext): Promise<number> {
     if (minted.length > 0) terminal.line(JSON.stringify({ event: 'webhooks', webhooks: minted }));
   } else await greet(context, gateway, client);
   if (terminal.interactive) drawMinted(terminal, minted);
+  if (args.has('open')) {
+    const [first] = folders;
+    const { url } = await makeLink(client, first === undefined ? undefined : { app: readAppId(first) });
+    openBrowser(url, context.platform);
+  }
   return gateway.exited;
 }
 
@@ -147,17 +154,21 @@ async function terminalLog({ log = 'info' }: Partial<Config>, terminal: Terminal
 
 async function greet(context: CommandContext, gateway: RunningGateway, client: Client): Promise<void> {
   const { terminal } = context;
-  const { url, pid, token, edge } = gateway;
-  const apps = terminal.interactive ? await client.get<AppRecord[]>('/svc/_apps') : [];
+  const { url, pid, edge } = gateway;
+  const version = packageVersion();
+  terminal.line(readyLine({ version, url, pid }, terminal.style));
+  if (!terminal.interactive) return;
+  const apps = await client.get<AppRecord[]>('/svc/_apps');
+  const linked = async ({ id }: AppRecord) => ({ id, open: (await makeLink(client, { app: id })).url });
   const facts: BannerFacts = {
-    version: packageVersion(),
+    version,
     url,
     pid,
-    token,
+    open: (await makeLink(client)).url,
     dataDir: shortPath(gateway.dataDir, context),
     edge,
-    apps: apps.map(({ id }) => id),
+    apps: await Promise.all(apps.slice(0, LISTED).map(linked)),
+    more: Math.max(0, apps.length - LISTED),
   };
-  terminal.line(readyLine(facts, terminal.style));
-  if (terminal.interactive) terminal.lines(welcome(facts, terminal.style));
+  terminal.lines(welcome(facts, terminal.style));
 }

@@ -133,7 +133,7 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
   /** Sends a browser that is signed in here to a page. Rejects with `BAD_REQUEST` for what is none of ours. */
   async function goOn(access: Access, exchange: Exchange, place: Place, to: string, session: Session): Promise<void> {
     const target = URL.canParse(to, place.origin) ? new URL(to, place.origin) : null;
-    const path = target === null ? '' : `${target.pathname}${target.search}`;
+    const path = target === null ? '' : `${target.pathname}${target.search}${target.hash}`;
     if (target !== null && target.origin === place.origin && place.kind === 'shared') {
       redirect(exchange, place, path);
       return;

@@ -37,7 +37,12 @@ byId('form').addEventListener('submit', (event) => {
   const text = byId('text').value.trim();
   if (text === '') return;
   event.target.reset();
-  settle(svc.write({ action: 'add', input: { text } }));
+  const sent = svc.write({ action: 'add', input: { text } });
+  settle(sent);
+  // What was not taken, nobody should have to type again.
+  sent.catch(() => {
+    byId('text').value ||= text;
+  });
 });
 
 svc.onChange(() => settle(show()));

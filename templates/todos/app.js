@@ -32,18 +32,21 @@ async function refresh() {
   }
 }
 
-/** Shows a write at once, sends it, and then puts the list right by what the gateway holds. */
+/** Shows a write at once, sends it, and then puts the list right by what the gateway holds. Answers whether it was taken. */
 async function write(preview, send) {
+  let taken = true;
   pending.add(preview);
   renderList();
   try {
     await send();
     todos = preview(todos);
   } catch (error) {
+    taken = false;
     toast(error.message);
   }
   pending.delete(preview);
   await refresh();
+  return taken;
 }
 
 function add(title) {
@@ -218,11 +221,11 @@ function toast(text) {
 
 // ---- Input -----------------------------------------------------------------------------------------------------------
 
-$('add').addEventListener('submit', (event) => {
+$('add').addEventListener('submit', async (event) => {
   event.preventDefault();
   const title = $('title').value.trim();
   $('title').value = '';
-  if (title) void add(title);
+  if (title && !(await add(title))) $('title').value ||= title;
 });
 
 $('filter').addEventListener('change', (event) => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { startGateway, type TestGateway } from '../support/gateway.ts';
+import { baseOf, linkTo } from '../support/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */
@@ -32,7 +33,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     wholePage = (await gateway.call('GET', file('index.html'))).text;
     await publish();
     const page = await context.newPage();
-    await page.goto(`${gateway.url}/svc/#token=${gateway.token}`);
+    await page.goto(await linkTo(gateway));
     await page.getByRole('heading', { name: 'Notes' }).first().waitFor();
     await page.close();
   });
@@ -58,7 +59,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     const page = await context.newPage();
     // Its change stream stands: from here on it hears of everything.
     const following = page.waitForResponse(/_changes/);
-    await page.goto(gateway.url + path);
+    await page.goto(`http://${baseOf(gateway)}${path}`);
     await following;
     return page;
   }

@@ -8,6 +8,7 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { appOf, automation } from '../support/apps.ts';
 import { startGateway, type TestGateway } from '../support/gateway.ts';
+import { linkTo } from '../support/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */
@@ -97,7 +98,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
 
   async function open(): Promise<Page> {
     const page = await context.newPage();
-    await page.goto(`${gateway.url}/svc/#token=${gateway.token}`);
+    await page.goto(await linkTo(gateway));
     await page.getByRole('heading', { name: 'Automations' }).waitFor();
     return page;
   }

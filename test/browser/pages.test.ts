@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { consoleOf, enter, linkTo } from '../support/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */
@@ -51,24 +52,23 @@ describe('in a browser', { skip: withoutChromium() }, () => {
   /** Opens the address that `svc serve` prints for an app. */
   async function open(app: string): Promise<Page> {
     const page = await context.newPage();
-    await page.goto(`${gateway.url}/svc/#token=${gateway.token}&open=${app}`);
-    await page.waitForURL(`${gateway.url}/svc/${app}/`);
+    await enter(page, gateway, { app });
     return page;
   }
 
-  test('the printed address signs in, and the token does not stay in it', async () => {
+  test('the printed address signs in, and its code does not stay in it', async () => {
     const page = await context.newPage();
-    await page.goto(`${gateway.url}/svc/#token=${gateway.token}`);
+    await page.goto(await linkTo(gateway));
     await page.getByRole('heading', { name: 'Guestbook' }).waitFor();
     await page.getByRole('cell', { name: 'writer' }).waitFor();
-    assert.equal(page.url(), `${gateway.url}/svc/`);
+    assert.equal(page.url(), consoleOf(gateway));
     assert.equal(await page.getByRole('listitem').count(), 3);
     assert.deepEqual(complaints, []);
   });
 
   test('without a token the console asks for one, and says so when it is wrong', async () => {
     const page = await context.newPage();
-    await page.goto(`${gateway.url}/svc/`);
+    await page.goto(consoleOf(gateway));
     await page.getByLabel('Access token').fill('0'.repeat(64));
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();

@@ -2,19 +2,21 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import type { BrowserContext } from 'playwright-core';
-import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { appFolder, root, startGateway, TestGateway } from '../support/gateway.ts';
+import { baseOf, consoleOf, linkTo, originOf } from '../support/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */
 const PATIENCE_MS = 90_000;
-const PREVIEW = '/svc/_draft/dev-notes/notes/';
+const DRAFT = { session: 'dev-notes', app: 'notes' };
 
 describe('previews', { skip: withoutChromium() }, () => {
   const home = mkdtempSync(join(tmpdir(), 'svc-previews-'));
@@ -71,45 +73,80 @@ describe('previews', { skip: withoutChromium() }, () => {
   });
   afterEach(() => context.close());
 
-  test('svc dev --open signs the browser in, by an address without the token that works once', async () => {
-    assert.equal(ready.preview, gateway.url + PREVIEW);
-    assert.ok(!opened.includes(gateway.token), opened);
+  test('svc dev --open signs the browser in, by a file that is the user’s own and a link that works once', async () => {
+    assert.equal(ready.preview, `${originOf(gateway, DRAFT)}/`);
+    assert.deepEqual([statSync(dirname(opened)).mode & 0o777, statSync(opened).mode & 0o777], [0o700, 0o600]);
     const page = await context.newPage();
-    await page.goto(opened);
-    await page.waitForURL(ready.preview);
+    await page.goto(pathToFileURL(opened).href);
     await page.getByRole('heading', { name: 'Notes' }).waitFor();
-    await assert.rejects(fetch(opened), 'nothing listens there any more');
+    assert.equal(new URL(page.url()).origin, originOf(gateway, DRAFT));
+    const [link = ''] = /http:[^"]*#link=[^"]*/.exec(readFileSync(opened, 'utf8')) ?? [];
+    assert.ok(!link.includes(gateway.token));
+    const another = await (await sharedChromium()).newContext();
+    const late = await another.newPage();
+    await late.goto(link);
+    await late.getByRole('alert').filter({ hasText: 'used already' }).waitFor({ timeout: PATIENCE_MS });
+    await another.close();
+  });
+
+  test('svc serve --open does so for the app that it was started with', async () => {
+    const commands = join(home, 'served');
+    mkdirSync(commands);
+    writeFileSync(join(commands, 'xdg-open'), `#!/bin/sh\nprintf %s "$*" > '${commands}/opened'\n`, { mode: 0o755 });
+    execFileSync('mkfifo', [join(commands, 'opened')]);
+    const flags = ['--open', '--with', appFolder('guestbook'), '--with', appFolder('todos')];
+    const served = new TestGateway(join(home, 'data'), flags, { PATH: `${commands}:${process.env.PATH}` });
+    await served.start();
+    try {
+      const file = await readFile(join(commands, 'opened'), 'utf8');
+      const page = await context.newPage();
+      await page.goto(pathToFileURL(file).href);
+      await page.getByRole('heading', { name: 'Guestbook' }).waitFor();
+      assert.equal(new URL(page.url()).origin, originOf(served, { app: 'guestbook' }));
+      assert.equal(await served.stop(), 0);
+      assert.equal(existsSync(file), false, 'the file goes with the gateway');
+    } finally {
+      await served.stop();
+    }
   });
 
   test('a preview sends a browser that is not signed in to sign in, and gets it back; a program gets a 401', async () => {
     const page = await context.newPage();
-    await page.goto(ready.preview);
+    await page.goto(`${ready.preview}?theme=dark`);
+    await page.getByText(`You go on to ${ready.preview}?theme=dark`).waitFor();
     await page.getByLabel('Access token').fill(gateway.token);
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.waitForURL(ready.preview);
+    await page.waitForURL(`${ready.preview}?theme=dark`);
     await page.getByRole('heading', { name: 'Notes' }).waitFor();
-    const program = await gateway.call('GET', PREVIEW, { token: null, headers: { accept: 'text/html' } });
+    const program = await gateway.call('GET', '/svc/_draft/dev-notes/notes/', { token: null });
     assert.deepEqual([program.status, program.json.error.code], [401, 'UNAUTHORIZED']);
   });
 
   test('the console goes on to pages of its own gateway only', async () => {
     const page = await context.newPage();
-    for (const open of [
-      '//evil.example',
-      'https://evil.example',
-      '_draft/../..//evil.example',
-      '_draft//evil.example',
-      '_draft/s1/..',
-      '_draft/s1/notes/x',
-      '_draft/s1/notes\n',
-      '_apps',
-      '..',
-      'notes?x',
+    for (const [name, value] of [
+      ['open', '//evil.example'],
+      ['open', 'https://evil.example'],
+      ['open', '_draft/../..//evil.example'],
+      ['open', '_draft//evil.example'],
+      ['open', '_draft/s1/..'],
+      ['open', '_draft/s1/notes/x'],
+      ['open', '_draft/s1/notes\n'],
+      ['open', '_apps'],
+      ['open', '..'],
+      ['open', 'notes?x'],
+      ['enter', '//evil.example'],
+      ['enter', 'https://evil.example/svc/notes/'],
+      ['enter', 'javascript:alert(1)'],
+      ['enter', `http://${baseOf(gateway)}.evil.example/`],
+      ['enter', `http://evil${baseOf(gateway)}/`],
+      ['enter', `http://${baseOf(gateway)}@evil.example/`],
+      ['enter', 'http://'],
     ]) {
       await page.goto('about:blank');
-      await page.goto(`${gateway.url}/svc/#token=${gateway.token}&open=${encodeURIComponent(open)}`);
+      await page.goto(`${await linkTo(gateway)}&${name}=${encodeURIComponent(value as string)}`);
       await page.getByRole('heading', { name: 'Apps' }).waitFor();
-      assert.equal(page.url(), `${gateway.url}/svc/`, open);
+      assert.equal(page.url(), consoleOf(gateway), value);
     }
   });
 });

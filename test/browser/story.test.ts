@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { enter, originOf } from '../support/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 const run = promisify(execFile);
@@ -41,10 +42,9 @@ test('a newcomer’s first ten minutes', { skip: withoutChromium() }, async (t) 
   context.setDefaultTimeout(60_000);
 
   const here = await context.newPage();
-  await here.goto(`${gateway.url}/svc/#token=${gateway.token}&open=todos`);
-  await here.waitForURL(`${gateway.url}/svc/todos/`);
+  await enter(here, gateway, { app: 'todos' });
   const there = await context.newPage();
-  await there.goto(`${gateway.url}/svc/todos/`);
+  await there.goto(originOf(gateway, { app: 'todos' }));
 
   await here.getByLabel('New todo').fill('From the page');
   await here.keyboard.press('Enter');
@@ -64,7 +64,7 @@ test('a newcomer’s first ten minutes', { skip: withoutChromium() }, async (t) 
   await gateway.kill();
   await gateway.start();
   const again = await context.newPage();
-  await again.goto(`${gateway.url}/svc/#token=${gateway.token}&open=todos`);
+  await enter(again, gateway, { app: 'todos' });
   for (const title of ['From the page', 'From HTTP', 'From the command line']) {
     await again.getByRole('button', { name: title, exact: true }).waitFor();
   }

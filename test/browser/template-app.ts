@@ -6,6 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { BrowserContext, Page } from 'playwright-core';
 import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { enter, originOf } from '../support/pages.ts';
 import { runToEnd } from '../support/runs.ts';
 import { sharedChromium } from './chromium.ts';
 import { CALLS } from './template-calls.ts';
@@ -40,9 +41,8 @@ export class TemplateApp {
   async window(query = ''): Promise<Page> {
     this.#context ??= this.#openContext();
     const page = await (await this.#context).newPage();
-    await page.goto(`${this.gateway.url}/svc/#token=${this.gateway.token}&open=${this.id}`);
-    await page.waitForURL(`${this.gateway.url}/svc/${this.id}/`);
-    if (query !== '') await page.goto(`${this.gateway.url}/svc/${this.id}/${query}`);
+    await enter(page, this.gateway, { app: this.id });
+    if (query !== '') await page.goto(`${originOf(this.gateway, { app: this.id })}/${query}`);
     return page;
   }
 

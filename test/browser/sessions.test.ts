@@ -1,0 +1,319 @@
+/** Signing in and out as people see it: links, the console, and pages whose session ends while somebody writes in them. */
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import type { BrowserContext, Page } from 'playwright-core';
+import { isAppId } from '../../protocol/ids.ts';
+import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { baseOf, consoleOf, enter, linkTo, originOf } from '../support/pages.ts';
+import { sharedChromium, withoutChromium } from './chromium.ts';
+
+/** Far more than any of it takes, so that a busy machine fails nothing. */
+const PATIENCE_MS = 90_000;
+const TODOS = { app: 'todos' };
+/** All that come with the gateway. */
+const APPS = [
+  ...readdirSync(join(root, 'templates')).filter(isAppId),
+  ...readdirSync(join(root, 'examples')).filter((name) => name !== 'embedding'),
+];
+
+type Owner = { after(cleanup: () => Promise<void>): void };
+
+/** Two pages, of which one embeds the other. */
+const FRAMES = {
+  'app.json': JSON.stringify({ id: 'frames', name: 'Frames', version: '1.0.0', queries: [{ name: 'one' }] }),
+  'queries/one.js': 'export default () => 1;',
+  'index.html':
+    '<!doctype html><html lang="en"><head><title>Outer</title></head><body><iframe src="inner.html"></iframe></body></html>',
+  'inner.html': '<!doctype html><html lang="en"><head><title>Inner</title></head><body><h1>Inner</h1></body></html>',
+};
+
+const bar = (page: Pick<Page, 'getByRole'>) => page.getByRole('alert').filter({ hasText: 'You are signed out' });
+const signInLink = (page: Pick<Page, 'getByRole'>) => bar(page).getByRole('link', { name: 'Sign in' });
+const READ = `svc.read({ query: 'list' }).then(() => 'read', ({ code, message }) => code + ': ' + message)`;
+
+/** Into the form of the console. */
+async function typeToken(page: Page, token: string): Promise<void> {
+  await page.getByLabel('Access token').fill(token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+}
+
+/** A picture, when somebody wants to look: SVC_LOOK names the folder. */
+async function picture(page: Page, name: string): Promise<void> {
+  const folder = process.env.SVC_LOOK;
+  if (!folder) return;
+  for (const colorScheme of ['light', 'dark'] as const) {
+    for (const width of [1120, 390]) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 760 });
+      await page.screenshot({ path: `${folder}/${name}-${colorScheme}-${width}.png`, animations: 'disabled' });
+    }
+  }
+}
+
+describe('sessions in a browser', { skip: withoutChromium() }, () => {
+  const cleanups: (() => Promise<void>)[] = [];
+  const owner: Owner = { after: (cleanup) => void cleanups.unshift(cleanup) };
+  let gateway: TestGateway;
+  let context: BrowserContext;
+
+  before(async () => {
+    gateway = await startGateway(owner, { examples: ['todos', 'guestbook'] });
+    assert.equal((await gateway.upload('frames', FRAMES)).status, 201);
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+  beforeEach(async () => {
+    context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+  });
+  afterEach(() => context.close());
+
+  async function open(): Promise<Page> {
+    const page = await context.newPage();
+    const following = page.waitForResponse(/_changes/);
+    await enter(page, gateway, TODOS);
+    await following;
+    return page;
+  }
+
+  async function openConsole(): Promise<Page> {
+    const page = await context.newPage();
+    await page.goto(consoleOf(gateway));
+    await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
+    return page;
+  }
+
+  test('a page with something typed says that its session ended, and goes on where it was after a sign-in in another tab', async () => {
+    const page = await open();
+    const field = page.getByLabel('New todo');
+    await field.fill('half a sentence');
+    const admin = await openConsole();
+    await admin.getByRole('button', { name: 'Sign out' }).click();
+    await admin.getByText('You are signed out, here and on the pages of the apps.').waitFor();
+
+    await bar(page).waitFor();
+    assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your sign-in has ended. Sign in again, then try once more.');
+    await field.press('Enter');
+    await page.getByText('Your sign-in has ended. Sign in again').waitFor();
+    assert.equal(await field.inputValue(), 'half a sentence', 'what was not taken need not be typed again');
+    await page.evaluate('window.told = []; svc.onChange((event) => told.push(event.type))');
+    await picture(page, 'signed-out');
+    const opened = context.waitForEvent('page');
+    await signInLink(page).click();
+    const tab = await opened;
+    await tab.getByText(`You go on to ${page.url()}`).waitFor();
+    await typeToken(tab, gateway.token);
+    await tab.waitForURL(page.url());
+    await tab.getByRole('heading', { name: 'Todos' }).waitFor();
+
+    await page.bringToFront();
+    await bar(page).waitFor({ state: 'detached' });
+    await page.waitForFunction('told.includes("reset")');
+    assert.equal(await field.inputValue(), 'half a sentence');
+    assert.equal((await gateway.write('todos', 'add', { title: 'From elsewhere' })).status, 201);
+    await page.getByRole('button', { name: 'From elsewhere', exact: true }).waitFor();
+    await field.press('Enter');
+    await page.getByRole('button', { name: 'half a sentence', exact: true }).waitFor();
+  });
+
+  test('a page in which nothing is typed signs in where it is, and comes back to the very address', async () => {
+    const page = await open();
+    await page.goto(`${page.url()}?theme=dark#here`);
+    await context.clearCookies();
+    assert.match(await page.evaluate(READ), /^UNAUTHORIZED/);
+    await signInLink(page).click();
+    await typeToken(page, gateway.token);
+    await page.waitForURL(`${originOf(gateway, TODOS)}/svc/todos/?theme=dark#here`);
+    assert.equal(await page.evaluate(READ), 'read');
+    assert.equal(context.pages().length, 1);
+  });
+
+  test('a page that is signed out asks for nothing but whether it is signed in', async () => {
+    const page = await open();
+    await context.clearCookies();
+    await page.evaluate(READ);
+    await bar(page).waitFor();
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    await page.evaluate('dispatchEvent(new PageTransitionEvent("pageshow"))');
+    await page.evaluate('dispatchEvent(new Event("focus"))');
+    // A stream would be tried again once a second at first, and the session is looked for every ten.
+    await page.evaluate('new Promise((done) => setTimeout(done, 4000))');
+    assert.deepEqual([...new Set(asked)], ['/svc/_session']);
+    assert.ok(asked.length <= 3, `asked ${asked.length} times`);
+    assert.equal(await bar(page).count(), 1);
+  });
+
+  test('the bar can be reached while a dialog is open, and after it', async () => {
+    const page = await open();
+    await page.evaluate(
+      'document.body.append(Object.assign(document.createElement("dialog"), { id: "asks", textContent: "Really?" }))',
+    );
+    await page.evaluate('document.querySelector("#asks").showModal()');
+    await context.clearCookies();
+    await page.evaluate(READ);
+    await signInLink(page).click({ trial: true });
+    await page.evaluate('document.querySelector("#asks").close()');
+    await signInLink(page).click({ trial: true });
+  });
+
+  test('a page in a frame offers to sign in in a tab of its own', async () => {
+    const page = await context.newPage();
+    await enter(page, gateway, { app: 'frames' });
+    const frame = page.frameLocator('iframe');
+    await frame.getByRole('heading', { name: 'Inner' }).waitFor();
+    await context.clearCookies();
+    await page.frames()[1]?.evaluate(`svc.read({ query: 'one' }).catch(() => {})`);
+    const opened = context.waitForEvent('page');
+    await frame.getByRole('link', { name: 'Sign in' }).click();
+    const tab = await opened;
+    await typeToken(tab, gateway.token);
+    await tab.getByRole('heading', { name: 'Inner' }).waitFor();
+    await page.bringToFront();
+    await frame.getByRole('alert').waitFor({ state: 'detached' });
+  });
+
+  test('settings are taken from whoever may embed a page, the console too', async () => {
+    // The console's own policy has no frames of other origins yet.
+    const embedding = await (await sharedChromium()).newContext({ bypassCSP: true });
+    embedding.setDefaultTimeout(PATIENCE_MS);
+    const page = await embedding.newPage();
+    await page.goto(await linkTo(gateway));
+    await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
+    await page.evaluate(`document.body.append(Object.assign(document.createElement('iframe'), {
+      src: '${originOf(gateway, TODOS)}/', width: 900, height: 600 }))`);
+    const frame = page.frameLocator('iframe');
+    await frame.getByRole('heading', { name: 'Todos' }).waitFor();
+    assert.equal(page.frames()[1]?.url(), `${originOf(gateway, TODOS)}/`);
+    await page.evaluate(`frames[0].postMessage({ type: 'svc:theme', theme: 'dark' }, '*')`);
+    await frame.locator('html[data-theme=dark]').waitFor({ state: 'attached' });
+    await embedding.close();
+  });
+
+  test('the console says when its session has ended, and goes on where it was', async () => {
+    await open();
+    const page = await openConsole();
+    await page.evaluate('window.marked = true');
+    await context.clearCookies();
+    await page.getByText('Your sign-in has ended').waitFor();
+    await picture(page, 'console-ended');
+    await typeToken(page, '0'.repeat(64));
+    await page.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();
+    await typeToken(page, gateway.token);
+    await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
+    assert.equal(await page.evaluate('window.marked'), true, 'it is the same page');
+    await picture(page, 'console');
+  });
+
+  test('a link signs one browser in', async () => {
+    const link = await linkTo(gateway, TODOS);
+    const page = await context.newPage();
+    await page.goto(link);
+    await page.getByRole('heading', { name: 'Todos' }).waitFor();
+    assert.equal(new URL(page.url()).origin, originOf(gateway, TODOS));
+    await page.goto('about:blank');
+    await page.goto(link);
+    await page.getByRole('heading', { name: 'Todos' }).waitFor();
+
+    const other = await (await sharedChromium()).newContext();
+    const late = await other.newPage();
+    await late.goto(link);
+    await late
+      .getByRole('alert')
+      .filter({ hasText: 'used already, or is older than ten minutes' })
+      .waitFor({ timeout: PATIENCE_MS });
+    await late.getByText('svc open').first().waitFor();
+    assert.equal(late.url(), consoleOf(gateway));
+    await picture(late, 'link-used');
+    await typeToken(late, gateway.token);
+    await late.getByRole('heading', { name: 'Todos' }).waitFor();
+    await other.close();
+  });
+
+  test('an address that is opened signed out is what is shown after the sign-in', async () => {
+    const page = await context.newPage();
+    const address = `${originOf(gateway, TODOS)}/svc/todos/index.html?theme=dark`;
+    await page.goto(address);
+    assert.equal(new URL(page.url()).host, baseOf(gateway));
+    await page.getByText(`You go on to ${address}`).waitFor();
+    await typeToken(page, gateway.token);
+    await page.waitForURL(address);
+    await page.getByRole('heading', { name: 'Todos' }).waitFor();
+    const second = await context.newPage();
+    await second.goto(
+      `${consoleOf(gateway)}#enter=${encodeURIComponent(`${originOf(gateway, { app: 'guestbook' })}/`)}`,
+    );
+    await second.waitForURL(`${originOf(gateway, { app: 'guestbook' })}/`);
+  });
+});
+
+describe('an address that all apps share, in a browser', { skip: withoutChromium() }, () => {
+  const cleanups: (() => Promise<void>)[] = [];
+  let gateway: TestGateway;
+
+  before(async () => {
+    const owner: Owner = { after: (cleanup) => void cleanups.unshift(cleanup) };
+    gateway = await startGateway(owner, { examples: APPS, config: { pageOrigins: 'shared' } });
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+
+  test('the console lists the apps, and says in words what it may not do and where it may', async () => {
+    const context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+    const page = await context.newPage();
+    await page.goto(await linkTo(gateway));
+    assert.equal(page.url(), `${gateway.url}/svc/`);
+    await page.getByRole('heading', { name: 'Apps only, at this address' }).waitFor();
+    await page.getByText(`http://svc.localhost:${new URL(gateway.url).port}/svc/`).waitFor();
+    await page.getByText('appDomain').waitFor();
+    assert.equal(await page.getByRole('heading', { name: 'System' }).isVisible(), false);
+    await picture(page, 'shared');
+    await page.getByRole('link', { name: 'Todos' }).click();
+    await page.waitForURL(`${gateway.url}/svc/todos/`);
+    await page.getByLabel('New todo').fill('At a shared address');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'At a shared address', exact: true }).waitFor();
+
+    await page.goto(`${gateway.url}/svc/contact/`);
+    await page.getByRole('link', { name: 'Inbox' }).click();
+    await page.getByText('No messages.').waitFor();
+    await context.clearCookies();
+    await page.evaluate(`svc.read({ query: 'counts' }).catch(() => {})`);
+    await signInLink(page).click();
+    await typeToken(page, gateway.token);
+    await page.waitForURL(`${gateway.url}/svc/contact/inbox.html`);
+    await page.getByText('No messages.').waitFor();
+    await context.close();
+  });
+
+  test('every template and example works there', async () => {
+    const context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+    const complaints: string[] = [];
+    context.on('weberror', (error) => complaints.push(String(error.error())));
+    const start = await context.newPage();
+    await start.goto(await linkTo(gateway));
+    await start.getByRole('heading', { name: 'Apps only, at this address' }).waitFor();
+    await start.close();
+    context.on('response', (response) => {
+      if (response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`);
+    });
+    for (const app of APPS) {
+      const page = await context.newPage();
+      const [following] = await Promise.all([
+        page.waitForResponse(/_changes/),
+        page.goto(`${gateway.url}/svc/${app}/`),
+      ]);
+      assert.equal(following.status(), 200, app);
+      await page.getByRole('heading').first().waitFor();
+      await page.close();
+    }
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+});

@@ -1,0 +1,46 @@
+/** A server of somebody's own that has a gateway in it, in a process as its owner would start it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { root, TestGateway } from './gateway.ts';
+
+/** A running host. */
+export class Host {
+  /** Talks to the gateway inside it. */
+  readonly gateway: TestGateway;
+  readonly #folder = mkdtempSync(join(tmpdir(), 'svc-host-'));
+  readonly #child: ChildProcess;
+
+  /** `program` is what stands before the data directory and the port on the command line. */
+  constructor(program: string[]) {
+    const dataDir = join(this.#folder, 'data');
+    this.gateway = new TestGateway(dataDir, []);
+    this.#child = spawn(process.execPath, [...program, dataDir, '0'], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+  }
+
+  /** Waits for the line with its address. `hasToken` when the gateway checks one. */
+  async listening(hasToken: boolean): Promise<void> {
+    const [url] = (await once(createInterface({ input: this.#child.stdout! }), 'line')) as [string];
+    this.gateway.url = url;
+    if (hasToken) this.gateway.token = readFileSync(join(this.gateway.dataDir, 'token.bin'), 'utf8').trim();
+  }
+
+  /** Resolves with its exit code. */
+  async end(signal: NodeJS.Signals): Promise<number | null> {
+    const exit = once(this.#child, 'exit');
+    this.#child.kill(signal);
+    const [code] = (await exit) as [number | null];
+    return code;
+  }
+
+  async remove(): Promise<void> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) await this.end('SIGKILL');
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
