@@ -370,7 +370,19 @@ export const LIMITS = {
   gitLockMs: 10 * SECOND,
   gitLockLeftMs: 5 * SECOND,
   gitLockPollMs: 20,
-  /** Packs of the git repository that a job thread keeps in memory for its next job; larger ones are read by every job. */
+  /** From how many loose objects on the git repository's are packed, and after how many changes of apps that is looked at. */
+  gitLooseObjects: 2000,
+  gitPackEvery: 20,
+  /** One pack of loose objects; a larger object stays loose. */
+  gitPackObjects: 4096,
+  gitPackBytes: 16 * MiB,
+  gitPackedObjectBytes: 16 * MiB,
+  /** As many small packs become one, of at most this size: small are those of an eighth of it. */
+  gitJoinedPacks: 8,
+  gitJoinedPackBytes: 32 * MiB,
+  /** A pack that is older is marked as used when an object is needed that it may hold. */
+  gitPackUsedMs: DAY,
+  /** Packs of the git repository that a job thread keeps in memory for its next job; over it they are read anew. */
   gitPackCacheBytes: 64 * MiB,
   gitBundleBytes: 1 * GiB,
   /** Writing or reading a bundle. */

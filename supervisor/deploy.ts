@@ -259,9 +259,9 @@ export class Deployments {
     return this.#releases.bringBack(id, versionId);
   }
 
-  /** Resolves when what is under way now has ended, well or not. */
+  /** Resolves when what is under way now has ended, well or not, and nothing is done in the background any more. */
   async settled(): Promise<void> {
-    await Promise.allSettled(this.#underWay);
+    await Promise.allSettled([...this.#underWay, this.#options.store.close()]);
   }
 
   async #versionBefore(id: string): Promise<string> {

@@ -35,6 +35,7 @@ export class ArchiveStore implements CodeStore {
   async begin(): Promise<void> {}
   async finish(): Promise<void> {}
   async tidy(): Promise<void> {}
+  async close(): Promise<void> {}
   async abandon(): Promise<void> {}
 
   async find(id: string, versionId: string): Promise<VersionRecord | null> {

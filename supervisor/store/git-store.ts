@@ -33,6 +33,7 @@ import type { VersionPage } from '../deployment.ts';
 import { SerialByKey } from '../serial.ts';
 import type { Change, CodeStore, Staged, StageRequest } from './code-store.ts';
 import type { GitRepository } from './git-jobs.ts';
+import { Packer } from './packer.ts';
 import { type StageJobs, stageVersion } from './staging.ts';
 
 export type GitStoreOptions = {
@@ -41,7 +42,7 @@ export type GitStoreOptions = {
   jobs: StageJobs;
   git: GitRepository;
   author: GitAuthor;
-  log: Pick<Logger, 'error'>;
+  log: Pick<Logger, 'error' | 'warn'>;
   now?(): number;
 };
 
@@ -51,9 +52,11 @@ export class GitStore implements CodeStore {
   readonly #options: Required<GitStoreOptions>;
   /** Refs are moved one after the other. */
   readonly #refs = new SerialByKey();
+  readonly #packer: Packer;
 
   constructor(options: GitStoreOptions) {
     this.#options = { now: Date.now, ...options };
+    this.#packer = new Packer(options);
   }
 
   async open(): Promise<string[]> {
@@ -75,6 +78,11 @@ export class GitStore implements CodeStore {
 
   async tidy(): Promise<void> {
     await sweepMaterialized(this.#options.layout, this.#options.paths);
+    this.#packer.look();
+  }
+
+  close(): Promise<void> {
+    return this.#packer.close();
   }
 
   async recover(id: string, now: AppState | null): Promise<void> {
@@ -135,6 +143,7 @@ export class GitStore implements CodeStore {
       crashPoint('store.settled');
       await removeChange(paths, id);
       crashPoint('store.finished');
+      this.#packer.changed();
     });
   }
 
