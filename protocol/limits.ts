@@ -366,6 +366,13 @@ export const LIMITS = {
   templateArchiveBytes: 16 * MiB,
   templateFetchMs: 20 * SECOND,
 
+  /** How often it is looked whether a disk that was full at the start has room. */
+  diskRetryMs: 5 * SECOND,
+  /** What a new data directory needs to begin with. */
+  firstStartBytes: 1 * MiB,
+  /** An app's database that is read as a whole while the disk has no room for the index of its log. */
+  databaseSnapshotBytes: 16 * MiB,
+
   /** How long a name of the git repository is waited for that a git program changes; its lock that is older was left by a crash. */
   gitLockMs: 10 * SECOND,
   gitLockLeftMs: 5 * SECOND,

@@ -2,6 +2,7 @@
  * The git store: a version is a tag of one bare repository, and its code is checked out once to be served (decisions, section
  * 7). What serves is said by the app's pointer; refs follow it, and a crash between the two is put right by `recover`.
  */
+import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitAuthor, GitTag, GitVersion } from '../../protocol/git-jobs.ts';
@@ -238,8 +239,11 @@ export class GitStore implements CodeStore {
   }
 
   async #writeActiveMain(main: string): Promise<void> {
-    await clearPlace(this.#options.paths.activeMain);
-    await writeFileAtomic(this.#options.paths.activeMain, `${main}\n`);
+    const { activeMain } = this.#options.paths;
+    await clearPlace(activeMain);
+    const text = `${main}\n`;
+    // A start says mostly what is said already, and may be one on a full disk.
+    if ((await readFile(activeMain, 'utf8').catch(() => null)) !== text) await writeFileAtomic(activeMain, text);
   }
 
   #signed(): { author: GitAuthor; at: number } {
