@@ -149,6 +149,10 @@ export const LIMITS = {
   checkpointPages: 1000,
   /** WAL pages after which the writer itself finishes a checkpoint, so that the file starts over. */
   walPages: 8000,
+  /** A longer log is cut to this when it starts over. */
+  walBytes: 64 * MiB,
+  /** How long the end of a migration waits for readers before it leaves its log as long as it is. */
+  truncateLogMs: 1 * SECOND,
   /** Commits after which the size of the log is looked at again; also whenever a lane has nothing to do. */
   checkpointCommits: 32,
   /** Page cache of one open database. */

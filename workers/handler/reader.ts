@@ -1,7 +1,7 @@
 /** The actor's own read-only connection to its database. */
 import Sqlite from 'better-sqlite3';
-import type { SqlParams } from '../../protocol/frames.ts';
 import { isDiskFull } from '../../protocol/errors.ts';
+import type { SqlParams } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { refuseUnsafe } from '../../protocol/sql.ts';
 import { StatementError } from '../writer/failure.ts';
