@@ -182,6 +182,18 @@ export class Deployments {
     );
   }
 
+  /** Takes an app that is in the store and not registered out of it, with its versions: its id can then be taken by another. */
+  forgo(id: string): Promise<void> {
+    const { registry, store } = this.#options;
+    return this.#changing(() =>
+      this.#serial.run(id, async () => {
+        if (registry.has(id)) return;
+        await store.begin(id, { kind: 'remove' });
+        await store.finish(id);
+      }),
+    );
+  }
+
   /** Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION` or `VERSION_ACTIVE`. */
   deleteVersion(id: string, versionId: string): Promise<{ id: string; versionId: string; deleted: true }> {
     const { layout, store } = this.#options;

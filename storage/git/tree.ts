@@ -3,6 +3,7 @@
  * which would change modes that it does not expect.
  */
 import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { damagedObject } from './object.ts';
 import type { ObjectStore } from './object-store.ts';
 
@@ -64,11 +65,18 @@ export function withFolder(
   return objects.put('tree', serializeTree([...others, ...own]));
 }
 
-/** Path → id of the content of every file below the tree. Rejects with `ARCHIVE_ENTRY_TYPE` for links and the like. */
+/** Path → id of the content of every file below the tree. Rejects with `ARCHIVE_ENTRY_TYPE` for links and the like, and `ARCHIVE_PATH`. */
 export async function filesOf(objects: ObjectStore, tree: string): Promise<Map<string, string>> {
   const files = new Map<string, string>();
   const walk = async (id: string, prefix: string, depth: number): Promise<void> => {
-    if (depth > MAX_DEPTH) throw damagedObject(id, 'lies too deep');
+    if (depth > MAX_DEPTH)
+      throw new SvcError(
+        'ARCHIVE_PATH',
+        `The repository has a folder below ${MAX_DEPTH} others here; that is too deep.`,
+        {
+          path: prefix.slice(0, LIMITS.archiveNameBytes),
+        },
+      );
     for (const { mode, name, id: child } of await readTree(objects, id)) {
       const path = prefix + name;
       if (mode === FOLDER_MODE) await walk(child, `${path}/`, depth + 1);
