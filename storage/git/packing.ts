@@ -135,19 +135,26 @@ async function install(objectsDir: string, dir: string, entries: PackEntry[], re
   // Not called after its content: a git program that is about to remove a pack of the same objects would remove this one.
   const name = `pack-${randomBytes(20).toString('hex')}`;
   const keep = Buffer.from(OURS + replaced.map((one) => `${one}\n`).join(''));
-  // In this order: who sees the index finds the pack, and what a crash leaves has its mark.
-  const files = { keep, pack, idx: index };
   const temporary = join(dir, TEMPORARY + randomUUID());
+  const staged = { keep: `${temporary}_keep`, pack: `${temporary}_pack`, idx: `${temporary}_idx` };
+  const place = (end: keyof typeof staged): Promise<void> => {
+    renameSync(staged[end], join(dir, `${name}.${end}`));
+    return syncDir(dir);
+  };
   try {
-    for (const [end, content] of Object.entries(files)) writeSynced(`${temporary}_${end}`, content);
+    writeSynced(staged.keep, keep);
+    writeSynced(staged.pack, pack);
+    writeSynced(staged.idx, index);
     crashPoint('pack.written');
-    for (const end of Object.keys(files)) {
-      renameSync(`${temporary}_${end}`, join(dir, `${name}.${end}`));
-      await syncDir(dir);
-      crashPoint('pack.placed', end);
-    }
+    // In this order: what a crash leaves has its mark, and who sees the index finds the pack.
+    await place('keep');
+    crashPoint('pack.announced');
+    await place('pack');
+    crashPoint('pack.placed');
+    await place('idx');
+    crashPoint('pack.indexed');
   } finally {
-    for (const end of Object.keys(files)) rmSync(`${temporary}_${end}`, { force: true });
+    for (const path of Object.values(staged)) rmSync(path, { force: true });
   }
   await finish(objectsDir, dir, name);
 }

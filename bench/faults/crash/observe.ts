@@ -165,6 +165,8 @@ function findLeftovers(world: World): string[] {
   for (const what of leftOfSessions(world)) found.add(what);
   const { codeStore } = layout;
   if (codeStore !== null) {
+    const packs = join(codeStore.repository, 'objects', 'pack');
+    for (const name of namesIn(packs)) if (/\.keep$|^tmp_/.test(name)) found.add(join(packs, name));
     for (const name of namesIn(codeStore.publishingDir)) found.add(join(codeStore.publishingDir, name));
     const used = namesIn(layout.appsDir).flatMap((id) =>
       isAppId(id)

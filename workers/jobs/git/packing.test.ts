@@ -182,14 +182,7 @@ function packUntil(plan: string, limits: PackLimits): number | null {
 }
 
 describe('packing that is cut off', NEEDS_GIT, () => {
-  const points = [
-    'pack.written',
-    'pack.placed:keep',
-    'pack.placed:pack',
-    'pack.placed:idx',
-    'pack.replaced',
-    'pack.done',
-  ];
+  const points = ['pack.written', 'pack.announced', 'pack.placed', 'pack.indexed', 'pack.replaced', 'pack.done'];
   for (const kind of ['loose objects', 'packs']) {
     for (const point of points) {
       test(`of ${kind}, at ${point}, leaves everything, and is finished by the next run`, async () => {
@@ -203,7 +196,7 @@ describe('packing that is cut off', NEEDS_GIT, () => {
         assert.equal(readFileSync(plan, 'utf8').trim(), '', 'at the point');
         await check();
         // As after a power cut in the middle: some are gone.
-        if (point === 'pack.placed:idx' && kind === 'loose objects')
+        if (point === 'pack.indexed' && kind === 'loose objects')
           for (const name of loose().slice(0, 5)) rmSync(join(store.repository, 'objects', name));
         await check();
         await run();
@@ -218,7 +211,7 @@ describe('packing that is cut off', NEEDS_GIT, () => {
   test('keeps what it was to replace when its pack is damaged', async () => {
     for (let n = 0; n < 5; n++) await publish();
     const plan = join(store.dir, 'plan');
-    writeFileSync(plan, 'pack.placed:idx 1 process\n');
+    writeFileSync(plan, 'pack.indexed 1 process\n');
     packUntil(plan, LIMITS);
     const before = loose();
     const [pack = ''] = packs();
