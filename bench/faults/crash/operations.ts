@@ -220,6 +220,8 @@ async function startAndPack(world: World): Promise<number> {
   while (isPacking(world)) {
     if (!world.alive) throw new Error('The gateway was ended.');
     await pause(POLL_MS);
+    // A connection that is idle for long would be closed.
+    await world.gateway.call('GET', '/svc/_apps');
   }
   return 0;
 }
