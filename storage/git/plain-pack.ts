@@ -1,6 +1,6 @@
 /**
  * Packs of version 2 whose objects are whole, none stored as the difference from another: made, and read again to be joined.
- * isomorphic-git makes and indexes packs too, reading each object twice over, and takes several times as long.
+ * isomorphic-git makes and indexes packs too, and takes several times as long.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
