@@ -174,6 +174,8 @@ const ROUTES: Routes = {
   },
   'GET /svc/_apps/notes': { json: { id: 'notes' } },
   'GET /svc/_apps/notes/versions?limit=500': { json: [version(V3), version(V2, true), version(V1)] },
+  'GET /svc/_apps/notes/versions?limit=50': { json: [version(V3), version(V2, true), version(V1)] },
+  [`GET /svc/_apps/notes/versions?limit=2&before=${V3}`]: { json: [version(V2, true), version(V1)] },
   'POST /svc/_apps/notes/activate': ({ body }) => ({
     json: { id: 'notes', activeVersion: JSON.parse(body.toString()).versionId, previousVersion: V2 },
   }),
@@ -285,7 +287,13 @@ const CASES: Case[] = [
     out: [/^APP {4}NAME/, /notes {2}Notes {8,}● active/, '● quarantined', 'To\\u001b[2Jdo'],
     not: ['\u001b'],
   },
-  { line: ['versions', 'notes'], out: [`${V2}  ● live`, '2 KiB'], request: 'GET /svc/_apps/notes/versions?limit=500' },
+  {
+    line: ['versions', 'notes', '-n', '2', '--before', V3],
+    out: [`${V2}  ● live`],
+    request: `GET /svc/_apps/notes/versions?limit=2&before=${V3}`,
+  },
+  { line: ['versions', 'notes', '-n', '501'], code: EXIT.usage },
+  { line: ['versions', 'notes'], out: [`${V2}  ● live`, '2 KiB'], request: 'GET /svc/_apps/notes/versions?limit=50' },
   { line: ['activate', 'notes', V3], out: [`✓ ${V3} of notes is live`], body: { versionId: V3 } },
   { line: ['activate', 'notes', 'aaaaaa'], body: { versionId: V1 } },
   {
@@ -495,7 +503,7 @@ const CASES: Case[] = [
   { line: ['run', 'cancel', RUN], out: ['■ aborted  notes/digest'] },
   { line: ['runs'], out: ['✓ ok', 'notes/digest', '2 open', '↷ skipped', RUN] },
   { line: ['runs', 'notes/digest', '--state', 'error', '-n', '5'], err: ['No run is recorded.'] },
-  { line: ['versions', 'a/../b'], code: EXIT.failed, request: 'GET /svc/_apps/a%2F..%2Fb/versions?limit=500' },
+  { line: ['versions', 'a/../b'], code: EXIT.failed, request: 'GET /svc/_apps/a%2F..%2Fb/versions?limit=50' },
   { line: [], out: ['svc <command>', ...COMMANDS.map(({ summary }) => summary)] },
   { line: ['help', 'push'], out: ['Usage  svc push <dir> [options]', '--no-activate'] },
   { line: ['push', '--help'], out: ['Usage  svc push <dir> [options]'] },

@@ -195,7 +195,12 @@ export const COMMANDS: Command[] = [
     group: 'Apps',
     summary: 'List the stored versions of an app',
     positionals: '<app>',
-    options: CONNECTION_OPTIONS,
+    options: {
+      lines: { short: 'n', value: 'count', summary: 'Versions to show, at most 500 (default 50)' },
+      before: { value: 'version', summary: 'Only those older than this one' },
+      ...CONNECTION_OPTIONS,
+    },
+    examples: ['svc versions notes', 'svc versions notes -n 10 --before notes/v90'],
     load: () => import('./commands/versions.ts'),
   },
   {

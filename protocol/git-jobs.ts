@@ -143,6 +143,11 @@ export type ImportBundleJob = OnRepository & { from: string };
 /** `apps` are those on `main`, each with the newest tag that has the same files; null when none has. */
 export type ImportBundleResult = { main: string; tags: number; apps: { id: string; tag: string | null }[] };
 
+/** One step of tidying up; it is to be asked for again as long as it did anything. */
+export type PackLooseJob = OnRepository;
+/** Loose objects that are left, those that went into a pack, and the packs that became one. */
+export type PackLooseResult = { loose: number; packed: number; joined: number };
+
 /** Every operation by its name: what it takes and what it answers. */
 export type GitOperations = {
   openRepository: { job: OpenRepositoryJob; result: MainResult };
@@ -163,6 +168,7 @@ export type GitOperations = {
   branches: { job: BranchesJob; result: MainResult };
   exportBundle: { job: ExportBundleJob; result: ExportBundleResult };
   importBundle: { job: ImportBundleJob; result: ImportBundleResult };
+  packLoose: { job: PackLooseJob; result: PackLooseResult };
 };
 
 export type GitOperation = keyof GitOperations;

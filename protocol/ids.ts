@@ -27,8 +27,13 @@ export function checkAppId(id: string): void {
   }
 }
 
+/** A version of the tarball backend; those uploaded later are greater. */
+export function isArchiveVersion(id: string): boolean {
+  return ARCHIVE_VERSION.test(id);
+}
+
 export function isVersionId(id: string): boolean {
-  return ARCHIVE_VERSION.test(id) || TAG.test(id);
+  return isArchiveVersion(id) || TAG.test(id);
 }
 
 /** `<app>/v<n>`: the tag of a published version, and its id. */

@@ -167,6 +167,10 @@ export const LIMITS = {
   checkpointPages: 1000,
   /** WAL pages after which the writer itself finishes a checkpoint, so that the file starts over. */
   walPages: 8000,
+  /** A longer log is cut to this when it starts over. */
+  walBytes: 64 * MiB,
+  /** How long the end of a migration waits for readers before it leaves its log as long as it is. */
+  truncateLogMs: 1 * SECOND,
   /** Commits after which the size of the log is looked at again; also whenever a lane has nothing to do. */
   checkpointCommits: 32,
   /** Page cache of one open database. */
@@ -409,11 +413,30 @@ export const LIMITS = {
   templateArchiveBytes: 16 * MiB,
   templateFetchMs: 20 * SECOND,
 
+  /** How often it is looked whether a disk that was full at the start has room. */
+  diskRetryMs: 5 * SECOND,
+  /** What a new data directory needs to begin with. */
+  firstStartBytes: 1 * MiB,
+  /** An app's database that is read as a whole while the disk has no room for the index of its log. */
+  databaseSnapshotBytes: 16 * MiB,
+
   /** How long a name of the git repository is waited for that a git program changes; its lock that is older was left by a crash. */
   gitLockMs: 10 * SECOND,
   gitLockLeftMs: 5 * SECOND,
   gitLockPollMs: 20,
-  /** Packs of the git repository that a job thread keeps in memory for its next job; larger ones are read by every job. */
+  /** From how many loose objects on the git repository's are packed, and after how many changes of apps that is looked at. */
+  gitLooseObjects: 2000,
+  gitPackEvery: 20,
+  /** One pack of loose objects; a larger object stays loose. */
+  gitPackObjects: 4096,
+  gitPackBytes: 16 * MiB,
+  gitPackedObjectBytes: 16 * MiB,
+  /** As many small packs become one, of at most this size: small are those of an eighth of it. */
+  gitJoinedPacks: 8,
+  gitJoinedPackBytes: 32 * MiB,
+  /** A pack that is older is marked as used when an object is needed that it may hold. */
+  gitPackUsedMs: DAY,
+  /** Packs of the git repository that a job thread keeps in memory for its next job; over it they are read anew. */
   gitPackCacheBytes: 64 * MiB,
   gitBundleBytes: 1 * GiB,
   /** One object of a bundle that is imported, and all of them, inflated. */

@@ -1,5 +1,5 @@
 /** The record of the gateway's child processes, by which a new gateway finds what a dead one left behind. */
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { LIMITS } from '../protocol/limits.ts';
@@ -40,7 +40,12 @@ export class Children {
 
   #write(): void {
     const temporary = `${this.#path}.tmp`;
-    writeFileSync(temporary, JSON.stringify([...this.#records.values()], null, 2), { mode: 0o600 });
+    try {
+      writeFileSync(temporary, JSON.stringify([...this.#records.values()], null, 2), { mode: 0o600 });
+    } catch (error) {
+      rmSync(temporary, { force: true });
+      throw error;
+    }
     crashPoint('children.written');
     renameSync(temporary, this.#path);
     crashPoint('children.recorded');

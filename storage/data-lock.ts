@@ -1,7 +1,17 @@
 /** One gateway owns a data directory: a lock file with the identity of the process that holds it. */
 import { randomUUID } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
+import { isDiskFull } from '../protocol/errors.ts';
 import { crashPoint } from './crash-point.ts';
 import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
 
@@ -25,13 +35,22 @@ const TRIES = 5;
 
 /** Takes the lock, over from a process that has died. Throws `DataLockedError`. Synchronous: it comes before everything. */
 export function acquireDataLock(path: string): DataLock {
-  const mine = JSON.stringify(identityOf(process.pid));
+  const identity = identityOf(process.pid);
+  let mine = JSON.stringify(identity);
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const written = `${path}.${randomUUID()}.tmp`;
-  writeFileSync(written, mine, { mode: 0o600, flag: 'wx' });
-  crashPoint('lock.written');
+  let place = (): boolean => created(() => linkSync(written, path));
   try {
-    for (let tries = 1; !linked(written, path); tries++) {
+    try {
+      writeFileSync(written, mine, { mode: 0o600, flag: 'wx' });
+    } catch (error) {
+      if (!isDiskFull(error) || process.platform === 'win32') throw error;
+      const target = targetOf(identity);
+      mine = target;
+      place = () => created(() => symlinkSync(target, path));
+    }
+    crashPoint('lock.written');
+    for (let tries = 1; !place(); tries++) {
       const found = readLock(path);
       const holder = parseIdentity(found);
       if (holder !== null && (tries > TRIES || compareIdentity(holder) !== 'gone'))
@@ -50,10 +69,10 @@ export function acquireDataLock(path: string): DataLock {
   };
 }
 
-/** A link fails when the name is taken and appears with its whole content: no lock is ever seen empty. */
-function linked(from: string, to: string): boolean {
+/** False when the name is taken. A link appears with its whole content: no lock is ever seen empty. */
+function created(link: () => void): boolean {
   try {
-    linkSync(from, to);
+    link();
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
@@ -71,7 +90,7 @@ function removeStale(path: string, stale: string): void {
     throw error;
   }
   crashPoint('lock.stale-aside');
-  if (readLock(aside) !== stale) linked(aside, path);
+  if (readLock(aside) !== stale) created(() => linkSync(aside, path));
   rmSync(aside, { force: true });
   crashPoint('lock.stale-removed');
 }
@@ -80,13 +99,27 @@ function readLock(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * On a full disk the lock is a link that leads nowhere and says who holds it: up to 59 bytes of it are kept in the entry of the
+ * file itself, and need no block.
+ */
+function targetOf({ pid, startedAs }: ProcessIdentity): string {
+  return `${pid} ${startedAs ?? ''}`;
 }
 
 function parseIdentity(text: string | null): ProcessIdentity | null {
   if (text === null) return null;
+  const [, pid, startedAs] = /^(\d+) (\S*)$/.exec(text) ?? [];
+  if (pid !== undefined) return { pid: Number(pid), startedAs: startedAs || null };
   try {
     const value = JSON.parse(text) as ProcessIdentity | null;
     return typeof value?.pid === 'number' ? { pid: value.pid, startedAs: value.startedAs ?? null } : null;

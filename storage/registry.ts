@@ -4,7 +4,7 @@
  */
 import { readdir, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { SvcError } from '../protocol/errors.ts';
+import { isDiskFull, SvcError } from '../protocol/errors.ts';
 import { isAppId } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
@@ -75,7 +75,12 @@ export class Registry {
           '_registry.json was missing. It was rebuilt from the folders of the apps.',
         );
       }
-      await registry.#save(registry.#entries, registry.#removed);
+      try {
+        await registry.#save(registry.#entries, registry.#removed);
+      } catch (error) {
+        if (!isDiskFull(error)) throw error;
+        log.warn({ err: error }, '_registry.json could not be written: the disk is full. The next start rebuilds it.');
+      }
     }
     const swept = await sweepUnregistered(layout, (id) => registry.has(id), registry.#options.now());
     if (swept.length > 0) log.warn({ apps: swept }, 'Removed what cut-off uploads and removals left of these apps.');

@@ -1,8 +1,9 @@
 /** The folder of a gateway's sockets: outside the data directory, and yet found by the next gateway when this one is killed. */
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { isDiskFull } from '../protocol/errors.ts';
 import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
 
 type Note = { folder: string; owner: ProcessIdentity };
@@ -21,10 +22,21 @@ export function makeSocketFolder(notePath: string): string {
   const note: Note = { folder, owner: identityOf(process.pid) };
   mkdirSync(dirname(notePath), { recursive: true, mode: 0o700 });
   // Noted first: a folder that nobody knows of would stay for ever.
-  writeFileSync(`${notePath}.tmp`, JSON.stringify(note), { mode: 0o600 });
-  renameSync(`${notePath}.tmp`, notePath);
+  writeNote(notePath, JSON.stringify(note));
   mkdirSync(folder, { mode: 0o700 });
   return folder;
+}
+
+/** On a full disk the note that is there is written over, which needs no room; without one the folder is not noted. */
+function writeNote(path: string, text: string): void {
+  try {
+    writeFileSync(`${path}.tmp`, text, { mode: 0o600 });
+    renameSync(`${path}.tmp`, path);
+  } catch (error) {
+    rmSync(`${path}.tmp`, { force: true });
+    if (!isDiskFull(error)) throw error;
+    if (existsSync(path)) writeFileSync(path, text.padEnd(statSync(path).size), { flag: 'r+' });
+  }
 }
 
 /** A note that cannot be read names nothing. */

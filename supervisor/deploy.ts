@@ -186,6 +186,18 @@ export class Deployments {
     );
   }
 
+  /** Takes an app that is in the store and not registered out of it, with its versions: its id can then be taken by another. */
+  forgo(id: string): Promise<void> {
+    const { registry, store } = this.#options;
+    return this.#changing(() =>
+      this.#serial.run(id, async () => {
+        if (registry.has(id)) return;
+        await store.begin(id, { kind: 'remove' });
+        await store.finish(id);
+      }),
+    );
+  }
+
   /** Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION` or `VERSION_ACTIVE`. */
   deleteVersion(id: string, versionId: string): Promise<{ id: string; versionId: string; deleted: true }> {
     const { layout, store } = this.#options;
@@ -263,9 +275,9 @@ export class Deployments {
     return this.#releases.bringBack(id, versionId);
   }
 
-  /** Resolves when what is under way now has ended, well or not. */
+  /** Resolves when what is under way now has ended, well or not, and nothing is done in the background any more. */
   async settled(): Promise<void> {
-    await Promise.allSettled(this.#underWay);
+    await Promise.allSettled([...this.#underWay, this.#options.store.close()]);
   }
 
   async #versionBefore(id: string): Promise<string> {

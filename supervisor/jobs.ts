@@ -54,6 +54,7 @@ const QUEUE = {
 /** Reads, what is named by its content, and moves of names that say what they move from. */
 const REPEATABLE = new Set<GitOperation>([
   'openRepository',
+  'packLoose',
   'commitApp',
   'commitTree',
   'settle',
@@ -121,9 +122,16 @@ export class Jobs {
   git<O extends GitOperation>(operation: O, job: GitOperations[O]['job']): Promise<GitOperations[O]['result']> {
     const party = 'app' in job ? job.app : null;
     const order = { operation, ...job };
-    return operation.endsWith('Bundle')
-      ? this.#run('git', order, { subject: BUNDLE, party, pool: 'long', ms: LIMITS.backupPartMs })
-      : this.#run('git', order, { subject: GIT, party, repeatable: REPEATABLE.has(operation) });
+    if (operation.endsWith('Bundle'))
+      return this.#run('git', order, { subject: BUNDLE, party, pool: 'long', ms: LIMITS.backupPartMs });
+    // Nobody waits for packing, so no publication shall wait for its thread.
+    const pool = operation === 'packLoose' ? 'long' : undefined;
+    return this.#run('git', order, {
+      subject: GIT,
+      party,
+      ...(pool && { pool }),
+      repeatable: REPEATABLE.has(operation),
+    });
   }
 
   /** Copies and prepares the files of a draft. Rejects with what an upload of them would be refused with. */

@@ -31,6 +31,7 @@ import { Deployments } from './deploy.ts';
 import { consoleFile, packageRoot, withRealPaths } from './entry-points.ts';
 import { EventLoopMonitor } from './event-loop.ts';
 import { Frontend } from './frontend.ts';
+import { roomToStart, unlessFull } from './full-disk.ts';
 import { Idempotency } from './idempotency.ts';
 import { Jobs } from './jobs.ts';
 import { Pages } from './pages.ts';
@@ -74,7 +75,7 @@ export async function startParts(
   },
 ): Promise<Parts> {
   const layout = new Layout(config.dataDir, config.appsDir ?? undefined, config.appsStoreRoot ?? undefined);
-  await mkdirDurable(layout.dataDir);
+  const room = await roomToStart(layout.dataDir);
   const lock = acquireDataLock(layout.lock);
   let tree: Tree | null = null;
   let access: Access | null = null;
@@ -108,7 +109,7 @@ export async function startParts(
       bringBack: (app, versionId) => deployments.bringBack(app, versionId),
     });
     opening.catch(() => {});
-    await writeProfile(layout);
+    await writeProfile(layout, log);
     const registry = await opening;
     const identity = databases.client('_identity', layout.identityDb, false);
     const programTokens = await ProgramTokens.open({
@@ -238,7 +239,7 @@ export async function startParts(
     access?.close();
     void tokens?.close();
     lock.release();
-    throw error;
+    throw await room.explain(error);
   }
 }
 
@@ -317,12 +318,12 @@ function sweepDaily(layout: Layout, trashDays: number, log: Logger): NodeJS.Time
 }
 
 /** `profile.json`, once (specification, "Gateway profile"). */
-async function writeProfile(layout: Layout): Promise<void> {
+async function writeProfile(layout: Layout, log: Logger): Promise<void> {
   try {
     readFileSync(layout.profile);
   } catch {
     const profile = { id: 'local', kind: 'daemon', label: 'Local gateway', createdAt: new Date().toISOString() };
-    await writeFileAtomic(layout.profile, `${JSON.stringify(profile, null, 2)}\n`);
+    await unlessFull(log, writeFileAtomic(layout.profile, `${JSON.stringify(profile, null, 2)}\n`));
   }
 }
 

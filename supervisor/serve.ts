@@ -2,10 +2,10 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LIMITS } from '../protocol/limits.ts';
-import { mkdirDurable, writeFileAtomic } from '../storage/atomic-file.ts';
 import { crashPoint } from '../storage/crash-point.ts';
 import type { Edge } from './edge/edge.ts';
 import { openEdge } from './edge/open-edge.ts';
+import { writeWhenRoom } from './full-disk.ts';
 import { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 import { VERSION } from './parts.ts';
 
@@ -44,7 +44,9 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
   });
   const { config } = gateway;
   const daemonFile = join(config.dataDir, 'run', 'daemon.json');
+  const ended = new AbortController();
   const end = async (code: number) => {
+    ended.abort();
     edge?.stopAccepting();
     await gateway.stop(LIMITS.drainMs);
     await edge?.close();
@@ -70,9 +72,8 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     const port = await edge.listen(config.host, config.port);
     const url = `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`;
     gateway.setListening({ edge: edge.kind, url });
-    await mkdirDurable(join(config.dataDir, 'run'));
     const daemon = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
-    await writeFileAtomic(daemonFile, `${JSON.stringify(daemon)}\n`);
+    await writeWhenRoom(daemonFile, `${JSON.stringify(daemon)}\n`, ended.signal, gateway.log);
     if (signals) stopOnSignals(() => stop(0), gateway, exited);
     return {
       gateway,
@@ -85,6 +86,7 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
       exited,
     };
   } catch (error) {
+    ended.abort();
     await gateway.stop(0);
     await edge?.close();
     throw error;

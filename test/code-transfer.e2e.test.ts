@@ -1,7 +1,7 @@
 /** The code of all apps out of one gateway and into another, by the command line, as a bundle and as folders. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -84,4 +84,56 @@ test('what is no bundle changes nothing', async (t) => {
   const { code, json } = svc(gateway, 'import', bad);
   assert.deepEqual([code, json.error.code], [1, 'INVALID_BACKUP'], JSON.stringify(json));
   assert.equal((await gateway.upload('after', appOf('after', word('fine')))).status, 201);
+});
+
+test('an app with a link or a tree that is too deep is refused by name, and its id can be taken', async (t) => {
+  const from = await startGateway(t, { store: 'git' });
+  const ids = ['deep', 'good', 'linked'];
+  for (const id of ids) assert.equal((await from.upload(id, appOf(id, word('old')))).status, 201);
+  const clone = join(folder, 'hostile');
+  execFileSync('git', ['clone', '-q', join(from.dataDir, 'code-store/apps.git'), clone], { stdio: 'pipe' });
+  const git = (...args: string[]) => {
+    const by = ['-c', 'user.name=a', '-c', 'user.email=b'];
+    return execFileSync('git', ['-C', clone, ...by, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  };
+  const commit = (id: string): void => {
+    git('add', '-A');
+    git('commit', '-qm', 'x');
+    git('tag', '-a', `${id}/v2`, '-m', 'x');
+  };
+  symlinkSync('/etc/passwd', join(clone, 'apps/linked/page.html'));
+  commit('linked');
+  const depths = join(clone, 'apps/deep', ...Array<string>(140).fill('d'));
+  mkdirSync(depths, { recursive: true });
+  writeFileSync(join(depths, 'page.html'), 'x');
+  commit('deep');
+  const bundle = join(folder, 'hostile.bundle');
+  git('bundle', 'create', '-q', bundle, 'HEAD', 'refs/heads/main', '--tags');
+
+  const to = await startGateway(t, { store: 'git' });
+  const answer = await to.call('POST', '/svc/_code/import', { body: readFileSync(bundle) });
+  assert.equal(answer.status, 201, answer.text);
+  assert.deepEqual(answer.json.apps, [{ id: 'good', versionId: 'good/v1' }]);
+  const failed = answer.json.failed as { id: string; error: { code: string; path: string } }[];
+  assert.deepEqual(
+    failed.map(({ id, error }) => [id, error.code]),
+    [
+      ['deep', 'ARCHIVE_PATH'],
+      ['linked', 'ARCHIVE_ENTRY_TYPE'],
+    ],
+  );
+  assert.equal(failed[1]?.error.path, 'page.html');
+  const repository = join(to.dataDir, 'code-store/apps.git');
+  const onMain = execFileSync('git', ['-C', repository, 'ls-tree', '--name-only', 'main', 'apps/'], {
+    encoding: 'utf8',
+  });
+  assert.equal(onMain.trim(), 'apps/good');
+  const active = readFileSync(join(to.dataDir, 'code-store/active-main'), 'utf8').trim();
+  assert.equal(active, execFileSync('git', ['-C', repository, 'rev-parse', 'main'], { encoding: 'utf8' }).trim());
+  const uploaded = await to.upload('linked', appOf('linked', word('new')));
+  assert.equal(uploaded.status, 201, uploaded.text);
+  assert.equal(uploaded.json.versionId, 'linked/v3', 'no number is given twice');
+  const made = await to.call('POST', '/svc/_apps', { body: { id: 'deep', publish: true } });
+  assert.equal(made.status, 201, made.text);
+  assert.equal((await to.read('linked', 'word', {})).json.data, 'new');
 });

@@ -369,6 +369,10 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
       await json(gateway.upload('many', notes('many', version), '?activate=0'), 201);
     const all = (await json(get('/many/versions'))) as { versionId: string; active: boolean; version: string }[];
     assert.equal(all.length, store === 'git' ? 7 : RETENTION);
+    const before = encodeURIComponent(all[0]?.versionId ?? '');
+    assert.deepEqual(await json(get(`/many/versions?limit=1&before=${before}`)), all.slice(1, 2));
+    for (const query of ['before=nobody', 'before=', 'limit=0', 'limit=501', 'limit=x'])
+      await fails(get(`/many/versions?${query}`), 400, 'BAD_REQUEST', query.split('=', 1)[0]);
     const onDisk = readdirSync(join(appDir(gateway, 'many'), 'versions'));
     const kept = all.filter(({ versionId }) => onDisk.includes(basename(versionId)));
     assert.equal(onDisk.length, RETENTION);

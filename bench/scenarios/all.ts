@@ -1,6 +1,7 @@
 /** Every scenario, in the order of the report. */
 import type { Scenario } from '../context.ts';
 import { changesWorkloads } from './changes.ts';
+import { historyScenario } from './history.ts';
 import { memoryScenario } from './memory.ts';
 import { mixedScenario } from './mixed.ts';
 import { publishScenario } from './publish.ts';
@@ -17,6 +18,7 @@ export const SCENARIOS: Scenario[] = [
   ...[...toolWorkloads, ...staticWorkloads, ...changesWorkloads].map(asScenario),
   uploadScenario,
   publishScenario,
+  historyScenario,
   zipfScenario,
   runawayScenario,
   mixedScenario,

@@ -6,9 +6,10 @@ import { appPath, withQuery } from '../paths.ts';
 import { formatAge, formatBytes, formatCount } from '../terminal/units.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
-  const versions = await connect().get<VersionRecord[]>(
-    withQuery(appPath(args.at(0), '/versions'), { limit: LIMITS.listRowsMax }),
-  );
+  const app = args.at(0);
+  const limit = args.number('lines', 1, LIMITS.listRowsMax) ?? LIMITS.listRows;
+  const before = args.text('before');
+  const versions = await connect().get<VersionRecord[]>(withQuery(appPath(app, '/versions'), { limit, before }));
   terminal.answer(versions, () => {
     const now = Date.now();
     terminal.table(
@@ -29,5 +30,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
         formatBytes(version.bytes),
       ]),
     );
+    const last = versions.length === limit ? versions.at(-1) : undefined;
+    if (last !== undefined) terminal.note(`Older ones, if any: svc versions ${app} --before ${last.versionId}`);
   });
 }

@@ -35,6 +35,8 @@ import { copyDatabase, inspectDatabase } from './database.ts';
 import { END_OF_ARCHIVE, fileHeader, padding } from './tar-format.ts';
 
 const CHUNK_BYTES = 256 * 1024;
+/** How often a folder is listed for files that came meanwhile. */
+const LOOKS = 10;
 /** The fastest: a backup should take little from the apps that run beside it. */
 const COMPRESSION = 1;
 
@@ -155,14 +157,28 @@ function* packVersions(files: BackupFile[], path: string, from: string, check: (
     yield* packFolder(files, `${path}/${version}`, join(from, version), check);
 }
 
-/** Links and the like, which are never served, are left out, and so is what is being written under a temporary name. */
+/**
+ * Links and the like, which are never served, are left out, and so is what is being written under a temporary name. What came
+ * meanwhile is packed too: objects of the git store that were gone when their turn came are in a pack that was not there before.
+ */
 function* packFolder(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
-  if (!existsSync(from)) return;
-  const entries = readdirSync(from, { recursive: true, withFileTypes: true });
-  const found = entries.filter((entry) => entry.isFile() && !/\.(?:tmp|lock)$/.test(entry.name));
-  for (const file of found.map((entry) => join(entry.parentPath, entry.name)).sort()) {
-    yield* packFile(files, `${path}${file.slice(from.length).replaceAll(sep, '/')}`, file, check);
+  const known = new Set<string>();
+  for (let looks = 1; looks <= LOOKS; looks++) {
+    const found = filesIn(from).filter((file) => !known.has(file));
+    if (found.length === 0) return;
+    for (const file of found) {
+      known.add(file);
+      yield* packFile(files, `${path}${file.slice(from.length).replaceAll(sep, '/')}`, file, check);
+    }
   }
+}
+
+/** Sorted; none where there is no such folder. */
+function filesIn(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  const found = entries.filter((entry) => entry.isFile() && !/\.(?:tmp|lock)$/.test(entry.name));
+  return found.map((entry) => join(entry.parentPath, entry.name)).sort();
 }
 
 function textContent(text: string): Content {

@@ -1,6 +1,6 @@
 /** Puts a backup into an empty place: all of it, verified, or nothing. */
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type BackupDatabase, type BackupManifest, invalidBackup } from '../../protocol/backup.ts';
 import { SvcError } from '../../protocol/errors.ts';
@@ -21,6 +21,7 @@ const IS_MOUNTED = new Set(['EBUSY', 'EXDEV']);
 export async function restoreBackup(file: string, target: string, signal?: AbortSignal): Promise<BackupManifest> {
   const place = resolve(target);
   checkTarget(place);
+  checkRoom(file, place);
   const made = mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
   const arriving = join(dirname(place), `.${basename(place)}.${randomUUID()}.tmp`);
   try {
@@ -40,6 +41,19 @@ export async function restoreBackup(file: string, target: string, signal?: Abort
     if (made !== undefined) removeEmpty(dirname(place), made);
     throw error;
   }
+}
+
+/** What is unpacked is larger than the archive. Throws `STORAGE_FULL`. */
+function checkRoom(file: string, place: string): void {
+  let there = dirname(place);
+  while (!existsSync(there)) there = dirname(there);
+  const { bavail, bsize } = statfsSync(there);
+  const [needed, free] = [statSync(file).size, bavail * bsize];
+  if (needed > free)
+    throw new SvcError(
+      'STORAGE_FULL',
+      `The backup needs at least ${needed} bytes of disk, and ${free} are free there. Nothing was begun; free some space, or restore to another disk.`,
+    );
 }
 
 function checkTarget(place: string): void {

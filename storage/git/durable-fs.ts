@@ -3,8 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, type Stats, statSync, utimesSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
+import { LIMITS } from '../../protocol/limits.ts';
 import { exists, isMissing, syncDir } from '../atomic-file.ts';
 import { inParallel } from '../sync-tree.ts';
+import { notePackRead } from './pack-cache.ts';
 import { readPackFile } from './pack-file.ts';
 
 /** How often a folder is made that does not stay. */
@@ -38,6 +40,7 @@ export class DurableFs {
   /** Wanted, but there already: an earlier job may have ended before it made the name durable. */
   readonly #found = new Set<string>();
   #salvages = false;
+  #packsAreFresh = false;
 
   constructor(repository: string) {
     this.#root = resolve(repository);
@@ -64,6 +67,22 @@ export class DurableFs {
     } catch (error) {
       if (isMissing(error)) return false;
       throw error;
+    }
+  }
+
+  /** The same for an object that is in a pack, of which only the pack's own time is known; once in a while is enough. */
+  freshenPacks(): void {
+    if (this.#packsAreFresh) return;
+    this.#packsAreFresh = true;
+    const now = Date.now();
+    const dir = join(this.#objectsDir, 'pack');
+    for (const name of readdirSync(dir).filter((one) => one.endsWith('.pack'))) {
+      try {
+        const path = join(dir, name);
+        if (statSync(path).mtimeMs < now - LIMITS.gitPackUsedMs) utimesSync(path, now / 1000, now / 1000);
+      } catch (error) {
+        if (!isMissing(error)) throw error;
+      }
     }
   }
 
@@ -100,7 +119,11 @@ export class DurableFs {
     const whole = this.#inside(path);
     const staged = this.#staged.get(whole);
     if (staged !== undefined) return staged;
-    if (/\.(?:idx|pack)$/.test(whole)) return readPackFile(whole, this.#salvages);
+    if (/\.(?:idx|pack)$/.test(whole)) {
+      const content = readPackFile(whole, this.#salvages);
+      notePackRead(content.length);
+      return content;
+    }
     return readFileSync(whole, options);
   }
 

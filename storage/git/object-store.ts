@@ -39,12 +39,18 @@ export class ObjectStore {
 
   /** Whether it is there; of those in packs, whether it can be read. */
   async has(id: string): Promise<boolean> {
-    try {
-      const { format } = await readObject({ ...this.#on(), oid: id, format: 'deflated' });
-      // The tree without entries is answered even when it is not stored.
-      return format !== 'wrapped';
-    } catch {
-      return false;
+    for (let looks = 1; ; looks++) {
+      const packs = packsOf(this.#gitdir);
+      try {
+        const { format } = await readObject({ ...this.#on(), oid: id, format: 'deflated' });
+        // The tree without entries is answered even when it is not stored.
+        return format !== 'wrapped';
+      } catch (error) {
+        // Its pack may have been replaced while it was looked for.
+        const isAbsent = (error as { code?: unknown }).code === 'NotFoundError' || looks === LOOKS;
+        if (isAbsent || (packs !== '' && packs === packsOf(this.#gitdir))) return false;
+        this.#cache = {};
+      }
     }
   }
 
@@ -72,7 +78,11 @@ export class ObjectStore {
   /** Takes the object and returns its id; it is durable after the next `sync`. */
   async put(type: ObjectType, content: Buffer): Promise<string> {
     const id = objectId(type, content);
-    if (this.#fs.freshen(id) || (await this.has(id))) return id;
+    if (this.#fs.freshen(id)) return id;
+    if (await this.has(id)) {
+      this.#fs.freshenPacks();
+      return id;
+    }
     const object = deflateSync(wrapObject(type, content), { level: LEVEL });
     await writeObject({ fs: this.#fs, gitdir: this.#gitdir, oid: id, object, format: 'deflated' });
     return id;

@@ -11,39 +11,37 @@ export type PackCache = object;
 
 /** Of the repository that was used last; `packs` tells whether they are still the same files. */
 let kept: { packs: string; cache: PackCache } | null = null;
+/** What was read of packs since. */
+let readBytes = 0;
 
 /** An empty one when any pack is another than it was. */
 export function packCache(repository: string): PackCache {
-  const { packs, bytes } = describe(packDir(repository));
-  if (kept?.packs === packs) return kept.cache;
-  const cache: PackCache = {};
-  kept = bytes > LIMITS.gitPackCacheBytes ? null : { packs, cache };
-  return cache;
+  const packs = packsOf(repository);
+  if (kept?.packs === packs && readBytes <= LIMITS.gitPackCacheBytes) return kept.cache;
+  kept = { packs, cache: {} };
+  readBytes = 0;
+  return kept.cache;
+}
+
+/** A pack or an index was read, and may stay in the memory of the thread. */
+export function notePackRead(bytes: number): void {
+  readBytes += bytes;
 }
 
 /** Which packs there are: differs whenever any of them is another, empty while git removes one. */
 export function packsOf(repository: string): string {
-  return describe(packDir(repository)).packs;
-}
-
-function packDir(repository: string): string {
-  return join(resolve(repository), 'objects', 'pack');
-}
-
-function describe(dir: string): { packs: string; bytes: number } {
-  let bytes = 0;
+  const dir = join(resolve(repository), 'objects', 'pack');
   const lines = [dir];
   try {
     for (const name of readdirSync(dir).sort()) {
       if (!/\.(?:idx|pack)$/.test(name)) continue;
       const { size, mtimeMs, ino } = statSync(join(dir, name));
-      bytes += size;
       lines.push(`${name} ${size} ${mtimeMs} ${ino}`);
     }
   } catch (error) {
     // A pack that git removes just now: nothing is kept of it.
     if (!isMissing(error)) throw error;
-    return { packs: '', bytes: Number.POSITIVE_INFINITY };
+    return '';
   }
-  return { packs: lines.join('\n'), bytes };
+  return lines.join('\n');
 }

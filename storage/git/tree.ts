@@ -66,14 +66,22 @@ export function withFolder(
 }
 
 /**
- * Path → id of the content of every file below the tree. Rejects with `ARCHIVE_ENTRY_TYPE` for links and the like, and with
- * `ARCHIVE_TOO_LARGE`: a few trees that name each other again and again have more files than any disk.
+ * Path → id of the content of every file below the tree. Rejects with `ARCHIVE_ENTRY_TYPE` for links and the like, with
+ * `ARCHIVE_PATH` for what lies too deep, and with `ARCHIVE_TOO_LARGE`: a few trees that name each other again and again have more
+ * files than any disk.
  */
 export async function filesOf(objects: ObjectStore, tree: string): Promise<Map<string, string>> {
   const files = new Map<string, string>();
   let entries = 0;
   const walk = async (id: string, prefix: string, depth: number): Promise<void> => {
-    if (depth > MAX_DEPTH) throw damagedObject(id, 'lies too deep');
+    if (depth > MAX_DEPTH)
+      throw new SvcError(
+        'ARCHIVE_PATH',
+        `The repository has a folder below ${MAX_DEPTH} others here; that is too deep.`,
+        {
+          path: prefix.slice(0, LIMITS.archiveNameBytes),
+        },
+      );
     for (const { mode, name, id: child } of await readTree(objects, id)) {
       const path = prefix + name;
       if (++entries > LIMITS.archiveEntries)

@@ -14,12 +14,15 @@ import type { GitRepository } from '../store/git-jobs.ts';
 
 export type CodeTransferOptions = {
   git: Pick<GitRepository, 'exportBundle' | 'importBundle'>;
-  deployments: Pick<Deployments, 'adopt' | 'records'>;
+  deployments: Pick<Deployments, 'adopt' | 'forgo' | 'records'>;
   tmpDir: string;
   log: Pick<Logger, 'warn'>;
 };
 
-/** `apps` are live now; `failed` are on main all the same, and can be published from a session, mended where they need it. */
+/**
+ * `apps` are live now; `failed` are on main all the same, and can be published from a session, mended where they need it. But
+ * those with links and other files that no app may have are taken off main: nothing could be made of them, nor of their ids.
+ */
 export type Imported = {
   main: string;
   apps: { id: string; versionId: string }[];
@@ -76,6 +79,15 @@ export class CodeTransfer {
       const shown =
         error instanceof SvcError ? error : new SvcError('INTERNAL', 'It could not be made live; see the log.');
       result.failed.push({ id, error: shown.toBody() });
+      if (isAppId(id) && shown.code.startsWith('ARCHIVE_')) await this.#forgo(id);
+    }
+  }
+
+  async #forgo(id: string): Promise<void> {
+    try {
+      await this.#options.deployments.forgo(id);
+    } catch (error) {
+      this.#options.log.warn({ app: id, err: error }, 'an imported app that was refused is still on main');
     }
   }
 

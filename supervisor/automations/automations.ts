@@ -2,8 +2,10 @@
  * Everything about automations, wired: the catalog of what is live, the clock and the webhooks that fire it, the runs, and
  * their history (decisions, section 6).
  */
-import { setImmediate, setTimeout } from 'node:timers';
+import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import type { Logger } from 'pino';
+import { isDiskFull } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { readWebhookKeys } from '../../storage/automations.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { Registry } from '../../storage/registry.ts';
@@ -61,6 +63,9 @@ export class Automations {
   /** Null when the configuration names none. */
   readonly toolServers: McpToolServers | null;
   readonly #log: Logger;
+  /** Looks whether there is room by now. */
+  #retry: NodeJS.Timeout | null = null;
+  #stopped = false;
 
   constructor(options: AutomationsOptions) {
     const { config, layout, registry, databases, tree, apps, log } = options;
@@ -114,13 +119,25 @@ export class Automations {
 
   /** Reads what there is and begins to fire it. Call it once the writer is ready, before the first request. */
   async open(): Promise<void> {
-    await Promise.all([this.runs.open(), this.catalog.loadAll()]);
-    this.scheduler.start(
-      await this.runs.cronFiredAfter(Date.now()).catch((error: unknown) => {
+    await Promise.all([this.#openRuns(), this.catalog.loadAll()]);
+  }
+
+  /** On a full disk no run can be stored: nothing is fired by the clock until there is room. */
+  async #openRuns(): Promise<void> {
+    try {
+      await this.runs.open();
+      const fired = await this.runs.cronFiredAfter(Date.now()).catch((error: unknown) => {
         this.#log.warn({ err: error }, 'what had fired before the clock was set back could not be read');
         return new Map<string, number>();
-      }),
-    );
+      });
+      if (!this.#stopped) this.scheduler.start(fired);
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      this.#log.warn({ err: error }, 'The disk is full: automations wait until there is room.');
+      this.#retry = setTimeout(() => {
+        this.#openRuns().catch((failure: unknown) => this.#log.error({ err: failure }, 'automations cannot be run'));
+      }, LIMITS.diskRetryMs).unref();
+    }
   }
 
   status(): AutomationsStatus {
@@ -135,6 +152,8 @@ export class Automations {
 
   /** Fires nothing more; runs get `drainMs` to end, what is left is stored as `interrupted`. */
   async stop(drainMs: number): Promise<void> {
+    this.#stopped = true;
+    if (this.#retry !== null) clearTimeout(this.#retry);
     this.scheduler.stop();
     await this.fires.stop(drainMs);
     this.runEvents.closeAll();

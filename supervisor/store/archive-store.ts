@@ -1,4 +1,6 @@
 /** The tarball backend: each version is a folder of its own, and nothing is kept beside it (decisions, section 2). */
+import { SvcError } from '../../protocol/errors.ts';
+import { isArchiveVersion } from '../../protocol/ids.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { installVersion, listVersions, readVersion, removeVersion } from '../../storage/versions.ts';
@@ -35,6 +37,7 @@ export class ArchiveStore implements CodeStore {
   async begin(): Promise<void> {}
   async finish(): Promise<void> {}
   async tidy(): Promise<void> {}
+  async close(): Promise<void> {}
   async abandon(): Promise<void> {}
 
   async find(id: string, versionId: string): Promise<VersionRecord | null> {
@@ -44,8 +47,13 @@ export class ArchiveStore implements CodeStore {
 
   async list(id: string, active: VersionSummary | null, { limit, before }: VersionPage): Promise<VersionRecord[]> {
     const all = (await listVersions(this.#layout.app(id))).map((summary) => versionRecord(summary, active));
-    const from = before === undefined ? 0 : all.findIndex(({ versionId }) => versionId === before) + 1;
-    return all.slice(from, limit === undefined ? undefined : from + limit);
+    if (before !== undefined && !isArchiveVersion(before))
+      throw new SvcError('BAD_REQUEST', `"before" must be a version of "${id}", as the list has them.`, {
+        path: 'before',
+      });
+    // An id begins with the time of its upload: the page goes on where one ended that is pruned by now.
+    const older = before === undefined ? all : all.filter(({ versionId }) => versionId < before);
+    return older.slice(0, limit);
   }
 
   discard(id: string, versionId: string): Promise<void> {

@@ -49,6 +49,8 @@ export type CodeStore = {
   open(): Promise<string[]>;
   /** When these were recovered: removes the code that a crash left and that belongs to no version. */
   tidy(): Promise<void>;
+  /** Ends what is done in the background; resolves when it has ended. */
+  close(): Promise<void>;
   /**
    * Finishes a change that was cut off when `now`, the app after its repair, is what it led to; else it never happened. Null:
    * the app is not registered.

@@ -33,5 +33,6 @@ export function gitRepository(jobs: Pick<Jobs, 'git'>, repository: string): GitR
     branches: client('branches'),
     exportBundle: client('exportBundle'),
     importBundle: client('importBundle'),
+    packLoose: client('packLoose'),
   };
 }

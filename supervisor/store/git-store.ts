@@ -2,6 +2,7 @@
  * The git store: a version is a tag of one bare repository, and its code is checked out once to be served (decisions, section
  * 7). What serves is said by the app's pointer; refs follow it, and a crash between the two is put right by `recover`.
  */
+import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitAuthor, GitTag, GitVersion } from '../../protocol/git-jobs.ts';
@@ -33,6 +34,7 @@ import type { VersionPage } from '../deployment.ts';
 import { SerialByKey } from '../serial.ts';
 import type { Change, CodeStore, Staged, StageRequest } from './code-store.ts';
 import type { GitRepository } from './git-jobs.ts';
+import { Packer } from './packer.ts';
 import { type StageJobs, stageVersion } from './staging.ts';
 
 export type GitStoreOptions = {
@@ -41,7 +43,7 @@ export type GitStoreOptions = {
   jobs: StageJobs;
   git: GitRepository;
   author: GitAuthor;
-  log: Pick<Logger, 'error'>;
+  log: Pick<Logger, 'error' | 'warn'>;
   now?(): number;
 };
 
@@ -51,9 +53,11 @@ export class GitStore implements CodeStore {
   readonly #options: Required<GitStoreOptions>;
   /** Refs are moved one after the other. */
   readonly #refs = new SerialByKey();
+  readonly #packer: Packer;
 
   constructor(options: GitStoreOptions) {
     this.#options = { now: Date.now, ...options };
+    this.#packer = new Packer(options);
   }
 
   async open(): Promise<string[]> {
@@ -75,6 +79,11 @@ export class GitStore implements CodeStore {
 
   async tidy(): Promise<void> {
     await sweepMaterialized(this.#options.layout, this.#options.paths);
+    this.#packer.look();
+  }
+
+  close(): Promise<void> {
+    return this.#packer.close();
   }
 
   async recover(id: string, now: AppState | null): Promise<void> {
@@ -135,6 +144,7 @@ export class GitStore implements CodeStore {
       crashPoint('store.settled');
       await removeChange(paths, id);
       crashPoint('store.finished');
+      this.#packer.changed();
     });
   }
 
@@ -229,8 +239,11 @@ export class GitStore implements CodeStore {
   }
 
   async #writeActiveMain(main: string): Promise<void> {
-    await clearPlace(this.#options.paths.activeMain);
-    await writeFileAtomic(this.#options.paths.activeMain, `${main}\n`);
+    const { activeMain } = this.#options.paths;
+    await clearPlace(activeMain);
+    const text = `${main}\n`;
+    // A start says mostly what is said already, and may be one on a full disk.
+    if ((await readFile(activeMain, 'utf8').catch(() => null)) !== text) await writeFileAtomic(activeMain, text);
   }
 
   #signed(): { author: GitAuthor; at: number } {

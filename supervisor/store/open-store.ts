@@ -54,7 +54,7 @@ export function openStore({
   layout: Layout;
   config: Pick<Config, 'commitAuthor'>;
   jobs: Pick<Jobs, 'ingest' | 'git'>;
-  log: Pick<Logger, 'error'>;
+  log: Pick<Logger, 'error' | 'warn'>;
 }): CodeStore {
   const paths = layout.codeStore;
   if (paths === null) return new ArchiveStore({ layout, jobs });

@@ -41,6 +41,7 @@ export class Database {
     db.pragma(`synchronous = ${durability}`);
     db.pragma('foreign_keys = ON');
     db.pragma('wal_autocheckpoint = 0');
+    db.pragma(`journal_size_limit = ${LIMITS.walBytes}`);
     db.pragma(`cache_size = ${-LIMITS.databaseCacheBytes / 1024}`);
     this.#db = db;
     this.#begin = db.prepare('BEGIN IMMEDIATE');

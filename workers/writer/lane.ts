@@ -308,6 +308,8 @@ export class Lane {
   async #migrate(asker: Asker, request: MigrateFrame): Promise<void> {
     const [, id, , , files, backupTo] = request;
     this.#held = true;
+    // Nothing but the migration has the file open.
+    await this.#checkpoint;
     // Statements prepared for the old schema go with the handle.
     this.close();
     try {

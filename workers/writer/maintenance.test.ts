@@ -146,3 +146,62 @@ test('a file that the disk damaged is not blamed on the migration', async () => 
   await assert.rejects(migrate(file, migrations(CREATE, 'UPDATE t SET v = 1;'), null), { code: 'SQLITE_CORRUPT' });
   assert.equal(read(file, 'PRAGMA user_version'), 1);
 });
+
+test('the log of a large migration is emptied', async () => {
+  await migrate(file, migrations(CREATE), null);
+  const other = new Sqlite(file);
+  try {
+    other.prepare('SELECT v FROM t').get();
+    const rows =
+      'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO t SELECT hex(zeroblob(1000)) FROM n;';
+    await migrate(file, migrations(CREATE, rows), null);
+    assert.equal(statSync(`${file}-wal`).size, 0);
+    assert.equal(other.prepare('SELECT count(*) FROM t').pluck().get(), 2001);
+  } finally {
+    other.close();
+  }
+});
+
+test('a copy that shares the blocks of the file has all that was committed', async () => {
+  await migrate(file, migrations(CREATE), null);
+  const writing = new Sqlite(file);
+  writing.exec('INSERT INTO t VALUES (7)');
+  const copies: string[] = [];
+  const backup = join(directory, 'backup.sqlite');
+  const clone = (from: string, to: string): void => {
+    assert.equal(statSync(`${from}-wal`).size, 0, 'nothing is in the log alone');
+    copies.push(to);
+    copyFileSync(from, to);
+  };
+  await migrate(file, migrations(CREATE, ADD), backup, clone);
+  writing.close();
+  assert.equal(copies.length, 1);
+  assert.equal(read(backup, 'SELECT group_concat(v) FROM t'), '1,7');
+  assert.equal(read(backup, 'PRAGMA user_version'), 1);
+  assert.equal(read(file, 'PRAGMA user_version'), 2);
+});
+
+test('where the file system shares none, or somebody reads the log, the copy is written', async () => {
+  await migrate(file, migrations(CREATE), null);
+  const backup = join(directory, 'backup.sqlite');
+  const refuse = (_: string, to: string): void => {
+    writeFileSync(to, 'half');
+    throw Object.assign(new Error('not supported'), { code: 'ENOTSUP' });
+  };
+  await migrate(file, migrations(CREATE, ADD), backup, refuse);
+  assert.equal(read(backup, 'SELECT count(*) FROM t'), 1);
+  const reading = new Sqlite(file);
+  reading.exec('INSERT INTO t VALUES (8, 9)');
+  const rows = reading.prepare('SELECT v FROM t').iterate();
+  rows.next();
+  try {
+    const again = join(directory, 'again.sqlite');
+    const never = (): void => assert.fail('the file is not all there is');
+    await migrate(file, migrations(CREATE, ADD, 'INSERT INTO t VALUES (5, 6);'), again, never);
+    assert.equal(read(again, 'SELECT count(*) FROM t'), 2);
+  } finally {
+    rows.return?.();
+    reading.close();
+  }
+  assert.equal(read(file, 'SELECT count(*) FROM t'), 3);
+});

@@ -1,15 +1,35 @@
 /** The long work on a database, done in a thread: copying the log into the file, and migrations with the backup before. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import type Sqlite from 'better-sqlite3';
 import { isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import type { MigrationFile } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 
 /** Loaded on use, because a thread that only watches has no need of it. */
 async function openDatabase(file: string): Promise<Sqlite.Database> {
   const { default: Database } = await import('better-sqlite3');
   return new Database(file);
+}
+
+async function openToMigrate(file: string): Promise<Sqlite.Database> {
+  const db = await openDatabase(file);
+  db.pragma('journal_mode = WAL');
+  db.pragma('synchronous = FULL');
+  return db;
 }
 
 /** Copies the write-ahead log of `file` into it, as far as readers let it, while others go on writing. */
@@ -26,21 +46,36 @@ export async function checkpoint(file: string): Promise<void> {
  * Applies the files whose number is above `PRAGMA user_version`, in order, in one transaction; returns their numbers.
  * A database that holds anything is copied to `backupTo` first. When there are none, what was committed is made durable: after
  * a crash or a failed disk that is not known of what is found in the log. Throws `MIGRATION_FAILED` with the file in `path`, or
- * `STORAGE_FULL`; nothing has changed then (decisions, section 2).
+ * `STORAGE_FULL`, before anything is begun where that can be known; nothing has changed then (decisions, section 2).
  */
-export async function migrate(file: string, files: MigrationFile[], backupTo: string | null): Promise<number[]> {
-  const db = await openDatabase(file);
+export async function migrate(
+  file: string,
+  files: MigrationFile[],
+  backupTo: string | null,
+  clone: Clone = cloneFile,
+): Promise<number[]> {
+  let db = await openToMigrate(file);
   try {
-    db.pragma('journal_mode = WAL');
-    db.pragma('synchronous = FULL');
     const version = Number(db.pragma('user_version', { simple: true }));
     const pending = files.filter(({ name }) => migrationNumber(name) > version);
     if (pending.length === 0) {
       makeDurable(db);
       return [];
     }
-    if (backupTo !== null && holdsAnything(db)) backUp(db, backupTo);
+    const holdsData = holdsAnything(db);
+    if (holdsData) checkRoom(db, file, backupTo !== null);
+    if (backupTo !== null && holdsData) {
+      let isCopied = false;
+      if (emptyLog(db)) {
+        // SQLite's locks of a file end when anything of this process closes it: nothing may have it open then.
+        db.close();
+        isCopied = backUp(backupTo, (to) => cloned(clone, file, to));
+        db = await openToMigrate(file);
+      }
+      if (!isCopied) backUp(backupTo, (to) => Boolean(db.prepare('VACUUM INTO ?').run(to)));
+    }
     apply(db, pending);
+    truncateLog(db);
     return pending.map(({ name }) => migrationNumber(name));
   } catch (error) {
     if (isDiskFull(error)) throw new SvcError('STORAGE_FULL', 'The disk is full; the migration was rolled back.');
@@ -105,14 +140,74 @@ function holdsAnything(db: Sqlite.Database): boolean {
   return db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() !== undefined;
 }
 
-/** A copy is under its name only when all of it is on the disk. */
-function backUp(db: Sqlite.Database, to: string): void {
+/** Room for the copy, and for the log of a migration that writes every page. Throws `STORAGE_FULL`. */
+function checkRoom(db: Sqlite.Database, file: string, copies: boolean): void {
+  const pages =
+    Number(db.pragma('page_count', { simple: true })) - Number(db.pragma('freelist_count', { simple: true }));
+  const needed = pages * Number(db.pragma('page_size', { simple: true })) * (copies ? 2 : 1);
+  const { bavail, bsize } = statfsSync(dirname(file));
+  const free = bavail * bsize;
+  if (needed <= free) return;
+  throw new SvcError(
+    'STORAGE_FULL',
+    `The migration needs up to ${megabytes(needed)} of disk${copies ? ', half of it for a copy of the data before' : ''}, and ${megabytes(free)} are free. Nothing was begun; free some space and try again.`,
+  );
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
+
+/**
+ * The log of a large migration is as large as the database, and would stay. Somebody who reads just now may keep it from being
+ * emptied: the writer then cuts it to `LIMITS.walBytes` when it next starts over.
+ */
+function truncateLog(db: Sqlite.Database): void {
+  try {
+    db.pragma(`busy_timeout = ${LIMITS.truncateLogMs}`);
+    db.pragma('wal_checkpoint(TRUNCATE)');
+  } catch {
+    // What was committed is in the log, where everybody finds it.
+  }
+}
+
+/** A file that shares the blocks of another until one of them is changed. Throws where the file system has none. */
+export type Clone = (from: string, to: string) => void;
+
+function cloneFile(from: string, to: string): void {
+  copyFileSync(from, to, constants.COPYFILE_FICLONE_FORCE);
+}
+
+/** Whether the file is all there is: nobody reads what is in the log, and nobody writes meanwhile. */
+function emptyLog(db: Sqlite.Database): boolean {
+  try {
+    const [{ busy }] = db.pragma('wal_checkpoint(TRUNCATE)') as [{ busy: number }];
+    return busy === 0;
+  } catch {
+    // A disk that fails here is met again by what follows, which says so.
+    return false;
+  }
+}
+
+/** Takes no room and no time on file systems that share blocks between files. False where they do not. */
+function cloned(clone: Clone, file: string, to: string): boolean {
+  try {
+    clone(file, to);
+    return true;
+  } catch {
+    rmSync(to, { force: true });
+    return false;
+  }
+}
+
+/** `make` writes the copy, and says whether it did. It is under its name only when all of it is on the disk. */
+function backUp(to: string, make: (to: string) => boolean): boolean {
   mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
   const unfinished = `${to}.tmp`;
   // Of a copy that was cut off; nobody else makes one of this database now.
   for (const name of readdirSync(dirname(to))) if (name.endsWith('.tmp')) rmSync(join(dirname(to), name));
   try {
-    db.prepare('VACUUM INTO ?').run(unfinished);
+    if (!make(unfinished)) return false;
     crashPoint('backup.copied');
     sync(unfinished);
     crashPoint('backup.synced');
@@ -120,6 +215,7 @@ function backUp(db: Sqlite.Database, to: string): void {
     crashPoint('backup.renamed');
     sync(dirname(to));
     crashPoint('backup.durable');
+    return true;
   } catch (error) {
     rmSync(unfinished, { force: true });
     throw error;

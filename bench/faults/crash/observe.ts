@@ -6,6 +6,7 @@ import Database from 'better-sqlite3';
 import { checkDaemon, checkDataDirectory } from '../../../cli/health-checks.ts';
 import { isAppId } from '../../../protocol/ids.ts';
 import { pause } from '../waiting.ts';
+import { isPacking } from './loose-objects.ts';
 import { leftOfSessions, lookAtSessions, type SessionView } from './observe-sessions.ts';
 import type { World } from './world.ts';
 
@@ -65,7 +66,7 @@ async function look(world: World, oldToken: string): Promise<Observation> {
     throw new Error('The old token is taken beside the new one.');
   const apps: AppView[] = [];
   for (const { id, name } of records) apps.push(await lookAtApp(world, id, name));
-  checkMain(world, apps);
+  await checkMain(world, apps);
   const main = apps.some(({ id }) => id === 'main');
   return {
     apps,
@@ -81,8 +82,11 @@ async function look(world: World, oldToken: string): Promise<Observation> {
 }
 
 /** On the git store main has the apps that are registered, as they are live, and git finds nothing wrong. */
-function checkMain({ layout }: World, apps: AppView[]): void {
+async function checkMain(world: World, apps: AppView[]): Promise<void> {
+  const { layout } = world;
   if (layout.codeStore === null) return;
+  // An object that becomes a packed one between two looks of git is missing for it.
+  for (const until = Date.now() + HEAL_MS; isPacking(world) && Date.now() < until; ) await pause(POLL_MS);
   const { repository, activeMain } = layout.codeStore;
   const git = (...args: string[]) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' }).trim();
   const faults = git('fsck', '--strict', '--no-dangling');
@@ -165,6 +169,8 @@ function findLeftovers(world: World): string[] {
   for (const what of leftOfSessions(world)) found.add(what);
   const { codeStore } = layout;
   if (codeStore !== null) {
+    const packs = join(codeStore.repository, 'objects', 'pack');
+    for (const name of namesIn(packs)) if (/\.keep$|^tmp_/.test(name)) found.add(join(packs, name));
     for (const name of namesIn(codeStore.publishingDir)) found.add(join(codeStore.publishingDir, name));
     const used = namesIn(layout.appsDir).flatMap((id) =>
       isAppId(id)

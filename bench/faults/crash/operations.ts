@@ -3,7 +3,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { type Answer, root } from '../../../test/support/gateway.ts';
+import { pause } from '../waiting.ts';
 import { AUTHORING_OPERATIONS } from './authoring-operations.ts';
+import { isPacking } from './loose-objects.ts';
 import { automatedVersionOf, type SceneName, versionOf } from './scenes.ts';
 import type { World } from './world.ts';
 
@@ -23,6 +25,8 @@ export type Operation = {
   /** No load meanwhile: its writes would pass the same points, or lie where the check of the load does not look. */
   quiet?: true;
 };
+
+const POLL_MS = 20;
 
 const status = async (answer: Promise<Answer>): Promise<number> => (await answer).status;
 
@@ -174,6 +178,7 @@ export const OPERATIONS: Operation[] = [
     again: [404],
   },
   ...AUTHORING_OPERATIONS,
+  { name: 'start that packs, git', scene: 'git-loose', run: startAndPack, again: [0], starts: true },
   { name: 'first start, git', scene: 'git-empty', run: start, again: [0], starts: true },
   { name: 'stop', scene: 'plain', run: stop, again: [0], stops: true, quiet: true },
 ];
@@ -206,6 +211,18 @@ async function rotateToken({ layout, environment }: World): Promise<number> {
 
 async function start(world: World): Promise<number> {
   if (!world.alive) await world.start();
+  return 0;
+}
+
+/** It is done in the background, by whichever start comes to it. */
+async function startAndPack(world: World): Promise<number> {
+  await start(world);
+  while (isPacking(world)) {
+    if (!world.alive) throw new Error('The gateway was ended.');
+    await pause(POLL_MS);
+    // A connection that is idle for long would be closed.
+    await world.gateway.call('GET', '/svc/_apps');
+  }
   return 0;
 }
 

@@ -13,6 +13,8 @@ export type PointRow = {
   repair?: true;
 };
 
+const PACKING = 'start that packs, git';
+
 export const POINTS: Record<string, PointRow> = {
   'file.created': { outcome: 'old', after: 'the temporary file is there, empty', in: 'settings' },
   'file.written': { outcome: 'old', after: 'it has its content', in: 'settings' },
@@ -168,6 +170,16 @@ export const POINTS: Record<string, PointRow> = {
   'git.locked': { outcome: 'new', after: 'the refs are locked', in: 'upload with migrations, git' },
   'git.tagged': { outcome: 'new', after: 'the tag is there', in: 'upload with migrations, git' },
   'git.main-moved': { outcome: 'new', after: 'main has the version', in: 'upload with migrations, git' },
+  'pack.written': {
+    outcome: 'same',
+    after: 'a pack and its index are on the disk, under temporary names',
+    in: PACKING,
+  },
+  'pack.announced': { outcome: 'same', after: 'a mark says what the pack replaces', in: PACKING },
+  'pack.placed': { outcome: 'same', after: 'the pack has its name', in: PACKING },
+  'pack.indexed': { outcome: 'same', after: 'its index has its name', in: PACKING },
+  'pack.replaced': { outcome: 'same', after: 'the objects that it has are not loose any more', in: PACKING },
+  'pack.done': { outcome: 'same', after: 'the mark is removed', in: PACKING },
   'store.refs-moved': { outcome: 'new', after: 'the supervisor knows', in: 'upload with migrations, git' },
   'store.settled': {
     outcome: 'new',

@@ -5,6 +5,7 @@ import { automation } from '../../../test/support/apps.ts';
 import type { Answer } from '../../../test/support/gateway.ts';
 import { ledgerApp } from '../ledger.ts';
 import { AUTHORING_SCENES, type AuthoringScene } from './authoring-scenes.ts';
+import { addLooseObjects } from './loose-objects.ts';
 import { type Scene, World } from './world.ts';
 
 export type SceneName =
@@ -16,6 +17,7 @@ export type SceneName =
   | 'other-disk'
   | 'git'
   | 'git-long'
+  | 'git-loose'
   | 'git-empty'
   | AuthoringScene;
 
@@ -93,6 +95,10 @@ const FILLS: Record<Exclude<SceneName, AuthoringScene>, Fill> = {
     await fillPlain(world);
     await expectStatus(201, world.gateway.upload('main', versionOf('main', 3)));
     await world.gateway.stop();
+  },
+  'git-loose': async (world) => {
+    await fillAndStop(world);
+    addLooseObjects(world);
   },
   'git-empty': makeDataDir,
 };

@@ -56,6 +56,8 @@ export class RunLedger {
   readonly #retention: Retention;
   readonly #summaries: RunSummaries;
   readonly #gathered = new GatheredWrites();
+  #opening: Promise<void> | null = null;
+  #isOpen = false;
   /** Runs whose end is not stored. */
   readonly #open = new Set<string>();
   /** Of runs under way. */
@@ -72,8 +74,24 @@ export class RunLedger {
     this.#summaries = new RunSummaries(analytics, log);
   }
 
-  /** Makes the tables; what an earlier gateway left unfinished is `interrupted` from now on. Call it before anything else. */
-  async open(): Promise<void> {
+  /**
+   * Makes the tables; what an earlier gateway left unfinished is `interrupted` from now on. Call it before anything else. When it
+   * rejects, as on a full disk, the next run that is to be stored tries it again.
+   */
+  open(): Promise<void> {
+    this.#opening ??= this.#prepare().then(
+      () => {
+        this.#isOpen = true;
+      },
+      (error: unknown) => {
+        this.#opening = null;
+        throw error;
+      },
+    );
+    return this.#opening;
+  }
+
+  async #prepare(): Promise<void> {
     await survive(() => this.#db.exec(RUNTIME_SCHEMA));
     await this.#summaries.open();
     await this.interruptAll();
@@ -89,6 +107,7 @@ export class RunLedger {
    * when it runs twice. Rejects with `CONFLICT` when `extra` claims a webhook message that was taken before.
    */
   async insert(run: RunRecord, extra: SqlStatement[] = []): Promise<void> {
+    if (!this.#isOpen) await this.open();
     this.#open.add(run.runId);
     const write = () => survive(() => this.#db.batch([insertRun(run), ...extra]));
     try {
@@ -137,6 +156,7 @@ export class RunLedger {
 
   /** Stores a run that ended as it began: `skipped`. `extra` as in `insert`. */
   async skip(run: RunRecord, keep: HistoryKeep, extra: SqlStatement[] = []): Promise<void> {
+    if (!this.#isOpen) await this.open();
     const endedAt = run.endedAt ?? this.#now();
     const skipped = { ...run, endedAt };
     await this.#refusingReplays(() => this.#retention.store(skipped, keep, [insertRun(skipped), ...extra]));

@@ -13,6 +13,8 @@ import type {
   NextNumberJob,
   NextNumberResult,
   OpenRepositoryJob,
+  PackLooseJob,
+  PackLooseResult,
   ReadBlobJob,
   ReadBlobResult,
   RetireJob,
@@ -22,7 +24,9 @@ import type {
   TreeOfJob,
   TreeOfResult,
 } from '../../../protocol/git-jobs.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 import { openRepository as open } from '../../../storage/git/create.ts';
+import { packLoose as pack } from '../../../storage/git/packing.ts';
 import { Repository } from '../../../storage/git/repository.ts';
 import { settle as settleNames, tagOnly as tagCommit } from '../../../storage/git/settle.ts';
 import { filesOf, writeTree } from '../../../storage/git/tree.ts';
@@ -128,4 +132,15 @@ export async function branches({ prefix, branches: wanted, ...job }: BranchesJob
   const leaving = [...there.keys()].filter((ref) => !refs.has(ref));
   if (leaving.length > 0) await repository.refs.remove(leaving);
   return { main: repository.main() };
+}
+
+export function packLoose({ repository }: PackLooseJob): Promise<PackLooseResult> {
+  return pack(repository, {
+    looseObjects: LIMITS.gitLooseObjects,
+    packObjects: LIMITS.gitPackObjects,
+    packBytes: LIMITS.gitPackBytes,
+    objectBytes: LIMITS.gitPackedObjectBytes,
+    joinedPacks: LIMITS.gitJoinedPacks,
+    joinedBytes: LIMITS.gitJoinedPackBytes,
+  });
 }

@@ -1,0 +1,98 @@
+/** What the history of the git store costs: publications one after the other, and what a year of them takes on the disk. */
+import { execFileSync } from 'node:child_process';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { LIMITS } from '../../protocol/limits.ts';
+import { countLoose } from '../../storage/git/packing.ts';
+import { APP } from '../bench-app.ts';
+import { installAll } from '../compare.ts';
+import type { Context, Scenario } from '../context.ts';
+import { Daemon } from '../daemon.ts';
+import { hasGit } from '../git-history.ts';
+import type { Fact } from '../measurements.ts';
+import { PUBLISHED, Publisher } from '../publisher.ts';
+
+const SCENARIO = 'history';
+const PUBLICATIONS = 400;
+const SMOKE_PUBLICATIONS = 20;
+/** Of a busy gateway. */
+const A_YEAR = 365 * 50;
+const POLL_MS = 50;
+const PACKED_MS = 60_000;
+const MIB = 1024 * 1024;
+
+export const historyScenario: Scenario = {
+  name: SCENARIO,
+  question: 'What do publications leave on the disk, and what does a year of 50 a day?',
+  run: async (context) => {
+    if (!hasGit()) {
+      context.progress('  left out: the git program, which counts the objects, is not there');
+      return [];
+    }
+    const dataDir = context.newFolder();
+    const store = join(dataDir, 'code-store');
+    const config = { ...context.config, appsStoreRoot: store };
+    const daemon = await Daemon.start({ dataDir, config, profileDir: context.profileDir });
+    try {
+      const apps = Array.from({ length: PUBLISHED }, (_, i) => `${APP}-${i}`);
+      await installAll(daemon, apps);
+      return await measure(context, daemon, apps, join(store, 'apps.git'));
+    } finally {
+      await daemon.stop();
+    }
+  },
+};
+
+async function measure(context: Context, daemon: Daemon, apps: string[], repository: string): Promise<Fact[]> {
+  const publications = context.options.smoke ? SMOKE_PUBLICATIONS : PUBLICATIONS;
+  const before = countObjects(repository);
+  const publisher = await Publisher.open({ daemon, apps });
+  for (let n = 0; n < publications; n++) await publisher.publish();
+  await publisher.close();
+  await packed(repository);
+  const after = countObjects(repository);
+  const objects = (after.loose + after.packed - before.loose - before.packed) / publications;
+  const looseBytes = (after.looseBytes / after.loose) * objects;
+  const packedBytes = after.packed === 0 ? looseBytes : (after.packedBytes / after.packed) * objects;
+  const tagBytes = blocksOf(join(repository, 'refs', 'tags', apps[0] as string, 'v1'));
+  const year = A_YEAR * (packedBytes + tagBytes) + LIMITS.gitLooseObjects * (looseBytes / objects);
+  const detail = `${publications} publications of one changed file; ${after.packed} of ${after.packed + after.loose} objects packed`;
+  const fact = (name: string, bytes: number): Fact => ({
+    kind: 'fact',
+    scenario: SCENARIO,
+    name,
+    value: bytes / MIB,
+    unit: 'MiB',
+    detail,
+  });
+  const facts = [
+    fact('1,000 publications, loose', 1000 * (looseBytes + tagBytes)),
+    fact('1,000 publications, packed', 1000 * (packedBytes + tagBytes)),
+    fact('of that, their tags', 1000 * tagBytes),
+    fact('a year of 50 publications a day', year),
+  ];
+  context.progress(
+    `  ${objects.toFixed(1)} objects a publication; ${facts.map(({ name, value }) => `${name}: ${value.toFixed(0)} MiB`).join('; ')}`,
+  );
+  return facts;
+}
+
+/** Nobody says when the work in the background is done: until as few are loose as are left loose. */
+async function packed(repository: string): Promise<void> {
+  const isDone = () => countLoose(repository) < LIMITS.gitLooseObjects + LIMITS.gitPackEvery * 20;
+  for (const until = Date.now() + PACKED_MS; !isDone() && Date.now() < until; )
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+}
+
+/** Bytes are those of whole blocks. */
+function countObjects(repository: string): { loose: number; looseBytes: number; packed: number; packedBytes: number } {
+  const text = execFileSync('git', ['-C', repository, 'count-objects', '-v'], { encoding: 'utf8' });
+  const of = (name: string): number => Number(new RegExp(`^${name}: (\\d+)`, 'm').exec(text)?.[1] ?? 0);
+  const packs = join(repository, 'objects', 'pack');
+  const packedBytes = readdirSync(packs).reduce((sum, name) => sum + blocksOf(join(packs, name)), 0);
+  return { loose: of('count'), looseBytes: of('size') * 1024, packed: of('in-pack'), packedBytes };
+}
+
+function blocksOf(path: string): number {
+  return statSync(path).blocks * 512;
+}

@@ -1,0 +1,210 @@
+/**
+ * Packs loose objects, and joins small packs, while others read and write and a git program may tidy up (docs/performance.md).
+ *
+ * All objects are packed, those that no name leads to as well, so that none can be lost by it: a loose object goes when a pack
+ * that is on the disk has it, a pack when a larger one has all of it. From before it is there until what it replaces is gone, a
+ * pack has a `.keep` file: git programs then leave it alone, and after a crash the next run finishes what the file says.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { inflateSync } from 'node:zlib';
+import type { PackLooseResult } from '../../protocol/git-jobs.ts';
+import { isMissing, syncDir } from '../atomic-file.ts';
+import { crashPoint } from '../crash-point.ts';
+import { isObjectId, objectId, unwrapObject } from './object.ts';
+import { idsInIndex, makePack, type PackEntry, packEntry, readPlainPack } from './plain-pack.ts';
+
+export type PackLimits = {
+  /** From how many loose objects on they are packed. */
+  looseObjects: number;
+  /** What one pack of them may have. */
+  packObjects: number;
+  packBytes: number;
+  /** A larger object stays loose. */
+  objectBytes: number;
+  /** How many small packs become one, and how large that may be. */
+  joinedPacks: number;
+  joinedBytes: number;
+};
+
+/** The first word in a `.keep` of ours; the names of the packs that this one replaces follow, one a line. */
+const OURS = 'svc\n';
+/** Without an ending: git programs take every file that ends as an index does for one. */
+const TEMPORARY = 'tmp_svc_';
+
+/** One run, of bounded time and memory: one pack of loose objects, or one of small packs. The caller lets no two run at a time. */
+export async function packLoose(repository: string, limits: PackLimits): Promise<PackLooseResult> {
+  const objectsDir = join(repository, 'objects');
+  const dir = join(objectsDir, 'pack');
+  await finishCutOff(objectsDir, dir);
+  const loose = listLoose(objectsDir);
+  if (loose.length >= limits.looseObjects) {
+    const entries = takeLoose(objectsDir, loose, limits);
+    if (entries.length > 0) {
+      await install(objectsDir, dir, entries, []);
+      return { loose: loose.length - entries.length, packed: entries.length, joined: 0 };
+    }
+  }
+  return { loose: loose.length, packed: 0, joined: await joinSmall(objectsDir, dir, limits) };
+}
+
+/** Loose objects of the repository. */
+export function countLoose(repository: string): number {
+  return listLoose(join(repository, 'objects')).length;
+}
+
+function listLoose(objectsDir: string): string[] {
+  const folders = namesIn(objectsDir).filter((name) => /^[0-9a-f]{2}$/.test(name));
+  return folders.flatMap((folder) =>
+    namesIn(join(objectsDir, folder))
+      .map((name) => folder + name)
+      .filter(isObjectId),
+  );
+}
+
+/** As many as one pack may have. One that is damaged, too large, or gone meanwhile stays as it is. */
+function takeLoose(
+  objectsDir: string,
+  loose: string[],
+  { packObjects, packBytes, objectBytes }: PackLimits,
+): PackEntry[] {
+  const entries: PackEntry[] = [];
+  let bytes = 0;
+  for (const id of loose) {
+    if (entries.length === packObjects || bytes > packBytes) break;
+    const entry = readLoose(loosePath(objectsDir, id), id, objectBytes);
+    if (entry === null) continue;
+    entries.push(entry);
+    bytes += entry.bytes.length;
+  }
+  return entries;
+}
+
+function readLoose(path: string, id: string, maxOutputLength: number): PackEntry | null {
+  try {
+    const object = unwrapObject(inflateSync(readFileSync(path), { maxOutputLength }));
+    return objectId(object.type, object.content) === id ? packEntry(id, object) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** How many packs became one. Those that a git program made, or keeps, stay; none is joined where one index spans all packs. */
+async function joinSmall(objectsDir: string, dir: string, limits: PackLimits): Promise<number> {
+  const names = namesIn(dir);
+  if (names.includes('multi-pack-index')) return 0;
+  const small = names.filter((name) => isSmall(dir, name, names, limits)).map((name) => name.slice(0, -'.pack'.length));
+  if (small.length < limits.joinedPacks) return 0;
+  const joined: string[] = [];
+  const entries: PackEntry[] = [];
+  for (const name of small) {
+    if (joined.length === limits.joinedPacks) break;
+    const found = readPlainPack(join(dir, name));
+    if (found === null) continue;
+    joined.push(name);
+    for (const entry of found) entries.push(entry);
+  }
+  if (joined.length < limits.joinedPacks) return 0;
+  await install(objectsDir, dir, entries, joined);
+  return joined.length;
+}
+
+/** A pack of ours is a pack and an index and nothing else, and as many as are joined make one that is not too large. */
+function isSmall(dir: string, name: string, names: string[], { joinedBytes, joinedPacks }: PackLimits): boolean {
+  if (!/^pack-[0-9a-f]{40}\.pack$/.test(name)) return false;
+  const files = names.filter((other) => other.startsWith(name.slice(0, -'pack'.length)));
+  if (files.length !== 2 || !files.includes(name.replace(/pack$/, 'idx'))) return false;
+  const size = statSync(join(dir, name), { throwIfNoEntry: false })?.size;
+  return size !== undefined && size <= joinedBytes / joinedPacks;
+}
+
+async function install(objectsDir: string, dir: string, entries: PackEntry[], replaced: string[]): Promise<void> {
+  const { pack, index } = makePack(entries);
+  // Not called after its content: a git program that is about to remove a pack of the same objects would remove this one.
+  const name = `pack-${randomBytes(20).toString('hex')}`;
+  const keep = Buffer.from(OURS + replaced.map((one) => `${one}\n`).join(''));
+  const temporary = join(dir, TEMPORARY + randomUUID());
+  const staged = { keep: `${temporary}_keep`, pack: `${temporary}_pack`, idx: `${temporary}_idx` };
+  const place = (end: keyof typeof staged): Promise<void> => {
+    renameSync(staged[end], join(dir, `${name}.${end}`));
+    return syncDir(dir);
+  };
+  try {
+    await writeSynced(staged.keep, keep);
+    await writeSynced(staged.pack, pack);
+    await writeSynced(staged.idx, index);
+    crashPoint('pack.written');
+    // In this order: what a crash leaves has its mark, and who sees the index finds the pack.
+    await place('keep');
+    crashPoint('pack.announced');
+    await place('pack');
+    crashPoint('pack.placed');
+    await place('idx');
+    crashPoint('pack.indexed');
+  } finally {
+    for (const path of Object.values(staged)) rmSync(path, { force: true });
+  }
+  await finish(objectsDir, dir, name);
+}
+
+/** Takes away what the pack has, and then the mark that says so. */
+async function finish(objectsDir: string, dir: string, name: string): Promise<void> {
+  const keep = join(dir, `${name}.keep`);
+  const replaced = readFileSync(keep, 'utf8').slice(OURS.length).split('\n').filter(Boolean);
+  // The index first, as git does it: who finds none looks elsewhere.
+  for (const one of replaced) for (const end of ['idx', 'pack']) rmSync(join(dir, `${one}.${end}`), { force: true });
+  if (replaced.length === 0)
+    for (const id of idsInIndex(join(dir, `${name}.idx`))) rmSync(loosePath(objectsDir, id), { force: true });
+  crashPoint('pack.replaced');
+  rmSync(keep, { force: true });
+  await syncDir(dir);
+  crashPoint('pack.done');
+}
+
+/** What a run that was cut off left. */
+async function finishCutOff(objectsDir: string, dir: string): Promise<void> {
+  for (const file of namesIn(dir)) {
+    const path = join(dir, file);
+    if (file.startsWith(TEMPORARY)) rmSync(path, { force: true });
+    if (!/^pack-[0-9a-f]{40}\.keep$/.test(file) || !isOurs(path)) continue;
+    const name = file.slice(0, -'.keep'.length);
+    const isPlaced = existsSync(join(dir, `${name}.idx`)) && existsSync(join(dir, `${name}.pack`));
+    if (isPlaced && readPlainPack(join(dir, name)) !== null) await finish(objectsDir, dir, name);
+    else {
+      // Without its index nobody has used it; one that is damaged replaces nothing, and stays for what is whole in it.
+      for (const end of isPlaced ? ['keep'] : ['pack', 'keep']) rmSync(join(dir, `${name}.${end}`), { force: true });
+      await syncDir(dir);
+    }
+  }
+}
+
+/** git programs write why they keep a pack, and people nothing. */
+function isOurs(keep: string): boolean {
+  return readFileSync(keep, 'utf8').startsWith(OURS);
+}
+
+/** As git does it, nobody may write to it afterwards. */
+async function writeSynced(path: string, content: Buffer): Promise<void> {
+  const file = await open(path, 'wx', 0o400);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+function loosePath(objectsDir: string, id: string): string {
+  return join(objectsDir, id.slice(0, 2), id.slice(2));
+}
+
+function namesIn(dir: string): string[] {
+  try {
+    return readdirSync(dir).sort();
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * Packs of version 2 whose objects are whole, none stored as the difference from another: made, and read again to be joined.
+ * isomorphic-git makes and indexes packs too, and takes several times as long.
+ */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { crc32, deflateSync } from 'node:zlib';
+import { isMissing } from '../atomic-file.ts';
+import type { GitObject, ObjectType } from './object.ts';
+
+/** An object as it stands in a pack: its type and size, and the compressed content. */
+export type PackEntry = { id: string; bytes: Buffer };
+
+export type PlainPack = { pack: Buffer; index: Buffer };
+
+const TYPE_NUMBERS: Record<ObjectType, number> = { commit: 1, tree: 2, blob: 3, tag: 4 };
+const PACK_HEAD = 12;
+const INDEX_HEAD = 8;
+const FANOUT = 256 * 4;
+const ID_BYTES = 20;
+
+export function packEntry(id: string, { type, content }: GitObject): PackEntry {
+  const head: number[] = [];
+  let size = content.length;
+  let byte = (TYPE_NUMBERS[type] << 4) | (size & 15);
+  for (size = Math.floor(size / 16); size > 0; size = Math.floor(size / 128)) {
+    head.push(byte | 0x80);
+    byte = size & 0x7f;
+  }
+  head.push(byte);
+  return { id, bytes: Buffer.concat([Buffer.from(head), deflateSync(content)]) };
+}
+
+/** Of two entries with one id the first is taken. */
+export function makePack(entries: Iterable<PackEntry>): PlainPack {
+  const byId = new Map<string, Buffer>();
+  for (const { id, bytes } of entries) if (!byId.has(id)) byId.set(id, bytes);
+  const ids = [...byId.keys()].sort();
+  const contents = ids.map((id) => byId.get(id) as Buffer);
+  const head = Buffer.alloc(PACK_HEAD);
+  head.write('PACK');
+  head.writeUInt32BE(2, 4);
+  head.writeUInt32BE(ids.length, 8);
+  const pack = withSum(Buffer.concat([head, ...contents]));
+  return { pack, index: makeIndex(ids, contents, pack) };
+}
+
+/**
+ * The entries of the pack `<base>.pack` and its index. Null when it is gone or not whole, or has an object that is stored as the
+ * difference from another: that cannot stand in another pack as it is.
+ */
+export function readPlainPack(base: string): PackEntry[] | null {
+  const index = readIfThere(`${base}.idx`);
+  const pack = readIfThere(`${base}.pack`);
+  if (index === null || pack === null || !isSummed(index) || !isSummed(pack)) return null;
+  const isVersion2 = index.readUInt32BE(0) === 0xff744f63 && index.readUInt32BE(4) === 2;
+  if (!isVersion2 || !index.subarray(-2 * ID_BYTES, -ID_BYTES).equals(pack.subarray(-ID_BYTES))) return null;
+  const count = index.readUInt32BE(INDEX_HEAD + FANOUT - 4);
+  const places = Array.from({ length: count }, (_, at) => placeIn(index, at, count));
+  places.sort((a, b) => a.offset - b.offset);
+  const entries: PackEntry[] = [];
+  for (const [at, { id, offset, crc }] of places.entries()) {
+    const bytes = pack.subarray(offset, places[at + 1]?.offset ?? pack.length - ID_BYTES);
+    const type = ((bytes[0] ?? 0) >> 4) & 7;
+    if (type < 1 || type > 4 || crc32(bytes) !== crc) return null;
+    entries.push({ id, bytes });
+  }
+  return entries;
+}
+
+/** The ids of the objects that an index names. */
+export function idsInIndex(path: string): string[] {
+  const index = readFileSync(path);
+  const count = index.readUInt32BE(INDEX_HEAD + FANOUT - 4);
+  return Array.from({ length: count }, (_, at) => placeIn(index, at, count).id);
+}
+
+function makeIndex(ids: string[], contents: Buffer[], pack: Buffer): Buffer {
+  const head = Buffer.alloc(INDEX_HEAD + FANOUT);
+  head.writeUInt32BE(0xff744f63, 0);
+  head.writeUInt32BE(2, 4);
+  const counts = new Uint32Array(256);
+  for (const id of ids) counts[Number.parseInt(id.slice(0, 2), 16)]!++;
+  for (let at = 0, below = 0; at < 256; at++) {
+    below += counts[at] as number;
+    head.writeUInt32BE(below, INDEX_HEAD + at * 4);
+  }
+  const sums = Buffer.alloc(ids.length * 4);
+  const offsets = Buffer.alloc(ids.length * 4);
+  let offset = PACK_HEAD;
+  for (const [at, bytes] of contents.entries()) {
+    sums.writeUInt32BE(crc32(bytes), at * 4);
+    offsets.writeUInt32BE(offset, at * 4);
+    offset += bytes.length;
+  }
+  const names = Buffer.from(ids.join(''), 'hex');
+  return withSum(Buffer.concat([head, names, sums, offsets, pack.subarray(-ID_BYTES)]));
+}
+
+function placeIn(index: Buffer, at: number, count: number): { id: string; offset: number; crc: number } {
+  const names = INDEX_HEAD + FANOUT;
+  const sums = names + count * ID_BYTES;
+  return {
+    id: index.toString('hex', names + at * ID_BYTES, names + (at + 1) * ID_BYTES),
+    crc: index.readUInt32BE(sums + at * 4),
+    offset: index.readUInt32BE(sums + (count + at) * 4),
+  };
+}
+
+function readIfThere(path: string): Buffer | null {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+function withSum(content: Buffer): Buffer {
+  return Buffer.concat([content, createHash('sha1').update(content).digest()]);
+}
+
+function isSummed(file: Buffer): boolean {
+  if (file.length < INDEX_HEAD + ID_BYTES) return false;
+  return createHash('sha1').update(file.subarray(0, -ID_BYTES)).digest().equals(file.subarray(-ID_BYTES));
+}
