@@ -3,10 +3,11 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions } from '../../protocol/session-files.ts';
-import { answerJson } from '../answers.ts';
+import { answerJson, JSON_HEADERS } from '../answers.ts';
 import type { Sessions } from '../authoring/sessions.ts';
 import { noneMatch } from '../conditional.ts';
 import type { Exchange } from '../edge/edge.ts';
+import { arrayText } from '../kept-array.ts';
 import type { Route } from '../router.ts';
 import { integerOf, optionalText, originOf, queryOf, readBytes, readJson } from './requests.ts';
 
@@ -103,7 +104,9 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
       summary: 'What a session changes against what is published, as patches; `?app=` for one app.',
       handle: async (exchange, { sid = '' }) => {
         const app = queryOf(exchange).get('app');
-        answerJson(exchange, 200, await sessions().diff(sid, app), NOT_STORED);
+        const { files, ...rest } = await sessions().diff(sid, app);
+        const text = `${JSON.stringify(rest).slice(0, -1)},"files":${await arrayText(files)}}`;
+        exchange.send(200, NOT_STORED, text, JSON_HEADERS);
       },
     },
     {

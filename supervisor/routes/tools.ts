@@ -3,16 +3,16 @@ import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
-import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
+import { answerError, JSON_HEADERS } from '../answers.ts';
 import type { App } from '../apps.ts';
-import { type Describing, describe } from '../describe.ts';
+import { type Describing, describe, describeAll } from '../describe.ts';
 import { announce, appOf, type Dispatching, findAction, findQuery, newCall, toolOf } from '../dispatcher.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
 import { newTraceId } from '../trace.ts';
 import type { Call, CallReply, CallTiming } from '../tree/call.ts';
-import { type Body, parseBody } from './requests.ts';
+import { type Body, parseCall } from './requests.ts';
 
 /** What the tools work on: the live apps, or the drafts of one session. */
 export type ToolServices = Dispatching & Describing & Pick<Services, 'idempotency' | 'log'>;
@@ -58,14 +58,18 @@ export function answerTool(services: ToolServices, exchange: Exchange, tool: str
 }
 
 function dispatch(services: ToolServices, exchange: Exchange, tool: string, bytes: Buffer): void {
-  const body = parseBody(bytes);
+  const body = parseCall(bytes);
   if (tool === 'svc_read') {
     withApp(services, exchange, body, 'query', (app, name) => read(services, exchange, app, name, bytes));
   } else if (tool === 'svc_write') {
     withApp(services, exchange, body, 'action', (app, name) => write(services, exchange, app, name, body, bytes));
   } else if (tool === 'svc_describe') {
-    describe(services, body).then(
-      (data) => answerJson(exchange, 200, { isError: false, data }, { 'server-timing': serverTiming(NO_TIME) }),
+    const isOfAll = body.app === undefined && body.query === undefined && body.action === undefined;
+    const answer = isOfAll
+      ? describeAll(services)
+      : describe(services, body).then((data) => JSON.stringify({ isError: false, data }));
+    answer.then(
+      (text) => exchange.send(200, { 'server-timing': serverTiming(NO_TIME) }, text, JSON_HEADERS),
       (error: unknown) => fail(services, exchange, error),
     );
   } else {
