@@ -141,6 +141,11 @@ const RULES: Rule[] = [
     below: 30,
   },
   {
+    text: "the worst request of any route: delay of the supervisor's event loop, ms",
+    value: (all) => fact(all, 'loop', () => true),
+    atMost: 50,
+  },
+  {
     text: 'mixed load: memory at its end, of that after warming up',
     value: (all) => fact(all, 'mixed', (name) => name === 'last of first median'),
     atMost: 1.1,

@@ -1,6 +1,7 @@
 /** Every scenario, in the order of the report. */
 import type { Scenario } from '../context.ts';
 import { changesWorkloads } from './changes.ts';
+import { loopScenario } from './loop.ts';
 import { memoryScenario } from './memory.ts';
 import { mixedScenario } from './mixed.ts';
 import { publishScenario } from './publish.ts';
@@ -26,5 +27,6 @@ export const SCENARIOS: Scenario[] = [
   coldManyScenario,
   coldFireScenario,
   readyScenario,
+  loopScenario,
   memoryScenario,
 ];
