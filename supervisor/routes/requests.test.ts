@@ -28,7 +28,8 @@ for (const [name, parse] of [
         const deep = refused(/^The body nests deeper than 1000 levels\.$/);
         assert.throws(() => parsed(`{"input":${nested(jsonDepth)}${padding}}`), deep);
         assert.throws(() => parsed(`${'['.repeat(requestBodyBytes - padding.length)}${padding}`), deep);
-        assert.equal(parse.mock.callCount(), 0);
+        // Of a large call the names of its members are.
+        assert.ok(parse.mock.calls.every(({ arguments: [text] }) => String(text).length < 20));
         parsed(`{"input":${nested(jsonDepth - 1)}${padding}}`);
       });
 

@@ -38,10 +38,12 @@ export function parseBody(bytes: Buffer): Body {
 export function parseCall(bytes: Buffer): Body {
   if (bytes.length <= LIMITS.callParsedBytes) return parseBody(bytes);
   if (!isUtf8(bytes)) throw notJson('it is not UTF-8');
-  if (isTooDeep(bytes)) checkShape('depth');
   try {
     const members = membersOf(bytes, TOOL_MEMBERS);
-    if (members === null) throw noObject();
+    if (members === null) {
+      if (isTooDeep(bytes)) checkShape('depth');
+      throw noObject();
+    }
     // Of those the dispatcher only takes texts; what else they are is not looked at.
     const named = [...members].map(([name, json]) => [name, name === 'input' ? json : textOrNull(json)]);
     return Object.fromEntries(named) as Body;
