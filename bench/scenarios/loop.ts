@@ -20,8 +20,9 @@ const APPS = 2000;
 const SMOKE_APPS = 20;
 const ROUNDS = 3;
 const SMOKE_ROUNDS = 1;
-/** A route that answers for longer, such as an event stream, is left after this. */
+/** A route that answers for longer is left after this; an event stream after the other. */
 const LEFT_MS = 1500;
+const STREAM_MS = 200;
 /** Longer than the loop's delay is sampled at. */
 const SETTLE_MS = 25;
 const MiB = 1024 * 1024;
@@ -104,8 +105,11 @@ function answered(daemon: Daemon, method: string, { target, headers = {}, body, 
     const auth = isStranger ? {} : { authorization: `Bearer ${daemon.token}` };
     const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
     const options = { agent, method, headers: { ...auth, ...length, ...headers } };
-    const req = request(daemon.url + target, options, (res) => res.resume().on('close', done));
-    const timer = setTimeout(done, LEFT_MS);
+    const req = request(daemon.url + target, options, (res) => {
+      res.resume().on('close', done);
+      if (res.headers['content-type']?.startsWith('text/event-stream')) timer = setTimeout(done, STREAM_MS);
+    });
+    let timer = setTimeout(done, LEFT_MS);
     req.on('error', done).end(body);
   });
 }
