@@ -145,6 +145,11 @@ const RULES: Rule[] = [
     value: (all) => fact(all, 'mixed', (name) => name === "growth of the supervisor's heap"),
     atMost: 5,
   },
+  {
+    text: "the worst request of any route: delay of the supervisor's event loop, ms",
+    value: (all) => fact(all, 'loop', () => true),
+    atMost: 50,
+  },
 ];
 
 /** One for each rule that the measurements say something about. */

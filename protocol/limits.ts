@@ -37,6 +37,10 @@ export const LIMITS = {
 
   /** Any body that a route reads, except uploads. */
   requestBodyBytes: 1 * MiB,
+  /** Values in the body of a request: 1 MiB of the smallest ones would hold the event loop for 100 ms. */
+  jsonValues: 50_000,
+  /** A larger call of a tool is parsed by the app's thread only, so `jsonValues` is no limit for it. */
+  callParsedBytes: 64 * KiB,
   /** An upload as it travels, compressed. The archive rules below are what really bounds it. */
   uploadBodyBytes: 64 * MiB,
   archiveTotalBytes: 50 * MiB,
@@ -89,6 +93,10 @@ export const LIMITS = {
   bodiesBytes: 256 * MiB,
   /** Large answers that their readers have not taken, together; over it, the reader that took nothing for longest is cut off. */
   answersBytes: 256 * MiB,
+  /** A connection that waits for its next request is kept this long (node edge); its answers say so. */
+  keepAliveMs: 1 * MINUTE,
+  /** The same on the uws edge: its native code ends such connections after 8 to 12 s, which cannot be changed. */
+  uwsKeepAliveMs: 7 * SECOND,
   /** Connections open at once. Fewer where the process may not have that many files open. */
   connections: 24_000,
   /** File descriptors that connections leave to the rest of the supervisor; half of all where there are few. */
@@ -184,6 +192,8 @@ export const LIMITS = {
   sqlRows: 200,
   sqlMs: 2 * SECOND,
 
+  /** After so long, work on many apps lets the supervisor's event loop go on. */
+  turnMs: 5,
   heartbeatMs: 1 * SECOND,
   /** How often the delay of the supervisor's event loop is sampled. */
   eventLoopSampleMs: 10,
@@ -328,7 +338,7 @@ export const LIMITS = {
   /** Calls of `ctx.tool` and `ctx.agent` in one run; and all that its `ctx` asks for at a time, further ones wait in the thread. */
   runNodes: 10_000,
   runNodesAtOnce: 64,
-  /** How deep JSON that an automation hands over, gets or returns may nest; deeper values are not looked at. */
+  /** How deep JSON may nest that a request holds, or that an automation hands over, gets or returns. */
   jsonDepth: 1000,
   /** What a fire hands to one function of its `ctx`, as JSON. */
   askBytes: 1 * MiB,
@@ -379,8 +389,12 @@ export const LIMITS = {
   webhookWindowMs: 1 * MINUTE,
   /** Wrong secrets for one webhook in one window. */
   webhookFailures: 30,
-  /** Bodies of one signed webhook that are read before it is known who sends them. */
-  webhookUnverified: 16,
+  /** Bodies of one signed webhook that are read before it is known who sends them; over it, the slowest is cut off. */
+  webhookUnverified: 64,
+  /** Their bytes together, apart from `bodiesBytes`. */
+  webhookUnverifiedBytes: 1 * MiB,
+  /** Until then a body is not slow: its sender may be far away. */
+  webhookYoungMs: 1 * SECOND,
   /** How far the time of a signed webhook may be off. */
   webhookToleranceMs: 5 * MINUTE,
 

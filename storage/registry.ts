@@ -49,6 +49,8 @@ export class Registry {
   readonly #loading = new Map<string, Promise<AppState>>();
   #entries: Entries;
   #removed: ReadonlySet<string>;
+  /** The ids of `#entries`, once they were asked for. */
+  #ids: readonly string[] | null = null;
   #writing: Promise<unknown> = Promise.resolve();
 
   /** Reads the registry; one that is missing or damaged is rebuilt from the apps' folders, which is logged. */
@@ -94,8 +96,9 @@ export class Registry {
   }
 
   /** Sorted. */
-  ids(): string[] {
-    return [...this.#entries.keys()].sort();
+  ids(): readonly string[] {
+    this.#ids ??= [...this.#entries.keys()].sort();
+    return this.#ids;
   }
 
   has(id: string): boolean {
@@ -138,8 +141,9 @@ export class Registry {
     for (let at = 0; at < ids.length; at += LOADING_AT_ONCE) {
       const some = ids
         .slice(at, at + LOADING_AT_ONCE)
-        .map((id) => this.state(id).catch((error: unknown) => this.#unreadable(id, error)));
-      for (const state of await Promise.all(some)) if (state !== null) states.push(state);
+        .map((id) => this.#loaded.get(id) ?? this.state(id).catch((error: unknown) => this.#unreadable(id, error)));
+      const found = some.some((state) => state instanceof Promise) ? await Promise.all(some) : (some as AppState[]);
+      for (const state of found) if (state !== null) states.push(state);
     }
     return states;
   }
@@ -198,6 +202,7 @@ export class Registry {
       await this.#save(entries, removed);
       this.#entries = entries;
       this.#removed = removed;
+      this.#ids = null;
     });
     this.#writing = changed.catch(() => {});
     return changed;

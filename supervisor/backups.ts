@@ -16,7 +16,7 @@ export type BackupsOptions = {
   config: Config;
   svcVersion: string;
   /** Ids of the apps that are registered. */
-  apps(): string[];
+  apps(): readonly string[];
   /** As in `BackupPlan`. */
   hold(app: string, work: () => Promise<void>): Promise<number | null>;
   pack(job: PackJob, signal: AbortSignal): Promise<PackResult>;
@@ -67,7 +67,7 @@ export class Backups {
         config: configText(config),
         svcVersion,
         takenAt: now(),
-        apps: apps(),
+        apps: [...apps()],
         hold,
         pack: async (work) => {
           signal.throwIfAborted();

@@ -1,6 +1,7 @@
 /** Cross-origin headers for the origins that the configuration names; without any, none are sent (decisions, section 1). */
 import type { Readable } from 'node:stream';
 import type { SvcError } from '../protocol/errors.ts';
+import type { BodyRoom } from './edge/body-budget.ts';
 import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge/edge.ts';
 
 const PREFLIGHT_SECONDS = '600';
@@ -54,8 +55,14 @@ export class HeaderedExchange implements Exchange {
   onAbort(callback: () => void): void {
     this.#inner.onAbort(callback);
   }
-  readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void): void {
-    this.#inner.readBody(limit, onBody, onError);
+  readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void, room?: BodyRoom): void {
+    this.#inner.readBody(limit, onBody, onError, room);
+  }
+  get bodyReceived(): number {
+    return this.#inner.bodyReceived;
+  }
+  refuseBody(error: SvcError): void {
+    this.#inner.refuseBody(error);
   }
   streamBody(limit: number, timeoutMs: number): Readable {
     return this.#inner.streamBody(limit, timeoutMs);

@@ -14,7 +14,7 @@ import { checkAppId, versionNumber, versionTag } from '../protocol/ids.ts';
 import type { Manifest } from '../protocol/manifest.ts';
 import { exists, writeFileAtomic } from '../storage/atomic-file.ts';
 import { crashPoint } from '../storage/crash-point.ts';
-import { unknownApp } from '../storage/registry.ts';
+import { type AppState, unknownApp } from '../storage/registry.ts';
 import { moveToTrash, purgeApp } from '../storage/trash.ts';
 import { readVersion } from '../storage/versions.ts';
 import { removeMarks } from './app-folder.ts';
@@ -38,6 +38,7 @@ export class Deployments {
   readonly #serial = new SerialByKey();
   readonly #manifests: Manifests;
   readonly #underWay = new Set<Promise<unknown>>();
+  readonly #records = new WeakMap<AppState, AppRecord>();
 
   constructor(options: DeploymentsOptions) {
     this.#options = { now: Date.now, ...options };
@@ -55,16 +56,14 @@ export class Deployments {
     await store.tidy();
   }
 
-  /** Every app, sorted by id. */
+  /** Every app, sorted by id. Of an app that has not changed, the record is the same object. */
   async records(): Promise<AppRecord[]> {
-    const { registry, store } = this.#options;
-    return (await registry.states()).map((state) => appRecord(state, store.backend));
+    return (await this.#options.registry.states()).map((state) => this.#recordOf(state));
   }
 
   /** Rejects with `UNKNOWN_APP`. */
   async record(id: string): Promise<AppRecord> {
-    const { registry, store } = this.#options;
-    return appRecord(await registry.state(id), store.backend);
+    return this.#recordOf(await this.#options.registry.state(id));
   }
 
   /** The `app.json` of the active version; null when there is none. Rejects with `UNKNOWN_APP`. */
@@ -278,6 +277,12 @@ export class Deployments {
   /** Resolves when what is under way now has ended, well or not, and nothing is done in the background any more. */
   async settled(): Promise<void> {
     await Promise.allSettled([...this.#underWay, this.#options.store.close()]);
+  }
+
+  #recordOf(state: AppState): AppRecord {
+    const record = this.#records.get(state) ?? appRecord(state, this.#options.store.backend);
+    this.#records.set(state, record);
+    return record;
   }
 
   async #versionBefore(id: string): Promise<string> {

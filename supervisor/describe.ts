@@ -3,6 +3,7 @@ import { type ErrorBody, SvcError } from '../protocol/errors.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { type AppsView, noActiveVersion } from './apps.ts';
 import type { Deployments } from './deploy.ts';
+import { inTurns, KeptArray } from './kept-array.ts';
 
 type ToolLine = { name: string; description?: string };
 type AppLine =
@@ -21,7 +22,7 @@ type AppLine =
 export type Describing = {
   apps: Pick<AppsView, 'get'>;
   deployments: Pick<Deployments, 'manifest'>;
-  registry: { ids(): string[] | Promise<string[]> };
+  registry: { ids(): readonly string[] | Promise<readonly string[]> };
 };
 
 /**
@@ -46,7 +47,7 @@ export async function describe(
     if (query !== undefined || action !== undefined) {
       throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
     }
-    return { apps: await Promise.all((among ?? (await services.registry.ids())).map((app) => line(services, app))) };
+    return { apps: await linesOf(services, among ?? (await services.registry.ids())) };
   }
   await services.apps.get(id);
   const manifest = await services.deployments.manifest(id);
@@ -64,14 +65,41 @@ export async function describe(
   return { app: id, name: manifest.name, version: manifest.version, [kind]: definition };
 }
 
-async function line(services: Describing, id: string): Promise<AppLine> {
-  try {
-    const { active } = await services.apps.get(id);
-    return appLine(id, active);
-  } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    return { app: id, error: { code: error.code, message: error.message } };
+/** What the answers of several views were last. */
+const kept = new WeakMap<Describing['apps'], KeptArray>();
+
+/** The whole answer of a successful call that names no app, which lists every app. */
+export async function describeAll({ apps, registry }: Omit<Describing, 'deployments'>): Promise<Buffer> {
+  const array = kept.get(apps) ?? new KeptArray('{"isError":false,"data":{"apps":', '}}');
+  kept.set(apps, array);
+  return array.bytesOf(await linesOf({ apps }, await registry.ids()));
+}
+
+function linesOf({ apps }: Pick<Describing, 'apps'>, ids: readonly string[]): Promise<AppLine[]> {
+  return inTurns(ids, (id) => {
+    const fault = (error: unknown): AppLine => {
+      if (!(error instanceof SvcError)) throw error;
+      return { app: id, error: { code: error.code, message: error.message } };
+    };
+    try {
+      const app = apps.get(id);
+      return app instanceof Promise ? app.then(({ active }) => lineOf(id, active), fault) : lineOf(id, app.active);
+    } catch (error) {
+      return fault(error);
+    }
+  });
+}
+
+const lines = new WeakMap<VersionSummary, AppLine>();
+
+/** The same object for the same version of an app. */
+function lineOf(app: string, active: VersionSummary): AppLine {
+  let line = lines.get(active);
+  if (line?.app !== app) {
+    line = appLine(app, active);
+    lines.set(active, line);
   }
+  return line;
 }
 
 function appLine(app: string, active: VersionSummary): AppLine {

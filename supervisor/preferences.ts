@@ -8,6 +8,15 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS users (id TEXT PRIMARY KEY, created_at INTEGER NOT NULL);
   CREATE TABLE IF NOT EXISTS prefs (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`;
 
+const ALL = `
+  SELECT json_group_array(json_array(key, value)) AS texts FROM (SELECT key, value FROM prefs ORDER BY key)`;
+const DELETE = 'DELETE FROM prefs WHERE key IN (SELECT value FROM json_each(?))';
+/** Its `WHERE true` tells SQLite that what follows is no join. */
+const SET = `
+  INSERT INTO prefs (key, value)
+  SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?) WHERE true
+  ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
+
 export class Preferences {
   readonly #db: DbClient;
   #ready: Promise<unknown> | null = null;
@@ -30,8 +39,9 @@ export class Preferences {
   /** Every preference; values are any JSON. */
   async read(): Promise<Record<string, unknown>> {
     await this.#open();
-    const rows = await this.#db.all('SELECT key, value FROM prefs ORDER BY key');
-    return Object.fromEntries(rows.map((row) => [String(row.key), JSON.parse(String(row.value))]));
+    const row = await this.#db.get(ALL);
+    const texts = JSON.parse(String(row?.texts)) as [key: string, value: string][];
+    return Object.fromEntries(texts.map(([key, value]) => [key, JSON.parse(value)]));
   }
 
   /**
@@ -43,15 +53,15 @@ export class Preferences {
     if (Buffer.byteLength(JSON.stringify(Object.fromEntries(wanted))) > LIMITS.settingsBytes) {
       throw new SvcError('PAYLOAD_TOO_LARGE', `Preferences may take ${LIMITS.settingsBytes} bytes.`);
     }
-    const statements = Object.entries(patch).map(([key, value]): [string, (string | null)[]] =>
-      value === null
-        ? ['DELETE FROM prefs WHERE key = ?', [key]]
-        : [
-            'INSERT INTO prefs (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
-            [key, JSON.stringify(value)],
-          ],
-    );
-    if (statements.length > 0) await this.#db.batch(statements);
+    const changed = Object.entries(patch);
+    const deleted = changed.flatMap(([key, value]) => (value === null ? [key] : []));
+    const set = changed.flatMap(([key, value]) => (value === null ? [] : [[key, JSON.stringify(value)]]));
+    // Thousands of statements, or rows, would hold the event loop.
+    if (changed.length > 0)
+      await this.#db.batch([
+        [DELETE, [JSON.stringify(deleted)]],
+        [SET, [JSON.stringify(set)]],
+      ]);
     return this.read();
   }
 

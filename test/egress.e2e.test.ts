@@ -99,7 +99,10 @@ test("an app's list holds for each version and each draft, and is shown wherever
   assert.equal(await got(gateway.write('fetching', 'get', { url })), 'EGRESS_REFUSED');
   const diff = await svc(gateway, 'diff', '--session', 's1');
   assert.match(diff.stderr, /fetching would reach other hosts than before: 127\.0\.0\.1 .*until now api\.example\.com/);
-  assert.match(diff.stderr, /Pages of fetching would call tools of other apps than before: notes .*until now no other app/);
+  assert.match(
+    diff.stderr,
+    /Pages of fetching would call tools of other apps than before: notes .*until now no other app/,
+  );
   const published = await svc(gateway, 'publish', '--session', 's1');
   assert.match(published.stdout, /network\s+127\.0\.0\.1/);
   assert.match(published.stdout, /uses\s+notes/);

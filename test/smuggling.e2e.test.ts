@@ -1,4 +1,4 @@
-// Request smuggling: each vector, on both edges, directly and behind proxies, is never read as two requests.
+// Request smuggling: each vector, on both edges, with and without a token, directly and behind proxies, is never read as two requests.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,6 +24,11 @@ for (const edge of EDGES) {
     after(async () => {
       await scene?.close();
       rmSync(folder, { recursive: true, force: true });
+    });
+    test('direct, from strangers', async () => {
+      const [direct] = scene.targets;
+      assert.ok(direct);
+      assert.deepEqual((await scene.runAll({ ...direct, isStranger: true })).violations, []);
     });
     for (const way of WAYS) {
       const lacking = missing.find((kind) => way.startsWith(kind));

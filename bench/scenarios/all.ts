@@ -2,6 +2,7 @@
 import type { Scenario } from '../context.ts';
 import { changesWorkloads } from './changes.ts';
 import { historyScenario } from './history.ts';
+import { loopScenario } from './loop.ts';
 import { memoryScenario } from './memory.ts';
 import { mixedScenario } from './mixed.ts';
 import { publishScenario } from './publish.ts';
@@ -28,5 +29,6 @@ export const SCENARIOS: Scenario[] = [
   coldManyScenario,
   coldFireScenario,
   readyScenario,
+  loopScenario,
   memoryScenario,
 ];

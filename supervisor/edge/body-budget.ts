@@ -2,7 +2,14 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
-export class BodyBudget {
+/** What gives room to the bytes of bodies. */
+export type BodyRoom = {
+  /** False, with nothing taken, when there is no room for so many bytes more. */
+  take(bytes: number): boolean;
+  give(bytes: number): void;
+};
+
+export class BodyBudget implements BodyRoom {
   readonly #limit: number;
   #held = 0;
 
@@ -15,7 +22,6 @@ export class BodyBudget {
     return this.#held;
   }
 
-  /** False, with nothing taken, when there is no room for so many bytes more. */
   take(bytes: number): boolean {
     if (this.#held + bytes > this.#limit) return false;
     this.#held += bytes;

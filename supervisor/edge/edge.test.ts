@@ -309,6 +309,74 @@ for (const kind of KINDS) {
         socket.destroy();
       }));
 
+    test('a chunk extension is refused or read at once, and its connection ends after a refusal', () =>
+      serving(kind, echo, async ({ port }) => {
+        for (const chunks of ['5;a=b\r\nhello\r\n0\r\n\r\n', '5\r\nhello\r\n0;a=b\r\n\r\n']) {
+          const socket = connect(port, '127.0.0.1');
+          const sent = performance.now();
+          socket.write(post('Transfer-Encoding: chunked\r\n', chunks));
+          const [answer] = await once(socket, 'data');
+          // The native parser never finds the end of such a body: the answer does not wait until it is given up.
+          assert.ok(performance.now() - sent < LIMITS.lingerMs / 2);
+          assert.equal(statusOf(String(answer)), kind === 'uws' ? 411 : 200);
+          if (kind === 'uws')
+            await once(
+              socket.on('error', () => {}),
+              'close',
+            );
+          else socket.destroy();
+        }
+      }));
+
+    test('an answer says how long its connection is kept, where it is', () =>
+      serving(kind, echo, async ({ port, edge }) => {
+        const kept = /\r\nkeep-alive: timeout=(\d+)\r\n/i;
+        const answer = async (method: string, lines: string) => {
+          const socket = connect(port, '127.0.0.1').on('error', () => {});
+          socket.write(`${method} / HTTP/1.1\r\n${HOST}${lines}\r\n`);
+          const [chunk] = await once(socket, 'data');
+          socket.destroy();
+          return String(chunk);
+        };
+        const ms = kind === 'uws' ? LIMITS.uwsKeepAliveMs : LIMITS.keepAliveMs;
+        for (const method of ['GET', 'HEAD']) {
+          assert.equal(Number(kept.exec(await answer(method, ''))?.[1]) * 1000, ms, method);
+          assert.doesNotMatch(await answer(method, 'Connection: close\r\n'), kept);
+        }
+        assert.doesNotMatch(await answer('GET', 'Host: another\r\n'), kept);
+        const late = connect(port, '127.0.0.1').on('error', () => {});
+        await once(late, 'connect');
+        edge.stopAccepting();
+        late.write(GET);
+        const [last] = await once(late, 'data');
+        assert.doesNotMatch(String(last), kept);
+        late.destroy();
+      }));
+
+    // The node edge keeps them for a minute.
+    if (kind === 'uws') {
+      test('a request within the announced time is answered, whenever the connection became idle', () =>
+        serving(kind, echo, async ({ port, seen }) => {
+          const idle = async (): Promise<void> => {
+            const socket = connect(port, '127.0.0.1');
+            for (let i = 0; i < 2; i++) {
+              if (i > 0) await pause(LIMITS.uwsKeepAliveMs);
+              socket.write(GET);
+              await once(socket, 'data');
+            }
+            socket.destroy();
+          };
+          // The native code looks at its connections every 4 s.
+          const clients: Promise<void>[] = [];
+          for (let i = 0; i < 40; i++) {
+            clients.push(idle());
+            await pause(100);
+          }
+          await Promise.all(clients);
+          assert.equal(seen.length, 80);
+        }));
+    }
+
     // The native parser ends a connection with a second request before the first was answered.
     for (const { when, run } of [
       { when: 'at once', run: (answer: () => void) => answer() },

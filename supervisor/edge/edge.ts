@@ -5,7 +5,7 @@
 import type { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
 import type { AnswerBudget } from './answer-budget.ts';
-import type { BodyBudget } from './body-budget.ts';
+import type { BodyBudget, BodyRoom } from './body-budget.ts';
 
 /** Lower-case names. `content-length` is set by the edge and never given here. */
 export type ResponseHeaders = Record<string, string | string[]>;
@@ -47,10 +47,15 @@ export type Exchange = {
   /**
    * Collects the body. `onError` gets `PAYLOAD_TOO_LARGE` as soon as a declared or received length is over `limit`
    * (the rest of the body is thrown away), `OVERLOADED` when there is no room for it, or `BAD_REQUEST` when it did not
-   * arrive in time; the connection ends with the answer. Either callback may run before this returns; neither runs after an abort. Must be called in the turn in which
-   * the exchange was handed over, and at most once.
+   * arrive in time; the connection ends with the answer. Either callback may run before this returns; neither runs after an
+   * abort. `room` is asked for the bytes in place of the budget of all. Must be called in the turn in which the exchange was
+   * handed over, and at most once.
    */
-  readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void): void;
+  readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void, room?: BodyRoom): void;
+  /** Bytes of the body that `readBody` has so far. */
+  readonly bodyReceived: number;
+  /** Ends `readBody` with this error, as those above do; does nothing once it has ended. */
+  refuseBody(error: SvcError): void;
   /**
    * The body as a stream with back-pressure, for uploads. It errors with `PAYLOAD_TOO_LARGE` over `limit`, with
    * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Called like `readBody`.

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AnswerBudget, WaitingAnswer } from './answer-budget.ts';
-import { type BodyBudget, noRoomForBody } from './body-budget.ts';
+import { type BodyBudget, type BodyRoom, noRoomForBody } from './body-budget.ts';
 import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
 import { declaredLength, findHeader, type HeaderList } from './framing.ts';
 import { bodyCutShort, bodyTooLarge, bodyTooSlow, checkHeaders, guard, isBodyless, NOWHERE } from './response.ts';
@@ -36,8 +36,11 @@ export class NodeExchange implements Exchange {
   #holding = false;
   #held: (() => void) | null = null;
   #timer: NodeJS.Timeout | undefined;
-  /** Bytes of the body that count against the budget of all. */
+  /** Bytes of the body that were taken from `#room`. */
   #bodyBytes = 0;
+  #room: BodyRoom;
+  /** While `readBody` collects: ends it with an error. */
+  #refuseBody: ((error: SvcError) => void) | null = null;
   /** A large answer that the socket did not take at once. */
   #waiting: WaitingAnswer | null = null;
   #onAbort: (() => void) | null = null;
@@ -46,6 +49,7 @@ export class NodeExchange implements Exchange {
     this.#edge = edge;
     this.#req = req;
     this.#res = res;
+    this.#room = edge.bodies;
     this.method = req.method ?? '';
     // A host's router may have cut off the part of the path under which it mounted us.
     const target = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '';
@@ -73,7 +77,16 @@ export class NodeExchange implements Exchange {
     else this.#onAbort = callback;
   }
 
-  readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void): void {
+  get bodyReceived(): number {
+    return this.#bodyBytes;
+  }
+
+  readBody(
+    limit: number,
+    onBody: (body: Buffer) => void,
+    onError: (error: SvcError) => void,
+    room: BodyRoom = this.#edge.bodies,
+  ): void {
     const parsed = parsedBody(this.#req);
     if (parsed !== null) {
       if (parsed.length > limit) onError(bodyTooLarge(limit));
@@ -87,14 +100,22 @@ export class NodeExchange implements Exchange {
       return;
     }
     const req = this.#req;
+    this.#room = room;
     const parts: Buffer[] = [];
     const stop = () => {
       clearTimeout(this.#timer);
       req.off('data', onData).off('end', onEnd);
+      this.#refuseBody = null;
     };
     const onData = (chunk: Buffer) => {
       const isTooLarge = this.#bodyBytes + chunk.length > limit;
-      if (!isTooLarge && this.#edge.bodies.take(chunk.length)) {
+      const isTaken = !isTooLarge && room.take(chunk.length);
+      // To make room, this very body may have been refused.
+      if (this.#refuseBody === null) {
+        if (isTaken) room.give(chunk.length);
+        return;
+      }
+      if (isTaken) {
         this.#bodyBytes += chunk.length;
         parts.push(chunk);
         return;
@@ -110,12 +131,18 @@ export class NodeExchange implements Exchange {
       const body = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
       guard(this, this.#edge.onFault, () => onBody(body));
     };
-    this.#timer = setTimeout(() => {
+    this.#refuseBody = (error) => {
       stop();
+      this.#giveBodyBack();
       this.#closing = true;
-      fail(bodyTooSlow());
-    }, LIMITS.requestTimeoutMs);
+      fail(error);
+    };
+    this.#timer = setTimeout(() => this.refuseBody(bodyTooSlow()), LIMITS.requestTimeoutMs);
     req.on('data', onData).on('end', onEnd);
+  }
+
+  refuseBody(error: SvcError): void {
+    if (!this.aborted) this.#refuseBody?.(error);
   }
 
   streamBody(limit: number, timeoutMs: number): Readable {
@@ -259,7 +286,7 @@ export class NodeExchange implements Exchange {
   }
 
   #giveBodyBack(): void {
-    this.#edge.bodies.give(this.#bodyBytes);
+    this.#room.give(this.#bodyBytes);
     this.#bodyBytes = 0;
   }
 

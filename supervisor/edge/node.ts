@@ -3,7 +3,7 @@
  * does not look at. An embedding host's requests come in through `handleNodeRequest`.
  */
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -21,12 +21,16 @@ const HTTP_1_0: FramingRules = { chunked: false, hostRequired: false };
 export function createNodeEdge(options: EdgeOptions): Edge {
   const state = stateOf(options);
   const unanswered = new WeakMap<Duplex, Set<ServerResponse>>();
+  /** The request that each connection is at: the last one whose head was read. */
+  const latest = new WeakMap<Duplex, ServerResponse>();
 
   const server = createServer({
     maxHeaderSize: LIMITS.headerBytes + LIMITS.urlBytes,
     headersTimeout: LIMITS.requestTimeoutMs,
     // The longest that any route allows; `readBody` keeps the shorter time of the others.
     requestTimeout: LIMITS.uploadTimeoutMs,
+    // Announced in a Keep-Alive header; Node keeps the connection for a second longer than it says.
+    keepAliveTimeout: LIMITS.keepAliveMs,
     connectionsCheckingInterval: LIMITS.connectionCheckMs,
     insecureHTTPParser: false,
     // Answered by checkFraming, in the one error shape.
@@ -42,6 +46,7 @@ export function createNodeEdge(options: EdgeOptions): Edge {
     if (condemned.has(req.socket)) return;
     const waiting = unanswered.get(req.socket) ?? new Set();
     unanswered.set(req.socket, waiting.add(res));
+    latest.set(req.socket, res);
     res.once('close', () => waiting.delete(res));
     const hasTooManyWaiting = waiting.size > LIMITS.pipelinedRequests;
     if (!serve(state, req, res, options.handler, hasTooManyWaiting)) condemned.add(req.socket);
@@ -53,6 +58,11 @@ export function createNodeEdge(options: EdgeOptions): Edge {
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const waiting = unanswered.get(socket) ?? new Set();
     const [first] = waiting;
+    // What is malformed is the body of a request that was answered already: there is no second answer to it.
+    if (first === undefined && latest.get(socket)?.req.complete === false) {
+      (socket as Socket).destroySoon();
+      return;
+    }
     // An answer may be written only where the malformed request is the one that is next to be answered.
     const isItsTurn = first === undefined || (waiting.size === 1 && !first.req.complete && !first.headersSent);
     if (socket.writable && isItsTurn && error.code !== 'ECONNRESET') socket.end(rawAnswer(refusalOf(error)));

@@ -8,16 +8,18 @@ import { Readable } from 'node:stream';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AnswerBudget, WaitingAnswer } from './answer-budget.ts';
-import { type BodyBudget, noRoomForBody } from './body-budget.ts';
+import { type BodyBudget, type BodyRoom, noRoomForBody } from './body-budget.ts';
 import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
 import { declaredLength, findHeader, type HeaderList } from './framing.ts';
 import type { ParserTurn } from './parser-turn.ts';
 import { ReaderWatch } from './reader-watch.ts';
 import {
+  type Answer,
   bodyCutShort,
   bodyTooLarge,
   bodyTooSlow,
   checkHeaders,
+  errorAnswer,
   guard,
   isBodyless,
   NOWHERE,
@@ -30,6 +32,12 @@ import { UwsStream } from './uws-stream.ts';
 const COPY_BYTES = 64 * 1024;
 
 const NO_BODY = Buffer.alloc(0);
+
+const LINE_BREAK = '\r\n';
+
+/** Clients must not send another request on a connection that the native code is about to end. */
+const KEPT_FOR = `timeout=${LIMITS.uwsKeepAliveMs / 1000}`;
+const KEPT = `${LINE_BREAK}keep-alive: ${KEPT_FOR}`;
 
 const MAY_HAVE_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
@@ -62,8 +70,11 @@ export class UwsExchange implements Exchange {
   /** When the parser was last at this request. */
   #parsed: number;
   #timer: NodeJS.Timeout | undefined;
-  /** Bytes of the body that count against the budget of all. */
+  /** Bytes of the body that were taken from `#room`. */
   #bodyBytes = 0;
+  #room: BodyRoom;
+  /** While `readBody` collects: what it was given for errors. */
+  #onBodyError: ((error: SvcError) => void) | null = null;
   /** A large answer that the socket did not take at once. */
   #waiting: (WaitingAnswer & { watch: ReaderWatch }) | null = null;
   #stream: UwsStream | null = null;
@@ -78,6 +89,7 @@ export class UwsExchange implements Exchange {
     this.path = path;
     this.query = query;
     this.#headers = headers;
+    this.#room = edge.bodies;
     this.#parsed = edge.turn.enter();
     // Such a request says how long its body is. Where it does not, the length may be hidden from us (a header without a
     // name), and what follows on the connection may be that body.
@@ -94,7 +106,16 @@ export class UwsExchange implements Exchange {
     else this.#onAbort = callback;
   }
 
-  readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void): void {
+  get bodyReceived(): number {
+    return this.#bodyBytes;
+  }
+
+  readBody(
+    limit: number,
+    onBody: (body: Buffer) => void,
+    onError: (error: SvcError) => void,
+    room: BodyRoom = this.#edge.bodies,
+  ): void {
     // A length was declared, or there is no body: chunked bodies do not come this far.
     const length = declaredLength(this.#headers);
     if (length > limit) {
@@ -107,39 +128,51 @@ export class UwsExchange implements Exchange {
       onBody(NO_BODY);
       return;
     }
+    this.#room = room;
+    this.#onBodyError = onError;
     let parts: Buffer[] | null = null;
-    let isRefused = false;
     this.#res.onData((chunk, last) => {
-      if (isRefused) return;
+      if (this.#onBodyError === null) return;
       this.#parsed = this.#edge.turn.enter();
-      if (!this.#edge.bodies.take(chunk.byteLength)) {
-        isRefused = true;
-        this.#giveBodyBack();
+      const isTaken = room.take(chunk.byteLength);
+      // To make room, this very body may have been refused.
+      if (this.#onBodyError === null) {
+        if (isTaken) room.give(chunk.byteLength);
+        return;
+      }
+      if (!isTaken) {
         clearTimeout(this.#timer);
-        if (last) this.#closing = true;
-        else this.#discardBody();
-        guard(this, this.#edge.onFault, () => onError(noRoomForBody()));
+        if (!last) this.#discardBody();
+        this.refuseBody(noRoomForBody());
         return;
       }
       this.#bodyBytes += chunk.byteLength;
       if (last && parts === null) {
+        this.#onBodyError = null;
         guard(this, this.#edge.onFault, () => onBody(copy(chunk)));
         return;
       }
       if (parts === null) {
         parts = [];
-        this.#timer = setTimeout(() => {
-          isRefused = true;
-          this.#closing = true;
-          guard(this, this.#edge.onFault, () => onError(bodyTooSlow()));
-        }, LIMITS.requestTimeoutMs);
+        this.#timer = setTimeout(() => this.refuseBody(bodyTooSlow()), LIMITS.requestTimeoutMs);
       }
       parts.push(copy(chunk));
       if (!last) return;
       clearTimeout(this.#timer);
+      this.#onBodyError = null;
       const body = Buffer.concat(parts);
       guard(this, this.#edge.onFault, () => onBody(body));
     });
+  }
+
+  refuseBody(error: SvcError): void {
+    const onError = this.#onBodyError;
+    if (onError === null || this.aborted) return;
+    this.#onBodyError = null;
+    this.#closing = true;
+    this.#giveBodyBack();
+    if (!this.#holding) clearTimeout(this.#timer);
+    guard(this, this.#edge.onFault, () => onError(error));
   }
 
   streamBody(limit: number, timeoutMs: number): Readable {
@@ -206,9 +239,48 @@ export class UwsExchange implements Exchange {
 
   /** Answers a request that must not reach a handler and ends its connection. */
   refuse(error: SvcError): void {
-    if (error.code === 'LENGTH_REQUIRED') this.#discardBody();
     this.#closing = true;
-    sendError(this, error);
+    if (error.code === 'LENGTH_REQUIRED') this.#refuseChunks(error);
+    else sendError(this, error);
+  }
+
+  /**
+   * Answers at once, and throws the body away until its end, so that its sender gets to read the answer. The parser finds no
+   * end behind a chunk extension: then the connection ends after `LIMITS.lingerMs`.
+   */
+  #refuseChunks(error: SvcError): void {
+    const close = () => {
+      if (!this.aborted) this.#res.close();
+    };
+    this.#timer = setTimeout(close, LIMITS.lingerMs);
+    this.#res.onData((_chunk, last) => {
+      if (last) setImmediate(close);
+    });
+    this.#answered = true;
+    this.#edge.turn.afterwards(() => {
+      if (!this.aborted) this.#writeOpen(errorAnswer(error));
+    });
+  }
+
+  /**
+   * A whole answer after which the connection stays as it is: no native call ends it. So its body, which whitespace at the end
+   * does not change, is written as if it were the end of the last header: the native code puts a line break behind that.
+   */
+  #writeOpen({ status, headers, body }: Answer): void {
+    const res = this.#res;
+    const lastLines = `${Buffer.byteLength(body) + LINE_BREAK.length}${LINE_BREAK}${LINE_BREAK}${body}`;
+    const withoutBody = `${Buffer.byteLength(body) + LINE_BREAK.length}${LINE_BREAK}`;
+    res.cork(() => {
+      res.writeStatus(statusLine(status));
+      writeHeaders(res, headers, undefined, false);
+      res.writeHeader('connection', 'close');
+      res.writeHeader('content-length', this.method === 'HEAD' ? withoutBody : lastLines);
+    });
+  }
+
+  /** Whether the client means to go on with the connection after the answer. */
+  get #isKept(): boolean {
+    return findHeader(this.#headers, 'connection') !== 'close';
   }
 
   /** Whether the answer has to wait: for the rest of the body to be thrown away, or for the parser (`ParserTurn`). */
@@ -254,7 +326,7 @@ export class UwsExchange implements Exchange {
       res.cork(() => {
         // Without a status line of ours the native code writes the one for 200.
         if (status !== 200) res.writeStatus(statusLine(status));
-        writeHeaders(res, headers, constant);
+        writeHeaders(res, headers, constant, !close && this.#isKept);
         res.end(body, close);
       });
     }
@@ -276,7 +348,7 @@ export class UwsExchange implements Exchange {
     if (length === 0) this.#finished();
     res.cork(() => {
       res.writeStatus(statusLine(status));
-      writeHeaders(res, headers, constant);
+      writeHeaders(res, headers, constant, false);
       if (length === 0) {
         res.end('', true);
         return;
@@ -331,10 +403,11 @@ export class UwsExchange implements Exchange {
   #writeHead(status: number, headers: ResponseHeaders, whole: boolean, constant?: ConstantHeaders): void {
     const res = this.#res;
     if (whole) this.#finished();
+    const close = this.#closing || this.#edge.draining;
     res.cork(() => {
       res.writeStatus(statusLine(status));
-      writeHeaders(res, headers, constant);
-      if (this.#closing || this.#edge.draining) res.writeHeader('connection', 'close');
+      writeHeaders(res, headers, constant, !close && this.#isKept);
+      if (close) res.writeHeader('connection', 'close');
       if (whole) res.endWithoutBody();
     });
   }
@@ -357,7 +430,7 @@ export class UwsExchange implements Exchange {
   }
 
   #giveBodyBack(): void {
-    this.#edge.bodies.give(this.#bodyBytes);
+    this.#room.give(this.#bodyBytes);
     this.#bodyBytes = 0;
   }
 
@@ -384,8 +457,14 @@ export class UwsExchange implements Exchange {
 }
 
 /** The constant ones ride on the first of the others, as each call into native code costs as much as a short copy. */
-function writeHeaders(res: HttpResponse, headers: ResponseHeaders, constant?: ConstantHeaders): void {
-  let riders = constant?.lines ?? '';
+function writeHeaders(
+  res: HttpResponse,
+  headers: ResponseHeaders,
+  constant: ConstantHeaders | undefined,
+  isKept: boolean,
+): void {
+  const kept = isKept ? KEPT : '';
+  let riders = constant === undefined ? kept : constant.lines + kept;
   for (const name in headers) {
     const value = headers[name] as string | string[];
     if (typeof value !== 'string') for (const item of value) res.writeHeader(name, item);
@@ -394,7 +473,9 @@ function writeHeaders(res: HttpResponse, headers: ResponseHeaders, constant?: Co
       riders = '';
     }
   }
-  if (constant && riders !== '') res.writeHeader(constant.first, constant.rest);
+  if (riders === '') return;
+  if (constant !== undefined) res.writeHeader(constant.first, constant.rest + kept);
+  else res.writeHeader('keep-alive', KEPT_FOR);
 }
 
 function copy(chunk: ArrayBuffer): Buffer {

@@ -2,13 +2,15 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { answerJson } from '../answers.ts';
+import { answerJson, JSON_HEADERS } from '../answers.ts';
+import { KeptArray } from '../kept-array.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
 import { integerOf, originOf, queryOf, readJson } from './requests.ts';
 
 export function registryRoutes(services: Services): Route[] {
   const { apps, deployments } = services;
+  const list = new KeptArray();
   return [
     {
       method: 'GET',
@@ -17,11 +19,8 @@ export function registryRoutes(services: Services): Route[] {
       summary: 'List the registered apps.',
       handle: async (exchange) => {
         const records = await deployments.records();
-        answerJson(
-          exchange,
-          200,
-          records.map((record) => apps.withStatus(record)),
-        );
+        const bytes = await list.bytesOf(records.map((record) => apps.withStatus(record)));
+        exchange.send(200, {}, bytes, JSON_HEADERS);
       },
     },
     {

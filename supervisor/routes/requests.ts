@@ -1,42 +1,67 @@
 /** Reading requests: JSON bodies and query strings, checked, as promises for the routes off the hot path. */
 import { isUtf8 } from 'node:buffer';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SvcError } from '../../protocol/errors.ts';
+import { isTooDeep, overLimit } from '../../protocol/json-depth.ts';
+import { membersOf } from '../../protocol/json-members.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange } from '../edge/edge.ts';
 
 export type Body = Record<string, unknown>;
 
-/** The request as an object. Throws `BAD_REQUEST`. */
+/** Members of a call that the dispatcher looks at. */
+const TOOL_MEMBERS = ['app', 'query', 'action', 'input'];
+const QUOTE = 0x22;
+
+/**
+ * The request as an object. Throws `BAD_REQUEST`, before anything is parsed for what nests deeper than `LIMITS.jsonDepth` or
+ * holds more than `LIMITS.jsonValues`: either could hold the event loop for long.
+ */
 export function parseBody(bytes: Buffer): Body {
   if (bytes.length === 0) return {};
+  if (!isUtf8(bytes)) throw notJson('it is not UTF-8');
+  checkShape(overLimit(bytes));
   let value: unknown;
   try {
-    if (!isUtf8(bytes)) throw new Error('it is not UTF-8');
     value = JSON.parse(bytes.toString());
   } catch (error) {
-    throw new SvcError('BAD_REQUEST', `The body is not JSON: ${(error as Error).message}.`);
+    throw notJson((error as Error).message);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new SvcError('BAD_REQUEST', 'The body must be a JSON object.');
-  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw noObject();
   return value as Body;
 }
 
-/** The body as a JSON object; an empty one is `{}`. Must be called in the turn in which the exchange was handed over. */
-export function readJson(exchange: Exchange): Promise<Body> {
-  return new Promise((resolve, reject) => {
-    exchange.readBody(
-      LIMITS.requestBodyBytes,
-      (bytes) => {
-        try {
-          resolve(parseBody(bytes));
-        } catch (error) {
-          reject(error as Error);
-        }
-      },
-      reject,
-    );
-  });
+/**
+ * What a call of a tool asks for, of which the app's own thread parses the whole. From a body over `LIMITS.callParsedBytes`
+ * only the members of `TOOL_MEMBERS` are taken, and the input as its JSON text. Throws as `parseBody` does.
+ */
+export function parseCall(bytes: Buffer): Body {
+  if (bytes.length <= LIMITS.callParsedBytes) return parseBody(bytes);
+  if (!isUtf8(bytes)) throw notJson('it is not UTF-8');
+  try {
+    const members = membersOf(bytes, TOOL_MEMBERS);
+    if (members === null) {
+      if (isTooDeep(bytes)) checkShape('depth');
+      throw noObject();
+    }
+    // Of those the dispatcher only takes texts; what else they are is not looked at.
+    const named = [...members].map(([name, json]) => [name, name === 'input' ? json : textOrNull(json)]);
+    return Object.fromEntries(named) as Body;
+  } catch (error) {
+    throw error instanceof SvcError ? error : notJson((error as Error).message);
+  }
+}
+
+/**
+ * The body as a JSON object; an empty one is `{}`. Every route reads JSON with it, but for the tools. Must be called in the
+ * turn in which the exchange was handed over.
+ */
+export async function readJson(exchange: Exchange): Promise<Body> {
+  const bytes = await readBytes(exchange, LIMITS.requestBodyBytes);
+  const body = parseBody(bytes);
+  // To write again what was parsed takes as long.
+  if (bytes.length > LIMITS.callParsedBytes) await nextTurn();
+  return body;
 }
 
 /** The body as it is, of at most `limit` bytes. Called like `readJson`. */
@@ -79,4 +104,23 @@ export function integerOf(query: URLSearchParams, name: string, fallback: number
  */
 export function originOf(exchange: Exchange, listening: { url: string } | null): string {
   return (listening?.url ?? `http://${exchange.header('host') ?? 'localhost'}`).replace(/\/+$/, '');
+}
+
+/** Throws `BAD_REQUEST` for JSON that is over a limit of `overLimit`. */
+export function checkShape(over: ReturnType<typeof overLimit>): void {
+  if (over === 'depth') throw new SvcError('BAD_REQUEST', `The body nests deeper than ${LIMITS.jsonDepth} levels.`);
+  if (over === 'values')
+    throw new SvcError('BAD_REQUEST', `The body holds more than ${LIMITS.jsonValues} values; send it in parts.`);
+}
+
+function textOrNull(json: Uint8Array): unknown {
+  return json[0] === QUOTE ? JSON.parse(Buffer.from(json).toString()) : null;
+}
+
+function notJson(why: string): SvcError {
+  return new SvcError('BAD_REQUEST', `The body is not JSON: ${why}.`);
+}
+
+function noObject(): SvcError {
+  return new SvcError('BAD_REQUEST', 'The body must be a JSON object.');
 }

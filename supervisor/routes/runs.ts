@@ -5,10 +5,11 @@ import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { RUN_STATES, type RunRecord, type RunState } from '../../protocol/runs.ts';
 import { type Caller, demand } from '../access/caller.ts';
-import { answerJson } from '../answers.ts';
+import { answerJson, JSON_HEADERS } from '../answers.ts';
 import type { RunLedger } from '../automations/history/ledger.ts';
 import type { RunEvents } from '../automations/history/run-events.ts';
 import type { RunFilter } from '../automations/history/run-rows.ts';
+import { arrayText } from '../kept-array.ts';
 import type { Route } from '../router.ts';
 import { integerOf, queryOf, readJson } from './requests.ts';
 
@@ -78,7 +79,8 @@ export function runRoutes(services: RunServices): Route[] {
         const limit = integerOf(query, 'limit', LIMITS.listRowsMax, LIMITS.listRowsMax);
         const after = integerOf(query, 'after', 0, Number.MAX_SAFE_INTEGER);
         await known(runId, caller);
-        answerJson(exchange, 200, await services.runs.nodes(runId, { after, limit }), NO_STORE);
+        const nodes = await services.runs.nodes(runId, { after, limit });
+        exchange.send(200, NO_STORE, await arrayText(nodes), JSON_HEADERS);
       },
     },
     {

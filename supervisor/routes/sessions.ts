@@ -4,10 +4,11 @@ import type { GitFile } from '../../protocol/git-jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions } from '../../protocol/session-files.ts';
 import { demand } from '../access/caller.ts';
-import { answerJson } from '../answers.ts';
+import { answerJson, JSON_HEADERS } from '../answers.ts';
 import type { Sessions } from '../authoring/sessions.ts';
 import { noneMatch } from '../conditional.ts';
 import type { Exchange } from '../edge/edge.ts';
+import { arrayText } from '../kept-array.ts';
 import type { Route } from '../router.ts';
 import { integerOf, optionalText, originOf, queryOf, readBytes, readJson } from './requests.ts';
 
@@ -113,7 +114,9 @@ export function sessionRoutes({ sessions, listening }: SessionRoutesOptions): Ro
       handle: async (exchange, { sid = '' }, caller) => {
         const app = queryOf(exchange).get('app');
         demand(caller, app === null ? 'admin' : 'manage', app);
-        answerJson(exchange, 200, await sessions().diff(sid, app), NOT_STORED);
+        const { files, ...rest } = await sessions().diff(sid, app);
+        const text = `${JSON.stringify(rest).slice(0, -1)},"files":${await arrayText(files)}}`;
+        exchange.send(200, NOT_STORED, text, JSON_HEADERS);
       },
     },
     {

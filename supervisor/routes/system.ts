@@ -2,6 +2,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import { checkAppId } from '../../protocol/ids.ts';
+import { isTooDeep } from '../../protocol/json-depth.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { demand } from '../access/caller.ts';
 import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
@@ -12,7 +13,7 @@ import { systemStatus } from '../status.ts';
 import { newTraceId } from '../trace.ts';
 import { Call } from '../tree/call.ts';
 import { answerLogs, followLogs } from './logs.ts';
-import { queryOf } from './requests.ts';
+import { checkShape, queryOf, readBytes } from './requests.ts';
 
 export function systemRoutes(services: Services): Route[] {
   const { apps, logs } = services;
@@ -60,14 +61,10 @@ export function systemRoutes(services: Services): Route[] {
       path: '/svc/_apps/:id/sql',
       needs: 'manage',
       summary: 'Run one SQL statement on an app\'s database: `{ "sql", "params"? }`.',
-      handle: (exchange, { id = '' }) => {
-        exchange.readBody(
-          LIMITS.requestBodyBytes,
-          (bytes) => {
-            runSql(services, exchange, id, bytes).catch((error: unknown) => answerError(exchange, error, services.log));
-          },
-          (error) => answerError(exchange, error, services.log),
-        );
+      handle: async (exchange, { id = '' }) => {
+        const bytes = await readBytes(exchange, LIMITS.requestBodyBytes);
+        if (isTooDeep(bytes)) checkShape('depth');
+        await runSql(services, exchange, id, bytes);
       },
     },
   ];

@@ -4,16 +4,16 @@ import { ToolKind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
 import { type Caller, demand } from '../access/caller.ts';
-import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
+import { answerError, JSON_HEADERS } from '../answers.ts';
 import type { App } from '../apps.ts';
-import { type Describing, describe } from '../describe.ts';
+import { type Describing, describe, describeAll } from '../describe.ts';
 import { announce, appOf, type Dispatching, findAction, findQuery, newCall, toolOf } from '../dispatcher.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Route } from '../router.ts';
 import type { Services } from '../services.ts';
 import { newTraceId } from '../trace.ts';
 import type { Call, CallReply, CallTiming } from '../tree/call.ts';
-import { type Body, parseBody } from './requests.ts';
+import { type Body, parseCall } from './requests.ts';
 
 /** What the tools work on: the live apps, or the drafts of one session. */
 export type ToolServices = Dispatching &
@@ -68,7 +68,7 @@ export function answerTool(services: ToolServices, exchange: Exchange, tool: str
 }
 
 function dispatch(services: ToolServices, exchange: Exchange, tool: string, bytes: Buffer, caller: Caller): void {
-  const body = parseBody(bytes);
+  const body = parseCall(bytes);
   if (tool === 'svc_read') {
     withApp(services, exchange, caller, body, 'query', (app, name) => read(services, exchange, app, name, bytes));
   } else if (tool === 'svc_write') {
@@ -76,12 +76,17 @@ function dispatch(services: ToolServices, exchange: Exchange, tool: string, byte
       write(services, exchange, app, name, body, bytes),
     );
   } else if (tool === 'svc_describe') {
-    permittedApps(services, body, caller)
-      .then((among) => describe(services, body, among))
-      .then(
-        (data) => answerJson(exchange, 200, { isError: false, data }, { 'server-timing': serverTiming(NO_TIME) }),
-        (error: unknown) => fail(services, exchange, error),
-      );
+    const isOfAll = body.app === undefined && body.query === undefined && body.action === undefined;
+    const answer =
+      isOfAll && caller.may('admin', null)
+        ? describeAll(services)
+        : permittedApps(services, body, caller)
+            .then((among) => describe(services, body, among))
+            .then((data) => JSON.stringify({ isError: false, data }));
+    answer.then(
+      (text) => exchange.send(200, { 'server-timing': serverTiming(NO_TIME) }, text, JSON_HEADERS),
+      (error: unknown) => fail(services, exchange, error),
+    );
   } else {
     throw new SvcError(
       'UNKNOWN_TOOL',
@@ -129,7 +134,11 @@ function permit(
 }
 
 /** The apps that a caller who may not see all of them may describe; undefined for all. Rejects with `FORBIDDEN`. */
-async function permittedApps(services: ToolServices, { app }: Body, caller: Caller): Promise<string[] | undefined> {
+async function permittedApps(
+  services: ToolServices,
+  { app }: Body,
+  caller: Caller,
+): Promise<readonly string[] | undefined> {
   if (typeof app === 'string') {
     await permit(services, caller, 'read', app);
     return undefined;

@@ -16,6 +16,8 @@ export type Target = {
   readonly way: Way;
   readonly port: number;
   readonly token: string;
+  /** Whether the first request of a vector has the token; the one inside, and those that look, always have. */
+  readonly isStranger?: boolean;
 };
 
 export type Outcome = {
@@ -35,7 +37,8 @@ type Exchanged = { statuses: number[]; closed: boolean };
  */
 export async function runVector(target: Target, vector: Vector, key: string): Promise<Outcome> {
   const auth = `Authorization: Bearer ${target.token}`;
-  const bytesAround = (inner: string) => Buffer.from(vector.bytes(inner, auth), 'latin1');
+  const outer = target.isStranger ? 'X-Stranger: yes' : auth;
+  const bytesAround = (inner: string) => Buffer.from(vector.bytes(inner, outer), 'latin1');
   const forbidden = new Map<string, string>();
   const violations: string[] = [];
 
@@ -161,7 +164,7 @@ async function write(socket: Socket, pieces: Buffer[]): Promise<void> {
 }
 
 /** Cut inside the head, behind it, and inside what follows, so that a parser meets each part by itself. */
-function inPieces(bytes: Buffer): Buffer[] {
+export function inPieces(bytes: Buffer): Buffer[] {
   const head = bytes.indexOf('\r\n\r\n') + 4;
   const cuts = [20, Math.max(20, Math.floor(head / 2)), head, Math.floor((head + bytes.length) / 2), bytes.length];
   return cuts.map((cut, i) => bytes.subarray(cuts[i - 1] ?? 0, cut)).filter((piece) => piece.length > 0);

@@ -58,7 +58,9 @@ export class Scene {
     const queue = [...VECTORS];
     const work = async () => {
       for (let vector = queue.shift(); vector !== undefined; vector = queue.shift()) {
-        outcomes.set(vector, await runVector(target, vector, `${target.way}, ${vector.kind}, ${vector.name},`));
+        const sender = target.isStranger ? 'stranger' : 'owner';
+        const key = `${target.way}, ${sender}, ${vector.kind}, ${vector.name},`;
+        outcomes.set(vector, await runVector(target, vector, key));
       }
     };
     await Promise.all(Array.from({ length: target.way === 'direct' ? DIRECT_AT_ONCE : 1 }, work));

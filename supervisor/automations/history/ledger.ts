@@ -6,6 +6,7 @@ import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import type { SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunNode, RunRecord } from '../../../protocol/runs.ts';
+import { inTurns } from '../../kept-array.ts';
 import { survive } from '../../survive.ts';
 import { type AutomationName, AutomationState } from './automation-state.ts';
 import { GatheredWrites } from './gathered-writes.ts';
@@ -174,7 +175,7 @@ export class RunLedger {
     const { after = 0, limit = LIMITS.listRowsMax } = page;
     const sql = 'SELECT * FROM run_nodes WHERE run_id = ? AND ordinal > ? ORDER BY ordinal LIMIT ?';
     const rows = await survive(() => this.#db.all(sql, [runId, after, limit]));
-    return rows.map(nodeOf);
+    return inTurns(rows, nodeOf);
   }
 
   /** Runs, the newest first; of inputs and outputs over `LIMITS.runListedBytes` only the beginning. */

@@ -1,6 +1,7 @@
 /** How often, and how many at a time, the requests of a webhook get through: fixed windows and places, per slug. */
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { UnverifiedBodies } from './unverified-bodies.ts';
 
 /** A request's place. Whoever got it gives it back; doing so again, or after another one took its turn, does nothing. */
 export type Place = { release(): void };
@@ -13,8 +14,8 @@ type Entry = {
   failures: Window;
   /** The request whose turn it is, until its run has ended. */
   running: Place | null;
-  /** Those whose bodies are read before it is known who sends them. */
-  unverified: Set<Place>;
+  /** What is read before it is known who sends it. */
+  unverified: UnverifiedBodies;
 };
 
 /**
@@ -62,19 +63,9 @@ export class WebhookGate {
     return place;
   }
 
-  /**
-   * A place to send a body from before it is known who sends it. Throws `RATE_LIMITED` when all are taken: there are
-   * `LIMITS.webhookUnverified`, or one while the failures of this window are used up.
-   */
-  listen(slug: string): Place {
-    const entry = this.#entry(slug);
-    const isSuspicious = this.#exhausted(entry.failures, LIMITS.webhookFailures) > 0;
-    if (entry.unverified.size >= (isSuspicious ? 1 : LIMITS.webhookUnverified)) {
-      throw rateLimited('Too many requests to this webhook wait for their signatures to be checked.', 1000);
-    }
-    const place: Place = { release: () => void entry.unverified.delete(place) };
-    entry.unverified.add(place);
-    return place;
+  /** Where the bodies of this webhook are read before it is known who sends them; to be used in the same turn. */
+  unverified(slug: string): UnverifiedBodies {
+    return this.#entry(slug).unverified;
   }
 
   /**
@@ -104,7 +95,7 @@ export class WebhookGate {
       fires: { opened: 0, count: 0 },
       failures: { opened: 0, count: 0 },
       running: null,
-      unverified: new Set(),
+      unverified: new UnverifiedBodies(this.#now),
     };
     this.#entries.set(slug, entry);
     return entry;
@@ -140,7 +131,7 @@ export class WebhookGate {
 }
 
 function isOccupied(entry: Entry): boolean {
-  return entry.running !== null || entry.unverified.size > 0;
+  return entry.running !== null || entry.unverified.size > 0 || entry.unverified.held > 0;
 }
 
 function rateLimited(message: string, waitMs: number): SvcError {

@@ -2,9 +2,12 @@
 import { isUtf8 } from 'node:buffer';
 import { hash, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
+import { isTooDeep } from '../../../protocol/json-depth.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { BEARER } from '../../access/access.ts';
+import type { BodyRoom } from '../../edge/body-budget.ts';
 import type { Exchange } from '../../edge/edge.ts';
+import type { UnverifiedBodies } from './unverified-bodies.ts';
 
 /** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */
 const SECRET_HEADER = 'x-host-webhook-secret';
@@ -26,31 +29,42 @@ export function presentsSecret(exchange: Exchange, secretHash: string): boolean 
  * The body's bytes; null when the sender went away before they were complete. Rejects with `PAYLOAD_TOO_LARGE` over
  * `LIMITS.webhookBodyBytes`, and as `readBody` does. Must be called in the turn in which the exchange was handed over.
  */
-export function collectBody(exchange: Exchange): Promise<Buffer | null> {
+export function collectBody(exchange: Exchange, room?: BodyRoom): Promise<Buffer | null> {
   return new Promise((resolve, reject) => {
     exchange.onAbort(() => resolve(null));
-    exchange.readBody(LIMITS.webhookBodyBytes, resolve, reject);
+    exchange.readBody(LIMITS.webhookBodyBytes, resolve, reject, room);
   });
 }
 
 /**
+ * The same for a sender who is not known yet, in the room of those. Rejects with `RATE_LIMITED` when the body was the slowest
+ * of too many.
+ */
+export async function collectUnverified(exchange: Exchange, bodies: UnverifiedBodies): Promise<Buffer | null> {
+  const body = {
+    received: () => exchange.bodyReceived,
+    cutOff: (error: SvcError) => exchange.refuseBody(error),
+  };
+  bodies.enter(body);
+  try {
+    return await collectBody(exchange, bodies);
+  } finally {
+    bodies.leave(body);
+  }
+}
+
+/**
  * JSON when it is valid, else a string; undefined when empty. Throws `BAD_REQUEST` for bytes that are not UTF-8, which a
- * string could not hold unchanged, and for JSON that is nested too deeply to be passed on.
+ * string could not hold unchanged, and for what opens more brackets than JSON may nest, whether it is JSON or not.
  */
 export function parseWebhookBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw new SvcError('BAD_REQUEST', 'The body is not UTF-8; encode binary data as text.');
+  if (isTooDeep(bytes)) throw new SvcError('BAD_REQUEST', `The body nests deeper than ${LIMITS.jsonDepth} levels.`);
   const text = bytes.toString();
-  let value: unknown;
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
     return text;
   }
-  try {
-    JSON.stringify(value);
-  } catch {
-    throw new SvcError('BAD_REQUEST', 'The body is nested too deeply.');
-  }
-  return value;
 }
