@@ -1,0 +1,233 @@
+/**
+ * What a hostile page can do with a browser that is signed in: from the origin of an app, of a draft, and of another server on
+ * this machine, in every way in which a page makes a browser send a request (decisions, section 11).
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { BrowserContext, Page } from 'playwright-core';
+import { appOf } from '../support/apps.ts';
+import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { sharedChromium, withoutChromium } from './chromium.ts';
+
+const PATIENCE_MS = 60_000;
+/** How long a page waits for what may never come. */
+const WAIT_MS = 4000;
+
+const HANDLERS = {
+  queries: { count: "({ db }) => db.get('SELECT count(*) AS rows FROM t')" },
+  actions: {
+    add: {
+      run: "async ({ db }) => { await db.run('INSERT INTO t DEFAULT VALUES'); return { body: {} }; }",
+      writes: ['t'],
+    },
+  },
+  migrations: ['CREATE TABLE t (id INTEGER PRIMARY KEY);'],
+  files: {
+    'index.html': '<!doctype html><title>App</title><p id="secret">secret</p><script src="app.js"></script>',
+    'app.js': 'window.loaded = true;',
+    'logo.svg': '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>',
+    'sw.js': 'self.addEventListener("fetch", () => {});',
+  },
+};
+
+/** One try of a page: an address of somebody else, and the request that it makes the browser send. */
+type Try = { url: string; method?: 'GET' | 'POST' | 'PUT' | 'DELETE'; body?: string };
+
+/** Resolves when a frame has loaded: the page, or what the browser shows in its place. */
+const EMBED = `(src) => new Promise((resolve) => {
+  const frame = Object.assign(document.createElement('iframe'), { src });
+  frame.addEventListener('load', resolve);
+  document.body.append(frame);
+}).then(() => {})`;
+const inPage = (program: string, ...args: unknown[]) =>
+  `(${program})(${args.map((arg) => JSON.stringify(arg)).join(', ')})`;
+const ATTACK = readFileSync(join(root, 'test/browser/hostile-page.js'), 'utf8').replace(/;\s*$/, '');
+
+describe('a hostile page', { skip: withoutChromium() }, () => {
+  let gateway: TestGateway;
+  let removeGateway: () => Promise<void>;
+  let context: BrowserContext;
+  let port: string;
+  const origin = (labels: string) => `http://${labels === '' ? '' : `${labels}.`}svc.localhost:${port}`;
+
+  before(async () => {
+    const owner = {
+      after: (remove: () => Promise<void>) => {
+        removeGateway = remove;
+      },
+    };
+    gateway = await startGateway(owner, { config: { appsStoreRoot: 'code-store' } });
+    port = new URL(gateway.url).port;
+    for (const id of ['hostile', 'victim', 'friend']) {
+      const manifest = id === 'friend' ? { uses: ['victim'] } : {};
+      const answer = await gateway.upload(id, appOf(id, { ...HANDLERS, manifest }));
+      assert.equal(answer.status, 201, answer.text);
+    }
+    const session = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
+    assert.equal(session.status, 201, session.text);
+    context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+    const page = await context.newPage();
+    await page.goto(`${origin('')}/svc/`);
+    const headers = { authorization: `Bearer ${gateway.token}` };
+    await page.evaluate(inPage("(headers) => fetch('/svc/_session', { method: 'POST', headers })", headers));
+    // The browser is signed in at every origin there is.
+    for (const [path, host] of [
+      ['/svc/hostile/', 'hostile'],
+      ['/svc/victim/', 'victim'],
+      ['/svc/friend/', 'friend'],
+      ['/svc/_draft/s1/hostile/', 's1--hostile.draft'],
+      ['/svc/_draft/s1/victim/', 's1--victim.draft'],
+    ] as const) {
+      await page.goto(`${origin('')}${path}`);
+      assert.equal(page.url(), `${origin(host)}${path}`);
+      await page.locator('#secret').waitFor();
+    }
+    await page.close();
+  });
+  after(async () => {
+    await context?.close();
+    await removeGateway?.();
+  });
+
+  const call = (app: string, member: 'query' | 'action', name: string) =>
+    JSON.stringify({ app, [member]: name, input: {} });
+
+  /** What a page of `own` must not reach, at the origins where somebody else may, and at its own. */
+  function targets(own: string): Try[] {
+    const bases = [own, origin(''), origin('victim'), origin('s1--victim.draft'), gateway.url].filter(Boolean);
+    return bases.flatMap((base): Try[] => [
+      { url: `${base}/svc/victim/` },
+      { url: `${base}/svc/victim/_changes` },
+      { url: `${base}/svc/_apps` },
+      { url: `${base}/svc/_apps/victim/settings` },
+      { url: `${base}/svc/_logs?app=victim` },
+      { url: `${base}/svc/_runs` },
+      { url: `${base}/svc/_tool/svc_read`, method: 'POST', body: call('victim', 'query', 'count') },
+      { url: `${base}/svc/_tool/svc_write`, method: 'POST', body: call('victim', 'action', 'add') },
+      { url: `${base}/svc/_draft/s1/_tool/svc_write`, method: 'POST', body: call('victim', 'action', 'add') },
+      { url: `${base}/svc/_apps/victim/sql`, method: 'POST', body: '{"sql":"DELETE FROM t"}' },
+      { url: `${base}/svc/_apps/victim/upload`, method: 'POST', body: 'x' },
+      { url: `${base}/svc/_sessions/s1/publish`, method: 'POST', body: '{"app":"hostile"}' },
+      { url: `${base}/svc/_backup`, method: 'POST', body: '{}' },
+      { url: `${base}/svc/_tokens`, method: 'POST', body: '{"name":"mine","tools":"all"}' },
+      { url: `${base}/svc/_session/links`, method: 'POST', body: '{}' },
+      { url: `${base}/svc/_apps/victim?purge=1`, method: 'DELETE' },
+      { url: `${base}/svc/_apps/victim/settings`, method: 'PUT', body: '{"stolen":true}' },
+      { url: `${base}/svc/_sessions/s1/apps/victim/files/app.js`, method: 'PUT', body: 'stolen' },
+      // It may end its own session.
+      ...(base === own ? [] : [{ url: `${base}/svc/_session`, method: 'DELETE' } as const]),
+    ]);
+  }
+
+  /** Everything of the victim and of the gateway that a page could have changed. */
+  async function state(): Promise<unknown> {
+    const json = async (path: string) => (await gateway.call('GET', path)).json;
+    const count = { app: 'victim', query: 'count' };
+    return {
+      apps: ((await json('/svc/_apps')) as { id: string; activeVersion: string }[]).map(({ id, activeVersion }) => [
+        id,
+        activeVersion,
+      ]),
+      rows: (await gateway.read('victim', 'count')).json.data,
+      draftRows: (await gateway.call('POST', '/svc/_draft/s1/_tool/svc_read', { body: count })).json.data,
+      settings: (await json('/svc/_apps/victim/settings')).settings,
+      tokens: await json('/svc/_tokens'),
+      file: (await gateway.call('GET', '/svc/_sessions/s1/apps/victim/files/app.js')).text,
+      trash: (await json('/svc/_apps/hostile/versions')).length,
+    };
+  }
+
+  /** Whether the browser is still signed in where it was. */
+  async function isSignedIn(): Promise<unknown> {
+    const page = await context.newPage();
+    await page.goto(`${origin('')}/svc/victim/`);
+    await page.locator('#secret').waitFor();
+    const signedIn = await page.evaluate(
+      "fetch('/svc/_session').then((told) => told.json()).then((own) => own.signedIn)",
+    );
+    await page.close();
+    return signedIn;
+  }
+
+  async function attackFrom(page: Page, own: string): Promise<void> {
+    const before = await state();
+    const learned = (await page.evaluate(inPage(ATTACK, targets(own), WAIT_MS))) as string[];
+    // What it opened and cannot close itself, since it has lost hold of it, would keep the connections that a browser has.
+    for (const opened of context.pages()) if (opened !== page) await opened.close();
+    const told = learned.filter((what) => !/"isError":true/.test(what));
+    assert.deepEqual(told, [], 'what the page could read');
+    assert.deepEqual(await state(), before, 'what the page could change');
+    assert.equal(await isSignedIn(), true);
+  }
+
+  for (const [who, host, path] of [
+    ['of an app', 'hostile', '/'],
+    ['of a draft', 's1--hostile.draft', '/'],
+  ] as const) {
+    test(`${who} reads, changes and ends nothing of others`, { timeout: 300_000 }, async () => {
+      const page = await context.newPage();
+      await page.goto(`${origin(host)}${path}`);
+      await attackFrom(page, origin(host));
+      await page.close();
+    });
+  }
+
+  test('of another server on this machine neither, though it has no policy', { timeout: 300_000 }, async (t) => {
+    const server = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>Other</title><body>');
+    });
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    t.after(() => server.close());
+    const own = `http://other.svc.localhost:${(server.address() as AddressInfo).port}`;
+    const page = await context.newPage();
+    await page.goto(own);
+    await attackFrom(page, '');
+    await page.close();
+  });
+
+  test('calls the tools of an app that its manifest names', async () => {
+    const page = await context.newPage();
+    await page.goto(`${origin('friend')}/`);
+    const read = (app: string) =>
+      page.evaluate(
+        inPage(
+          "(body) => fetch('/svc/_tool/svc_read', { method: 'POST', body }).then((answer) => answer.status)",
+          call(app, 'query', 'count'),
+        ),
+      );
+    assert.deepEqual([await read('friend'), await read('victim'), await read('hostile')], [200, 200, 403]);
+    await page.close();
+  });
+
+  test('registers no service worker', async () => {
+    const page = await context.newPage();
+    await page.goto(`${origin('hostile')}/`);
+    const outcome = await page.evaluate(
+      "navigator.serviceWorker.register('/sw.js').then(() => 'registered', (error) => error.name)",
+    );
+    assert.notEqual(outcome, 'registered');
+    await page.close();
+  });
+
+  test('is embedded by the console and by itself, not by another app', async () => {
+    const embeds = async (from: string, url: string) => {
+      const page = await context.newPage();
+      await page.goto(from);
+      await page.evaluate(inPage(EMBED, url));
+      const frame = page.frames().at(-1);
+      const shown = await frame
+        ?.locator('#secret')
+        .count()
+        .catch(() => 0);
+      await page.close();
+      return shown === 1;
+    };
+    assert.equal(await embeds(`${origin('victim')}/`, '/index.html'), true);
+    assert.equal(await embeds(`${origin('hostile')}/`, `${origin('victim')}/`), false);
+  });
+});
