@@ -2,6 +2,7 @@
 export type { ErrorBody, ErrorCode } from '../protocol/errors.ts';
 export { ERROR_CODES, SvcError } from '../protocol/errors.ts';
 export type { RunRecord, RunState } from '../protocol/runs.ts';
+export type { Authorize, Capability, HostNeed, HostRequest } from './access/caller.ts';
 export type { Config } from './config.ts';
 export { ConfigError } from './config.ts';
 export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';

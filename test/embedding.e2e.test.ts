@@ -1,13 +1,17 @@
 /** The embedding examples as somebody starts them, and what a host is told when it asks for something that cannot be. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ConfigError } from '../supervisor/config.ts';
 import { buildGateway } from '../supervisor/gateway.ts';
 import type { Seams } from '../supervisor/seams.ts';
 import { appOf } from './support/apps.ts';
-import { root, startGateway, type TestGateway } from './support/gateway.ts';
+import { tarball } from './support/archive.ts';
+import { root, startGateway, TestGateway } from './support/gateway.ts';
 import { Host } from './support/host.ts';
 
 const NOTES = appOf('notes', {
@@ -100,6 +104,42 @@ test('a body that a parser of the host has consumed still arrives', async (t) =>
   assert.equal((await host.gateway.upload('notes', NOTES)).status, 201);
   assert.equal((await host.gateway.write('notes', 'add', { text: 'Tea' }, { headers })).status, 201);
   assert.deepEqual((await host.gateway.read('notes', 'list', {}, { headers })).json.data, [{ text: 'Tea' }]);
+});
+
+test('a host without the Bearer check decides what a request may do', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-authorize-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const asked: string[] = [];
+  const gateway = buildGateway({
+    dataDir: join(folder, 'data'),
+    auth: false,
+    log: 'silent',
+    authorize: (request, { app, capability }) => {
+      asked.push(`${request.method} ${request.path} ${capability} ${app}`);
+      return request.header('x-role') === 'owner' || ['page', 'read', 'stream'].includes(capability);
+    },
+  });
+  await gateway.start();
+  t.after(() => gateway.stop());
+  const server = createServer((req, res) => void (gateway.handle(req, res) || res.end()));
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const client = new TestGateway('', []);
+  client.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const owner = { headers: { 'x-role': 'owner' } };
+  const upload = { ...owner, body: tarball(NOTES) };
+  assert.equal((await client.call('POST', '/svc/_apps/notes/upload', upload)).status, 201);
+  assert.equal((await client.call('POST', '/svc/_apps/notes/upload', { body: upload.body })).status, 403);
+  assert.equal((await client.read('notes', 'list')).status, 200);
+  assert.equal((await client.write('notes', 'add', { text: 'Tea' })).json.error.code, 'FORBIDDEN');
+  assert.equal((await client.write('notes', 'add', { text: 'Tea' }, owner)).status, 201);
+  assert.equal((await client.call('GET', '/svc/notes/')).status, 200);
+  assert.equal((await client.call('GET', '/svc/_apps')).status, 403);
+  assert.equal((await client.call('GET', '/svc/_health')).status, 200);
+  assert.ok(asked.includes('POST /svc/_apps/notes/upload manage notes'));
+  assert.ok(asked.includes('GET /svc/notes/ page notes'));
+  assert.ok(asked.includes('GET /svc/_apps admin null'));
+  assert.ok(!asked.some((need) => need.includes('_health')));
 });
 
 const UNUSED_SEAMS: Seams = {

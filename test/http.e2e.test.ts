@@ -770,7 +770,7 @@ onEachEdge({}, (gateway, edge) => {
       assert.deepEqual(system.toolServers, []);
       assert.deepEqual(system.automations, { registered: 1, enabled: 1, running: 0, waiting: 0 });
       const roles = new Set(system.processes.map(({ role }: { role: string }) => role));
-      assert.deepEqual([...roles].sort(), ['host', 'supervisor', 'writer']);
+      assert.deepEqual([...roles].sort(), ['host', 'jobs', 'supervisor', 'writer']);
       for (const process of system.processes) {
         for (const member of ['pid', 'uptimeMs', 'rss', 'cpuMs', 'restarts'])
           assert.equal(typeof process[member], 'number', `${process.role} ${member}`);
