@@ -40,7 +40,7 @@ const ADDRESS = '127.0.0.1:8787';
 const HTTP_METHOD = /^`(?:GET|POST|PUT|PATCH|DELETE)`$/;
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
-const documents = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+const documents = ['README.md', 'SECURITY.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
   .filter((name) => name.endsWith('.md'))
   .map((name) => ({ name, text: readFileSync(join(root, name), 'utf8') }));
 
@@ -250,6 +250,19 @@ for (const { name, text } of documents) {
 test('README.md starts with the two commands', () => {
   const [first, second] = blocksOf(textOf('README.md')).filter(({ info }) => info === 'sh');
   assert.deepEqual([first?.text, second?.text], ['npm ci && npm start\n', 'npm ci && npm test\n']);
+});
+
+test('every row of the threat table in SECURITY.md names tests that are there', () => {
+  const rows = textOf('SECURITY.md')
+    .split('\n')
+    .filter((line) => /^\| (?!Who |---)/.test(line));
+  assert.ok(rows.length > 30);
+  for (const row of rows) {
+    const [who = '', , , shown = ''] = row.slice(1, -1).split('|');
+    const files = [...shown.matchAll(/`([^`]+)`/g)].map(([, file = '']) => file);
+    assert.ok(files.length > 0, who);
+    for (const file of files) assert.ok(existsSync(join(root, file)), `${who}: ${file}`);
+  }
 });
 
 test('docs/http-api.md lists every route, and no other', () => {

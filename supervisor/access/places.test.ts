@@ -117,6 +117,14 @@ test('the page of an app is embedded by the console and by itself, the console b
   assert.equal(new Places({ ...AUTO, pageOrigins: 'shared' }).of('127.0.0.1:1').frameAncestors, "'self'");
 });
 
+test('a program of this machine tells people of the console that is reached from outside', () => {
+  const outside = new Places({ ...AUTO, appDomain: 'apps.example.org' });
+  assert.equal(outside.consoleOf(outside.of('127.0.0.1:8787')), 'https://apps.example.org');
+  assert.equal(outside.consoleOf(outside.of('svc.localhost:8787')), LOCAL);
+  const inside = new Places(AUTO);
+  assert.equal(inside.consoleOf(inside.of('127.0.0.1:8787')), LOCAL);
+});
+
 test('a page is sent to its own origin, or stays where all share one', () => {
   const places = new Places({ ...AUTO, host: '0.0.0.0' });
   const owner = { app: 'my_app', session: 's1' };

@@ -89,6 +89,12 @@ export class Places {
     return `${scheme}://${pageHost(owner)}.${name}`;
   }
 
+  /** The console that people of `place` open: of a program of this machine, the one that is reached from outside, where there is one. */
+  consoleOf(place: Place): string | null {
+    const [first] = this.#bases;
+    return place.kind === 'loopback' && first?.scheme === 'https' ? `https://${first.name}` : place.base;
+  }
+
   #find(host: string): Place | null {
     const { name, port } = split(host);
     for (const { name: base, scheme } of this.#bases) {

@@ -66,7 +66,8 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
         const session = sessionOf(accessOf(), exchange, place);
         const shown = session === null ? { signedIn: false } : { signedIn: true, expiresAt: session.expiresAt };
         const kind = place.kind !== 'page' ? place.kind : place.label.includes('.') ? 'draft' : 'app';
-        const consoleUrl = place.base === null ? null : `${place.base}/svc/`;
+        const base = accessOf().places.consoleOf(place);
+        const consoleUrl = base === null ? null : `${base}/svc/`;
         answerJson(exchange, 200, { ...shown, place: kind, console: consoleUrl }, NO_STORE);
       },
     },
@@ -91,12 +92,12 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
       summary:
         'Make a link that signs a browser in once, within 10 minutes: `{ "open"? }`, an app\'s id or `_draft/<session>/<app>`.',
       handle: async (exchange, _params, _caller, place) => {
-        const { signIns } = accessOf();
+        const { signIns, places } = accessOf();
         const listening = originOf(exchange, options.listening());
         const open = optionalText(await readJson(exchange), 'open');
         if (open !== undefined) ownerOfText(open);
         const { code, expiresAt } = signIns.link();
-        const base = place.base ?? (place.kind === 'shared' ? place.origin : listening);
+        const base = places.consoleOf(place) ?? (place.kind === 'shared' ? place.origin : listening);
         const fragment = new URLSearchParams({ link: code, ...(open === undefined ? {} : { open }) });
         answerJson(exchange, 201, { url: `${base}/svc/#${fragment}`, expiresAt }, NO_STORE);
       },
