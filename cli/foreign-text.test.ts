@@ -127,7 +127,7 @@ const CASES: [argv: string[], routes: Record<string, Reply>][] = [
   [['describe', 'a'], { 'POST /svc/_tool/svc_describe': describe(manifest) }],
   [['describe', 'a', EVIL], { 'POST /svc/_tool/svc_describe': describe(manifest) }],
   [['describe', 'a', 'other'], { 'POST /svc/_tool/svc_describe': describe(manifest) }],
-  [['versions', 'a'], { 'GET /svc/_apps/a/versions?limit=500': { json: [version] } }],
+  [['versions', 'a'], { 'GET /svc/_apps/a/versions?limit=50': { json: [version] } }],
   [
     ['activate', 'a', 'whole-id'],
     {
