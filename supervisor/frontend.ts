@@ -60,7 +60,7 @@ export class Frontend {
 
   #handle(exchange: Exchange, place: Place, crossOrigin: boolean): void {
     const { router } = this.#options;
-    if (exchange.header('service-worker') === 'script') {
+    if (exchange.method === 'GET' && exchange.header('service-worker') === 'script') {
       throw new SvcError(
         'FORBIDDEN',
         'Service workers are not served: one would outlive the version that it came with.',
