@@ -86,7 +86,7 @@ export class Deployments {
   async upload(
     id: string,
     body: Readable,
-    { activate = true, origin = '' }: UploadOptions = {},
+    { activate = true, origin = '', received }: UploadOptions = {},
   ): Promise<UploadResult> {
     // It may fail before anybody reads it, and an error that nobody listens to would end the process.
     body.on('error', () => {});
@@ -98,6 +98,7 @@ export class Deployments {
           if (body.errored) throw body.errored;
           await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
           crashPoint('upload.received');
+          received?.();
           const request = { source: { archive }, staging, activate };
           const release = await this.#serial.run(id, () => this.#releases.add(id, request));
           const { versionId, sha256, files, bytes, network, uses } = release.version;

@@ -32,7 +32,12 @@ export type DeploymentsOptions = {
 };
 
 /** `origin` is where the gateway is reached, for the addresses of webhooks, such as `http://127.0.0.1:8787`. */
-export type UploadOptions = { activate?: boolean; origin?: string };
+export type UploadOptions = {
+  activate?: boolean;
+  origin?: string;
+  /** Called when all of the archive is there; what it throws refuses the upload. */
+  received?(): void;
+};
 
 export type UploadResult = {
   id: string;

@@ -1,9 +1,9 @@
 /** The first thing every request meets: its place, its route, cross-origin rules, who calls, and errors in the one shape. */
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
-import { draftKey } from '../protocol/ids.ts';
-import { ownerOfPath, pageHost } from '../protocol/origins.ts';
-import type { Access } from './access/access.ts';
+import { draftKey, isAppId, isSessionId } from '../protocol/ids.ts';
+import { ownerOfPath, type PageOwner, pageHost } from '../protocol/origins.ts';
+import { type Access, BEARER } from './access/access.ts';
 import { ADMIN, type Authorize, type Caller, demand, HostCaller, homeOf, NOBODY } from './access/caller.ts';
 import { isForeign, isNavigation } from './access/fetch-metadata.ts';
 import { EMBEDDED, type Place } from './access/places.ts';
@@ -75,7 +75,8 @@ export class Frontend {
       return;
     }
     const needs = 'route' in match ? match.route.needs : match.open ? 'anyone' : 'admin';
-    const elsewhere = place.base === null ? null : rightPlace(exchange, place, path, this.#options.access);
+    const owner = ownerOf(match);
+    const elsewhere = place.base === null ? null : rightPlace(exchange, place, path, owner, this.#options.access);
     if (elsewhere !== null) {
       redirect(exchange, place, elsewhere);
       return;
@@ -84,7 +85,7 @@ export class Frontend {
     if (needs !== 'anyone') {
       const found = known ?? this.#caller(exchange, place);
       if (found instanceof SvcError) {
-        const toSignIn = isNavigation(exchange) ? signInAddress(exchange, place, path) : null;
+        const toSignIn = isNavigation(exchange) ? signInAddress(exchange, place, owner) : null;
         if (toSignIn === null) throw found;
         redirect(exchange, place, toSignIn);
         return;
@@ -94,10 +95,18 @@ export class Frontend {
     }
     if ('error' in match) throw match.error;
     const { route, params } = match;
+    // Whatever led here: a page that ran at the console would be the console.
+    if (place.kind === 'console' && caller.kind === 'session' && needs === 'page') throw foreign();
     if (needs !== 'anyone' && needs !== 'route') demand(caller, needs, subjectOf(route, params));
     if (caller.expiresAt !== null) this.#options.access?.endStreamsAt(caller.expiresAt);
+    const { access } = this.#options;
+    const endings = access?.endings ?? 0;
     const done = route.handle(exchange, params, caller, place);
-    if (done instanceof Promise) done.catch((error: unknown) => this.#fail(exchange, place, error));
+    if (!(done instanceof Promise)) return;
+    done.then(
+      () => access?.endStreamsSince(endings),
+      (error: unknown) => this.#fail(exchange, place, error),
+    );
   }
 
   #caller(exchange: Exchange, place: Place): Caller | SvcError {
@@ -126,8 +135,17 @@ export class Frontend {
   }
 }
 
+/** Whose page or file is asked for, however its address is written; null when it is none. */
+function ownerOf(match: Match): PageOwner | null {
+  if (!('route' in match) || match.route.needs !== 'page') return null;
+  const { id = '', sid } = match.params;
+  if (!isAppId(id)) return null;
+  return sid === undefined ? { app: id } : isSessionId(sid) ? { app: id, session: sid } : null;
+}
+
 /** The app or draft that a route's address names; null where it names none. */
-function subjectOf({ path }: Route, { app, id, sid }: Params): string | null {
+function subjectOf({ path, needs }: Route, { app, id, sid }: Params): string | null {
+  if (needs === 'admin') return null;
   const named = app ?? id ?? null;
   return named !== null && sid !== undefined && path.startsWith('/svc/_draft/') ? draftKey(sid, named) : named;
 }
@@ -143,11 +161,16 @@ function foreign(): SvcError {
  * Where a browser should have gone instead, null where it is right. Pages are shown at their own origins only, and programs with a
  * token go where they like.
  */
-function rightPlace(exchange: Exchange, place: Place, path: string, access: Access | null): string | null {
-  if (exchange.method !== 'GET' || exchange.header('authorization') !== undefined) return null;
+function rightPlace(
+  exchange: Exchange,
+  place: Place,
+  path: string,
+  owner: PageOwner | null,
+  access: Access | null,
+): string | null {
+  if (exchange.method !== 'GET' || BEARER.test(exchange.header('authorization') ?? '')) return null;
   const query = exchange.query === '' ? '' : `?${exchange.query}`;
   if (place.kind === 'loopback') return isNavigation(exchange) ? `${place.base}${exchange.path}${query}` : null;
-  const owner = ownerOfPath(path);
   if (place.kind === 'console') {
     if (path === '/') return '/svc/';
     const isOurs = owner !== null && (isNavigation(exchange) || access?.session(exchange, place) !== null);
@@ -160,8 +183,8 @@ function rightPlace(exchange: Exchange, place: Place, path: string, access: Acce
 }
 
 /** Where somebody who opens a page without a session signs in, and comes back from; null where a program is told with an error. */
-function signInAddress(exchange: Exchange, place: Place, path: string): string | null {
-  if (place.kind !== 'page' && ownerOfPath(path) === null) return null;
+function signInAddress(exchange: Exchange, place: Place, owner: PageOwner | null): string | null {
+  if (place.kind !== 'page' && owner === null) return null;
   const query = exchange.query === '' ? '' : `?${exchange.query}`;
   const address = encodeURIComponent(`${place.origin}${exchange.path}${query}`);
   if (place.kind === 'shared') return `/svc/#enter=${address}`;

@@ -64,6 +64,8 @@ export function buildGateway(options: GatewayOptions): Gateway {
   const unused = unusedSeams(options);
   if (unused.length > 0)
     throw new ConfigError(`This version of the gateway has no use for: ${unused.join(', ')}.`, unused[0]);
+  if (auth && authorize !== undefined)
+    throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? createLog(config.log);
   return new RunningParts(config, auth, log, { authorize, conversationRunner, fireAutomationFactory, onFatal });

@@ -142,6 +142,13 @@ test('a host without the Bearer check decides what a request may do', async (t) 
   assert.ok(!asked.some((need) => need.includes('_health')));
 });
 
+test('a host that decides what a request may do has to own authentication', () => {
+  assert.throws(
+    () => buildGateway({ dataDir: 'never-made', authorize: () => true }),
+    (error) => error instanceof ConfigError && error.key === 'authorize',
+  );
+});
+
 const UNUSED_SEAMS: Seams = {
   runnerStatus: async () => ({ kind: 'none', ok: true }),
 };

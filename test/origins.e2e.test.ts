@@ -222,6 +222,25 @@ onEachEdge({}, (gateway, _edge, store) => {
       assert.equal(pathAt(await console.visit('/'), console.host), '/svc/');
     });
 
+    test('never shows a page at the console, however its address is written', async () => {
+      const basic = { authorization: 'Basic x' };
+      for (const path of ['/svc/todos/', '/svc/%74odos/', '/svc/%74%6fdos/app.js', '/svc/%74odos', '/svc/todos%2f']) {
+        for (const headers of [{}, basic, { 'sec-fetch-site': 'same-site' }] as Record<string, string>[]) {
+          for (const answer of [await console.visit(path, headers), await console.call('GET', path, { headers })]) {
+            assert.ok([303, 403].includes(answer.status), `${path} ${answer.status}`);
+            assert.doesNotMatch(answer.text, /data-app|let a/);
+          }
+        }
+      }
+      const draft = await console.visit('/svc/_draft/s%31/%74odos/');
+      assert.ok([303, 403].includes(draft.status), String(draft.status));
+    });
+
+    test('gets no longer session by what is no token', async () => {
+      const asked = await console.call('POST', '/svc/_session', { headers: { authorization: 'Basic x' } });
+      assert.deepEqual([asked.status, asked.headers['set-cookie']], [401, undefined]);
+    });
+
     test('signs in with a link, once', async () => {
       const made = await gateway.call('POST', '/svc/_session/links', { body: { open: 'todos' } });
       const url = new URL(made.json.url);
@@ -256,6 +275,12 @@ onEachEdge({}, (gateway, _edge, store) => {
         assert.deepEqual([answer.status, answer.json.error.path], [400, 'to'], to);
       }
       assert.equal((await console.visit('/svc/_enter')).status, 400);
+      for (const path of ['//evil.example/x', '/\\evil.example/x', '///evil.example']) {
+        const to = encodeURIComponent(`http://todos.${console.host}${path}`);
+        const ticket = pathAt(await console.visit(`/svc/_enter?to=${to}`), `todos.${console.host}`);
+        const entered = await new Origin(gateway, `todos.${console.host}`, '').visit(ticket);
+        assert.match(String(entered.headers.location), /^\/[^/\\]/, path);
+      }
     });
 
     test('has a ticket for one use at one origin', async () => {

@@ -1,5 +1,6 @@
 /** What a token for a program may do, tried route by route on both edges, and that everything it opened ends with it. */
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import Database from 'better-sqlite3';
@@ -123,6 +124,29 @@ onEachEdge({}, (gateway) => {
       for (const token of [own, every]) await revoke(gateway, token);
     });
   }
+
+  test('a token that is revoked while an upload arrives makes nothing live', IN_TIME, async () => {
+    const own = await tokenFor(gateway, 'all');
+    const active = async () => (await gateway.call('GET', '/svc/_apps/own')).json.activeVersion;
+    const before = await active();
+    const archive = tarball({ ...appNamed('own', own.id), 'late.txt': 'late' });
+    const { hostname, port } = new URL(gateway.url);
+    const socket = connect(Number(port), hostname);
+    const answer = new Promise<string>((resolve, reject) => {
+      let text = '';
+      socket
+        .on('data', (chunk) => (text += chunk))
+        .on('close', () => resolve(text))
+        .on('error', reject);
+    });
+    const head = ['POST /svc/_apps/own/upload HTTP/1.1', 'host: localhost', `authorization: Bearer ${own.token}`];
+    socket.write([...head, `content-length: ${archive.length}`, 'connection: close', '', ''].join('\r\n'));
+    socket.write(archive.subarray(0, 10));
+    await revoke(gateway, own);
+    socket.write(archive.subarray(10));
+    assert.match(await answer, /^HTTP\/1\.1 40[13] /);
+    assert.equal(await active(), before);
+  });
 
   test('a token that is unknown, revoked, shortened or sent otherwise is no token', IN_TIME, async () => {
     const read = (token: string | null, headers: Record<string, string> = {}) =>

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import type { DbClient } from '../../protocol/db-client.ts';
 import { SvcError } from '../../protocol/errors.ts';
@@ -214,6 +215,30 @@ test('a sign-in that was ended has ended at every origin', async (t) => {
   ] as const) {
     assert.equal((await send(port, 'GET', '/', { host, cookie: cookie(host, owner, one) })).status, 401, host);
     assert.equal((await send(port, 'GET', '/', { host, cookie: cookie(host, owner, other) })).status, 204, host);
+  }
+});
+
+test('streams end when what opened them does, however far away that is', async (t) => {
+  const { access, clock } = await setUp(t);
+  let ends = 0;
+  access.whenEnded(() => ends++);
+  // Further away than a timer reaches.
+  access.endStreamsAt(clock.now + 90 * LIMITS.dayMs);
+  await pause(20);
+  assert.equal(ends, 0);
+  access.endStreamsAt(clock.now);
+  assert.equal(ends, 1);
+  access.endStreamsSince(access.endings);
+  assert.equal(ends, 1);
+  access.endStreamsSince(access.endings - 1);
+  assert.equal(ends, 2);
+});
+
+test('cookies of any name are read', async (t) => {
+  const { get, session } = await setUp(t);
+  for (const name of ['constructor', '__proto__', 'toString']) {
+    assert.equal((await get({ cookie: `${name}=1` })).status, 401, name);
+    assert.equal((await get({ cookie: `${name}=1; ${session()}` })).status, 204, name);
   }
 });
 

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { ADMIN, type Caller, consoleCaller, PageCaller, SharedCaller, TokenCaller } from './caller.ts';
+import { ADMIN, type Caller, ConsoleCaller, PageCaller, SharedCaller, TokenCaller } from './caller.ts';
 import { cookiesFor, endedCookies, type RegisteredAt, readCookie, type Session, type SignIn } from './cookie.ts';
 import type { Place, Places } from './places.ts';
 import type { ProgramTokens } from './program-tokens.ts';
@@ -41,6 +41,8 @@ export class Access {
   /** Values of the Authorization header that were seen, and the digests of the tokens in them. */
   readonly #digests = new Map<string, Buffer>();
   #onEnded: () => void = () => {};
+  /** How often something that was presented has ended. */
+  endings = 0;
   #nextEnd = Number.POSITIVE_INFINITY;
   #ending: NodeJS.Timeout | undefined;
 
@@ -52,13 +54,13 @@ export class Access {
     this.places = places;
     this.signIns = signIns;
     this.#programTokens = programTokens;
-    programTokens.whenRevoked(() => this.#onEnded());
+    programTokens.whenRevoked(() => this.#end());
     this.#registeredAt = registeredAt;
     this.#now = now;
     this.#credentials = credentialsOf(file.token);
     file.whenReplaced((token) => {
       this.#credentials = credentialsOf(token);
-      this.#onEnded();
+      this.#end();
     });
   }
 
@@ -72,6 +74,16 @@ export class Access {
     this.#onEnded = call;
   }
 
+  #end(): void {
+    this.endings++;
+    this.#onEnded();
+  }
+
+  /** For what was asked for when there had been `endings` and began since: it may be of one whose leave has ended. */
+  endStreamsSince(endings: number): void {
+    if (endings !== this.endings) this.#onEnded();
+  }
+
   /** The administrator's token that is valid now. */
   get token(): string {
     return this.#credentials.token;
@@ -83,16 +95,18 @@ export class Access {
     const presented = this.#digestOf(authorization);
     if (presented !== undefined) {
       if (timingSafeEqual(presented, this.#credentials.digest)) return ADMIN;
-      const grant = this.#programTokens.find(BEARER.exec(authorization)?.[1] ?? '');
-      return grant === undefined ? unauthorized(WRONG_TOKEN) : new TokenCaller(grant);
+      const text = BEARER.exec(authorization)?.[1] ?? '';
+      const grant = this.#programTokens.find(text);
+      if (grant === undefined) return unauthorized(WRONG_TOKEN);
+      return new TokenCaller(grant, () => this.#programTokens.find(text) !== undefined);
     }
     const session = this.session(exchange, place);
     if (session === 'two') return unauthorized('The request carries two session cookies; sign in again.');
     if (session === null) return unauthorized('Send the access token as "Authorization: Bearer <token>".');
-    if (place.kind === 'console') return consoleCaller(session.expiresAt);
-    return session.owner === null
-      ? new SharedCaller(session.expiresAt)
-      : new PageCaller(session.owner, session.expiresAt);
+    const { expiresAt, owner } = session;
+    const isGood = () => expiresAt > this.#now() && !this.signIns.isEnded(session.id);
+    if (place.kind === 'console') return new ConsoleCaller(expiresAt, isGood);
+    return owner === null ? new SharedCaller(expiresAt, isGood) : new PageCaller(owner, expiresAt, isGood);
   }
 
   /** The session of this origin's cookie; null when there is none, `two` when there are two cookies. */
@@ -113,8 +127,9 @@ export class Access {
   async signOut(exchange: Exchange, place: Place, signIn: SignIn | null): Promise<string[]> {
     const cookies = endedCookies(place, isSecure(exchange));
     if (signIn !== null) {
-      await this.signIns.end(signIn);
-      this.#onEnded();
+      const stored = this.signIns.end(signIn);
+      this.#end();
+      await stored;
     }
     return cookies;
   }
@@ -124,11 +139,16 @@ export class Access {
     if (expiresAt >= this.#nextEnd) return;
     this.#nextEnd = expiresAt;
     clearTimeout(this.#ending);
-    const passed = () => {
+    const wait = () => {
+      const left = expiresAt - this.#now();
+      if (left > 0) {
+        this.#ending = setTimeout(wait, Math.min(left, LIMITS.dayMs)).unref();
+        return;
+      }
       this.#nextEnd = Number.POSITIVE_INFINITY;
-      this.#onEnded();
+      this.#end();
     };
-    this.#ending = setTimeout(passed, Math.max(0, expiresAt - this.#now())).unref();
+    wait();
   }
 
   /** Stops following the token file. */

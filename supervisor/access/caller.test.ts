@@ -5,11 +5,12 @@ import {
   ADMIN,
   type Caller,
   type Capability,
-  consoleCaller,
+  ConsoleCaller,
   demand,
   HostCaller,
   PageCaller,
   SharedCaller,
+  TokenCaller,
 } from './caller.ts';
 
 const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'manage', 'admin'];
@@ -19,10 +20,14 @@ const DRAFT = draftKey('s1', 'todos');
 /** Who, and what they may of each app; everything that is not listed is refused. */
 const TABLE: [who: string, caller: Caller, may: Record<string, Capability[]>][] = [
   ['the token', ADMIN, { todos: ALL, notes: ALL, [DRAFT]: ALL, none: ALL }],
-  ["the console's cookie", consoleCaller(1), { todos: ALL, notes: ALL, [DRAFT]: ALL, none: ALL }],
-  ["an app's cookie", new PageCaller({ app: 'todos' }, 1), { todos: OF_PAGES }],
-  ["a draft's cookie", new PageCaller({ app: 'todos', session: 's1' }, 1), { [DRAFT]: OF_PAGES }],
-  ['a shared cookie', new SharedCaller(1), { todos: OF_PAGES, notes: OF_PAGES, [DRAFT]: OF_PAGES, none: OF_PAGES }],
+  ["the console's cookie", new ConsoleCaller(1, () => true), { todos: ALL, notes: ALL, [DRAFT]: ALL, none: ALL }],
+  ["an app's cookie", new PageCaller({ app: 'todos' }, 1, () => true), { todos: OF_PAGES }],
+  ["a draft's cookie", new PageCaller({ app: 'todos', session: 's1' }, 1, () => true), { [DRAFT]: OF_PAGES }],
+  [
+    'a shared cookie',
+    new SharedCaller(1, () => true),
+    { todos: OF_PAGES, notes: OF_PAGES, [DRAFT]: OF_PAGES, none: OF_PAGES },
+  ],
 ];
 
 for (const [who, caller, allowed] of TABLE) {
@@ -41,7 +46,7 @@ for (const [who, caller, allowed] of TABLE) {
 }
 
 test("a page's refusal says how its author gets further", () => {
-  const page = new PageCaller({ app: 'todos' }, 1);
+  const page = new PageCaller({ app: 'todos' }, 1, () => true);
   assert.match(page.refusal('notes'), /name it under "uses" in the app\.json of "todos"/);
   assert.doesNotMatch(page.refusal('todos'), /uses"/);
 });
@@ -59,4 +64,20 @@ test('a host is asked with what the request needs, and only true lets it through
     [true, false, false, false],
   );
   assert.deepEqual(asked.slice(0, 2), [request, { app: 'todos', capability: 'page' }]);
+});
+
+test('what ended while a request was under way is asked for again', () => {
+  let isGood = true;
+  const grant = { id: 'tok_1', name: 'zapier', apps: null, tools: 'all', expiresAt: null } as const;
+  const callers = [
+    new ConsoleCaller(1, () => isGood),
+    new PageCaller({ app: 'todos' }, 1, () => isGood),
+    new SharedCaller(1, () => isGood),
+    new TokenCaller(grant, () => isGood),
+  ];
+  for (const caller of callers) assert.ok(caller.may('read', 'todos'));
+  isGood = false;
+  for (const caller of callers) {
+    assert.throws(() => demand(caller, 'read', 'todos'), { code: 'FORBIDDEN', message: /has ended meanwhile/ });
+  }
 });

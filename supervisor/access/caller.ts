@@ -47,29 +47,65 @@ export const NOBODY: Caller = {
   refusal: () => 'Sign in first.',
 };
 
-/** The cookie of the console's origin. */
-export function consoleCaller(expiresAt: number): Caller {
-  return { ...ADMIN, kind: 'session', expiresAt };
-}
+const ENDED = 'What this was asked with has ended meanwhile.';
 
-/** The cookie of an app's or a draft's origin. */
-export class PageCaller implements Caller {
-  readonly kind = 'session';
-  readonly owner: PageOwner;
-  readonly expiresAt: number;
-  readonly #key: string;
+/**
+ * Whoever presented something that can end: a session or a token. A request may take minutes to arrive, so each question asks anew
+ * whether it is still good.
+ */
+abstract class PassingCaller implements Caller {
+  abstract readonly kind: Caller['kind'];
+  readonly owner: PageOwner | null = null;
+  readonly expiresAt: number | null;
+  readonly #isGood: () => boolean;
 
-  constructor(owner: PageOwner, expiresAt: number) {
-    this.owner = owner;
+  constructor(expiresAt: number | null, isGood: () => boolean) {
     this.expiresAt = expiresAt;
-    this.#key = owner.session === undefined ? owner.app : draftKey(owner.session, owner.app);
+    this.#isGood = isGood;
   }
 
   may(capability: Capability, app: string | null): boolean {
-    return app === this.#key && capability !== 'manage' && capability !== 'admin';
+    return this.#isGood() && this.permits(capability, app);
   }
 
   refusal(app: string | null): string {
+    return this.#isGood() ? this.explain(app) : ENDED;
+  }
+
+  protected abstract permits(capability: Capability, app: string | null): boolean;
+  protected abstract explain(app: string | null): string;
+}
+
+/** The cookie of the console's origin. */
+export class ConsoleCaller extends PassingCaller {
+  readonly kind = 'session';
+
+  protected permits(): boolean {
+    return true;
+  }
+
+  protected explain(): string {
+    return ENDED;
+  }
+}
+
+/** The cookie of an app's or a draft's origin. */
+export class PageCaller extends PassingCaller {
+  readonly kind = 'session';
+  override readonly owner: PageOwner;
+  readonly #key: string;
+
+  constructor(owner: PageOwner, expiresAt: number, isGood: () => boolean) {
+    super(expiresAt, isGood);
+    this.owner = owner;
+    this.#key = owner.session === undefined ? owner.app : draftKey(owner.session, owner.app);
+  }
+
+  protected permits(capability: Capability, app: string | null): boolean {
+    return app === this.#key && capability !== 'manage' && capability !== 'admin';
+  }
+
+  protected explain(app: string | null): string {
     const { app: own, session } = this.owner;
     const what = session === undefined ? `A page of "${own}"` : `The draft of "${own}"`;
     const scope = `${what} may use its own files, tools, changes and settings only.`;
@@ -79,20 +115,14 @@ export class PageCaller implements Caller {
 }
 
 /** The cookie of an origin that all apps share: their pages, and nothing that administers. */
-export class SharedCaller implements Caller {
+export class SharedCaller extends PassingCaller {
   readonly kind = 'session';
-  readonly owner = null;
-  readonly expiresAt: number;
 
-  constructor(expiresAt: number) {
-    this.expiresAt = expiresAt;
-  }
-
-  may(capability: Capability): boolean {
+  protected permits(capability: Capability): boolean {
     return capability !== 'manage' && capability !== 'admin';
   }
 
-  refusal(): string {
+  protected explain(): string {
     return (
       'All apps share this address, so a browser session may not administer here. Use the access token; or open ' +
       'http://svc.localhost with the port of the gateway on its own machine, or set appDomain in the configuration: ' +
@@ -102,24 +132,20 @@ export class SharedCaller implements Caller {
 }
 
 /** The token of a program. */
-export class TokenCaller implements Caller {
+export class TokenCaller extends PassingCaller {
   readonly kind = 'token';
-  readonly owner = null;
   readonly #grant: Grant;
 
-  constructor(grant: Grant) {
+  constructor(grant: Grant, isGood: () => boolean) {
+    super(grant.expiresAt, isGood);
     this.#grant = grant;
   }
 
-  get expiresAt(): number | null {
-    return this.#grant.expiresAt;
-  }
-
-  may(capability: Capability, app: string | null): boolean {
+  protected permits(capability: Capability, app: string | null): boolean {
     return may(this.#grant, capability, app);
   }
 
-  refusal(): string {
+  protected explain(): string {
     const { name, apps, tools } = this.#grant;
     const which = apps === null ? 'every app' : apps.map((id) => `"${id}"`).join(', ') || 'no app';
     return `The token "${name}" may do "${tools}" with ${which}, and this needs more.`;

@@ -60,19 +60,23 @@ export function readCookie(
   registeredAt: RegisteredAt,
   now: number,
 ): Session | 'two' | null {
-  const found: Record<string, string[]> = { [HOST_NAME]: [], [PLAIN_NAME]: [] };
+  const found = new Map<string, string[]>([
+    [HOST_NAME, []],
+    [PLAIN_NAME, []],
+  ]);
   for (const cookie of cookies.split(';')) {
     const equals = cookie.indexOf('=');
-    if (equals > 0) found[cookie.slice(0, equals).trim()]?.push(cookie.slice(equals + 1).trim());
+    if (equals > 0) found.get(cookie.slice(0, equals).trim())?.push(cookie.slice(equals + 1).trim());
   }
   // Another origin of the site can add a cookie of the plain name, but none of the other: that one counts where it is there.
-  const values = found[HOST_NAME]?.length ? found[HOST_NAME] : (found[PLAIN_NAME] ?? []);
+  const hosts = found.get(HOST_NAME) ?? [];
+  const values = hosts.length > 0 ? hosts : (found.get(PLAIN_NAME) ?? []);
   if (values.length > 1) return 'two';
   const [, text, expires, id, scope, signature] = VALUE.exec(values[0] ?? '') ?? [];
   if (text === undefined || id === undefined || scope === undefined || signature === undefined) return null;
   if (Number(expires) <= now || !timingSafeEqual(Buffer.from(signature, 'hex'), sign(text, place, key))) return null;
   const owner = ownerOf(scope);
-  if (scopeText(place, owner, registeredAt) !== scope) return null;
+  if (scopeText(place, owner, registeredAt) !== scope || (place.kind === 'page' && owner === null)) return null;
   return { id, expiresAt: Number(expires), owner };
 }
 

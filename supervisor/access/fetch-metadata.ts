@@ -1,10 +1,11 @@
 /** What a browser says of how it came to make a request: by a navigation, and from which origin (decisions, section 11). Pure. */
 import type { Exchange } from '../edge/edge.ts';
+import { BEARER } from './access.ts';
 import type { Place } from './places.ts';
 
 /** A person opens a page, in a tab or a frame; programs do not send these headers. Old browsers only say that they take HTML. */
 export function isNavigation(exchange: Exchange): boolean {
-  if (exchange.method !== 'GET' || exchange.header('authorization') !== undefined) return false;
+  if (exchange.method !== 'GET' || BEARER.test(exchange.header('authorization') ?? '')) return false;
   const mode = exchange.header('sec-fetch-mode');
   return mode === undefined ? (exchange.header('accept') ?? '').startsWith('text/html') : mode === 'navigate';
 }

@@ -41,6 +41,7 @@ const CASES: [title: string, config: ConstructorParameters<typeof Places>[0], ho
         ['[::1]:8787', `loopback ${LOCAL}`],
         [undefined, 'loopback http://svc.localhost'],
         ['192.168.1.5:8787', '421'],
+        ['svc.localhost:99999', '421'],
         ['evil.example', '421'],
         ['svc.localhost.evil.example', '421'],
         ['evilsvc.localhost.example', '421'],

@@ -35,6 +35,7 @@ type PlaceConfig = Pick<Config, 'host' | 'pageOrigins' | 'appDomain' | 'allowedH
 
 const LOOPBACK_V4 = /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/;
 const SELF = "'self'";
+const MAX_PORT = 65_535;
 
 /** What a host's server hands over. */
 export const EMBEDDED: Place = {
@@ -97,6 +98,7 @@ export class Places {
 
   #find(host: string): Place | null {
     const { name, port } = split(host);
+    if (Number(port.slice(1)) > MAX_PORT) return null;
     for (const { name: base, scheme } of this.#bases) {
       const origin = `${scheme}://${base}${port}`;
       if (name === base) return { ...at('console', host, `${scheme}://${host}`, origin), frameAncestors: SELF };

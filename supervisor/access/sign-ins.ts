@@ -52,15 +52,15 @@ export class SignIns {
     return { id: randomBytes(8).toString('hex'), expiresAt: this.#now() + LIMITS.sessionMs };
   }
 
-  /** Durable once it resolves: every cookie that came of it has ended. */
+  /** Every cookie that came of it has ended at once, and for good once it resolves. */
   async end({ id, expiresAt }: SignIn): Promise<void> {
+    for (const [ended, until] of this.#ended) if (until <= this.#now()) this.#ended.delete(ended);
+    this.#ended.set(id, expiresAt);
     await this.#db.exec(SCHEMA);
     await this.#db.batch([
       ['DELETE FROM ended_sign_ins WHERE until <= ?', [this.#now()]],
       [NEW_ENTRY, [id, expiresAt]],
     ]);
-    for (const [ended, until] of this.#ended) if (until <= this.#now()) this.#ended.delete(ended);
-    this.#ended.set(id, expiresAt);
   }
 
   isEnded(id: string): boolean {

@@ -2,6 +2,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { demand } from '../access/caller.ts';
 import { answerJson, JSON_HEADERS } from '../answers.ts';
 import { KeptArray } from '../kept-array.ts';
 import type { Route } from '../router.ts';
@@ -50,13 +51,15 @@ export function registryRoutes(services: Services): Route[] {
       path: '/svc/_apps/:id/upload',
       needs: 'manage',
       summary: 'Store a gzipped tar archive as a version and activate it (`?activate=0` only stores it).',
-      handle: async (exchange, { id = '' }) => {
+      handle: async (exchange, { id = '' }, caller) => {
         const origin = originOf(exchange, services.listening());
         const body = exchange.streamBody(LIMITS.uploadBodyBytes, LIMITS.uploadTimeoutMs);
         try {
           checkAppId(id);
           const activate = queryOf(exchange).get('activate') !== '0';
-          const result = await deployments.upload(id, body, { activate, origin });
+          // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
+          const received = () => demand(caller, 'manage', id);
+          const result = await deployments.upload(id, body, { activate, origin, received });
           answerJson(exchange, result.deduplicated ? 200 : 201, result);
         } finally {
           body.destroy();

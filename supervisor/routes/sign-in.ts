@@ -4,7 +4,7 @@ import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/origins.ts';
 import type { Registry } from '../../storage/registry.ts';
-import type { Access } from '../access/access.ts';
+import { type Access, BEARER } from '../access/access.ts';
 import { type Caller, demand } from '../access/caller.ts';
 import type { Session, SignIn } from '../access/cookie.ts';
 import { isNavigation } from '../access/fetch-metadata.ts';
@@ -46,7 +46,7 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
         'Sign a browser in at the console: with the access token as Bearer, or with `{ "link" }`, the code of a one-time link.',
       handle: async (exchange, _params, _caller, place) => {
         const access = accessOf();
-        const hasToken = exchange.header('authorization') !== undefined;
+        const hasToken = BEARER.test(exchange.header('authorization') ?? '');
         if (hasToken) demandAdmin(access.caller(exchange, place));
         const { link } = await readJson(exchange);
         if (!hasToken && typeof link !== 'string') throw notSignedIn(link);
@@ -134,7 +134,7 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
   /** Sends a browser that is signed in here to a page. Rejects with `BAD_REQUEST` for what is none of ours. */
   async function goOn(access: Access, exchange: Exchange, place: Place, to: string, session: Session): Promise<void> {
     const target = URL.canParse(to, place.origin) ? new URL(to, place.origin) : null;
-    const path = target === null ? '' : `${target.pathname}${target.search}${target.hash}`;
+    const path = target === null ? '' : `${target.pathname.replace(/^\/+/, '/')}${target.search}${target.hash}`;
     if (target !== null && target.origin === place.origin && place.kind === 'shared') {
       redirect(exchange, place, path);
       return;
