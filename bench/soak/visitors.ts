@@ -232,7 +232,7 @@ export class Visitors {
       () => this.#text('POST', '/svc/_tool/svc_describe', body({})),
       () => this.#text('GET', `/svc/${APP}/`),
       () => this.#text('GET', '/svc/'),
-      () => this.#text('POST', '/svc/_session'),
+      () => this.#text('POST', '/svc/_session/links', body({})),
     ];
     await requests[turn % requests.length]?.();
   }

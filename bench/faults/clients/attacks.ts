@@ -23,7 +23,12 @@ export const LARGE = 'large';
 /** What its query answers: more than the system takes for a client that does not read. */
 export const LARGE_BYTES = 7 * 1024 * 1024;
 
-export type Attack = { readonly name: string; open(gateway: Gateway, count: number): Promise<BadClient[]> };
+export type Attack = {
+  readonly name: string;
+  /** Within which time the gateway ends it, where that is not `ENDED_WITHIN_MS`. */
+  readonly endedWithinMs?: number;
+  open(gateway: Gateway, count: number): Promise<BadClient[]>;
+};
 
 const auth = ({ token }: Gateway) => `Host: localhost\r\nAuthorization: Bearer ${token}\r\n`;
 
@@ -50,6 +55,7 @@ export const SLOW: readonly Attack[] = [
   },
   {
     name: 'idle after an answer',
+    endedWithinMs: LIMITS.keepAliveMs + SLACK_MS,
     open: ({ port }, count) =>
       openCrowd(port, count, (client) => client.write('GET /svc/_health HTTP/1.1\r\nHost: localhost\r\n\r\n')),
   },

@@ -60,21 +60,21 @@ export class Scene {
 
   /** All kinds of slow clients. The function that it resolves with waits until they are ended. */
   async slow(): Promise<() => Promise<void>> {
-    const crowds: { name: string; crowd: BadClient[] }[] = [];
-    for (const { name, open } of SLOW) {
+    const crowds: { name: string; crowd: BadClient[]; endedWithinMs: number }[] = [];
+    for (const { name, open, endedWithinMs = ENDED_WITHIN_MS } of SLOW) {
       const before = this.#memory();
       const crowd = await open(this.#daemon, this.#sizes.crowd);
       await pause(this.#sizes.settleMs / 5);
       this.#cost(name, crowd.length, before);
-      crowds.push({ name, crowd });
+      crowds.push({ name, crowd, endedWithinMs });
     }
     return async () => {
-      await Promise.all(crowds.map(({ name, crowd }) => this.#awaitEnds(name, crowd)));
+      await Promise.all(crowds.map(({ name, crowd, endedWithinMs }) => this.#awaitEnds(name, crowd, endedWithinMs)));
     };
   }
 
-  async #awaitEnds(name: string, crowd: BadClient[]): Promise<void> {
-    const ends = await endsOf(crowd, ENDED_WITHIN_MS);
+  async #awaitEnds(name: string, crowd: BadClient[], endedWithinMs: number): Promise<void> {
+    const ends = await endsOf(crowd, endedWithinMs);
     const missing = ends.filter((end) => end === null).length;
     if (missing > 0) this.#report.violations.push(`${missing} clients that are ${name} were not ended in time`);
     const latest = Math.max(...ends.map((end) => end ?? 0));

@@ -280,8 +280,8 @@ export const KINDS: readonly Kind[] = [
       globalThis.setTimeout = evil;
       return "polluted";
     }`,
-    // It has broken its own realm: whatever way it ends, it is the app's own call that does.
-    answer: { error: /polluted|timed out after 1 s|it crashed/ },
+    // What it may break is its own; the built-ins are closed to it.
+    answer: { error: /not extensible|polluted|timed out after 1 s|it crashed/ },
     ends: null,
   },
 
