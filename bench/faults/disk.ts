@@ -179,8 +179,13 @@ class StruckDisk {
   }
 
   async #pidOf(role: 'writer' | 'host'): Promise<number> {
-    const { processes } = await this.#gateway.system();
-    return processes.find((child: { role: string }) => child.role === role).pid;
+    // A change that replaces the token may just be under way: then nobody has the new one for a moment.
+    for (let tries = 0; ; tries++) {
+      const { status, text, json } = await this.#gateway.call('GET', '/svc/_system');
+      if (status === 200) return json.processes.find((child: { role: string }) => child.role === role).pid;
+      if (tries > 100) throw new Error(`The processes cannot be seen: ${text}`);
+      await pause(10);
+    }
   }
 
   #count({ name }: Strike, before: Map<string, number>, after: Map<string, number>): void {
