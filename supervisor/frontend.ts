@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
 import { draftKey, isAppId, isSessionId } from '../protocol/ids.ts';
 import { ownerOfPath, type PageOwner, pageHost } from '../protocol/origins.ts';
-import { type Access, BEARER } from './access/access.ts';
+import type { Access } from './access/access.ts';
 import { ADMIN, type Authorize, type Caller, demand, HostCaller, homeOf, NOBODY } from './access/caller.ts';
 import { isForeign, isNavigation } from './access/fetch-metadata.ts';
 import { EMBEDDED, type Place } from './access/places.ts';
@@ -75,24 +75,23 @@ export class Frontend {
       return;
     }
     const needs = 'route' in match ? match.route.needs : match.open ? 'anyone' : 'admin';
-    const owner = ownerOf(match);
-    const elsewhere = place.base === null ? null : rightPlace(exchange, place, path, owner, this.#options.access);
-    if (elsewhere !== null) {
-      redirect(exchange, place, elsewhere);
-      return;
-    }
-    let caller = NOBODY;
-    if (needs !== 'anyone') {
-      const found = known ?? this.#caller(exchange, place);
-      if (found instanceof SvcError) {
-        const toSignIn = isNavigation(exchange) ? signInAddress(exchange, place, owner) : null;
-        if (toSignIn === null) throw found;
-        redirect(exchange, place, toSignIn);
+    const caller = needs === 'anyone' ? NOBODY : (known ?? this.#caller(exchange, place));
+    // Programs with a token go where they like.
+    if (exchange.method === 'GET' && (caller instanceof SvcError || caller.kind === 'session')) {
+      const elsewhere = rightPlace(exchange, place, path, match, this.#options.access);
+      if (elsewhere !== null) {
+        redirect(exchange, place, elsewhere);
         return;
       }
-      caller = found;
-      if (caller.kind === 'session' && isForeign(exchange, place, needs === 'page')) throw foreign();
     }
+    if (caller instanceof SvcError) {
+      const toSignIn = isNavigation(exchange) ? signInAddress(exchange, place, ownerOf(match)) : null;
+      if (toSignIn === null) throw caller;
+      redirect(exchange, place, toSignIn);
+      return;
+    }
+    if (needs !== 'anyone' && caller.kind === 'session' && isForeign(exchange, place, needs === 'page'))
+      throw foreign();
     if ('error' in match) throw match.error;
     const { route, params } = match;
     // Whatever led here: a page that ran at the console would be the console.
@@ -157,20 +156,18 @@ function foreign(): SvcError {
   );
 }
 
-/**
- * Where a browser should have gone instead, null where it is right. Pages are shown at their own origins only, and programs with a
- * token go where they like.
- */
+/** Where a browser should have gone instead, null where it is right: pages are shown at their own origins only. */
 function rightPlace(
   exchange: Exchange,
   place: Place,
   path: string,
-  owner: PageOwner | null,
+  match: Match,
   access: Access | null,
 ): string | null {
-  if (exchange.method !== 'GET' || BEARER.test(exchange.header('authorization') ?? '')) return null;
+  if (place.base === null) return null;
   const query = exchange.query === '' ? '' : `?${exchange.query}`;
   if (place.kind === 'loopback') return isNavigation(exchange) ? `${place.base}${exchange.path}${query}` : null;
+  const owner = ownerOf(match);
   if (place.kind === 'console') {
     if (path === '/') return '/svc/';
     const isOurs = owner !== null && (isNavigation(exchange) || access?.session(exchange, place) !== null);
