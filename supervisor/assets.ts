@@ -11,7 +11,7 @@ import {
   preferredEncoding,
   rangeApplies,
 } from './conditional.ts';
-import type { ConstantHeaders, Exchange, ResponseHeaders } from './edge/edge.ts';
+import type { Exchange, ResponseHeaders } from './edge/edge.ts';
 
 /** Something to be served. */
 export type Asset = {
@@ -22,8 +22,6 @@ export type Asset = {
   encodings: readonly Encoding[];
   /** Sent with every answer for it: cache and security policy. */
   headers: ResponseHeaders;
-  /** More of them, which many assets share. */
-  shared?: ConstantHeaders;
   /** Its bytes; at once when they are in memory. */
   read(encoding: Encoding): Buffer | Promise<Buffer>;
 };
@@ -42,14 +40,14 @@ export function serveAsset(exchange: Exchange, asset: Asset, fail: (error: unkno
   if (asset.encodings.length > 0) headers.vary = 'accept-encoding';
 
   if (noneMatch(exchange.header('if-none-match'), etag)) {
-    exchange.send(304, headers, '', asset.shared);
+    exchange.send(304, headers, '');
     return;
   }
   const answer = (bytes: Buffer): void => {
     if (encoding !== 'identity') headers['content-encoding'] = encoding;
     const part = ranged ? parseRange(range, bytes.length) : undefined;
     if (part === undefined) {
-      exchange.send(200, headers, bytes, asset.shared);
+      exchange.send(200, headers, bytes);
     } else if (part === 'unsatisfiable') {
       fail(
         new SvcError('RANGE_NOT_SATISFIABLE', `The file has ${bytes.length} bytes; the range lies outside it.`, {
@@ -58,7 +56,7 @@ export function serveAsset(exchange: Exchange, asset: Asset, fail: (error: unkno
       );
     } else {
       headers['content-range'] = `bytes ${part.first}-${part.last}/${bytes.length}`;
-      exchange.send(206, headers, bytes.subarray(part.first, part.last + 1), asset.shared);
+      exchange.send(206, headers, bytes.subarray(part.first, part.last + 1));
     }
   };
   const bytes = asset.read(encoding);

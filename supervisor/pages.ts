@@ -11,14 +11,14 @@ import { VersionPaths } from '../storage/layout.ts';
 import type { Place } from './access/places.ts';
 import { type Asset, openAsset, serveAsset } from './assets.ts';
 import type { Encoding } from './conditional.ts';
-import type { ConstantHeaders, Exchange } from './edge/edge.ts';
-import { constantHeaders, errorAnswer } from './edge/response.ts';
+import type { Exchange, ResponseHeaders } from './edge/edge.ts';
+import { errorAnswer } from './edge/response.ts';
 import { ReadCache } from './read-cache.ts';
 
 /** The version whose files are asked for; the folders are absolute. */
 export type PageVersion = { id: string; versionId: string; codeDir: string; preparedDir: string };
 
-type Page = StaticEntry & { encodings: readonly Encoding[]; policy: ConstantHeaders | null; policyOf: string };
+type Page = StaticEntry & { encodings: readonly Encoding[]; policy: ResponseHeaders | null; policyOf: string };
 type PageIndex = { pages: ReadonlyMap<string, Page>; bytes: number };
 
 const EXTENSION = { br: '.br', gzip: '.gz', identity: '' } as const;
@@ -26,13 +26,13 @@ const NOT_KEPT = 'no-cache';
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 
 /** By what follows `frame-ancestors`: the policies of answers without inline scripts. */
-const PLAIN_POLICIES = new Map<string, Record<string, string>>();
+const PLAIN_POLICIES = new Map<string, ResponseHeaders>();
 
 /**
  * The headers that every answer on the pages' surface has, errors too (decisions, section 11). `scripts` are hash sources of inline
  * scripts. The console may embed pages, other apps may not; nothing in a page can post a form or move its base elsewhere.
  */
-export function pagePolicy({ frameAncestors }: Place, scripts: readonly string[] = []): Record<string, string> {
+export function pagePolicy({ frameAncestors }: Place, scripts: readonly string[] = []): ResponseHeaders {
   const known = scripts.length === 0 ? PLAIN_POLICIES.get(frameAncestors) : undefined;
   if (known) return known;
   const scriptSources = ["'self'", ...scripts].join(' ');
@@ -124,8 +124,7 @@ export class Pages {
       type: page.type,
       etag: page.etag,
       encodings: page.encodings,
-      headers: { 'cache-control': kept ? IMMUTABLE : NOT_KEPT },
-      shared: policyFor(page, place),
+      headers: { ...policyFor(page, place), 'cache-control': kept ? IMMUTABLE : NOT_KEPT },
       read: (encoding) => this.#bytes(version, page, path, encoding),
     };
     serveAsset(exchange, asset, this.#fail(exchange, place));
@@ -168,10 +167,10 @@ function pageOf(entry: StaticEntry): Page {
   return { ...entry, encodings, policy: null, policyOf: '' };
 }
 
-/** The policy of a file is made once: who may embed it hardly ever changes. */
-function policyFor(page: Page, place: Place): ConstantHeaders {
+/** The policy of a page with inline scripts is made once: who may embed it hardly ever changes. */
+function policyFor(page: Page, place: Place): ResponseHeaders {
   if (page.policy === null || page.policyOf !== place.frameAncestors) {
-    page.policy = constantHeaders(pagePolicy(place, page.scriptHashes));
+    page.policy = pagePolicy(place, page.scriptHashes);
     page.policyOf = place.frameAncestors;
   }
   return page.policy;
