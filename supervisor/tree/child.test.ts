@@ -181,6 +181,16 @@ describe('a child process', () => {
     assert.equal(child.lastExit, 'connection lost: reset');
   });
 
+  test('that dies says how, even where its connection broke before its exit was known', async () => {
+    const watched = new Watched('obedient');
+    const { owner } = watched.run();
+    owner.onClose(new Error('read ECONNRESET'));
+    process.kill(watched.child.pid as number, 'SIGTERM');
+    await watched.until(() => watched.starts === 2);
+    assert.equal(watched.child.lastExit, 'ended by SIGTERM');
+    watched.child.destroy();
+  });
+
   test('that gets ready while it is being stopped is stopped all the same', async () => {
     const watched = new Watched('obedient');
     watched.child.start();

@@ -144,9 +144,9 @@ export class Child {
       onClose: (error) => {
         if (this.#link !== link) return;
         this.#link = null;
-        // A process without its connection is of no use, whatever it still does. One that is dying may say why first.
-        if (error) this.kill(`connection lost: ${error.message}`);
-        else this.#killUnlessGone('connection closed', LIMITS.cancelGraceMs);
+        // A process without its connection is of no use. One that is dying already gets time to say why: its socket
+        // may break before its exit is known.
+        this.#killUnlessGone(error ? `connection lost: ${error.message}` : 'connection closed');
       },
     };
   }
@@ -194,11 +194,11 @@ export class Child {
     if (this.state === 'failed') this.start();
   }
 
-  #killUnlessGone(reason: string, ms: number): void {
+  #killUnlessGone(reason: string): void {
     const process = this.#process;
     setTimeout(() => {
       if (this.#process === process) this.kill(reason);
-    }, ms).unref();
+    }, LIMITS.cancelGraceMs).unref();
   }
 
   /** From here on it is not restarted. */
