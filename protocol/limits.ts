@@ -243,8 +243,8 @@ export const LIMITS = {
 
   /** Bytes of static files kept in memory, over all apps. */
   staticCacheBytes: 64 * MiB,
-  /** Lists of static files kept in memory, over all versions, as bytes of their JSON. */
-  staticIndexBytes: 16 * MiB,
+  /** Lists of static files kept in memory, over all versions, as bytes of their JSON and headers. */
+  staticIndexBytes: 32 * MiB,
 
   /** Manifests kept in memory, as characters of their text. */
   manifestCacheChars: 8 * MiB,

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
 import type { Place } from './access/places.ts';
 import { answerError } from './answers.ts';
-import { type Asset, openAsset, serveAsset } from './assets.ts';
+import { type OwnFile, openOwnFile, serveOwnFile } from './assets.ts';
 import type { Exchange } from './edge/edge.ts';
 import { consoleFile } from './entry-points.ts';
 import { pagePolicy } from './pages.ts';
@@ -24,7 +24,7 @@ const PARTS = ['view.js', 'session.js', 'automations.js', 'runs.js', 'automation
 
 export class ConsoleFiles {
   readonly #log: Logger;
-  readonly #assets = new Map<string, Promise<Asset>>();
+  readonly #files = new Map<string, Promise<OwnFile>>();
 
   constructor(log: Logger) {
     this.#log = log;
@@ -39,15 +39,15 @@ export class ConsoleFiles {
 
   serve(exchange: Exchange, place: Place, name: keyof typeof TYPES): void {
     const fail = (error: unknown) => answerError(exchange, error, this.#log, pagePolicy(place));
-    let asset = this.#assets.get(name);
-    if (!asset) {
-      asset = openAsset(consoleFile(name), TYPES[name], { 'cache-control': 'no-cache' });
-      this.#assets.set(name, asset);
+    let file = this.#files.get(name);
+    if (!file) {
+      file = openOwnFile(consoleFile(name), TYPES[name]);
+      this.#files.set(name, file);
     }
-    asset.then(
-      (ready) => serveAsset(exchange, { ...ready, headers: { ...ready.headers, ...pagePolicy(place) } }, fail),
+    file.then(
+      (ready) => serveOwnFile(exchange, ready, pagePolicy(place), fail),
       (error: unknown) => {
-        this.#assets.delete(name);
+        this.#files.delete(name);
         fail(error);
       },
     );

@@ -68,7 +68,7 @@ export class HeaderedExchange implements Exchange {
     return this.#inner.streamBody(limit, timeoutMs);
   }
   send(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
-    this.#inner.send(status, this.#merge(headers), body, constant);
+    this.#inner.send(status, this.#merge({ ...constant?.headers, ...headers }), body);
   }
   stream(status: number, headers: ResponseHeaders): ResponseStream {
     return this.#inner.stream(status, this.#merge(headers));

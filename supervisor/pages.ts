@@ -9,30 +9,36 @@ import type { StaticEntry } from '../protocol/manifest.ts';
 import { staticType } from '../protocol/static-files.ts';
 import { VersionPaths } from '../storage/layout.ts';
 import type { Place } from './access/places.ts';
-import { type Asset, openAsset, serveAsset } from './assets.ts';
+import { Asset, type OwnFile, openOwnFile, serveAsset, serveOwnFile } from './assets.ts';
 import type { Encoding } from './conditional.ts';
-import type { Exchange, ResponseHeaders } from './edge/edge.ts';
+import type { Exchange } from './edge/edge.ts';
 import { errorAnswer } from './edge/response.ts';
 import { ReadCache } from './read-cache.ts';
 
 /** The version whose files are asked for; the folders are absolute. */
 export type PageVersion = { id: string; versionId: string; codeDir: string; preparedDir: string };
 
-type Page = StaticEntry & { encodings: readonly Encoding[]; policy: ResponseHeaders | null; policyOf: string };
+/** `shown` is what was answered last, and under which policy: who may embed a page hardly ever changes. */
+type Page = StaticEntry & {
+  encodings: readonly Encoding[];
+  shown: { asset: Asset; frameAncestors: string; kept: boolean } | null;
+};
 type PageIndex = { pages: ReadonlyMap<string, Page>; bytes: number };
 
 const EXTENSION = { br: '.br', gzip: '.gz', identity: '' } as const;
+/** About what the headers of one file take once they were sent. */
+const HEAD_BYTES = 2048;
 const NOT_KEPT = 'no-cache';
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 
 /** By what follows `frame-ancestors`: the policies of answers without inline scripts. */
-const PLAIN_POLICIES = new Map<string, ResponseHeaders>();
+const PLAIN_POLICIES = new Map<string, Record<string, string>>();
 
 /**
  * The headers that every answer on the pages' surface has, errors too (decisions, section 11). `scripts` are hash sources of inline
  * scripts. The console may embed pages, other apps may not; nothing in a page can post a form or move its base elsewhere.
  */
-export function pagePolicy({ frameAncestors }: Place, scripts: readonly string[] = []): ResponseHeaders {
+export function pagePolicy({ frameAncestors }: Place, scripts: readonly string[] = []): Record<string, string> {
   const known = scripts.length === 0 ? PLAIN_POLICIES.get(frameAncestors) : undefined;
   if (known) return known;
   const scriptSources = ["'self'", ...scripts].join(' ');
@@ -57,7 +63,7 @@ export class Pages {
   readonly #clientFile: string;
   readonly #files = new ReadCache<Buffer>(LIMITS.staticCacheBytes, (bytes) => bytes.length);
   readonly #indexes = new ReadCache<PageIndex>(LIMITS.staticIndexBytes, (index) => index.bytes);
-  #client: Promise<Asset> | undefined;
+  #client: Promise<OwnFile> | undefined;
 
   /** `clientFile` is the built page bridge, `dist/console/client.js`. */
   constructor({ log, clientFile }: { log: Pick<Logger, 'error'>; clientFile: string }) {
@@ -96,11 +102,9 @@ export class Pages {
       fail(error);
       return;
     }
-    this.#client ??= openAsset(this.#clientFile, 'text/javascript; charset=utf-8', {
-      'cache-control': NOT_KEPT,
-    });
+    this.#client ??= openOwnFile(this.#clientFile, 'text/javascript; charset=utf-8');
     this.#client.then(
-      (asset) => serveAsset(exchange, { ...asset, headers: { ...asset.headers, ...pagePolicy(place) } }, fail),
+      (file) => serveOwnFile(exchange, file, pagePolicy(place), fail),
       (error: unknown) => {
         this.#client = undefined;
         fail(error);
@@ -120,14 +124,8 @@ export class Pages {
     if (!page) throw notFound();
     // A page carries the bridge, which is the gateway's and not the version's: it is looked at again even when pinned.
     const kept = pinned && !page.type.startsWith('text/html');
-    const asset: Asset = {
-      type: page.type,
-      etag: page.etag,
-      encodings: page.encodings,
-      headers: { ...policyFor(page, place), 'cache-control': kept ? IMMUTABLE : NOT_KEPT },
-      read: (encoding) => this.#bytes(version, page, path, encoding),
-    };
-    serveAsset(exchange, asset, this.#fail(exchange, place));
+    const read = (encoding: Encoding) => this.#bytes(version, page, path, encoding);
+    serveAsset(exchange, assetOf(page, place, kept), read, this.#fail(exchange, place));
   }
 
   #bytes(version: PageVersion, page: Page, path: string, encoding: Encoding): Buffer | Promise<Buffer> {
@@ -144,7 +142,7 @@ export class Pages {
       const bytes = await readFile(new VersionPaths(version.codeDir, version.preparedDir).static);
       const entries = JSON.parse(bytes.toString()) as Record<string, StaticEntry>;
       const pages = new Map(Object.entries(entries).map(([path, entry]) => [path, pageOf(entry)]));
-      return { pages, bytes: bytes.length };
+      return { pages, bytes: bytes.length + pages.size * HEAD_BYTES };
     });
   }
 
@@ -164,16 +162,17 @@ function pageOf(entry: StaticEntry): Page {
   const encodings: Encoding[] = [];
   if (entry.br !== undefined) encodings.push('br');
   if (entry.gzip !== undefined) encodings.push('gzip');
-  return { ...entry, encodings, policy: null, policyOf: '' };
+  return { ...entry, encodings, shown: null };
 }
 
-/** The policy of a page with inline scripts is made once: who may embed it hardly ever changes. */
-function policyFor(page: Page, place: Place): ResponseHeaders {
-  if (page.policy === null || page.policyOf !== place.frameAncestors) {
-    page.policy = pagePolicy(place, page.scriptHashes);
-    page.policyOf = place.frameAncestors;
-  }
-  return page.policy;
+function assetOf(page: Page, place: Place, kept: boolean): Asset {
+  const { shown, type, etag, encodings, scriptHashes } = page;
+  const { frameAncestors } = place;
+  if (shown?.frameAncestors === frameAncestors && shown.kept === kept) return shown.asset;
+  const headers = { ...pagePolicy(place, scriptHashes), 'cache-control': kept ? IMMUTABLE : NOT_KEPT };
+  const asset = new Asset(type, etag, encodings, headers);
+  page.shown = { asset, frameAncestors, kept };
+  return asset;
 }
 
 function checkMethod(exchange: Exchange): void {

@@ -16,6 +16,8 @@ export type ConstantHeaders = {
   /** Name of the first one, and everything after it as it stands on the wire: one call to native code instead of many. */
   readonly first: string;
   readonly rest: string;
+  /** `rest`, and how long the uws edge keeps a connection. */
+  readonly restKept: string;
   /** All of them, each behind a line break: what follows the value of another header. */
   readonly lines: string;
 };

@@ -76,12 +76,16 @@ export function checkHeaders(headers: ResponseHeaders): void {
   }
 }
 
+/** How long the uws edge keeps a connection that waits for its next request: its native code ends it a little later. */
+export const KEPT_FOR = `timeout=${LIMITS.uwsKeepAliveMs / 1000}`;
+export const KEPT = `\r\nkeep-alive: ${KEPT_FOR}`;
+
 /** Headers for the `constant` argument of `send`. Throws as `checkHeaders` does. */
 export function constantHeaders(headers: Record<string, string>): ConstantHeaders {
   checkHeaders(headers);
   const [[first, value], ...others] = Object.entries(headers) as [[string, string], ...[string, string][]];
   const rest = [value, ...others.map(([name, other]) => `${name}: ${other}`)].join('\r\n');
-  return { headers, first, rest, lines: `\r\n${first}: ${rest}` };
+  return { headers, first, rest, restKept: rest + KEPT, lines: `\r\n${first}: ${rest}` };
 }
 
 /** Status lines by code, such as `404 Not Found`. */

@@ -22,6 +22,8 @@ import {
   errorAnswer,
   guard,
   isBodyless,
+  KEPT,
+  KEPT_FOR,
   NOWHERE,
   sendError,
   statusLine,
@@ -34,10 +36,6 @@ const COPY_BYTES = 64 * 1024;
 const NO_BODY = Buffer.alloc(0);
 
 const LINE_BREAK = '\r\n';
-
-/** Clients must not send another request on a connection that the native code is about to end. */
-const KEPT_FOR = `timeout=${LIMITS.uwsKeepAliveMs / 1000}`;
-const KEPT = `${LINE_BREAK}keep-alive: ${KEPT_FOR}`;
 
 const MAY_HAVE_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
@@ -474,7 +472,7 @@ function writeHeaders(
     }
   }
   if (riders === '') return;
-  if (constant !== undefined) res.writeHeader(constant.first, constant.rest + kept);
+  if (constant !== undefined) res.writeHeader(constant.first, isKept ? constant.restKept : constant.rest);
   else res.writeHeader('keep-alive', KEPT_FOR);
 }
 
