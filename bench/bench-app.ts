@@ -2,8 +2,8 @@
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { packFiles, scanAppFolder } from '../cli/app-folder.ts';
-import { Random } from './faults/random.ts';
+import { packFiles, scanAppFolder } from '../cli/dev/app-folder.ts';
+import { Random } from '../testing/random.ts';
 import { ROOT } from './servers.ts';
 
 const FOLDER = join(ROOT, 'bench/app');

@@ -1,7 +1,7 @@
 /** Who takes turns under a load: the gateway, the servers it is measured beside, and the store alone. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { LIMITS } from '../protocol/limits.ts';
-import type { EventLoopDelay } from '../supervisor/event-loop.ts';
+import type { EventLoopDelay } from '../supervisor/operations/event-loop.ts';
 import type { Context } from './context.ts';
 import type { Daemon } from './daemon.ts';
 import type { Generators } from './load/generators.ts';

@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MintedWebhook } from '../protocol/automation.ts';
 import type { Config } from '../supervisor/config.ts';
-import type { EventLoopDelay } from '../supervisor/event-loop.ts';
-import type { SystemStatus } from '../supervisor/status.ts';
+import type { EventLoopDelay } from '../supervisor/operations/event-loop.ts';
+import type { SystemStatus } from '../supervisor/operations/status.ts';
 import type { NamedProcess } from './process-usage.ts';
 import { ROOT, type Server, startProcess, stopProcess } from './servers.ts';
 

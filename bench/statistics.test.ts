@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Random } from './faults/random.ts';
+import { Random } from '../testing/random.ts';
 import { beyondNoise, factorBetween, median, middleFactor, percentile, slope } from './statistics.ts';
 
 test('the median is the middle of the sorted values', () => {

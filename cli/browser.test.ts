@@ -3,8 +3,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, 
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { temporaryFolder } from '../testing/command-line.ts';
 import { forwardingPage, openBrowser } from './browser.ts';
-import { temporaryFolder } from './test-support.ts';
 
 const LINK = 'http://svc.localhost:8787/svc/#link=abc&open=todos';
 

@@ -1,7 +1,7 @@
 /** What a command is, and what it is given when it runs. */
 import type { ArgumentSpec, Arguments } from './arguments.ts';
-import type { Client } from './client.ts';
-import type { Surroundings } from './data-directory.ts';
+import type { Client } from './gateway/client.ts';
+import type { Surroundings } from './gateway/data-directory.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 export type CommandContext = Surroundings & {

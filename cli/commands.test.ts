@@ -5,8 +5,6 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { list } from 'tar';
-import { COMMANDS } from './commands.ts';
-import { EXIT } from './failure.ts';
 import {
   type FakeGateway,
   failure,
@@ -17,7 +15,9 @@ import {
   svc,
   TOKEN,
   temporaryFolder,
-} from './test-support.ts';
+} from '../testing/command-line.ts';
+import { COMMANDS } from './commands.ts';
+import { EXIT } from './failure.ts';
 
 const V1 = 'v_20260101T000000000Z_aaaaaa';
 const V2 = 'v_20260102T000000000Z_bbbbbb';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { failure, type Reply, type Routes, startGateway, svc, temporaryFolder } from '../testing/command-line.ts';
 import { EXIT } from './failure.ts';
-import { failure, type Reply, type Routes, startGateway, svc, temporaryFolder } from './test-support.ts';
 
 const FILES = '/svc/_sessions/s1/apps';
 

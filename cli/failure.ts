@@ -1,6 +1,6 @@
 /** How a command fails: the errors it may throw, and the exit code of each (decisions, section 9). */
 import { type ErrorBody, SvcError } from '../protocol/errors.ts';
-import { fileFault } from './file-fault.ts';
+import { fileFault } from './dev/file-fault.ts';
 
 export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 64 } as const;
 

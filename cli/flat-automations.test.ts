@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { startGateway, svc, temporaryFolder } from './test-support.ts';
+import { startGateway, svc, temporaryFolder } from '../testing/command-line.ts';
 
 const WARNING =
   '! automations/daily.json is not read and never fires: move it to automations/daily/automation.json, with a handler.js beside it.\n';

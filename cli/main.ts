@@ -1,9 +1,9 @@
 /** The `svc` command's entry. */
 import { LIMITS } from '../protocol/limits.ts';
 import { COMMANDS } from './commands.ts';
+import { reasonOf } from './dev/file-fault.ts';
 import { EXIT } from './failure.ts';
-import { reasonOf } from './file-fault.ts';
-import { runCommandLine } from './run.ts';
+import { runCommandLine } from './run-command-line.ts';
 
 const { outlivesOutput = false } = COMMANDS.find(({ name }) => name === process.argv[2]) ?? {};
 const end = (): void => process.exit(exitCode);

@@ -1,10 +1,10 @@
 /** `svc token create`, `ls` and `revoke`: the tokens of a gateway for programs. */
 import { LIMITS } from '../protocol/limits.ts';
-import type { NewToken, TokenRow } from './api.ts';
-import type { Client } from './client.ts';
 import type { CommandContext } from './command.ts';
 import { UsageError } from './failure.ts';
-import { tokenPath, withQuery } from './paths.ts';
+import type { NewToken, TokenRow } from './gateway/api.ts';
+import type { Client } from './gateway/client.ts';
+import { tokenPath, withQuery } from './gateway/paths.ts';
 import { formatAge, formatWait } from './terminal/units.ts';
 
 const TOOLS = ['read', 'write', 'all'];

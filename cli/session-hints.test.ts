@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { failure, type Routes, startGateway, svc } from '../testing/command-line.ts';
 import { EXIT } from './failure.ts';
-import { failure, type Routes, startGateway, svc } from './test-support.ts';
 
 const session = (sessionId: string, ...apps: string[]) => ({ sessionId, apps, touchedAt: 0, createdAt: 0 });
 const SESSIONS = 'GET /svc/_sessions?limit=500';

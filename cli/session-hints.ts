@@ -1,7 +1,7 @@
 /** What to do next about a session that cannot be published: commands that can be pasted as they are. */
 import type { ErrorBody } from '../protocol/errors.ts';
-import type { Client } from './client.ts';
 import type { SessionSubject } from './failure.ts';
+import type { Client } from './gateway/client.ts';
 import { allSessions } from './sessions.ts';
 
 /** Empty when there is nothing to say beside the message. Rejects when the gateway does not answer. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Client } from './client.ts';
+import { startGateway } from '../testing/command-line.ts';
+import { Client } from './gateway/client.ts';
 import { allSessions } from './sessions.ts';
-import { startGateway } from './test-support.ts';
 
 test('all open sessions are asked for, a page at a time', async (t) => {
   const rows = Array.from({ length: 501 }, (_, n) => ({ sessionId: `s${n}`, apps: [] }));

@@ -1,9 +1,9 @@
 /** Which session a command is about. */
 import { LIMITS } from '../protocol/limits.ts';
-import type { SessionRow } from './api.ts';
-import type { Client } from './client.ts';
 import { CommandError, GatewayError, type SessionSubject, UsageError } from './failure.ts';
-import { withQuery } from './paths.ts';
+import type { SessionRow } from './gateway/api.ts';
+import type { Client } from './gateway/client.ts';
+import { withQuery } from './gateway/paths.ts';
 import { nearest } from './terminal/nearest.ts';
 
 const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';

@@ -1,7 +1,7 @@
 /** Draws the process tree of a gateway. Pure: a status in, lines out. */
 import { automationRef } from '../protocol/automation.ts';
-import type { ActorStatus, ProcessStatus, SystemStatus } from '../supervisor/status.ts';
-import { shortVersion } from './activation.ts';
+import type { ActorStatus, ProcessStatus, SystemStatus } from '../supervisor/operations/status.ts';
+import { shortVersion } from './gateway/activation.ts';
 import { drawState } from './terminal/state.ts';
 import type { Style } from './terminal/style.ts';
 import { type Cell, type Column, drawTable } from './terminal/table.ts';

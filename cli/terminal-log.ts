@@ -1,6 +1,6 @@
 /** The gateway's own log on a terminal: pino's lines drawn for a reader. */
 import { type Logger, pino } from 'pino';
-import { createLog } from '../supervisor/log-stream.ts';
+import { createLog } from '../supervisor/operations/log-stream.ts';
 import { drawLogEntry } from './terminal/log-entry.ts';
 import { type Style, visible } from './terminal/style.ts';
 

@@ -1,6 +1,7 @@
 /** Changes the text of an `automation.json` as we may, leaving everything else as its author wrote it. Pure. */
-import { isObject, type JsonObject } from './automation-fields.ts';
+
 import { LIMITS } from './limits.ts';
+import { isObject, type JsonObject } from './rules/automation-fields.ts';
 
 /** `webhook` is the address that its pending webhook gets; with `renew`, also one that has an address, in its place. */
 export type AutomationChange = { enabled?: boolean; webhook?: { id: string; secretHash: string }; renew?: boolean };

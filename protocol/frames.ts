@@ -2,9 +2,10 @@
  * The messages between the processes of one gateway. A frame is an array whose first element is its kind; payloads that
  * the supervisor need not understand (inputs, results) travel as JSON bytes inside it.
  */
-import type { EgressPolicy } from './egress.ts';
+
 import type { ErrorBody } from './errors.ts';
 import type { JobAnswer, JobFailure, JobName, JobPool } from './jobs.ts';
+import type { EgressPolicy } from './rules/egress.ts';
 import type { ToolServerState } from './tool-servers.ts';
 
 export const Kind = {

@@ -11,9 +11,9 @@ import {
   provisionedWebhook,
   WEBHOOK_ID,
 } from '../protocol/automation.ts';
-import { parseAutomation } from '../protocol/automation-check.ts';
-import { isObject } from '../protocol/automation-fields.ts';
 import { LIMITS } from '../protocol/limits.ts';
+import { parseAutomation } from '../protocol/rules/automation-check.ts';
+import { isObject } from '../protocol/rules/automation-fields.ts';
 import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
 import type { AppPaths, VersionPaths } from './layout.ts';

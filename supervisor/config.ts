@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
-import { type EgressSettings, isHostPattern, PATTERN_FORM } from '../protocol/egress.ts';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
+import { type EgressSettings, isHostPattern, PATTERN_FORM } from '../protocol/rules/egress.ts';
 import { type EntryFault, type ToolServerEntry, toolServersFault } from '../protocol/tool-servers.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';

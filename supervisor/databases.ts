@@ -1,9 +1,10 @@
 /** The supervisor's connections to the SQLite writer: the gateway's own databases, and upkeep of the apps'. */
-import { connectLink } from '../protocol/connect-link.ts';
-import { DbClient, DbError } from '../protocol/db-client.ts';
+
 import { ERROR_CODES, errorFromBody } from '../protocol/errors.ts';
 import { Kind, type MigrationFile } from '../protocol/frames.ts';
-import type { Ticket } from '../protocol/ticket.ts';
+import { connectLink } from '../protocol/wire/connect-link.ts';
+import { DbClient, DbError } from '../protocol/wire/db-client.ts';
+import type { Ticket } from '../protocol/wire/ticket.ts';
 
 export type DatabasesOptions = {
   /** Where the writer of that database file is reached. */

@@ -2,14 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
-import type { Authorize } from './access/caller.ts';
 import { type Config, ConfigError, resolveConfig } from './config.ts';
-import type { Deployments } from './deploy.ts';
+import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { handleNodeRequest } from './edge/node.ts';
-import { createLog, streamOf } from './log-stream.ts';
-import { type Parts, startParts, stopParts } from './parts.ts';
-import { type Seams, unusedSeams } from './seams.ts';
+import { type Seams, unusedSeams } from './extension-points.ts';
+import type { Authorize } from './http/access/caller.ts';
+import { createLog, streamOf } from './operations/log-stream.ts';
+import { type Parts, startParts, stopParts } from './wiring.ts';
 
 export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
   Seams & {

@@ -2,10 +2,8 @@
 export type { ErrorBody, ErrorCode } from '../protocol/errors.ts';
 export { ERROR_CODES, SvcError } from '../protocol/errors.ts';
 export type { RunRecord, RunState } from '../protocol/runs.ts';
-export type { Authorize, Capability, HostNeed, HostRequest } from './access/caller.ts';
 export type { Config } from './config.ts';
 export { ConfigError } from './config.ts';
-export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export type {
   ConversationRunner,
   FireAutomation,
@@ -17,5 +15,7 @@ export type {
   RunnerStatus,
   RunQuery,
   Seams,
-} from './seams.ts';
+} from './extension-points.ts';
+export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
+export type { Authorize, Capability, HostNeed, HostRequest } from './http/access/caller.ts';
 export { type RunningGateway, type ServeOptions, serve } from './serve.ts';

@@ -5,9 +5,9 @@ import { LIMITS } from '../protocol/limits.ts';
 import { crashPoint } from '../storage/crash-point.ts';
 import type { Edge } from './edge/edge.ts';
 import { openEdge } from './edge/open-edge.ts';
-import { writeWhenRoom } from './full-disk.ts';
 import { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
-import { VERSION } from './parts.ts';
+import { writeWhenRoom } from './operations/full-disk.ts';
+import { VERSION } from './wiring.ts';
 
 export type ServeOptions = GatewayOptions & {
   /** Stop on SIGTERM and SIGINT, at once on the second one (default true). */

@@ -5,9 +5,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { gatewayOfSuite } from './support/edges.ts';
-import { type Answer, root, startGateway, TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
+import { type Answer, root, startGateway, TestGateway } from '../testing/gateway.ts';
 
 const gateway = gatewayOfSuite({ store: 'git' });
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
-import { root } from './support/gateway.ts';
+import { root } from '../testing/gateway.ts';
 
 const SVC = join(root, 'bin/svc.js');
 const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));

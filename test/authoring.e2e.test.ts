@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ErrorBody } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { appOf, automation } from './support/apps.ts';
-import { gatewayOfSuite } from './support/edges.ts';
-import { type Answer, startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf, automation } from '../testing/apps.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
+import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const STORE = { config: { appsStoreRoot: 'code-store' } };
 const gateway = gatewayOfSuite(STORE);

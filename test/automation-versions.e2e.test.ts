@@ -1,8 +1,8 @@
 /** Runs while the app gets another version: what a run may do belongs to the code that it runs (decisions, section 6). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { appOf, automation } from './support/apps.ts';
-import { onEachStore } from './support/edges.ts';
+import { appOf, automation } from '../testing/apps.ts';
+import { onEachStore } from '../testing/edges.ts';
 
 const VERSIONS = 4;
 

@@ -7,9 +7,9 @@ import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import type { MintedWebhook } from '../protocol/automation.ts';
 import type { RunEvent } from '../protocol/runs.ts';
-import type { AppSource } from './support/apps.ts';
-import { eventually, onEachEdge } from './support/edges.ts';
-import { root } from './support/gateway.ts';
+import type { AppSource } from '../testing/apps.ts';
+import { eventually, onEachEdge } from '../testing/edges.ts';
+import { root } from '../testing/gateway.ts';
 import {
   automationRow,
   isEnded,
@@ -23,7 +23,7 @@ import {
   runOf,
   runsOf,
   untilEvent,
-} from './support/runs.ts';
+} from '../testing/runs.ts';
 
 const EVERY_SECOND = [{ kind: 'cron', expr: '* * * * * *', tz: 'UTC' }];
 const PENDING = [{ kind: 'webhook', pending: true }];

@@ -15,8 +15,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { type EdgeKind, root, startGateway, TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { type EdgeKind, root, startGateway, TestGateway } from '../testing/gateway.ts';
 
 const CLIENTS = 8;
 

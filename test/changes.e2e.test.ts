@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { before, test } from 'node:test';
 import { LIMITS } from '../protocol/limits.ts';
-import { appOf } from './support/apps.ts';
-import { eventually, onEachEdge, rawRequest, sendRaw } from './support/edges.ts';
-import type { ServerEvent, Stream, TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
+import type { ServerEvent, Stream, TestGateway } from '../testing/gateway.ts';
 
 /** Tables with long names, so that few calls make many bytes. */
 const WIDE = Array.from({ length: 50 }, (_, i) => `${i}_${'t'.repeat(2000)}`);

@@ -5,8 +5,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { appOf, automation } from './support/apps.ts';
-import { root, startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf, automation } from '../testing/apps.ts';
+import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-transfer-'));
 after(() => rmSync(folder, { recursive: true, force: true }));

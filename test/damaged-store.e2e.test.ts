@@ -4,9 +4,9 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { gatewayOfSuite } from './support/edges.ts';
-import { type Answer, root, startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
+import { type Answer, root, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const gateway = gatewayOfSuite({ store: 'git' });
 

@@ -4,8 +4,8 @@ import { before, test } from 'node:test';
 import { LIMITS } from '../protocol/limits.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
-import { appOf, automation } from './support/apps.ts';
-import { onEachEdge } from './support/edges.ts';
+import { appOf, automation } from '../testing/apps.ts';
+import { onEachEdge } from '../testing/edges.ts';
 
 /** Routes whose bodies are archives, bundles, files, or nothing. */
 const NOT_JSON = [

@@ -4,9 +4,9 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { FaultyDisk, whyNoShim } from '../bench/faults/shim/disk.ts';
-import { appOf } from './support/apps.ts';
-import { TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { TestGateway } from '../testing/gateway.ts';
+import { FaultyDisk, whyNoShim } from '../testing/shim/disk.ts';
 
 const missing = whyNoShim();
 

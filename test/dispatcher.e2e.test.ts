@@ -1,9 +1,9 @@
 /** The dispatcher over HTTP, on both edges: `svc_describe`, `svc_read`, `svc_write` (decisions, section 3). */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { eventually, onEachEdge } from './support/edges.ts';
-import type { Answer, Stream, TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { eventually, onEachEdge } from '../testing/edges.ts';
+import type { Answer, Stream, TestGateway } from '../testing/gateway.ts';
 
 const MAX_RESULT = 64 * 1024;
 const TRACE = '0af7651916cd43dd8448eb211c80319c';

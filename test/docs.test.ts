@@ -31,7 +31,7 @@ import { ERROR_CODES } from '../protocol/errors.ts';
 import { CONFIG_KEYS, checkConfig, defaultConfig } from '../supervisor/config.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
-import { root } from './support/gateway.ts';
+import { root } from '../testing/gateway.ts';
 
 type Block = { info: string; text: string; line: number };
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { type Answer, makeGateway, startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { type Answer, makeGateway, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const NOTES = appOf('notes', {
   queries: { list: "({ db }) => db.all('SELECT text FROM notes ORDER BY id')" },

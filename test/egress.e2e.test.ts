@@ -6,9 +6,9 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { appOf } from './support/apps.ts';
-import { eventually } from './support/edges.ts';
-import { type Answer, root, startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { eventually } from '../testing/edges.ts';
+import { type Answer, root, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const FETCH = `async ({ ctx, input }) => {
   const answer = await ctx.fetch(input.url).catch((error) => ({ status: error.code, text: () => error.message }));

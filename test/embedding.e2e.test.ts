@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ConfigError } from '../supervisor/config.ts';
+import type { Seams } from '../supervisor/extension-points.ts';
 import { buildGateway } from '../supervisor/gateway.ts';
-import type { Seams } from '../supervisor/seams.ts';
-import { appOf } from './support/apps.ts';
-import { tarball } from './support/archive.ts';
-import { root, startGateway, TestGateway } from './support/gateway.ts';
-import { Host } from './support/host.ts';
+import { appOf } from '../testing/apps.ts';
+import { tarball } from '../testing/archive.ts';
+import { root, startGateway, TestGateway } from '../testing/gateway.ts';
+import { Host } from '../testing/host.ts';
 
 const NOTES = appOf('notes', {
   migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],

@@ -5,10 +5,10 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { Load, ledgerApp, verify } from '../bench/faults/ledger.ts';
-import { type Child, childrenOf } from '../bench/faults/processes.ts';
 import { compareIdentity } from '../storage/process-identity.ts';
-import { startGateway, type TestGateway } from './support/gateway.ts';
+import { startGateway, type TestGateway } from '../testing/gateway.ts';
+import { type Child, childrenOf } from '../testing/processes.ts';
+import { Load, ledgerApp, verify } from '../testing/write-ledger.ts';
 
 const APP = 'ledger';
 
@@ -130,7 +130,7 @@ test('SIGTERM lets calls end, closes streams and exits 0', async (t) => {
 
 test('a second daemon on the same data directory refuses to start and names the first', async (t) => {
   const gateway = await startGateway(t);
-  const { TestGateway } = await import('./support/gateway.ts');
+  const { TestGateway } = await import('../testing/gateway.ts');
   const second = new TestGateway(gateway.dataDir, []);
   await assert.rejects(second.start());
   await second.stop();

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
-import { fill } from '../bench/faults/full-disk.ts';
-import { mountSmall, whyNoSmallDisk } from '../bench/faults/mount.ts';
-import { appOf, automation } from './support/apps.ts';
-import { type Answer, root, TestGateway } from './support/gateway.ts';
+import { appOf, automation } from '../testing/apps.ts';
+import { fill } from '../testing/full-disk.ts';
+import { type Answer, root, TestGateway } from '../testing/gateway.ts';
+import { mountSmall, whyNoSmallDisk } from '../testing/mount.ts';
 
 const missing = whyNoSmallDisk();
 if (missing !== null && process.env.CI !== undefined) throw new Error(`These tests need a small disk: ${missing}`);

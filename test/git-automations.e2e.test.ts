@@ -8,9 +8,9 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { MintedWebhook } from '../protocol/automation.ts';
-import { type AppSource, appOf } from './support/apps.ts';
-import { gatewayOfSuite } from './support/edges.ts';
-import { automationRow, only, post, push, runsOf, runToEnd } from './support/runs.ts';
+import { type AppSource, appOf } from '../testing/apps.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
+import { automationRow, only, post, push, runsOf, runToEnd } from '../testing/runs.ts';
 
 const ROUNDS = 6;
 const PENDING = [{ kind: 'webhook', pending: true }];

@@ -9,8 +9,8 @@ import { deflateSync } from 'node:zlib';
 import { LIMITS } from '../protocol/limits.ts';
 import { objectId, wrapObject } from '../storage/git/object.ts';
 import { countLoose } from '../storage/git/packing.ts';
-import { appOf } from './support/apps.ts';
-import { startGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { startGateway } from '../testing/gateway.ts';
 
 const PACKED_MS = 60_000;
 

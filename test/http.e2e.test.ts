@@ -6,10 +6,10 @@ import { before, describe, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { LIMITS } from '../protocol/limits.ts';
 import { rotateToken } from '../storage/token.ts';
-import { openEvents } from './exchange-server.ts';
-import { appOf, automation } from './support/apps.ts';
-import { eventually, onEachEdge, rawRequest, sendRaw } from './support/edges.ts';
-import type { Answer } from './support/gateway.ts';
+import { appOf, automation } from '../testing/apps.ts';
+import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
+import { openEvents } from '../testing/exchange-server.ts';
+import type { Answer } from '../testing/gateway.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0001ff', 'hex');
 const STYLE = 'body { color: black; }\n'.repeat(200);

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { appOf, automation } from './support/apps.ts';
-import { eventually, gatewayOfSuite } from './support/edges.ts';
-import { startGateway } from './support/gateway.ts';
-import { push, runsOf } from './support/runs.ts';
+import { appOf, automation } from '../testing/apps.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
+import { startGateway } from '../testing/gateway.ts';
+import { push, runsOf } from '../testing/runs.ts';
 
 type Members = Record<string, unknown>;
 type Case = [name: string, file: string | Members, code: string, field: string];

@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { LIMITS } from '../protocol/limits.ts';
-import { appOf } from './support/apps.ts';
-import { eventually } from './support/edges.ts';
-import { type Answer, startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { eventually } from '../testing/edges.ts';
+import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-jobs-'));
 after(() => rmSync(folder, { recursive: true, force: true }));

@@ -8,10 +8,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import type { JsonSchema } from '../protocol/manifest.ts';
-import { appOf } from './support/apps.ts';
-import { root, startGateway } from './support/gateway.ts';
-import { expected, type Judged, judgeSuite, suiteTables } from './support/json-schema-report.ts';
-import { SUITE_PACKAGE, suiteIsInstalled } from './support/json-schema-suite.ts';
+import { appOf } from '../testing/apps.ts';
+import { root, startGateway } from '../testing/gateway.ts';
+import { expected, type Judged, judgeSuite, suiteTables } from '../testing/json-schema-report.ts';
+import { SUITE_PACKAGE, suiteIsInstalled } from '../testing/json-schema-suite.ts';
 
 const DOCUMENT = join(root, 'docs/json-schema.md');
 const MARKS = ['<!-- written by test/json-schema.test.ts: begin -->', '<!-- end -->'] as const;

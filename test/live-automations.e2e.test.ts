@@ -4,8 +4,8 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { before, test } from 'node:test';
 import type { MintedWebhook } from '../protocol/automation.ts';
-import { eventually, onEachStore } from './support/edges.ts';
-import type { TestGateway } from './support/gateway.ts';
+import { eventually, onEachStore } from '../testing/edges.ts';
+import type { TestGateway } from '../testing/gateway.ts';
 import {
   automationRow,
   ended,
@@ -21,7 +21,7 @@ import {
   runsOf,
   runToEnd,
   untilEvent,
-} from './support/runs.ts';
+} from '../testing/runs.ts';
 
 const EVERY_SECOND = [{ kind: 'cron', expr: '* * * * * *', tz: 'UTC' }];
 const PENDING = [{ kind: 'webhook', pending: true }];

@@ -16,11 +16,11 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { fill } from '../bench/faults/full-disk.ts';
-import { mountSmall, whyNoSmallDisk } from '../bench/faults/mount.ts';
-import { appOf } from './support/apps.ts';
-import { eventually } from './support/edges.ts';
-import { root, TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { eventually } from '../testing/edges.ts';
+import { fill } from '../testing/full-disk.ts';
+import { root, TestGateway } from '../testing/gateway.ts';
+import { mountSmall, whyNoSmallDisk } from '../testing/mount.ts';
 
 const END_MS = 20_000;
 const NO_DISK = whyNoSmallDisk() ?? false;

@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import type { ToolServerEntry, ToolServerLimits } from '../protocol/tool-servers.ts';
-import { appFiles } from './support/archive.ts';
-import { eventually } from './support/edges.ts';
-import { startGateway } from './support/gateway.ts';
-import { type RunningServers, startServers, stdioServer } from './support/tool-servers.ts';
+import { appFiles } from '../testing/archive.ts';
+import { eventually } from '../testing/edges.ts';
+import { startGateway } from '../testing/gateway.ts';
+import { type RunningServers, startServers, stdioServer } from '../testing/tool-servers.ts';
 
 async function serversFor(
   t: TestContext,
@@ -60,7 +60,7 @@ async function until(failing: () => Promise<unknown>): Promise<unknown> {
 }
 
 async function httpServer(port = 0): Promise<{ process: ChildProcess; port: number; url: string }> {
-  const file = new URL('./support/mcp-http.mjs', import.meta.url).pathname;
+  const file = new URL('../testing/mcp-http.mjs', import.meta.url).pathname;
   const server = spawn(process.execPath, [file, String(port)], { stdio: ['pipe', 'pipe', 'inherit'] });
   const [line] = (await once(createInterface({ input: server.stdout }), 'line')) as [string];
   return { process: server, port: Number(line), url: `http://127.0.0.1:${line}/mcp` };
@@ -317,7 +317,7 @@ describe('the end', () => {
   });
 
   test('a supervisor that is killed leaves no server behind', async (t) => {
-    const script = new URL('./support/mcp-supervisor.ts', import.meta.url).pathname;
+    const script = new URL('../testing/mcp-supervisor.ts', import.meta.url).pathname;
     const supervisor = spawn(process.execPath, ['--import', 'tsx', script], { stdio: ['ignore', 'pipe', 'inherit'] });
     t.after(() => supervisor.kill('SIGKILL'));
     const [line] = (await once(createInterface({ input: supervisor.stdout }), 'line')) as [string];

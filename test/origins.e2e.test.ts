@@ -1,14 +1,14 @@
 /** What a page may do from its origin, and what it may not: every route of the gateway, tried (decisions, section 11). */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { Route } from '../supervisor/router.ts';
+import type { Route } from '../supervisor/http/router.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
-import { openEvents } from './exchange-server.ts';
-import { appOf } from './support/apps.ts';
-import { onEachEdge } from './support/edges.ts';
-import { type Answer, startGateway, type TestGateway } from './support/gateway.ts';
-import { consoleHost, enter, Origin, pathAt, signIn } from './support/origins.ts';
+import { appOf } from '../testing/apps.ts';
+import { onEachEdge } from '../testing/edges.ts';
+import { openEvents } from '../testing/exchange-server.ts';
+import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { consoleHost, enter, Origin, pathAt, signIn } from '../testing/origins.ts';
 
 const ROUTES = allRoutes({ automations: {} } as Services);
 const OF_PAGES = ['page', 'read', 'write', 'stream', 'settings'];

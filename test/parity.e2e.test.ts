@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { sendRaw } from './support/edges.ts';
-import { makeGateway, type TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { sendRaw } from '../testing/edges.ts';
+import { makeGateway, type TestGateway } from '../testing/gateway.ts';
 
 const APP = appOf('twin', {
   migrations: ["CREATE TABLE t (x); INSERT INTO t VALUES ('a'), ('b')"],

@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { Random } from '../bench/faults/random.ts';
-import { FaultyDisk, whyNoShim } from '../bench/faults/shim/disk.ts';
-import { appOf } from './support/apps.ts';
-import { TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { TestGateway } from '../testing/gateway.ts';
+import { Random } from '../testing/random.ts';
+import { FaultyDisk, whyNoShim } from '../testing/shim/disk.ts';
 
 const skip = whyNoShim() ?? false;
 const NOTHING = { sectors: 0, names: 0 };

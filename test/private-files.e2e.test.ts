@@ -6,9 +6,9 @@ import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { openToOthers } from '../storage/private-tree.ts';
 import { serve } from '../supervisor/serve.ts';
-import { appOf } from './support/apps.ts';
-import { eventually } from './support/edges.ts';
-import { startGateway, TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { eventually } from '../testing/edges.ts';
+import { startGateway, TestGateway } from '../testing/gateway.ts';
 
 const notes = (version: string, steps: number) =>
   appOf('notes', {

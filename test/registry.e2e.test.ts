@@ -7,10 +7,10 @@ import { basename, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { LIMITS } from '../protocol/limits.ts';
-import { appOf, automation } from './support/apps.ts';
-import { type Entry, tarball } from './support/archive.ts';
-import { eventually, onEachEdge, rawRequest, sendRaw } from './support/edges.ts';
-import type { Answer, TestGateway } from './support/gateway.ts';
+import { appOf, automation } from '../testing/apps.ts';
+import { type Entry, tarball } from '../testing/archive.ts';
+import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
+import type { Answer, TestGateway } from '../testing/gateway.ts';
 
 const RETENTION = 3;
 const VERSION_ID = /^v_\d{8}T\d{9}Z_[0-9a-f]{6}$/;

@@ -5,10 +5,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { tarball } from './support/archive.ts';
-import { eventually } from './support/edges.ts';
-import { startGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { tarball } from '../testing/archive.ts';
+import { eventually } from '../testing/edges.ts';
+import { startGateway } from '../testing/gateway.ts';
 
 const good = tarball(appOf('weather', { queries: { today: "() => 'sunny'" }, manifest: { name: 'Weather' } }));
 const climbing = tarball([{ name: '../outside.txt', content: 'x' }]);

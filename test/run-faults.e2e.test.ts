@@ -1,9 +1,9 @@
 /** The writer and the host that die in the middle of runs, and a daemon that is told to stop: every run has an end on record. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type Child, childrenOf } from '../bench/faults/processes.ts';
-import { eventually } from './support/edges.ts';
-import { startGateway, type TestGateway } from './support/gateway.ts';
+import { eventually } from '../testing/edges.ts';
+import { startGateway, type TestGateway } from '../testing/gateway.ts';
+import { type Child, childrenOf } from '../testing/processes.ts';
 import {
   ended,
   fire,
@@ -20,7 +20,7 @@ import {
   runOf,
   runsOf,
   runToEnd,
-} from './support/runs.ts';
+} from '../testing/runs.ts';
 
 function kill(gateway: TestGateway, role: Child['role']): void {
   for (const child of childrenOf(gateway.pid)) if (child.role === role) process.kill(child.pid, 'SIGKILL');

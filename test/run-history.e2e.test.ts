@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RunRecord } from '../protocol/runs.ts';
-import { eventually, gatewayOfSuite } from './support/edges.ts';
-import { ended, fire, isEnded, NOTES, note, noted, notesOf, push, runOf, runsOf, runToEnd } from './support/runs.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
+import { ended, fire, isEnded, NOTES, note, noted, notesOf, push, runOf, runsOf, runToEnd } from '../testing/runs.ts';
 
 describe('of the runs', () => {
   const gateway = gatewayOfSuite({});

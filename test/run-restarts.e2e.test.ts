@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import Database from 'better-sqlite3';
 import type { RunRecord } from '../protocol/runs.ts';
-import { eventually } from './support/edges.ts';
-import { startGateway, type TestGateway } from './support/gateway.ts';
+import { eventually } from '../testing/edges.ts';
+import { startGateway, type TestGateway } from '../testing/gateway.ts';
 import {
   fire,
   hanging,
@@ -21,7 +21,7 @@ import {
   runOf,
   runsOf,
   runToEnd,
-} from './support/runs.ts';
+} from '../testing/runs.ts';
 
 const SECOND = 1000;
 const EVERY_SECOND = [{ kind: 'cron', expr: '* * * * * *', tz: 'UTC' }];

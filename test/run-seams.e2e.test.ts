@@ -7,11 +7,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import type { ConversationRunner, HostFire } from '../supervisor/extension-points.ts';
 import { buildGateway, type GatewayOptions } from '../supervisor/gateway.ts';
-import type { ConversationRunner, HostFire } from '../supervisor/seams.ts';
-import { eventually } from './support/edges.ts';
-import { TestGateway } from './support/gateway.ts';
-import { ended, eventsOf, fire, NOTES, nodesOf, only, post, push, runOf, runsOf, runToEnd } from './support/runs.ts';
+import { eventually } from '../testing/edges.ts';
+import { TestGateway } from '../testing/gateway.ts';
+import { ended, eventsOf, fire, NOTES, nodesOf, only, post, push, runOf, runsOf, runToEnd } from '../testing/runs.ts';
 
 /** A gateway inside this process, behind a server of the host's. */
 async function hostWith(t: TestContext, options: Omit<GatewayOptions, 'dataDir'>): Promise<TestGateway> {

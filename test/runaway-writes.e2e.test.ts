@@ -1,8 +1,8 @@
 // Writes that never end: the first one costs nobody else a write, the later ones happen in a writer that only their app has.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const CLIENTS = 4;
 const ENDLESS = `INSERT INTO t WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n`;

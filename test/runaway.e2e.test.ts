@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { eventually } from './support/edges.ts';
-import { startGateway, type TestGateway } from './support/gateway.ts';
+import { eventually } from '../testing/edges.ts';
+import { startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const TIMEOUT_MS = 400;
 

@@ -1,9 +1,9 @@
 /** Handlers of automations that misbehave: each failure is recorded, and nobody else notices. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { AppSource } from './support/apps.ts';
-import { gatewayOfSuite } from './support/edges.ts';
-import { fire, NOTES, nodesOf, note, push, runOf, runToEnd, untilEvent } from './support/runs.ts';
+import type { AppSource } from '../testing/apps.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
+import { fire, NOTES, nodesOf, note, push, runOf, runToEnd, untilEvent } from '../testing/runs.ts';
 
 const TIMEOUT_MS = 1500;
 const TIMED_OUT = /"bad" timed out after 1\.5 s/;

@@ -6,10 +6,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fill } from '../bench/faults/full-disk.ts';
-import { mountSmall, whyNoSmallDisk } from '../bench/faults/mount.ts';
-import { appOf } from './support/apps.ts';
-import { type Answer, TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { fill } from '../testing/full-disk.ts';
+import { type Answer, TestGateway } from '../testing/gateway.ts';
+import { mountSmall, whyNoSmallDisk } from '../testing/mount.ts';
 
 const missing = whyNoSmallDisk();
 if (missing !== null && process.env.CI !== undefined) throw new Error(`These tests need a small disk: ${missing}`);

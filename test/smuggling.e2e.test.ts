@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { missingProxies, Scene } from '../bench/faults/smuggling/scene.ts';
-import { VECTORS, WAYS } from '../bench/faults/smuggling/vectors.ts';
-import { EDGES } from './support/edges.ts';
+import { EDGES } from '../testing/edges.ts';
+import { missingProxies, Scene } from '../testing/smuggling/scene.ts';
+import { VECTORS, WAYS } from '../testing/smuggling/vectors.ts';
 
 const missing = missingProxies();
 

@@ -5,8 +5,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { root, startGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { root, startGateway } from '../testing/gateway.ts';
 
 const notes = appOf('notes', { queries: { word: "() => 'here'" } });
 

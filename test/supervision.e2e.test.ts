@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { appOf } from './support/apps.ts';
-import { eventually } from './support/edges.ts';
-import { type Answer, root, startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { eventually } from '../testing/edges.ts';
+import { type Answer, root, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const LONG = 60_000;
 

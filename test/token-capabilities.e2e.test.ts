@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { rotateToken } from '../storage/token.ts';
-import { appOf } from './support/apps.ts';
-import { tarball } from './support/archive.ts';
-import { eventually, onEachEdge } from './support/edges.ts';
-import { type Answer, startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { tarball } from '../testing/archive.ts';
+import { eventually, onEachEdge } from '../testing/edges.ts';
+import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 type Tools = 'read' | 'write' | 'all';
 type Token = { id: string; token: string };

@@ -7,9 +7,9 @@ import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { LIMITS } from '../protocol/limits.ts';
 import { rotateToken } from '../storage/token.ts';
-import { appOf } from './support/apps.ts';
-import { onEachEdge } from './support/edges.ts';
-import { type Answer, startGateway, type TestGateway } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { onEachEdge } from '../testing/edges.ts';
+import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 type Row = {
   id: string;

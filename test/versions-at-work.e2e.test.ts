@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { appOf } from './support/apps.ts';
-import { eventually, gatewayOfSuite } from './support/edges.ts';
-import type { Answer } from './support/gateway.ts';
+import { appOf } from '../testing/apps.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
+import type { Answer } from '../testing/gateway.ts';
 
 const gateway = gatewayOfSuite({ store: 'git' });
 

@@ -7,8 +7,8 @@ import { before, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import type { MintedWebhook } from '../protocol/automation.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { eventually, onEachEdge, sendRaw } from './support/edges.ts';
-import type { Answer } from './support/gateway.ts';
+import { eventually, onEachEdge, sendRaw } from '../testing/edges.ts';
+import type { Answer } from '../testing/gateway.ts';
 import {
   ended,
   NOTES,
@@ -22,7 +22,7 @@ import {
   runOf,
   runsOf,
   untilEvent,
-} from './support/runs.ts';
+} from '../testing/runs.ts';
 
 const CAP = LIMITS.webhookBodyBytes;
 const PENDING = [{ kind: 'webhook', pending: true }];

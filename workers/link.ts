@@ -1,7 +1,8 @@
 /** How a worker process or thread opens a connection: connect to a socket, say `hello` with a ticket, receive frames. */
-import { connectLink } from '../protocol/connect-link.ts';
+
 import { Kind } from '../protocol/frames.ts';
-import type { Link, LinkHandlers } from '../protocol/link.ts';
+import { connectLink } from '../protocol/wire/connect-link.ts';
+import type { Link, LinkHandlers } from '../protocol/wire/link.ts';
 
 /**
  * A connection to the supervisor or the writer at `socketPath`. Frames may be sent at once; they leave after `hello`. `session` is

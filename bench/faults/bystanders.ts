@@ -1,6 +1,6 @@
 /** Who must notice nothing of a disk that takes no writes: readers, and those who listen to changes. */
-import type { Stream, TestGateway } from '../../test/support/gateway.ts';
-import { pause, within } from './waiting.ts';
+import type { Stream, TestGateway } from '../../testing/gateway.ts';
+import { pause, within } from '../../testing/waiting.ts';
 
 const HANG_MS = 60_000;
 

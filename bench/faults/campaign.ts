@@ -1,5 +1,5 @@
 /** What a fault campaign is, and what it says of itself. */
-import type { Random } from './random.ts';
+import type { Random } from '../../testing/random.ts';
 
 export type CampaignContext = {
   random: Random;

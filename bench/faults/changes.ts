@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Answer, root, type TestGateway } from '../../test/support/gateway.ts';
-import type { Random } from './random.ts';
-import { pause, within } from './waiting.ts';
+import { type Answer, root, type TestGateway } from '../../testing/gateway.ts';
+import type { Random } from '../../testing/random.ts';
+import { pause, within } from '../../testing/waiting.ts';
 
 const HANG_MS = 60_000;
 const KINDS = ['upload', 'upload', 'settings', 'settings', 'create', 'remove', 'token'] as const;

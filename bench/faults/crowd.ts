@@ -1,10 +1,10 @@
 /** All who use a gateway while it is broken, and the check of what they were told against what is stored. */
-import type { TestGateway } from '../../test/support/gateway.ts';
-import { Load, ledgerApp, type Verdict, verify, type Write } from './ledger.ts';
-import type { Random } from './random.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
+import type { Random } from '../../testing/random.ts';
+import { pause } from '../../testing/waiting.ts';
+import { Load, ledgerApp, type Verdict, verify, type Write } from '../../testing/write-ledger.ts';
 import { Readers } from './readers.ts';
 import { Retriers } from './retriers.ts';
-import { pause } from './waiting.ts';
 import { compareWatchers, type Told, Watcher } from './watchers.ts';
 
 export const APPS = ['ada', 'bob', 'cyd'];

@@ -1,18 +1,18 @@
 /** Disks that are full, fail, or write less than they are given: callers hear of it, and it heals by itself. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Answer, TestGateway } from '../../test/support/gateway.ts';
+import { type Answer, TestGateway } from '../../testing/gateway.ts';
+import type { Random } from '../../testing/random.ts';
+import { FaultyDisk, whyNoShim } from '../../testing/shim/disk.ts';
+import { pause, within } from '../../testing/waiting.ts';
+import { Load, ledgerApp, verify } from '../../testing/write-ledger.ts';
 import { Bystanders } from './bystanders.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
 import { Changes } from './changes.ts';
-import { Load, ledgerApp, verify } from './ledger.ts';
-import type { Random } from './random.ts';
 import { leftovers, list } from './remains.ts';
-import { FaultyDisk, whyNoShim } from './shim/disk.ts';
 import { SmallDisk } from './small-disk.ts';
 import { describeStrike, STRIKES, type Strike } from './strikes.ts';
 import { strikeStore } from './struck-store.ts';
-import { pause, within } from './waiting.ts';
 
 const ROUNDS = { full: 60, smoke: 13 };
 const APPS = ['ledger-a', 'ledger-b'];

@@ -1,15 +1,15 @@
 /** The rounds of the `kill` campaign on one data directory. */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeGateway, type TestGateway } from '../../test/support/gateway.ts';
+import { makeGateway, type TestGateway } from '../../testing/gateway.ts';
+import type { Random } from '../../testing/random.ts';
+import { pause, within } from '../../testing/waiting.ts';
+import { HANG_MS } from '../../testing/write-ledger.ts';
 import type { CampaignContext } from './campaign.ts';
 import { Crowd, eventually } from './crowd.ts';
 import { Killer } from './killer.ts';
-import { HANG_MS } from './ledger.ts';
-import type { Random } from './random.ts';
 import type { Tally } from './tally.ts';
 import { Uploader } from './uploader.ts';
-import { pause, within } from './waiting.ts';
 
 export class KillStretch {
   readonly #context: CampaignContext;

@@ -1,12 +1,12 @@
 /** Ends processes of a daemon with SIGKILL, chosen by chance, and starts the daemon again as a service manager does. */
 import { LIMITS } from '../../protocol/limits.ts';
 import { compareIdentity } from '../../storage/process-identity.ts';
-import type { TestGateway } from '../../test/support/gateway.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
+import { type Child, childrenOf } from '../../testing/processes.ts';
+import type { Random } from '../../testing/random.ts';
+import { pause } from '../../testing/waiting.ts';
 import type { Span } from './crowd.ts';
-import { type Child, childrenOf } from './processes.ts';
-import type { Random } from './random.ts';
 import type { Tally } from './tally.ts';
-import { pause } from './waiting.ts';
 
 /** `supervisor twice`: the one that takes over is killed while it starts. */
 const VICTIMS = [

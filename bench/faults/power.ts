@@ -1,15 +1,15 @@
 /** The power fails under load: what was acknowledged is on the disk, whole. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { TestGateway } from '../../test/support/gateway.ts';
+import { TestGateway } from '../../testing/gateway.ts';
+import type { Random } from '../../testing/random.ts';
+import { FaultyDisk, whyNoShim } from '../../testing/shim/disk.ts';
+import type { Survival } from '../../testing/shim/journal.ts';
+import { pause } from '../../testing/waiting.ts';
+import { Load, ledgerApp, verify } from '../../testing/write-ledger.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
 import { Changes } from './changes.ts';
-import { Load, ledgerApp, verify } from './ledger.ts';
-import type { Random } from './random.ts';
 import { leftovers } from './remains.ts';
-import { FaultyDisk, whyNoShim } from './shim/disk.ts';
-import type { Survival } from './shim/journal.ts';
-import { pause } from './waiting.ts';
 
 const ROUNDS = { full: 100, smoke: 6 };
 /** Rounds within which `durability: normal` must have lost something. */

@@ -2,9 +2,9 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Answer, TestGateway } from '../../test/support/gateway.ts';
-import type { Random } from './random.ts';
-import { pause, within } from './waiting.ts';
+import type { Answer, TestGateway } from '../../testing/gateway.ts';
+import type { Random } from '../../testing/random.ts';
+import { pause, within } from '../../testing/waiting.ts';
 
 const HANG_MS = 60_000;
 const APP = 'book';

@@ -1,7 +1,7 @@
 /** Clients that read what was acknowledged: it is there from that moment on, and reads outlive the process they run in. */
-import type { TestGateway } from '../../test/support/gateway.ts';
-import { HANG_MS, type Load, partsOf, type Write } from './ledger.ts';
-import { pause, within } from './waiting.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
+import { pause, within } from '../../testing/waiting.ts';
+import { HANG_MS, type Load, partsOf, type Write } from '../../testing/write-ledger.ts';
 
 /** A read that was answered with an error; times in milliseconds of `performance.now()`. */
 export type FailedRead = { app: string; sentAt: number; answeredAt: number; answer: string };

@@ -1,7 +1,7 @@
 /** Clients that send an `Idempotency-Key` and repeat the call until its outcome is definite, as a careful client does. */
-import type { Answer, TestGateway } from '../../test/support/gateway.ts';
-import { HANG_MS, type LoadOptions, newWrite, type Write } from './ledger.ts';
-import { pause, within } from './waiting.ts';
+import type { Answer, TestGateway } from '../../testing/gateway.ts';
+import { pause, within } from '../../testing/waiting.ts';
+import { HANG_MS, type LoadOptions, newWrite, type Write } from '../../testing/write-ledger.ts';
 
 export class Retriers {
   readonly acknowledged: Write[] = [];

@@ -1,11 +1,12 @@
 /** The campaign of apps that misbehave in every way we know: only they notice, the cause is named, and a mended version helps. */
 import { LIMITS } from '../../protocol/limits.ts';
-import { appOf } from '../../test/support/apps.ts';
-import { makeGateway, type TestGateway } from '../../test/support/gateway.ts';
+import { appOf } from '../../testing/apps.ts';
+import { makeGateway, type TestGateway } from '../../testing/gateway.ts';
+import type { Random } from '../../testing/random.ts';
+import { pause } from '../../testing/waiting.ts';
+import { type Load, ledgerApp, verify } from '../../testing/write-ledger.ts';
 import { rssOf } from '../process-usage.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
-import { type Load, ledgerApp, verify } from './ledger.ts';
-import type { Random } from './random.ts';
 import { AUTOMATION_MS, runAutomationTrials } from './runaway/automations.ts';
 import { startEndpoint } from './runaway/endpoint.ts';
 import { KINDS, type Kind, type Reach, TIMEOUT_MS } from './runaway/kinds.ts';
@@ -13,7 +14,6 @@ import { Neighbours, type Noticed } from './runaway/neighbours.ts';
 import { ended, type Listed, lasting, processesOf } from './runaway/processes.ts';
 import { list, runStorm } from './runaway/storm.ts';
 import { ANSWER_GRACE_MS, install, runTrial, type Trial, untilQuarantined } from './runaway/trial.ts';
-import { pause } from './waiting.ts';
 
 const GOOD = ['good-1', 'good-2', 'good-3'];
 const ROUNDS = { full: 3, smoke: 1 };

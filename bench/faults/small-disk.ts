@@ -2,14 +2,14 @@
 import { randomBytes } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { TestGateway } from '../../test/support/gateway.ts';
+import { fill } from '../../testing/full-disk.ts';
+import { TestGateway } from '../../testing/gateway.ts';
+import { mountSmall, whyNoSmallDisk } from '../../testing/mount.ts';
+import { pause, within } from '../../testing/waiting.ts';
+import { Load, ledgerApp, verify } from '../../testing/write-ledger.ts';
 import { Bystanders } from './bystanders.ts';
 import type { CampaignContext, CampaignReport } from './campaign.ts';
-import { fill } from './full-disk.ts';
-import { Load, ledgerApp, verify } from './ledger.ts';
-import { mountSmall, whyNoSmallDisk } from './mount.ts';
 import { leftovers, list } from './remains.ts';
-import { pause, within } from './waiting.ts';
 
 const ROUNDS = { full: 10, smoke: 2 };
 const SIZE = '16m';

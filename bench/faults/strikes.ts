@@ -1,5 +1,5 @@
 /** The ways in which a disk is struck, and what the callers of writes may hear meanwhile. */
-import type { Fault } from './shim/disk.ts';
+import type { Fault } from '../../testing/shim/disk.ts';
 
 export type Strike = {
   name: string;

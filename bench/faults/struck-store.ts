@@ -1,12 +1,12 @@
 /** The git store on a disk that is struck while publications go on: who is acknowledged is there afterwards, and live never breaks. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { TestGateway } from '../../test/support/gateway.ts';
+import { TestGateway } from '../../testing/gateway.ts';
+import { type Fault, FaultyDisk } from '../../testing/shim/disk.ts';
+import { pause } from '../../testing/waiting.ts';
 import type { CampaignContext, CampaignReport } from './campaign.ts';
 import { Publications } from './publications.ts';
 import { leftovers, list } from './remains.ts';
-import { type Fault, FaultyDisk } from './shim/disk.ts';
-import { pause } from './waiting.ts';
 
 const ROUNDS = { full: 60, smoke: 8 };
 

@@ -1,7 +1,7 @@
 /** Uploads one version after the other, whatever is killed meanwhile: what is live is old or new, and whole. */
-import { appOf } from '../../test/support/apps.ts';
-import type { TestGateway } from '../../test/support/gateway.ts';
-import { pause } from './waiting.ts';
+import { appOf } from '../../testing/apps.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
+import { pause } from '../../testing/waiting.ts';
 
 const APP = 'released';
 /** Until what is live can be told after a kill. */

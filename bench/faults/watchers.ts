@@ -1,8 +1,8 @@
 /** Subscribers of change streams: each follows one app over all daemons, and notes what it was told and when. */
 import { get, type IncomingMessage } from 'node:http';
-import type { TestGateway } from '../../test/support/gateway.ts';
-import type { Random } from './random.ts';
-import { pause } from './waiting.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
+import type { Random } from '../../testing/random.ts';
+import { pause } from '../../testing/waiting.ts';
 
 /** What came; `daemon` is the pid of the one that sent it, `at` milliseconds of `performance.now()`. */
 export type Told = { kind: 'change' | 'reset'; seq: number; action: string | null; at: number; daemon: number };

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from '../../test/support/gateway.ts';
+import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from '../../testing/gateway.ts';
 import { assertNoFault, oneAnswer, type RawAnswer } from './oracle.ts';
 
 /** Nothing takes this long, on any machine. */

@@ -4,7 +4,7 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Route } from '../../supervisor/router.ts';
+import type { Route } from '../../supervisor/http/router.ts';
 import { allRoutes } from '../../supervisor/routes/all.ts';
 import type { Services } from '../../supervisor/services.ts';
 import { APP, packApp } from '../bench-app.ts';

@@ -5,11 +5,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Random } from '../../testing/random.ts';
 import { APP, largeFile, packApp, ROWS } from '../bench-app.ts';
 import { compare, installAll } from '../compare.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
-import { Random } from '../faults/random.ts';
 import type { LoadResult } from '../load/task.ts';
 import type { Fact, MemoryCourse } from '../measurements.ts';
 import { type Growth, type Sample, secondHalf, sum, takeCourse } from '../soak/course.ts';

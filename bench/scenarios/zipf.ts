@@ -1,6 +1,7 @@
 /** Many apps, of which a few get most of the calls, and more of them than may be live. */
+
+import { Random } from '../../testing/random.ts';
 import { APP, ROWS } from '../bench-app.ts';
-import { Random } from '../faults/random.ts';
 import { plainRequest, type Workload } from '../workload.ts';
 import { loadScenario, read } from './tools.ts';
 

@@ -1,6 +1,7 @@
 /** `svc apps`: the registered apps. */
-import type { AppRecord } from '../api.ts';
+
 import type { CommandContext } from '../command.ts';
+import type { AppRecord } from '../gateway/api.ts';
 import { drawState } from '../terminal/state.ts';
 import { formatAge } from '../terminal/units.ts';
 

@@ -1,12 +1,12 @@
 /** `svc automations`: what fires on its own, and the switches for it. */
 import { type MintedWebhook, parseRef } from '../../protocol/automation.ts';
-import type { AutomationList, AutomationRow, DescribedAutomation, ShownTrigger } from '../api.ts';
-import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { UsageError } from '../failure.ts';
-import { automationPath, withQuery } from '../paths.ts';
+import type { AutomationList, AutomationRow, DescribedAutomation, ShownTrigger } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
+import { automationPath, withQuery } from '../gateway/paths.ts';
 import { drawMinted } from '../terminal/minted.ts';
-import { drawRunState } from '../terminal/run.ts';
+import { drawRunState } from '../terminal/run-view.ts';
 import type { Cell } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge, formatWait } from '../terminal/units.ts';

@@ -9,11 +9,11 @@ import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { syncDir } from '../../storage/atomic-file.ts';
 import { readBackup } from '../../storage/backup/read.ts';
-import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
-import { resolvesToHere } from '../connection.ts';
-import { shortPath } from '../data-directory.ts';
 import { CommandError, UnreachableError } from '../failure.ts';
+import type { Client } from '../gateway/client.ts';
+import { resolvesToHere } from '../gateway/connection.ts';
+import { shortPath } from '../gateway/data-directory.ts';
 import { interruptible } from '../interrupt.ts';
 import { backupFacts, printFacts } from './backup-facts.ts';
 
@@ -55,7 +55,7 @@ async function write(context: CommandContext, file: string, signal: AbortSignal)
     await download(client, file, signal);
   } catch (error) {
     if (!(error instanceof UnreachableError) || !resolvesToHere(context)) throw error;
-    const { backUpStopped } = await import('../stopped-gateway.ts');
+    const { backUpStopped } = await import('../gateway/stopped-gateway.ts');
     if (!(await backUpStopped(context.dataDirectory, file, signal))) throw error;
   }
 }

@@ -1,7 +1,8 @@
 /** `svc changes`: follows the change stream of an app. With `--json`, one event a line. */
-import type { ChangeEvent } from '../api.ts';
+
 import type { CommandContext } from '../command.ts';
-import { withQuery } from '../paths.ts';
+import type { ChangeEvent } from '../gateway/api.ts';
+import { withQuery } from '../gateway/paths.ts';
 import { formatClock } from '../terminal/units.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {

@@ -1,9 +1,9 @@
 /** `svc describe`: the apps, an app's queries and actions, or one of them. */
 import type { ActionDefinition, JsonSchema, QueryDefinition } from '../../protocol/manifest.ts';
-import type { AppSummary, DescribedApp, ToolAnswer } from '../api.ts';
-import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { CommandError } from '../failure.ts';
+import type { AppSummary, DescribedApp, ToolAnswer } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
 import { drawJson } from '../terminal/json.ts';
 import { nearest } from '../terminal/nearest.ts';
 import { drawNetwork, drawUses } from '../terminal/reach.ts';

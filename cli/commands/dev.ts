@@ -1,12 +1,12 @@
 /** `svc dev`: keeps a draft the same as a folder, and shows what it logs and what is wrong with it. */
 import { resolve } from 'node:path';
-import { readAppId, scanAppFolder } from '../app-folder.ts';
 import type { CommandContext } from '../command.ts';
-import { shortPath } from '../data-directory.ts';
-import { type DraftEvent, DraftFollower } from '../draft-follower.ts';
+import { readAppId, scanAppFolder } from '../dev/app-folder.ts';
+import { type DraftEvent, DraftFollower } from '../dev/draft-follower.ts';
+import type { SyncResult } from '../dev/folder-sync.ts';
+import { FolderWatch } from '../dev/folder-watch.ts';
 import { EXIT } from '../failure.ts';
-import type { SyncResult } from '../folder-sync.ts';
-import { FolderWatch } from '../folder-watch.ts';
+import { shortPath } from '../gateway/data-directory.ts';
 import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';

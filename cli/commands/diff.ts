@@ -1,7 +1,8 @@
 /** `svc diff`: what a session changes against what is published. */
-import type { FileDiff, SessionDiff } from '../api.ts';
+
 import type { CommandContext } from '../command.ts';
-import { sessionPath, withQuery } from '../paths.ts';
+import type { FileDiff, SessionDiff } from '../gateway/api.ts';
+import { sessionPath, withQuery } from '../gateway/paths.ts';
 import { findSession, inSession } from '../sessions.ts';
 import { drawNetwork, drawUses } from '../terminal/reach.ts';
 import type { Style } from '../terminal/style.ts';

@@ -1,7 +1,6 @@
 /** `svc doctor`: checks the machine and the gateway on it. Exit code 1 when something is broken. */
 import { DEFAULTS } from '../../protocol/limits.ts';
 import type { CommandContext } from '../command.ts';
-import { EXIT } from '../failure.ts';
 import {
   type Check,
   checkDaemon,
@@ -13,8 +12,9 @@ import {
   checkPrivacy,
   checkProfile,
   checkSqlite,
-} from '../health-checks.ts';
-import { checkSessions } from '../stale-sessions.ts';
+} from '../doctor/health-checks.ts';
+import { checkSessions } from '../doctor/stale-sessions.ts';
+import { EXIT } from '../failure.ts';
 
 const MARKS = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
 const MAX_PORT = 65_535;

@@ -3,13 +3,13 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import type { UploadAnswer } from '../api.ts';
-import { packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
-import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
-import { shortPath } from '../data-directory.ts';
+import { packFiles, readAppId, scanAppFolder } from '../dev/app-folder.ts';
 import { CommandError, EXIT, errorBodyOf } from '../failure.ts';
-import { appPath } from '../paths.ts';
+import type { UploadAnswer } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
+import { shortPath } from '../gateway/data-directory.ts';
+import { appPath } from '../gateway/paths.ts';
 import { drawMinted } from '../terminal/minted.ts';
 
 type Imported = {

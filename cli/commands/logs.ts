@@ -1,8 +1,9 @@
 /** `svc logs`: log entries, oldest first, and with `-f` those that come. With `--json` and `-f`, one entry a line. */
-import type { AppRecord, LogEntry } from '../api.ts';
-import type { Client } from '../client.ts';
+
 import type { CommandContext } from '../command.ts';
-import { withQuery } from '../paths.ts';
+import type { AppRecord, LogEntry } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
+import { withQuery } from '../gateway/paths.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 

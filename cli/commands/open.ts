@@ -2,8 +2,8 @@
 
 import type { CommandContext } from '../command.ts';
 import { UsageError } from '../failure.ts';
-import { makeLink } from '../pages.ts';
-import { appPath, filesPath } from '../paths.ts';
+import { makeLink } from '../gateway/pages.ts';
+import { appPath, filesPath } from '../gateway/paths.ts';
 import { formatClock } from '../terminal/units.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {

@@ -1,9 +1,10 @@
 /** `svc publish`: makes what a session changes of an app its next live version. */
-import type { AutomationList, PublishAnswer, VersionRecord } from '../api.ts';
-import type { Client } from '../client.ts';
+
 import type { CommandContext } from '../command.ts';
-import { findPages } from '../pages.ts';
-import { appPath, sessionPath, withQuery } from '../paths.ts';
+import type { AutomationList, PublishAnswer, VersionRecord } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
+import { findPages } from '../gateway/pages.ts';
+import { appPath, sessionPath, withQuery } from '../gateway/paths.ts';
 import { findSession, inSession } from '../sessions.ts';
 import { drawMinted } from '../terminal/minted.ts';
 import { drawNetwork, drawUses } from '../terminal/reach.ts';

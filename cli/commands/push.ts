@@ -1,13 +1,13 @@
 /** `svc push`: packs a folder and uploads it. */
 import { resolve } from 'node:path';
-import { shortVersion } from '../activation.ts';
-import type { UploadAnswer } from '../api.ts';
-import { packFiles, readAppId, scanAppFolder } from '../app-folder.ts';
-import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
+import { packFiles, readAppId, scanAppFolder } from '../dev/app-folder.ts';
 import { GatewayError } from '../failure.ts';
-import { findPages } from '../pages.ts';
-import { appPath, withQuery } from '../paths.ts';
+import { shortVersion } from '../gateway/activation.ts';
+import type { UploadAnswer } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
+import { findPages } from '../gateway/pages.ts';
+import { appPath, withQuery } from '../gateway/paths.ts';
 import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
 import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawMinted } from '../terminal/minted.ts';

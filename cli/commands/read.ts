@@ -1,6 +1,7 @@
 /** `svc read`: runs a query. */
-import type { ToolAnswer } from '../api.ts';
+
 import type { CommandContext } from '../command.ts';
+import type { ToolAnswer } from '../gateway/api.ts';
 import { readJsonInput } from '../input.ts';
 import { drawRecords, isRecords } from '../terminal/records.ts';
 

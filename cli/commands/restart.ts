@@ -1,6 +1,6 @@
 /** `svc restart`: a fresh actor for an app. */
 import type { CommandContext } from '../command.ts';
-import { appPath } from '../paths.ts';
+import { appPath } from '../gateway/paths.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
   const app = args.at(0);

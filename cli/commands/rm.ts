@@ -2,7 +2,7 @@
 import { DEFAULTS } from '../../protocol/limits.ts';
 import type { CommandContext } from '../command.ts';
 import { EXIT } from '../failure.ts';
-import { appPath, withQuery } from '../paths.ts';
+import { appPath, withQuery } from '../gateway/paths.ts';
 import { confirm } from '../terminal/confirm.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<number> {

@@ -1,8 +1,9 @@
 /** `svc rollback`: makes an older version live again. */
-import { findVersion, showActivated } from '../activation.ts';
-import type { ActivateAnswer } from '../api.ts';
+
 import type { CommandContext } from '../command.ts';
-import { appPath } from '../paths.ts';
+import { findVersion, showActivated } from '../gateway/activation.ts';
+import type { ActivateAnswer } from '../gateway/api.ts';
+import { appPath } from '../gateway/paths.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
   const client = connect();

@@ -1,13 +1,13 @@
 /** `svc run`: fires an automation by hand; shows and cancels runs. */
 import { parseRef } from '../../protocol/automation.ts';
 import type { RunNode, RunRecord } from '../../protocol/runs.ts';
-import type { DescribedAutomation } from '../api.ts';
-import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { EXIT, GatewayError, UsageError } from '../failure.ts';
+import type { DescribedAutomation } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
+import { automationPath, runPath } from '../gateway/paths.ts';
 import { readJsonInput } from '../input.ts';
-import { automationPath, runPath } from '../paths.ts';
-import { drawNode, drawRunState, outcome, runTime } from '../terminal/run.ts';
+import { drawNode, drawRunState, outcome, runTime } from '../terminal/run-view.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatClock } from '../terminal/units.ts';
 

@@ -1,9 +1,9 @@
 /** `svc runs`: the latest runs, newest first; with `-f` what happens, as it happens. With `--json` and `-f`, one event a line. */
 import type { RunEvent, RunRecord } from '../../protocol/runs.ts';
-import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
-import { withQuery } from '../paths.ts';
-import { drawRunEvent, drawRunState, outcome, runTime } from '../terminal/run.ts';
+import type { Client } from '../gateway/client.ts';
+import { withQuery } from '../gateway/paths.ts';
+import { drawRunEvent, drawRunState, outcome, runTime } from '../terminal/run-view.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge } from '../terminal/units.ts';
 

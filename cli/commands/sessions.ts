@@ -1,10 +1,10 @@
 /** `svc sessions`: lists the open sessions, opens one, closes one, or takes into one what was published meanwhile. */
 import { LIMITS } from '../../protocol/limits.ts';
-import type { UpdateAnswer } from '../api.ts';
-import type { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
 import { EXIT, UsageError } from '../failure.ts';
-import { sessionPath } from '../paths.ts';
+import type { UpdateAnswer } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
+import { sessionPath } from '../gateway/paths.ts';
 import { allSessions, findSession, inSession } from '../sessions.ts';
 import { confirm } from '../terminal/confirm.ts';
 import type { Terminal } from '../terminal/terminal.ts';

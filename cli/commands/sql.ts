@@ -1,8 +1,9 @@
 /** `svc sql`: one statement on an app's database. */
-import type { SqlAnswer } from '../api.ts';
+
 import type { CommandContext } from '../command.ts';
+import type { SqlAnswer } from '../gateway/api.ts';
+import { appPath } from '../gateway/paths.ts';
 import { readJsonInput } from '../input.ts';
-import { appPath } from '../paths.ts';
 import { drawRows } from '../terminal/records.ts';
 import { plural } from '../terminal/units.ts';
 

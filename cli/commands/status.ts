@@ -1,6 +1,6 @@
 /** `svc status`: the gateway and its tree of processes and actors. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { SystemStatus } from '../../supervisor/status.ts';
+import type { SystemStatus } from '../../supervisor/operations/status.ts';
 import type { CommandContext } from '../command.ts';
 import { drawStatus } from '../status-view.ts';
 

@@ -3,10 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Layout } from '../../storage/layout.ts';
 import { readToken, rotateToken } from '../../storage/token.ts';
-import { Client } from '../client.ts';
 import type { CommandContext } from '../command.ts';
-import { readDaemonFile, shortPath } from '../data-directory.ts';
 import { CommandError, GatewayError, UnreachableError, UsageError } from '../failure.ts';
+import { Client } from '../gateway/client.ts';
+import { readDaemonFile, shortPath } from '../gateway/data-directory.ts';
 import { createProgramToken, listProgramTokens, revokeProgramToken } from '../program-tokens.ts';
 
 const POLL_MS = 50;

@@ -1,8 +1,8 @@
 /** `svc versions`: what is stored of an app, newest first. */
 import { LIMITS } from '../../protocol/limits.ts';
-import type { VersionRecord } from '../api.ts';
 import type { CommandContext } from '../command.ts';
-import { appPath, withQuery } from '../paths.ts';
+import type { VersionRecord } from '../gateway/api.ts';
+import { appPath, withQuery } from '../gateway/paths.ts';
 import { formatAge, formatBytes, formatCount } from '../terminal/units.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {

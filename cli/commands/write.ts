@@ -1,7 +1,8 @@
 /** `svc write`: runs an action. */
-import type { ActionResult, ToolAnswer } from '../api.ts';
+
 import type { CommandContext } from '../command.ts';
 import { EXIT } from '../failure.ts';
+import type { ActionResult, ToolAnswer } from '../gateway/api.ts';
 import { readJsonInput } from '../input.ts';
 
 /** An action that answers with a status of 400 and above has failed, though it says so in its own words. */

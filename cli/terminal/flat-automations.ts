@@ -1,5 +1,5 @@
 /** Warns of files that look like automations and are none. */
-import { flatAutomation, flatAutomations } from '../../protocol/automation-issues.ts';
+import { flatAutomation, flatAutomations } from '../../protocol/rules/automation-issues.ts';
 import type { Terminal } from './terminal.ts';
 
 /** `paths` are the files of an app. */

@@ -1,5 +1,5 @@
 /** Files of a folder that are not sent, on one line. */
-import type { LeftOut } from '../app-folder.ts';
+import type { LeftOut } from '../dev/app-folder.ts';
 
 /** Names listed of what is left out. */
 const LISTED = 6;

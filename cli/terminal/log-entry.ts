@@ -1,5 +1,5 @@
 /** One log entry on one line. */
-import type { LogEntry } from '../api.ts';
+import type { LogEntry } from '../gateway/api.ts';
 import type { Format, Style } from './style.ts';
 import { formatClock } from './units.ts';
 

@@ -15,11 +15,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import Sqlite from 'better-sqlite3';
-import { type Entry, tar, tarEntry } from '../../test/support/archive.ts';
+import { type Entry, tar, tarEntry } from '../../testing/archive.ts';
+import { type Fixture, makeFixture, VERSION_ID } from '../../testing/backup-fixture.ts';
 import { inspectDatabase } from './database.ts';
 import { readBackup } from './read.ts';
 import { restoreBackup } from './restore.ts';
-import { type Fixture, makeFixture, VERSION_ID } from './test-support.ts';
 
 const CODE = `apps/notes/versions/${VERSION_ID}`;
 const LONG_NAME = `${'long-'.repeat(40)}é name.js`;

@@ -7,7 +7,7 @@ import { freeId, freeName, nameFromId } from '../../protocol/app-names.ts';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
-import type { Jobs } from '../jobs.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
 import { type AutomationDraft, createAutomation, deleteAutomation, updateAutomation } from './automation-files.ts';
 import { editManifest, readName } from './manifest-file.ts';

@@ -2,9 +2,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTOMATION_ID } from '../../protocol/automation.ts';
-import { parseAutomation } from '../../protocol/automation-check.ts';
-import { automationFault, invalidAutomation } from '../../protocol/automation-issues.ts';
 import { SvcError } from '../../protocol/errors.ts';
+import { parseAutomation } from '../../protocol/rules/automation-check.ts';
+import { automationFault, invalidAutomation } from '../../protocol/rules/automation-issues.ts';
 import { exists, isMissing, writeFileAtomic } from '../../storage/atomic-file.ts';
 import { twinFolder } from '../../storage/sessions.ts';
 import type { EditTools } from './sessions.ts';

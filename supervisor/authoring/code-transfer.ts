@@ -9,8 +9,8 @@ import type { Logger } from 'pino';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
-import type { Deployments } from '../deploy.ts';
-import type { GitRepository } from '../store/git-jobs.ts';
+import type { Deployments } from '../deployments/deploy.ts';
+import type { GitRepository } from '../deployments/store/git-jobs.ts';
 
 export type CodeTransferOptions = {
   git: Pick<GitRepository, 'exportBundle' | 'importBundle'>;

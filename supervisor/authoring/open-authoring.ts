@@ -2,11 +2,11 @@
 import type { Layout } from '../../storage/layout.ts';
 import type { Registry } from '../../storage/registry.ts';
 import type { Config } from '../config.ts';
-import type { Deployments } from '../deploy.ts';
+import type { Deployments } from '../deployments/deploy.ts';
+import { gitRepository } from '../deployments/store/git-jobs.ts';
 import { Drafts, type DraftsOptions } from '../drafts/drafts.ts';
-import { templateFolder } from '../entry-points.ts';
-import type { Jobs } from '../jobs.ts';
-import { gitRepository } from '../store/git-jobs.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import { templateFolder } from '../tree/entry-points.ts';
 import { Authoring } from './authoring.ts';
 import { CodeTransfer } from './code-transfer.ts';
 import { sessionRepository } from './repository.ts';

@@ -3,7 +3,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { GitAuthor } from '../../protocol/git-jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { exists } from '../../storage/atomic-file.ts';
-import type { GitRepository } from '../store/git-jobs.ts';
+import type { GitRepository } from '../deployments/store/git-jobs.ts';
 import type { SessionRepository } from './session-folders.ts';
 
 type Asked = Pick<

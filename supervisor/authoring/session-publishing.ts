@@ -6,7 +6,7 @@ import type { GitFile } from '../../protocol/git-jobs.ts';
 import { exists } from '../../storage/atomic-file.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
-import type { Jobs } from '../jobs.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import { branchOf, type SessionFolders, type SessionRepository } from './session-folders.ts';
 
 export type Published = {

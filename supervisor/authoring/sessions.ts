@@ -24,7 +24,7 @@ import {
   sweepSessions,
   touchedAt,
 } from '../../storage/sessions.ts';
-import type { Jobs } from '../jobs.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
 import { BRANCHES, branchOf, SessionFolders, type SessionRepository, unknownSession } from './session-folders.ts';
 import { type Published, type PublishFolder, SessionPublishing } from './session-publishing.ts';

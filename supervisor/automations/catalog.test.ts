@@ -8,7 +8,7 @@ import { runInNewContext } from 'node:vm';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Layout } from '../../storage/layout.ts';
 import { Registry } from '../../storage/registry.ts';
-import { automation } from '../../test/support/apps.ts';
+import { automation } from '../../testing/apps.ts';
 import { AutomationCatalog } from './catalog.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'catalog-'));

@@ -4,8 +4,8 @@
  */
 import type { Logger } from 'pino';
 import { type AutomationManifest, automationRef, provisionedWebhook } from '../../protocol/automation.ts';
-import { flatAutomation } from '../../protocol/automation-issues.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { flatAutomation } from '../../protocol/rules/automation-issues.ts';
 import { listAutomations, readAutomation } from '../../storage/automations.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
 import type { Registry } from '../../storage/registry.ts';

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, renameSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { appOf } from '../../test/support/apps.ts';
-import { startDrafts } from '../../test/support/drafts.ts';
-import type { Answer } from '../../test/support/gateway.ts';
+import { appOf } from '../../testing/apps.ts';
+import { startDrafts } from '../../testing/drafts.ts';
+import type { Answer } from '../../testing/gateway.ts';
 
 const NOTES = {
   queries: { list: "({ db }) => db.all('SELECT text FROM notes ORDER BY id')" },

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { eventually } from '../../test/support/edges.ts';
+import { eventually } from '../../testing/edges.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { BodyBudget } from './body-budget.ts';
 import type { Edge, Exchange, ExchangeHandler, ResponseStream } from './edge.ts';

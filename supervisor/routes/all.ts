@@ -1,5 +1,5 @@
 /** Every route of the gateway, for the router and for the test of the documentation. */
-import type { Route } from '../router.ts';
+import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { authoringRoutes } from './authoring.ts';
 import { automationRoutes } from './automations.ts';

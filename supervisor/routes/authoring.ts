@@ -1,13 +1,13 @@
 /** Making and changing apps without an editor: blank ones, templates, names, automations (decisions, section 7). */
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
-import { demand } from '../access/caller.ts';
-import { answerJson } from '../answers.ts';
 import { type Authoring, type Staged, type Where, webhooksOf } from '../authoring/authoring.ts';
 import type { AutomationDraft } from '../authoring/automation-files.ts';
 import type { Templates } from '../authoring/templates.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { Route } from '../router.ts';
+import { demand } from '../http/access/caller.ts';
+import { answerJson } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
 import { type Body, optionalText, originOf, readJson } from './requests.ts';
 
 export type AuthoringRoutesOptions = {

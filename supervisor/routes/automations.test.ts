@@ -3,11 +3,11 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { after, type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import type { RunRecord } from '../../protocol/runs.ts';
-import { serveExchanges } from '../../test/exchange-server.ts';
-import { automation } from '../../test/support/apps.ts';
-import { openWorkshop } from '../../test/support/automations.ts';
-import { Frontend } from '../frontend.ts';
-import { Router } from '../router.ts';
+import { automation } from '../../testing/apps.ts';
+import { openWorkshop } from '../../testing/automations.ts';
+import { serveExchanges } from '../../testing/exchange-server.ts';
+import { Frontend } from '../http/pipeline.ts';
+import { Router } from '../http/router.ts';
 import { automationRoutes } from './automations.ts';
 
 const workshop = await openWorkshop();

@@ -3,11 +3,11 @@ import { parseRef, type Trigger } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
-import { demand } from '../access/caller.ts';
-import { answerJson } from '../answers.ts';
 import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../automations/catalog.ts';
-import type { Switchboard } from '../automations/switchboard.ts';
-import type { Route } from '../router.ts';
+import type { Switchboard } from '../automations/enablement.ts';
+import { demand } from '../http/access/caller.ts';
+import { answerJson } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
 import { originOf, queryOf, readJson } from './requests.ts';
 
 export type AutomationRoutesOptions = {

@@ -1,5 +1,5 @@
 /** The gateway as one file. */
-import type { Route } from '../router.ts';
+import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { sendFile } from './send-file.ts';
 

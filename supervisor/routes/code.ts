@@ -1,9 +1,9 @@
 /** The code of all apps with its history, as a git bundle (decisions, section 7). */
 import type { Logger } from 'pino';
 import { LIMITS } from '../../protocol/limits.ts';
-import { answerJson } from '../answers.ts';
 import type { CodeTransfer } from '../authoring/code-transfer.ts';
-import type { Route } from '../router.ts';
+import { answerJson } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
 import { originOf } from './requests.ts';
 import { sendFile } from './send-file.ts';
 

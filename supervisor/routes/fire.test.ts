@@ -4,10 +4,10 @@ import { request } from 'node:http';
 import { suite, type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import { unknownApp } from '../../storage/registry.ts';
-import { serveExchanges } from '../../test/exchange-server.ts';
-import { RunsWorld, settle } from '../automations/fires/scripted-runs.ts';
-import { Frontend } from '../frontend.ts';
-import { Router } from '../router.ts';
+import { serveExchanges } from '../../testing/exchange-server.ts';
+import { RunsWorld, settle } from '../../testing/scripted-runs.ts';
+import { Frontend } from '../http/pipeline.ts';
+import { Router } from '../http/router.ts';
 import { fireRoutes } from './fire.ts';
 
 const RUN = '/svc/_automations/todos/digest/run';

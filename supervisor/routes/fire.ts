@@ -3,12 +3,11 @@ import { automationRef } from '../../protocol/automation.ts';
 import { type ErrorBody, errorEnvelope, SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
-import { answerJson } from '../answers.ts';
 import type { LiveAutomation } from '../automations/catalog.ts';
-
 import type { Fires } from '../automations/fires/fires.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { Route } from '../router.ts';
+import { answerJson } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
 import { queryOf, readJson } from './requests.ts';
 
 export type FireRoutesOptions = {

@@ -1,7 +1,7 @@
 /** Where webhooks come in (specification, "Webhook route"; decisions, section 6). */
 import { WEBHOOK_ROUTE_PREFIX } from '../../protocol/automation.ts';
 import type { Webhooks } from '../automations/webhooks/webhooks.ts';
-import type { Route } from '../router.ts';
+import type { Route } from '../http/router.ts';
 
 export function hookRoutes(webhooks: Webhooks): Route[] {
   return [

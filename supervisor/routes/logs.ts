@@ -1,8 +1,8 @@
 /** Log entries over HTTP, of live apps and of drafts. */
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AppLogs } from '../../storage/app-log.ts';
-import { answerJson } from '../answers.ts';
 import type { Exchange } from '../edge/edge.ts';
+import { answerJson } from '../http/answers.ts';
 import { integerOf, queryOf } from './requests.ts';
 
 /** Answers with the last entries of what is kept under `key`, or with `?follow=1` with those to come. */

@@ -1,9 +1,9 @@
 /** What a browser asks for: the console, the page bridge, each app's files and change stream. */
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../protocol/ids.ts';
-import type { Place } from '../access/places.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { Route } from '../router.ts';
+import type { Place } from '../http/access/places.ts';
+import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { queryOf } from './requests.ts';
 

@@ -2,10 +2,10 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { demand } from '../access/caller.ts';
-import { answerJson, JSON_HEADERS } from '../answers.ts';
-import { KeptArray } from '../kept-array.ts';
-import type { Route } from '../router.ts';
+import { KeptArray } from '../dispatch/kept-array.ts';
+import { demand } from '../http/access/caller.ts';
+import { answerJson, JSON_HEADERS } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { integerOf, originOf, queryOf, readJson } from './requests.ts';
 

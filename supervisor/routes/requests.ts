@@ -2,9 +2,9 @@
 import { isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SvcError } from '../../protocol/errors.ts';
-import { isTooDeep, overLimit } from '../../protocol/json-depth.ts';
 import { membersOf } from '../../protocol/json-members.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { isTooDeep, overLimit } from '../../protocol/rules/json-depth.ts';
 import type { Exchange } from '../edge/edge.ts';
 
 export type Body = Record<string, unknown>;

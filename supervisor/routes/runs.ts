@@ -4,13 +4,13 @@ import { SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { RUN_STATES, type RunRecord, type RunState } from '../../protocol/runs.ts';
-import { type Caller, demand } from '../access/caller.ts';
-import { answerJson, JSON_HEADERS } from '../answers.ts';
 import type { RunLedger } from '../automations/history/ledger.ts';
 import type { RunEvents } from '../automations/history/run-events.ts';
 import type { RunFilter } from '../automations/history/run-rows.ts';
-import { arrayText } from '../kept-array.ts';
-import type { Route } from '../router.ts';
+import { arrayText } from '../dispatch/kept-array.ts';
+import { type Caller, demand } from '../http/access/caller.ts';
+import { answerJson, JSON_HEADERS } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
 import { integerOf, queryOf, readJson } from './requests.ts';
 
 export type RunServices = {

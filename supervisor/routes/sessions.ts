@@ -3,13 +3,13 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions } from '../../protocol/session-files.ts';
-import { demand } from '../access/caller.ts';
-import { answerJson, JSON_HEADERS } from '../answers.ts';
 import type { Sessions } from '../authoring/sessions.ts';
-import { noneMatch } from '../conditional.ts';
+import { arrayText } from '../dispatch/kept-array.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { arrayText } from '../kept-array.ts';
-import type { Route } from '../router.ts';
+import { demand } from '../http/access/caller.ts';
+import { answerJson, JSON_HEADERS } from '../http/answers.ts';
+import { noneMatch } from '../http/conditional.ts';
+import type { Route } from '../http/router.ts';
 import { integerOf, optionalText, originOf, queryOf, readBytes, readJson } from './requests.ts';
 
 export type SessionRoutesOptions = {

@@ -2,8 +2,8 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
-import { answerJson } from '../answers.ts';
-import type { Route } from '../router.ts';
+import { answerJson } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { readJson } from './requests.ts';
 

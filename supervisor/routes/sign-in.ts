@@ -4,15 +4,15 @@ import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/origins.ts';
 import type { Registry } from '../../storage/registry.ts';
-import { type Access, BEARER } from '../access/access.ts';
-import { type Caller, demand } from '../access/caller.ts';
-import type { Session, SignIn } from '../access/cookie.ts';
-import { isNavigation } from '../access/fetch-metadata.ts';
-import type { Place } from '../access/places.ts';
-import { answerJson } from '../answers.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { pagePolicy } from '../pages.ts';
-import type { Route } from '../router.ts';
+import { type Access, BEARER } from '../http/access/access.ts';
+import { type Caller, demand } from '../http/access/caller.ts';
+import type { Session, SignIn } from '../http/access/cookie.ts';
+import { isNavigation } from '../http/access/fetch-metadata.ts';
+import type { Place } from '../http/access/places.ts';
+import { answerJson } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
+import { pagePolicy } from '../pages/pages.ts';
 import { optionalText, originOf, queryOf, readJson } from './requests.ts';
 
 export type SignInRoutesOptions = {

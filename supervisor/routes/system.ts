@@ -2,16 +2,16 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import { checkAppId } from '../../protocol/ids.ts';
-import { isTooDeep } from '../../protocol/json-depth.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { demand } from '../access/caller.ts';
-import { answerError, answerJson, JSON_HEADERS } from '../answers.ts';
+import { isTooDeep } from '../../protocol/rules/json-depth.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { Route } from '../router.ts';
+import { demand } from '../http/access/caller.ts';
+import { answerError, answerJson, JSON_HEADERS } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
+import { newTraceId } from '../http/trace-id.ts';
+import { systemStatus } from '../operations/status.ts';
 import type { Services } from '../services.ts';
-import { systemStatus } from '../status.ts';
-import { newTraceId } from '../trace.ts';
-import { Call } from '../tree/call.ts';
+import { Call } from '../tree/actor/call.ts';
 import { answerLogs, followLogs } from './logs.ts';
 import { checkShape, queryOf, readBytes } from './requests.ts';
 

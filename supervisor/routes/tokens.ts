@@ -2,10 +2,10 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { GrantTools } from '../access/grants.ts';
-import type { NewProgramToken } from '../access/program-tokens.ts';
-import { answerJson } from '../answers.ts';
-import type { Route } from '../router.ts';
+import type { GrantTools } from '../http/access/grants.ts';
+import type { NewProgramToken } from '../http/access/program-tokens.ts';
+import { answerJson } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { type Body, integerOf, optionalText, queryOf, readJson } from './requests.ts';
 

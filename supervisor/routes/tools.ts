@@ -3,16 +3,16 @@ import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
-import { type Caller, demand } from '../access/caller.ts';
-import { answerError, JSON_HEADERS } from '../answers.ts';
-import type { App } from '../apps.ts';
-import { type Describing, describe, describeAll } from '../describe.ts';
-import { announce, appOf, type Dispatching, findAction, findQuery, newCall, toolOf } from '../dispatcher.ts';
+import type { App } from '../dispatch/apps.ts';
+import { type Describing, describe, describeAll } from '../dispatch/describe.ts';
+import { announce, appOf, type Dispatching, findAction, findQuery, newCall, toolOf } from '../dispatch/dispatcher.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { Route } from '../router.ts';
+import { type Caller, demand } from '../http/access/caller.ts';
+import { answerError, JSON_HEADERS } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
+import { newTraceId } from '../http/trace-id.ts';
 import type { Services } from '../services.ts';
-import { newTraceId } from '../trace.ts';
-import type { Call, CallReply, CallTiming } from '../tree/call.ts';
+import type { Call, CallReply, CallTiming } from '../tree/actor/call.ts';
 import { type Body, parseCall } from './requests.ts';
 
 /** What the tools work on: the live apps, or the drafts of one session. */

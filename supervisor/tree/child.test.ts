@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, afterEach, describe, test } from 'node:test';
 import { type Frame, Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Link } from '../../protocol/link.ts';
+import type { Link } from '../../protocol/wire/link.ts';
 import { Child, type ChildSpec } from './child.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-child-'));

@@ -7,9 +7,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Link } from '../../protocol/link.ts';
+import type { Link } from '../../protocol/wire/link.ts';
+import { bePatient } from './grace-timer.ts';
 import type { LinkOwner } from './links.ts';
-import { bePatient } from './patience.ts';
 import { RestartPolicy } from './restart.ts';
 
 export type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopping' | 'failed';

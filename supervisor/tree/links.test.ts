@@ -6,9 +6,9 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { encodeFrame, FrameDecoder } from '../../protocol/codec.ts';
 import { type Frame, Kind } from '../../protocol/frames.ts';
-import { signTicket, type Ticket } from '../../protocol/ticket.ts';
+import { encodeFrame, FrameDecoder } from '../../protocol/wire/codec.ts';
+import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { LinkServer } from './links.ts';
 
 const key = randomBytes(32);

@@ -3,8 +3,8 @@ import { chmodSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { type Frame, Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { Link } from '../../protocol/link.ts';
-import { openTicket, type Ticket } from '../../protocol/ticket.ts';
+import { Link } from '../../protocol/wire/link.ts';
+import { openTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 
 /** What takes the frames of a connection after its hello. */
 export type LinkOwner = {

@@ -1,7 +1,7 @@
 /** What becomes of the calls that were in flight when their thread died. */
-import type { Call } from './call.ts';
-import type { Death } from './generation.ts';
-import { threadEnded } from './refusals.ts';
+import type { Call } from './actor/call.ts';
+import { threadEnded } from './actor/call-errors.ts';
+import type { Death } from './actor/generation.ts';
 
 /** Answers them, but for those that shall run once more if `repeat`: they are the answer. */
 export function settleOrphans(death: Death, repeat: boolean): Call[] {

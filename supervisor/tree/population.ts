@@ -1,6 +1,6 @@
 /** The actors of one kind, by key, and their places: those that run apps, or those that fire automations. */
-import type { Actor } from './actor.ts';
-import { Admission } from './admission.ts';
+import type { Actor } from './actor/actor.ts';
+import { Admission } from './actor/admission.ts';
 
 export type PopulationOptions = {
   /** How many may have a thread. */

@@ -9,11 +9,11 @@ import { hostFlags, jobsFlags, THREAD_COUNTS } from '../../protocol/host-flags.t
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { signTicket, type Ticket } from '../../protocol/ticket.ts';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
+import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { crashEnvironment, crashFolders } from '../../storage/crash-point.ts';
-import { entryPoint, hostReadable, jobsReadable, withRealPaths } from '../entry-points.ts';
 import type { ChildSpec } from './child.ts';
+import { entryPoint, hostReadable, jobsReadable, withRealPaths } from './entry-points.ts';
 import type { TreeOptions } from './tree-options.ts';
 
 /** Which databases a writer writes, and what it takes over. */

@@ -1,6 +1,6 @@
 /** What the supervision tree is told by the gateway: its folders, its limits, and whom it reports to. */
 
-import type { EgressSettings } from '../../protocol/egress.ts';
+import type { EgressSettings } from '../../protocol/rules/egress.ts';
 
 export type TreeOptions = {
   /** Where an app's things are. */

@@ -7,8 +7,8 @@ import { after, before, test } from 'node:test';
 import { automationRef } from '../../protocol/automation.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import type { Actor } from './actor.ts';
-import { Call, type CallReply } from './call.ts';
+import type { Actor } from './actor/actor.ts';
+import { Call, type CallReply } from './actor/call.ts';
 import { Tree } from './tree.ts';
 
 const FIRES = {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { startGateway, type TestGateway } from '../support/gateway.ts';
-import { baseOf, linkTo } from '../support/pages.ts';
+import { startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { baseOf, linkTo } from '../../testing/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */

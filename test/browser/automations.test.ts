@@ -6,9 +6,9 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { appOf, automation } from '../support/apps.ts';
-import { startGateway, type TestGateway } from '../support/gateway.ts';
-import { linkTo } from '../support/pages.ts';
+import { appOf, automation } from '../../testing/apps.ts';
+import { startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { linkTo } from '../../testing/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
-import { appFolder, root } from '../support/gateway.ts';
-import { Host } from '../support/host.ts';
-import { consoleOf, linkTo, originOf } from '../support/pages.ts';
+import { appFolder, root } from '../../testing/gateway.ts';
+import { Host } from '../../testing/host.ts';
+import { consoleOf, linkTo, originOf } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */

@@ -9,8 +9,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
-import { appOf } from '../support/apps.ts';
-import { root, startGateway, type TestGateway } from '../support/gateway.ts';
+import { appOf } from '../../testing/apps.ts';
+import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
 const PATIENCE_MS = 60_000;

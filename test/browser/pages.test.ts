@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { root, startGateway, type TestGateway } from '../support/gateway.ts';
-import { consoleOf, enter, linkTo } from '../support/pages.ts';
+import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { consoleOf, enter, linkTo } from '../../testing/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */

@@ -10,8 +10,8 @@ import { createInterface } from 'node:readline';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type { BrowserContext } from 'playwright-core';
-import { appFolder, root, startGateway, TestGateway } from '../support/gateway.ts';
-import { baseOf, consoleOf, linkTo, originOf } from '../support/pages.ts';
+import { appFolder, root, startGateway, TestGateway } from '../../testing/gateway.ts';
+import { baseOf, consoleOf, linkTo, originOf } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
 import { isAppId } from '../../protocol/ids.ts';
-import { root, startGateway, type TestGateway } from '../support/gateway.ts';
-import { baseOf, consoleOf, enter, linkTo, originOf } from '../support/pages.ts';
+import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { baseOf, consoleOf, enter, linkTo, originOf } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */

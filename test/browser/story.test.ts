@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { root, startGateway, type TestGateway } from '../support/gateway.ts';
-import { enter, originOf } from '../support/pages.ts';
+import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { enter, originOf } from '../../testing/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 const run = promisify(execFile);

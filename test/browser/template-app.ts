@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { BrowserContext, Page } from 'playwright-core';
-import { root, startGateway, type TestGateway } from '../support/gateway.ts';
-import { enter, originOf } from '../support/pages.ts';
-import { runToEnd } from '../support/runs.ts';
+import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { enter, originOf } from '../../testing/pages.ts';
+import { runToEnd } from '../../testing/runs.ts';
 import { sharedChromium } from './chromium.ts';
 import { CALLS } from './template-calls.ts';
 

@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import type { MintedWebhook } from '../../protocol/automation.ts';
-import { eventually } from '../support/edges.ts';
-import { root, startGateway, type TestGateway } from '../support/gateway.ts';
-import { automationRow, only, post, runsOf } from '../support/runs.ts';
+import { eventually } from '../../testing/edges.ts';
+import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { automationRow, only, post, runsOf } from '../../testing/runs.ts';
 import { withoutChromium } from './chromium.ts';
 import { callEveryTool, runEveryAutomation, TemplateApp } from './template-app.ts';
 

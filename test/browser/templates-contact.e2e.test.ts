@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { MintedWebhook } from '../../protocol/automation.ts';
-import { eventually } from '../support/edges.ts';
-import { post } from '../support/runs.ts';
+import { eventually } from '../../testing/edges.ts';
+import { post } from '../../testing/runs.ts';
 import { withoutChromium } from './chromium.ts';
 import { callEveryTool, openTemplate, runEveryAutomation, type TemplateApp } from './template-app.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { runToEnd } from '../support/runs.ts';
+import { runToEnd } from '../../testing/runs.ts';
 import { withoutChromium } from './chromium.ts';
 import { callEveryTool, openTemplate, runEveryAutomation } from './template-app.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { eventually } from '../support/edges.ts';
+import { eventually } from '../../testing/edges.ts';
 import { withoutChromium } from './chromium.ts';
 import { callEveryTool, openTemplate, type TemplateApp } from './template-app.ts';
 

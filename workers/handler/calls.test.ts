@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { ToolKind } from '../../protocol/frames.ts';
-import { type App, FakeSupervisor, failure } from './fake-supervisor.ts';
+import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 const SCHEMA = {
   type: 'object',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { after, before, beforeEach, test } from 'node:test';
-import { type App, FakeSupervisor, failure } from './fake-supervisor.ts';
+import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 /** Expressions over `db` in an action → what they resolve to. Table `t(id integer primary key, s text, x)`, one row each time. */
 const RESULTS: [expression: string, value: unknown][] = [

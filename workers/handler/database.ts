@@ -1,6 +1,7 @@
 /** `db`: an app's database as a handler sees it (decisions, section 3). Reads run here, writes go to the writer. */
-import type { DbClient } from '../../protocol/db-client.ts';
+
 import type { Row, RunResult } from '../../protocol/frames.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
 import { closeClass } from './built-ins.ts';
 import type { Call } from './call.ts';
 import { toParams, toStatements } from './parameters.ts';

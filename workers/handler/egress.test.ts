@@ -3,8 +3,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { after, before, test } from 'node:test';
-import type { EgressPolicy } from '../../protocol/egress.ts';
-import { type App, FakeSupervisor } from './fake-supervisor.ts';
+import type { EgressPolicy } from '../../protocol/rules/egress.ts';
+import { type App, FakeSupervisor } from '../../testing/fake-supervisor.ts';
 
 const OPEN: EgressPolicy = { allow: [], deny: [], network: null, port: null };
 const FETCH = `export default async ({ ctx, input }) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DbError } from '../../protocol/db-client.ts';
+import { DbError } from '../../protocol/wire/db-client.ts';
 import { Failures } from './failure.ts';
 
 const failures = new Failures(['/srv/apps/notes']);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { type App, FakeSupervisor, failure } from './fake-supervisor.ts';
+import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 const APP = {
   files: {

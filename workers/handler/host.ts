@@ -6,7 +6,7 @@ import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { setFlagsFromString } from 'node:v8';
 import { type Frame, type HostBootstrap, Kind, type ProcessStats } from '../../protocol/frames.ts';
-import type { Link } from '../../protocol/link.ts';
+import type { Link } from '../../protocol/wire/link.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { openLink } from '../link.ts';
 import { Threads } from './threads.ts';

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { FakeSupervisor } from './fake-supervisor.ts';
+import { FakeSupervisor } from '../../testing/fake-supervisor.ts';
 
 /** Puts traps wherever it can, keeps what falls into them, and walks from there. Its `found` names what it must not reach. */
 const HOSTILE = `

@@ -8,7 +8,7 @@ import type * as net from 'node:net';
 import type * as os from 'node:os';
 import process from 'node:process';
 import type * as tls from 'node:tls';
-import { Egress, type EgressPolicy } from '../../protocol/egress.ts';
+import { Egress, type EgressPolicy } from '../../protocol/rules/egress.ts';
 
 /** What a handler's fetch rejects with where the app may not connect. */
 export class EgressError extends Error {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { type App, FakeSupervisor, failure } from './fake-supervisor.ts';
+import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 const PLAIN = 'export default async () => 1;';
 

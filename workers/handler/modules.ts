@@ -5,7 +5,7 @@
 import { lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Module, SourceTextModule, SyntheticModule } from 'node:vm';
-import { resolve } from '../../protocol/handler-imports.ts';
+import { resolve } from '../../protocol/rules/handler-imports.ts';
 import { locateSyntaxError } from './syntax-error.ts';
 
 /** A handler's default export. */

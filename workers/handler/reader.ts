@@ -3,7 +3,7 @@ import Sqlite from 'better-sqlite3';
 import { isDiskFull } from '../../protocol/errors.ts';
 import type { SqlParams } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { refuseUnsafe } from '../../protocol/sql.ts';
+import { refuseUnsafe } from '../../protocol/rules/sql.ts';
 import { StatementError } from '../writer/failure.ts';
 import type { RowStatement } from '../writer/rows.ts';
 import { StatementCache } from '../writer/statement-cache.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type App, FakeSupervisor, failure } from './fake-supervisor.ts';
+import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 /** Body of a query → the value that its caller gets. */
 const QUERIES: [body: string, value: unknown][] = [

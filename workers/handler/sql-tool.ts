@@ -1,8 +1,9 @@
 /** The built-in tool behind `svc sql`: one statement of the caller's own against the app's database. */
-import type { DbClient } from '../../protocol/db-client.ts';
+
 import { SvcError } from '../../protocol/errors.ts';
 import type { Row, SqlParams, SqlValue } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
 import { bindIntegers, numberIfSafe, type RowStatement } from '../writer/rows.ts';
 import { toParams } from './parameters.ts';
 import type { Reader } from './reader.ts';

@@ -1,7 +1,8 @@
 /** Runs the queries and actions of an app, and the `sql` tool: input checked, handler called, value turned into an answer. */
-import type { DbClient } from '../../protocol/db-client.ts';
+
 import { SvcError } from '../../protocol/errors.ts';
 import { type ActorSpec, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { Call } from './call.ts';
 import type { Runner } from './calls.ts';
 import { HandlerContext } from './context.ts';

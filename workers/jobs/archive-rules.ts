@@ -1,7 +1,7 @@
 /** The rules for what an uploaded archive may hold (specification, "Limits"; decisions, section 2). Pure. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { STATIC_TYPES } from '../../protocol/static-files.ts';
+import { STATIC_TYPES } from '../../protocol/rules/static-files.ts';
 
 /** What may be stored: what may be served, migrations, and text for people. */
 const EXTENSIONS = new Set([...Object.keys(STATIC_TYPES), '.sql', '.md', '.txt']);

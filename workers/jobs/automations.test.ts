@@ -8,8 +8,8 @@ import { editAutomation } from '../../protocol/automation-edit.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { IngestJob, VersionFolders } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { automation } from '../../test/support/apps.ts';
-import { appFiles, tarball } from '../../test/support/archive.ts';
+import { automation } from '../../testing/apps.ts';
+import { appFiles, tarball } from '../../testing/archive.ts';
 import { loadValidators } from '../handler/validators.ts';
 import { ingest } from './ingest.ts';
 

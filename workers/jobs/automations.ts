@@ -10,15 +10,15 @@ import {
   pendingWebhook,
   provisionedWebhook,
 } from '../../protocol/automation.ts';
-import { parseAutomation } from '../../protocol/automation-check.ts';
 import { type AutomationChange, editAutomation } from '../../protocol/automation-edit.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { parseAutomation } from '../../protocol/rules/automation-check.ts';
 import {
   type AutomationFault,
   automationFault,
   automationFile,
   invalidAutomation,
-} from '../../protocol/automation-issues.ts';
-import { LIMITS } from '../../protocol/limits.ts';
+} from '../../protocol/rules/automation-issues.ts';
 import { mintWebhook } from '../../protocol/webhook-mint.ts';
 import { readAutomation, readUploaded } from '../../storage/automations.ts';
 import type { VersionPaths } from '../../storage/layout.ts';

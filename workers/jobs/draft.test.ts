@@ -16,8 +16,8 @@ import { type TestContext, test } from 'node:test';
 import type { Snapshot } from '../../protocol/drafts.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { AppPaths } from '../../storage/layout.ts';
-import { appOf } from '../../test/support/apps.ts';
-import { withMark } from '../../test/support/validators.ts';
+import { appOf } from '../../testing/apps.ts';
+import { withMark } from '../../testing/validators.ts';
 import { takeSnapshot } from './draft.ts';
 
 /** A worktree with `files`, and what takes snapshots of it. */

@@ -1,8 +1,8 @@
 /** Reads files of an app as the loader of handlers would. */
 import { lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { HandlerSource } from '../../protocol/gates/check-handlers.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { HandlerSource } from '../../protocol/rules/gates/check-handlers.ts';
 
 /** The text of an app's file, or why a handler could not be loaded from it. Follows no link out of the folder. */
 export function readSource(code: string, file: string): HandlerSource {

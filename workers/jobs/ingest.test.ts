@@ -17,8 +17,8 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { IngestJob } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { StaticEntry, VersionSummary } from '../../protocol/manifest.ts';
-import { automation } from '../../test/support/apps.ts';
-import { appFiles, type Entry, gnuName, paxName, tar, tarball, tarEntry } from '../../test/support/archive.ts';
+import { automation } from '../../testing/apps.ts';
+import { appFiles, type Entry, gnuName, paxName, tar, tarball, tarEntry } from '../../testing/archive.ts';
 import { check, ingest } from './ingest.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'ingest-'));

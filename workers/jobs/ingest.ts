@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MintedSecret } from '../../protocol/automation.ts';
-import { flatAutomations } from '../../protocol/automation-issues.ts';
 import { versionId } from '../../protocol/ids.ts';
 import type { CheckJob, CheckResult, IngestJob, IngestResult } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -14,7 +13,8 @@ import type {
   QuerySummary,
   VersionSummary,
 } from '../../protocol/manifest.ts';
-import { checkManifest, manifestIssue } from '../../protocol/manifest-check.ts';
+import { flatAutomations } from '../../protocol/rules/automation-issues.ts';
+import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
 import { isMissing } from '../../storage/atomic-file.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import { VersionPaths } from '../../storage/layout.ts';

@@ -1,6 +1,6 @@
 /** Checks the `migrations/` of a version before it is stored (decisions, section 2). */
 import { SvcError } from '../../protocol/errors.ts';
-import { refuseMigration } from '../../protocol/sql.ts';
+import { refuseMigration } from '../../protocol/rules/sql.ts';
 
 const FOLDER = 'migrations/';
 const NAME = /^(\d{4})_[a-z0-9][a-z0-9_-]*\.sql$/;

@@ -40,7 +40,7 @@ export async function gatherFiles({ source, commit, app }: IngestJob, code: stri
 
 /** What uploads need not pass: the handlers parse, and keep the rules for handlers. Throws `INVALID_HANDLER`. */
 export async function checkSources(code: string, manifest: Manifest, automations: CheckedAutomation[]): Promise<void> {
-  const { checkHandlers } = await import('../../protocol/gates/check-handlers.ts');
+  const { checkHandlers } = await import('../../protocol/rules/gates/check-handlers.ts');
   checkHandlers(
     (file) => readSource(code, file),
     manifest,

@@ -5,7 +5,7 @@ import { extname, join } from 'node:path';
 import type { PageOwner } from '../../protocol/bridge.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { StaticEntry } from '../../protocol/manifest.ts';
-import { staticType } from '../../protocol/static-files.ts';
+import { staticType } from '../../protocol/rules/static-files.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
 import { CompressedCopies } from './compressed.ts';
 import type { ExtractedFile } from './extract.ts';

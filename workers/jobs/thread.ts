@@ -48,7 +48,7 @@ export function layOut({ job, memory }: Order<LayOutJob>): Promise<JobAnswer<Lay
 
 /** Loaded on use: uploads need none of it. */
 export function git({ job, memory }: Order<GitJob>): Promise<JobAnswer<GitOperations[GitOperation]['result']>> {
-  return answer(memory, async () => (await import('./git/run.ts')).runGit(job));
+  return answer(memory, async () => (await import('./git/run-operation.ts')).runGit(job));
 }
 
 export function snapshot({ job, memory }: Order<SnapshotJob>): Promise<JobAnswer<SnapshotResult>> {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
-import { withMark } from '../../test/support/validators.ts';
+import { withMark } from '../../testing/validators.ts';
 import { checkInput, loadValidators } from '../handler/validators.ts';
 import { compileValidators, validatorsLike } from './validators.ts';
 

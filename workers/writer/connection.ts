@@ -1,11 +1,11 @@
 /** One client of the writer: its ticket names the only database it reaches. A frame that is not as it should be ends it. */
 import type { Duplex } from 'node:stream';
-import { FrameError } from '../../protocol/codec.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { type DbFrame, DbOp, type Frame, Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { Link } from '../../protocol/link.ts';
-import { openTicket } from '../../protocol/ticket.ts';
+import { FrameError } from '../../protocol/wire/codec.ts';
+import { Link } from '../../protocol/wire/link.ts';
+import { openTicket } from '../../protocol/wire/ticket.ts';
 import type { Begun } from './begun.ts';
 import type { Asker, Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';

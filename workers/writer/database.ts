@@ -2,7 +2,7 @@
 import Sqlite from 'better-sqlite3';
 import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { refuseUnsafe } from '../../protocol/sql.ts';
+import { refuseUnsafe } from '../../protocol/rules/sql.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import { describeFailure, StatementError } from './failure.ts';
 import { bindIntegers, numberIfSafe, type RowStatement, readRow, readRows } from './rows.ts';

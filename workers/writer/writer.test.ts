@@ -9,11 +9,11 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
-import { encodeFrame } from '../../protocol/codec.ts';
-import { DbClient } from '../../protocol/db-client.ts';
 import { DbOp, type Frame, Kind, type PongFrame, type SessionBegun, type StuckFrame } from '../../protocol/frames.ts';
-import { Link } from '../../protocol/link.ts';
-import { signTicket, type Ticket } from '../../protocol/ticket.ts';
+import { encodeFrame } from '../../protocol/wire/codec.ts';
+import { DbClient } from '../../protocol/wire/db-client.ts';
+import { Link } from '../../protocol/wire/link.ts';
+import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { openLink } from '../link.ts';
 
 const ENTRY = fileURLToPath(new URL('../../dist/writer.js', import.meta.url));

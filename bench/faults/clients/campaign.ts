@@ -1,6 +1,6 @@
 /** `npm run faults -- clients`: slow, silent, greedy and vanishing clients beside good ones, on both edges. */
-import { appOf } from '../../../test/support/apps.ts';
-import { tarball } from '../../../test/support/archive.ts';
+import { appOf } from '../../../testing/apps.ts';
+import { tarball } from '../../../testing/archive.ts';
 import { packApp } from '../../bench-app.ts';
 import { Daemon } from '../../daemon.ts';
 import type { Campaign, CampaignContext, CampaignReport } from '../campaign.ts';

@@ -1,5 +1,5 @@
 /** What authors do over HTTP: sessions and their files, new apps, publications, drafts. */
-import type { Answer } from '../../../test/support/gateway.ts';
+import type { Answer } from '../../../testing/gateway.ts';
 import { automationFiles, draftTool, filePath, SESSION } from './authoring-scenes.ts';
 import type { Operation } from './operations.ts';
 import { versionOf } from './scenes.ts';

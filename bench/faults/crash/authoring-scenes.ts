@@ -1,5 +1,5 @@
 /** Scenes with a session `work`: files that were edited and not published, another app, drafts with data. */
-import { automation } from '../../../test/support/apps.ts';
+import { automation } from '../../../testing/apps.ts';
 import { automatedVersionOf, expectStatus, versionOf } from './scenes.ts';
 import type { World } from './world.ts';
 

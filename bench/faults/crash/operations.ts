@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { type Answer, root } from '../../../test/support/gateway.ts';
-import { pause } from '../waiting.ts';
+import { type Answer, root } from '../../../testing/gateway.ts';
+import { pause } from '../../../testing/waiting.ts';
 import { AUTHORING_OPERATIONS } from './authoring-operations.ts';
 import { isPacking } from './loose-objects.ts';
 import { automatedVersionOf, type SceneName, versionOf } from './scenes.ts';

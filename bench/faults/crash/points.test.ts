@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { root } from '../../../test/support/gateway.ts';
+import { root } from '../../../testing/gateway.ts';
 import { OPERATIONS } from './operations.ts';
 import { FILES, POINTS, pointsTable } from './points.ts';
 

@@ -1,8 +1,8 @@
 /** One round: an operation on a copy of its scene, cut off at planned points; afterwards old or new, whole. */
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { Load, verify } from '../ledger.ts';
-import { pause, within } from '../waiting.ts';
+import { pause, within } from '../../../testing/waiting.ts';
+import { Load, verify } from '../../../testing/write-ledger.ts';
 import { complaints, leftovers, type Observation, observe } from './observe.ts';
 import type { Operation } from './operations.ts';
 import { type Crash, type Passed, type Scene, World } from './world.ts';

@@ -1,9 +1,9 @@
 /** The states from which operations are crashed: two apps, of which `main` has versions, data, settings and backups. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { automation } from '../../../test/support/apps.ts';
-import type { Answer } from '../../../test/support/gateway.ts';
-import { ledgerApp } from '../ledger.ts';
+import { automation } from '../../../testing/apps.ts';
+import type { Answer } from '../../../testing/gateway.ts';
+import { ledgerApp } from '../../../testing/write-ledger.ts';
 import { AUTHORING_SCENES, type AuthoringScene } from './authoring-scenes.ts';
 import { addLooseObjects } from './loose-objects.ts';
 import { type Scene, World } from './world.ts';

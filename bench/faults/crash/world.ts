@@ -2,7 +2,7 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Layout } from '../../../storage/layout.ts';
-import { TestGateway } from '../../../test/support/gateway.ts';
+import { TestGateway } from '../../../testing/gateway.ts';
 
 /** `passing`: at which passing of the point, from 1. `tree` takes every process of the gateway along. */
 export type Crash = { point: string; passing: number; mode: 'process' | 'tree' };

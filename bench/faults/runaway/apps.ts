@@ -1,6 +1,6 @@
 /** The apps of the campaign: one for each kind of misbehaviour, and what it is mended with. */
 import { DEFAULTS } from '../../../protocol/limits.ts';
-import { appOf } from '../../../test/support/apps.ts';
+import { appOf } from '../../../testing/apps.ts';
 import { type Kind, timeoutOf } from './kinds.ts';
 
 export type Files = Record<string, string | Buffer>;

@@ -1,8 +1,8 @@
 /** Automations that misbehave: their runs end with the cause, and neither their app nor its other automations notice. */
 import type { RunRecord } from '../../../protocol/runs.ts';
-import { appOf, automation } from '../../../test/support/apps.ts';
-import type { TestGateway } from '../../../test/support/gateway.ts';
-import { pause, within } from '../waiting.ts';
+import { appOf, automation } from '../../../testing/apps.ts';
+import type { TestGateway } from '../../../testing/gateway.ts';
+import { pause, within } from '../../../testing/waiting.ts';
 import { eventually, SETTLE_MS } from './trial.ts';
 
 const APP = 'bad-automations';

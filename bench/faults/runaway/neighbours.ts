@@ -1,7 +1,7 @@
 /** The well-behaved apps in the same host: steady reads and writes, and what their callers notice. */
-import type { TestGateway } from '../../../test/support/gateway.ts';
-import { Load } from '../ledger.ts';
-import { pause } from '../waiting.ts';
+import type { TestGateway } from '../../../testing/gateway.ts';
+import { pause } from '../../../testing/waiting.ts';
+import { Load } from '../../../testing/write-ledger.ts';
 
 const READERS = 2;
 const WRITERS = 2;

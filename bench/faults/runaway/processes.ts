@@ -1,5 +1,5 @@
 /** The processes of a gateway as its status names them, and which of them ended between two looks. */
-import type { TestGateway } from '../../../test/support/gateway.ts';
+import type { TestGateway } from '../../../testing/gateway.ts';
 
 /** `pid` is null while it is being replaced; `lastExit` says why the one before it ended. */
 export type Listed = { name: string; pid: number | null; restarts: number; lastExit: string | null };

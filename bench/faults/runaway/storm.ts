@@ -3,10 +3,10 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';
-import type { TestGateway } from '../../../test/support/gateway.ts';
+import type { TestGateway } from '../../../testing/gateway.ts';
+import { pause } from '../../../testing/waiting.ts';
 import { cpuMs } from '../../process-usage.ts';
 import type { Figure } from '../campaign.ts';
-import { pause } from '../waiting.ts';
 import { crashingApp } from './apps.ts';
 import { ended, lasting, processesOf } from './processes.ts';
 

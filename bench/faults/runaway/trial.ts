@@ -1,7 +1,7 @@
 /** One misbehaving app, called once, and everything that must come of it. */
 import type { RetireReason } from '../../../protocol/frames.ts';
-import type { TestGateway } from '../../../test/support/gateway.ts';
-import { pause, within } from '../waiting.ts';
+import type { TestGateway } from '../../../testing/gateway.ts';
+import { pause, within } from '../../../testing/waiting.ts';
 import { badApp, mendedApp } from './apps.ts';
 import { type Kind, timeoutOf } from './kinds.ts';
 import { processesOf } from './processes.ts';

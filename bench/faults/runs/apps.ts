@@ -1,7 +1,7 @@
 /** The apps of the campaign `runs`: automations that a webhook or the clock fires, and a table that says which fire wrote. */
 import type { MintedWebhook } from '../../../protocol/automation.ts';
-import { appOf, automation } from '../../../test/support/apps.ts';
-import type { TestGateway } from '../../../test/support/gateway.ts';
+import { appOf, automation } from '../../../testing/apps.ts';
+import type { TestGateway } from '../../../testing/gateway.ts';
 
 /** Plain webhooks of an app. Each takes 60 posts a minute and one at a time, so there are several. */
 const HOOKS = 6;

@@ -1,13 +1,13 @@
 /** A gateway that was down when automations were due: with `catchUp` they run once at its start, without it not at all. */
 import Database from 'better-sqlite3';
 import { Layout } from '../../../storage/layout.ts';
-import { appOf, automation } from '../../../test/support/apps.ts';
-import { makeGateway, type TestGateway } from '../../../test/support/gateway.ts';
+import { appOf, automation } from '../../../testing/apps.ts';
+import { makeGateway, type TestGateway } from '../../../testing/gateway.ts';
+import type { Random } from '../../../testing/random.ts';
+import { pause } from '../../../testing/waiting.ts';
 import type { CampaignContext } from '../campaign.ts';
 import { eventually } from '../crowd.ts';
-import type { Random } from '../random.ts';
 import type { Tally } from '../tally.ts';
-import { pause } from '../waiting.ts';
 import { runsOf } from './verify.ts';
 
 const APP = 'due';

@@ -1,10 +1,10 @@
 /** Clients that post to webhooks under faults and remember what they were answered. */
 import { createHmac } from 'node:crypto';
 import type { MintedWebhook } from '../../../protocol/automation.ts';
-import type { TestGateway } from '../../../test/support/gateway.ts';
-import { HANG_MS } from '../ledger.ts';
-import type { Random } from '../random.ts';
-import { pause, within } from '../waiting.ts';
+import type { TestGateway } from '../../../testing/gateway.ts';
+import type { Random } from '../../../testing/random.ts';
+import { pause, within } from '../../../testing/waiting.ts';
+import { HANG_MS } from '../../../testing/write-ledger.ts';
 
 /** At most this many posts to a webhook in this time. It takes 60 a minute: what is left is for the looks at whether it is open. */
 const POSTS = 7;

@@ -1,12 +1,12 @@
 /** The rounds of the campaign `runs` on one data directory: posts and the clock fire automations while processes are killed. */
-import { makeGateway, type TestGateway } from '../../../test/support/gateway.ts';
+import { makeGateway, type TestGateway } from '../../../testing/gateway.ts';
+import type { Random } from '../../../testing/random.ts';
+import { pause, within } from '../../../testing/waiting.ts';
+import { HANG_MS } from '../../../testing/write-ledger.ts';
 import type { CampaignContext } from '../campaign.ts';
 import { eventually } from '../crowd.ts';
 import { Killer } from '../killer.ts';
-import { HANG_MS } from '../ledger.ts';
-import type { Random } from '../random.ts';
 import type { Tally } from '../tally.ts';
-import { pause, within } from '../waiting.ts';
 import { installHooks } from './apps.ts';
 import { Posters } from './posters.ts';
 import { firstFire, openRuns, verifyRuns } from './verify.ts';

@@ -1,10 +1,11 @@
 /** `npm run faults -- smuggling`: the vectors on every way, and random damage to them. */
+
+import type { Random } from '../../../testing/random.ts';
+import { installed } from '../../../testing/smuggling/proxies.ts';
+import { exchangeMutant } from '../../../testing/smuggling/run-vector.ts';
+import { missingProxies, Scene } from '../../../testing/smuggling/scene.ts';
+import { type Kind, VECTORS, type Vector } from '../../../testing/smuggling/vectors.ts';
 import type { Campaign, CampaignReport, Figure } from '../campaign.ts';
-import type { Random } from '../random.ts';
-import { installed } from './proxies.ts';
-import { exchangeMutant } from './run-vector.ts';
-import { missingProxies, Scene } from './scene.ts';
-import { type Kind, VECTORS, type Vector } from './vectors.ts';
 
 const EDGES = ['uws', 'node'] as const;
 const MUTANTS = { full: 500, smoke: 25 };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { appFiles, type Entry, gnuName, paxName, tar, tarEntry } from '../../../test/support/archive.ts';
+import { appFiles, type Entry, gnuName, paxName, tar, tarEntry } from '../../../testing/archive.ts';
 import { ingest } from '../../../workers/jobs/ingest.ts';
 import { awkwardText, mutated } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';

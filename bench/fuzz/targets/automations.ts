@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { AutomationIssue, AutomationManifest } from '../../../protocol/automation.ts';
-import { parseAutomation } from '../../../protocol/automation-check.ts';
 import { type AutomationChange, editAutomation } from '../../../protocol/automation-edit.ts';
-import { parseCron } from '../../../protocol/cron-expression.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { parseAutomation } from '../../../protocol/rules/automation-check.ts';
+import { parseCron } from '../../../protocol/rules/cron-expression.ts';
 import { CronTimes } from '../../../supervisor/automations/schedule/cron-times.ts';
 import { awkwardText, jsonObject, jsonValue, mutated } from '../arbitraries.ts';
 import { assertPrototypesUntouched } from '../oracle.ts';

@@ -1,7 +1,7 @@
 /** JSON bodies of calls: what is JSON comes back as it was sent, what is not is refused; never a fault, never a trace. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { appOf } from '../../../test/support/apps.ts';
+import { appOf } from '../../../testing/apps.ts';
 import { jsonValue, mutated } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import type { Target } from '../target.ts';

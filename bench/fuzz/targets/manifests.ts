@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { checkManifest } from '../../../protocol/manifest-check.ts';
+import { checkManifest } from '../../../protocol/rules/manifest-check.ts';
 import { jsonObject, jsonValue, mutated } from '../arbitraries.ts';
 import { assertPrototypesUntouched, refusalOf } from '../oracle.ts';
 import type { Target } from '../target.ts';

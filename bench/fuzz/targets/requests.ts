@@ -1,7 +1,7 @@
 /** URLs and headers over raw sockets: both edges give one well-formed answer or end the connection, and agree. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { appOf } from '../../../test/support/apps.ts';
+import { appOf } from '../../../testing/apps.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import type { RawAnswer } from '../oracle.ts';
 import type { Target } from '../target.ts';

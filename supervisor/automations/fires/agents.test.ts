@@ -4,9 +4,9 @@ import { describe, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Usage } from '../../../protocol/runs.ts';
-import type { ConversationRunner } from '../../seams.ts';
+import { RunsWorld, settle } from '../../../testing/scripted-runs.ts';
+import type { ConversationRunner } from '../../extension-points.ts';
 import { askAgent } from './agents.ts';
-import { RunsWorld, settle } from './scripted-runs.ts';
 
 type Event = { type: string; [member: string]: unknown };
 

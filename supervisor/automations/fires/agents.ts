@@ -1,9 +1,9 @@
 /** `ctx.agent`: one turn of the host's conversation runner, read to its end (decisions, sections 6 and 8). */
 import { SvcError } from '../../../protocol/errors.ts';
-import { isTooDeep } from '../../../protocol/json-depth.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
 import type { Usage } from '../../../protocol/runs.ts';
-import type { ConversationRunner } from '../../seams.ts';
+import type { ConversationRunner } from '../../extension-points.ts';
 
 export type AgentTurn = {
   app: string;

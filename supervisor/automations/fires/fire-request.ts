@@ -2,7 +2,7 @@
 import type { HistoryKeep } from '../../../protocol/automation.ts';
 import type { SqlStatement } from '../../../protocol/frames.ts';
 import type { RunEvent, RunNode, RunRecord, RunState, RunTrigger } from '../../../protocol/runs.ts';
-import type { Call } from '../../tree/call.ts';
+import type { Call } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
 
 /**

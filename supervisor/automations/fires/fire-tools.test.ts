@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import type { App } from '../../apps.ts';
-import type { Change } from '../../changes.ts';
-import type { Describing } from '../../describe.ts';
-import type { Dispatching } from '../../dispatcher.ts';
-import type { Call } from '../../tree/call.ts';
+import { automation, settle } from '../../../testing/scripted-runs.ts';
+import type { App } from '../../dispatch/apps.ts';
+import type { Change } from '../../dispatch/changes.ts';
+import type { Describing } from '../../dispatch/describe.ts';
+import type { Dispatching } from '../../dispatch/dispatcher.ts';
+import type { Call } from '../../tree/actor/call.ts';
 import type { ToolServers } from './fire-request.ts';
 import { FireTools, type ToolAnswer } from './fire-tools.ts';
-import { automation, settle } from './scripted-runs.ts';
 
 const SUMMARY = {
   name: 'Todos',

@@ -5,10 +5,18 @@
 import { SvcError } from '../../../protocol/errors.ts';
 import { ToolKind } from '../../../protocol/frames.ts';
 import type { ActionSummary, QuerySummary } from '../../../protocol/manifest.ts';
-import type { App } from '../../apps.ts';
-import { type Describing, describe } from '../../describe.ts';
-import { announce, appOf, type Dispatching, findAction, findQuery, newCall, toolOf } from '../../dispatcher.ts';
-import type { CallReply } from '../../tree/call.ts';
+import type { App } from '../../dispatch/apps.ts';
+import { type Describing, describe } from '../../dispatch/describe.ts';
+import {
+  announce,
+  appOf,
+  type Dispatching,
+  findAction,
+  findQuery,
+  newCall,
+  toolOf,
+} from '../../dispatch/dispatcher.ts';
+import type { CallReply } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { ToolServers } from './fire-request.ts';
 

@@ -4,9 +4,9 @@ import { describe, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunEvent, RunNode } from '../../../protocol/runs.ts';
+import { RunsWorld, type ScriptedCall, settle } from '../../../testing/scripted-runs.ts';
 import type { Fire } from './fire.ts';
 import type { ToolAnswer } from './fire-tools.ts';
-import { RunsWorld, type ScriptedCall, settle } from './scripted-runs.ts';
 
 const DIGEST = 'todos/digest';
 const deep = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { DISK_FULL, RunsWorld, type ScriptedCall, settle } from './scripted-runs.ts';
+import { DISK_FULL, RunsWorld, type ScriptedCall, settle } from '../../../testing/scripted-runs.ts';
 
 const DIGEST = 'todos/digest';
 

@@ -4,8 +4,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { mock, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
-import type { FireAutomation, HostFire } from '../../seams.ts';
-import { RunsWorld, settle } from './scripted-runs.ts';
+import { RunsWorld, settle } from '../../../testing/scripted-runs.ts';
+import type { FireAutomation, HostFire } from '../../extension-points.ts';
 
 const DIGEST = 'todos/digest';
 

@@ -4,8 +4,8 @@ import type { AskVerb } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunRecord } from '../../../protocol/runs.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
-import type { FireAutomation, FireContext, FireLog } from '../../seams.ts';
-import { timedOut } from '../../tree/refusals.ts';
+import type { FireAutomation, FireContext, FireLog } from '../../extension-points.ts';
+import { timedOut } from '../../tree/actor/call-errors.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { Fire } from './fire.ts';
 

@@ -1,6 +1,7 @@
 /** Inputs, arguments and outputs as followers see them and the ledger takes them: from JSON text, which is not parsed when it is too long. */
-import { isTooDeep } from '../../../protocol/json-depth.ts';
+
 import { LIMITS } from '../../../protocol/limits.ts';
+import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
 
 /** JSON text grows to at most twice its size in a JSON string; the rest of the marker needs little. */
 const HEAD_BYTES = Math.floor(LIMITS.runValueBytes / 2) - 64;

@@ -1,8 +1,9 @@
 /** `ctx.state`: what an automation remembers from one run to the next, JSON values by key (decisions, section 6). */
-import type { DbClient } from '../../../protocol/db-client.ts';
+
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { survive } from '../../survive.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { survive } from '../../outlive-writer.ts';
 
 /** Which automation. */
 export type AutomationName = { app: string; id: string };

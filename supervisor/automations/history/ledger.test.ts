@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { DbClient } from '../../../protocol/db-client.ts';
 import type { SqlParams } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { RUN_STATES, type RunRecord } from '../../../protocol/runs.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../../testing/run-ledger.ts';
 import type { RunLedger } from './ledger.ts';
 import { DROP_OLD, DROP_OLDEST } from './retention.ts';
 import { listRuns, type RunFilter } from './run-rows.ts';
-import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from './test-support.ts';
 
 const ids = (runs: RunRecord[]): string[] => runs.map((run) => run.runId);
 const DIGEST = { app: 'todos', id: 'digest' };

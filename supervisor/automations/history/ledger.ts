@@ -1,13 +1,13 @@
 /** The run ledger: every run of an automation and what it did, durable, with its history kept in bounds (decisions, section 6). */
 import type { Logger } from 'pino';
 import { automationRef, type HistoryKeep } from '../../../protocol/automation.ts';
-import type { DbClient } from '../../../protocol/db-client.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import type { SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunNode, RunRecord } from '../../../protocol/runs.ts';
-import { inTurns } from '../../kept-array.ts';
-import { survive } from '../../survive.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { inTurns } from '../../dispatch/kept-array.ts';
+import { survive } from '../../outlive-writer.ts';
 import { type AutomationName, AutomationState } from './automation-state.ts';
 import { GatheredWrites } from './gathered-writes.ts';
 import { RUNTIME_SCHEMA } from './ledger-schema.ts';

@@ -1,10 +1,10 @@
 /** Which runs leave the history when one of their automation ends (`history.keep`). Pinned ones never do. */
 import type { HistoryKeep } from '../../../protocol/automation.ts';
-import type { DbClient } from '../../../protocol/db-client.ts';
 import type { RunResult, SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunRecord } from '../../../protocol/runs.ts';
-import { survive } from '../../survive.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { survive } from '../../outlive-writer.ts';
 
 // `LIMIT (SELECT ?)`: where SQLite's planner looks at a parameter, as it does at a plain `LIMIT ?`, each new value has the
 // statement compiled again, which takes several times as long as to run it.

@@ -4,15 +4,15 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pino } from 'pino';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunEvent, RunNode, RunRecord } from '../../../protocol/runs.ts';
-import { type EventClient, openEvents, send, serveExchanges } from '../../../test/exchange-server.ts';
-import { ADMIN } from '../../access/caller.ts';
-import { EMBEDDED } from '../../access/places.ts';
-import { answerError } from '../../answers.ts';
-import { EventReaders } from '../../event-readers.ts';
-import { Router } from '../../router.ts';
+import { type EventClient, openEvents, send, serveExchanges } from '../../../testing/exchange-server.ts';
+import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../../testing/run-ledger.ts';
+import { ADMIN } from '../../http/access/caller.ts';
+import { EMBEDDED } from '../../http/access/places.ts';
+import { answerError } from '../../http/answers.ts';
+import { EventReaders } from '../../http/event-streams.ts';
+import { Router } from '../../http/router.ts';
 import { runRoutes } from '../../routes/runs.ts';
 import { RunEvents } from './run-events.ts';
-import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from './test-support.ts';
 
 const OPENING = 'retry: 2000\n: events of runs';
 

@@ -3,7 +3,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunEvent, RunNode, RunRecord } from '../../../protocol/runs.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import type { EventReader, EventReaders } from '../../event-readers.ts';
+import type { EventReader, EventReaders } from '../../http/event-streams.ts';
 import type { RunLedger } from './ledger.ts';
 
 /** Only runs of this automation, of this app; both when both are given. */

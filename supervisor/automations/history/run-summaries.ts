@@ -1,10 +1,10 @@
 /** One row for each run that ended, in `analytics.sqlite`; it stays when the run leaves the history (decisions, section 6). */
 import type { Logger } from 'pino';
-import type { DbClient } from '../../../protocol/db-client.ts';
 import type { SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunRecord } from '../../../protocol/runs.ts';
-import { survive } from '../../survive.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { survive } from '../../outlive-writer.ts';
 import { ANALYTICS_SCHEMA } from './ledger-schema.ts';
 import { usageValues } from './run-rows.ts';
 

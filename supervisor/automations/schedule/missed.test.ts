@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CronTrigger } from '../../../protocol/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { ScriptedClock } from '../../../testing/scripted-clock.ts';
 import { CronTimes } from './cron-times.ts';
 import { Scheduler } from './scheduler.ts';
-import { ScriptedClock } from './scripted-clock.ts';
 import type { Schedulable } from './watched.ts';
 
 const HOUR = 3_600_000;

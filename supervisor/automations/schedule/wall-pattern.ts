@@ -3,8 +3,8 @@
  * clock that is never set. What becomes of them in a time zone is told elsewhere.
  */
 import { CronPattern } from 'croner';
-import { type CronFields, cronFields } from '../../../protocol/cron-fields.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { type CronFields, cronFields } from '../../../protocol/rules/cron-fields.ts';
 import { CronDays } from './cron-days.ts';
 
 const DAY = LIMITS.dayMs;

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { CronTrigger } from '../../../protocol/automation.ts';
+import { ScriptedClock } from '../../../testing/scripted-clock.ts';
 import { Scheduler } from './scheduler.ts';
-import { ScriptedClock } from './scripted-clock.ts';
 import { cronTriggers, newEntry, type Schedulable } from './watched.ts';
 
 const MANY = 10_000;

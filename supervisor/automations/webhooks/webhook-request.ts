@@ -2,11 +2,11 @@
 import { isUtf8 } from 'node:buffer';
 import { hash, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
-import { isTooDeep } from '../../../protocol/json-depth.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { BEARER } from '../../access/access.ts';
+import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
 import type { BodyRoom } from '../../edge/body-budget.ts';
 import type { Exchange } from '../../edge/edge.ts';
+import { BEARER } from '../../http/access/access.ts';
 import type { UnverifiedBodies } from './unverified-bodies.ts';
 
 /** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */

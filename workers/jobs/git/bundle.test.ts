@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { exportBundle, importBundle } from './bundle.ts';
-import { contents, GitFixture, NEEDS_GIT } from './git-fixture.ts';
 import * as git from './operations.ts';
 
 let store: GitFixture;

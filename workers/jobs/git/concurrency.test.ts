@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { objectId } from '../../../storage/git/object.ts';
 import { LockFile } from '../../../storage/git/ref-lock.ts';
-import { GitFixture, NEEDS_GIT } from './git-fixture.ts';
+import { GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import * as git from './operations.ts';
 
 /** More than a reader that looks twice takes, and fewer than one that gives up. */

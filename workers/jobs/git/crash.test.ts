@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { contents, GitFixture, NEEDS_GIT } from './git-fixture.ts';
+import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import * as git from './operations.ts';
 
 /** Commits and settles in a process of its own, which ends where the plan says. */

@@ -13,7 +13,7 @@ import {
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { GitFixture, NEEDS_GIT } from './git-fixture.ts';
+import { GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import * as git from './operations.ts';
 
 let store: GitFixture;

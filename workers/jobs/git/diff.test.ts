@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { GitFileDiff } from '../../../protocol/git-jobs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { contents, type Files, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { diffApp } from './diff.ts';
-import { contents, type Files, GitFixture, NEEDS_GIT } from './git-fixture.ts';
 import { commitApp, settle } from './operations.ts';
 
 let store: GitFixture;

@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import type { CommitResult, GitVersionInfo } from '../../../protocol/git-jobs.ts';
-import { contents, type Files, GitFixture, NEEDS_GIT } from './git-fixture.ts';
+import { contents, type Files, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import * as git from './operations.ts';
 
 const info: GitVersionInfo = {

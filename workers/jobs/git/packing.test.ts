@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { BackupWorkspace, packSources } from '../../../storage/backup/pack.ts';
 import { type PackLimits, packLoose } from '../../../storage/git/packing.ts';
-import { contents, GitFixture, NEEDS_GIT } from './git-fixture.ts';
+import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import * as git from './operations.ts';
 
 const LIMITS: PackLimits = {

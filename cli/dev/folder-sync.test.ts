@@ -1,0 +1,251 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { temporaryFolder } from '../../testing/command-line.ts';
+import { CommandError, GatewayError, UnreachableError } from '../failure.ts';
+import { Client } from '../gateway/client.ts';
+import { FolderSync, type Synced } from './folder-sync.ts';
+
+const PREFIX = '/svc/_sessions/s1/apps/notes/files';
+
+type Session = { client: Client; files: Map<string, string>; refused: Set<string> };
+
+/** The files of a session as a gateway has them; those named in `refused` are not taken. Writes are answered `together`. */
+async function session(t: TestContext, together = 1): Promise<Session> {
+  const files = new Map<string, string>();
+  const refused = new Set<string>();
+  const held: (() => void)[] = [];
+  const server = createServer((request, response) => {
+    const path = decodeURIComponent((request.url ?? '').slice(PREFIX.length + 1));
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const answer = (status: number, body: unknown) =>
+        response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body));
+      const error = (status: number, code: string) => answer(status, { isError: true, error: { code, message: path } });
+      if (path === '')
+        return answer(
+          200,
+          [...files].map(([name, text]) => row(name, text)),
+        );
+      if (refused.has(path)) return error(413, 'ARCHIVE_TOO_LARGE');
+      if (request.method === 'PUT') files.set(path, Buffer.concat(chunks).toString());
+      const text = files.get(path);
+      if (text === undefined) return error(404, 'NOT_FOUND');
+      if (request.method === 'DELETE') files.delete(path);
+      if (request.method !== 'PUT') return answer(200, request.method === 'GET' ? text : row(path, text));
+      assert.ok(held.push(() => answer(200, row(path, text))) <= together, 'no more than may be at the same time');
+      // The last come first.
+      if (held.length === together) for (const release of held.splice(0).reverse()) release();
+      return undefined;
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const client = new Client({ url, urlFrom: '', token: undefined, tokenFrom: '' });
+  return { client, files, refused };
+}
+
+function row(path: string, text: string): { path: string; size: number; sha: string } {
+  const size = Buffer.byteLength(text);
+  return { path, size, sha: createHash('sha1').update(`blob ${size}\0${text}`).digest('hex') };
+}
+
+function write(folder: string, files: Record<string, string>): void {
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(join(folder, path, '..'), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+}
+
+const NOTHING = { written: [], deleted: [], taken: [], overwritten: [], gone: [] };
+
+/** What a sync did where no file had a fault. */
+async function synced(sync: FolderSync, client: Client): Promise<Synced['result']> {
+  const { result, faults } = await sync.sync(client);
+  assert.deepEqual(faults, []);
+  return result;
+}
+
+/** As somebody to whom the modes of files apply: they do not to root. */
+async function asUser<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  if (process.getuid?.() !== 0) return work();
+  chownSync(folder, 65534, 65534);
+  process.seteuid?.(65534);
+  try {
+    return await work();
+  } finally {
+    process.seteuid?.(0);
+  }
+}
+
+test('the session becomes what the folder is; what is the same is not sent again', async (t) => {
+  const { client, files } = await session(t);
+  files.set('app.json', 'of the blank app').set('old.css', '');
+  const folder = temporaryFolder(t);
+  write(folder, { 'app.json': '{}', 'queries/list.js': 'a', '.env': 'SECRET', 'list.js~': '', 'draft.swp': '' });
+  const sync = new FolderSync('s1', 'notes', folder);
+  const first = await synced(sync, client);
+  assert.deepEqual(first, { ...NOTHING, written: ['app.json', 'queries/list.js'], deleted: ['old.css'] });
+  assert.deepEqual(Object.fromEntries(files), { 'app.json': '{}', 'queries/list.js': 'a' });
+  assert.deepEqual(await synced(sync, client), NOTHING);
+
+  renameSync(join(folder, 'queries'), join(folder, 'lib'));
+  const renamed = await synced(sync, client);
+  assert.deepEqual(renamed, { ...NOTHING, written: ['lib/list.js'], deleted: ['queries/list.js'] });
+});
+
+test('what somebody else does in the session is taken over, unless the same file was edited here', async (t) => {
+  const { client, files } = await session(t);
+  const folder = temporaryFolder(t);
+  write(folder, { 'app.json': '{}', 'style.css': 'a', 'app.js': 'a' });
+  const sync = new FolderSync('s1', 'notes', folder);
+  await sync.sync(client);
+
+  files.set('style.css', 'merged').set('app.js', 'theirs').set('actions/add.js', 'new').delete('app.json');
+  write(folder, { 'app.js': 'mine' });
+  assert.deepEqual(await synced(sync, client), {
+    ...NOTHING,
+    written: ['app.js'],
+    taken: ['style.css', 'actions/add.js'],
+    overwritten: ['app.js'],
+    gone: ['app.json'],
+  });
+  assert.equal(readFileSync(join(folder, 'style.css'), 'utf8'), 'merged');
+  assert.equal(readFileSync(join(folder, 'actions/add.js'), 'utf8'), 'new');
+  assert.equal(files.get('app.js'), 'mine');
+  assert.equal(readFileSync(join(folder, 'app.json'), 'utf8'), '{}', 'no file of the folder is lost');
+
+  files.set('style.css', 'of another session');
+  sync.forget();
+  assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['app.json', 'style.css'] });
+  assert.equal(files.get('style.css'), 'merged');
+});
+
+test('a file that is refused keeps no other back', async (t) => {
+  const { client, files, refused } = await session(t);
+  const folder = temporaryFolder(t);
+  write(folder, { 'a.js': 'a', 'b.js': 'b', 'c.js': 'c' });
+  refused.add('b.js');
+  const sync = new FolderSync('s1', 'notes', folder);
+  const { result, faults } = await sync.sync(client);
+  assert.deepEqual(result.written, ['a.js', 'c.js']);
+  assert.deepEqual(
+    faults.map(({ path, error }) => [path, error instanceof GatewayError && error.body.path]),
+    [['b.js', 'b.js']],
+  );
+  assert.deepEqual([...files.keys()], ['a.js', 'c.js']);
+  refused.clear();
+  assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['b.js'] });
+});
+
+test('a file that somebody deletes in the session stays deleted there until it is edited here', async (t) => {
+  const { client, files } = await session(t);
+  const folder = temporaryFolder(t);
+  write(folder, { 'app.json': '{}', 'old.md': 'old', 'older.md': 'older' });
+  const sync = new FolderSync('s1', 'notes', folder);
+  await sync.sync(client);
+
+  files.delete('old.md');
+  files.delete('older.md');
+  const first = await sync.sync(client);
+  assert.deepEqual(first.result, { ...NOTHING, gone: ['old.md', 'older.md'] });
+  assert.deepEqual(first.files, ['app.json'], 'those that both have');
+  assert.deepEqual(await synced(sync, client), NOTHING, 'it is said once');
+  assert.deepEqual([...files.keys()], ['app.json']);
+  assert.equal(readFileSync(join(folder, 'old.md'), 'utf8'), 'old');
+
+  write(folder, { 'old.md': 'new' });
+  rmSync(join(folder, 'older.md'));
+  assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['old.md'] });
+  write(folder, { 'older.md': 'older' });
+  assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['older.md'] }, 'it was made anew');
+});
+
+test('a file that is too large or cannot be read is named, and keeps no other back', async (t) => {
+  const { client, files } = await session(t);
+  const folder = temporaryFolder(t);
+  write(folder, { 'a.txt': 'a', 'large.txt': '', 'secret.txt': 's', 'z.txt': 'z' });
+  truncateSync(join(folder, 'large.txt'), 5 * 1024 * 1024 + 1);
+  chmodSync(join(folder, 'secret.txt'), 0);
+  const sync = new FolderSync('s1', 'notes', folder);
+  const { result, faults } = await asUser(folder, () => sync.sync(client));
+  assert.deepEqual(result, { ...NOTHING, written: ['a.txt', 'z.txt'] });
+  assert.deepEqual([...files.keys()].sort(), ['a.txt', 'z.txt']);
+  assert.deepEqual(
+    faults.map(({ path, error }) => [path, (error as Error).message]),
+    [
+      ['large.txt', 'large.txt has 5,242,881 bytes; a file of an app may have 5,242,880 (5 MiB).'],
+      ['secret.txt', 'secret.txt cannot be read: permission is denied.'],
+    ],
+  );
+});
+
+test('a file of the session that cannot be written is named, and keeps no other back', async (t) => {
+  const { client, files } = await session(t);
+  const folder = temporaryFolder(t);
+  write(folder, { 'css/style.css': 'a', 'a.txt': 'a', lib: 'a file' });
+  const sync = new FolderSync('s1', 'notes', folder);
+  await sync.sync(client);
+  chmodSync(join(folder, 'css'), 0o555);
+  files.set('css/style.css', 'theirs').set('lib/dates.js', 'theirs').set('more.txt', 'theirs');
+  write(folder, { 'a.txt': 'mine' });
+  const told = (): Promise<unknown[]> =>
+    asUser(folder, async () => {
+      const { result, faults } = await sync.sync(client);
+      return [result, faults.map(({ error }) => (error as Error).message)];
+    });
+  const messages = [
+    'css/style.css cannot be written: permission is denied.',
+    'lib/dates.js cannot be written: a file is where its folder should be.',
+  ];
+  assert.deepEqual(await told(), [{ ...NOTHING, written: ['a.txt'], taken: ['more.txt'] }, messages]);
+  assert.deepEqual(await told(), [NOTHING, messages], 'the same is said of the same');
+  assert.equal(readFileSync(join(folder, 'more.txt'), 'utf8'), 'theirs');
+});
+
+test('of many files four are sent at the same time, and it is heard how far it is', { timeout: 20_000 }, async (t) => {
+  const { client, files } = await session(t, 4);
+  const folder = temporaryFolder(t);
+  const names = Array.from({ length: 40 }, (_, n) => `${String(n).padStart(2, '0')}.txt`);
+  write(folder, Object.fromEntries(names.map((name) => [name, name])));
+  const heard: [number, number][] = [];
+  const { result } = await new FolderSync('s1', 'notes', folder).sync(client, (...progress) => heard.push(progress));
+  assert.deepEqual(result.written, names, 'in the order of the folder');
+  assert.equal(files.size, 40);
+  assert.deepEqual([heard.length, heard.at(-1)], [40, [240, 240]]);
+});
+
+test('what is about no single file ends a sync', async (t) => {
+  const folder = temporaryFolder(t);
+  write(folder, { 'a.txt': 'a' });
+  const client = new Client({ url: 'http://127.0.0.1:1', urlFrom: '', token: undefined, tokenFrom: '' });
+  await assert.rejects(new FolderSync('s1', 'notes', folder).sync(client), UnreachableError);
+});
+
+test('a folder that is gone takes nothing out of the session', async (t) => {
+  const { client, files } = await session(t);
+  const folder = join(temporaryFolder(t), 'notes');
+  write(folder, { 'a.js': 'a' });
+  const sync = new FolderSync('s1', 'notes', folder);
+  await sync.sync(client);
+  rmSync(folder, { recursive: true });
+  await assert.rejects(sync.sync(client), CommandError);
+  assert.deepEqual([...files.keys()], ['a.js']);
+  assert.equal(existsSync(folder), false);
+});

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { GatewayError, UnreachableError } from '../failure.ts';
+import { Client } from './client.ts';
+
+async function clientOf(t: TestContext, listener: RequestListener): Promise<Client> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return new Client({ url, urlFrom: '--url', token: undefined, tokenFrom: 'nowhere' });
+}
+
+test('an upload counts what is sent, up to the whole', async (t) => {
+  let received = 0;
+  const client = await clientOf(t, (request, response) => {
+    request.on('data', (chunk: Buffer) => {
+      received += chunk.length;
+    });
+    request.on('end', () => response.writeHead(201).end('{}'));
+  });
+  const archive = Buffer.alloc(1_000_000, 7);
+  const sent: number[] = [];
+  await client.upload('/upload', archive, (bytes) => sent.push(bytes));
+  assert.equal(received, archive.length);
+  assert.equal(sent.at(-1), archive.length);
+  assert.deepEqual(
+    sent,
+    [...sent].sort((a, b) => a - b),
+  );
+});
+
+test('an upload that is refused before it was read ends with the reason, not with a broken pipe', async (t) => {
+  const client = await clientOf(t, (_request, response) => {
+    const body = JSON.stringify({ isError: true, error: { code: 'PAYLOAD_TOO_LARGE', message: 'Too large.' } });
+    response.writeHead(413, { connection: 'close' }).end(body);
+  });
+  await assert.rejects(
+    client.upload('/upload', Buffer.alloc(32 * 1024 * 1024), () => {}),
+    (error) => error instanceof GatewayError && error.status === 413 && error.body.code === 'PAYLOAD_TOO_LARGE',
+  );
+});
+
+test('what is no gateway is said to be none', async (t) => {
+  for (const [status, text] of [
+    [200, '<html>'],
+    [404, '<html>'],
+    [502, '{"error":"bad gateway"}'],
+  ] as const) {
+    const client = await clientOf(t, (_request, response) => response.writeHead(status).end(text));
+    await assert.rejects(
+      client.get('/svc/_apps'),
+      (error) => error instanceof GatewayError && /not/.test(error.message),
+    );
+  }
+});
+
+test('an answer that breaks off, or does not come in time, is no answer', async (t) => {
+  const broken = await clientOf(t, (_request, response) => {
+    response.writeHead(200, { 'content-length': '100' }).write('{');
+    setImmediate(() => response.destroy());
+  });
+  await assert.rejects(broken.get('/svc/_apps'), UnreachableError);
+  const silent = await clientOf(t, () => {});
+  await assert.rejects(
+    silent.get('/svc/_apps', 20),
+    (error) => error instanceof UnreachableError && /No answer within 0.02 s/.test(error.message),
+  );
+});
+
+test("an action's own status is a result, not an error", async (t) => {
+  const client = await clientOf(t, (_request, response) =>
+    response.writeHead(409).end('{"isError":false,"data":{"status":409,"body":"taken"}}'),
+  );
+  const answer = await client.postForAnswer('/svc/_tool/svc_write', {});
+  assert.deepEqual([answer.status, (answer.body as { data: unknown }).data], [409, { status: 409, body: 'taken' }]);
+});

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { temporaryFolder } from '../../testing/command-line.ts';
+import { CommandError, UnreachableError, UsageError } from '../failure.ts';
+import { type ConnectionFlags, resolveConnection } from './connection.ts';
+import { defaultDataDirectory, shortPath } from './data-directory.ts';
+
+type Machine = { env?: NodeJS.ProcessEnv; profile?: object; local?: string; platform?: string };
+
+/** A machine whose home has a profile, and daemons as `folder → url` below its current folder. */
+function machine(t: TestContext, { env = {}, profile, daemons = {} }: Machine & { daemons?: Record<string, string> }) {
+  const home = temporaryFolder(t);
+  const cwd = join(home, 'work');
+  mkdirSync(cwd);
+  if (profile !== undefined) write(join(home, '.config/svc/profile.json'), JSON.stringify(profile));
+  for (const [folder, url] of Object.entries(daemons)) {
+    write(join(cwd, folder, 'run/daemon.json'), JSON.stringify({ pid: 1, url, startedAt: 0, version: '0' }));
+    write(join(cwd, folder, 'token.bin'), `token-of-${folder}\n`);
+  }
+  return { env: { HOME: home, ...env }, cwd, platform: 'linux' as const };
+}
+
+function write(file: string, text: string): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+}
+
+const PROFILE = { url: 'http://profile:1', token: 'token-of-profile' };
+const DAEMONS = { '.svc': 'http://local:1', other: 'http://other:1' };
+const ENV = { SVC_URL: 'http://env:1', SVC_TOKEN: 'token-of-env' };
+
+for (const [title, flags, setup, url, token] of [
+  [
+    '--url and --token win',
+    { url: 'http://flag:1', token: 'f' },
+    { env: ENV, profile: PROFILE, daemons: DAEMONS },
+    'http://flag:1',
+    'f',
+  ],
+  [
+    'a --data-dir beats the environment',
+    { dataDir: 'other' },
+    { env: { SVC_URL: 'http://env:1' }, profile: PROFILE, daemons: DAEMONS },
+    'http://other:1',
+    'token-of-other',
+  ],
+  ['SVC_URL beats the profile', {}, { env: ENV, profile: PROFILE, daemons: DAEMONS }, 'http://env:1', 'token-of-env'],
+  [
+    'the profile beats the gateway here',
+    {},
+    { profile: PROFILE, daemons: DAEMONS },
+    'http://profile:1',
+    'token-of-profile',
+  ],
+  [
+    'a profile may name a token file',
+    {},
+    { profile: { url: 'http://profile:1', tokenFile: '../../work/other/token.bin' }, daemons: DAEMONS },
+    'http://profile:1',
+    'token-of-other',
+  ],
+  ['the gateway of ./.svc is found', {}, { daemons: DAEMONS }, 'http://local:1', 'token-of-.svc'],
+  [
+    'SVC_DATA_DIR beats ./.svc',
+    {},
+    { env: { SVC_DATA_DIR: 'other' }, daemons: DAEMONS },
+    'http://other:1',
+    'token-of-other',
+  ],
+  ['SVC_TOKEN goes with any address', {}, { env: { SVC_TOKEN: 'e' }, daemons: DAEMONS }, 'http://local:1', 'e'],
+  [
+    'a token is not sent to another address than its own',
+    { url: 'http://stranger:1' },
+    { profile: PROFILE, daemons: DAEMONS },
+    'http://stranger:1',
+    undefined,
+  ],
+  [
+    'an address that the profile knows has its token',
+    { url: 'http://profile:1/' },
+    { profile: PROFILE },
+    'http://profile:1',
+    'token-of-profile',
+  ],
+  [
+    'an address that the gateway here has, has its token',
+    { url: 'http://local:1' },
+    { profile: PROFILE, daemons: DAEMONS },
+    'http://local:1',
+    'token-of-.svc',
+  ],
+] as [string, ConnectionFlags, Parameters<typeof machine>[1], string, string | undefined][]) {
+  test(title, (t) => {
+    const connection = resolveConnection(flags, machine(t, setup));
+    assert.deepEqual({ url: connection.url, token: connection.token }, { url, token });
+  });
+}
+
+test('without any gateway it says how to start one', (t) => {
+  assert.throws(
+    () => resolveConnection({ dataDir: 'none' }, machine(t, {})),
+    (error) =>
+      error instanceof UnreachableError &&
+      /No gateway is running on none/.test(error.message) &&
+      /svc serve --data-dir none/.test(String(error.hint)),
+  );
+});
+
+test('an address or profile that cannot be used is named', (t) => {
+  assert.throws(() => resolveConnection({ url: 'localhost:8787' }, machine(t, {})), UsageError);
+  const broken = machine(t, {});
+  write(join(broken.env.HOME as string, '.config/svc/profile.json'), '{');
+  assert.throws(() => resolveConnection({}, broken), CommandError);
+});
+
+test('default data directories', (t) => {
+  const { cwd, env } = machine(t, {});
+  const home = env.HOME as string;
+  for (const [platform, extra, expected] of [
+    ['linux', {}, join(home, '.local/share/svc')],
+    ['linux', { XDG_DATA_HOME: '/data' }, '/data/svc'],
+    ['darwin', {}, join(home, 'Library/Application Support/svc')],
+    ['linux', { SVC_DATA_DIR: 'here' }, join(cwd, 'here')],
+  ] as const) {
+    assert.equal(defaultDataDirectory({ cwd, platform, env: { ...env, ...extra } }), expected);
+  }
+  mkdirSync(join(cwd, '.svc'));
+  assert.equal(defaultDataDirectory({ cwd, platform: 'linux', env }), join(cwd, '.svc'));
+});
+
+test('paths are shown as a person would write them', () => {
+  const surroundings = { cwd: '/home/ann/work', env: { HOME: '/home/ann' }, platform: 'linux' as const };
+  for (const [path, shown] of [
+    ['/home/ann/work', '.'],
+    ['/home/ann/work/.svc', '.svc'],
+    ['/home/ann/x', '~/x'],
+    ['/home/anna', '/home/anna'],
+    ['/srv', '/srv'],
+  ] as const) {
+    assert.equal(shortPath(path, surroundings), shown);
+  }
+});

@@ -1,0 +1,173 @@
+/**
+ * Checks a manifest (decisions, section 2): its shape by JSON Schema, then what JSON Schema cannot say. Fields are named as
+ * in `queries[0].name`; the manifest itself is the empty path. Imported by job threads only: Ajv is slow to load.
+ */
+import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
+import { type InputIssue, SvcError } from '../errors.ts';
+import { LIMITS } from '../limits.ts';
+import type { Manifest } from '../manifest.ts';
+import { isHostPattern, PATTERN_FORM } from './egress.ts';
+
+const TEXT = { type: 'string', pattern: '\\S' };
+const NAMES = { type: 'array', items: TEXT };
+const TOOL_NAME = '^[A-Za-z][A-Za-z0-9_-]{0,63}$';
+const KNOB_KEY = TOOL_NAME;
+const APP_ID = '^[a-z0-9][a-z0-9_-]{0,62}$';
+
+const TOOL = {
+  name: { type: 'string', pattern: TOOL_NAME },
+  description: { type: 'string' },
+  input: { type: ['object', 'boolean'] },
+  output: { type: ['object', 'boolean'] },
+  timeoutMs: { type: 'integer', minimum: 1, maximum: LIMITS.toolTimeoutMs },
+};
+
+const MANIFEST_SCHEMA = {
+  type: 'object',
+  required: ['id', 'name', 'version'],
+  properties: {
+    id: TEXT,
+    name: TEXT,
+    version: TEXT,
+    manifestVersion: { const: 1 },
+    description: { type: 'string' },
+    kind: { enum: ['app', 'automation'] },
+    queries: {
+      type: 'array',
+      items: { type: 'object', required: ['name'], properties: { ...TOOL, reads: NAMES } },
+    },
+    actions: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['name'],
+        properties: { ...TOOL, confirmation: { enum: ['none', 'required'] }, writes: NAMES },
+      },
+    },
+    uses: { type: 'array', items: { type: 'string', pattern: APP_ID }, maxItems: LIMITS.usedApps, uniqueItems: true },
+    network: { type: 'array', items: { type: 'string' }, maxItems: LIMITS.networkHosts },
+    knobs: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['key', 'label', 'type', 'default', 'options'],
+        properties: {
+          key: { type: 'string', pattern: KNOB_KEY },
+          label: { type: 'string' },
+          type: { enum: ['segmented', 'swatch'] },
+          default: { type: 'string' },
+          options: {
+            type: 'array',
+            items: {
+              type: 'object',
+              required: ['value', 'label'],
+              properties: { value: { type: 'string' }, label: { type: 'string' } },
+            },
+          },
+        },
+      },
+    },
+  },
+};
+
+const validate = new Ajv2020({ allErrors: true, strict: false }).compile(MANIFEST_SCHEMA);
+
+/** `INVALID_MANIFEST`; `path` names the first field that is wrong, `issues` all of them up to `LIMITS.inputIssues`. */
+export function invalidManifest(issues: InputIssue[]): SvcError {
+  const shown = issues.slice(0, LIMITS.inputIssues);
+  const [first] = shown;
+  const message = first === undefined ? 'is not valid' : `${first.path === '' ? '' : `${first.path} `}${first.message}`;
+  return new SvcError('INVALID_MANIFEST', `app.json: ${message}.`, { path: first?.path ?? '', issues: shown });
+}
+
+/** One wrong field. `keyword` is JSON Schema's where there is one. */
+export function manifestIssue(path: string, message: string, keyword: string): SvcError {
+  return invalidManifest([{ path, message, keyword }]);
+}
+
+/** The manifest in the text of an `app.json` that was uploaded for the app `id`. Throws `INVALID_MANIFEST`. */
+export function checkManifest(text: string, id: string): Manifest {
+  if (Buffer.byteLength(text) > LIMITS.manifestBytes) {
+    throw manifestIssue('', `is larger than ${LIMITS.manifestBytes} bytes`, 'maxLength');
+  }
+  const value = parse(text);
+  const tooDeep = tooDeepPath(value);
+  if (tooDeep !== null) throw manifestIssue(tooDeep, `nests deeper than ${LIMITS.manifestDepth} levels`, 'depth');
+  if (!validate(value)) throw invalidManifest((validate.errors ?? []).map(toIssue));
+  const manifest = { queries: [], actions: [], ...(value as object) } as unknown as Manifest;
+  const issues = [
+    ...(manifest.id === id
+      ? []
+      : [{ path: 'id', message: `is "${manifest.id}", but the app is "${id}"`, keyword: 'const' }]),
+    ...duplicates('queries', manifest.queries, 'name'),
+    ...duplicates('actions', manifest.actions, 'name'),
+    ...duplicates('knobs', manifest.knobs ?? [], 'key'),
+    ...unreadableHosts(manifest.network ?? []),
+  ];
+  if (issues.length > 0) throw invalidManifest(issues);
+  return manifest;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw manifestIssue('', `is not JSON: ${(error as Error).message}`, 'json');
+  }
+}
+
+function toIssue({ instancePath, keyword, message = 'is not valid', params }: ErrorObject): InputIssue {
+  const parent = fieldPath(instancePath);
+  if (keyword === 'required') {
+    const path = joined(parent, String(params.missingProperty));
+    return { path, message: 'is required', keyword };
+  }
+  if (keyword === 'pattern' && params.pattern === TEXT.pattern)
+    return { path: parent, message: 'must not be empty', keyword };
+  if (keyword === 'enum')
+    return { path: parent, message: `must be one of ${params.allowedValues.join(', ')}`, keyword };
+  if (keyword === 'const') return { path: parent, message: `must be ${JSON.stringify(params.allowedValue)}`, keyword };
+  return { path: parent, message, keyword };
+}
+
+/** `/queries/0/name` → `queries[0].name`. */
+function fieldPath(pointer: string): string {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : joined(path, part)), '');
+}
+
+function joined(path: string, member: string): string {
+  return path === '' ? member : `${path}.${member}`;
+}
+
+/** Path of the tool or field that nests too deep: the members above it are as far as a path needs to go. */
+function tooDeepPath(value: unknown): string | null {
+  const depthOver = (node: unknown, left: number): boolean => {
+    if (typeof node !== 'object' || node === null) return false;
+    if (left === 0) return true;
+    return Object.values(node).some((member) => depthOver(member, left - 1));
+  };
+  if (!depthOver(value, LIMITS.manifestDepth)) return null;
+  return Object.entries(value as object).find(([, member]) => depthOver(member, LIMITS.manifestDepth - 1))?.[0] ?? '';
+}
+
+function unreadableHosts(network: string[]): InputIssue[] {
+  return network.flatMap((host, i) =>
+    isHostPattern(host) ? [] : [{ path: `network[${i}]`, message: `must be ${PATTERN_FORM}`, keyword: 'host' }],
+  );
+}
+
+function duplicates(list: string, items: object[], member: string): InputIssue[] {
+  const seen = new Set<unknown>();
+  const issues: InputIssue[] = [];
+  for (const [i, item] of items.entries()) {
+    const name: unknown = (item as Record<string, unknown>)[member];
+    if (seen.has(name))
+      issues.push({ path: `${list}[${i}].${member}`, message: `"${String(name)}" is there twice`, keyword: 'unique' });
+    seen.add(name);
+  }
+  return issues;
+}

@@ -1,0 +1,216 @@
+/**
+ * SQL text as SQLite's own tokenizer reads it: cut into statements, and refused where an app may not go (decisions,
+ * sections 2 and 3). Pure; it runs once per distinct text, so that callers keep the answer.
+ */
+import { LIMITS } from '../limits.ts';
+
+/** `keyword` is the first one in upper case (of the explained statement after EXPLAIN); `line` counts from 1. */
+export type Statement = { text: string; keyword: string; line: number };
+
+/** Why a text is refused. `code` is SQLite's name for it. */
+export type Refusal = { code: 'SQLITE_AUTH' | 'SQLITE_TOOBIG' | 'SQLITE_ERROR'; message: string; line: number };
+
+/** `name` of a word is upper case, of a quoted one what stands between the quotes. */
+export type Token = { kind: 'word' | 'quoted' | 'string' | 'other'; name: string; start: number; end: number };
+
+export type TokenizedStatement = Statement & { tokens: Token[]; keywordAt: number };
+
+/** Informational PRAGMAs; those without `argument` could change something when given one. */
+const PRAGMAS = new Map<string, 'argument' | 'read'>([
+  ['TABLE_INFO', 'argument'],
+  ['TABLE_XINFO', 'argument'],
+  ['TABLE_LIST', 'argument'],
+  ['INDEX_LIST', 'argument'],
+  ['INDEX_INFO', 'argument'],
+  ['INDEX_XINFO', 'argument'],
+  ['FOREIGN_KEY_LIST', 'argument'],
+  ['FOREIGN_KEY_CHECK', 'argument'],
+  ['INTEGRITY_CHECK', 'argument'],
+  ['QUICK_CHECK', 'argument'],
+  ['PAGE_COUNT', 'read'],
+  ['PAGE_SIZE', 'read'],
+  ['FREELIST_COUNT', 'read'],
+  ['DATA_VERSION', 'read'],
+  ['ENCODING', 'read'],
+  ['COMPILE_OPTIONS', 'read'],
+  ['COLLATION_LIST', 'read'],
+  ['FUNCTION_LIST', 'read'],
+  ['MODULE_LIST', 'read'],
+  ['USER_VERSION', 'read'],
+  ['SCHEMA_VERSION', 'read'],
+  ['FOREIGN_KEYS', 'read'],
+  ['JOURNAL_MODE', 'read'],
+]);
+/** In effect until the migration's own commit, so it cannot reach another caller's statements. */
+const MIGRATION_PRAGMAS = new Set(['DEFER_FOREIGN_KEYS']);
+
+const TRANSACTION_CONTROL = new Set(['BEGIN', 'COMMIT', 'END', 'ROLLBACK', 'SAVEPOINT', 'RELEASE']);
+/** Callable by name, quoted or not: the first loads code, the second names files of this machine. */
+const FORBIDDEN_NAMES = new Set(['LOAD_EXTENSION', 'PRAGMA_DATABASE_LIST']);
+
+/** The statements of a text. Empty ones and comments are left out; a trigger with its body is one statement. */
+export function splitStatements(sql: string): Statement[] {
+  return tokenizedStatements(sql).map(({ text, keyword, line }) => ({ text, keyword, line }));
+}
+
+/** What every SQL surface of a handler asks first: null when SQLite may see the text. */
+export function refuseUnsafe(sql: string): Refusal | null {
+  if (Buffer.byteLength(sql) > LIMITS.sqlBytes) {
+    return { code: 'SQLITE_TOOBIG', message: `The SQL text is over the limit of ${LIMITS.sqlBytes} bytes.`, line: 1 };
+  }
+  return refuse(sql, 'Use db.transaction() or db.batch() instead.', new Set());
+}
+
+/** The same for a migration file, which has no limit of its own on its length. */
+export function refuseMigration(sql: string): Refusal | null {
+  return refuse(sql, 'All pending migrations run in one transaction already; leave it out.', MIGRATION_PRAGMAS);
+}
+
+function refuse(sql: string, insteadOfTransaction: string, morePragmas: Set<string>): Refusal | null {
+  // SQLite stops reading at a NUL; nothing behind one may be taken for part of the text.
+  if (sql.includes('\0')) return { code: 'SQLITE_ERROR', message: 'The SQL text holds a NUL character.', line: 1 };
+  for (const statement of tokenizedStatements(sql)) {
+    const message =
+      refusedKeyword(statement.keyword, insteadOfTransaction) ??
+      (statement.keyword === 'PRAGMA' ? refusedPragma(statement, morePragmas) : null) ??
+      refusedInside(statement.tokens);
+    if (message !== null) return { code: 'SQLITE_AUTH', message, line: statement.line };
+  }
+  return null;
+}
+
+function refusedKeyword(keyword: string, insteadOfTransaction: string): string | null {
+  if (keyword === 'ATTACH' || keyword === 'DETACH')
+    return `${keyword} is refused: an app works on its own database only.`;
+  if (keyword === 'VACUUM') return 'VACUUM is refused: it cannot run beside other writes and could write other files.';
+  if (TRANSACTION_CONTROL.has(keyword)) return `${keyword} is refused. ${insteadOfTransaction}`;
+  return null;
+}
+
+function refusedPragma({ tokens, keywordAt }: TokenizedStatement, morePragmas: Set<string>): string | null {
+  const rest = tokens.slice(keywordAt + 1);
+  const schemaGiven = rest[1]?.name === '.';
+  const pragma = rest[schemaGiven ? 2 : 0]?.name.toUpperCase() ?? '';
+  const hasArgument = rest.length > (schemaGiven ? 3 : 1);
+  if (morePragmas.has(pragma)) return null;
+  const permitted = PRAGMAS.get(pragma);
+  if (permitted === undefined)
+    return `PRAGMA ${pragma.toLowerCase()} is refused: it is not one of the informational ones.`;
+  if (permitted === 'read' && hasArgument) return `PRAGMA ${pragma.toLowerCase()} can be read here, but not set.`;
+  return null;
+}
+
+/** What is refused wherever it stands in a statement, such as in a trigger's body. */
+function refusedInside(tokens: Token[]): string | null {
+  for (const [i, token] of tokens.entries()) {
+    const name = token.name.toUpperCase();
+    if (FORBIDDEN_NAMES.has(name) && (token.kind !== 'string' || tokens[i - 1]?.name === 'FROM')) {
+      const called = tokens[i + 1]?.name === '(';
+      if (called || name !== 'LOAD_EXTENSION') return `${name.toLowerCase()} is refused.`;
+    }
+    if (token.kind === 'word' && name === 'ROLLBACK' && isConflictResolution(tokens, i)) {
+      return 'ROLLBACK on a conflict is refused: it would undo the writes of other callers. Use ABORT.';
+    }
+  }
+  return null;
+}
+
+/** `INSERT OR ROLLBACK`, `UPDATE OR ROLLBACK`, `ON CONFLICT ROLLBACK`, `RAISE(ROLLBACK, …)`. */
+function isConflictResolution(tokens: Token[], i: number): boolean {
+  const before = tokens[i - 1]?.name;
+  const beforeThat = tokens[i - 2]?.name;
+  if (before === 'OR') return beforeThat === 'INSERT' || beforeThat === 'UPDATE';
+  if (before === 'CONFLICT') return beforeThat === 'ON';
+  return before === '(' && beforeThat === 'RAISE';
+}
+
+/** The same with their tokens; `keywordAt` is the index of the keyword among them. */
+export function tokenizedStatements(sql: string): TokenizedStatement[] {
+  const statements: TokenizedStatement[] = [];
+  let tokens: Token[] = [];
+  let line = 1;
+  let counted = 0;
+
+  const finish = (): void => {
+    const first = tokens[0];
+    if (first === undefined) return;
+    for (; counted < first.start; counted++) if (sql[counted] === '\n') line++;
+    const keywordAt = explainedAt(tokens);
+    const keyword = tokens[keywordAt]?.kind === 'word' ? (tokens[keywordAt]?.name ?? '') : '';
+    const end = tokens.at(-1)?.end ?? first.end;
+    statements.push({ text: sql.slice(first.start, end), keyword, line, tokens, keywordAt });
+    tokens = [];
+  };
+
+  let inBody = false;
+  for (const token of tokenize(sql)) {
+    if (token.name === ';' && token.kind === 'other' && !inBody) {
+      finish();
+      continue;
+    }
+    const previous = tokens.at(-1);
+    tokens.push(token);
+    if (token.kind !== 'word') continue;
+    if (token.name === 'BEGIN' && isTrigger(tokens)) inBody = true;
+    // A body's END follows the `;` of its last statement; the END of a CASE never does.
+    if (token.name === 'END' && previous?.name === ';' && previous.kind === 'other') inBody = false;
+  }
+  finish();
+  return statements;
+}
+
+/** Index of the keyword that says what the statement does: behind EXPLAIN [QUERY PLAN]. */
+function explainedAt(tokens: Token[]): number {
+  if (tokens[0]?.name !== 'EXPLAIN') return 0;
+  return tokens[1]?.name === 'QUERY' && tokens[2]?.name === 'PLAN' ? 3 : 1;
+}
+
+function isTrigger(tokens: Token[]): boolean {
+  const at = explainedAt(tokens);
+  if (tokens[at]?.name !== 'CREATE') return false;
+  const next = tokens[at + 1]?.name;
+  return next === 'TRIGGER' || ((next === 'TEMP' || next === 'TEMPORARY') && tokens[at + 2]?.name === 'TRIGGER');
+}
+
+// The rules below are those of sqlite3GetToken: where this reads a text otherwise, a statement could hide from the guard.
+const SPACE = /[\t\n\v\f\r \uFEFF]+/y;
+const WORD = /[A-Za-z_\u0080-\uFFFF][\w$\u0080-\uFFFF]*/y;
+const NUMBER = /\.?\d[\w.]*/y;
+/** `$name(…)` and `$a::b` are TCL's; what stands in the parentheses is part of the name, quotes included. */
+const PARAMETER = /\?\d*|[@#:$](?:[\w$\u0080-\uFFFF]|::)+(?:\([^)\t\n\v\f\r ]*\)?)?/y;
+const LINE_COMMENT = /--[^\n]*/y;
+const BLOCK_COMMENT = /\/\*[\s\S]*?(?:\*\/|$)/y;
+const STRING = /'[^']*(?:''[^']*)*(?:'|$)/y;
+const QUOTED = /"[^"]*(?:""[^"]*)*(?:"|$)|`[^`]*(?:``[^`]*)*(?:`|$)|\[[^\]]*(?:\]|$)/y;
+
+function* tokenize(sql: string): Generator<Token> {
+  let at = 0;
+  const match = (pattern: RegExp): string | null => {
+    pattern.lastIndex = at;
+    return pattern.exec(sql)?.[0] ?? null;
+  };
+  while (at < sql.length) {
+    const blank = match(SPACE) ?? match(LINE_COMMENT) ?? match(BLOCK_COMMENT);
+    if (blank !== null) {
+      at += blank.length;
+      continue;
+    }
+    const token = nextToken(match, sql[at] as string);
+    yield { kind: token.kind, name: token.name, start: at, end: at + token.length };
+    at += token.length;
+  }
+}
+
+function nextToken(
+  match: (pattern: RegExp) => string | null,
+  char: string,
+): { kind: Token['kind']; name: string; length: number } {
+  const word = match(WORD);
+  if (word !== null) return { kind: 'word', name: word.toUpperCase(), length: word.length };
+  const string = match(STRING);
+  if (string !== null) return { kind: 'string', name: string.slice(1, -1), length: string.length };
+  const quoted = match(QUOTED);
+  if (quoted !== null) return { kind: 'quoted', name: quoted.slice(1, -1), length: quoted.length };
+  const rest = match(NUMBER) ?? match(PARAMETER) ?? char;
+  return { kind: 'other', name: rest, length: rest.length };
+}

@@ -1,0 +1,253 @@
+/** The asking side of the SQLite writer: each operation is a promise, paired with its answer by a number. */
+import type { ErrorBody } from '../errors.ts';
+import {
+  type DbFrame,
+  DbOp,
+  type Frame,
+  Kind,
+  type MigrationFile,
+  type Row,
+  type RunResult,
+  type SqlParams,
+  type SqlStatement,
+} from '../frames.ts';
+import { LIMITS } from '../limits.ts';
+import type { Link, LinkHandlers } from './link.ts';
+
+/**
+ * A failed operation. `code` is SQLite's (`SQLITE_CONSTRAINT_UNIQUE`, …), `MIGRATION_FAILED` (the file is in `path`),
+ * `WRITER_LOST` (the connection ended, the outcome is unknown) or `WRITER_UNAVAILABLE` (nothing was run).
+ */
+export class DbError extends Error {
+  readonly code: string;
+  readonly path?: string;
+
+  constructor(body: ErrorBody) {
+    super(body.message);
+    this.name = 'DbError';
+    this.code = body.code;
+    if (body.path !== undefined) this.path = body.path;
+  }
+}
+
+type Outstanding = { frame: DbFrame; resolve: (value: never) => void; reject: (error: DbError) => void };
+
+/** What a lost connection left: its session, and the last operation that was sent on it. Later ones were not sent. */
+type Left = { session: number; lastId: number };
+
+// App code could put its own in their place.
+const { floor, random } = Math;
+const SESSIONS = 2 ** 52;
+
+/**
+ * One database, as its ticket names it. The connection is made by the first operation and again by the first one after
+ * it was lost. While the writer is being replaced, operations that were never sent wait for the new one. So do those that were
+ * sent: the new one says how far the old one had come, and what had not begun is sent again.
+ */
+export class DbClient {
+  readonly #open: (handlers: LinkHandlers, session: number) => Link;
+  readonly #outstanding = new Map<number, Outstanding>();
+  #link: Link | null = null;
+  /** Of the connection; a new one for each. */
+  #session = 0;
+  #left: Left | null = null;
+  #lastId = 0;
+  #unreachableSince = 0;
+  #retry: NodeJS.Timeout | null = null;
+
+  /** `open` connects to the writer's socket and says `hello` with the number of the session. */
+  constructor(open: (handlers: LinkHandlers, session: number) => Link) {
+    this.#open = open;
+  }
+
+  run(sql: string, params: SqlParams = [], tx = 0): Promise<RunResult> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.run, tx, sql, params]);
+  }
+
+  get(sql: string, params: SqlParams = [], tx = 0): Promise<Row | null> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.get, tx, sql, params]);
+  }
+
+  all(sql: string, params: SqlParams = [], tx = 0): Promise<Row[]> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.all, tx, sql, params]);
+  }
+
+  /** All statements or none. */
+  batch(statements: SqlStatement[], tx = 0): Promise<RunResult[]> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.batch, tx, statements]);
+  }
+
+  /** Several statements in one text, all or none. */
+  exec(sql: string, tx = 0): Promise<null> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.exec, tx, sql]);
+  }
+
+  /** Waits for the database's lane and takes it; resolves with the number that later operations pass as `tx`. */
+  begin(): Promise<number> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.begin, 0]);
+  }
+
+  commit(tx: number): Promise<null> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.commit, tx]);
+  }
+
+  rollback(tx: number): Promise<null> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.rollback, tx]);
+  }
+
+  userVersion(): Promise<number> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.userVersion, 0]);
+  }
+
+  /** Applies the pending files in one transaction, after a copy to `backupTo`; resolves with the numbers applied. */
+  migrate(files: MigrationFile[], backupTo: string | null): Promise<number[]> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.migrate, 0, files, backupTo]);
+  }
+
+  /** Makes the writer let go of the file and of everybody else who is connected to it. */
+  close(): Promise<null> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.close, 0]);
+  }
+
+  /** Ends the connection; what is outstanding is rejected. A later operation would open it again. */
+  end(): void {
+    if (this.#retry) clearTimeout(this.#retry);
+    this.#retry = null;
+    this.#link?.close();
+    this.#link = null;
+    this.#left = null;
+    this.#rejectAll(LOST);
+  }
+
+  #ask<T>(frame: DbFrame): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (frame[3] !== 0 && (!this.#link || this.#left)) {
+        reject(new DbError(TRANSACTION_LOST));
+        return;
+      }
+      this.#outstanding.set(frame[1], { frame, resolve, reject });
+      if (!this.#retry && !this.#left) this.#send(frame, reject);
+    });
+  }
+
+  #send(frame: DbFrame, reject: (error: DbError) => void): void {
+    try {
+      this.#connection().send(frame);
+    } catch (error) {
+      // What cannot be written as a frame: too many bytes, or an integer of more than 64 bits.
+      this.#outstanding.delete(frame[1]);
+      reject(new DbError({ code: 'SQLITE_TOOBIG', message: (error as Error).message }));
+    }
+  }
+
+  #connection(): Link {
+    if (this.#link) return this.#link;
+    this.#session = 1 + floor(random() * SESSIONS);
+    const handlers: LinkHandlers = {
+      onFrame: (frame, link) => this.#receive(frame, link),
+      onClose: (error, link) => this.#lost(error, link),
+    };
+    this.#link = this.#open(handlers, this.#session);
+    if (this.#left) this.#link.send([Kind.resume, this.#left.session]);
+    return this.#link;
+  }
+
+  #receive(frame: Frame, link: Link): void {
+    this.#unreachableSince = 0;
+    if (frame[0] === Kind.resumed && this.#left) {
+      this.#resumed(frame[1]);
+      return;
+    }
+    if (frame[0] !== Kind.dbResult && frame[0] !== Kind.dbError) {
+      link.close(new Error('The writer sent a frame that is no answer.'));
+      return;
+    }
+    const asked = this.#outstanding.get(frame[1]);
+    if (!asked) return;
+    this.#outstanding.delete(frame[1]);
+    if (frame[0] === Kind.dbResult) asked.resolve(frame[2] as never);
+    else asked.reject(new DbError(frame[2]));
+  }
+
+  #lost(error: Error | null, link: Link): void {
+    if (link !== this.#link) return;
+    this.#link = null;
+    const neverConnected = (error as NodeJS.ErrnoException | null)?.syscall === 'connect';
+    if (!neverConnected && this.#left) {
+      // Nor does the next one say how far the first one came.
+      this.#giveUp();
+      return;
+    }
+    if (neverConnected) {
+      this.#unreachableSince ||= performance.now();
+      if (performance.now() - this.#unreachableSince > LIMITS.childStartMs) {
+        this.#unreachableSince = 0;
+        this.#giveUp();
+        return;
+      }
+    } else this.#keep({ session: this.#session, lastId: this.#lastId });
+    if (this.#outstanding.size > 0) this.#retry = setTimeout(() => this.#again(), LIMITS.writerRetryMs);
+    else this.#left = null;
+  }
+
+  /** The connection broke with these under way. A transaction is over with it. */
+  #keep(left: Left): void {
+    this.#left = left;
+    for (const [id, { frame, reject }] of [...this.#outstanding]) {
+      if (frame[3] === 0) continue;
+      this.#outstanding.delete(id);
+      reject(new DbError(LOST));
+    }
+  }
+
+  #again(): void {
+    this.#retry = null;
+    if (this.#left) this.#connection();
+    else this.#sendAll();
+  }
+
+  /** What had begun by then is in doubt, everything if that is not known; the writer begins with the rest. */
+  #resumed(begun: number): void {
+    const lastBegun = begun < 0 ? (this.#left?.lastId ?? 0) : begun;
+    this.#left = null;
+    this.#rejectUpTo(lastBegun, LOST);
+    this.#sendAll();
+  }
+
+  #sendAll(): void {
+    for (const { frame, reject } of [...this.#outstanding.values()]) this.#send(frame, reject);
+  }
+
+  /** No writer takes over. What was never sent was not run. */
+  #giveUp(): void {
+    const lastSent = this.#left?.lastId ?? 0;
+    this.#left = null;
+    this.#rejectUpTo(lastSent, LOST);
+    this.#rejectAll(UNAVAILABLE);
+  }
+
+  #rejectUpTo(lastId: number, body: ErrorBody): void {
+    for (const [id, { reject }] of [...this.#outstanding]) {
+      if (id > lastId) continue;
+      this.#outstanding.delete(id);
+      reject(new DbError(body));
+    }
+  }
+
+  #rejectAll(body: ErrorBody): void {
+    this.#rejectUpTo(Number.POSITIVE_INFINITY, body);
+  }
+}
+
+const LOST: ErrorBody = {
+  code: 'WRITER_LOST',
+  message: 'The connection to the database was lost; whether this statement took effect is unknown.',
+};
+const TRANSACTION_LOST: ErrorBody = {
+  code: 'WRITER_LOST',
+  message: 'The connection to the database was lost, and the transaction was rolled back.',
+};
+const UNAVAILABLE: ErrorBody = {
+  code: 'WRITER_UNAVAILABLE',
+  message: 'The database is not available; this statement was not run.',
+};

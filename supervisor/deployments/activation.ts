@@ -1,0 +1,120 @@
+/**
+ * Makes a stored version the active one: backup, migrations, pointer. A crash at any point leaves the old version or the new
+ * one, whole, with the data to match; `storage/repair` finishes or forgets what was cut off.
+ */
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SvcError } from '../../protocol/errors.ts';
+import type { MigrationFile } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
+import { exists, removeDurable } from '../../storage/atomic-file.ts';
+import { crashPoint } from '../../storage/crash-point.ts';
+import type { AppPaths } from '../../storage/layout.ts';
+import { stageCurrent, writeCurrent, writePending } from '../../storage/versions.ts';
+
+/** What an activation needs of the app's database; the SQLite writer does it. */
+export type ActivationDatabases = {
+  /** SQLite's `user_version`: how many migrations the data has had. */
+  userVersion(app: string): Promise<number>;
+  /**
+   * Copies the data to `backupTo` unless that is null, then applies the files in one transaction and sets `user_version`.
+   * Resolves with their numbers. Rejects with `MIGRATION_FAILED` when SQL failed and nothing was changed.
+   */
+  migrate(app: string, files: MigrationFile[], backupTo: string | null): Promise<number[]>;
+  /** What is found in the data is on the disk when it resolves. */
+  makeDurable(app: string): Promise<void>;
+};
+
+export type ActivationTools = {
+  databases: ActivationDatabases;
+  /** Resolves when nothing has the app's files open. */
+  letGo(app: string): Promise<void>;
+};
+
+/** Resolves with the numbers of the migrations that were applied. When it rejects, the pointer has not moved. */
+export async function activateVersion(
+  id: string,
+  app: AppPaths,
+  version: VersionSummary,
+  tools: ActivationTools,
+  now: number,
+): Promise<number[]> {
+  const { databases } = tools;
+  const hasData = await exists(app.data);
+  const userVersion = hasData && version.migrations > 0 ? await databases.userVersion(id) : 0;
+  const pointer = { activeVersion: version.versionId, activatedAt: now };
+  // Data that is ahead belongs to a later version: a rollback leaves it as it is.
+  if (userVersion >= version.migrations) {
+    await writeCurrent(app, pointer);
+    return [];
+  }
+  const files = await migrationFiles(app, version.versionId, userVersion);
+  const backupTo = hasData ? join(app.backupsDir, `${stamp(now)}_${userVersion}.sqlite`) : null;
+  if (backupTo !== null) await mkdir(app.backupsDir, { recursive: true, mode: 0o700 });
+  crashPoint('activation.backups-folder-made');
+  // Before the data changes: a disk that has no room for it then would leave the old code on the new data.
+  const staged = await stageCurrent(app, pointer);
+  let applied: number[];
+  try {
+    await writePending(app, { versionId: version.versionId, migrations: version.migrations });
+    crashPoint('activation.intended');
+    applied = await migrate(id, app, version, files, backupTo, tools);
+  } catch (error) {
+    await staged.discard();
+    throw error;
+  }
+  crashPoint('activation.migrated');
+  await staged.place();
+  crashPoint('activation.pointer-flipped');
+  await removeDurable(app.pending);
+  crashPoint('activation.settled');
+  if (backupTo !== null) await pruneBackups(app);
+  return applied;
+}
+
+/**
+ * The intent stays on disk unless the migrations are known to be undone: an answer that got lost on its way says nothing
+ * about the transaction. Nor does a commit that the disk failed: as long as anybody has the file open it is taken for rolled
+ * back, and who opens it afterwards may find it whole in the log.
+ */
+async function migrate(
+  id: string,
+  app: AppPaths,
+  version: VersionSummary,
+  files: MigrationFile[],
+  backupTo: string | null,
+  { databases, letGo }: ActivationTools,
+): Promise<number[]> {
+  try {
+    return await databases.migrate(id, files, backupTo);
+  } catch (error) {
+    const failed = error instanceof SvcError && error.code === 'MIGRATION_FAILED';
+    if (!(error instanceof SvcError)) await letGo(id);
+    if (failed || (await databases.userVersion(id)) < version.migrations) {
+      await removeDurable(app.pending);
+      throw error;
+    }
+    await databases.makeDurable(id);
+    return files.map(({ name }) => Number.parseInt(name, 10));
+  }
+}
+
+/** The files above `done`; a stored version has them checked and numbered from 1 without a gap. */
+async function migrationFiles(app: AppPaths, versionId: string, done: number): Promise<MigrationFile[]> {
+  const dir = app.version(versionId).migrationsDir;
+  const names = (await readdir(dir)).filter((name) => /^\d{4}_.*\.sql$/.test(name)).sort();
+  return names.slice(done).map((name) => ({ name, path: join(dir, name) }));
+}
+
+async function pruneBackups(app: AppPaths): Promise<void> {
+  const names = (await readdir(app.backupsDir)).filter((name) => name.endsWith('.sqlite')).sort();
+  for (const name of names.slice(0, -LIMITS.backups)) {
+    await rm(join(app.backupsDir, name), { force: true });
+    crashPoint('activation.backup-pruned');
+  }
+}
+
+function stamp(at: number): string {
+  return new Date(at).toISOString().replace(/[-:.]/g, '');
+}

@@ -1,0 +1,81 @@
+/** Picks the backend that the configuration asks for, and refuses the one that a data directory's apps are not on. */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { isAppId } from '../../../protocol/ids.ts';
+import { exists, isMissing } from '../../../storage/atomic-file.ts';
+import { CodeStorePaths, type Layout } from '../../../storage/layout.ts';
+import { readEntries } from '../../../storage/registry.ts';
+import { readStoreMark, writeStoreMark } from '../../../storage/store-mark.ts';
+import { type Config, ConfigError } from '../../config.ts';
+import type { Jobs } from '../../jobs/jobs.ts';
+import { ArchiveStore } from './archive-store.ts';
+import type { CodeStore } from './code-store.ts';
+import { gitRepository } from './git-jobs.ts';
+import { GitStore } from './git-store.ts';
+
+/**
+ * Sees to it that the apps of a data directory are never opened with the backend that they are not on, nor with another git
+ * store. Rejects with a `ConfigError` that says what to do; nothing was written then.
+ */
+export async function checkStore(layout: Layout): Promise<void> {
+  const paths = layout.codeStore;
+  const mark = await readStoreMark(layout);
+  const marked = mark?.root ?? null;
+  if (paths === null) {
+    const found = marked ?? (await defaultStore(layout));
+    if (found === null) return;
+    throw new ConfigError(
+      `The apps of this data directory are on the git store ${found}. Start it with --store git, or set "appsStoreRoot".`,
+      'appsStoreRoot',
+    );
+  }
+  if (marked === null && (await holdsApps(layout))) {
+    throw new ConfigError(
+      'The apps of this data directory are not on a git store but on the tarball backend. Leave "appsStoreRoot" and --store git out, or take a new data directory (--data-dir) and push the apps to it.',
+      'appsStoreRoot',
+    );
+  }
+  if (marked !== null && marked !== paths.root && !(await exists(paths.repository))) {
+    throw new ConfigError(
+      `The apps of this data directory are on the git store ${marked}, and "appsStoreRoot" names ${paths.root}, where there is none. Set it to ${marked}, or move the store there.`,
+      'appsStoreRoot',
+    );
+  }
+  if (marked !== paths.root || mark?.isWhole === false) await writeStoreMark(layout, paths.root);
+}
+
+export function openStore({
+  layout,
+  config,
+  jobs,
+  log,
+}: {
+  layout: Layout;
+  config: Pick<Config, 'commitAuthor'>;
+  jobs: Pick<Jobs, 'ingest' | 'git'>;
+  log: Pick<Logger, 'error' | 'warn'>;
+}): CodeStore {
+  const paths = layout.codeStore;
+  if (paths === null) return new ArchiveStore({ layout, jobs });
+  const git = gitRepository(jobs, paths.repository);
+  return new GitStore({ layout, paths, jobs, git, author: config.commitAuthor, log });
+}
+
+/** Whether an app was ever registered here, as far as the files say. */
+async function holdsApps(layout: Layout): Promise<boolean> {
+  const entries = await readEntries(layout.registry);
+  if (entries !== null) return entries.size > 0;
+  try {
+    return (await readdir(layout.appsDir)).some(isAppId);
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
+/** A store in its usual place whose mark is gone. */
+async function defaultStore(layout: Layout): Promise<string | null> {
+  const paths = new CodeStorePaths(join(layout.dataDir, 'code-store'));
+  return (await exists(paths.repository)) ? paths.root : null;
+}

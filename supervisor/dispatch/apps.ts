@@ -1,0 +1,168 @@
+/** What is live: finds the app of a call, its actor and its files, from memory once it was used (decisions, section 3). */
+import { SvcError } from '../../protocol/errors.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
+import type { Layout } from '../../storage/layout.ts';
+import { type Registry, unknownApp } from '../../storage/registry.ts';
+import { isIntact, readVersion } from '../../storage/versions.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import type { PageVersion } from '../pages/pages.ts';
+import type { Actor } from '../tree/actor/actor.ts';
+import type { Tree } from '../tree/tree.ts';
+
+/**
+ * An app that can be called, with the version that serves, whose manifest is sound. `id` is what callers see, `key` what its
+ * actor, events, logs and the like are kept under: the same for a live app, see `draftKey` for a draft.
+ */
+export type App = { readonly id: string; readonly key: string; readonly active: VersionSummary };
+
+/** Finds apps for callers: the live ones, or the drafts of one session. */
+export type AppsView = Pick<Apps, 'get' | 'actor' | 'serving'>;
+
+export type AppsOptions = {
+  layout: Layout;
+  registry: Registry;
+  tree: Tree;
+  jobs: Jobs;
+};
+
+export class Apps {
+  readonly #options: AppsOptions;
+  readonly #ready = new Map<string, App>();
+  readonly #loading = new Map<string, Promise<App>>();
+  readonly #pages = new Map<string, { version: VersionSummary; files: PageVersion }>();
+
+  constructor(options: AppsOptions) {
+    this.#options = options;
+  }
+
+  /** The app; at once when it was used before. Throws or rejects with `UNKNOWN_APP`, `NO_ACTIVE_VERSION`, `INVALID_MANIFEST`. */
+  get(id: string): App | Promise<App> {
+    const app = this.#ready.get(id);
+    if (app) return app;
+    if (!this.#options.registry.has(id)) throw unknownApp(id);
+    let loading = this.#loading.get(id);
+    if (!loading) {
+      loading = this.#load(id).finally(() => this.#loading.delete(id));
+      this.#loading.set(id, loading);
+    }
+    return loading;
+  }
+
+  /** Rejects with `UNKNOWN_APP`; an app without an active version is fine. */
+  async registered(id: string): Promise<void> {
+    await this.#options.registry.state(id);
+  }
+
+  /** The id of the active version; null when there is none. Rejects with `UNKNOWN_APP`. */
+  async activeVersion(id: string): Promise<string | null> {
+    return (await this.#options.registry.state(id)).active?.versionId ?? null;
+  }
+
+  /** Throws `UNKNOWN_APP` when the app was removed since it was looked up, and `OVERLOADED` while the gateway stops. */
+  actor({ id, active }: App): Actor {
+    const { registry, tree } = this.#options;
+    const existing = tree.existing(id);
+    if (existing) return existing;
+    if (!registry.has(id)) throw unknownApp(id);
+    // A new version may have come since.
+    return tree.actor(id, registry.loaded(id)?.active ?? active);
+  }
+
+  /** The version whose tools are callable now: during a swap, still the old one until the new one is ready. */
+  serving(app: App): VersionSummary {
+    return this.#options.tree.existing(app.key)?.summary ?? app.active;
+  }
+
+  /** The apps whose tools the pages of this one may call, as its manifest says; none when it cannot be called itself. */
+  async uses(id: string): Promise<readonly string[]> {
+    const { active } = await this.#options.registry.state(id);
+    return active?.uses ?? [];
+  }
+
+  /** The files of the active version; at once when they were asked for before. Rejects as `get` does, without the manifest. */
+  activePage(id: string): PageVersion | Promise<PageVersion> {
+    const page = this.#pages.get(id);
+    return page?.version === this.#options.registry.loaded(id)?.active && page ? page.files : this.#openPage(id);
+  }
+
+  /** The files of one retained version; null when there is none of this id. */
+  async retainedPage(id: string, versionId: string): Promise<PageVersion | null> {
+    const { layout, registry } = this.#options;
+    await registry.state(id);
+    return (await readVersion(layout.app(id), versionId)) === null ? null : this.#filesOf(id, versionId);
+  }
+
+  /** Makes a version the one that serves, or none. Resolves when calls go to it. */
+  async swap(id: string, active: VersionSummary | null): Promise<void> {
+    this.#ready.delete(id);
+    const { tree } = this.#options;
+    if (!active) {
+      await Promise.all([tree.remove(id), tree.removeFires(id)]);
+      return;
+    }
+    tree.swapFires(id, active);
+    await tree.existing(id)?.swap(active);
+  }
+
+  /** Replaces the threads of an app and its automations, and lifts their quarantines. Throws as `actor` does. */
+  restart(app: App): void {
+    this.actor(app).restart();
+    this.#options.tree.restartFires(app.id);
+  }
+
+  /** Ends the app's actor and its fires: the app goes away. */
+  async stop(id: string): Promise<void> {
+    this.#ready.delete(id);
+    this.#pages.delete(id);
+    const { tree } = this.#options;
+    await Promise.all([tree.remove(id), tree.removeFires(id)]);
+  }
+
+  /** A registry record with what only the process tree knows. */
+  withStatus<T extends { id: string; status: string }>(record: T): T {
+    const state = this.#options.tree.existing(record.id)?.state;
+    return state === 'quarantined' || state === 'failed_to_start' ? { ...record, status: 'quarantined' } : record;
+  }
+
+  async #openPage(id: string): Promise<PageVersion> {
+    const { active } = await this.#options.registry.state(id);
+    if (!active) throw noActiveVersion(id);
+    const files = this.#filesOf(id, active.versionId);
+    this.#pages.set(id, { version: active, files });
+    return files;
+  }
+
+  #filesOf(id: string, versionId: string): PageVersion {
+    const { code, prepared } = this.#options.layout.app(id).version(versionId);
+    return { id, versionId, codeDir: code, preparedDir: prepared };
+  }
+
+  async #load(id: string): Promise<App> {
+    const { active } = await this.#options.registry.state(id);
+    if (!active) throw noActiveVersion(id);
+    await this.#recheck(id, active);
+    // It may have been removed between.
+    if (!this.#options.registry.has(id)) throw unknownApp(id);
+    const app = { id, key: id, active };
+    // A deployment may have come between: then the next call loads again.
+    if (this.#options.registry.loaded(id)?.active === active) this.#ready.set(id, app);
+    return app;
+  }
+
+  /** A manifest that was edited by hand since it was checked is checked again: through the dispatcher its fault is ours. */
+  async #recheck(id: string, active: VersionSummary): Promise<void> {
+    const paths = this.#options.layout.app(id);
+    if (await isIntact(paths, active)) return;
+    try {
+      await this.#options.jobs.check({ app: id, code: paths.version(active.versionId).code });
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'INVALID_MANIFEST') throw error;
+      const { message, path } = error;
+      throw new SvcError('INVALID_MANIFEST', message, { status: 500, ...(path === undefined ? {} : { path }) });
+    }
+  }
+}
+
+export function noActiveVersion(id: string): SvcError {
+  return new SvcError('NO_ACTIVE_VERSION', `"${id}" has no active version; upload or activate one.`);
+}

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import Database from 'better-sqlite3';
+import type { SqlParams, SqlStatement } from '../../protocol/frames.ts';
+import { type DbClient, DbError } from '../../protocol/wire/db-client.ts';
+import { Idempotency } from './idempotency.ts';
+
+const lost = () => new DbError({ code: 'WRITER_LOST', message: 'The connection was lost.' });
+const ANSWER = { status: 201, body: Buffer.from('{"data":1}') };
+
+/** A writer that dies in the middle of the next statements, as the test wants it. */
+class FragileDb {
+  readonly #db = new Database(':memory:');
+  /** For each of the next statements: it dies before it, or after its commit. */
+  deaths: ('before' | 'after')[] = [];
+
+  exec = (sql: string) => this.#ask(() => this.#db.exec(sql));
+  run = (sql: string, params: SqlParams) => this.#ask(() => this.#db.prepare(sql).run(params));
+  get = (sql: string, params: SqlParams) => this.#ask(() => this.#db.prepare(sql).get(params) ?? null);
+  batch = (statements: SqlStatement[]) =>
+    this.#ask(() => statements.map(([sql, params]) => this.#db.prepare(sql).run(params)));
+
+  async #ask<T>(run: () => T): Promise<T> {
+    const death = this.deaths.shift();
+    if (death === 'before') throw lost();
+    const result = run();
+    if (death === 'after') throw lost();
+    return result;
+  }
+}
+
+function setUp() {
+  const db = new FragileDb();
+  let now = 1_700_000_000_000;
+  const open = () => new Idempotency(db as unknown as DbClient, () => now++);
+  return { db, open, idempotency: open() };
+}
+
+for (const death of ['before', 'after'] as const) {
+  test(`a claim outlives a writer that dies ${death} its commit, and the call runs`, async () => {
+    const { db, idempotency } = setUp();
+    await idempotency.claim('app', 'first', 'put', {});
+    db.deaths = [death];
+    assert.equal(await idempotency.claim('app', 'k', 'put', {}), null);
+    await idempotency.record('app', 'k', ANSWER);
+    assert.deepEqual(await idempotency.claim('app', 'k', 'put', {}), ANSWER);
+  });
+
+  test(`what was answered is recorded though the writer dies ${death} the commit of the record`, async () => {
+    const { db, idempotency } = setUp();
+    await idempotency.claim('app', 'k', 'put', {});
+    db.deaths = [death];
+    await idempotency.record('app', 'k', ANSWER);
+    assert.deepEqual(await idempotency.claim('app', 'k', 'put', {}), ANSWER);
+  });
+
+  test(`a key that was not used is free again though the writer dies ${death} the commit of its release`, async () => {
+    const { db, idempotency } = setUp();
+    await idempotency.claim('app', 'k', 'put', {});
+    db.deaths = [death];
+    await idempotency.release('app', 'k');
+    assert.equal(await idempotency.claim('app', 'k', 'put', { other: 'input' }), null);
+  });
+}
+
+test('a claim that an earlier gateway left is not taken over, however often the writer dies', async () => {
+  const { db, open, idempotency } = setUp();
+  await idempotency.claim('app', 'k', 'put', {});
+  const next = open();
+  await assert.rejects(next.claim('app', 'k', 'put', {}), { code: 'CONFLICT' });
+  db.deaths = ['before', 'after'];
+  await assert.rejects(next.claim('app', 'k', 'put', {}), { code: 'CONFLICT' });
+});
+
+test('a writer that dies again and again is an error, and the key is not held by it', async () => {
+  const { db, idempotency } = setUp();
+  await idempotency.claim('app', 'other', 'put', {});
+  db.deaths = Array.from({ length: 4 }, () => 'before' as const);
+  await assert.rejects(idempotency.claim('app', 'k', 'put', {}), { code: 'WRITER_LOST' });
+  assert.equal(await idempotency.claim('app', 'k', 'put', {}), null);
+});

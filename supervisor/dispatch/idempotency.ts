@@ -1,0 +1,149 @@
+/** `Idempotency-Key` on actions: the recorded answer of a key is replayed for a day (decisions, section 3). */
+import { createHash } from 'node:crypto';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
+import { survive } from '../outlive-writer.ts';
+
+/** What was answered: the HTTP status and the whole body. */
+export type RecordedAnswer = { status: number; body: Buffer };
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS idempotency (
+    app TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    status INTEGER,
+    body BLOB,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (app, key)
+  ) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS idempotency_created ON idempotency (created_at)`;
+
+/** Every statement here may run twice: see `survive`. */
+export class Idempotency {
+  readonly #db: DbClient;
+  readonly #now: () => number;
+  /** Keys whose call runs now, so that two requests at once can never both pass. */
+  readonly #running = new Set<string>();
+  #ready: Promise<unknown> | null = null;
+
+  /** `db` is the gateway's runtime database; `now` gives milliseconds since the epoch. */
+  constructor(db: DbClient, now: () => number = Date.now) {
+    this.#db = db;
+    this.#now = now;
+  }
+
+  /**
+   * Claims a key for a call. Resolves with the recorded answer when there is one, or null when the call is to run; then
+   * `record` or `release` must follow. `input` is a JSON value, or the bytes of its text: those of one call are then told
+   * from those of another by every byte. Rejects with `IDEMPOTENCY_MISMATCH`, or `CONFLICT` while the first call runs or
+   * when a crash of the gateway cut it off.
+   */
+  async claim(app: string, key: string, action: string, input: unknown): Promise<RecordedAnswer | null> {
+    const name = `${app}\0${key}`;
+    if (this.#running.has(name)) throw new SvcError('CONFLICT', 'A call with this idempotency key is still running.');
+    this.#running.add(name);
+    let claimed = false;
+    try {
+      const fingerprint = createHash('sha256')
+        .update(`${action}\0`)
+        .update(input instanceof Uint8Array ? input : canonical(input))
+        .digest('base64');
+      await this.#open();
+      const now = this.#now();
+      let lost = 0;
+      const [, insert] = await survive(
+        () =>
+          this.#db.batch([
+            ['DELETE FROM idempotency WHERE created_at < ?', [now - LIMITS.idempotencyMs]],
+            [
+              'INSERT OR IGNORE INTO idempotency (app, key, fingerprint, created_at) VALUES (?, ?, ?, ?)',
+              [app, key, fingerprint, now],
+            ],
+          ]),
+        () => lost++,
+      );
+      claimed = insert?.changes === 1;
+      if (claimed) return null;
+      const row = await survive(() =>
+        this.#db.get('SELECT fingerprint, status, body, created_at FROM idempotency WHERE app = ? AND key = ?', [
+          app,
+          key,
+        ]),
+      );
+      // A claim whose answer was lost with the writer may have been stored: then the row is our own, and nothing ran.
+      claimed = lost > 0 && row?.status === null && row.created_at === now && row.fingerprint === fingerprint;
+      return claimed ? null : recorded(row, fingerprint);
+    } finally {
+      if (!claimed) this.#running.delete(name);
+    }
+  }
+
+  /** Stores the answer; it is replayed from now on. */
+  async record(app: string, key: string, answer: RecordedAnswer): Promise<void> {
+    try {
+      await survive(() =>
+        this.#db.run('UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [
+          answer.status,
+          answer.body,
+          app,
+          key,
+        ]),
+      );
+    } finally {
+      this.#running.delete(`${app}\0${key}`);
+    }
+  }
+
+  /** The call did not run: the key may be used again. */
+  async release(app: string, key: string): Promise<void> {
+    try {
+      await survive(() => this.#db.run('DELETE FROM idempotency WHERE app = ? AND key = ?', [app, key]));
+    } finally {
+      this.#running.delete(`${app}\0${key}`);
+    }
+  }
+
+  /** The app was removed: a later one of its name starts without its keys. */
+  async forget(app: string): Promise<void> {
+    await this.#open();
+    await this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]);
+  }
+
+  async #open(): Promise<void> {
+    this.#ready ??= survive(() => this.#db.exec(SCHEMA));
+    try {
+      await this.#ready;
+    } catch (error) {
+      this.#ready = null;
+      throw error;
+    }
+  }
+}
+
+function recorded(row: Record<string, unknown> | null, fingerprint: string): RecordedAnswer {
+  if (!row) throw new SvcError('CONFLICT', 'A call with this idempotency key has just ended; send it again.');
+  if (row.fingerprint !== fingerprint) {
+    throw new SvcError(
+      'IDEMPOTENCY_MISMATCH',
+      'This idempotency key was used before with another action or input; use a new key.',
+    );
+  }
+  if (row.status === null) {
+    throw new SvcError(
+      'CONFLICT',
+      'The first call with this idempotency key was cut off and its outcome is unknown. Check what it did, then use a new key.',
+    );
+  }
+  return { status: Number(row.status), body: Buffer.from(row.body as Uint8Array) };
+}
+
+/** JSON with the members of every object in one order, so that equal inputs have equal fingerprints. */
+function canonical(value: unknown): string {
+  const sorted = (_key: string, member: unknown): unknown =>
+    typeof member === 'object' && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : member;
+  return JSON.stringify(value, sorted);
+}

@@ -1,0 +1,366 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import type { OutgoingHttpHeaders } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { pino } from 'pino';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { PageOwner } from '../../../protocol/origins.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { rotateToken } from '../../../storage/token.ts';
+import { send, serveExchanges } from '../../../testing/exchange-server.ts';
+import { Access } from './access.ts';
+import type { Caller } from './caller.ts';
+import { isForeign } from './fetch-metadata.ts';
+import { Places } from './places.ts';
+import { SignIns } from './sign-ins.ts';
+
+const CONFIG = { host: '127.0.0.1', pageOrigins: 'auto', appDomain: null, allowedHosts: ['gateway.lan'] } as const;
+const CONSOLE = 'svc.localhost:8787';
+const TODOS = 'todos.svc.localhost:8787';
+
+/** A server that answers 204 to whom `Access` lets in; `logged` resolves with the next log line. */
+async function setUp(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-access-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'token.bin');
+  const lines = new PassThrough();
+  const clock = { now: 1_000_000 };
+  const now = () => clock.now;
+  const places = new Places({ ...CONFIG, allowedHosts: [...CONFIG.allowedHosts] });
+  // What was ended is stored by the gateway's own databases, which the end-to-end tests have.
+  const db = { exec: async () => {}, batch: async () => [] } as unknown as DbClient;
+  const signIns = new SignIns(db, now);
+  const registered = new Map([['todos', 5]]);
+  const programTokens = { find: () => undefined, whenRevoked: () => {} };
+  const options = { places, signIns, programTokens, registeredAt: (app: string) => registered.get(app) ?? null };
+  const access = await Access.open(path, { log: pino(lines), now, ...options });
+  t.after(() => access.close());
+  let last: Caller | undefined;
+  const port = await serveExchanges(t, (exchange) => {
+    const place = places.of(exchange.header('host'));
+    const caller = access.caller(exchange, place);
+    last = caller instanceof SvcError ? undefined : caller;
+    const refused = caller instanceof SvcError ? caller : null;
+    const isRefused =
+      refused === null && last?.kind === 'session' && isForeign(exchange, place, exchange.path === '/page');
+    exchange.send(refused?.status ?? (isRefused ? 403 : 204), refused?.headers ?? {}, refused?.code ?? '');
+  });
+  const logged = async (): Promise<string> => String(await once(lines, 'data'));
+  const setCookies = (host: string, owner: PageOwner | null, signIn = signIns.begin(), https = false): string[] => {
+    const exchange = { header: (name: string) => (https && name === 'x-forwarded-proto' ? 'https' : undefined) };
+    return access.cookies(exchange as never, places.of(host), { ...signIn, owner });
+  };
+  const session = (host = CONSOLE, owner: PageOwner | null = null) =>
+    setCookies(host, owner)[0]?.split(';')[0] as string;
+  const get = (headers: OutgoingHttpHeaders) => send(port, 'GET', '/', { host: CONSOLE, ...headers });
+  return {
+    path,
+    programTokens,
+    access,
+    port,
+    clock,
+    logged,
+    session,
+    setCookies,
+    get,
+    signIns,
+    registered,
+    places,
+    caller: () => last,
+  };
+}
+
+test('the token, and nothing else, lets a caller in', async (t) => {
+  const { access, port } = await setUp(t);
+  const { token } = access;
+  assert.match(token, /^[0-9a-f]{64}$/);
+  const cases: [authorization: string | undefined, status: number][] = [
+    [`Bearer ${token}`, 204],
+    [`bearer  ${token} `, 204],
+    [undefined, 401],
+    ['', 401],
+    ['Bearer', 401],
+    ['Bearer ', 401],
+    [`Bearer ${token.slice(1)}`, 401],
+    [`Bearer ${token}0`, 401],
+    [`Bearer ${token} ${token}`, 401],
+    [`Bearer ${token.replace(/./, (c) => (c === '0' ? '1' : '0'))}`, 401],
+    [`Basic ${token}`, 401],
+    [token, 401],
+  ];
+  for (const [authorization, status] of cases) {
+    const answer = await send(port, 'GET', '/', authorization === undefined ? {} : { authorization });
+    assert.equal(answer.status, status, authorization);
+    assert.equal(answer.headers['www-authenticate'], status === 401 ? 'Bearer' : undefined, authorization);
+  }
+});
+
+test('a session cookie has the name that no other origin can set, where the browser takes it', async (t) => {
+  const { access, setCookies } = await setUp(t);
+  const [own = '', plain = '', more] = setCookies(TODOS, { app: 'todos' });
+  assert.match(own, /^__Host-svc_session=[^;]+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure$/);
+  assert.match(plain, /^svc_session=[^;]+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/);
+  assert.equal(more, undefined);
+  assert.ok(!own.includes(access.token));
+  assert.deepEqual(
+    setCookies('gateway.lan', null).map((cookie) => cookie.split('=')[0]),
+    ['svc_session'],
+  );
+  assert.deepEqual(
+    setCookies('gateway.lan', null, undefined, true).map((cookie) => cookie.split('=')[0]),
+    ['__Host-svc_session'],
+  );
+});
+
+test('a session cookie is taken from pages of its own origin only', async (t) => {
+  const { port, session } = await setUp(t);
+  const own = { 'sec-fetch-site': 'same-origin' };
+  const ownOrigin = { origin: `http://${CONSOLE}` };
+  const tab = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+  const frame = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'iframe' };
+  const script = { 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'script' };
+  const cases: [method: string, headers: Record<string, string>, status: number, path?: string][] = [
+    ['GET', own, 204],
+    ['POST', own, 204],
+    ['DELETE', own, 204],
+    ['GET', {}, 204],
+    ['HEAD', {}, 204],
+    ['POST', {}, 403],
+    ['POST', ownOrigin, 204],
+    ['POST', { origin: `https://${CONSOLE}` }, 204],
+    ['GET', ownOrigin, 204],
+    ['POST', { origin: `http://${TODOS}` }, 403],
+    ['POST', { origin: 'http://svc.localhost:1' }, 403],
+    ['GET', { origin: 'http://svc.localhost:1' }, 403],
+    ['POST', { origin: 'null' }, 403],
+    ['POST', { ...ownOrigin, 'sec-fetch-site': 'cross-site' }, 403],
+    ['POST', { ...ownOrigin, 'sec-fetch-site': 'same-site' }, 403],
+    ['GET', { 'sec-fetch-site': 'none', ...tab }, 204],
+    ['POST', { 'sec-fetch-site': 'none', ...tab }, 403],
+    ['GET', { 'sec-fetch-site': 'same-site', ...tab }, 204],
+    ['POST', { 'sec-fetch-site': 'same-site', ...tab }, 403],
+    ['GET', { 'sec-fetch-site': 'same-site', ...frame }, 403],
+    ['GET', { 'sec-fetch-site': 'same-site', ...frame }, 204, '/page'],
+    ['POST', { 'sec-fetch-site': 'same-site', ...frame }, 403, '/page'],
+    ['GET', { 'sec-fetch-site': 'same-site', ...script }, 403],
+    ['GET', { 'sec-fetch-site': 'same-site', ...script }, 204, '/page'],
+    ['GET', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'cors', 'sec-fetch-dest': 'empty' }, 403],
+  ];
+  for (const [method, headers, status, path = '/'] of cases) {
+    const answer = await send(port, method, path, { ...headers, host: CONSOLE, cookie: `theme=dark; ${session()}` });
+    assert.equal(answer.status, status, `${method} ${path} ${JSON.stringify(headers)}`);
+  }
+});
+
+test('a session cookie does what its origin may, and counts at no other', async (t) => {
+  const { port, session, caller } = await setUp(t);
+  const draft = 's1--todos.draft.svc.localhost:8787';
+  const cases: [host: string, cookie: string, who: unknown][] = [
+    [CONSOLE, session(), { kind: 'session', owner: null }],
+    [TODOS, session(TODOS, { app: 'todos' }), { kind: 'session', owner: { app: 'todos' } }],
+    [
+      draft,
+      session(draft, { app: 'todos', session: 's1' }),
+      { kind: 'session', owner: { app: 'todos', session: 's1' } },
+    ],
+    ['gateway.lan', session('gateway.lan'), { kind: 'session', owner: null }],
+  ];
+  for (const [host, cookie, who] of cases) {
+    assert.equal((await send(port, 'GET', '/', { host, cookie })).status, 204, host);
+    const { kind, owner } = caller() as Caller;
+    assert.deepEqual({ kind, owner }, who);
+    assert.equal(caller()?.may('admin', null), host === CONSOLE, host);
+    const others = [...cases.map(([other]) => other), 'svc.localhost:1', '127.0.0.1:8787', 'notes.svc.localhost:8787'];
+    for (const other of others.filter((name) => name !== host)) {
+      assert.equal((await send(port, 'GET', '/', { host: other, cookie })).status, 401, `${host}'s at ${other}`);
+    }
+  }
+});
+
+test('a session cookie of an app is not that of another one that took its id', async (t) => {
+  const { port, session, registered } = await setUp(t);
+  const cookie = session(TODOS, { app: 'todos' });
+  assert.equal((await send(port, 'GET', '/', { host: TODOS, cookie })).status, 204);
+  registered.set('todos', 6);
+  assert.equal((await send(port, 'GET', '/', { host: TODOS, cookie })).status, 401);
+});
+
+test('two session cookies are refused, unless one has the name that no other origin can set', async (t) => {
+  const { get, session } = await setUp(t);
+  const good = session();
+  const plain = good.replace('__Host-', '');
+  assert.equal((await get({ cookie: plain })).status, 204);
+  assert.equal((await get({ cookie: `${good}; svc_session=planted` })).status, 204);
+  assert.equal((await get({ cookie: `svc_session=planted; ${good}` })).status, 204);
+  for (const cookie of [`${good}; ${good}`, `${plain}; svc_session=planted`, `svc_session=planted; ${plain}`]) {
+    assert.equal((await get({ cookie })).status, 401, cookie);
+  }
+});
+
+test('a sign-in that was ended has ended at every origin', async (t) => {
+  const { port, signIns, setCookies } = await setUp(t);
+  const [one, other] = [signIns.begin(), signIns.begin()];
+  const cookie = (host: string, owner: PageOwner | null, signIn: typeof one) =>
+    setCookies(host, owner, signIn)[0]?.split(';')[0] as string;
+  await signIns.end(one);
+  for (const [host, owner] of [
+    [CONSOLE, null],
+    [TODOS, { app: 'todos' }],
+  ] as const) {
+    assert.equal((await send(port, 'GET', '/', { host, cookie: cookie(host, owner, one) })).status, 401, host);
+    assert.equal((await send(port, 'GET', '/', { host, cookie: cookie(host, owner, other) })).status, 204, host);
+  }
+});
+
+test('streams end when what opened them does, however far away that is', async (t) => {
+  const { access, clock } = await setUp(t);
+  let ends = 0;
+  access.whenEnded(() => ends++);
+  // Further away than a timer reaches.
+  access.endStreamsAt(clock.now + 90 * LIMITS.dayMs);
+  await pause(20);
+  assert.equal(ends, 0);
+  access.endStreamsAt(clock.now);
+  assert.equal(ends, 1);
+  access.endStreamsSince(access.endings);
+  assert.equal(ends, 1);
+  access.endStreamsSince(access.endings - 1);
+  assert.equal(ends, 2);
+});
+
+test('cookies of any name are read', async (t) => {
+  const { get, session } = await setUp(t);
+  for (const name of ['constructor', '__proto__', 'toString']) {
+    assert.equal((await get({ cookie: `${name}=1` })).status, 401, name);
+    assert.equal((await get({ cookie: `${name}=1; ${session()}` })).status, 204, name);
+  }
+});
+
+test('a ticket and a link are good once, for a while, and a ticket at its own origin', async (t) => {
+  const { signIns, clock } = await setUp(t);
+  const wanted = { host: TODOS, owner: { app: 'todos' }, to: '/', signIn: signIns.begin() };
+  const ticket = signIns.ticket(wanted);
+  assert.deepEqual(signIns.takeTicket(ticket, TODOS), wanted);
+  assert.equal(signIns.takeTicket(ticket, TODOS), null);
+  assert.equal(signIns.takeTicket(signIns.ticket(wanted), CONSOLE), null);
+  const late = signIns.ticket(wanted);
+  clock.now += LIMITS.ticketMs;
+  assert.equal(signIns.takeTicket(late, TODOS), null);
+  const { code, expiresAt } = signIns.link();
+  assert.equal(expiresAt, clock.now + LIMITS.linkMs);
+  assert.deepEqual([signIns.takeLink(code), signIns.takeLink(code), signIns.takeLink('')], [true, false, false]);
+  const old = signIns.link();
+  clock.now += LIMITS.linkMs;
+  assert.equal(signIns.takeLink(old.code), false);
+});
+
+test('tickets that nobody uses make room for others', async (t) => {
+  const { signIns } = await setUp(t);
+  const wanted = { host: TODOS, owner: { app: 'todos' }, to: '/', signIn: signIns.begin() };
+  const first = signIns.ticket(wanted);
+  for (let made = 1; made < LIMITS.ticketsWaiting; made++) signIns.ticket(wanted);
+  const last = signIns.ticket(wanted);
+  assert.equal(signIns.takeTicket(first, TODOS), null);
+  assert.deepEqual(signIns.takeTicket(last, TODOS), wanted);
+});
+
+test('the Bearer token is taken from anywhere, and a wrong one is not made good by a cookie', async (t) => {
+  const { access, port, session, get } = await setUp(t);
+  const elsewhere = { origin: 'http://elsewhere.example', 'sec-fetch-site': 'cross-site' };
+  assert.equal((await send(port, 'POST', '/', { ...elsewhere, authorization: `Bearer ${access.token}` })).status, 204);
+  assert.equal((await get({ authorization: 'Bearer wrong', cookie: session() })).status, 401);
+});
+
+test('a cookie that was changed, has expired or is not ours is no session', async (t) => {
+  const { clock, session, get } = await setUp(t);
+  const good = session();
+  const [, expires, id, signature] = /=(\d+)\/(\w+)\/console\/(.+)/.exec(good) as unknown as string[];
+  const bad = [
+    `svc_session=${Number(expires) + 1}/${id}/console/${signature}`,
+    `svc_session=${expires}/${'0'.repeat(16)}/console/${signature}`,
+    `svc_session=${expires}/${id}/shared/${signature}`,
+    `svc_session=${expires}/${id}/console/${'0'.repeat(64)}`,
+    `svc_session=${expires}/${id}/console`,
+    `svc_session=${expires}/${id}/console/${signature}/`,
+    `svc_session2=${expires}/${id}/console/${signature}`,
+    `x=${good}`,
+    'svc_session',
+    '=;;=',
+  ];
+  for (const cookie of bad) assert.equal((await get({ cookie })).status, 401, cookie);
+
+  clock.now += LIMITS.sessionMs - 1;
+  assert.equal((await get({ cookie: good })).status, 204);
+  clock.now += 1;
+  assert.equal((await get({ cookie: good })).status, 401);
+});
+
+test('a rotation by another process ends the old token and its sessions', async (t) => {
+  const { path, access, get, logged, session } = await setUp(t);
+  const old = { token: access.token, cookie: session() };
+  const noticed = logged();
+  const token = await rotateToken(path);
+  await noticed;
+  assert.equal((await get({ authorization: `Bearer ${old.token}` })).status, 401);
+  assert.equal((await get({ cookie: old.cookie })).status, 401);
+  assert.equal((await get({ authorization: `Bearer ${token}` })).status, 204);
+  assert.equal((await get({ cookie: session() })).status, 204);
+});
+
+test('a token file that is missing or damaged for a while leaves the token valid', async (t) => {
+  const { path, access, logged } = await setUp(t);
+  const { token } = access;
+  let noticed = logged();
+  renameSync(path, `${path}.away`);
+  assert.match(await noticed, /stays valid/);
+  assert.equal(access.token, token);
+
+  noticed = logged();
+  writeFileSync(path, 'half a tok');
+  const line = await noticed;
+  assert.match(line, /damaged/);
+  assert.ok(!line.includes(token));
+  assert.equal(access.token, token);
+
+  noticed = logged();
+  const next = await rotateToken(path);
+  assert.match(await noticed, /was replaced/);
+  assert.equal(access.token, next);
+});
+
+test('the token survives a restart, and its file is private', async (t) => {
+  const { path, access, ...rest } = await setUp(t);
+  assert.equal(readFileSync(path, 'utf8'), `${access.token}\n`);
+  if (process.platform !== 'win32') assert.equal(statSync(path).mode & 0o777, 0o600);
+  const { places, signIns, programTokens } = rest;
+  const again = await Access.open(path, {
+    log: pino({ enabled: false }),
+    places,
+    signIns,
+    programTokens,
+    registeredAt: () => null,
+  });
+  again.close();
+  assert.equal(again.token, access.token);
+});
+
+test('a damaged token file stops the start with an error that says what to do', async (t) => {
+  const { path, places, signIns, programTokens } = await setUp(t);
+  const options = { log: pino({ enabled: false }), places, signIns, programTokens, registeredAt: () => null };
+  for (const content of ['', 'short', `${'0'.repeat(63)}g\n`, `${'0'.repeat(65)}`, `${'0'.repeat(64)}\n\n`]) {
+    writeFileSync(path, content);
+    await assert.rejects(Access.open(path, options), /token\.bin is damaged.*svc token rotate/, content);
+  }
+  for (const newline of ['', '\n', '\r\n']) {
+    writeFileSync(path, `${'a1'.repeat(32)}${newline}`);
+    const access = await Access.open(path, options);
+    access.close();
+    assert.equal(access.token, 'a1'.repeat(32));
+  }
+});

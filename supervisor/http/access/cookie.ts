@@ -1,0 +1,99 @@
+/**
+ * The session cookie (decisions, section 11): what it lets its origin do, until when, signed. Nothing of it is stored. Pure.
+ *
+ *     <expires>/<sign-in>/<scope>/<hmac>
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { type PageOwner, pageHost } from '../../../protocol/origins.ts';
+import type { Place } from './places.ts';
+
+/** Browsers take this name only with `Secure`, `Path=/` and without `Domain`: no other origin can set it. */
+const HOST_NAME = '__Host-svc_session';
+/** Where the browser does not take that name: over plain HTTP to another machine, and in browsers without a secure `localhost`. */
+const PLAIN_NAME = 'svc_session';
+const VALUE = /^((\d{1,15})\/([0-9a-f]{16})\/([A-Za-z0-9_/-]{1,220}))\/([0-9a-f]{64})$/;
+const OWNER = /^(?:app\/([^/]+)\/(\d{1,15})|draft\/([^/]+)\/([^/]+))$/;
+
+/** Whose sign-in a cookie is of, and when it ends, in milliseconds since the epoch. */
+export type SignIn = { id: string; expiresAt: number };
+/** What a cookie is for: `page` at a page's origin. */
+export type Session = SignIn & { owner: PageOwner | null };
+
+/** When an app was registered: the cookie of an app that was removed is not that of another one with its id. */
+export type RegisteredAt = (app: string) => number | null;
+
+/** Values of `set-cookie` headers that give `place` a session. `isSecure`: the browser came by HTTPS. */
+export function cookiesFor(
+  place: Place,
+  session: Session,
+  isSecure: boolean,
+  key: Buffer,
+  registeredAt: RegisteredAt,
+  now: number,
+): string[] {
+  const text = `${session.expiresAt}/${session.id}/${scopeText(place, session.owner, registeredAt)}`;
+  const value = `${text}/${sign(text, place, key).toString('hex')}`;
+  const seconds = Math.max(0, Math.floor((session.expiresAt - now) / 1000));
+  return setCookies(place, isSecure, value, seconds);
+}
+
+/** Values of `set-cookie` headers that end the session of `place`. */
+export function endedCookies(place: Place, isSecure: boolean): string[] {
+  return setCookies(place, isSecure, '', 0);
+}
+
+/** The browser keeps the one that it takes; where it takes both, the first counts. */
+function setCookies(place: Place, isSecure: boolean, value: string, seconds: number): string[] {
+  const common = `=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict`;
+  const isHttps = isSecure || place.origin.startsWith('https:');
+  return [
+    ...(isHttps || place.base !== null ? [`${HOST_NAME}${common}; Secure`] : []),
+    ...(isHttps ? [] : [`${PLAIN_NAME}${common}`]),
+  ];
+}
+
+/** The session that a `cookie` header holds for `place`; null when it holds none, `two` when it cannot be told which one counts. */
+export function readCookie(
+  cookies: string,
+  place: Place,
+  key: Buffer,
+  registeredAt: RegisteredAt,
+  now: number,
+): Session | 'two' | null {
+  const found = new Map<string, string[]>([
+    [HOST_NAME, []],
+    [PLAIN_NAME, []],
+  ]);
+  for (const cookie of cookies.split(';')) {
+    const equals = cookie.indexOf('=');
+    if (equals > 0) found.get(cookie.slice(0, equals).trim())?.push(cookie.slice(equals + 1).trim());
+  }
+  // Another origin of the site can add a cookie of the plain name, but none of the other: that one counts where it is there.
+  const hosts = found.get(HOST_NAME) ?? [];
+  const values = hosts.length > 0 ? hosts : (found.get(PLAIN_NAME) ?? []);
+  if (values.length > 1) return 'two';
+  const [, text, expires, id, scope, signature] = VALUE.exec(values[0] ?? '') ?? [];
+  if (text === undefined || id === undefined || scope === undefined || signature === undefined) return null;
+  if (Number(expires) <= now || !timingSafeEqual(Buffer.from(signature, 'hex'), sign(text, place, key))) return null;
+  const owner = ownerOf(scope);
+  if (scopeText(place, owner, registeredAt) !== scope || (place.kind === 'page' && owner === null)) return null;
+  return { id, expiresAt: Number(expires), owner };
+}
+
+/** The host is part of what is signed: a cookie counts at the origin that it was given to. */
+function sign(text: string, place: Place, key: Buffer): Buffer {
+  return createHmac('sha256', key).update(`${text}\n${place.host}`).digest();
+}
+
+function scopeText(place: Place, owner: PageOwner | null, registeredAt: RegisteredAt): string {
+  if (place.kind !== 'page') return place.kind;
+  if (owner === null || pageHost(owner) !== place.label) return 'nothing';
+  const { app, session } = owner;
+  return session === undefined ? `app/${app}/${registeredAt(app) ?? 0}` : `draft/${session}/${app}`;
+}
+
+function ownerOf(scope: string): PageOwner | null {
+  const [, app, , session, drafted] = OWNER.exec(scope) ?? [];
+  if (app !== undefined) return { app };
+  return session !== undefined && drafted !== undefined ? { app: drafted, session } : null;
+}

@@ -1,0 +1,34 @@
+/** What a browser says of how it came to make a request: by a navigation, and from which origin (decisions, section 11). Pure. */
+import type { Exchange } from '../../edge/edge.ts';
+import { BEARER } from './access.ts';
+import type { Place } from './places.ts';
+
+/** A person opens a page, in a tab or a frame; programs do not send these headers. Old browsers only say that they take HTML. */
+export function isNavigation(exchange: Exchange): boolean {
+  if (exchange.method !== 'GET' || BEARER.test(exchange.header('authorization') ?? '')) return false;
+  const mode = exchange.header('sec-fetch-mode');
+  return mode === undefined ? (exchange.header('accept') ?? '').startsWith('text/html') : mode === 'navigate';
+}
+
+/**
+ * Whether a request that carries a cookie was made by another origin, which may not use it. `SameSite=Strict` keeps the cookie
+ * from other sites, but apps, drafts and the console are one site, and so is another port of the same host.
+ *
+ * `Sec-Fetch-Site` cannot be set by a page. Browsers leave it out where the connection is not trustworthy (plain HTTP to another
+ * machine); `Origin` then decides, which they send with every write and every cross-origin read by script. What another origin may
+ * cause: a navigation that reads, of a whole tab, or of a frame when it is to a page, whose policy says who may frame it; and the
+ * loading of a page's files. The answer to neither can be read by who caused it.
+ */
+export function isForeign(exchange: Exchange, place: Place, isPage: boolean): boolean {
+  const reads = exchange.method === 'GET' || exchange.method === 'HEAD' || exchange.method === 'OPTIONS';
+  const site = exchange.header('sec-fetch-site');
+  if (site === 'same-origin') return false;
+  if (site !== undefined) {
+    if (!reads) return true;
+    if (site === 'none' || isPage) return false;
+    return exchange.header('sec-fetch-mode') !== 'navigate' || exchange.header('sec-fetch-dest') !== 'document';
+  }
+  const origin = exchange.header('origin');
+  if (origin === undefined) return !reads;
+  return origin !== `http://${place.host}` && origin !== `https://${place.host}`;
+}

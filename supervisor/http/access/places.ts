@@ -1,0 +1,154 @@
+/** Tells from a request's Host which origin of the gateway it came to (decisions, section 11). Pure. */
+import { isIP } from 'node:net';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import {
+  appOfLabel,
+  DRAFT_LABEL,
+  draftOfLabel,
+  LOCAL_BASE,
+  type PageOwner,
+  pageHost,
+} from '../../../protocol/origins.ts';
+import type { Config } from '../../config.ts';
+
+/**
+ * Where a request came to.
+ * - `console`: the base. Its pages are the gateway's own, and its cookie may do everything.
+ * - `page`: the origin of one app, or of one draft.
+ * - `shared`: one origin for the pages of all apps.
+ * - `loopback`: for programs with a Bearer. Browsers are sent to the base, where there is one for them.
+ * - `embedded`: a host's own server, which decides who may do what.
+ */
+export type PlaceKind = 'console' | 'page' | 'shared' | 'loopback' | 'embedded';
+
+export type Place = {
+  readonly kind: PlaceKind;
+  /** Host and port as the request named them, lower case; the empty string where it named none. */
+  readonly host: string;
+  /** This origin, such as `http://svc.localhost:8787`. */
+  readonly origin: string;
+  /** The console's origin; null where there is none that this browser could reach. */
+  readonly base: string | null;
+  /** Of a page's origin: its label or labels below the base. */
+  readonly label: string;
+  /** Of a page's origin: whose it is; null when the label stands in for an id and only the cookie knows which. */
+  readonly owner: PageOwner | null;
+  /** Sources of `frame-ancestors`: who may embed a page that is served here. */
+  readonly frameAncestors: string;
+};
+
+type PlaceConfig = Pick<Config, 'host' | 'pageOrigins' | 'appDomain' | 'allowedHosts'>;
+
+const LOOPBACK_V4 = /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/;
+const SELF = "'self'";
+const MAX_PORT = 65_535;
+
+/** What a host's server hands over. */
+export const EMBEDDED: Place = {
+  kind: 'embedded',
+  host: '',
+  origin: '',
+  base: null,
+  label: '',
+  owner: null,
+  frameAncestors: SELF,
+};
+
+export class Places {
+  readonly #config: PlaceConfig;
+  /** Names that reach a shared origin, or no origin at all with `isolated`. */
+  readonly #named: ReadonlySet<string>;
+  /** Where the console is, the first one is what is told to people. */
+  readonly #bases: readonly { name: string; scheme: 'http' | 'https' }[];
+  /** Bound to all addresses of the machine: any address is then one of ours. */
+  readonly #anyAddress: boolean;
+  readonly #known = new Map<string, Place | null>();
+
+  constructor(config: PlaceConfig) {
+    const { host, pageOrigins, appDomain, allowedHosts } = config;
+    this.#config = config;
+    this.#named = new Set([host, ...allowedHosts, ...(appDomain === null ? [] : [appDomain])].map(nameOf));
+    this.#anyAddress = host === '0.0.0.0' || host === '::';
+    const domain = appDomain === null ? [] : [{ name: nameOf(appDomain), scheme: 'https' as const }];
+    this.#bases = pageOrigins === 'shared' ? [] : [...domain, { name: LOCAL_BASE, scheme: 'http' as const }];
+  }
+
+  /** The place that a Host header names. Throws `MISDIRECTED` when it is none of this gateway's. */
+  of(host: string | undefined): Place {
+    const key = host ?? '';
+    let place = this.#known.get(key);
+    if (place === undefined) {
+      if (this.#known.size >= LIMITS.hostNames) this.#known.clear();
+      place = this.#find(key.toLowerCase());
+      this.#known.set(key, place);
+    }
+    if (place !== null) return place;
+    throw new SvcError(
+      'MISDIRECTED',
+      `This gateway is not "${key.slice(0, 80)}". If it is to be reached by that name, add it to allowedHosts in the configuration.`,
+    );
+  }
+
+  /** The origin of a page for somebody who is at `place`; that place's own where all share one. */
+  originOf(place: Place, owner: PageOwner): string {
+    if (place.base === null) return place.origin;
+    const [scheme = 'http', name = ''] = place.base.split('://');
+    return `${scheme}://${pageHost(owner)}.${name}`;
+  }
+
+  /** The console that people of `place` open: of a program of this machine, the one that is reached from outside, where there is one. */
+  consoleOf(place: Place): string | null {
+    const [first] = this.#bases;
+    return place.kind === 'loopback' && first?.scheme === 'https' ? `https://${first.name}` : place.base;
+  }
+
+  #find(host: string): Place | null {
+    const { name, port } = split(host);
+    if (Number(port.slice(1)) > MAX_PORT) return null;
+    for (const { name: base, scheme } of this.#bases) {
+      const origin = `${scheme}://${base}${port}`;
+      if (name === base) return { ...at('console', host, `${scheme}://${host}`, origin), frameAncestors: SELF };
+      if (!name.endsWith(`.${base}`)) continue;
+      const page = pageOf(name.slice(0, -base.length - 1));
+      if (page) return { ...at('page', host, `${scheme}://${host}`, origin), ...page };
+    }
+    const isLoopback = host === '' || isLoopbackName(name);
+    if (!isLoopback && !this.#named.has(name) && !(this.#anyAddress && isIP(name) !== 0)) return null;
+    const [base] = this.#bases;
+    const origin = `http://${host}`;
+    if (base === undefined || (this.#config.pageOrigins === 'auto' && !isLoopback)) {
+      return { ...at('shared', host, origin, null), frameAncestors: SELF };
+    }
+    if (isLoopback) return at('loopback', host, origin, `http://${LOCAL_BASE}${port}`);
+    return at('loopback', host, origin, base.scheme === 'https' ? `https://${base.name}` : null);
+  }
+}
+
+function at(kind: PlaceKind, host: string, origin: string, base: string | null): Place {
+  return { kind, host, origin, base, label: '', owner: null, frameAncestors: base === null ? SELF : `${SELF} ${base}` };
+}
+
+/** What the labels below a base stand for; null when they are nobody's. */
+function pageOf(labels: string): Pick<Place, 'label' | 'owner'> | null {
+  const [first = '', second, more] = labels.split('.');
+  if (second === undefined) {
+    const app = appOfLabel(first);
+    return { label: labels, owner: app === null ? null : { app } };
+  }
+  return second === DRAFT_LABEL && more === undefined ? { label: labels, owner: draftOfLabel(first) } : null;
+}
+
+/** Name and `:port` of a Host header; an IPv6 address without its brackets. */
+function split(host: string): { name: string; port: string } {
+  const [, bracketed, plain = '', port = ''] = /^(?:\[([^\]]*)\]|([^:]*))(:\d*)?$/.exec(host) ?? [];
+  return { name: (bracketed ?? plain).replace(/\.$/, ''), port: port === ':' ? '' : port };
+}
+
+function nameOf(configured: string): string {
+  return split(configured.toLowerCase()).name || configured.toLowerCase();
+}
+
+function isLoopbackName(name: string): boolean {
+  return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || LOOPBACK_V4.test(name);
+}

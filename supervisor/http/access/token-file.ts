@@ -1,0 +1,93 @@
+/** Follows the file of the administrator's token, `token.bin`, and says when another token is in it (decisions, section 1). */
+import { type FSWatcher, watch } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import type { Logger } from 'pino';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { openToken, readToken } from '../../../storage/token.ts';
+
+export class TokenFile {
+  readonly #path: string;
+  readonly #log: Pick<Logger, 'info' | 'warn'>;
+  readonly #poll: NodeJS.Timeout;
+  #watcher: FSWatcher | undefined;
+  #token: string;
+  #onReplaced: (token: string) => void = () => {};
+  #complaint = '';
+  #reads = 0;
+
+  private constructor(path: string, token: string, log: Pick<Logger, 'info' | 'warn'>) {
+    this.#path = path;
+    this.#token = token;
+    this.#log = log;
+    this.#follow();
+    this.#poll = setInterval(() => {
+      this.#follow();
+      this.#reload();
+    }, LIMITS.tokenPollMs).unref();
+  }
+
+  /** Reads the token file, or creates it. Rejects when it is damaged. */
+  static async open(path: string, log: Pick<Logger, 'info' | 'warn'>): Promise<TokenFile> {
+    return new TokenFile(path, await openToken(path), log);
+  }
+
+  /** The token that is valid now. */
+  get token(): string {
+    return this.#token;
+  }
+
+  /** Called with the token that is in force from now on. */
+  whenReplaced(call: (token: string) => void): void {
+    this.#onReplaced = call;
+  }
+
+  /** Stops following the file. */
+  close(): void {
+    clearInterval(this.#poll);
+    this.#watcher?.close();
+  }
+
+  /**
+   * Follows the file that is there now; a rotation renames a new file over it, which ends that. Only where there is none it
+   * follows the folder: every write to the gateway's databases in it is told to whoever does.
+   */
+  #watch(path: string): FSWatcher | undefined {
+    const name = basename(this.#path);
+    try {
+      const watcher = watch(path, { persistent: false }, (_event, changed) => {
+        if (changed !== null && changed !== name) return;
+        this.#follow();
+        this.#reload();
+      });
+      return watcher.on('error', () => watcher.close());
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Follows the file that has the name now. */
+  #follow(): void {
+    this.#watcher?.close();
+    this.#watcher = this.#watch(this.#path) ?? this.#watch(dirname(this.#path));
+  }
+
+  /** A file that is missing or damaged for the moment leaves the old token in force. Of several reads the last counts. */
+  #reload(): void {
+    const read = ++this.#reads;
+    readToken(this.#path).then(
+      (token) => {
+        this.#complaint = '';
+        if (read !== this.#reads || token === this.#token) return;
+        this.#token = token;
+        this.#log.info('The access token was replaced; the old one and every session made with it have ended.');
+        this.#onReplaced(token);
+      },
+      (error: NodeJS.ErrnoException) => {
+        const complaint = error.code ?? error.message;
+        if (complaint === this.#complaint) return;
+        this.#complaint = complaint;
+        this.#log.warn({ err: error }, 'The token file cannot be read; the token known so far stays valid.');
+      },
+    );
+  }
+}

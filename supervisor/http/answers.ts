@@ -1,0 +1,31 @@
+/** Answers of the JSON routes: one header set, one way for an error to leave the gateway. */
+import type { Logger } from 'pino';
+import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
+import { constantHeaders, errorAnswer } from '../edge/response.ts';
+
+/** The headers of every JSON answer. */
+export const JSON_HEADERS = constantHeaders({
+  'content-type': 'application/json; charset=utf-8',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+});
+
+export function answerJson(exchange: Exchange, status: number, value: unknown, headers: ResponseHeaders = {}): void {
+  exchange.send(status, headers, JSON.stringify(value), JSON_HEADERS);
+}
+
+/** Answers with whatever was thrown; what was not written for callers is logged and answered as `INTERNAL`. */
+export function answerError(exchange: Exchange, error: unknown, log: Logger, headers: ResponseHeaders = {}): void {
+  const { status, headers: own, body } = errorAnswer(toSvcError(error, log));
+  exchange.send(status, { ...own, ...headers }, body);
+}
+
+/** Whatever was thrown, as what may leave the gateway. */
+export function toSvcError(error: unknown, log: Logger): SvcError {
+  if (error instanceof SvcError) return error;
+  if (isDiskFull(error))
+    return new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed. Free some space and try again.');
+  log.error({ err: error }, 'a request failed unexpectedly');
+  return new SvcError('INTERNAL', 'The gateway failed on this request; its log has the details.');
+}

@@ -1,0 +1,193 @@
+/** The first thing every request meets: its place, its route, cross-origin rules, who calls, and errors in the one shape. */
+import type { Logger } from 'pino';
+import { SvcError } from '../../protocol/errors.ts';
+import { draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
+import { ownerOfPath, type PageOwner, pageHost } from '../../protocol/origins.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { pagePolicy } from '../pages/pages.ts';
+import { stoppingError } from '../tree/actor/call-errors.ts';
+import type { Access } from './access/access.ts';
+import { ADMIN, type Authorize, type Caller, demand, HostCaller, homeOf, NOBODY } from './access/caller.ts';
+import { isForeign, isNavigation } from './access/fetch-metadata.ts';
+import { EMBEDDED, type Place } from './access/places.ts';
+import { answerError } from './answers.ts';
+import { corsHeaders, HeaderedExchange, preflightHeaders } from './cors.ts';
+import type { Match, Params, Route, Router } from './router.ts';
+
+export type FrontendOptions = {
+  router: Router;
+  /** Null when the embedding host owns authentication. */
+  access: Access | null;
+  /** What such a host decides by; null: it lets through whom it wants. */
+  authorize: Authorize | null;
+  corsOrigins: readonly string[];
+  log: Logger;
+};
+
+export class Frontend {
+  readonly #options: FrontendOptions;
+  /** Set while the gateway stops: new requests are told to come back. */
+  draining = false;
+
+  constructor(options: FrontendOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a request is the gateway's: by its path, or because its Host is the origin of an app. */
+  claims(path: string, host: string | undefined): boolean {
+    const { router, access } = this.#options;
+    if (router.claims(path)) return true;
+    try {
+      return access?.places.of(host).kind === 'page';
+    } catch {
+      return false;
+    }
+  }
+
+  readonly handle = (plain: Exchange): void => {
+    const { corsOrigins } = this.#options;
+    const cors = corsOrigins.length > 0 ? corsHeaders(plain, corsOrigins) : null;
+    const exchange = cors ? new HeaderedExchange(plain, cors) : plain;
+    let place = EMBEDDED;
+    try {
+      if (this.draining) throw stoppingError();
+      place = this.#options.access?.places.of(exchange.header('host')) ?? EMBEDDED;
+      this.#handle(exchange, place, cors !== null);
+    } catch (error) {
+      this.#fail(exchange, place, error);
+    }
+  };
+
+  #handle(exchange: Exchange, place: Place, crossOrigin: boolean): void {
+    const { router } = this.#options;
+    if (exchange.method === 'GET' && exchange.header('service-worker') === 'script') {
+      throw new SvcError(
+        'FORBIDDEN',
+        'Service workers are not served: one would outlive the version that it came with.',
+      );
+    }
+    // Whose files are at "/" is told by the cookie where the host name only stands in for an id.
+    const known = place.kind === 'page' && place.owner === null ? this.#caller(exchange, place) : undefined;
+    const path = this.#pathOf(exchange, place, known);
+    const match = router.match(exchange.method, path);
+    if (exchange.method === 'OPTIONS') {
+      this.#answerOptions(exchange, match, crossOrigin);
+      return;
+    }
+    const needs = 'route' in match ? match.route.needs : match.open ? 'anyone' : 'admin';
+    const caller = needs === 'anyone' ? NOBODY : (known ?? this.#caller(exchange, place));
+    // Programs with a token go where they like.
+    if (exchange.method === 'GET' && (caller instanceof SvcError || caller.kind === 'session')) {
+      const elsewhere = rightPlace(exchange, place, path, match, this.#options.access);
+      if (elsewhere !== null) {
+        redirect(exchange, place, elsewhere);
+        return;
+      }
+    }
+    if (caller instanceof SvcError) {
+      const toSignIn = isNavigation(exchange) ? signInAddress(exchange, place, ownerOf(match)) : null;
+      if (toSignIn === null) throw caller;
+      redirect(exchange, place, toSignIn);
+      return;
+    }
+    if (needs !== 'anyone' && caller.kind === 'session' && isForeign(exchange, place, needs === 'page'))
+      throw foreign();
+    if ('error' in match) throw match.error;
+    const { route, params } = match;
+    // Whatever led here: a page that ran at the console would be the console.
+    if (place.kind === 'console' && caller.kind === 'session' && needs === 'page') throw foreign();
+    if (needs !== 'anyone' && needs !== 'route') demand(caller, needs, subjectOf(route, params));
+    if (caller.expiresAt !== null) this.#options.access?.endStreamsAt(caller.expiresAt);
+    const { access } = this.#options;
+    const endings = access?.endings ?? 0;
+    const done = route.handle(exchange, params, caller, place);
+    if (!(done instanceof Promise)) return;
+    done.then(
+      () => access?.endStreamsSince(endings),
+      (error: unknown) => this.#fail(exchange, place, error),
+    );
+  }
+
+  #caller(exchange: Exchange, place: Place): Caller | SvcError {
+    const { access, authorize } = this.#options;
+    if (access) return access.caller(exchange, place);
+    return authorize === null ? ADMIN : new HostCaller(exchange, authorize);
+  }
+
+  /** The path of the route: at a page's own origin, its files are at `/` as well. */
+  #pathOf(exchange: Exchange, place: Place, known: Caller | SvcError | undefined): string {
+    if (place.kind !== 'page' || this.#options.router.claims(exchange.path)) return exchange.path;
+    const home = homeOf(known === undefined || known instanceof SvcError ? NOBODY : known, place);
+    return home === null ? exchange.path : home + exchange.path;
+  }
+
+  #fail(exchange: Exchange, place: Place, error: unknown): void {
+    const isPage = place.kind === 'page' || ownerOfPath(exchange.path) !== null;
+    answerError(exchange, error, this.#options.log, isPage ? pagePolicy(place) : {});
+  }
+
+  #answerOptions(exchange: Exchange, match: Match, crossOrigin: boolean): void {
+    const allow = 'error' in match ? match.error.headers?.allow : undefined;
+    if (allow === undefined)
+      throw 'error' in match ? match.error : new SvcError('NOT_FOUND', 'Nothing is served at this address.');
+    exchange.send(204, { allow, ...(crossOrigin ? preflightHeaders(allow) : {}) }, '');
+  }
+}
+
+/** Whose page or file is asked for, however its address is written; null when it is none. */
+function ownerOf(match: Match): PageOwner | null {
+  if (!('route' in match) || match.route.needs !== 'page') return null;
+  const { id = '', sid } = match.params;
+  if (!isAppId(id)) return null;
+  return sid === undefined ? { app: id } : isSessionId(sid) ? { app: id, session: sid } : null;
+}
+
+/** The app or draft that a route's address names; null where it names none. */
+function subjectOf({ path, needs }: Route, { app, id, sid }: Params): string | null {
+  if (needs === 'admin') return null;
+  const named = app ?? id ?? null;
+  return named !== null && sid !== undefined && path.startsWith('/svc/_draft/') ? draftKey(sid, named) : named;
+}
+
+function foreign(): SvcError {
+  return new SvcError(
+    'FORBIDDEN',
+    'The session cookie is taken from pages of its own origin only; use the access token.',
+  );
+}
+
+/** Where a browser should have gone instead, null where it is right: pages are shown at their own origins only. */
+function rightPlace(
+  exchange: Exchange,
+  place: Place,
+  path: string,
+  match: Match,
+  access: Access | null,
+): string | null {
+  if (place.base === null) return null;
+  const query = exchange.query === '' ? '' : `?${exchange.query}`;
+  if (place.kind === 'loopback') return isNavigation(exchange) ? `${place.base}${exchange.path}${query}` : null;
+  const owner = ownerOf(match);
+  if (place.kind === 'console') {
+    if (path === '/') return '/svc/';
+    const isOurs = owner !== null && (isNavigation(exchange) || access?.session(exchange, place) !== null);
+    return isOurs ? `${access?.places.originOf(place, owner)}${path}${query}` : null;
+  }
+  if (place.kind !== 'page' || !isNavigation(exchange)) return null;
+  if (path === '/svc' || path === '/svc/') return `${place.base}/svc/`;
+  if (owner === null || pageHost(owner) === place.label) return null;
+  return `${access?.places.originOf(place, owner)}${path}${query}`;
+}
+
+/** Where somebody who opens a page without a session signs in, and comes back from; null where a program is told with an error. */
+function signInAddress(exchange: Exchange, place: Place, owner: PageOwner | null): string | null {
+  if (place.kind !== 'page' && owner === null) return null;
+  const query = exchange.query === '' ? '' : `?${exchange.query}`;
+  const address = encodeURIComponent(`${place.origin}${exchange.path}${query}`);
+  if (place.kind === 'shared') return `/svc/#enter=${address}`;
+  return place.kind === 'page' ? `${place.base}/svc/_enter?to=${address}` : null;
+}
+
+function redirect(exchange: Exchange, place: Place, location: string): void {
+  exchange.send(303, { ...pagePolicy(place), location, 'cache-control': 'no-store' }, '');
+}

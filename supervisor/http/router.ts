@@ -1,0 +1,134 @@
+/** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for what cannot be decoded. */
+import { SvcError } from '../../protocol/errors.ts';
+import type { Exchange } from '../edge/edge.ts';
+import type { Caller, Capability } from './access/caller.ts';
+import type { Place } from './access/places.ts';
+
+/** Path parameters by name; the last one of a route that ends in `*` is the undecoded rest of the path. */
+export type Params = Record<string, string>;
+
+export type Route = {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Segments, `:name` for a parameter, `*` at the end for the rest (which may be empty). */
+  path: string;
+  /**
+   * What the caller must be allowed: a capability for the app that `:app` or `:id` names, or for its draft in the session `:sid` below
+   * `/svc/_draft/`. `anyone`: nobody is asked. `route`: the app is named in the body or query, so the handler asks (`demand`).
+   */
+  needs: Capability | 'anyone' | 'route';
+  /** One line for the documentation. */
+  summary: string;
+  handle(exchange: Exchange, params: Params, caller: Caller, place: Place): void | Promise<void>;
+};
+
+/** First segments that belong to the gateway; everything else is the host's. */
+const OUR_PREFIXES = new Set(['svc', '_svc-user', '_svc-hook']);
+
+type Node = {
+  children: Map<string, Node>;
+  parameter: { name: string; node: Node } | null;
+  rest: Leaf | null;
+  leaf: Leaf | null;
+};
+type Leaf = Map<string, Route>;
+
+/** A route and its parameters, or why there is none; `open` errors are told without a token too. */
+export type Match = { route: Route; params: Params } | { error: SvcError; open?: boolean };
+
+export class Router {
+  readonly routes: readonly Route[];
+  readonly #root: Node = node();
+  /** Routes without parameters, by their whole path: most calls are to one of the tools. */
+  readonly #exact = new Map<string, Leaf>();
+
+  constructor(routes: readonly Route[]) {
+    this.routes = routes;
+    for (const route of routes) this.#add(route);
+  }
+
+  /** Whether a path lies under one of the gateway's prefixes. */
+  claims(path: string): boolean {
+    const end = path.indexOf('/', 1);
+    return OUR_PREFIXES.has(path.slice(1, end < 0 ? undefined : end));
+  }
+
+  match(method: string, path: string): Match {
+    const exact = this.#exact.get(path);
+    if (exact) return choose(exact, method, {});
+    const params: Params = {};
+    try {
+      const leaf = find(this.#root, path.slice(1).split('/'), 0, params);
+      return leaf ? choose(leaf, method, params) : { error: notFound() };
+    } catch {
+      return { error: new SvcError('BAD_REQUEST', 'The address holds a percent sign that encodes nothing.') };
+    }
+  }
+
+  #add(route: Route): void {
+    const segments = route.path.slice(1).split('/');
+    if (!route.path.includes(':') && !route.path.endsWith('*')) {
+      const leaf = this.#exact.get(route.path) ?? new Map<string, Route>();
+      this.#exact.set(route.path, leaf);
+      leaf.set(route.method, route);
+    }
+    let at = this.#root;
+    for (const segment of segments) {
+      if (segment === '*') {
+        at.rest ??= new Map();
+        at.rest.set(route.method, route);
+        return;
+      }
+      if (segment.startsWith(':')) {
+        at.parameter ??= { name: segment.slice(1), node: node() };
+        at = at.parameter.node;
+        continue;
+      }
+      const next = at.children.get(segment) ?? node();
+      at.children.set(segment, next);
+      at = next;
+    }
+    at.leaf ??= new Map();
+    at.leaf.set(route.method, route);
+  }
+}
+
+function node(): Node {
+  return { children: new Map(), parameter: null, rest: null, leaf: null };
+}
+
+/** Literal segments win over parameters, parameters over a rest. Throws when a parameter cannot be decoded. */
+function find(at: Node, segments: string[], index: number, params: Params): Leaf | null {
+  const segment = segments[index];
+  if (segment === undefined) return at.leaf ?? takeRest(at, '', params);
+  const literal = at.children.get(segment);
+  if (literal) {
+    const leaf = find(literal, segments, index + 1, params);
+    if (leaf) return leaf;
+  }
+  if (at.parameter && segment !== '') {
+    const leaf = find(at.parameter.node, segments, index + 1, params);
+    if (leaf) {
+      params[at.parameter.name] = decodeURIComponent(segment);
+      return leaf;
+    }
+  }
+  return takeRest(at, `/${segments.slice(index).join('/')}`, params);
+}
+
+function takeRest(at: Node, rest: string, params: Params): Leaf | null {
+  if (at.rest) params['*'] = rest;
+  return at.rest;
+}
+
+function choose(leaf: Leaf, method: string, params: Params): Match {
+  const route = leaf.get(method === 'HEAD' ? 'GET' : method);
+  if (route) return { route, params };
+  const allowed = [...leaf.keys()].flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : [name]));
+  const allow = [...allowed, 'OPTIONS'].join(', ');
+  const error = new SvcError('METHOD_NOT_ALLOWED', `This address takes ${allow}.`, { headers: { allow } });
+  return { error, open: [...leaf.values()].every((other) => other.needs === 'anyone') };
+}
+
+function notFound(): SvcError {
+  return new SvcError('NOT_FOUND', 'Nothing is served at this address.');
+}

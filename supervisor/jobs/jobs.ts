@@ -1,0 +1,385 @@
+/**
+ * Work that costs CPU or disk, or reads what strangers sent: done by threads of the jobs process (workers/jobs). Here are the
+ * jobs that wait and those under way, and what becomes of them when the process dies.
+ */
+import { basename, dirname } from 'node:path';
+import type { SeedJob, SeedResult, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
+import { type ErrorCode, errorFromBody, SvcError } from '../../protocol/errors.ts';
+import { type Frame, Kind } from '../../protocol/frames.ts';
+import type { GitOperation, GitOperations } from '../../protocol/git-jobs.ts';
+import type {
+  CheckJob,
+  CheckResult,
+  IngestJob,
+  IngestResult,
+  JobAnswer,
+  JobFailure,
+  JobName,
+  JobPool,
+  PackJob,
+  PackResult,
+} from '../../protocol/jobs.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
+import type { LayOutJob, LayOutResult } from '../../protocol/templates.ts';
+import { type Child, type ChildEvents, OUT_OF_MEMORY } from '../tree/child.ts';
+import { JobQueue, type QueuedJob } from './job-queue.ts';
+
+export type JobsOptions = {
+  /** The process, which is started with the first job: `Tree.jobsChild`. */
+  createChild(events: Omit<ChildEvents, 'onProcess' | 'log'>): Child;
+  /** For the log: a job failed of itself, by a fault of ours. */
+  onFault(what: string): void;
+  jobMs?: number;
+  now?(): number;
+};
+
+type Job = QueuedJob & {
+  id: number;
+  name: JobName;
+  job: object;
+  ms: number;
+  subject: Subject;
+  /** Done twice it leaves what it leaves when it is done once. */
+  repeatable: boolean;
+  resolve(value: unknown): void;
+  reject(error: SvcError): void;
+};
+
+const QUEUE = {
+  threads: { work: LIMITS.jobThreads, drafts: LIMITS.jobThreadsOfDrafts, long: LIMITS.jobThreadsForLong },
+  waiting: LIMITS.jobQueue,
+};
+
+/** Reads, what is named by its content, and moves of names that say what they move from. */
+const REPEATABLE = new Set<GitOperation>([
+  'openRepository',
+  'packLoose',
+  'commitApp',
+  'commitTree',
+  'settle',
+  'tagOnly',
+  'listVersions',
+  'nextNumber',
+  'treeOf',
+  'readBlob',
+  'diffApp',
+  'branch',
+  'branches',
+]);
+
+export class Jobs {
+  readonly #child: Child;
+  readonly #onFault: (what: string) => void;
+  readonly #jobMs: number;
+  readonly #now: () => number;
+  readonly #queue = new JobQueue<Job>(QUEUE);
+  #nextId = 0;
+  /** Until then the process is kept without work. */
+  #keepUntil = 0;
+  #resting: NodeJS.Timeout | null = null;
+  #failedAt = 0;
+  #closed = false;
+
+  constructor({ createChild, onFault, jobMs = LIMITS.jobMs, now = () => performance.now() }: JobsOptions) {
+    this.#onFault = onFault;
+    this.#jobMs = jobMs;
+    this.#now = now;
+    this.#child = createChild({
+      onReady: () => this.#pump(),
+      onFrame: (frame) => this.#onFrame(frame),
+      onExit: (reason) => this.#onExit(reason),
+    });
+  }
+
+  /** Checks and stages an uploaded archive. Rejects with the archive's or manifest's error. */
+  ingest(job: IngestJob): Promise<IngestResult> {
+    return this.#run('ingest', job, { subject: UPLOAD, party: job.app, repeatable: true });
+  }
+
+  /** Checks the manifest of a stored version again. Rejects with `INVALID_MANIFEST`. */
+  check(job: CheckJob): Promise<CheckResult> {
+    return this.#run('check', job, { subject: UPLOAD, party: job.app, repeatable: true });
+  }
+
+  /** Reads or writes the files of an app in a session. Rejects with the errors of archives, `NOT_FOUND`, `PRECONDITION_FAILED`. */
+  sessionFiles<W extends SessionFilesJob['work']>(job: SessionFilesJob & { work: W }): Promise<SessionFilesResult[W]> {
+    const repeatable = job.work === 'list' || job.work === 'read';
+    return this.#run('sessionFiles', job, { subject: FILES, party: basename(job.folder), repeatable });
+  }
+
+  /** Puts the files of a new app into a folder. */
+  layOut(job: LayOutJob): Promise<LayOutResult> {
+    return this.#run('layOut', job, { subject: FILES, party: job.id });
+  }
+
+  /** Packs a part of a backup. Rejects with the job's own error, soon after `signal` aborts with `OVERLOADED`. */
+  pack(job: PackJob, signal?: AbortSignal): Promise<PackResult> {
+    return this.#run('pack', job, { subject: BACKUP, party: null, pool: 'long', ms: LIMITS.backupPartMs, signal });
+  }
+
+  /** Does an operation on the repository of the git store. Rejects with its error. */
+  git<O extends GitOperation>(operation: O, job: GitOperations[O]['job']): Promise<GitOperations[O]['result']> {
+    const party = 'app' in job ? job.app : null;
+    const order = { operation, ...job };
+    if (operation.endsWith('Bundle'))
+      return this.#run('git', order, { subject: BUNDLE, party, pool: 'long', ms: LIMITS.backupPartMs });
+    // Nobody waits for packing, so no publication shall wait for its thread.
+    const pool = operation === 'packLoose' ? 'long' : undefined;
+    return this.#run('git', order, {
+      subject: GIT,
+      party,
+      ...(pool && { pool }),
+      repeatable: REPEATABLE.has(operation),
+    });
+  }
+
+  /** Copies and prepares the files of a draft. Rejects with what an upload of them would be refused with. */
+  snapshot(job: SnapshotJob): Promise<SnapshotResult> {
+    return this.#run('snapshot', job, { subject: DRAFT, party: job.app, pool: 'drafts', repeatable: true });
+  }
+
+  /** Copies live data for a draft. */
+  seed(job: SeedJob): Promise<SeedResult> {
+    const party = basename(dirname(job.from));
+    return this.#run('seed', job, { subject: SEED, party, ms: LIMITS.draftSeedMs, repeatable: true });
+  }
+
+  /** Ends the process; jobs under way reject, and so do later ones. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#resting) clearTimeout(this.#resting);
+    for (const job of this.#all()) this.#reject(job, stopping());
+    await this.#child.stop(LIMITS.terminateMs);
+  }
+
+  async #run<T>(
+    name: JobName,
+    job: object,
+    {
+      subject,
+      party,
+      pool = 'work',
+      ms = this.#jobMs,
+      repeatable = false,
+      signal,
+    }: {
+      subject: Subject;
+      party: string | null;
+      pool?: JobPool;
+      ms?: number;
+      repeatable?: boolean;
+      signal?: AbortSignal | undefined;
+    },
+  ): Promise<T> {
+    if (this.#closed) throw stopping();
+    this.#wake();
+    const id = ++this.#nextId;
+    const cancel = () => {
+      const waits = this.#queue.waiting.find((one) => one.id === id);
+      if (waits) this.#reject(waits, cancelled(subject));
+      else this.#child.send([Kind.cancel, id, 'cancelled']);
+    };
+    if (signal?.aborted) throw cancelled(subject);
+    try {
+      return await new Promise<T>((resolve, reject) => {
+        const one: Job = {
+          id,
+          name,
+          job,
+          ms,
+          subject,
+          party,
+          pool,
+          repeatable,
+          alone: false,
+          resolve: resolve as (value: unknown) => void,
+          reject,
+        };
+        if (!this.#queue.add(one)) {
+          reject(full(subject));
+          return;
+        }
+        signal?.addEventListener('abort', cancel, { once: true });
+        this.#pump();
+      });
+    } finally {
+      signal?.removeEventListener('abort', cancel);
+    }
+  }
+
+  #all(): Job[] {
+    return [...this.#queue.running, ...this.#queue.waiting];
+  }
+
+  /** A process that kept dying is tried again after a while. */
+  #wake(): void {
+    const child = this.#child;
+    if (child.state !== 'failed') return;
+    if (this.#now() - this.#failedAt < LIMITS.restartWindowMs) throw down();
+    child.revive();
+  }
+
+  #pump(): void {
+    const child = this.#child;
+    if (child.state === 'stopped' && !this.#closed && !this.#queue.isEmpty) child.start();
+    if (child.state !== 'running') return;
+    for (let job = this.#queue.next(); job !== null; job = this.#queue.next()) this.#send(child, job);
+    if (this.#queue.isEmpty) this.#rest();
+  }
+
+  #send(child: Child, { id, name, pool, ms, job, ...one }: Job): void {
+    try {
+      child.send([Kind.job, id, name, pool, ms, job]);
+    } catch (error) {
+      const sent = [...this.#queue.running].find((running) => running.id === id) as Job;
+      this.#queue.remove(sent);
+      one.reject(new SvcError('INTERNAL', 'A job of the gateway is too large to be sent.', { cause: error }));
+    }
+  }
+
+  /** Without work the process ends after a while. */
+  #rest(): void {
+    if (this.#resting) clearTimeout(this.#resting);
+    this.#resting = setTimeout(() => {
+      if (this.#queue.isEmpty && this.#child.state === 'running') void this.#child.stop(LIMITS.terminateMs);
+    }, this.#keepUntil - this.#now()).unref();
+  }
+
+  /** Throws for a frame that this process may not send; its connection is then closed. */
+  #onFrame(frame: Frame): void {
+    if (frame[0] !== Kind.jobDone) throw new Error(`The jobs process may not send frames of kind ${frame[0]}.`);
+    const [, id, answer] = frame;
+    const job = [...this.#queue.running].find((one) => one.id === id);
+    if (!job) return;
+    this.#queue.remove(job);
+    const idleMs = job.pool === 'drafts' ? LIMITS.draftIdleMs : LIMITS.jobIdleMs;
+    this.#keepUntil = Math.max(this.#keepUntil, this.#now() + idleMs);
+    try {
+      settle(job, answer, this.#onFault);
+    } catch (error) {
+      job.reject(new SvcError('INTERNAL', 'A job of the gateway was answered with what is no answer.'));
+      throw error;
+    }
+    this.#pump();
+  }
+
+  #onExit(reason: string): void {
+    const hit = [...this.#queue.running];
+    const isMemory = reason.includes(OUT_OF_MEMORY);
+    const again: Job[] = [];
+    for (const job of hit) {
+      // Whatever was alone with its memory is what took it.
+      if (isMemory && hit.length === 1) this.#reject(job, tooMuch(job.subject));
+      else if (job.repeatable && !job.alone) again.push(job);
+      else this.#reject(job, died(job.subject));
+    }
+    this.#queue.again(again);
+    // Where the culprit is known, the death is not the process's own.
+    if (hit.length === 1 && !this.#closed) this.#child.revive();
+    if (this.#child.state === 'failed') {
+      this.#failedAt = this.#now();
+      for (const job of this.#all()) this.#reject(job, down());
+    }
+    this.#pump();
+  }
+
+  #reject(job: Job, error: SvcError): void {
+    this.#queue.remove(job);
+    job.reject(error);
+  }
+}
+
+function settle(
+  { name, subject, resolve, reject }: Job,
+  answer: JobAnswer<unknown> | JobFailure,
+  onFault: (what: string) => void,
+): void {
+  if ('failed' in answer) {
+    if (answer.failed === 'time') reject(tooLong(subject));
+    else if (answer.failed === 'memory') reject(tooMuch(subject));
+    else {
+      onFault(`a job (${name}) failed: ${answer.detail}`);
+      reject(new SvcError('INTERNAL', 'A job of the gateway failed; the log has the details.'));
+    }
+  } else if (answer.ok) resolve(answer.value);
+  else reject(errorFromBody(answer.error));
+}
+
+/** What a job is about, for errors: of one that takes too much, and of too many that wait. */
+type Subject = { code: ErrorCode; work: string; advice: string; many: string };
+
+const UPLOAD: Subject = {
+  code: 'INVALID_ARCHIVE',
+  work: 'Checking the upload',
+  advice: 'make it or its schemas simpler',
+  many: 'uploads and publications',
+};
+const FILES: Subject = {
+  code: 'ARCHIVE_TOO_LARGE',
+  work: 'Reading the files of a session',
+  advice: 'make them fewer',
+  many: 'reads and changes of the files of sessions',
+};
+const DRAFT: Subject = {
+  code: 'ARCHIVE_TOO_LARGE',
+  work: 'Preparing the draft',
+  advice: 'make its files fewer or its schemas simpler',
+  many: 'drafts to be prepared',
+};
+const SEED: Subject = {
+  code: 'OVERLOADED',
+  work: 'Copying the live data',
+  advice: 'try again when the gateway has less to do',
+  many: 'copies of live data',
+};
+const BACKUP: Subject = {
+  code: 'BACKUP_TOO_LARGE',
+  work: 'Packing an app',
+  advice: 'its data or code is too large',
+  many: 'backups',
+};
+const BUNDLE: Subject = {
+  code: 'BACKUP_TOO_LARGE',
+  work: 'Reading or writing the git bundle',
+  advice: 'it is too large',
+  many: 'git bundles',
+};
+const GIT: Subject = {
+  code: 'OVERLOADED',
+  work: 'Working on the git repository',
+  advice: 'try again',
+  many: 'operations on the git repository',
+};
+
+function tooLong({ code, work, advice }: Subject): SvcError {
+  return new SvcError(code, `${work} took too long; ${advice}.`);
+}
+
+function tooMuch({ code, work, advice }: Subject): SvcError {
+  return new SvcError(code, `${work} took too much memory; ${advice}.`);
+}
+
+function died({ work }: Subject): SvcError {
+  return overloaded(`${work} was cut off: the process that does it ended. Look whether it was done, then try again.`);
+}
+
+function cancelled({ work }: Subject): SvcError {
+  return overloaded(`${work} was cancelled.`);
+}
+
+function full({ many }: Subject): SvcError {
+  return overloaded(`Too many ${many} wait already; try again.`, 5);
+}
+
+function down(): SvcError {
+  return overloaded('The process that does such work does not stay up; the log says why. Try again later.', 30);
+}
+
+function stopping(): SvcError {
+  return new SvcError('OVERLOADED', 'The gateway stops.');
+}
+
+function overloaded(message: string, seconds = 1): SvcError {
+  return new SvcError('OVERLOADED', message, { headers: { 'retry-after': String(seconds) } });
+}

@@ -1,0 +1,108 @@
+/** Backups of a gateway that runs: made by job threads, app by app, while everybody goes on working. */
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm, symlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import type { BackupSource } from '../../protocol/backup.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import type { PackJob, PackResult } from '../../protocol/jobs.ts';
+import { joinSignals } from '../../protocol/signals.ts';
+import { BackupWorkspace } from '../../storage/backup/pack.ts';
+import { takeBackup } from '../../storage/backup/take.ts';
+import type { Layout } from '../../storage/layout.ts';
+import { type Config, defaultConfig } from '../config.ts';
+
+export type BackupsOptions = {
+  layout: Layout;
+  config: Config;
+  svcVersion: string;
+  /** Ids of the apps that are registered. */
+  apps(): readonly string[];
+  /** As in `BackupPlan`. */
+  hold(app: string, work: () => Promise<void>): Promise<number | null>;
+  pack(job: PackJob, signal: AbortSignal): Promise<PackResult>;
+  now?(): number;
+};
+
+export class Backups {
+  readonly #options: BackupsOptions;
+  readonly #stopping = new AbortController();
+  #underWay: Promise<unknown> | null = null;
+
+  constructor(options: BackupsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Makes a backup and gives its file to `use`; when that is done, or the signal says that nobody wants it any more, nothing
+   * of it is left. Rejects with `CONFLICT` while another one is under way, and with `STORAGE_FULL` or `BACKUP_TOO_LARGE`.
+   */
+  async take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
+    if (this.#underWay !== null)
+      throw new SvcError('CONFLICT', 'A backup is being made already; try again when it is done.');
+    const joined = joinSignals([signal, this.#stopping.signal]);
+    const work = this.#take(joined.signal, use);
+    this.#underWay = work.catch(() => {});
+    try {
+      await work;
+    } finally {
+      joined.release();
+      this.#underWay = null;
+    }
+  }
+
+  /** Ends the one that is under way; resolves when nothing of it is left. */
+  async stop(): Promise<void> {
+    this.#stopping.abort(new SvcError('OVERLOADED', 'The gateway is stopping; the backup was given up.'));
+    await this.#underWay;
+  }
+
+  async #take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
+    const { layout, config, svcVersion, apps, hold, pack, now = Date.now } = this.#options;
+    const folder = join(layout.tmpDir, `backup-${randomUUID()}`);
+    try {
+      signal.throwIfAborted();
+      await mkdir(folder, { mode: 0o700 });
+      await takeBackup({
+        layout,
+        config: configText(config),
+        svcVersion,
+        takenAt: now(),
+        apps: [...apps()],
+        hold,
+        pack: async (work) => {
+          signal.throwIfAborted();
+          // The job looks at it between two chunks; a thread that is ended in the middle would still be writing when we clean up.
+          return pack({ workspace: folder, work: await this.#within(folder, work) }, signal);
+        },
+      });
+      signal.throwIfAborted();
+      await use(new BackupWorkspace(folder).archive, signal);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** The data directory itself is closed to jobs: the files in it are reached by links. Windows gives these to few users. */
+  async #within(folder: string, work: PackJob['work']): Promise<PackJob['work']> {
+    if ('finish' in work || process.platform === 'win32') return work;
+    const { dataDir } = this.#options.layout;
+    const sources = work.sources.map(async (source): Promise<BackupSource> => {
+      if (source.kind === 'text' || dirname(source.from) !== dataDir) return source;
+      const link = join(folder, basename(source.from));
+      await symlink(source.from, link);
+      return { ...source, from: link };
+    });
+    return { sources: await Promise.all(sources) };
+  }
+}
+
+/** What was set, and would be set the same on another machine: a file for `svc serve --config`. */
+function configText(config: Config): string {
+  const defaults: Record<string, unknown> = defaultConfig('');
+  // In the backup the git store lies in its usual place.
+  const place = config.appsStoreRoot === null ? {} : { appsStoreRoot: 'code-store' };
+  const set = Object.entries({ ...config, ...place }).filter(
+    ([key, value]) => key !== 'dataDir' && key !== 'appsDir' && JSON.stringify(value) !== JSON.stringify(defaults[key]),
+  );
+  return `${JSON.stringify(Object.fromEntries(set), null, 2)}\n`;
+}

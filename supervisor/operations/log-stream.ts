@@ -1,0 +1,125 @@
+/** Takes the gateway's own log to standard error. It never waits for whoever reads it and never throws; what finds no room is counted. */
+import { constants, openSync, writeSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isatty } from 'node:tty';
+import { type Logger, pino, symbols } from 'pino';
+import { LIMITS } from '../../protocol/limits.ts';
+import { printable } from '../../protocol/printable.ts';
+
+const WARN = 40;
+
+export type LogStreamOptions = {
+  /** What is printed for a line of JSON, newlines included. */
+  draw?: (line: string) => string;
+  /** Writes at once what it can without waiting, and answers how many bytes; throws when that is none. */
+  output?: (bytes: Buffer) => number;
+};
+
+export class LogStream {
+  readonly #draw: (line: string) => string;
+  readonly #output: (bytes: Buffer) => number;
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+  #retry: NodeJS.Timeout | undefined;
+  #droppedLines = 0;
+  /** Of those, the ones that the log has not said yet. */
+  #unsaid = 0;
+  /** Why the last write failed. */
+  #reason = '';
+
+  constructor({ draw = drawJsonLine, output = writeStandardError }: LogStreamOptions = {}) {
+    this.#draw = draw;
+    this.#output = output;
+  }
+
+  /** Lines that were left out because standard error did not take them. */
+  get droppedLines(): number {
+    return this.#droppedLines;
+  }
+
+  /** Takes one line of pino's: it is written now or, where that fails, as soon as it can be. */
+  write(line: string): void {
+    const bytes = Buffer.from(this.#draw(line));
+    if (this.#waitingBytes + bytes.length > LIMITS.logBacklogBytes) {
+      this.#droppedLines++;
+      this.#unsaid++;
+      return;
+    }
+    this.#add(bytes);
+    if (this.#retry === undefined) this.#writeWaiting();
+  }
+
+  /** Lets a slow reader take what waits, for a moment. Resolves when all is written, when it cannot be, or after `LIMITS.logDrainMs`. */
+  async drain(): Promise<void> {
+    const until = performance.now() + LIMITS.logDrainMs;
+    while (this.#waitingBytes > 0 && this.#reason === 'EAGAIN' && performance.now() < until) {
+      await sleep(LIMITS.logFlushMs);
+      this.#writeWaiting();
+    }
+  }
+
+  #add(bytes: Buffer): void {
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+  }
+
+  #writeWaiting(): void {
+    clearTimeout(this.#retry);
+    this.#retry = undefined;
+    try {
+      while (this.#waitingBytes > 0) {
+        const all = this.#waiting.length === 1 ? (this.#waiting[0] as Buffer) : Buffer.concat(this.#waiting);
+        const written = this.#output(all);
+        this.#waitingBytes -= written;
+        this.#waiting = this.#waitingBytes === 0 ? [] : [all.subarray(written)];
+        if (this.#waitingBytes === 0) this.#sayDropped();
+      }
+    } catch (error) {
+      this.#reason = (error as NodeJS.ErrnoException).code ?? String(error);
+      // It holds no process back that is about to end.
+      this.#retry = setTimeout(() => this.#writeWaiting(), LIMITS.logRetryMs).unref();
+    }
+  }
+
+  #sayDropped(): void {
+    if (this.#unsaid === 0) return;
+    const msg = `Log lines dropped here: ${this.#unsaid}. Standard error did not take them (${this.#reason}).`;
+    this.#unsaid = 0;
+    this.#add(Buffer.from(this.#draw(JSON.stringify({ level: WARN, time: Date.now(), msg }))));
+  }
+}
+
+/** A log on standard error: JSON lines, unless they are drawn. */
+export function createLog(level: string, draw?: (line: string) => string): Logger {
+  return pino({ level, base: null }, new LogStream(draw === undefined ? {} : { draw }));
+}
+
+/** Null for a logger that the host made. */
+export function streamOf(log: Logger): LogStream | null {
+  const stream = (log as unknown as Record<symbol, unknown>)[symbols.streamSym];
+  return stream instanceof LogStream ? stream : null;
+}
+
+function drawJsonLine(line: string): string {
+  return `${printable(line.trimEnd())}\n`;
+}
+
+let standardError: number | undefined;
+
+function writeStandardError(bytes: Buffer): number {
+  standardError ??= openStandardError();
+  return writeSync(standardError, bytes);
+}
+
+/** Standard error as something that refuses (`EAGAIN`) instead of waiting for a reader. A file or a device never waits for one. */
+function openStandardError(): number {
+  // Node opens pipes and sockets so; what it writes there itself may be lost, too.
+  process.stderr.on('error', () => {});
+  if (!isatty(2)) return 2;
+  try {
+    // A terminal that was stopped with Ctrl-S takes nothing.
+    return openSync('/dev/fd/2', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  } catch {
+    return 2;
+  }
+}

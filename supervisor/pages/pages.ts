@@ -1,0 +1,220 @@
+/** Static files of the apps under `/svc/<id>/` (specification, "Per-app surface"; decisions, section 5). */
+import { constants } from 'node:fs';
+import { open, readFile, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { StaticEntry } from '../../protocol/manifest.ts';
+import { staticType } from '../../protocol/rules/static-files.ts';
+import { VersionPaths } from '../../storage/layout.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { errorAnswer } from '../edge/response.ts';
+import type { Place } from '../http/access/places.ts';
+import { Asset, type OwnFile, openOwnFile, serveAsset, serveOwnFile } from '../http/assets.ts';
+import type { Encoding } from '../http/conditional.ts';
+import { ReadCache } from './read-cache.ts';
+
+/** The version whose files are asked for; the folders are absolute. */
+export type PageVersion = { id: string; versionId: string; codeDir: string; preparedDir: string };
+
+/** `shown` is what was answered last, and under which policy: who may embed a page hardly ever changes. */
+type Page = StaticEntry & {
+  encodings: readonly Encoding[];
+  shown: { asset: Asset; frameAncestors: string; kept: boolean } | null;
+};
+type PageIndex = { pages: ReadonlyMap<string, Page>; bytes: number };
+
+const EXTENSION = { br: '.br', gzip: '.gz', identity: '' } as const;
+/** About what the headers of one file take once they were sent. */
+const HEAD_BYTES = 2048;
+const NOT_KEPT = 'no-cache';
+const IMMUTABLE = 'public, max-age=31536000, immutable';
+
+/** By what follows `frame-ancestors`: the policies of answers without inline scripts. */
+const PLAIN_POLICIES = new Map<string, Record<string, string>>();
+
+/**
+ * The headers that every answer on the pages' surface has, errors too (decisions, section 11). `scripts` are hash sources of inline
+ * scripts. The console may embed pages, other apps may not; nothing in a page can post a form or move its base elsewhere.
+ */
+export function pagePolicy({ frameAncestors }: Place, scripts: readonly string[] = []): Record<string, string> {
+  const known = scripts.length === 0 ? PLAIN_POLICIES.get(frameAncestors) : undefined;
+  if (known) return known;
+  const scriptSources = ["'self'", ...scripts].join(' ');
+  const policy = {
+    'content-security-policy': `default-src 'self'; script-src ${scriptSources}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors ${frameAncestors}`,
+    'cross-origin-opener-policy': 'same-origin',
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+  };
+  if (scripts.length === 0 && PLAIN_POLICIES.size < LIMITS.hostNames) PLAIN_POLICIES.set(frameAncestors, policy);
+  return policy;
+}
+
+/** An error on the pages' surface, in the one error shape. */
+export function sendPageError(exchange: Exchange, place: Place, error: SvcError): void {
+  const { status, headers, body } = errorAnswer(error);
+  exchange.send(status, { ...headers, ...pagePolicy(place), 'cache-control': 'no-store' }, body);
+}
+
+export class Pages {
+  readonly #log: Pick<Logger, 'error'>;
+  readonly #clientFile: string;
+  readonly #files = new ReadCache<Buffer>(LIMITS.staticCacheBytes, (bytes) => bytes.length);
+  readonly #indexes = new ReadCache<PageIndex>(LIMITS.staticIndexBytes, (index) => index.bytes);
+  #client: Promise<OwnFile> | undefined;
+
+  /** `clientFile` is the built page bridge, `dist/console/client.js`. */
+  constructor({ log, clientFile }: { log: Pick<Logger, 'error'>; clientFile: string }) {
+    this.#log = log;
+    this.#clientFile = clientFile;
+  }
+
+  /**
+   * Answers with a file of `version`. `rest` is the undecoded path after `/svc/<id>`, or after `/svc/<id>/_v/<versionId>`
+   * with `pinned`: the address then names the version, so what it gives never changes.
+   */
+  serve(exchange: Exchange, place: Place, version: PageVersion, rest: string, pinned = false): void {
+    const fail = this.#fail(exchange, place);
+    try {
+      checkMethod(exchange);
+      if (rest === '') {
+        redirectToFolder(exchange, place);
+        return;
+      }
+      const path = filePath(rest);
+      const send = (index: PageIndex): void => this.#send(exchange, place, version, index, path, pinned);
+      const index = this.#index(version);
+      if (index instanceof Promise) index.then(send).catch(fail);
+      else send(index);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  /** Answers with the page bridge, `/svc/_client.js`. */
+  clientScript(exchange: Exchange, place: Place): void {
+    const fail = this.#fail(exchange, place);
+    try {
+      checkMethod(exchange);
+    } catch (error) {
+      fail(error);
+      return;
+    }
+    this.#client ??= openOwnFile(this.#clientFile, 'text/javascript; charset=utf-8');
+    this.#client.then(
+      (file) => serveOwnFile(exchange, file, pagePolicy(place), fail),
+      (error: unknown) => {
+        this.#client = undefined;
+        fail(error);
+      },
+    );
+  }
+
+  /** Drops what is kept of a retired version, or of all versions of an app that was removed. */
+  forget(id: string, versionId?: string): void {
+    const prefix = versionId === undefined ? `${id}/` : `${id}/${versionId}/`;
+    this.#indexes.forget(prefix);
+    this.#files.forget(prefix);
+  }
+
+  #send(exchange: Exchange, place: Place, version: PageVersion, index: PageIndex, path: string, pinned: boolean): void {
+    const page = index.pages.get(path);
+    if (!page) throw notFound();
+    // A page carries the bridge, which is the gateway's and not the version's: it is looked at again even when pinned.
+    const kept = pinned && !page.type.startsWith('text/html');
+    const read = (encoding: Encoding) => this.#bytes(version, page, path, encoding);
+    serveAsset(exchange, assetOf(page, place, kept), read, this.#fail(exchange, place));
+  }
+
+  #bytes(version: PageVersion, page: Page, path: string, encoding: Encoding): Buffer | Promise<Buffer> {
+    const name = path + EXTENSION[encoding];
+    return this.#files.get(`${version.id}/${version.versionId}/${name}`, () => {
+      const isPrepared = page.prepared === true || encoding !== 'identity';
+      const { code, staticDir } = new VersionPaths(version.codeDir, version.preparedDir);
+      return readPlainFile(isPrepared ? staticDir : code, name);
+    });
+  }
+
+  #index(version: PageVersion): PageIndex | Promise<PageIndex> {
+    return this.#indexes.get(`${version.id}/${version.versionId}/`, async () => {
+      const bytes = await readFile(new VersionPaths(version.codeDir, version.preparedDir).static);
+      const entries = JSON.parse(bytes.toString()) as Record<string, StaticEntry>;
+      const pages = new Map(Object.entries(entries).map(([path, entry]) => [path, pageOf(entry)]));
+      return { pages, bytes: bytes.length + pages.size * HEAD_BYTES };
+    });
+  }
+
+  #fail(exchange: Exchange, place: Place): (error: unknown) => void {
+    return (error) => {
+      if (error instanceof SvcError) {
+        sendPageError(exchange, place, error);
+        return;
+      }
+      this.#log.error({ err: error, path: exchange.path }, 'A static file could not be read.');
+      sendPageError(exchange, place, new SvcError('INTERNAL', 'The file could not be read; the log has the details.'));
+    };
+  }
+}
+
+function pageOf(entry: StaticEntry): Page {
+  const encodings: Encoding[] = [];
+  if (entry.br !== undefined) encodings.push('br');
+  if (entry.gzip !== undefined) encodings.push('gzip');
+  return { ...entry, encodings, shown: null };
+}
+
+function assetOf(page: Page, place: Place, kept: boolean): Asset {
+  const { shown, type, etag, encodings, scriptHashes } = page;
+  const { frameAncestors } = place;
+  if (shown?.frameAncestors === frameAncestors && shown.kept === kept) return shown.asset;
+  const headers = { ...pagePolicy(place, scriptHashes), 'cache-control': kept ? IMMUTABLE : NOT_KEPT };
+  const asset = new Asset(type, etag, encodings, headers);
+  page.shown = { asset, frameAncestors, kept };
+  return asset;
+}
+
+function checkMethod(exchange: Exchange): void {
+  if (exchange.method === 'GET' || exchange.method === 'HEAD') return;
+  throw new SvcError('METHOD_NOT_ALLOWED', 'Files can only be read: use GET or HEAD.', {
+    headers: { allow: 'GET, HEAD' },
+  });
+}
+
+/** Relative addresses in a page only work below the folder. */
+export function redirectToFolder(exchange: Exchange, place: Place): void {
+  const query = exchange.query === '' ? '' : `?${exchange.query.replace(/[^!-~]/g, encodeURIComponent)}`;
+  exchange.send(308, { ...pagePolicy(place), location: `${exchange.path}/${query}` }, '');
+}
+
+/** The file that an undecoded path asks for. The index lists what may be served; these checks hold even if it is wrong. */
+function filePath(rest: string): string {
+  let path: string;
+  try {
+    path = decodeURIComponent(rest.slice(1));
+  } catch {
+    throw new SvcError('BAD_REQUEST', 'The address has a malformed percent-encoding.');
+  }
+  if (path.includes('\0')) throw new SvcError('BAD_REQUEST', 'The address has a NUL in it.');
+  if (path === '' || path.endsWith('/')) path += 'index.html';
+  if (staticType(path) === undefined) throw notFound();
+  return path;
+}
+
+function notFound(): SvcError {
+  return new SvcError('NOT_FOUND', 'The app serves no file at this address.');
+}
+
+/** Reads `root/name`, without following a symbolic link on the way from `root`. What is no plain file is not found. */
+async function readPlainFile(root: string, name: string): Promise<Buffer> {
+  const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, name))]);
+  if (real !== join(realRoot, name)) throw notFound();
+  const file = await open(real, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+  try {
+    if (!(await file.stat()).isFile()) throw notFound();
+    return await file.readFile();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,77 @@
+/** The user of this gateway: an id and preferences, kept in the identity database (decisions, sections 5 and 8). */
+import { randomUUID } from 'node:crypto';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS users (id TEXT PRIMARY KEY, created_at INTEGER NOT NULL);
+  CREATE TABLE IF NOT EXISTS prefs (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`;
+
+const ALL = `
+  SELECT json_group_array(json_array(key, value)) AS texts FROM (SELECT key, value FROM prefs ORDER BY key)`;
+const DELETE = 'DELETE FROM prefs WHERE key IN (SELECT value FROM json_each(?))';
+/** Its `WHERE true` tells SQLite that what follows is no join. */
+const SET = `
+  INSERT INTO prefs (key, value)
+  SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?) WHERE true
+  ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
+
+export class Preferences {
+  readonly #db: DbClient;
+  #ready: Promise<unknown> | null = null;
+
+  constructor(db: DbClient) {
+    this.#db = db;
+  }
+
+  /** The user's id, made on first need. */
+  async id(): Promise<string> {
+    await this.#open();
+    await this.#db.run('INSERT INTO users (id, created_at) SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM users)', [
+      randomUUID(),
+      Date.now(),
+    ]);
+    const row = await this.#db.get('SELECT id FROM users');
+    return String(row?.id);
+  }
+
+  /** Every preference; values are any JSON. */
+  async read(): Promise<Record<string, unknown>> {
+    await this.#open();
+    const row = await this.#db.get(ALL);
+    const texts = JSON.parse(String(row?.texts)) as [key: string, value: string][];
+    return Object.fromEntries(texts.map(([key, value]) => [key, JSON.parse(value)]));
+  }
+
+  /**
+   * Sets what `patch` names; null deletes. Resolves with all preferences. Rejects with `PAYLOAD_TOO_LARGE` when they would
+   * take more than `LIMITS.settingsBytes` together.
+   */
+  async patch(patch: Record<string, unknown>): Promise<Record<string, unknown>> {
+    const wanted = Object.entries({ ...(await this.read()), ...patch }).filter(([, value]) => value !== null);
+    if (Buffer.byteLength(JSON.stringify(Object.fromEntries(wanted))) > LIMITS.settingsBytes) {
+      throw new SvcError('PAYLOAD_TOO_LARGE', `Preferences may take ${LIMITS.settingsBytes} bytes.`);
+    }
+    const changed = Object.entries(patch);
+    const deleted = changed.flatMap(([key, value]) => (value === null ? [key] : []));
+    const set = changed.flatMap(([key, value]) => (value === null ? [] : [[key, JSON.stringify(value)]]));
+    // Thousands of statements, or rows, would hold the event loop.
+    if (changed.length > 0)
+      await this.#db.batch([
+        [DELETE, [JSON.stringify(deleted)]],
+        [SET, [JSON.stringify(set)]],
+      ]);
+    return this.read();
+  }
+
+  async #open(): Promise<void> {
+    this.#ready ??= this.#db.exec(SCHEMA);
+    try {
+      await this.#ready;
+    } catch (error) {
+      this.#ready = null;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,358 @@
+/**
+ * One thread that runs one version of an app, or fires an automation of it: its connection, and the calls in flight on it.
+ *
+ *   placed ─host runs, has a place→ starting ─ready→ live ─retire→ draining ─empty→ stopping → gone
+ *                                        └───────────── death at any point ────────────────────↑
+ */
+import { automationRef } from '../../../protocol/automation.ts';
+import {
+  type ActorSpec,
+  type CancelReason,
+  type ErrorFrame,
+  type ExitedFrame,
+  type Frame,
+  Kind,
+  type LogFrame,
+  type ProcessStats,
+  type ResultFrame,
+  type RetireReason,
+} from '../../../protocol/frames.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { VersionSummary } from '../../../protocol/manifest.ts';
+import type { Link } from '../../../protocol/wire/link.ts';
+import type { Child } from '../child.ts';
+import { bePatient } from '../grace-timer.ts';
+import type { LinkOwner } from '../links.ts';
+import { gateOf } from '../start-limiter.ts';
+import { hostError, isFailure, isLogLine, isResult } from './actor-frames.ts';
+import { Asks } from './asks.ts';
+import type { Call } from './call.ts';
+import { InFlight } from './in-flight.ts';
+
+export type GenerationState = 'placed' | 'starting' | 'live' | 'draining' | 'stopping' | 'gone';
+
+/** How a generation ended. */
+export type Death = {
+  reason: RetireReason;
+  detail: string;
+  /** It never became live. */
+  startFailed: boolean;
+  /** Its host process ended for a reason that lies elsewhere. */
+  innocent: boolean;
+  /** Its event loop did not react after a call had outrun its deadline. */
+  stuck: boolean;
+  /** What was in flight, the settled ones too. */
+  orphans: Call[];
+};
+
+export type GenerationEvents = {
+  onLive(generation: Generation): void;
+  /** A call runs on although its time was up long ago. */
+  onOverdue(generation: Generation, call: Call): void;
+  /** A call left the thread, with a result of so many bytes: there is room for another. */
+  onSettled(generation: Generation, resultBytes: number): void;
+  onGone(generation: Generation, death: Death): void;
+  onLog(line: string): void;
+};
+
+/** What an actor is known by: the id of its app, or the ref of its automation. */
+export function actorKey(app: string, automation: string | null): string {
+  return automation === null ? app : automationRef(app, automation);
+}
+
+export class Generation implements LinkOwner {
+  readonly spec: ActorSpec;
+  readonly summary: VersionSummary;
+  readonly host: Child;
+  state: GenerationState = 'placed';
+  startedAt = 0;
+  calls = 0;
+  /** The thread could not be ended, so its host was killed. */
+  stuck = false;
+  stats: ProcessStats | null = null;
+  readonly inFlight = new InFlight<Call>();
+
+  readonly #events: GenerationEvents;
+  readonly #now: () => number;
+  /** Made when a fire asks for the first time. */
+  #asks: Asks | null = null;
+  #link: Link | null = null;
+  /** What ends the wait for the thread or its host, while one is under way; and the wait for the answer to a probe. */
+  #stopWaiting: (() => void) | null = null;
+  #stopProbing: (() => void) | null = null;
+  #pings = 0;
+  #retireReason: RetireReason | null = null;
+  #retireDetail = '';
+  #wasLive = false;
+  #stuck = false;
+  /** Number of the ping that must be answered before the probe's time is up. */
+  #probePing = 0;
+  readonly #onPong = new Set<() => void>();
+  /** Set when the thread has ended and only the rest of what it wrote is awaited. */
+  #end: (() => void) | null = null;
+
+  constructor(spec: ActorSpec, summary: VersionSummary, host: Child, events: GenerationEvents, now: () => number) {
+    this.spec = spec;
+    this.summary = summary;
+    this.host = host;
+    this.#events = events;
+    this.#now = now;
+    this.hostReady();
+  }
+
+  /** Whose thread it is: the app, or the ref of the automation. */
+  get key(): string {
+    const { app, automation } = this.spec;
+    return actorKey(app, automation);
+  }
+
+  /** How many of its calls were answered although it still works on them: their time was up, or nobody wanted them. */
+  get answered(): number {
+    let count = 0;
+    for (const call of this.inFlight.values()) if (call.settled) count++;
+    return count;
+  }
+
+  /** Why it has not even been started, if its host does not come up. */
+  get hostTrouble(): string | null {
+    return this.state === 'placed' ? this.host.lastExit : null;
+  }
+
+  /** Starts the thread if its host runs and does not start too many; called again when either may have changed. */
+  hostReady(): void {
+    if (this.state !== 'placed' || this.host.state !== 'running' || !gateOf(this.host).enter(this)) return;
+    this.state = 'starting';
+    this.startedAt = this.#now();
+    this.host.send([Kind.start, this.spec]);
+    this.#after(LIMITS.actorStartMs, () => this.#kill('unresponsive'));
+  }
+
+  attach(link: Link): LinkOwner | null {
+    if (this.state !== 'starting' || this.#link) return null;
+    this.#link = link;
+    return this;
+  }
+
+  send(call: Call): void {
+    call.id = this.inFlight.add(call);
+    call.attempts++;
+    call.sentAt = this.#now();
+    this.calls++;
+    const { kind, tool, body, traceId } = call.request;
+    this.#link?.send([Kind.dispatch, call.id, Math.max(0, call.deadline - call.sentAt), kind, tool, body, traceId]);
+  }
+
+  /** Nobody waits for this call any more; it still counts as in flight until the thread is done with it. */
+  cancel(call: Call, reason: CancelReason): void {
+    this.#link?.send([Kind.cancel, call.id, reason]);
+    if (reason === 'deadline' || reason === 'cancelled') {
+      this.#probeAlive();
+      bePatient(LIMITS.overdueMs, this.#now, () => {
+        if (this.inFlight.get(call.id) === call) this.#events.onOverdue(this, call);
+      });
+    }
+    if (this.state === 'draining') this.#stopIfEmpty();
+  }
+
+  /** Asks for fresh statistics; resolves when they came or `limitMs` passed. */
+  async refreshStats(limitMs: number): Promise<void> {
+    if (!this.#link) return;
+    this.#link.send([Kind.ping, ++this.#pings]);
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#onPong.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, limitMs);
+      this.#onPong.add(done);
+    });
+  }
+
+  /** Lets the calls in flight end, then stops the thread; ends it by force after the drain limit. */
+  retire(reason: RetireReason, drainMs: number = LIMITS.drainMs): void {
+    if (this.state === 'gone' || this.state === 'draining' || this.state === 'stopping') return;
+    this.#retireReason = reason;
+    if (this.state === 'placed') {
+      this.#kill(reason);
+      return;
+    }
+    this.state = 'draining';
+    this.#after(drainMs, () => this.#kill(reason));
+    this.#stopIfEmpty();
+  }
+
+  /** Ends the thread now: calls in flight are handed back as orphans. */
+  terminate(reason: RetireReason, detail = ''): void {
+    if (this.state === 'gone') return;
+    this.#kill(reason, detail);
+  }
+
+  onFrame(frame: Frame): void {
+    switch (frame[0]) {
+      case Kind.result:
+        if (!isResult(frame)) throw new Error('Not a result.');
+        this.#succeeded(frame);
+        return;
+      case Kind.error:
+        if (!isFailure(frame)) throw new Error('Not an error.');
+        this.#failed(frame);
+        return;
+      case Kind.log:
+        if (!isLogLine(frame)) throw new Error('Not a log line.');
+        this.#logged(frame);
+        return;
+      case Kind.ask:
+        this.#asks ??= new Asks((answer) => this.#link?.send(answer));
+        this.#asks.take(frame, this.inFlight.get(frame[2]));
+        return;
+      case Kind.pong:
+        if (typeof frame[2]?.heapUsed !== 'number') throw new Error('Not an answer to a ping.');
+        this.stats = frame[2];
+        // An answer to an earlier ping, still on its way when the probe was sent, proves nothing.
+        if (frame[1] >= this.#probePing) this.#clearProbe();
+        for (const done of [...this.#onPong]) done();
+        return;
+      case Kind.ready:
+        if (this.state !== 'starting') return;
+        this.state = 'live';
+        this.#wasLive = true;
+        this.#clear();
+        gateOf(this.host).leave(this);
+        this.#events.onLive(this);
+        return;
+      default:
+        throw new Error(`An actor may not send frames of kind ${frame[0]}.`);
+    }
+  }
+
+  onClose(): void {
+    this.#link = null;
+    if (this.#end) {
+      this.#end();
+      return;
+    }
+    if (this.state === 'gone' || this.state === 'stopping') return;
+    // Its host tells why the thread ended; if it does not, the loss of the connection is reason enough.
+    this.state = 'stopping';
+    this.#after(LIMITS.cancelGraceMs, () => this.#kill('crash'));
+  }
+
+  /** The host says that the thread ended. */
+  exited(reason: ExitedFrame[2], detail: string): void {
+    const mapped: RetireReason =
+      reason === 'memory' ? 'memory' : reason === 'stopped' ? (this.#retireReason ?? 'crash') : 'crash';
+    this.#ended(this.#retireReason ?? mapped, this.#retireDetail || detail, false);
+  }
+
+  /** The whole host process ended; or, for a thread that was not started yet, it is not the one to run it any more. */
+  hostGone(detail: string, innocent: boolean): void {
+    if (this.stuck)
+      this.#ended(this.#retireReason ?? 'crash', 'the thread could not be ended; its host was killed', false);
+    else this.#ended(this.#retireReason ?? 'crash', detail, innocent);
+  }
+
+  /** The last answers and log lines of the thread may still be on their way: its connection is read to the end first. */
+  #ended(reason: RetireReason, detail: string, innocent: boolean): void {
+    if (this.state === 'gone' || this.#end) return;
+    this.state = 'stopping';
+    this.#end = () => this.#gone(reason, detail, innocent);
+    if (this.#link) this.#after(LIMITS.cancelGraceMs, this.#end);
+    else this.#end();
+  }
+
+  #succeeded([, id, status, body, handlerMs]: ResultFrame): void {
+    const call = this.inFlight.take(id);
+    if (!call) return;
+    if (call.settled) call.outcomeUnknown();
+    else call.succeed(status, body, handlerMs);
+    this.#settled(body.length);
+  }
+
+  #failed([, id, error, handlerMs]: ErrorFrame): void {
+    const call = this.inFlight.take(id);
+    if (!call) return;
+    if (call.settled) call.outcomeUnknown();
+    else call.fail(hostError(error), handlerMs);
+    this.#settled(0);
+  }
+
+  /** A line of a fire goes to those who follow it as well, until it is answered. */
+  #logged([, line, callId]: LogFrame): void {
+    this.#events.onLog(line);
+    const call = callId === undefined ? null : this.inFlight.get(callId);
+    if (call && !call.settled && line.length <= LIMITS.logLineBytes) call.logged(line);
+  }
+
+  #settled(resultBytes: number): void {
+    if (this.state === 'draining') this.#stopIfEmpty();
+    this.#events.onSettled(this, resultBytes);
+  }
+
+  /** A call that was answered already, because its time was up, is not waited for. */
+  #stopIfEmpty(): void {
+    if (this.answered < this.inFlight.size) return;
+    this.state = 'stopping';
+    this.host.send([Kind.stop, this.spec.actorId, false]);
+    this.#after(LIMITS.terminateMs, () => this.#kill(this.#retireReason ?? 'shutdown'));
+  }
+
+  /** After a deadline: a thread whose event loop answers is left alone, one that does not is ended. */
+  #probeAlive(): void {
+    if (this.#stopProbing || this.state === 'gone') return;
+    this.#probePing = ++this.#pings;
+    this.#link?.send([Kind.ping, this.#probePing]);
+    this.#stopProbing = bePatient(LIMITS.cancelGraceMs, this.#now, () => {
+      this.#stuck = true;
+      this.#kill('deadline', 'its event loop did not react after a call had timed out');
+    });
+  }
+
+  #kill(reason: RetireReason, detail = ''): void {
+    if (this.#end) return;
+    if (this.#retireReason === null) this.#retireDetail = detail;
+    this.#retireReason ??= reason;
+    if (this.state === 'placed') {
+      this.#gone(this.#retireReason, 'not started yet');
+      return;
+    }
+    this.state = 'stopping';
+    this.host.send([Kind.stop, this.spec.actorId, true]);
+    // A thread inside native code cannot be ended from outside; then its whole process goes.
+    this.#after(LIMITS.terminateMs, () => {
+      this.stuck = true;
+      this.host.kill(`a thread of ${this.key} could not be ended`);
+    });
+  }
+
+  #gone(reason: RetireReason, detail: string, innocent = false): void {
+    if (this.state === 'gone') return;
+    const startFailed = !this.#wasLive;
+    this.state = 'gone';
+    this.#clear();
+    this.#clearProbe();
+    gateOf(this.host).leave(this);
+    const orphans = [...this.inFlight.values()];
+    this.inFlight.clear();
+    const link = this.#link;
+    this.#link = null;
+    link?.close(new Error('The actor is gone.'));
+    for (const done of [...this.#onPong]) done();
+    this.#events.onGone(this, { reason, detail, startFailed, innocent, stuck: this.#stuck, orphans });
+  }
+
+  #after(ms: number, action: () => void): void {
+    this.#clear();
+    this.#stopWaiting = bePatient(ms, this.#now, action);
+  }
+
+  #clear(): void {
+    this.#stopWaiting?.();
+    this.#stopWaiting = null;
+  }
+
+  #clearProbe(): void {
+    this.#stopProbing?.();
+    this.#stopProbing = null;
+  }
+}

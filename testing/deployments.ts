@@ -1,0 +1,144 @@
+/** For tests: deployments into a real directory on either backend, with the databases opened here instead of in the writer. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import Database from 'better-sqlite3';
+import { SvcError } from '../protocol/errors.ts';
+import { DEFAULTS } from '../protocol/limits.ts';
+import type { VersionSummary } from '../protocol/manifest.ts';
+import { Layout } from '../storage/layout.ts';
+import { Registry } from '../storage/registry.ts';
+import { Deployments } from '../supervisor/deployments/deploy.ts';
+import { checkStore, openStore } from '../supervisor/deployments/store/open-store.ts';
+import type { Jobs } from '../supervisor/jobs/jobs.ts';
+import { appFiles, tarball } from './archive.ts';
+import { openJobs } from './jobs.ts';
+
+/** Moments at which a test may look at the disk, as a crash would leave it. */
+export type Moments = Partial<
+  Record<'staged' | 'migrating' | 'migrated' | 'flushing' | 'swapping' | 'stopping' | 'forgetting', () => void>
+>;
+
+export type StartOptions = { store?: 'tarball' | 'git'; moments?: Moments; versionRetention?: number };
+
+/** Job threads and a folder for the data directories of one test file; `close` after all its tests. */
+export async function openDeployments() {
+  const root = mkdtempSync(join(tmpdir(), 'deploy-'));
+  const opened = await openJobs(root);
+  const { jobs } = opened;
+  let directories = 0;
+  return {
+    root,
+    newDataDir: (): string => join(root, `data-${++directories}`),
+    start: (dataDir: string, options?: StartOptions) => startIn(dataDir, jobs, options),
+    async close(): Promise<void> {
+      await opened.close();
+      rmSync(root, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What is running on one data directory: the real thing but for the databases, which are opened here instead of in the writer. */
+async function startIn(
+  dataDir: string,
+  jobs: Jobs,
+  { store = 'tarball', moments = {}, versionRetention = 5 }: StartOptions = {},
+) {
+  const layout = new Layout(dataDir, undefined, store === 'git' ? 'code-store' : undefined);
+  await checkStore(layout);
+  const events: string[] = [];
+  const forgotten: string[] = [];
+  const warnings: string[] = [];
+  const atWork = new Set<string>();
+  const log = {
+    info: () => {},
+    warn: (_: unknown, text?: string) => warnings.push(text ?? ''),
+    error: (_: unknown, text?: string) => warnings.push(text ?? ''),
+  };
+  const withData = <T>(app: string, work: (db: Database.Database) => T): T => {
+    const db = new Database(layout.app(app).data);
+    try {
+      return work(db);
+    } finally {
+      db.close();
+    }
+  };
+  const databases = {
+    userVersion: async (app: string) => withData(app, (db) => db.pragma('user_version', { simple: true }) as number),
+    async migrate(app: string, files: { name: string; path: string }[], backupTo: string | null) {
+      moments.migrating?.();
+      const applied = files.map(({ name }) => Number(name.slice(0, 4)));
+      withData(app, (db) => {
+        if (backupTo !== null) db.prepare('VACUUM INTO ?').run(backupTo);
+        db.transaction(() => {
+          for (const { name, path } of files) {
+            try {
+              db.exec(readFileSync(path, 'utf8'));
+            } catch (error) {
+              throw new SvcError('MIGRATION_FAILED', (error as Error).message, { path: `migrations/${name}` });
+            }
+          }
+          db.pragma(`user_version = ${applied.at(-1)}`);
+        })();
+      });
+      moments.migrated?.();
+      return applied;
+    },
+    async makeDurable(app: string) {
+      moments.flushing?.();
+      events.push(`flush ${app}`);
+    },
+    close: async (app: string) => void events.push(`close ${app}`),
+  };
+  const registry = await Registry.open({
+    layout,
+    userVersion: databases.userVersion,
+    makeDurable: databases.makeDurable,
+    log: log as never,
+  });
+  const watched: Pick<Jobs, 'ingest' | 'git'> = {
+    async ingest(job) {
+      const result = await jobs.ingest(job);
+      moments.staged?.();
+      return result;
+    },
+    git: (operation, job) => jobs.git(operation, job),
+  };
+  const deployments = new Deployments({
+    layout,
+    registry,
+    store: openStore({ layout, config: { commitAuthor: DEFAULTS.commitAuthor }, jobs: watched, log: log as never }),
+    databases,
+    actors: {
+      swap(app: string, active: VersionSummary) {
+        moments.swapping?.();
+        events.push(`swap ${app} ${active.version}`);
+      },
+      versionsAtWork: () => atWork,
+      async stop(app: string) {
+        moments.stopping?.();
+        events.push(`stop ${app}`);
+      },
+      async forget(app: string) {
+        moments.forgetting?.();
+        forgotten.push(app);
+      },
+    },
+    versionRetention,
+    log: log as never,
+  });
+  await deployments.open();
+  const upload = (archive: Buffer, options?: { activate?: boolean }, id = 'notes') =>
+    deployments.upload(id, Readable.from([archive]), options);
+  return { layout, registry, deployments, databases, events, forgotten, warnings, atWork, upload, withData };
+}
+
+/** A version of the app with this many migrations: a table, and a column for each further one. */
+export function version(name: string, migrations = 0, more: Record<string, string> = {}): Buffer {
+  const sql = Array.from({ length: migrations }, (_, i) => [
+    `migrations/000${i + 1}_m.sql`,
+    i === 0 ? 'CREATE TABLE notes (c0);' : `ALTER TABLE notes ADD c${i};`,
+  ]);
+  return tarball({ ...appFiles('notes', { version: name }), ...Object.fromEntries(sql), ...more });
+}

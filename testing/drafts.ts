@@ -1,0 +1,134 @@
+/** For tests: a gateway with its real processes, whose drafts come from plain folders. */
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { pino } from 'pino';
+import { unknownApp } from '../storage/registry.ts';
+import type { GitStoreServices } from '../supervisor/authoring/open-authoring.ts';
+import { resolveConfig } from '../supervisor/config.ts';
+import { Databases } from '../supervisor/databases.ts';
+import type { ChangeStreams } from '../supervisor/dispatch/changes.ts';
+import { Drafts } from '../supervisor/drafts/drafts.ts';
+import { type DraftSource, unknownSession } from '../supervisor/drafts/source.ts';
+import { startParts, stopParts } from '../supervisor/wiring.ts';
+import { serveExchanges } from './exchange-server.ts';
+import { TestGateway } from './gateway.ts';
+
+/** Sessions as folders: `<root>/<session>/<app>/`. */
+export class FolderSessions implements DraftSource {
+  readonly #root: string;
+  #edited: (session: string, app: string) => void = () => {};
+  #closed: (session: string) => void | Promise<void> = () => {};
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** A session with these apps, or these files of an app written into it; null removes one. */
+  write(session: string, app: string, files: Record<string, string | Buffer | null>): void {
+    for (const [name, content] of Object.entries(files)) {
+      const path = join(this.path(session, app), name);
+      if (content === null) rmSync(path, { recursive: true });
+      else {
+        mkdirSync(dirname(path), { recursive: true });
+        writeFileSync(path, content);
+      }
+    }
+  }
+
+  /** The same through the gateway, which tells of it. */
+  put(session: string, app: string, files: Record<string, string | Buffer | null>): void {
+    this.write(session, app, files);
+    this.#edited(session, app);
+  }
+
+  async close(session: string): Promise<void> {
+    rmSync(join(this.#root, session), { recursive: true });
+    await this.#closed(session);
+  }
+
+  path(session: string, app: string): string {
+    return join(this.#root, session, app);
+  }
+
+  has(session: string): boolean {
+    return existsSync(join(this.#root, session));
+  }
+
+  async folder(session: string, app: string): Promise<string> {
+    if (!this.has(session)) throw unknownSession(session);
+    if (!existsSync(this.path(session, app))) throw unknownApp(app);
+    return this.path(session, app);
+  }
+
+  async apps(session: string): Promise<string[]> {
+    if (!this.has(session)) throw unknownSession(session);
+    return readdirSync(join(this.#root, session)).sort();
+  }
+
+  onEdited(told: (session: string, app: string) => void): void {
+    this.#edited = told;
+  }
+
+  onClosed(told: (session: string) => void | Promise<void>): void {
+    this.#closed = told;
+  }
+}
+
+export type DraftGateway = {
+  gateway: TestGateway;
+  sessions: FolderSessions;
+  dataDir: string;
+  /** Of the gateway that runs now. */
+  changes(): ChangeStreams;
+  /** Ends it and starts another one on the same folders. */
+  restart(): Promise<void>;
+};
+
+export async function startDrafts(t: TestContext, config: Record<string, unknown> = {}): Promise<DraftGateway> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-drafts-'));
+  const dataDir = join(folder, 'data');
+  const sessions = new FolderSessions(join(dataDir, 'apps', '_sessions'));
+  const gateway = new TestGateway(dataDir, []);
+  let stop = async (): Promise<void> => {};
+  let changes: ChangeStreams | undefined;
+  const start = async (): Promise<void> => {
+    const log = pino({ level: 'warn' });
+    const parts = await startParts(resolveConfig(dataDir, { handlerHosts: 1, ...config }), false, log, {
+      authorize: undefined,
+      conversationRunner: undefined,
+      fireAutomationFactory: undefined,
+      listening: () => null,
+      onFatal: (reason) => t.diagnostic(reason),
+    });
+    const { services, jobs } = parts;
+    const { tree, layout } = services;
+    const databases = new Databases({
+      writerSocket: (file) => tree.writerSocket(file),
+      ticket: (ticket) => tree.ticket(ticket),
+      dataFile: (key) => layout.app(key).data,
+    });
+    const drafts = new Drafts({ ...services, source: sessions, databases, jobs });
+    services.gitStore = { drafts } as GitStoreServices;
+    changes = services.changes;
+    await drafts.open();
+    gateway.url = `http://127.0.0.1:${await serveExchanges(t, parts.frontend.handle)}`;
+    stop = () => stopParts(parts, 1000);
+  };
+  await start();
+  t.after(async () => {
+    await stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return {
+    gateway,
+    sessions,
+    dataDir,
+    changes: () => changes as ChangeStreams,
+    restart: async () => {
+      await stop();
+      await start();
+    },
+  };
+}

@@ -1,0 +1,405 @@
+/** For tests: the supervisor's side of a real handler host and a real writer, over real sockets. Needs a built dist/. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { ErrorBody } from '../protocol/errors.ts';
+import {
+  type ActorSpec,
+  type AskVerb,
+  type CancelReason,
+  type ExitedFrame,
+  type Frame,
+  type HostBootstrap,
+  Kind,
+  type PongFrame,
+  ToolKind,
+  type ToolKindValue,
+} from '../protocol/frames.ts';
+import { hostFlags, THREAD_COUNTS } from '../protocol/host-flags.ts';
+import type { JsonSchema } from '../protocol/manifest.ts';
+import { Link } from '../protocol/wire/link.ts';
+import { openTicket, signTicket, type Ticket } from '../protocol/wire/ticket.ts';
+import { compileValidators } from '../workers/jobs/validators.ts';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const dist = join(root, 'dist');
+
+/** Files by path, and schemas by tool (`queries/list`). Tools are the files under queries/ and actions/. */
+export type AppSource = { files: Record<string, string>; schemas?: Record<string, JsonSchema>; validators?: string };
+export type Exit = { reason: ExitedFrame[2]; detail: string };
+export type LogLine = {
+  level: string;
+  msg: string;
+  tool: string | null;
+  traceId: string | null;
+  runId?: string;
+  [field: string]: unknown;
+};
+/** What a caller sees of a call that succeeded. */
+export type Outcome = { status: number; value: unknown; handlerMs: number };
+
+/** What a fire asked, and how a test answers it. */
+export type Ask = {
+  verb: AskVerb;
+  callId: number;
+  payload: unknown;
+  answer(value?: unknown): void;
+  refuse(error: ErrorBody): void;
+};
+
+/** A call that was answered with an error frame. */
+export class CallFailed extends Error {
+  readonly body: ErrorBody;
+  constructor(body: ErrorBody) {
+    super(`${body.code}: ${body.message}`);
+    this.body = body;
+  }
+}
+
+/** The error that a call is answered with. */
+export async function failure(call: Promise<Outcome>): Promise<ErrorBody> {
+  const outcome = await call.catch((error: unknown) => error);
+  if (outcome instanceof CallFailed) return outcome.body;
+  throw new Error(`The call was not answered with an error: ${JSON.stringify(outcome)}`);
+}
+
+export class FakeSupervisor {
+  readonly dir: string;
+  readonly host: ChildProcess;
+  readonly #writer: ChildProcess;
+  readonly #server: Server;
+  readonly #key: Buffer;
+  readonly #apps = new Map<number, App>();
+  readonly #events = new EventEmitter();
+  #hostLink: Link | null = null;
+  #lastActor = 0;
+
+  /** Starts a writer and a handler host and waits until both are ready. */
+  static async start(options: Partial<HostBootstrap> = {}): Promise<FakeSupervisor> {
+    const dir = realpathSync(mkdtempSync(join(tmpdir(), 'svc-handler-')));
+    const key = randomBytes(32);
+    const socket = join(dir, 's.sock');
+    const server = createServer();
+    server.listen(socket);
+    await once(server, 'listening');
+    const writer = spawn(process.execPath, [join(dist, 'writer.js')], { stdio: ['pipe', 'inherit', 'inherit'] });
+    const readable = [...THREAD_COUNTS, realpathSync(dist), join(root, 'node_modules'), join(dir, 'apps')];
+    mkdirSync(join(dir, 'apps'));
+    const flags = hostFlags({ allowed: process.allowedNodeEnvironmentFlags, readable });
+    const host = spawn(process.execPath, [...flags, join(dist, 'host.js')], {
+      env: {},
+      stdio: ['pipe', 'inherit', 'inherit'],
+    });
+    const supervisor = new FakeSupervisor(dir, key, server, writer, host);
+    const ready = Promise.all([once(supervisor.#events, 'writer-ready'), once(supervisor.#events, 'host-ready')]);
+    const ticket = (ticket: Ticket): string => signTicket(ticket, key);
+    writer.stdin?.write(
+      `${JSON.stringify({
+        supervisorSocket: socket,
+        writerSocket: join(dir, 'w.sock'),
+        ticket: ticket({ role: 'writer', name: 'writer' }),
+        watchTicket: ticket({ role: 'writer-watch', name: 'writer' }),
+        key: key.toString('hex'),
+        durability: 'normal',
+        only: null,
+        elsewhere: [],
+        begun: null,
+      })}\n`,
+    );
+    const bootstrap: HostBootstrap = {
+      supervisorSocket: socket,
+      ticket: ticket({ role: 'host', host: 'h1' }),
+      actorMemoryMb: 64,
+      ...options,
+    };
+    host.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
+    const ended = Promise.race([once(writer, 'exit'), once(host, 'exit')]).then(() => {
+      throw new Error('The writer or the host ended while it started; is dist/ built?');
+    });
+    await Promise.race([ready, ended]);
+    ended.catch(() => {});
+    return supervisor;
+  }
+
+  private constructor(dir: string, key: Buffer, server: Server, writer: ChildProcess, host: ChildProcess) {
+    this.dir = dir;
+    this.#key = key;
+    this.#server = server;
+    this.#writer = writer;
+    this.host = host;
+    server.on('connection', (socket) => {
+      let role: Ticket | null = null;
+      new Link(socket, {
+        onFrame: (frame, link) => {
+          if (frame[0] === Kind.hello) role = openTicket(frame[1], key);
+          if (role?.role === 'host') this.#fromHost(frame, link);
+          if (role?.role === 'writer' && frame[0] === Kind.ready) this.#events.emit('writer-ready');
+          if (role?.role === 'actor') this.#apps.get(role.actorId)?.receive(frame, link);
+        },
+        onClose: () => {},
+      });
+    });
+  }
+
+  /** Stores the app's files and starts an actor for them; resolves with it once it is ready or has failed to start. */
+  async app(source: AppSource, spec: Partial<ActorSpec> = {}): Promise<App> {
+    const app = this.startApp(source, spec);
+    await Promise.race([app.ready, app.exited]);
+    return app;
+  }
+
+  startApp({ files, schemas = {}, validators }: AppSource, spec: Partial<ActorSpec> = {}): App {
+    const actorId = ++this.#lastActor;
+    const id = spec.app ?? `app${actorId}`;
+    const dir = join(this.dir, 'apps', id);
+    const codeDir = join(dir, 'code');
+    const preparedDir = join(dir, 'prepared');
+    const dataFile = join(dir, 'data.sqlite');
+    for (const [name, text] of Object.entries(files)) write(join(codeDir, name), text);
+    const tools = (folder: string): string[] =>
+      Object.keys(files).flatMap((name) => (name.startsWith(`${folder}/`) ? name.slice(folder.length + 1, -3) : []));
+    const definitions = (folder: string): { name: string; input?: JsonSchema }[] =>
+      tools(folder).map((name) => {
+        const input = schemas[`${folder}/${name}`];
+        return input === undefined ? { name } : { name, input };
+      });
+    const manifest = {
+      id,
+      name: 'Test',
+      version: '1.0.0',
+      queries: definitions('queries'),
+      actions: definitions('actions'),
+    };
+    write(join(preparedDir, 'validators.js'), validators ?? compileValidators(manifest));
+    const app = new App(this, {
+      actorId,
+      app: id,
+      shownApp: id,
+      name: 'Test',
+      version: '1.0.0',
+      versionId: 'v_20260101T000000000Z_abcdef',
+      codeDir,
+      preparedDir,
+      dataFile,
+      supervisorSocket: join(this.dir, 's.sock'),
+      writerSocket: join(this.dir, 'w.sock'),
+      supervisorTicket: signTicket({ role: 'actor', actorId, app: id }, this.#key),
+      writerTicket: signTicket({ role: 'database', name: id, file: dataFile, maintain: false }, this.#key),
+      maxResultBytes: 1024 * 1024,
+      egress: { allow: [], deny: [], network: null, port: null },
+      automation: null,
+      queries: tools('queries'),
+      actions: tools('actions'),
+      ...spec,
+    });
+    return this.#run(app);
+  }
+
+  /** Another actor for files that are stored already. */
+  startAgain({ spec }: App): App {
+    const actorId = ++this.#lastActor;
+    const supervisorTicket = signTicket({ role: 'actor', actorId, app: spec.app }, this.#key);
+    return this.#run(new App(this, { ...spec, actorId, supervisorTicket }));
+  }
+
+  #run(app: App): App {
+    this.#apps.set(app.spec.actorId, app);
+    this.send([Kind.start, app.spec]);
+    return app;
+  }
+
+  send(frame: Frame): void {
+    this.#hostLink?.send(frame);
+  }
+
+  /** Heartbeat of the host. */
+  async ping(): Promise<PongFrame[2]> {
+    this.send([Kind.ping, 1]);
+    const [pong] = (await once(this.#events, 'host-pong')) as [PongFrame];
+    return pong[2];
+  }
+
+  async killWriter(): Promise<void> {
+    this.#writer.kill('SIGKILL');
+    await once(this.#writer, 'exit');
+  }
+
+  /** Ends the host's control connection, as a dead supervisor would. */
+  dropHostLink(): void {
+    this.#hostLink?.close();
+  }
+
+  async close(): Promise<void> {
+    for (const child of [this.host, this.#writer]) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      child.stdin?.end();
+      await once(child, 'exit');
+    }
+    this.#server.close();
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+
+  #fromHost(frame: Frame, link: Link): void {
+    this.#hostLink = link;
+    if (frame[0] === Kind.ready) this.#events.emit('host-ready');
+    if (frame[0] === Kind.pong) this.#events.emit('host-pong', frame);
+    if (frame[0] === Kind.exited) this.#apps.get(frame[1])?.hasExited({ reason: frame[2], detail: frame[3] });
+  }
+}
+
+/** One actor, and the calls made to it. */
+export class App {
+  readonly spec: ActorSpec;
+  readonly ready: Promise<void>;
+  readonly exited: Promise<Exit>;
+  readonly logs: LogLine[] = [];
+  /** For each log line, the call whose followers get it too. */
+  readonly logCalls: (number | undefined)[] = [];
+  readonly asks: Ask[] = [];
+  /** Answers what fires ask; without it, the test takes them from `asks`. */
+  onAsk: ((ask: Ask) => void) | null = null;
+  readonly #supervisor: FakeSupervisor;
+  readonly #events = new EventEmitter();
+  readonly #calls = new Map<number, { resolve: (outcome: Outcome) => void; reject: (error: Error) => void }>();
+  #link: Link | null = null;
+  #lastCall = 0;
+  #exit!: (exit: Exit) => void;
+
+  constructor(supervisor: FakeSupervisor, spec: ActorSpec) {
+    this.#supervisor = supervisor;
+    this.spec = spec;
+    this.ready = new Promise((resolve) => {
+      this.#events.once('ready', resolve);
+    });
+    this.exited = new Promise((resolve) => {
+      this.#exit = resolve;
+    });
+  }
+
+  query(tool: string, input?: unknown): Promise<Outcome> {
+    return this.call(ToolKind.query, tool, JSON.stringify({ input }));
+  }
+
+  action(tool: string, input?: unknown): Promise<Outcome> {
+    return this.call(ToolKind.action, tool, JSON.stringify({ input }));
+  }
+
+  sql(sql: string, params?: unknown): Promise<Outcome> {
+    return this.call(ToolKind.sql, '', JSON.stringify({ sql, params }));
+  }
+
+  /** One fire of the automation; members of `request` go in the place of the usual ones. */
+  fire(request: Record<string, unknown> = {}, remainingMs?: number): Promise<Outcome> {
+    const id = this.spec.automation ?? '';
+    const automation = { ref: `${this.spec.app}/${id}`, id, name: 'Test', version: '1.0.0' };
+    const body = { runId: `run-${this.#lastCall + 1}`, now: 1000, automation, ...request };
+    return this.call(ToolKind.fire, id, JSON.stringify(body), remainingMs);
+  }
+
+  /** The `n`th thing that fires ask, past or future. */
+  async asked(n: number): Promise<Ask> {
+    for (;;) {
+      const ask = this.asks[n];
+      if (ask) return ask;
+      await once(this.#events, 'ask');
+    }
+  }
+
+  /** Id of the last call, for `cancel`. */
+  get lastCall(): number {
+    return this.#lastCall;
+  }
+
+  call(kind: ToolKindValue, tool: string, body: string, remainingMs = 9_999.5): Promise<Outcome> {
+    const id = ++this.#lastCall;
+    this.#link?.send([Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`]);
+    return new Promise((resolve, reject) => {
+      this.#calls.set(id, { resolve, reject });
+    });
+  }
+
+  cancel(id: number, reason: CancelReason): void {
+    this.#link?.send([Kind.cancel, id, reason]);
+  }
+
+  stop(force = false): void {
+    this.#supervisor.send([Kind.stop, this.spec.actorId, force]);
+  }
+
+  async ping(): Promise<PongFrame[2]> {
+    this.#link?.send([Kind.ping, 7]);
+    const [pong] = (await once(this.#events, 'pong')) as [PongFrame];
+    return pong[2];
+  }
+
+  /** The first log line, past or future, that `matches`. */
+  async log(matches: (line: LogLine) => boolean): Promise<LogLine> {
+    for (;;) {
+      const line = this.logs.find(matches);
+      if (line) return line;
+      await once(this.#events, 'log');
+    }
+  }
+
+  /** Closes the actor's connection, as a dead supervisor would. */
+  disconnect(): void {
+    this.#link?.close();
+  }
+
+  hasExited(exit: Exit): void {
+    this.#exit(exit);
+  }
+
+  receive(frame: Frame, link: Link): void {
+    this.#link = link;
+    switch (frame[0]) {
+      case Kind.ready:
+        this.#events.emit('ready');
+        break;
+      case Kind.pong:
+        this.#events.emit('pong', frame);
+        break;
+      case Kind.log:
+        this.logs.push(JSON.parse(frame[1]) as LogLine);
+        this.logCalls.push(frame[2]);
+        this.#events.emit('log');
+        break;
+      case Kind.ask: {
+        const [, askId, callId, verb, payload] = frame;
+        const send = (ok: boolean, value: unknown): void => {
+          const text = value === undefined ? '' : JSON.stringify(value);
+          this.#link?.send([Kind.answer, askId, ok, Buffer.from(text)]);
+        };
+        const ask: Ask = {
+          verb,
+          callId,
+          payload: JSON.parse(Buffer.from(payload).toString()),
+          answer: (value) => send(true, value),
+          refuse: (error) => send(false, error),
+        };
+        this.asks.push(ask);
+        this.onAsk?.(ask);
+        this.#events.emit('ask');
+        break;
+      }
+      case Kind.result: {
+        const value: unknown = JSON.parse(Buffer.from(frame[3]).toString());
+        this.#calls.get(frame[1])?.resolve({ status: frame[2], value, handlerMs: frame[4] });
+        break;
+      }
+      case Kind.error:
+        this.#calls.get(frame[1])?.reject(new CallFailed(frame[2]));
+        break;
+    }
+  }
+}
+
+function write(file: string, text: string): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+}

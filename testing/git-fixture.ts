@@ -1,0 +1,70 @@
+/** For the tests of the git store: a repository in a temporary folder, and the git program to look at it. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { openRepository } from '../workers/jobs/git/operations.ts';
+
+const hasGit = spawnSync('git', ['--version']).status === 0;
+if (!hasGit && process.env.CI !== undefined) throw new Error('These tests need the git program.');
+/** For tests that compare with the git program. */
+export const NEEDS_GIT = { skip: hasGit ? false : 'the git program is not installed' };
+
+export const author = { name: 'svc', email: 'svc@localhost' };
+
+export type Files = Record<string, string | Buffer>;
+
+export class GitFixture {
+  readonly dir = mkdtempSync(join(tmpdir(), 'svc-git-'));
+  readonly repository = join(this.dir, 'apps.git');
+  #folders = 0;
+  #at = 1_700_000_000_000;
+
+  /** What most jobs begin with. */
+  get by(): { repository: string; author: typeof author; at: number } {
+    this.#at += 1000;
+    return { repository: this.repository, author, at: this.#at };
+  }
+
+  async open(): Promise<string> {
+    return (await openRepository(this.by)).main;
+  }
+
+  /** A new folder with these files. */
+  folder(files: Files = {}): string {
+    const folder = this.fresh();
+    mkdirSync(folder);
+    for (const [path, content] of Object.entries(files)) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true });
+      writeFileSync(join(folder, path), content);
+    }
+    return folder;
+  }
+
+  /** The path of a folder that is not there yet. */
+  fresh(): string {
+    this.#folders++;
+    return join(this.dir, `folder-${this.#folders}`);
+  }
+
+  /** Runs git in the repository; what it prints. Throws when it fails. */
+  git(...args: string[]): string {
+    return execFileSync('git', args, { cwd: this.repository, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  }
+
+  /** Throws when git finds anything wrong. */
+  fsck(): void {
+    this.git('fsck', '--strict', '--full', '--no-dangling');
+  }
+
+  remove(): void {
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** Path → text of every file below the folder. */
+export function contents(folder: string): Record<string, string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = files.map((entry) => join(entry.parentPath, entry.name)).sort();
+  return Object.fromEntries(paths.map((path) => [relative(folder, path), readFileSync(path, 'utf8')]));
+}

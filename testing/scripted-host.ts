@@ -1,0 +1,241 @@
+/** For tests: actors under a clock that stands still, on a host whose threads do what the test says, frame by frame. */
+import { type ActorSpec, type Frame, Kind, ToolKind } from '../protocol/frames.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import type { VersionSummary } from '../protocol/manifest.ts';
+import type { Link } from '../protocol/wire/link.ts';
+import { Actor } from '../supervisor/tree/actor/actor.ts';
+import type { ActorEnvironment } from '../supervisor/tree/actor/actor-environment.ts';
+import { Call, type CallReply } from '../supervisor/tree/actor/call.ts';
+import { Deadlines } from '../supervisor/tree/actor/deadlines.ts';
+import { Generation } from '../supervisor/tree/actor/generation.ts';
+import type { Child } from '../supervisor/tree/child.ts';
+import { Population } from '../supervisor/tree/population.ts';
+
+/** What a caller got; `unknown` counts how often it was said that nobody knows what the call did. */
+export type Caller = { actor: Actor; call: Call; answers: string[]; unknown: number; faults: unknown[] };
+
+/** One thread, as its host and its connection show it to the supervisor. */
+export class Thread {
+  readonly generation: Generation;
+  /** Frames that it was sent. */
+  readonly received: Frame[] = [];
+  stopAsked: 'politely' | 'by force' | null = null;
+  ended = false;
+  #connected = false;
+
+  constructor(generation: Generation) {
+    this.generation = generation;
+  }
+
+  get version(): string {
+    return this.generation.summary.versionId;
+  }
+
+  ready(): void {
+    const link = { send: (frame: Frame) => this.received.push(frame), close: () => this.disconnect() };
+    if (!this.generation.attach(link as unknown as Link)) return;
+    this.#connected = true;
+    this.send([Kind.ready, { pid: 1 }]);
+  }
+
+  /** Sends a frame, also one that no sound thread would send. Answers what the supervisor threw at it. */
+  send(frame: Frame): unknown {
+    try {
+      this.generation.onFrame(frame);
+      return null;
+    } catch (error) {
+      this.disconnect();
+      return error;
+    }
+  }
+
+  answer(call: Call, status = 200): unknown {
+    return this.send([Kind.result, call.id, status, Buffer.from('1'), 1]);
+  }
+
+  disconnect(): void {
+    if (!this.#connected) return;
+    this.#connected = false;
+    this.generation.onClose();
+  }
+
+  /** The host's word that it ended. Its connection stays readable until `disconnect`. */
+  exited(reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start' = 'crash'): void {
+    this.ended = true;
+    this.generation.exited(reason, 'as the test wants it');
+  }
+
+  end(reason?: 'stopped' | 'memory' | 'crash' | 'failed_to_start'): void {
+    this.exited(reason);
+    this.disconnect();
+  }
+}
+
+export class ScriptedHost {
+  readonly name = 'host-1';
+  state: 'running' | 'backoff' = 'running';
+  killed = 0;
+  readonly threads: Thread[] = [];
+  readonly #generations = new Map<number, Generation>();
+
+  add(generation: Generation): void {
+    this.#generations.set(generation.spec.actorId, generation);
+    generation.hostReady();
+  }
+
+  send(frame: Frame): void {
+    if (frame[0] === Kind.start) {
+      // The constructor of a generation sends this before anybody has the generation.
+      queueMicrotask(() => {
+        const generation = this.#generations.get(frame[1].actorId);
+        if (generation) this.threads.push(new Thread(generation));
+      });
+    } else if (frame[0] === Kind.stop) {
+      const thread = this.threads.find(({ generation }) => generation.spec.actorId === frame[1]);
+      if (thread) thread.stopAsked = frame[2] ? 'by force' : 'politely';
+    }
+  }
+
+  kill(): void {
+    this.killed++;
+  }
+
+  /** Its process ends, with all threads. */
+  die(): void {
+    this.state = 'backoff';
+    for (const thread of this.threads) thread.ended = true;
+    for (const generation of [...this.#generations.values()]) {
+      if (generation.state === 'placed' || generation.state === 'gone') continue;
+      const thread = this.threads.find((candidate) => candidate.generation === generation);
+      generation.hostGone('its host died', true);
+      thread?.disconnect();
+    }
+  }
+
+  comeUp(): void {
+    this.state = 'running';
+    for (const generation of this.#generations.values()) generation.hostReady();
+  }
+
+  /** Threads that run. */
+  get running(): Thread[] {
+    return this.threads.filter((thread) => !thread.ended);
+  }
+}
+
+export class World {
+  readonly host = new ScriptedHost();
+  readonly callers: Caller[] = [];
+  readonly retired: string[] = [];
+  /** What the supervisor wrote to the apps' logs. */
+  readonly appLog: Record<string, unknown>[] = [];
+  readonly #tick: (ms: number) => void;
+  readonly #apps: Population;
+  readonly #fires: Population;
+  readonly #deadlines = new Deadlines(() => this.now);
+  now = 1000;
+  #nextActorId = 0;
+
+  /** `tick` moves the timers of the test. */
+  constructor(tick: (ms: number) => void, maxLiveActors = 64, fireThreads = 64) {
+    this.#tick = tick;
+    this.#apps = new Population({ places: maxLiveActors, idleMs: Number.POSITIVE_INFINITY });
+    this.#fires = new Population({ places: fireThreads, idleMs: LIMITS.fireIdleMs });
+  }
+
+  actor(app = 'app', mailboxLimit = 100): Actor {
+    return new Actor(app, null, version('v1'), this.#environment(this.#apps, mailboxLimit, LIMITS.actorConcurrency));
+  }
+
+  /** The actor that fires an automation. */
+  fireActor(id = 'digest', app = 'app'): Actor {
+    return new Actor(app, id, version('v1'), this.#environment(this.#fires, LIMITS.runsWaiting, 1));
+  }
+
+  #environment(population: Population, mailboxLimit: number, concurrency: number): ActorEnvironment {
+    return {
+      now: () => this.now,
+      random: () => 0.5,
+      deadlines: this.#deadlines,
+      mailboxLimit,
+      concurrency,
+      spawn: ({ app, automation }, summary, events) => {
+        const spec = { actorId: ++this.#nextActorId, app, automation } as ActorSpec;
+        const generation = new Generation(spec, summary, this.host as unknown as Child, events, () => this.now);
+        this.host.add(generation);
+        return generation;
+      },
+      admit: (actor) => population.admit(actor),
+      rested: (actor) => population.rested(actor),
+      retired: (_actor, reason) => {
+        this.retired.push(reason);
+        queueMicrotask(() => population.next());
+      },
+      log: () => {},
+      appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
+    };
+  }
+
+  /** A call that is on its way to the actor. */
+  call(actor: Actor, { action = false, input = '{}', allowedMs = 1000 } = {}, more: Partial<CallReply> = {}): Caller {
+    const caller: Omit<Caller, 'call'> = { actor, answers: [], unknown: 0, faults: [] };
+    const request = {
+      kind: actor.automation !== null ? ToolKind.fire : action ? ToolKind.action : ToolKind.query,
+      tool: actor.automation ?? 'tool',
+      body: Buffer.from(input),
+      traceId: '',
+      allowedMs,
+    };
+    const reply = {
+      result: (status: number) => void caller.answers.push(String(status)),
+      failed: ({ code, message }: { code: string; message: string }) => void caller.answers.push(`${code}: ${message}`),
+      outcomeUnknown: () => void caller.unknown++,
+      faulted: (error: unknown) => void caller.faults.push(error),
+      ...more,
+    };
+    const call = new Call(request, reply, this.now);
+    const made = Object.assign(caller, { call });
+    this.callers.push(made);
+    actor.submit(call);
+    return made;
+  }
+
+  /** Time goes by, in steps as small as those in which deadlines are looked at. */
+  async pass(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= 20) {
+      const step = Math.min(left, 20);
+      this.now += step;
+      this.#tick(step);
+      await settle();
+    }
+    await settle();
+  }
+
+  /** The periodic turn of places, and the end of threads without work. */
+  rotate(): void {
+    for (const population of [this.#apps, this.#fires]) population.tidy(this.now);
+  }
+
+  /** The running thread that was started last, after what is due was done. */
+  async thread(): Promise<Thread> {
+    await settle();
+    const thread = this.host.running.at(-1);
+    if (!thread) throw new Error('No thread runs.');
+    return thread;
+  }
+
+  async liveThread(): Promise<Thread> {
+    const thread = await this.thread();
+    thread.ready();
+    return thread;
+  }
+}
+
+export function version(versionId: string): VersionSummary {
+  return { versionId, queries: [], actions: [] } as unknown as VersionSummary;
+}
+
+/** Lets everything run that waits for a microtask. */
+export async function settle(): Promise<void> {
+  for (let n = 0; n < 10; n++) await Promise.resolve();
+}

@@ -1,0 +1,212 @@
+/** For tests: a ledger that records and fails as it is told, actors whose handlers do what the test says, and automations. */
+import type { Logger } from 'pino';
+import type { AutomationManifest } from '../protocol/automation.ts';
+import { SvcError } from '../protocol/errors.ts';
+import type { AskVerb } from '../protocol/frames.ts';
+import type { RunEvent, RunNode, RunRecord, RunTriggerKind } from '../protocol/runs.ts';
+import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
+import type { Fire } from '../supervisor/automations/fires/fire.ts';
+import type {
+  AutomationName,
+  FireRequest,
+  Ledger,
+  RunFilter,
+  StartedRun,
+} from '../supervisor/automations/fires/fire-request.ts';
+import { Fires, type FiresOptions } from '../supervisor/automations/fires/fires.ts';
+import type { Call } from '../supervisor/tree/actor/call.ts';
+
+/** Lets everything that is ready run. */
+export const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+export function automation(ref: string, more: Partial<AutomationManifest> = {}): LiveAutomation {
+  const [app, id] = ref.split('/') as [string, string];
+  const manifest: AutomationManifest = {
+    name: `Name of ${id}`,
+    version: '0.1.0',
+    prompt: 'test',
+    enabled: true,
+    triggers: [],
+    requires: {},
+    history: { keep: { count: 100 } },
+    generated: { by: 'hand', at: '2026-11-21T00:00:00Z' },
+    ...more,
+  };
+  return { ref, app, id, versionId: 'v_1', manifest };
+}
+
+export const DISK_FULL = new SvcError('STORAGE_FULL', 'The disk is full.');
+
+/** Keeps what it is given; each operation can be held up, or made to fail. */
+export class RecordingLedger implements Ledger {
+  readonly rows = new Map<string, RunRecord>();
+  readonly nodes: RunNode[] = [];
+  /** Operations in the order in which they were durable: `insert`, `started`, `node`, `end`, `skip`. */
+  readonly done: string[] = [];
+  readonly values = new Map<string, unknown>();
+  /** Errors of the next operations of this name. */
+  readonly faults: Record<'insert' | 'end' | 'skip', Error[]> = { insert: [], end: [], skip: [] };
+  /** While set, operations of this name wait for it. */
+  held: { name: 'insert' | 'end'; until: Promise<void> } | null = null;
+  extra: unknown[] = [];
+
+  async insert(run: RunRecord, extra: unknown[] = []): Promise<void> {
+    await this.#commit('insert');
+    this.extra.push(...extra);
+    this.rows.set(run.runId, run);
+  }
+
+  async skip(run: RunRecord): Promise<void> {
+    await this.#commit('skip');
+    this.rows.set(run.runId, run);
+  }
+
+  started(runId: string, startedAt: number): void {
+    this.done.push('started');
+    this.rows.set(runId, { ...(this.rows.get(runId) as RunRecord), state: 'running', startedAt });
+  }
+
+  node(node: RunNode): void {
+    this.done.push('node');
+    this.nodes.push(node);
+  }
+
+  async end(run: RunRecord, _keep: unknown, model: string | null): Promise<void> {
+    await this.#commit('end');
+    this.models.push(model);
+    this.rows.set(run.runId, run);
+  }
+
+  async get(runId: string): Promise<RunRecord | null> {
+    return this.rows.get(runId) ?? null;
+  }
+
+  readonly models: (string | null)[] = [];
+
+  async list({ ref, state }: RunFilter, limit: number): Promise<RunRecord[]> {
+    const all = [...this.rows.values()].filter(
+      (run) => run.ref === `${ref.app}/${ref.id}` && (!state || run.state === state),
+    );
+    return all.sort((a, b) => (a.runId < b.runId ? 1 : -1)).slice(0, limit);
+  }
+
+  readonly state = {
+    get: async ({ app, id }: AutomationName, key: unknown) => this.values.get(`${app}/${id} ${key}`),
+    set: async ({ app, id }: AutomationName, key: unknown, value: unknown) =>
+      void this.values.set(`${app}/${id} ${key}`, value),
+    delete: async ({ app, id }: AutomationName, key: unknown) => void this.values.delete(`${app}/${id} ${key}`),
+  };
+
+  /** The states of all runs of an automation, in the order in which they were asked for. */
+  states(ref: string): string[] {
+    const runs = [...this.rows.values()].filter((run) => run.ref === ref);
+    return runs.sort((a, b) => (a.runId < b.runId ? -1 : 1)).map((run) => run.state);
+  }
+
+  async #commit(name: 'insert' | 'end' | 'skip'): Promise<void> {
+    await null;
+    if (this.held?.name === name) await this.held.until;
+    const fault = this.faults[name].shift();
+    if (fault) throw fault;
+    this.done.push(name);
+  }
+}
+
+/** One call of a handler. */
+export class ScriptedCall {
+  readonly call: Call;
+  cancelled = false;
+
+  constructor(call: Call) {
+    this.call = call;
+  }
+
+  get body(): Record<string, unknown> {
+    return JSON.parse(Buffer.from(this.call.request.body).toString()) as Record<string, unknown>;
+  }
+
+  returns(result: object = {}): void {
+    this.call.succeed(200, Buffer.from(JSON.stringify(result)), 1);
+  }
+
+  throws(message = 'no good'): void {
+    this.call.fail(new SvcError('HANDLER_ERROR', message), 1);
+  }
+
+  /** Asks as the thread would; resolves with the answer, rejects with the error's body. */
+  ask(verb: AskVerb, args: object): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      (this.call.reply as Fire).asked(verb, Buffer.from(JSON.stringify(args)), (ok, body) => {
+        const value = body.length === 0 ? undefined : (JSON.parse(Buffer.from(body).toString()) as unknown);
+        if (ok) resolve(value);
+        else reject(value as Error);
+      });
+    });
+  }
+}
+
+const QUIET = { warn: () => {}, error: () => {}, info: () => {}, debug: () => {} } as unknown as Logger;
+
+/** Fires on scripted parts. */
+export class RunsWorld {
+  readonly ledger = new RecordingLedger();
+  readonly events: RunEvent[] = [];
+  readonly catalog = new Map<string, LiveAutomation>();
+  /** Every call that an actor got, in order. */
+  readonly calls: ScriptedCall[] = [];
+  /** What was logged as a warning or an error. */
+  readonly logged: string[] = [];
+  readonly appLog: string[] = [];
+  readonly fires: Fires;
+  now = 1_700_000_000_000;
+
+  constructor(more: Partial<FiresOptions> = {}) {
+    const say = (_fields: object, message: string) => this.logged.push(message);
+    this.fires = new Fires({
+      catalog: this.catalog,
+      ledger: this.ledger,
+      events: { publish: (event) => this.events.push(event) },
+      tools: { call: async (_caller, _name, args) => ({ json: Buffer.from(JSON.stringify(args ?? null)), ok: true }) },
+      actorOf: () => ({
+        submit: (call) => this.calls.push(new ScriptedCall(call)),
+        cancel: (call) => {
+          for (const scripted of this.calls) if (scripted.call === call && !call.settled) scripted.cancelled = true;
+        },
+      }),
+      runner: null,
+      factory: null,
+      baseUrl: () => null,
+      appLog: (_app, line) => this.appLog.push(line),
+      automationTimeoutMs: 60_000,
+      log: { ...QUIET, warn: say, error: say } as unknown as Logger,
+      now: () => this.now++,
+      pause: async () => {},
+      ...more,
+    });
+  }
+
+  add(ref: string, more: Partial<AutomationManifest> = {}): LiveAutomation {
+    const added = automation(ref, more);
+    this.catalog.set(ref, added);
+    return added;
+  }
+
+  start(ref: string, kind: RunTriggerKind = 'manual', more: Partial<FireRequest> = {}): Promise<StartedRun> {
+    const live = this.catalog.get(ref) as LiveAutomation;
+    return this.fires.start({ automation: live, trigger: { kind, origin: null }, at: 5, input: undefined, ...more });
+  }
+
+  /** Starts a run and waits until its handler is called. */
+  async startCalled(ref: string, more: Partial<FireRequest> = {}): Promise<StartedRun & { handler: ScriptedCall }> {
+    const before = this.calls.length;
+    const started = await this.start(ref, 'manual', more);
+    await settle();
+    return { ...started, handler: this.calls[before] as ScriptedCall };
+  }
+
+  types(runId: string): string[] {
+    const of = (event: RunEvent) =>
+      'runId' in event ? event.runId : 'run' in event ? event.run.runId : event.node.runId;
+    return this.events.filter((event) => of(event) === runId).map((event) => event.type);
+  }
+}

@@ -1,0 +1,138 @@
+/** For tests: automations with webhooks, and runs that start when they are asked for and end when the test says so. */
+import { createHash } from 'node:crypto';
+import { SvcError } from '../protocol/errors.ts';
+import type { SqlStatement } from '../protocol/frames.ts';
+import type { RunRecord } from '../protocol/runs.ts';
+import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
+import type { WebhooksOptions } from '../supervisor/automations/webhooks/webhooks.ts';
+
+type FireRequest = Parameters<WebhooksOptions['fires']['start']>[0];
+export type ScriptedRun = {
+  request: FireRequest;
+  run: RunRecord;
+  /** What was stored with it; the first part of each is the message that it claims. */
+  statements: SqlStatement[];
+  end(last?: Partial<RunRecord>): void;
+};
+
+/** An automation whose one trigger is a webhook with this slug and secret. */
+export function hooked(
+  slug: string,
+  secret: string,
+  more: { signing?: true; enabled?: false; versionId?: string } = {},
+): LiveAutomation {
+  const { signing, enabled = true, versionId = 'v_1' } = more;
+  const secretHash = createHash('sha256').update(secret).digest('hex');
+  const manifest: LiveAutomation['manifest'] = {
+    name: slug,
+    version: '1.0.0',
+    enabled,
+    requires: {},
+    history: { keep: 'all' },
+    triggers: [
+      { kind: 'cron', expr: '* * * * *' },
+      { kind: 'webhook', id: slug, secretHash, ...(signing && { signing }) },
+    ],
+  };
+  return { ref: `app/${slug}`, app: 'app', id: slug, versionId, manifest };
+}
+
+/** The active versions' automations by the slugs of their webhooks. */
+export class ScriptedCatalog {
+  readonly #bySlug = new Map<string, LiveAutomation>();
+  readonly #listeners: ((app: string) => void)[] = [];
+
+  bySlug(slug: string): LiveAutomation | undefined {
+    return this.#bySlug.get(slug);
+  }
+
+  onChange(listener: (app: string) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Puts an automation at a slug, or takes the one there away. */
+  set(slug: string, automation: LiveAutomation | null): void {
+    if (automation === null) this.#bySlug.delete(slug);
+    else this.#bySlug.set(slug, automation);
+    for (const listener of this.#listeners) listener('app');
+  }
+}
+
+export class ScriptedFires {
+  /** Everything that was started, in order. */
+  readonly runs: ScriptedRun[] = [];
+  /** Ends runs as soon as they have started, when not null. */
+  outcome: Partial<RunRecord> | null = {};
+  /** Thrown by the next start. */
+  refusal: Error | null = null;
+  /** Runs under way at a time, for each automation, at most. */
+  most = 0;
+  /** Ids of signed messages that ran, and did not fail: what the ledger holds. */
+  readonly ids = new Set<string>();
+  readonly #underWay = new Map<string, number>();
+  #waiting: (() => void)[] = [];
+
+  async start(request: FireRequest): Promise<{ run: RunRecord; ended: Promise<RunRecord> }> {
+    await Promise.resolve();
+    const { refusal } = this;
+    this.refusal = null;
+    if (refusal) throw refusal;
+    const run = newRun(`run-${this.runs.length + 1}`, request);
+    const statements = request.extra?.(run.runId) ?? [];
+    const ids = statements.map(([message]) => message);
+    if (ids.some((id) => this.ids.has(id))) throw new SvcError('CONFLICT', 'This webhook-id was taken before.');
+    for (const id of ids) this.ids.add(id);
+
+    const { ref } = request.automation;
+    const underWay = (this.#underWay.get(ref) ?? 0) + 1;
+    this.#underWay.set(ref, underWay);
+    this.most = Math.max(this.most, underWay);
+
+    let settle: (last: RunRecord) => void = () => {};
+    const ended = new Promise<RunRecord>((resolve) => {
+      settle = resolve;
+    });
+    const end = (last: Partial<RunRecord> = {}): void => {
+      this.#underWay.set(ref, (this.#underWay.get(ref) ?? 0) - 1);
+      if ((last.state ?? 'ok') !== 'ok') for (const id of ids) this.ids.delete(id);
+      settle({ ...run, state: 'ok', ...last });
+    };
+    this.runs.push({ request, run, statements, end });
+    for (const tell of this.#waiting.splice(0)) tell();
+    // Runs take a turn at least, so that others come in between.
+    if (this.outcome) setImmediate(end, this.outcome);
+    return { run, ended };
+  }
+
+  /** The run of this number, counted from 1, once it has started. */
+  async started(number: number): Promise<ScriptedRun> {
+    while (this.runs.length < number) {
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve);
+      });
+    }
+    return this.runs[number - 1] as ScriptedRun;
+  }
+}
+
+function newRun(runId: string, { automation, trigger, input, at }: FireRequest): RunRecord {
+  return {
+    runId,
+    kind: 'automation',
+    ref: automation.ref,
+    app: automation.app,
+    automation: automation.id,
+    trigger,
+    parentRunId: null,
+    state: 'queued',
+    input,
+    output: null,
+    summary: null,
+    error: null,
+    queuedAt: at,
+    startedAt: null,
+    endedAt: null,
+    usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 },
+    pinned: false,
+  };
+}

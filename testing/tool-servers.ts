@@ -1,0 +1,82 @@
+/** The MCP servers of a gateway without the gateway: a supervision tree of its own and real processes. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ToolServerEntry, ToolServerLimits } from '../protocol/tool-servers.ts';
+import { McpToolServers } from '../supervisor/automations/tool-servers.ts';
+import { Tree } from '../supervisor/tree/tree.ts';
+
+export const STDIO_SERVER = new URL('./mcp-stdio.mjs', import.meta.url).pathname;
+
+/** A stdio server of the tests, with what is wrong with it. */
+export function stdioServer(flaw = 'none', env: Record<string, string> = {}): ToolServerEntry {
+  return { command: process.execPath, args: [STDIO_SERVER, flaw], env };
+}
+
+export type RunningServers = {
+  servers: McpToolServers;
+  tree: Tree;
+  log: string[];
+  /** Processes that the record of children holds now, by pid, with their roles. */
+  recorded: Map<number, string>;
+  call(name: string, args?: unknown, signal?: AbortSignal): Promise<unknown>;
+  stop(): Promise<void>;
+};
+
+export async function startServers(
+  servers: Record<string, ToolServerEntry>,
+  options: { limits?: Partial<ToolServerLimits>; callMs?: number } = {},
+): Promise<RunningServers> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-mcp-'));
+  const log: string[] = [];
+  const recorded = new Map<number, string>();
+  const onProcess = (pid: number, role: string, alive: boolean) => {
+    if (alive) recorded.set(pid, role);
+    else recorded.delete(pid);
+  };
+  const tree = new Tree({
+    paths: () => ({ codeDir: folder, preparedDir: folder, dataFile: join(folder, 'data.sqlite') }),
+    codeDirs: [folder],
+    socketFolder: folder,
+    handlerHosts: 1,
+    maxLiveActors: 1,
+    actorMemoryMb: 64,
+    actorIdleMs: 60_000,
+    mailboxLimit: 10,
+    maxResultBytes: 1000,
+    durability: 'normal',
+    egress: { allow: [], deny: [] },
+    gatewayPort: () => null,
+    log: (level, message) => log.push(`${level} ${message}`),
+    appLog: () => {},
+    onWriterReady: () => {},
+    onWriterLost: () => {},
+    onFatal: () => {},
+    onProcess,
+  });
+  await tree.start();
+  const tools = new McpToolServers({
+    servers,
+    callMs: options.callMs ?? 60_000,
+    createChild: (settings, events) => tree.toolServerChild(settings, events),
+    onProcess,
+    log: (level, message) => log.push(`${level} ${message}`),
+    limits: { startMs: 15_000, backoffMs: 100, backoffMaxMs: 1000, ...options.limits },
+  });
+  return {
+    servers: tools,
+    tree,
+    log,
+    recorded,
+    call: async (name, args = {}, signal = new AbortController().signal) => {
+      const [server = '', tool = ''] = name.split('.');
+      const answer = await tools.callForJson(server, tool, Buffer.from(JSON.stringify(args)), signal);
+      return JSON.parse(Buffer.from(answer).toString()) as unknown;
+    },
+    stop: async () => {
+      await tools.stop();
+      await tree.stop(0);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

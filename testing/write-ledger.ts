@@ -1,0 +1,219 @@
+/** Clients that write under faults and remember what was acknowledged, and the check that none of it is lost. */
+import Database from 'better-sqlite3';
+import { Layout } from '../storage/layout.ts';
+import type { TestGateway } from './gateway.ts';
+import { pause, within } from './waiting.ts';
+
+/** Far above every time limit of the gateway: a call that takes longer hangs. */
+export const HANG_MS = 60_000;
+
+/** One row, two in a `batch`, or two in a `transaction`: of the latter, one without the other is half an action. */
+const ACTIONS = ['put', 'pair', 'move'] as const;
+type Action = (typeof ACTIONS)[number];
+const PARTS: Record<Action, number> = { put: 1, pair: 2, move: 2 };
+
+const manifest = (id: string) => ({
+  id,
+  name: id,
+  version: '1.0.0',
+  queries: [{ name: 'count' }, { name: 'get' }],
+  actions: ACTIONS.map((name) => ({ name, writes: ['entries'] })),
+});
+
+/** The files of an app whose rows say which write made them. Nothing in its table is unique: a write done twice shows. */
+export const ledgerApp = (id: string): Record<string, string> => ({
+  'app.json': JSON.stringify(manifest(id)),
+  'migrations/0001_entries.sql':
+    'CREATE TABLE entries (key TEXT NOT NULL, part INTEGER NOT NULL, value INTEGER NOT NULL); CREATE INDEX entries_key ON entries (key);',
+  'queries/count.js': `export default ({ db }) => db.get('SELECT count(*) AS rows FROM entries');`,
+  'queries/get.js': `export default ({ input, db }) => db.all('SELECT part, value FROM entries WHERE key = ?', [input.key]);`,
+  'actions/put.js': `export default async ({ input, db }) => {
+    await db.run('INSERT INTO entries VALUES (?, 0, ?)', [input.key, input.value]);
+    return { status: 201, body: input.key };
+  };`,
+  'actions/pair.js': `export default async ({ input, db }) => {
+    await db.batch([0, 1].map((part) => ['INSERT INTO entries VALUES (?, ?, ?)', [input.key, part, input.value]]));
+    return { status: 201, body: input.key };
+  };`,
+  'actions/move.js': `export default async ({ input, db }) => {
+    await db.transaction(async (tx) => {
+      await tx.run('INSERT INTO entries VALUES (?, 0, ?)', [input.key, input.value]);
+      await tx.run('INSERT INTO entries SELECT key, 1, value FROM entries WHERE key = ?', [input.key]);
+    });
+    return { status: 201, body: input.key };
+  };`,
+});
+
+/** `sentAt` and `answeredAt` in milliseconds of `performance.now()`; `daemon` is the pid of the one that was asked. */
+export type Write = {
+  app: string;
+  action: Action;
+  key: string;
+  value: number;
+  daemon: number;
+  sentAt: number;
+  answeredAt: number;
+};
+
+/** Write number `n` of client `id`. */
+export function newWrite(apps: string[], prefix: string, id: number, n: number, daemon: number): Write {
+  return {
+    app: apps[(id + n) % apps.length] as string,
+    action: ACTIONS[(id + n) % ACTIONS.length] as Action,
+    key: `${prefix}-${id}-${n}`,
+    value: id * 1_000_003 + n,
+    daemon,
+    sentAt: performance.now(),
+    answeredAt: Number.POSITIVE_INFINITY,
+  };
+}
+
+/** How many rows the write makes. */
+export const partsOf = (write: Write): number => PARTS[write.action];
+
+export type LoadOptions = {
+  /** Ids of apps made by `ledgerApp`. */
+  apps: string[];
+  clients: number;
+  /** Set apart the keys of one load from those of another over the same data. */
+  prefix?: string;
+};
+
+/** Writes from `clients` callers at once, one after the other each, until `stop`. */
+export class Load {
+  /** Every write that was answered with success. */
+  readonly acknowledged: Write[] = [];
+  /** Every write that was sent. */
+  readonly sent = new Map<string, Write>();
+  /** How often each outcome came: a status with its error code, or `no answer` when the connection ended. */
+  readonly outcomes = new Map<string, number>();
+  /** Writes whose connection ended without an answer. */
+  readonly unanswered: Write[] = [];
+  readonly violations: string[] = [];
+  readonly #gateway: TestGateway;
+  readonly #options: LoadOptions;
+  readonly #clients: Promise<void>[];
+  #running = true;
+  #waiters: { met: () => boolean; resolve: () => void }[] = [];
+
+  constructor(gateway: TestGateway, options: LoadOptions) {
+    this.#gateway = gateway;
+    this.#options = options;
+    this.#clients = Array.from({ length: options.clients }, (_, id) => this.#client(id));
+  }
+
+  /** Resolves when `count` more writes have been acknowledged: the gateway works, or works again. */
+  more(count: number): Promise<void> {
+    const enough = this.acknowledged.length + count;
+    return this.#until(() => this.acknowledged.length >= enough);
+  }
+
+  /** Resolves when every app has acknowledged a write that was sent after `since`. */
+  async healed(since: number): Promise<void> {
+    const missing = new Set(this.#options.apps);
+    let seen = this.acknowledged.length;
+    await this.#until(() => {
+      for (; seen < this.acknowledged.length; seen++) {
+        const { app, sentAt } = this.acknowledged[seen] as Write;
+        if (sentAt > since) missing.delete(app);
+      }
+      return missing.size === 0;
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#clients);
+  }
+
+  async #client(id: number): Promise<void> {
+    const { apps, prefix = 'w' } = this.#options;
+    for (let n = 0; this.#running; n++) {
+      const write = newWrite(apps, prefix, id, n, this.#gateway.pid);
+      this.sent.set(write.key, write);
+      const outcome = await this.#send(write);
+      write.answeredAt = performance.now();
+      if (outcome === 'no answer') this.unanswered.push(write);
+      this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
+      if (outcome === '201') this.#acknowledge(write);
+      // A gateway that cannot answer now is asked again soon, not at once.
+      else await pause(20);
+    }
+  }
+
+  async #send({ app, action, key, value }: Write): Promise<string> {
+    try {
+      const answer = await within(HANG_MS, this.#gateway.write(app, action, { key, value }));
+      if (answer === 'late') {
+        this.violations.push(`The call ${key} (${app}/${action}) hung for ${HANG_MS} ms.`);
+        return 'hung';
+      }
+      if (answer.status < 400) return String(answer.status);
+      const code: unknown = answer.json?.error?.code;
+      if (typeof code !== 'string') this.violations.push(`${key} was answered ${answer.status} without an error code.`);
+      return `${answer.status} ${String(code)}`;
+    } catch {
+      return 'no answer';
+    }
+  }
+
+  #acknowledge(write: Write): void {
+    this.acknowledged.push(write);
+    this.#waiters = this.#waiters.filter(({ met, resolve }) => {
+      if (!met()) return true;
+      resolve();
+      return false;
+    });
+  }
+
+  #until(met: () => boolean): Promise<void> {
+    return new Promise((resolve) => this.#waiters.push({ met, resolve }));
+  }
+}
+
+/** `stored` holds the keys of all writes that are in a database. */
+export type Verdict = { violations: string[]; rows: number; lost: number; stored: Set<string> };
+
+/**
+ * Compares the databases below `dataDir` with what `load` was told: each acknowledged write is there once and whole, no
+ * other is there twice or in part, and SQLite finds the file sound. Takes a load that has stopped; the gateway may run.
+ */
+export function verify(dataDir: string, load: Pick<Load, 'acknowledged' | 'sent'>): Verdict {
+  const violations: string[] = [];
+  const found = new Map<string, { app: string; parts: number; distinct: number; low: number; high: number }>();
+  let rows = 0;
+  for (const app of new Set([...load.sent.values()].map((write) => write.app))) {
+    const db = new Database(new Layout(dataDir).app(app).data, { readonly: true });
+    try {
+      const sound = db.pragma('integrity_check', { simple: true });
+      if (sound !== 'ok') violations.push(`${app}: integrity_check says ${String(sound)}.`);
+      const groups = db
+        .prepare(
+          'SELECT key, count(*) AS parts, count(DISTINCT part) AS "distinct", min(value) AS low, max(value) AS high FROM entries GROUP BY key',
+        )
+        .all() as { key: string; parts: number; distinct: number; low: number; high: number }[];
+      for (const { key, ...group } of groups) {
+        rows += group.parts;
+        found.set(key, { app, ...group });
+      }
+    } finally {
+      db.close();
+    }
+  }
+  let lost = 0;
+  for (const { key, app } of load.acknowledged) {
+    if (found.has(key)) continue;
+    lost += 1;
+    violations.push(`${key} was acknowledged by ${app} and is not in its database.`);
+  }
+  for (const [key, { app, parts, distinct, low, high }] of found) {
+    const write = load.sent.get(key);
+    if (write === undefined) violations.push(`${app} has ${key}, which nobody sent.`);
+    else if (app !== write.app) violations.push(`${key} was sent to ${write.app} and is in ${app}.`);
+    else if (parts !== partsOf(write) || distinct !== parts)
+      violations.push(`${key} (${app}/${write.action}) has ${parts} rows of ${partsOf(write)}.`);
+    else if (low !== write.value || high !== write.value)
+      violations.push(`${key} has the value ${low}, not ${write.value}.`);
+  }
+  return { violations, rows, lost, stored: new Set(found.keys()) };
+}

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
+
+/** What is not there: each expression must be `undefined`. */
+const ABSENT = [
+  'typeof process',
+  'typeof require',
+  'typeof module',
+  'typeof fetch',
+  'typeof WebSocket',
+  'typeof EventSource',
+  'typeof Worker',
+  'typeof BroadcastChannel',
+  'typeof MessageChannel',
+  'typeof MessagePort',
+  'typeof gc',
+  'typeof navigator',
+  'typeof localStorage',
+  'typeof PerformanceObserver',
+  'typeof globalThis.process',
+  'typeof globalThis.constructor.process',
+  'typeof import.meta.url',
+  'typeof import.meta.resolve',
+];
+
+const PRESENT = [
+  'Buffer',
+  'URL',
+  'URLSearchParams',
+  'TextEncoder',
+  'TextDecoder',
+  'AbortController',
+  'AbortSignal.any',
+  'Headers',
+  'Request',
+  'Response',
+  'Blob',
+  'FormData',
+  'crypto.randomUUID',
+  'crypto.subtle.digest',
+  'structuredClone',
+  'queueMicrotask',
+  'setTimeout',
+  'setImmediate',
+  'performance.now',
+  'Intl.DateTimeFormat',
+  'WebAssembly.compile',
+  'atob',
+  'ReadableStream',
+  'CompressionStream',
+];
+
+/** Ways to what the surface hides; none may succeed. Each is the body of an async function. */
+const ESCAPES: Record<string, string> = {
+  eval: `return (0, eval)('1 + 1')`,
+  'direct eval': `return eval('1 + 1')`,
+  Function: `return new Function('return 1')()`,
+  'Function through this': `return this.constructor.constructor('return process')()`,
+  'Function through an object': `return ({}).constructor.constructor('return process')()`,
+  'Function through globalThis': `return globalThis.constructor.constructor('return process')()`,
+  AsyncFunction: `return (async () => {}).constructor('return process')()`,
+  GeneratorFunction: `return (function* () {}).constructor('yield process')().next()`,
+  'import node:fs': `return import('node:fs')`,
+  'import fs': `return import('fs')`,
+  'import node:process': `return import('node:process')`,
+  'import better-sqlite3': `return import('better-sqlite3')`,
+  'import a file URL': `return import('file:///etc/passwd')`,
+  'import a data URL': `return import('data:text/javascript,export default 1')`,
+  'import an absolute path': `return import('/etc/hostname')`,
+  'import out of the app': `return import('../../../../../etc/hostname.js')`,
+  'process.binding': `return process.binding('fs')`,
+  'timer with text': `return setTimeout('process', 0)`,
+  'wasm with wasi': `const { WASI } = await import('node:wasi'); return new WASI()`,
+};
+
+let supervisor: FakeSupervisor;
+let app: App;
+
+before(async () => {
+  supervisor = await FakeSupervisor.start({ spare: false });
+  const handler = (body: string): string => `export default async ({ db, log, app, ctx, input }) => { ${body} };`;
+  app = await supervisor.app({
+    files: {
+      'queries/absent.js': handler(
+        `return { ${ABSENT.map((name) => `[${JSON.stringify(name)}]: ${name}`).join(', ')} }`,
+      ),
+      'queries/present.js': handler(
+        `return { ${PRESENT.map((name) => `[${JSON.stringify(name)}]: typeof ${name}`).join(', ')} }`,
+      ),
+      ...Object.fromEntries(
+        Object.values(ESCAPES).map((body, i) => [
+          `queries/escape${i}.js`,
+          `export default async function () { ${body} }`,
+        ]),
+      ),
+      'queries/callsites.js': handler(`
+        const seen = [];
+        Error.prepareStackTrace = (error, sites) => {
+          for (const site of sites) seen.push(site.getThis(), site.getFunction());
+          return '';
+        };
+        try { await db.get('not sql'); } catch (error) { void error.stack; }
+        void new Error('here').stack;
+        Error.prepareStackTrace = undefined;
+        return seen.filter((value) => value !== undefined).length;`),
+      'queries/patch.js': handler(`
+        const attempts = [
+          () => { JSON.stringify = () => '"patched"'; },
+          () => { JSON.parse = () => ({}); },
+          () => { Date.now = () => 0; },
+          () => { globalThis.Request = class {}; },
+          () => { Function.prototype.toJSON = () => 'patched'; },
+        ];
+        for (const attempt of attempts) try { attempt(); } catch {}
+        return { a: 1 };`),
+      'queries/echo.js': handler('return input'),
+      'queries/fetch.js': handler(`
+        const response = await ctx.fetch(input.url, { method: 'POST', body: 'x' });
+        return { status: response.status, text: await response.text() };`),
+    },
+  });
+});
+
+after(() => supervisor.close());
+
+test('what reaches the machine is not there', async () => {
+  const { value } = await app.query('absent');
+  assert.deepEqual(value, Object.fromEntries(ABSENT.map((name) => [name, 'undefined'])));
+});
+
+test('the language and the web data types are there', async () => {
+  const { value } = await app.query('present');
+  for (const [name, type] of Object.entries(value as object)) assert.notEqual(type, 'undefined', name);
+});
+
+for (const [i, name] of Object.keys(ESCAPES).entries()) {
+  test(`no way out: ${name}`, async () => {
+    assert.equal((await failure(app.query(`escape${i}`))).code, 'HANDLER_ERROR');
+  });
+}
+
+test('call sites give neither receivers nor functions', async () => {
+  assert.equal((await app.query('callsites')).value, 0);
+});
+
+test('a handler that patches built-ins breaks none of the calls after it', async () => {
+  await app.query('patch');
+  assert.deepEqual((await app.query('echo', { b: [1] })).value, { b: [1] });
+});
+
+test('ctx.fetch reaches http addresses and nothing else', async (t) => {
+  const server = createServer((request, response) => response.writeHead(201).end(`got ${request.method}`)).listen(
+    0,
+    '127.0.0.1',
+  );
+  t.after(() => server.close());
+  await new Promise((resolve) => server.once('listening', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  assert.deepEqual((await app.query('fetch', { url })).value, { status: 201, text: 'got POST' });
+  for (const refused of ['file:///etc/hostname', 'data:text/plain,x', 'blob:nodedata:x']) {
+    await assert.rejects(app.query('fetch', { url: refused }), /takes http and https addresses/);
+  }
+});
