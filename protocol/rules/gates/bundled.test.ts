@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { checkHandlers, type HandlerSource } from './check-handlers.ts';
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
+const root = join(dirname(fileURLToPath(import.meta.url)), '../../..');
 const apps = ['templates', 'examples'].flatMap((folder) =>
   readdirSync(join(root, folder)).map((id) => join(folder, id)),
 );

@@ -8,7 +8,7 @@ import { SvcError } from '../../errors.ts';
 import { checkHandlers, type ReadHandler } from './check-handlers.ts';
 import { FIXED_RULES, QUERY_RULE, WAIVABLE_RULES } from './rules.ts';
 
-const text = readFileSync(join(dirname(fileURLToPath(import.meta.url)), '../../docs/handler-rules.md'), 'utf8');
+const text = readFileSync(join(dirname(fileURLToPath(import.meta.url)), '../../../docs/handler-rules.md'), 'utf8');
 
 /** The error of an app with this one handler. */
 function check(file: string, source: string): SvcError | null {
