@@ -2,10 +2,10 @@
  * The code of versions that the git store has on disk: it lies where the commit that published it says, and the version's
  * own folder is a link to it. Nothing uses code that no link leads to.
  */
-import { readdir, readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
+import { readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { isAppId } from '../protocol/ids.ts';
-import { isMissing, isThere, mkdirDurable, moveDir, renameDurable, syncDir } from './atomic-file.ts';
+import { isMissing, isThere, mkdirDurable, moveDir, namesIn, renameDurable, syncDir } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
 import { isObjectId } from './git/object.ts';
 import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from './layout.ts';
@@ -125,14 +125,5 @@ async function removeEmpty(apps: string): Promise<void> {
     } catch {
       return;
     }
-  }
-}
-
-async function namesIn(dir: string): Promise<string[]> {
-  try {
-    return await readdir(dir);
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
   }
 }
