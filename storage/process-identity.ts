@@ -34,7 +34,8 @@ export function killGroup(leader: ProcessIdentity): void {
   }
 }
 
-function isRunning(pid: number): boolean {
+/** Whether a process has this pid, of whatever user. What cannot be a pid of one process, such as 0 or a number too large, is none. */
+export function isRunning(pid: number): boolean {
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {
     process.kill(pid, 0);

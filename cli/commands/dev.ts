@@ -3,8 +3,8 @@ import { resolve } from 'node:path';
 import type { CommandContext } from '../command.ts';
 import { readAppId, scanAppFolder } from '../dev/app-folder.ts';
 import { type DraftEvent, DraftFollower } from '../dev/draft-follower.ts';
+import { FolderEdits } from '../dev/folder-edits.ts';
 import type { SyncResult } from '../dev/folder-sync.ts';
-import { FolderWatch } from '../dev/folder-watch.ts';
 import { EXIT } from '../failure.ts';
 import { shortPath } from '../gateway/data-directory.ts';
 import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
@@ -84,12 +84,12 @@ async function followUntilStopped(draft: DraftFollower, edits: Edits): Promise<v
 
 /** Edits of a folder, waited for. Those that come while nobody waits are one. */
 class Edits {
-  readonly #watch: FolderWatch;
+  readonly #watch: FolderEdits;
   #come = false;
   #waiting: (() => void) | null = null;
 
   constructor(folder: string) {
-    this.#watch = new FolderWatch(folder, () => this.come());
+    this.#watch = new FolderEdits(folder, () => this.come());
   }
 
   /** Since they were waited for last. */

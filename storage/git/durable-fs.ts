@@ -5,7 +5,8 @@ import { open } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
 import { exists, isMissing, syncDir } from '../atomic-file.ts';
-import { inParallel } from '../sync-tree.ts';
+import { inParallel } from '../in-parallel.ts';
+import { SYNCS_AT_ONCE } from '../sync-tree.ts';
 import { notePackRead } from './pack-cache.ts';
 import { readPackFile } from './pack-file.ts';
 
@@ -93,14 +94,16 @@ export class DurableFs {
   async flush(): Promise<void> {
     const temporary = new Map([...this.#staged.keys()].map((path) => [path, this.#temporaryPath()]));
     try {
-      await inParallel([...temporary], ([path, to]) => writeDurable(to, this.#staged.get(path) as Uint8Array));
+      await inParallel(temporary, SYNCS_AT_ONCE, ([path, to]) =>
+        writeDurable(to, this.#staged.get(path) as Uint8Array),
+      );
       for (const [path, from] of temporary) await placeOrFind(from, path);
     } finally {
       // Those that were placed are not there any more.
       for (const path of temporary.values()) rmSync(path, { force: true });
     }
     const folders = new Set([...this.#staged.keys(), ...this.#found].map(dirname));
-    await inParallel([...folders], async (folder) => {
+    await inParallel(folders, SYNCS_AT_ONCE, async (folder) => {
       await syncDir(folder).catch((error: unknown) => {
         // Gone with what was in it, which git has packed.
         if (!isMissing(error)) throw error;

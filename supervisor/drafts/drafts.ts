@@ -2,15 +2,16 @@
  * Drafts: the apps of sessions, each with files, tools, data, change stream, log and settings of its own, beside the live apps and
  * without touching them (decisions, section 7).
  */
-import { readdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { Snapshot } from '../../protocol/drafts.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
+import { draftKey, isAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AppLogs } from '../../storage/app-log.ts';
-import { isMissing } from '../../storage/atomic-file.ts';
+import { namesIn } from '../../storage/atomic-file.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
+import { WatchBudget } from '../../storage/folder-watch.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
 import { sweepTemporary } from '../../storage/trash.ts';
@@ -25,8 +26,19 @@ import type { ToolServices } from '../routes/tools.ts';
 import type { Tree } from '../tree/tree.ts';
 import { Draft } from './draft.ts';
 import type { Brought } from './draft-data.ts';
-import { WatchBudget } from './folder-watch.ts';
-import { type DraftSource, unknownSession } from './source.ts';
+
+/** Where drafts come from: the sessions, as far as the drafts know them. */
+export type DraftSource = {
+  has(sessionId: string): boolean | Promise<boolean>;
+  /** The app's folder in the session's worktree, taken into the session on first use. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
+  folder(sessionId: string, app: string): Promise<string>;
+  /** The apps that were taken into the session. Rejects with `UNKNOWN_SESSION`. */
+  apps(sessionId: string): Promise<string[]>;
+  /** Told after the gateway itself changed files of an app. */
+  onEdited(told: (sessionId: string, app: string) => void): void;
+  /** Told when a session has gone; it waits for what is returned. */
+  onClosed(told: (sessionId: string) => void | Promise<void>): void;
+};
 
 export type DraftsOptions = {
   source: DraftSource;
@@ -204,12 +216,7 @@ export class Drafts {
 
   /** Names in the folder of the drafts: the apps of a session, or the sessions when it is empty. */
   async #kept(session: string): Promise<string[]> {
-    try {
-      return await readdir(this.#options.layout.drafts(session));
-    } catch (error) {
-      if (isMissing(error)) return [];
-      throw error;
-    }
+    return await namesIn(this.#options.layout.drafts(session));
   }
 
   #tidy(): void {

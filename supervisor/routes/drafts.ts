@@ -14,7 +14,7 @@ import { pagePolicy, redirectToFolder, sendPageError } from '../pages/pages.ts';
 import type { Services } from '../services.ts';
 import { gitStoreOf } from './git-store.ts';
 import { answerLogs } from './logs.ts';
-import { queryOf, readJson } from './requests.ts';
+import { queryOf, readJson, subscriptionOf } from './requests.ts';
 import { answerTool } from './tools.ts';
 
 export function draftRoutes(services: Services): Route[] {
@@ -92,15 +92,7 @@ export function draftRoutes(services: Services): Route[] {
       handle: async (exchange, { sid = '', id = '' }) => {
         const draft = await drafts().draft(sid, id);
         await draft.refreshed();
-        const query = queryOf(exchange);
-        const tables = query.get('tables')?.split(',').filter(Boolean);
-        const shown = query.get('version');
-        const lastEventId = exchange.header('last-event-id');
-        services.changes.subscribe(draft.key, exchange, {
-          stale: shown !== null && shown !== draft.version,
-          ...(tables ? { tables } : {}),
-          ...(lastEventId === undefined ? {} : { lastEventId }),
-        });
+        services.changes.subscribe(draft.key, exchange, subscriptionOf(exchange, draft.version));
       },
     },
     {

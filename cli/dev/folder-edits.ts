@@ -1,21 +1,24 @@
 /**
- * Tells when a folder was edited. The system's watchers are quick, but they miss folders that are made or moved, and end with
- * the folder they look at: so the files are looked at every now and then as well.
+ * Tells when a folder was edited. The system's watchers are quick, but they miss what happens in a folder before it is watched:
+ * so the files are looked at every now and then as well.
  */
-import { type FSWatcher, type Stats, statSync, watch } from 'node:fs';
+import { type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { FolderWatch, WatchBudget } from '../../storage/folder-watch.ts';
 import { scanAppFolder } from './app-folder.ts';
 
 /** Editors write a file in several steps, and many files at once. */
 const QUIET_MS = 40;
 /** How often it looks by itself, in milliseconds. */
 export const LOOK_MS = 500;
+const GONE = 'gone';
 
-export class FolderWatch {
+export class FolderEdits {
   readonly #folder: string;
   readonly #changed: () => void;
   readonly #looking: NodeJS.Timeout;
-  #watcher: FSWatcher | null = null;
+  readonly #watch: FolderWatch;
+  #following: Promise<unknown> = Promise.resolve();
   #settling: NodeJS.Timeout | undefined;
   #state: string;
 
@@ -24,30 +27,22 @@ export class FolderWatch {
     this.#folder = folder;
     this.#changed = changed;
     this.#state = stateOf(folder);
-    this.#watch();
+    this.#watch = new FolderWatch(new WatchBudget(), () => {
+      this.#settling ??= setTimeout(() => this.#look(), QUIET_MS);
+    });
+    this.#follow();
     this.#looking = setInterval(() => this.#look(), LOOK_MS);
   }
 
   close(): void {
     clearInterval(this.#looking);
     clearTimeout(this.#settling);
-    this.#watcher?.close();
+    this.#watch.close();
   }
 
-  #watch(): void {
-    try {
-      this.#watcher = watch(this.#folder, { recursive: true }, () => {
-        this.#settling ??= setTimeout(() => this.#look(), QUIET_MS);
-      });
-      this.#watcher.on('error', () => this.#unwatch());
-    } catch {
-      this.#watcher = null;
-    }
-  }
-
-  #unwatch(): void {
-    this.#watcher?.close();
-    this.#watcher = null;
+  /** Folders that are new, too. One that goes meanwhile is found by the next look. */
+  #follow(): void {
+    this.#following = this.#following.then(() => this.#watch.follow(this.#folder)).catch(() => {});
   }
 
   #look(): void {
@@ -56,14 +51,12 @@ export class FolderWatch {
     const state = stateOf(this.#folder);
     if (state === this.#state) return;
     // A folder that came back is another one.
-    if (state === GONE || this.#state === GONE) this.#unwatch();
+    if (state === GONE || this.#state === GONE) this.#watch.stop();
     this.#state = state;
-    if (this.#watcher === null && state !== GONE) this.#watch();
+    this.#follow();
     this.#changed();
   }
 }
-
-const GONE = 'gone';
 
 /** Differs whenever a file that is sent was written, renamed, made or removed. */
 function stateOf(folder: string): string {

@@ -3,14 +3,14 @@ import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryFolder } from '../../testing/command-line.ts';
-import { FolderWatch, LOOK_MS } from './folder-watch.ts';
+import { FolderEdits, LOOK_MS } from './folder-edits.ts';
 
 test('every edit is told: in new folders, after renames, and after the folder itself was away', async (t) => {
   const folder = join(temporaryFolder(t), 'notes');
   mkdirSync(folder);
   writeFileSync(join(folder, 'app.json'), '{}');
   let told = () => {};
-  const watch = new FolderWatch(folder, () => told());
+  const watch = new FolderEdits(folder, () => told());
   t.after(() => watch.close());
   const after = async (edit: () => void): Promise<void> => {
     const changed = new Promise<void>((resolve) => (told = resolve));
@@ -36,7 +36,7 @@ test('what is not sent is not told', (t) => {
   writeFileSync(join(folder, 'app.json'), '{}');
   t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
   let told = 0;
-  const watch = new FolderWatch(folder, () => told++);
+  const watch = new FolderEdits(folder, () => told++);
   t.after(() => watch.close());
   const look = () => t.mock.timers.tick(LOOK_MS);
   for (const name of ['.app.json.swp', 'app.json~', '4913', '#app.json#']) writeFileSync(join(folder, name), 'x');
