@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { LIMITS } from '../protocol/limits.ts';
 import { LockFile } from './git/ref-lock.ts';
 import { isRunning } from './process-identity.ts';
 
@@ -23,6 +24,8 @@ test('a lock of a ref is taken over where its holder cannot be running', async (
   const ref = join(folder, 'main');
   for (const pid of ['0', '9'.repeat(20)]) {
     writeFileSync(`${ref}.lock`, `svc ${hostname().replaceAll(/\s/g, '_')} ${pid}\n`);
+    // Too new to be taken for its age.
+    utimesSync(`${ref}.lock`, new Date(), new Date(Date.now() + LIMITS.dayMs));
     const lock = await LockFile.take(ref, folder);
     await lock.release();
     assert.equal(existsSync(`${ref}.lock`), false);
