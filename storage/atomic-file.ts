@@ -93,8 +93,6 @@ export function isNoFile(error: unknown): boolean {
 
 /** Makes the names in a folder durable: what was created, renamed or removed in it. */
 export async function syncDir(path: string): Promise<void> {
-  // Windows has no handle for a folder; its file system journals names itself.
-  if (process.platform === 'win32') return;
   const dir = await open(path, 'r');
   try {
     await dir.sync();

@@ -94,8 +94,8 @@ async function linkedTo(path: string): Promise<string | null> {
   try {
     return await realpath(resolve(dirname(path), await readlink(path)));
   } catch (error) {
-    // EINVAL, and UNKNOWN on Windows: a folder, as an upload or a restore leaves it.
-    if (isMissing(error) || ['EINVAL', 'UNKNOWN'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    // EINVAL: a folder, as an upload or a restore leaves it.
+    if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return null;
     throw error;
   }
 }
@@ -105,9 +105,7 @@ async function link(path: string, to: string): Promise<void> {
   // One name, not a random one: what a crash leaves of it goes with the next try.
   const temporary = join(dirname(path), `.${basename(path)}.tmp`);
   await rm(temporary, { recursive: true, force: true });
-  const isWindows = process.platform === 'win32';
-  const target = isWindows ? resolve(to) : relative(await realpath(dirname(path)), await realpath(to));
-  await symlink(target, temporary, isWindows ? 'junction' : 'dir');
+  await symlink(relative(await realpath(dirname(path)), await realpath(to)), temporary);
   await rename(temporary, path);
   await syncDir(dirname(path));
 }

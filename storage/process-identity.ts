@@ -26,7 +26,7 @@ export function compareIdentity(recorded: ProcessIdentity): 'same' | 'gone' | 'u
  */
 export function killGroup(leader: ProcessIdentity): void {
   const now = startedAs(leader.pid);
-  if (process.platform === 'win32' || (now !== null && leader.startedAs !== null && now !== leader.startedAs)) return;
+  if (now !== null && leader.startedAs !== null && now !== leader.startedAs) return;
   try {
     process.kill(-leader.pid, 'SIGKILL');
   } catch {

@@ -16,8 +16,6 @@ export async function syncTree(dir: string): Promise<void> {
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   if (files.length >= FLUSH_ALL_FILES && syncFileSystem(dir)) return;
   await inParallel(files, SYNCS_AT_ONCE, (path) => syncFile(path, 'r+'));
-  // Windows has no handle for a folder; its file system journals names itself.
-  if (process.platform === 'win32') return;
   const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
   await inParallel([...folders, dir], SYNCS_AT_ONCE, (path) => syncFile(path, 'r'));
 }

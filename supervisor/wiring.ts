@@ -249,14 +249,13 @@ function codeDirs({ appsDir, codeStore }: Layout): string[] {
 }
 
 /** What jobs use: they write uploads, versions and repositories, and read besides the templates that were fetched. */
-function jobFolders({ tmpDir, appsDir, codeStore, dataDir, templatesCache }: Layout): {
+function jobFolders({ tmpDir, appsDir, codeStore, templatesCache }: Layout): {
   readable: string[];
   writable: string[];
 } {
   const writable = [tmpDir, appsDir, ...(codeStore === null ? [] : [codeStore.root])];
   return {
-    // Where backups have no links to the files in it, they read the data directory.
-    readable: withRealPaths([process.platform === 'win32' ? dataDir : templatesCache]),
+    readable: withRealPaths([templatesCache]),
     writable: withRealPaths(writable),
   };
 }

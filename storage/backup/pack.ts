@@ -16,7 +16,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs';
-import { basename, dirname, join, sep } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import {
@@ -168,7 +168,7 @@ function* packFolder(files: BackupFile[], path: string, from: string, check: () 
     if (found.length === 0) return;
     for (const file of found) {
       known.add(file);
-      yield* packFile(files, `${path}${file.slice(from.length).replaceAll(sep, '/')}`, file, check);
+      yield* packFile(files, `${path}${file.slice(from.length)}`, file, check);
     }
   }
 }

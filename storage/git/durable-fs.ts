@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, type Stats, s
 import { open } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
-import { exists, isMissing, syncDir } from '../atomic-file.ts';
+import { isMissing, syncDir } from '../atomic-file.ts';
 import { inParallel } from '../in-parallel.ts';
 import { SYNCS_AT_ONCE } from '../sync-tree.ts';
 import { notePackRead } from './pack-cache.ts';
@@ -97,7 +97,7 @@ export class DurableFs {
       await inParallel(temporary, SYNCS_AT_ONCE, ([path, to]) =>
         writeDurable(to, this.#staged.get(path) as Uint8Array),
       );
-      for (const [path, from] of temporary) await placeOrFind(from, path);
+      for (const [path, from] of temporary) place(from, path);
     } finally {
       // Those that were placed are not there any more.
       for (const path of temporary.values()) rmSync(path, { force: true });
@@ -158,15 +158,6 @@ async function writeDurable(path: string, data: Uint8Array): Promise<void> {
     await file.sync();
   } finally {
     await file.close();
-  }
-}
-
-/** Windows does not replace a file that may only be read; who was faster wrote the same. */
-async function placeOrFind(temporary: string, path: string): Promise<void> {
-  try {
-    place(temporary, path);
-  } catch (error) {
-    if (!(await exists(path))) throw error;
   }
 }
 

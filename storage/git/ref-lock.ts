@@ -59,7 +59,6 @@ export class LockFile {
       await file.truncate();
       await this.#write(content);
       await file.sync();
-      // Windows renames no file that is open.
       await file.close();
       await rename(this.#lock, this.#path);
     } catch (error) {

@@ -111,7 +111,7 @@ export class Child {
         env: this.spec.env ?? {},
         stdio: ['pipe', 'ignore', 'pipe'],
         // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
-        detached: process.platform !== 'win32',
+        detached: true,
       });
     } catch (error) {
       this.#exited(`could not be started: ${(error as Error).message}`);

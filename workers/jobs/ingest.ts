@@ -64,7 +64,7 @@ async function findKnown(
 
 /** Judges the `app.json` of a stored version as an upload of it would be judged now. */
 export async function check(job: CheckJob): Promise<CheckResult> {
-  const paths = readdirSync(job.code, { recursive: true, encoding: 'utf8' }).map((path) => path.replaceAll('\\', '/'));
+  const paths = readdirSync(job.code, { recursive: true, encoding: 'utf8' });
   const text = readManifest(job.code, paths);
   const manifest = checkManifest(text, job.app);
   checkHandlerFiles(manifest, paths);

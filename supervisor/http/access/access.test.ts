@@ -337,7 +337,7 @@ test('a token file that is missing or damaged for a while leaves the token valid
 test('the token survives a restart, and its file is private', async (t) => {
   const { path, access, ...rest } = await setUp(t);
   assert.equal(readFileSync(path, 'utf8'), `${access.token}\n`);
-  if (process.platform !== 'win32') assert.equal(statSync(path).mode & 0o777, 0o600);
+  assert.equal(statSync(path).mode & 0o777, 0o600);
   const { places, signIns, programTokens } = rest;
   const again = await Access.open(path, {
     log: pino({ enabled: false }),
