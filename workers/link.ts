@@ -1,8 +1,7 @@
 /** How a worker process or thread opens a connection: connect to a socket, say `hello` with a ticket, receive frames. */
 
 import { Kind, type PongFrame } from '../protocol/frames.ts';
-import { connectLink } from '../protocol/wire/connect-link.ts';
-import type { Link, LinkHandlers } from '../protocol/wire/link.ts';
+import { connectLink, type Link, type LinkHandlers } from '../protocol/wire/link.ts';
 
 /**
  * A connection to the supervisor or the writer at `socketPath`. Frames may be sent at once; they leave after `hello`. `session` is

@@ -6,11 +6,11 @@ import type { ErrorBody } from '../../protocol/errors.ts';
 import type { CommandContext } from '../command.ts';
 import { packFiles, readAppId, scanAppFolder } from '../dev/app-folder.ts';
 import { CommandError, EXIT, errorBodyOf } from '../failure.ts';
+import { drawMinted } from '../gateway/activation.ts';
 import type { UploadAnswer } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { shortPath } from '../gateway/data-directory.ts';
 import { appPath } from '../gateway/paths.ts';
-import { drawMinted } from '../terminal/minted.ts';
 
 type Imported = {
   apps: { id: string; versionId: string }[];

@@ -10,12 +10,12 @@ import { openBrowser } from '../browser.ts';
 import type { CommandContext } from '../command.ts';
 import { packFiles, readAppId, scanAppFolder } from '../dev/app-folder.ts';
 import { CommandError, UsageError } from '../failure.ts';
+import { drawMinted } from '../gateway/activation.ts';
 import type { AppRecord, UploadAnswer } from '../gateway/api.ts';
 import { Client } from '../gateway/client.ts';
 import { shortPath } from '../gateway/data-directory.ts';
 import { makeLink } from '../gateway/pages.ts';
 import { appPath } from '../gateway/paths.ts';
-import { drawMinted } from '../terminal/minted.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { packageVersion } from '../version.ts';
 

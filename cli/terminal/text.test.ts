@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { drawJson } from './json.ts';
 import { drawLogEntry } from './log-entry.ts';
 import { nearest } from './nearest.ts';
 import { progressLine } from './progress.ts';
 import { createStyle, visible, wantsColour } from './style.ts';
+import { drawJson } from './terminal.ts';
 import { formatAge, formatBytes, formatDuration, plural } from './units.ts';
 import { displayWidth, truncate } from './width.ts';
 

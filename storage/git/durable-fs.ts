@@ -1,14 +1,16 @@
 /** The file system that isomorphic-git is given: one repository and nothing else; what it writes there becomes durable at once, at the end. */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, type Stats, statSync, utimesSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { dirname, join, resolve, sep } from 'node:path';
+import { basename, dirname, join, resolve, sep } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing, syncDir } from '../atomic-file.ts';
 import { inParallel } from '../in-parallel.ts';
 import { SYNCS_AT_ONCE } from '../sync-tree.ts';
+import { damaged } from './object.ts';
 import { notePackRead } from './pack-cache.ts';
-import { readPackFile } from './pack-file.ts';
+
+const SUM_BYTES = 20;
 
 /** How often a folder is made that does not stay. */
 const TRIES = 10;
@@ -182,4 +184,27 @@ function place(temporary: string, path: string): void {
       if (!isMissing(error) || tries === 1) throw error;
     }
   }
+}
+
+/**
+ * A file of a pack, made fit for isomorphic-git, which trusts an index and refuses a pack as a whole when one byte of it is wrong:
+ * the file as it is on disk. With `salvages` the sums in a pack and its index are those of the pack as it is, so that its objects
+ * are read one by one: who reads them checks each. Throws `STORE_DAMAGED` for an index that is not whole.
+ */
+function readPackFile(path: string, salvages: boolean): Buffer {
+  const content = readFileSync(path);
+  const isIndex = path.endsWith('.idx');
+  // Its count of objects, when it is wrong, would let the reader run for ever.
+  if (isIndex && !sumOf(content).equals(content.subarray(-SUM_BYTES))) {
+    throw damaged(`the index ${basename(path)} of a pack is not whole ("git index-pack" makes it again)`);
+  }
+  if (!salvages) return content;
+  const sum = sumOf(isIndex ? readFileSync(path.replace(/idx$/, 'pack')) : content);
+  // In an index the sum of the pack stands before its own.
+  content.set(sum, Math.max(0, content.length - (isIndex ? 2 : 1) * SUM_BYTES));
+  return content;
+}
+
+function sumOf(content: Buffer): Buffer {
+  return createHash('sha1').update(content.subarray(0, -SUM_BYTES)).digest();
 }

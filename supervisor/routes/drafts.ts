@@ -2,6 +2,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, draftKey } from '../../protocol/ids.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
+import type { GitStoreServices } from '../authoring/open-authoring.ts';
 import type { Draft } from '../drafts/draft.ts';
 import type { Drafts } from '../drafts/drafts.ts';
 import { faultPage } from '../drafts/fault-page.ts';
@@ -12,7 +13,6 @@ import { answerJson } from '../http/answers.ts';
 import type { Route } from '../http/router.ts';
 import { pagePolicy, redirectToFolder, sendPageError } from '../pages/pages.ts';
 import type { Services } from '../services.ts';
-import { gitStoreOf } from './git-store.ts';
 import { answerLogs } from './logs.ts';
 import { queryOf, readJson, subscriptionOf } from './requests.ts';
 import { answerTool } from './tools.ts';
@@ -122,4 +122,10 @@ function sendFault(exchange: Exchange, place: Place, { app, version }: Draft, se
     { ...pagePolicy(place), 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
     faultPage(fault, { app, draft: { session, version } }),
   );
+}
+
+/** Looked up with each request: the table of routes is made without a gateway too. Throws `NO_GIT_STORE`. */
+export function gitStoreOf({ gitStore }: Pick<Services, 'gitStore'>): NonNullable<GitStoreServices> {
+  if (gitStore) return gitStore;
+  throw new SvcError('NO_GIT_STORE', 'This gateway keeps no drafts: they need the git store, svc serve --store git.');
 }

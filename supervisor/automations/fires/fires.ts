@@ -12,6 +12,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { automationRef, parseRef } from '../../../protocol/automation.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { ToolKind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -25,7 +26,6 @@ import { Fire, type Outcome } from './fire.ts';
 import type { FireActor, FireRequest, Ledger, RunPublisher, StartedRun } from './fire-request.ts';
 import type { FireTools } from './fire-tools.ts';
 import { runOnHost } from './host-fire.ts';
-import { failureTarget } from './on-failure.ts';
 import { fireBody, inputText, newPending, newRun, type Pending } from './pending-run.ts';
 import { RunIds } from './run-id.ts';
 import { noUsage } from './run-nodes.ts';
@@ -299,4 +299,25 @@ async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
   const late = wait(ms, undefined, { signal: enough.signal }).catch(() => {});
   await Promise.race([work, late]);
   enough.abort();
+}
+
+/** The automation to fire; or why there is none, null when none was asked for. */
+type FailureTarget = { target: LiveAutomation } | { why: string | null };
+
+/** Which automation a failed run fires (specification, `onFailure`). `depth` is that of the run that failed: how many `onFailure` fires led to it. */
+function failureTarget(
+  failed: LiveAutomation,
+  depth: number,
+  get: (ref: string) => LiveAutomation | undefined,
+): FailureTarget {
+  const { onFailure } = failed.manifest;
+  if (onFailure === undefined) return { why: null };
+  const ref = onFailure.includes('/') ? onFailure : automationRef(failed.app, onFailure);
+  if (parseRef(ref) === null) return { why: `onFailure "${onFailure.slice(0, 200)}" is no handle of an automation` };
+  if (ref === failed.ref) return { why: 'onFailure names the automation itself' };
+  if (depth >= LIMITS.failureDepth) return { why: `${LIMITS.failureDepth} onFailure fires led to this run already` };
+  const target = get(ref);
+  if (!target) return { why: `onFailure names "${ref}", and there is no such automation` };
+  if (!target.manifest.enabled) return { why: `onFailure names "${ref}", which is disabled` };
+  return { target };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseArguments } from './arguments.ts';
 import { COMMANDS } from './commands.ts';
-import { subjectOf } from './subject.ts';
+import { subjectOf } from './explain.ts';
 
 const CASES: [line: string, app: string | undefined][] = [
   ['activate notes v1', 'notes'],
