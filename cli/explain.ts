@@ -1,8 +1,10 @@
 /** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
+
+import type { AppRecord } from '../protocol/answers.ts';
 import { type InputIssue, SvcError } from '../protocol/errors.ts';
 import type { Arguments } from './arguments.ts';
 import { CommandError, GatewayError, type Hint, messageOf, UnreachableError, UsageError } from './failure.ts';
-import type { AppRecord, DescribedApp, TemplateRow, ToolAnswer } from './gateway/api.ts';
+import type { DescribedApp, TemplateRow, ToolAnswer } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
 import { appsOf, sessionHints } from './session-hints.ts';
 import { allSessions } from './sessions.ts';

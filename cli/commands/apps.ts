@@ -1,7 +1,7 @@
 /** `svc apps`: the registered apps. */
 
+import type { AppRecord } from '../../protocol/answers.ts';
 import type { CommandContext } from '../command.ts';
-import type { AppRecord } from '../gateway/api.ts';
 import { drawState } from '../status-view.ts';
 import { formatAge } from '../terminal/units.ts';
 

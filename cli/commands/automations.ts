@@ -1,9 +1,11 @@
 /** `svc automations`: what fires on its own, and the switches for it. */
+
+import type { AutomationRow, ShownTrigger } from '../../protocol/answers.ts';
 import { type MintedWebhook, parseRef } from '../../protocol/automation.ts';
 import type { CommandContext } from '../command.ts';
 import { UsageError } from '../failure.ts';
 import { drawMinted } from '../gateway/activation.ts';
-import type { AutomationList, AutomationRow, DescribedAutomation, ShownTrigger } from '../gateway/api.ts';
+import type { AutomationList, DescribedAutomation } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { automationPath, withQuery } from '../gateway/paths.ts';
 import { drawRunState } from '../terminal/run-view.ts';

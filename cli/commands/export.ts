@@ -13,10 +13,11 @@ import {
 import { rename } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import type { AppRecord } from '../../protocol/answers.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { CommandContext } from '../command.ts';
 import { CommandError } from '../failure.ts';
-import type { AppRecord, SessionFile } from '../gateway/api.ts';
+import type { SessionFile } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { shortPath } from '../gateway/data-directory.ts';
 import { filesPath, sessionPath } from '../gateway/paths.ts';

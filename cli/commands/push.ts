@@ -1,10 +1,10 @@
 /** `svc push`: packs a folder and uploads it. */
 import { resolve } from 'node:path';
+import type { UploadAnswer } from '../../protocol/answers.ts';
 import type { CommandContext } from '../command.ts';
 import { drawLeftOut, packFiles, readAppId, scanAppFolder, warnOfFlatAutomations } from '../dev/app-folder.ts';
 import { GatewayError } from '../failure.ts';
 import { drawMinted, shortVersion } from '../gateway/activation.ts';
-import type { UploadAnswer } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { findPages } from '../gateway/pages.ts';
 import { appPath, withQuery } from '../gateway/paths.ts';

@@ -1,10 +1,11 @@
 /** Making a stored version live, for the commands that do. */
 
+import type { VersionRecord } from '../../protocol/answers.ts';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { CommandError } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import type { ActivateAnswer, VersionRecord } from './api.ts';
+import type { ActivateAnswer } from './api.ts';
 import type { Client } from './client.ts';
 import { appPath, withQuery } from './paths.ts';
 

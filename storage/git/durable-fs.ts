@@ -153,7 +153,8 @@ export class DurableFs {
   }
 }
 
-async function writeDurable(path: string, data: Uint8Array): Promise<void> {
+/** Writes a new file that, as git does it, nobody may write to afterwards. */
+export async function writeDurable(path: string, data: Uint8Array): Promise<void> {
   const file = await open(path, 'wx', 0o400);
   try {
     await file.writeFile(data);

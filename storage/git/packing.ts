@@ -7,12 +7,12 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
-import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inflateSync } from 'node:zlib';
 import type { PackLooseResult } from '../../protocol/git-jobs.ts';
 import { namesInSync, syncDir } from '../atomic-file.ts';
 import { crashPoint } from '../crash-point.ts';
+import { writeDurable } from './durable-fs.ts';
 import { isObjectId, objectId, unwrapObject } from './object.ts';
 import { idsInIndex, makePack, type PackEntry, packEntry, readPlainPack } from './plain-pack.ts';
 
@@ -132,9 +132,9 @@ async function install(objectsDir: string, dir: string, entries: PackEntry[], re
     return syncDir(dir);
   };
   try {
-    await writeSynced(staged.keep, keep);
-    await writeSynced(staged.pack, pack);
-    await writeSynced(staged.idx, index);
+    await writeDurable(staged.keep, keep);
+    await writeDurable(staged.pack, pack);
+    await writeDurable(staged.idx, index);
     crashPoint('pack.written');
     // In this order: what a crash leaves has its mark, and who sees the index finds the pack.
     await place('keep');
@@ -183,17 +183,6 @@ async function finishCutOff(objectsDir: string, dir: string): Promise<void> {
 /** git programs write why they keep a pack, and people nothing. */
 function isOurs(keep: string): boolean {
   return readFileSync(keep, 'utf8').startsWith(OURS);
-}
-
-/** As git does it, nobody may write to it afterwards. */
-async function writeSynced(path: string, content: Buffer): Promise<void> {
-  const file = await open(path, 'wx', 0o400);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
 
 function loosePath(objectsDir: string, id: string): string {
