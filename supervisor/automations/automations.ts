@@ -119,13 +119,16 @@ export class Automations {
 
   /** Reads what there is and begins to fire it. Call it once the writer is ready, before the first request. */
   async open(): Promise<void> {
-    await Promise.all([this.#openRuns(), this.catalog.loadAll()]);
+    const loaded = this.catalog.loadAll();
+    await Promise.all([this.#openRuns(loaded), loaded]);
   }
 
   /** On a full disk no run can be stored: nothing is fired by the clock until there is room. */
-  async #openRuns(): Promise<void> {
+  async #openRuns(loaded: Promise<void>): Promise<void> {
     try {
       await this.runs.open();
+      // An automation that the scheduler learns of after its start is a new one, which has missed nothing.
+      await loaded;
       const fired = await this.runs.cronFiredAfter(Date.now()).catch((error: unknown) => {
         this.#log.warn({ err: error }, 'what had fired before the clock was set back could not be read');
         return new Map<string, number>();
@@ -135,7 +138,7 @@ export class Automations {
       if (!isDiskFull(error)) throw error;
       this.#log.warn({ err: error }, 'The disk is full: automations wait until there is room.');
       this.#retry = setTimeout(() => {
-        this.#openRuns().catch((failure: unknown) => this.#log.error({ err: failure }, 'automations cannot be run'));
+        this.#openRuns(loaded).catch((failure: unknown) => this.#log.error({ err: failure }, 'automations cannot be run'));
       }, LIMITS.diskRetryMs).unref();
     }
   }
