@@ -22,6 +22,7 @@ import { Deployments } from './deployments/deploy.ts';
 import { checkStore, openStore } from './deployments/store/open-store.ts';
 import { Apps } from './dispatch/apps.ts';
 import { ChangeStreams } from './dispatch/changes.ts';
+import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
 import type { Seams } from './extension-points.ts';
 import { Access } from './http/access/access.ts';
@@ -177,7 +178,17 @@ export async function startParts(
       hold: (app, work) => deployments.hold(app, work),
       pack: (job, signal) => jobs.pack(job, signal),
     });
+    const dispatcher = new Dispatcher({
+      apps,
+      changes,
+      idempotency,
+      config,
+      keyOf: (id) => id,
+      uses: (id) => apps.uses(id),
+      describing: { registry, deployments },
+    });
     const automations: Automations = new Automations({
+      dispatcher,
       config,
       apps,
       changes,
@@ -204,6 +215,7 @@ export async function startParts(
       access,
       programTokens,
       apps,
+      dispatcher,
       automations,
       deployments,
       backups,
