@@ -3,8 +3,7 @@ import { type ActorSpec, type Frame, Kind, ToolKind } from '../protocol/frames.t
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import type { Link } from '../protocol/wire/link.ts';
-import { Actor } from '../supervisor/tree/actor/actor.ts';
-import type { ActorEnvironment } from '../supervisor/tree/actor/actor-environment.ts';
+import { Actor, type ActorEnvironment } from '../supervisor/tree/actor/actor.ts';
 import { Call, type CallReply } from '../supervisor/tree/actor/call.ts';
 import { Deadlines } from '../supervisor/tree/actor/deadlines.ts';
 import { Generation } from '../supervisor/tree/actor/generation.ts';

@@ -19,7 +19,7 @@ import { moveToTrash, purgeApp } from '../../storage/trash.ts';
 import { readVersion } from '../../storage/versions.ts';
 import { SerialByKey } from '../serial.ts';
 import { removeMarks } from './app-folder.ts';
-import { type AppRecord, appRecord, type VersionRecord } from './app-record.ts';
+import { type AppRecord, appRecord, type VersionPage, type VersionRecord } from './app-record.ts';
 import type {
   ActivationResult,
   DeploymentsOptions,
@@ -27,7 +27,6 @@ import type {
   PublishResult,
   UploadOptions,
   UploadResult,
-  VersionPage,
 } from './deployment.ts';
 import { Manifests } from './manifests.ts';
 import { Releases, unknownVersion } from './releases.ts';
