@@ -9,6 +9,7 @@ import { Deadlines } from '../supervisor/tree/actor/deadlines.ts';
 import { Generation } from '../supervisor/tree/actor/generation.ts';
 import type { Child } from '../supervisor/tree/child.ts';
 import { Population } from '../supervisor/tree/population.ts';
+import { StartLimiter } from '../supervisor/tree/start-limiter.ts';
 
 /** What a caller got; `unknown` counts how often it was said that nobody knows what the call did. */
 export type Caller = { actor: Actor; call: Call; answers: string[]; unknown: number; faults: unknown[] };
@@ -74,6 +75,7 @@ export class ScriptedHost {
   readonly name = 'host-1';
   state: 'running' | 'backoff' = 'running';
   killed = 0;
+  readonly starts = new StartLimiter();
   readonly threads: Thread[] = [];
   readonly #generations = new Map<number, Generation>();
 
