@@ -46,12 +46,8 @@ export class CronTimes {
    * expression or the zone cannot be understood.
    */
   next({ expr, tz = this.#hostZone }: CronTime, after: number): number | null {
-    return (
-      this.#jobs
-        .get(JSON.stringify([expr, tz]))
-        .nextRun(new Date(after))
-        ?.getTime() ?? null
-    );
+    const job = this.#jobs.get(JSON.stringify([expr, tz]));
+    return job.nextRun(new Date(after))?.getTime() ?? null;
   }
 
   /** The last fire up to `now`, given one that is not after it. Takes few looks however many lie between. */
