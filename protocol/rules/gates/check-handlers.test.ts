@@ -167,14 +167,10 @@ describe('files that cannot be loaded', () => {
     });
   }
 
-  for (const [name, text] of Object.entries({
-    names: `${'function f() {'.repeat(600)}${'process;'.repeat(200_000)}${'}'.repeat(600)}`,
-    texts: `${'function f() {'.repeat(600)}${'a("DELETE FROM a");'.repeat(200_000)}${'}'.repeat(600)}`,
-  })) {
-    test(`very many ${name} below many functions`, () => {
-      assert.deepEqual(rules(QUERY, `${HANDLER}${text}`), ['syntax']);
-    });
-  }
+  test('very many names below many blocks', () => {
+    const text = `${'{'.repeat(400)}${'process;'.repeat(60_000)}${'}'.repeat(400)}`;
+    assert.deepEqual(rules(QUERY, `${HANDLER}${text}`), ['syntax']);
+  });
 
   test('what nests as deep as people write it passes', () => {
     const text = `const a = ${'[{ a: ('.repeat(200)}1${') }]'.repeat(200)};\nconst s = ${"'a' + ".repeat(1000)}'';\n`;
