@@ -25,3 +25,6 @@ export function versionRecord(summary: VersionSummary, active: VersionSummary | 
   const { versionId, sha256, version, uploadedAt, files, bytes } = summary;
   return { versionId, active: versionId === active?.versionId, sha256, version, uploadedAt, files, bytes };
 }
+
+/** Which versions to list: at most `limit`, those before the version `before`. */
+export type VersionPage = { limit?: number; before?: string };

@@ -14,14 +14,13 @@ import { moveToTrash, purgeApp } from '../../storage/trash.ts';
 import { readVersion } from '../../storage/versions.ts';
 import { SerialByKey } from '../serial.ts';
 import { removeMarks } from './app-folder.ts';
-import { appRecord } from './app-record.ts';
+import { appRecord, type VersionPage } from './app-record.ts';
 import type {
   ActivationResult,
   DeploymentsOptions,
   PublishOptions,
   PublishResult,
   UploadOptions,
-  VersionPage,
 } from './deployment.ts';
 import { Manifests } from './manifests.ts';
 import { Releases, unknownVersion } from './releases.ts';

@@ -75,6 +75,3 @@ export type ActivationResult = {
   /** Minted when a version was brought back whose webhook the live one does not have. */
   webhooks: MintedWebhook[];
 };
-
-/** Which versions to list: at most `limit`, those before the version `before`. */
-export type VersionPage = { limit?: number; before?: string };

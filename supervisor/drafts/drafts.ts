@@ -15,14 +15,15 @@ import { WatchBudget } from '../../storage/folder-watch.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
 import { sweepTemporary } from '../../storage/trash.ts';
+import type { Config } from '../config.ts';
 import type { Databases } from '../databases.ts';
 import { Manifests } from '../deployments/manifests.ts';
 import type { App, AppsView } from '../dispatch/apps.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
+import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Idempotency } from '../dispatch/idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages } from '../pages/pages.ts';
-import type { ToolServices } from '../routes/tools.ts';
 import type { Tree } from '../tree/tree.ts';
 import { Draft } from './draft.ts';
 import type { Brought } from './draft-data.ts';
@@ -49,7 +50,7 @@ export type DraftsOptions = {
   pages: Pages;
   logs: AppLogs;
   idempotency: Idempotency;
-  config: ToolServices['config'];
+  config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
   log: Logger;
   jobs: Pick<Jobs, 'seed' | 'snapshot'>;
 };
@@ -90,26 +91,27 @@ export class Drafts {
     return await opening;
   }
 
-  /** The dispatcher's view of a session: its drafts under the ids of their apps. */
-  tools(session: string): ToolServices {
-    const { changes, idempotency, config, log, source } = this.#options;
+  /** For the tools of a session's drafts, under the ids of their apps. */
+  dispatcher(session: string): Dispatcher {
+    const { changes, idempotency, config, source } = this.#options;
     const apps = this.#view(session);
-    return {
-      keyOf: (id) => draftKey(session, id),
-      uses: () => [],
+    return new Dispatcher({
       apps,
       changes,
       idempotency,
       config,
-      log,
-      registry: { ids: () => source.apps(session) },
-      deployments: {
-        manifest: async (id) => {
-          const { key, active } = await apps.get(id);
-          return await this.#manifests.get(key, active.versionId);
+      keyOf: (id) => draftKey(session, id),
+      uses: () => [],
+      describing: {
+        registry: { ids: () => source.apps(session) },
+        deployments: {
+          manifest: async (id) => {
+            const { key, active } = await apps.get(id);
+            return await this.#manifests.get(key, active.versionId);
+          },
         },
       },
-    };
+    });
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */

@@ -38,7 +38,8 @@ export function draftRoutes(services: Services): Route[] {
       path: '/svc/_draft/:sid/_tool/:tool',
       needs: 'route',
       summary: 'The dispatcher on the drafts of a session: `svc_describe`, `svc_read`, `svc_write`.',
-      handle: (exchange, { sid = '', tool = '' }, caller) => answerTool(drafts().tools(sid), exchange, tool, caller),
+      handle: (exchange, { sid = '', tool = '' }, caller) =>
+        answerTool(drafts().dispatcher(sid), exchange, tool, caller, services.log),
     },
     {
       method: 'GET',

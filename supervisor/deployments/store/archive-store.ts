@@ -5,8 +5,7 @@ import { isArchiveVersion } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { installVersion, listVersions, readVersion, removeVersion } from '../../../storage/versions.ts';
-import { versionRecord } from '../app-record.ts';
-import type { VersionPage } from '../deployment.ts';
+import { type VersionPage, versionRecord } from '../app-record.ts';
 import type { CodeStore, Staged, StageRequest } from './code-store.ts';
 import { type StageJobs, stageVersion } from './staging.ts';
 

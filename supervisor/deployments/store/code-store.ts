@@ -8,7 +8,7 @@ import type { VersionSource } from '../../../protocol/jobs.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { VersionPaths } from '../../../storage/layout.ts';
 import type { AppState } from '../../../storage/registry.ts';
-import type { VersionPage } from '../deployment.ts';
+import type { VersionPage } from '../app-record.ts';
 
 /** What is to be stored: an existing folder to stage it in, and the versions that are on disk, newest first. */
 export type StageRequest = {

@@ -32,7 +32,7 @@ import type { AppState } from '../../../storage/registry.ts';
 import { sweepTemporary } from '../../../storage/trash.ts';
 import { readVersion } from '../../../storage/versions.ts';
 import { SerialByKey } from '../../serial.ts';
-import type { VersionPage } from '../deployment.ts';
+import type { VersionPage } from '../app-record.ts';
 import type { Change, CodeStore, Staged, StageRequest } from './code-store.ts';
 import type { GitRepository } from './git-jobs.ts';
 import { Packer } from './packer.ts';
