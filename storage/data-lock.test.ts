@@ -46,6 +46,23 @@ test('the lock of another living process holds, and is taken over once that has 
   lock.release();
 });
 
+const UNKNOWN_START: [name: string, content: (pid: number) => string][] = [
+  ['in its file', (pid) => JSON.stringify({ pid, startedAs: null })],
+  ['in a lock of a full disk', (pid) => `${pid} `],
+];
+
+for (const [name, content] of UNKNOWN_START) {
+  test(`a lock whose holder's start is unknown holds while that pid runs, ${name}`, async () => {
+    const path = join(root, 'unknown');
+    const other = await running();
+    writeFileSync(path, content(other.pid));
+    assert.throws(() => acquireDataLock(path), { code: 'DATA_LOCKED', pid: other.pid });
+    other.kill();
+    await other.exit;
+    acquireDataLock(path).release();
+  });
+}
+
 const STALE: [name: string, content: string][] = [
   ['a process that started at another time under this pid', JSON.stringify({ pid: process.pid, startedAs: 'boot/1' })],
   ['half a file', '{"pid":'],

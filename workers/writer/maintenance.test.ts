@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict';
-import {
+import fs, {
   copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
@@ -135,6 +137,38 @@ test('what was there before is copied aside, whole and under its final name only
   assert.equal(read(join(backups, 'second'), 'SELECT v FROM t'), 1);
   await migrate(file, migrations(CREATE, ADD), join(backups, 'third'));
   assert.deepEqual(readdirSync(backups), ['second'], 'nothing pending, no copy');
+});
+
+test('the copy is on the disk before it has its name and the data change, and its name before they do', {
+  skip: process.platform !== 'linux',
+}, async (t) => {
+  await migrate(file, migrations(CREATE), null);
+  const backups = join(directory, 'backups');
+  const backup = join(backups, 'second');
+  const steps: [step: string, path: string, version: unknown][] = [];
+  const note = (step: string, path: string): void => {
+    steps.push([step, path, read(file, 'PRAGMA user_version')]);
+  };
+  const { fsyncSync, renameSync } = fs;
+  t.mock.method(fs, 'fsyncSync', (fd: number) => {
+    note('fsync', readlinkSync(`/proc/self/fd/${fd}`));
+    fsyncSync(fd);
+  });
+  t.mock.method(fs, 'renameSync', (from: string, to: string) => {
+    note('rename', to);
+    renameSync(from, to);
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  await migrate(file, migrations(CREATE, ADD), backup);
+  assert.deepEqual(steps, [
+    ['fsync', `${backup}.tmp`, 1],
+    ['rename', backup, 1],
+    ['fsync', backups, 1],
+  ]);
 });
 
 test('a file that the disk damaged is not blamed on the migration', async () => {
