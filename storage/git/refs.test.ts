@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { onDiskSteps } from '../../testing/disk-steps.ts';
 import { MAIN, Refs } from './refs.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'refs-'));
@@ -29,6 +30,18 @@ test('a name is set only where it stands for what was expected', async () => {
   // What was to be done is done.
   await refs.set(MAIN, TWO, ONE);
   assert.deepEqual(readdirSync(join(repository, 'refs/heads')), ['main'], 'no lock is left');
+});
+
+test('what a name stands for is on the disk before it is replaced, and then its folder', {
+  skip: process.platform !== 'linux',
+}, async (t) => {
+  const { refs, repository } = newRefs('flushed');
+  const folder = join(repository, 'refs/heads');
+  const steps: string[] = [];
+  await onDiskSteps(t, (step, path) => steps.push(`${step} ${path}`));
+  await refs.set(MAIN, ONE, null);
+  const main = join(folder, 'main');
+  assert.deepEqual(steps, [`flush ${main}.lock`, `rename ${main}`, `flush ${folder}`]);
 });
 
 test('of two that set a name at once one is told of the other', async () => {

@@ -1,22 +1,21 @@
 import assert from 'node:assert/strict';
-import fs, {
+import {
   copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import type { MigrationFile } from '../../protocol/frames.ts';
+import { onDiskSteps } from '../../testing/disk-steps.ts';
 import { migrate } from './maintenance.ts';
 
 let directory: string;
@@ -146,28 +145,12 @@ test('the copy is on the disk before it has its name and the data change, and it
   const backups = join(directory, 'backups');
   const backup = join(backups, 'second');
   const steps: [step: string, path: string, version: unknown][] = [];
-  const note = (step: string, path: string): void => {
-    steps.push([step, path, read(file, 'PRAGMA user_version')]);
-  };
-  const { fsyncSync, renameSync } = fs;
-  t.mock.method(fs, 'fsyncSync', (fd: number) => {
-    note('fsync', readlinkSync(`/proc/self/fd/${fd}`));
-    fsyncSync(fd);
-  });
-  t.mock.method(fs, 'renameSync', (from: string, to: string) => {
-    note('rename', to);
-    renameSync(from, to);
-  });
-  syncBuiltinESMExports();
-  t.after(() => {
-    t.mock.restoreAll();
-    syncBuiltinESMExports();
-  });
+  await onDiskSteps(t, (step, path) => steps.push([step, path, read(file, 'PRAGMA user_version')]));
   await migrate(file, migrations(CREATE, ADD), backup);
   assert.deepEqual(steps, [
-    ['fsync', `${backup}.tmp`, 1],
+    ['flush', `${backup}.tmp`, 1],
     ['rename', backup, 1],
-    ['fsync', backups, 1],
+    ['flush', backups, 1],
   ]);
 });
 
