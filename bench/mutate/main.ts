@@ -60,7 +60,8 @@ async function main(): Promise<number> {
     const found = outcomes.filter(({ by }) => by !== null).length;
     const score = found / outcomes.length;
     process.stdout.write(`${table(['Fault', 'File', 'Found by'], rows)}\n\n`);
-    for (const { fault, by } of outcomes) if (by === null) process.stdout.write(`Not found: ${fault.name}. ${fault.why}\n`);
+    for (const { fault, by } of outcomes)
+      if (by === null) process.stdout.write(`Not found: ${fault.name}. ${fault.why}\n`);
     process.stdout.write(`${found} of ${outcomes.length} faults found: ${(score * 100).toFixed(1)} %\n`);
     return score < LEAST ? 1 : 0;
   } finally {
