@@ -53,6 +53,12 @@ async function main(): Promise<number> {
   const results = join(ROOT, 'bench/results');
   mkdirSync(results, { recursive: true });
   const tree = mkdtempSync(join(results, 'mutate-'));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => {
+      end();
+      rmSync(tree, { recursive: true, force: true });
+      process.exit(130);
+    });
   try {
     copyTree(tree);
     const outcomes = await judge(tree, faults);
@@ -91,6 +97,7 @@ async function judge(tree: string, faults: Fault[]): Promise<Outcome[]> {
   const sources = faults.map((fault) => [fault, readFileSync(join(tree, fault.file), 'utf8')] as const);
   const broken = sources.map(([fault, source]) => putInto(source, fault));
   await build(tree, 'without a fault');
+  process.stderr.write('the tests without a fault …\n');
   const sound = new Set<string>();
   for (const { tests, named } of faults) {
     for (const test of tests) {
@@ -139,6 +146,9 @@ function runTest(tree: string, test: string, named: string | undefined): Promise
   return ended(tree, ['--import', 'tsx/esm', '--test', '--test-reporter', 'tap', ...pattern, test], TEST_MS);
 }
 
+/** Ends the program that runs in the tree, and what it started. */
+let end = (): void => {};
+
 /** Runs `node` in the tree. At the limit it is ended, and what it started with it. */
 function ended(tree: string, args: string[], ms: number): Promise<Ended> {
   return new Promise((resolve) => {
@@ -146,12 +156,16 @@ function ended(tree: string, args: string[], ms: number): Promise<Ended> {
     const chunks: Buffer[] = [];
     let late = false;
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+    end = () => void process.kill(-(child.pid as number), 'SIGKILL');
     const timer = setTimeout(() => {
       late = true;
-      process.kill(-(child.pid as number), 'SIGKILL');
+      end();
+      // Something that left the group may hold the other end.
+      for (const stream of [child.stdout, child.stderr]) stream.destroy();
     }, ms);
     child.on('close', (code) => {
       clearTimeout(timer);
+      end = () => {};
       resolve({ code: late ? null : (code ?? 1), output: Buffer.concat(chunks).toString() });
     });
   });
