@@ -3,7 +3,8 @@
  * the score. Exit code 1 below `LEAST`, 2 when the list of faults is not true: a text that is gone, a test that fails by itself.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Random } from '../../testing/random.ts';
@@ -50,9 +51,7 @@ async function main(): Promise<number> {
   if (faults.length === 0) throw new ListError('No fault matches.');
   process.stderr.write(`seed ${seed}: ${faults.length} of ${FAULTS.length} faults\n`);
 
-  const results = join(ROOT, 'bench/results');
-  mkdirSync(results, { recursive: true });
-  const tree = mkdtempSync(join(results, 'mutate-'));
+  const tree = mkdtempSync(join(tmpdir(), 'svc-mutate-'));
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.once(signal, () => {
       end();
@@ -82,14 +81,17 @@ function chosen(faults: Fault[], count: number, random: Random): Fault[] {
   return taken;
 }
 
-/** What git knows and does not ignore, as it is now, beside hard links to the packages: processes may read below the tree only. */
+/** What git knows and does not ignore, as it is now, and the packages, linked if they can be: processes may read below the tree only. */
 function copyTree(tree: string): void {
   const { stdout } = spawnSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT });
   for (const name of new Set(stdout.toString().split('\0'))) {
     if (name !== '') cpSync(join(ROOT, name), join(tree, name), { recursive: true, verbatimSymlinks: true });
   }
-  const { status } = spawnSync('cp', ['-al', join(ROOT, 'node_modules'), tree]);
-  if (status !== 0) throw new Error('node_modules cannot be linked.');
+  const isCopied = ['-al', '-a'].some((how) => {
+    rmSync(join(tree, 'node_modules'), { recursive: true, force: true });
+    return spawnSync('cp', [how, join(ROOT, 'node_modules'), tree]).status === 0;
+  });
+  if (!isCopied) throw new Error('node_modules cannot be copied.');
 }
 
 async function judge(tree: string, faults: Fault[]): Promise<Outcome[]> {
