@@ -9,9 +9,9 @@
  * The row of a run that need not wait says `running` from the beginning: storing that it started would cost another commit.
  * A cron or failure fire that finds the lane occupied is stored as `skipped` and does not run.
  */
-import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { v7 as uuid } from 'uuid';
 import { automationRef, parseRef } from '../../../protocol/automation.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { ToolKind } from '../../../protocol/frames.ts';
@@ -27,7 +27,6 @@ import type { FireActor, FireRequest, Ledger, RunPublisher, StartedRun } from '.
 import type { FireTools } from './fire-tools.ts';
 import { runOnHost } from './host-fire.ts';
 import { fireBody, inputText, newPending, newRun, type Pending } from './pending-run.ts';
-import { RunIds } from './run-id.ts';
 import { noUsage } from './run-nodes.ts';
 
 export type FiresOptions = {
@@ -48,7 +47,6 @@ export type FiresOptions = {
   log: Logger;
   /** Milliseconds since the epoch. */
   now?: () => number;
-  random?: (bytes: number) => Buffer;
   /** Waits before the end of a run is stored once more. */
   pause?: (ms: number) => Promise<unknown>;
 };
@@ -57,7 +55,6 @@ export class Fires {
   readonly #options: FiresOptions;
   readonly #now: () => number;
   readonly #pause: (ms: number) => Promise<unknown>;
-  readonly #ids: RunIds;
   /** The runs of each automation in their order; the first one runs. */
   readonly #lanes = new Map<string, Pending[]>();
   readonly #runs = new Map<string, Pending>();
@@ -65,11 +62,10 @@ export class Fires {
   #stopping = false;
 
   constructor(options: FiresOptions) {
-    const { now = Date.now, random = randomBytes, pause = (ms) => wait(ms, undefined, { ref: false }) } = options;
+    const { now = Date.now, pause = (ms) => wait(ms, undefined, { ref: false }) } = options;
     this.#options = options;
     this.#now = now;
     this.#pause = pause;
-    this.#ids = new RunIds(now, random);
   }
 
   /**
@@ -80,7 +76,7 @@ export class Fires {
     if (this.#stopping) throw stoppingError();
     const input = inputText(request.input);
     const { ref } = request.automation;
-    const run = newRun(this.#ids.next(), request, input, this.#now());
+    const run = newRun(uuid(), request, input, this.#now());
     const lane = this.#lanes.get(ref) ?? [];
     const { kind } = request.trigger;
     if (lane.length > 0 && (kind === 'cron' || kind === 'failure')) return await this.#skip(request, run);
