@@ -12,6 +12,7 @@ import { appFiles } from '../testing/archive.ts';
 import { eventually } from '../testing/edges.ts';
 import { startGateway } from '../testing/gateway.ts';
 import { type RunningServers, startServers, stdioServer } from '../testing/tool-servers.ts';
+import { inTime } from '../testing/waiting.ts';
 
 async function serversFor(
   t: TestContext,
@@ -62,7 +63,9 @@ async function until(failing: () => Promise<unknown>): Promise<unknown> {
 async function httpServer(port = 0): Promise<{ process: ChildProcess; port: number; url: string }> {
   const file = new URL('../testing/mcp-http.mjs', import.meta.url).pathname;
   const server = spawn(process.execPath, [file, String(port)], { stdio: ['pipe', 'pipe', 'inherit'] });
-  const [line] = (await once(createInterface({ input: server.stdout }), 'line')) as [string];
+  const [line] = (await inTime(once(createInterface({ input: server.stdout }), 'line'), 'the port of the server')) as [
+    string,
+  ];
   return { process: server, port: Number(line), url: `http://127.0.0.1:${line}/mcp` };
 }
 
@@ -320,7 +323,10 @@ describe('the end', () => {
     const script = new URL('../testing/mcp-supervisor.ts', import.meta.url).pathname;
     const supervisor = spawn(process.execPath, ['--import', 'tsx', script], { stdio: ['ignore', 'pipe', 'inherit'] });
     t.after(() => supervisor.kill('SIGKILL'));
-    const [line] = (await once(createInterface({ input: supervisor.stdout }), 'line')) as [string];
+    const [line] = (await inTime(
+      once(createInterface({ input: supervisor.stdout }), 'line'),
+      'the start of the servers',
+    )) as [string];
     const { pids, mcp } = JSON.parse(line) as { pids: Record<string, number>[]; mcp: number };
     const all = [mcp, ...pids.flatMap((one) => Object.values(one))];
     for (const pid of all) assert.equal(isRunning(pid), true, `${pid} does not run`);
