@@ -11,6 +11,7 @@ import type { ToolServerEntry, ToolServerLimits } from '../protocol/tool-servers
 import { appFiles } from '../testing/archive.ts';
 import { eventually } from '../testing/edges.ts';
 import { startGateway } from '../testing/gateway.ts';
+import { isRunning } from '../testing/processes.ts';
 import { type RunningServers, startServers, stdioServer } from '../testing/tool-servers.ts';
 import { inTime } from '../testing/waiting.ts';
 
@@ -26,15 +27,6 @@ async function serversFor(
 
 function failsWith(message: RegExp): object {
   return { code: 'TOOL_SERVER_FAILED', message };
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2)[0] !== 'Z';
-  } catch {
-    return false;
-  }
 }
 
 /** A file name that nothing has yet, for a tool that writes down what happens to it. */

@@ -11,6 +11,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { appOf } from '../testing/apps.ts';
 import { eventually } from '../testing/edges.ts';
 import { type Answer, ENDS_WITH_PARENT, root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { isRunning } from '../testing/processes.ts';
 import { inTime } from '../testing/waiting.ts';
 
 const LONG = 60_000;
@@ -67,15 +68,6 @@ function abortable(gateway: TestGateway, tool: string, body: unknown): { done: P
     signal: controller.signal,
   }).catch(() => {});
   return { done, abort: () => controller.abort() };
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3) !== 'Z';
-  } catch {
-    return false;
-  }
 }
 
 describe('places', () => {
