@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 export { pause };
 
 /** Far more than anything takes that a test awaits, so that a busy machine fails nothing. */
-export const LIMIT_MS = 30_000;
+export const LIMIT_MS = 15_000;
 /** For what may take its time: a call that waits for a large migration, a command that packs a backup. */
 export const LONG_MS = 120_000;
 

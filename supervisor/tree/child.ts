@@ -48,10 +48,6 @@ export const OUT_OF_MEMORY = 'out of memory';
 
 const MiB = 1024 * 1024;
 
-/** Where Node writes what a run of the tests covered. */
-const { NODE_V8_COVERAGE } = process.env;
-const COVERAGE = NODE_V8_COVERAGE === undefined ? {} : { NODE_V8_COVERAGE };
-
 export type ChildClock = { now: () => number; random: () => number };
 
 export class Child {
@@ -112,7 +108,7 @@ export class Child {
     let child: ChildProcess;
     try {
       child = spawn(process.execPath, [...this.spec.flags, this.spec.entry], {
-        env: { ...COVERAGE, ...this.spec.env },
+        env: this.spec.env ?? {},
         stdio: ['pipe', 'ignore', 'pipe'],
         // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
         detached: process.platform !== 'win32',
