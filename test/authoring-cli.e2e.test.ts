@@ -62,7 +62,7 @@ class Events {
   /** The next one of this name; those before it are passed over. */
   async next(name: string) {
     for (let last = ''; ; ) {
-      const { value, done } = await inTime(this.#lines.next(), `the event "${name}"`);
+      const { value, done } = await inTime(this.#lines.next(), `the event "${name}"`, LONG_MS);
       assert.ok(!done, `it ended before "${name}": ${last}`);
       last = value;
       const event = JSON.parse(value);
@@ -87,7 +87,7 @@ async function stop(): Promise<void> {
   if (daemon.exitCode !== null) return;
   const exit = once(daemon, 'exit');
   daemon.kill('SIGTERM');
-  await inTime(exit, 'the end of the daemon');
+  await inTime(exit, 'the end of the daemon', LONG_MS);
 }
 
 function edit(path: string, change: (text: string) => string): void {
@@ -364,7 +364,7 @@ test('dev follows a folder through faults, other editors and a restart of the ga
 
   dev.kill('SIGINT');
   await events.next('stopped');
-  assert.deepEqual(await inTime(exit, 'the end of svc dev'), [0, null]);
+  assert.deepEqual(await inTime(exit, 'the end of svc dev', LONG_MS), [0, null]);
   assert.ok((await json('sessions')).some(({ sessionId }: { sessionId: string }) => sessionId === 'dev-notes'));
 });
 
@@ -373,7 +373,7 @@ test('dev ends when the session is closed, and leaves the folder as it is', asyn
   t.after(() => dev.kill('SIGKILL'));
   const ended = outcome(dev);
   assert.ok(dev.stdout, 'its output is a pipe');
-  await inTime(once(dev.stdout, 'data'), 'the first output of svc dev');
+  await inTime(once(dev.stdout, 'data'), 'the first output of svc dev', LONG_MS);
   await json('sessions', 'rm', 'dev-notes', '--yes');
   const { code, stdout, stderr } = await ended;
   assert.equal(code, 1);
@@ -413,7 +413,7 @@ test('on the other store, the commands of drafts say how to start the gateway', 
   const other = start([SVC, 'serve', '--data-dir', 'plain', '--port', '0', '--json']);
   t.after(() => other.kill('SIGKILL'));
   assert.ok(other.stdout, 'its output is a pipe');
-  await inTime(once(createInterface({ input: other.stdout }), 'line'), 'the start of the other daemon');
+  await inTime(once(createInterface({ input: other.stdout }), 'line'), 'the start of the other daemon', LONG_MS);
   for (const argv of [['dev', 'notes', '--once'], ['new', '--clone', 'todos'], ['sessions'], ['diff'], ['publish']]) {
     const { code, stderr } = await svc(...argv, '--data-dir', 'plain');
     assert.equal(code, 1, stderr);

@@ -24,7 +24,7 @@ import {
   runsOf,
   untilEvent,
 } from '../testing/runs.ts';
-import { inTime } from '../testing/waiting.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const EVERY_SECOND = [{ kind: 'cron', expr: '* * * * * *', tz: 'UTC' }];
 const PENDING = [{ kind: 'webhook', pending: true }];
@@ -94,7 +94,7 @@ onEachEdge({}, (gateway) => {
     t.after(() => svc.kill('SIGKILL'));
     const lines = createInterface({ input: svc.stdout })[Symbol.asyncIterator]();
     // A run that the command has seen says that it follows.
-    const first = inTime(lines.next(), 'the first line of svc runs -f');
+    const first = inTime(lines.next(), 'the first line of svc runs -f', LONG_MS);
     let followed = false;
     void first.then(() => {
       followed = true;

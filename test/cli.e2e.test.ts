@@ -46,7 +46,11 @@ async function json(...argv: string[]) {
 
 async function firstLine(child: ChildProcess): Promise<string> {
   assert.ok(child.stdout);
-  const [line] = await inTime(once(createInterface({ input: child.stdout }), 'line'), 'the first line of a command');
+  const [line] = await inTime(
+    once(createInterface({ input: child.stdout }), 'line'),
+    'the first line of a command',
+    LONG_MS,
+  );
   return line;
 }
 
@@ -79,7 +83,7 @@ test('serve --json says the secrets of webhooks that --with minted, which nothin
   t.after(() => other.kill('SIGKILL'));
   assert.ok(other.stdout, 'its output is a pipe');
   const lines = createInterface({ input: other.stdout })[Symbol.asyncIterator]();
-  const { url } = JSON.parse((await inTime(lines.next(), 'the line of the start')).value);
+  const { url } = JSON.parse((await inTime(lines.next(), 'the line of the start', LONG_MS)).value);
   const { event, webhooks } = JSON.parse((await inTime(lines.next(), 'the line of the webhooks')).value);
   assert.equal(event, 'webhooks');
   assert.deepEqual(

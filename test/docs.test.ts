@@ -153,13 +153,13 @@ class Clone {
 
   /** On any free port. */
   async #serve(command: string): Promise<void> {
-    this.#daemon = spawn('bash', ['-c', `exec ${command} --port 0 --json`], {
+    this.#daemon = spawn('bash', ['-c', `exec ${command.replace(/^node /, 'node $NODE_FLAGS ')} --port 0 --json`], {
       cwd: this.folder,
       env: { ...this.#env, NODE_FLAGS: ENDS_WITH_PARENT },
       stdio: ['pipe', 'pipe', 'ignore'],
     });
     const lines = createInterface({ input: this.#daemon.stdout! })[Symbol.asyncIterator]();
-    const { value, done } = await inTime(lines.next(), `the start of ${command}`);
+    const { value, done } = await inTime(lines.next(), `the start of ${command}`, LONG_MS);
     assert.ok(!done, `${command} did not start a gateway`);
     this.#address = new URL(JSON.parse(value).url).host;
   }
@@ -168,7 +168,11 @@ class Clone {
     if (!this.#daemon) return;
     const exit = once(this.#daemon, 'exit');
     this.#daemon.kill('SIGTERM');
-    assert.deepEqual(await inTime(exit, 'the end of the gateway'), [0, null], 'the gateway did not stop cleanly');
+    assert.deepEqual(
+      await inTime(exit, 'the end of the gateway', LONG_MS),
+      [0, null],
+      'the gateway did not stop cleanly',
+    );
     this.#daemon = null;
   }
 

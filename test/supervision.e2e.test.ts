@@ -12,7 +12,7 @@ import { appOf } from '../testing/apps.ts';
 import { eventually } from '../testing/edges.ts';
 import { type Answer, ENDS_WITH_PARENT, root, startGateway, type TestGateway } from '../testing/gateway.ts';
 import { isRunning } from '../testing/processes.ts';
-import { inTime } from '../testing/waiting.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const LONG = 60_000;
 
@@ -430,7 +430,7 @@ async function serveOnce(
   child.stderr?.on('data', (chunk: Buffer) => {
     stderr += chunk.toString();
   });
-  const [code] = (await inTime(once(child, 'close'), 'the end of svc serve')) as [number | null];
+  const [code] = (await inTime(once(child, 'close'), 'the end of svc serve', LONG_MS)) as [number | null];
   return { code, stderr, dataDir };
 }
 

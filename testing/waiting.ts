@@ -4,8 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 export { pause };
 
 /** Far more than anything takes that a test awaits, so that a busy machine fails nothing. */
-export const LIMIT_MS = 15_000;
-/** For what may take its time: a call that waits for a large migration, a command that packs a backup. */
+export const LIMIT_MS = 20_000;
+/** For what may take its time: the start of a daemon, a call that waits for a large migration, a command. */
 export const LONG_MS = 120_000;
 
 /** What `promise` gives, or `late` when it takes longer than `ms`. */

@@ -7,7 +7,7 @@ import { root } from '../../testing/gateway.ts';
 import { inTime } from '../../testing/waiting.ts';
 
 test('it ends when it has said what it found, whatever load goes on in it', async (t) => {
-  const load = "--import=data:text/javascript,setInterval(() => {}, 1000)";
+  const load = '--import=data:text/javascript,setInterval(() => {}, 1000)';
   const program = spawn(process.execPath, ['--import=tsx', load, 'bench/faults/main.ts', 'no-such-campaign'], {
     cwd: root,
     stdio: ['ignore', 'ignore', 'pipe'],
