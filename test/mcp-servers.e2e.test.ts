@@ -13,7 +13,7 @@ import { eventually } from '../testing/edges.ts';
 import { startGateway } from '../testing/gateway.ts';
 import { isRunning } from '../testing/processes.ts';
 import { type RunningServers, startServers, stdioServer } from '../testing/tool-servers.ts';
-import { inTime } from '../testing/waiting.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 async function serversFor(
   t: TestContext,
@@ -318,6 +318,7 @@ describe('the end', () => {
     const [line] = (await inTime(
       once(createInterface({ input: supervisor.stdout }), 'line'),
       'the start of the servers',
+      LONG_MS,
     )) as [string];
     const { pids, mcp } = JSON.parse(line) as { pids: Record<string, number>[]; mcp: number };
     const all = [mcp, ...pids.flatMap((one) => Object.values(one))];

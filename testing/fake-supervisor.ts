@@ -25,7 +25,7 @@ import type { JsonSchema } from '../protocol/manifest.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { openTicket, signTicket, type Ticket } from '../protocol/wire/ticket.ts';
 import { compileValidators } from '../workers/jobs/validators.ts';
-import { inTime } from './waiting.ts';
+import { inTime, LONG_MS } from './waiting.ts';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
@@ -122,7 +122,7 @@ export class FakeSupervisor {
     const ended = Promise.race([once(writer, 'exit'), once(host, 'exit')]).then(() => {
       throw new Error('The writer or the host ended while it started; is dist/ built?');
     });
-    await inTime(Promise.race([ready, ended]), 'the start of the writer and the host');
+    await inTime(Promise.race([ready, ended]), 'the start of the writer and the host', LONG_MS);
     ended.catch(() => {});
     return supervisor;
   }

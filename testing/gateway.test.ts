@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import { eventually } from './edges.ts';
 import { root } from './gateway.ts';
 import { isRunning } from './processes.ts';
-import { inTime } from './waiting.ts';
+import { inTime, LONG_MS } from './waiting.ts';
 
 const STARTS_ONE = `
   const { makeGateway } = await import('./testing/gateway.ts');
@@ -27,7 +27,11 @@ test('a daemon ends, and takes its sockets away, when the test that started it i
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   t.after(() => parent.kill('SIGKILL'));
-  const [line] = await inTime(once(createInterface({ input: parent.stdout }), 'line'), 'the pid of the daemon');
+  const [line] = await inTime(
+    once(createInterface({ input: parent.stdout }), 'line'),
+    'the pid of the daemon',
+    LONG_MS,
+  );
   const daemon = Number(line);
   assert.ok(isRunning(daemon), 'it runs');
   const sockets = () =>

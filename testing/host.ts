@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { ENDS_WITH_PARENT, root, TestGateway } from './gateway.ts';
-import { inTime } from './waiting.ts';
+import { inTime, LONG_MS } from './waiting.ts';
 
 /** A running host. */
 export class Host {
@@ -30,7 +30,8 @@ export class Host {
   async listening(hasToken: boolean): Promise<void> {
     const [url] = (await inTime(
       once(createInterface({ input: this.#child.stdout! }), 'line'),
-      "the host's address",
+      'the address of the host',
+      LONG_MS,
     )) as [string];
     this.gateway.url = url;
     if (hasToken) this.gateway.token = readFileSync(join(this.gateway.dataDir, 'token.bin'), 'utf8').trim();
@@ -40,7 +41,7 @@ export class Host {
   async end(signal: NodeJS.Signals): Promise<number | null> {
     const exit = once(this.#child, 'exit');
     this.#child.kill(signal);
-    const [code] = (await inTime(exit, `the end of the host after ${signal}`)) as [number | null];
+    const [code] = (await inTime(exit, `the end of the host after ${signal}`, LONG_MS)) as [number | null];
     return code;
   }
 

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { root } from '../../testing/gateway.ts';
-import { inTime } from '../../testing/waiting.ts';
+import { inTime, LONG_MS } from '../../testing/waiting.ts';
 
 test('it ends when it has said what it found, whatever load goes on in it', async (t) => {
   const load = '--import=data:text/javascript,setInterval(() => {}, 1000)';
@@ -17,6 +17,6 @@ test('it ends when it has said what it found, whatever load goes on in it', asyn
   program.stderr.on('data', (chunk: Buffer) => {
     said += chunk.toString();
   });
-  assert.deepEqual(await inTime(once(program, 'close'), 'the end of the program'), [2, null]);
+  assert.deepEqual(await inTime(once(program, 'close'), 'the end of the program', LONG_MS), [2, null]);
   assert.match(said, /no campaign "no-such-campaign"[\s\S]*--smoke/);
 });
