@@ -26,12 +26,6 @@ export type WriterPlace = {
   begun(): SessionBegun[] | null;
 };
 
-/** Where Node writes what a run of the tests covered. */
-function coverageEnvironment(): Record<string, string> {
-  const { NODE_V8_COVERAGE } = process.env;
-  return NODE_V8_COVERAGE === undefined ? {} : { NODE_V8_COVERAGE };
-}
-
 export class Specifications {
   /** Tickets are signed with it; a new one for each boot. */
   readonly key = randomBytes(32);
@@ -62,9 +56,8 @@ export class Specifications {
       flags: [],
       flushes: true,
       patient: false,
-      // Test runs crash it between its durable steps, and jobs likewise; a host has none. What it covers it can write, which the
-      // permission model keeps hosts and jobs from.
-      env: { ...crashEnvironment(), ...coverageEnvironment() },
+      // Test runs crash it between its durable steps, and jobs likewise; a host has none.
+      env: crashEnvironment(),
       bootstrap: () => ({
         supervisorSocket: this.supervisorSocket,
         writerSocket: socket,
