@@ -102,7 +102,7 @@ test('those who follow the log of a draft are let go when its session is closed'
   const log = await gateway.stream(`/svc/_draft/${session}/_logs?app=followed&follow=1`);
   const changes = await gateway.stream(`/svc/_draft/${session}/followed/_changes`);
   await gateway.call('DELETE', `/svc/_sessions/${session}`);
-  await Promise.all([log.closed, changes.closed]);
+  await Promise.all([log.ended(), changes.ended()]);
 });
 
 test('a link in the place of an app in a session is not followed', async () => {

@@ -7,23 +7,30 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
-import { root } from '../testing/gateway.ts';
+import { ENDS_WITH_PARENT, root } from '../testing/gateway.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const SVC = join(root, 'bin/svc.js');
 const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));
-const env = { PATH: process.env.PATH, HOME: home };
+// The daemons' sockets are in it too, and go with it.
+const env = { PATH: process.env.PATH, HOME: home, TMPDIR: home };
 
 type Outcome = { code: number; stdout: string; stderr: string };
 
 function start(command: string[], more: NodeJS.ProcessEnv = {}): ChildProcess {
-  return spawn(process.execPath, command, { cwd: home, env: { ...env, ...more }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const stays = command[1] === 'serve' || command[1] === 'dev';
+  return spawn(process.execPath, [...(stays ? [ENDS_WITH_PARENT] : []), ...command], {
+    cwd: home,
+    env: { ...env, ...more },
+    stdio: [stays ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+  });
 }
 
 async function outcome(child: ChildProcess): Promise<Outcome> {
   const output = { stdout: '', stderr: '' };
   child.stdout?.on('data', (chunk) => (output.stdout += chunk));
   child.stderr?.on('data', (chunk) => (output.stderr += chunk));
-  const [code] = await once(child, 'close');
+  const [code] = await inTime(once(child, 'close'), `the end of ${child.spawnargs.slice(1).join(' ')}`, LONG_MS);
   return { code, ...output };
 }
 
@@ -55,7 +62,7 @@ class Events {
   /** The next one of this name; those before it are passed over. */
   async next(name: string) {
     for (let last = ''; ; ) {
-      const { value, done } = await this.#lines.next();
+      const { value, done } = await inTime(this.#lines.next(), `the event "${name}"`, LONG_MS);
       assert.ok(!done, `it ended before "${name}": ${last}`);
       last = value;
       const event = JSON.parse(value);
@@ -80,7 +87,7 @@ async function stop(): Promise<void> {
   if (daemon.exitCode !== null) return;
   const exit = once(daemon, 'exit');
   daemon.kill('SIGTERM');
-  await exit;
+  await inTime(exit, 'the end of the daemon', LONG_MS);
 }
 
 function edit(path: string, change: (text: string) => string): void {
@@ -357,7 +364,7 @@ test('dev follows a folder through faults, other editors and a restart of the ga
 
   dev.kill('SIGINT');
   await events.next('stopped');
-  assert.deepEqual(await exit, [0, null]);
+  assert.deepEqual(await inTime(exit, 'the end of svc dev', LONG_MS), [0, null]);
   assert.ok((await json('sessions')).some(({ sessionId }: { sessionId: string }) => sessionId === 'dev-notes'));
 });
 
@@ -366,7 +373,7 @@ test('dev ends when the session is closed, and leaves the folder as it is', asyn
   t.after(() => dev.kill('SIGKILL'));
   const ended = outcome(dev);
   assert.ok(dev.stdout, 'its output is a pipe');
-  await once(dev.stdout, 'data');
+  await inTime(once(dev.stdout, 'data'), 'the first output of svc dev', LONG_MS);
   await json('sessions', 'rm', 'dev-notes', '--yes');
   const { code, stdout, stderr } = await ended;
   assert.equal(code, 1);
@@ -406,7 +413,7 @@ test('on the other store, the commands of drafts say how to start the gateway', 
   const other = start([SVC, 'serve', '--data-dir', 'plain', '--port', '0', '--json']);
   t.after(() => other.kill('SIGKILL'));
   assert.ok(other.stdout, 'its output is a pipe');
-  await once(createInterface({ input: other.stdout }), 'line');
+  await inTime(once(createInterface({ input: other.stdout }), 'line'), 'the start of the other daemon', LONG_MS);
   for (const argv of [['dev', 'notes', '--once'], ['new', '--clone', 'todos'], ['sessions'], ['diff'], ['publish']]) {
     const { code, stderr } = await svc(...argv, '--data-dir', 'plain');
     assert.equal(code, 1, stderr);

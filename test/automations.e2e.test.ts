@@ -24,6 +24,7 @@ import {
   runsOf,
   untilEvent,
 } from '../testing/runs.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const EVERY_SECOND = [{ kind: 'cron', expr: '* * * * * *', tz: 'UTC' }];
 const PENDING = [{ kind: 'webhook', pending: true }];
@@ -93,7 +94,7 @@ onEachEdge({}, (gateway) => {
     t.after(() => svc.kill('SIGKILL'));
     const lines = createInterface({ input: svc.stdout })[Symbol.asyncIterator]();
     // A run that the command has seen says that it follows.
-    const first = lines.next();
+    const first = inTime(lines.next(), 'the first line of svc runs -f', LONG_MS);
     let followed = false;
     void first.then(() => {
       followed = true;
@@ -117,7 +118,8 @@ onEachEdge({}, (gateway) => {
 
     const printed: RunEvent[] = [JSON.parse((await first).value)];
     const isOurs = (event: RunEvent) => JSON.stringify(event).includes(runId);
-    while (printed.filter(isOurs).at(-1)?.type !== 'run.end') printed.push(JSON.parse((await lines.next()).value));
+    while (printed.filter(isOurs).at(-1)?.type !== 'run.end')
+      printed.push(JSON.parse((await inTime(lines.next(), 'the next line of svc runs -f')).value));
     assert.deepEqual(printed.filter(isOurs), seen);
 
     for (let n = 0; n < warmUps; n++) await changes.next();

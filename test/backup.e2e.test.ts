@@ -16,7 +16,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
+import { eventually } from '../testing/edges.ts';
 import { type EdgeKind, root, startGateway, TestGateway } from '../testing/gateway.ts';
+import { inTime, LIMIT_MS, LONG_MS } from '../testing/waiting.ts';
 
 const CLIENTS = 8;
 
@@ -65,7 +67,8 @@ function startSvc(t: TestContext, args: string[], before = ''): Running {
   let stderr = '';
   child.stdout.on('data', (chunk) => (stdout += chunk));
   child.stderr.on('data', (chunk) => (stderr += chunk));
-  return { child, ended: once(child, 'close').then(([code]) => ({ code, stdout, stderr })) };
+  const closed = inTime(once(child, 'close'), `the end of svc ${args.join(' ')}`, LONG_MS);
+  return { child, ended: closed.then(([code]) => ({ code, stdout, stderr })) };
 }
 
 function svc(t: TestContext, args: string[], before = ''): Promise<Ended> {
@@ -88,12 +91,17 @@ async function startOn(t: TestContext, dataDir: string): Promise<TestGateway> {
 /** Resolves when there is a folder of a backup in the making. */
 async function underWay(gateway: TestGateway): Promise<void> {
   const tmp = join(gateway.dataDir, 'tmp');
-  while (!readdirSync(tmp).some((name) => name.startsWith('backup-'))) await new Promise(setImmediate);
+  const isThere = () => readdirSync(tmp).some((name) => name.startsWith('backup-'));
+  const end = performance.now() + LIMIT_MS;
+  while (!isThere()) {
+    assert.ok(performance.now() < end, 'no backup came under way');
+    await new Promise(setImmediate);
+  }
 }
 
 /** Resolves when what a backup left in the data directory is gone. */
 async function cleanedUp(gateway: TestGateway): Promise<void> {
-  while (readdirSync(join(gateway.dataDir, 'tmp')).length > 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  await eventually(() => readdirSync(join(gateway.dataDir, 'tmp')).length === 0);
 }
 
 for (const edge of ['uws', 'node'] as EdgeKind[]) {

@@ -315,7 +315,7 @@ onEachEdge({}, (gateway) => {
     const stream = await open();
     const { id } = await expectNext(gateway, stream, 'orders');
     assert.equal(await gateway.stop(), 0);
-    await stream.closed;
+    await stream.ended();
     await gateway.start();
     const again = await open('', { 'last-event-id': id });
     assert.equal((await again.next()).event, 'reset');
@@ -327,7 +327,7 @@ onEachEdge({}, (gateway) => {
   test('deleting the app ends its streams', async () => {
     const [gone, stays] = await Promise.all([open(), gateway.stream('/svc/other/_changes')]);
     await gateway.call('DELETE', '/svc/_apps/live');
-    await gone.closed;
+    await gone.ended();
     assert.equal((await gateway.call('GET', '/svc/live/_changes')).status, 404);
     await gateway.write('other', 'go');
     assert.equal(parse(await stays.next()).app, 'other');

@@ -8,16 +8,24 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { root } from '../testing/gateway.ts';
+import { ENDS_WITH_PARENT, root } from '../testing/gateway.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const SVC = fileURLToPath(new URL('../bin/svc.js', import.meta.url));
 const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));
-const env = { PATH: process.env.PATH, HOME: home };
+// The daemons' sockets are in it too, and go with it.
+const env = { PATH: process.env.PATH, HOME: home, TMPDIR: home };
 
 type Outcome = { code: number; stdout: string; stderr: string };
 
 function start(...argv: string[]): ChildProcess {
-  return spawn(process.execPath, [SVC, ...argv], { cwd: home, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const stays = argv[0] === 'serve';
+  const flags = stays ? [ENDS_WITH_PARENT] : [];
+  return spawn(process.execPath, [...flags, SVC, ...argv], {
+    cwd: home,
+    env,
+    stdio: [stays ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+  });
 }
 
 async function svc(...argv: string[]): Promise<Outcome> {
@@ -25,7 +33,7 @@ async function svc(...argv: string[]): Promise<Outcome> {
   const output = { stdout: '', stderr: '' };
   child.stdout?.on('data', (chunk) => (output.stdout += chunk));
   child.stderr?.on('data', (chunk) => (output.stderr += chunk));
-  const [code] = await once(child, 'close');
+  const [code] = await inTime(once(child, 'close'), `the end of svc ${argv.join(' ')}`, LONG_MS);
   return { code, ...output };
 }
 
@@ -38,7 +46,11 @@ async function json(...argv: string[]) {
 
 async function firstLine(child: ChildProcess): Promise<string> {
   assert.ok(child.stdout);
-  const [line] = await once(createInterface({ input: child.stdout }), 'line');
+  const [line] = await inTime(
+    once(createInterface({ input: child.stdout }), 'line'),
+    'the first line of a command',
+    LONG_MS,
+  );
   return line;
 }
 
@@ -71,8 +83,8 @@ test('serve --json says the secrets of webhooks that --with minted, which nothin
   t.after(() => other.kill('SIGKILL'));
   assert.ok(other.stdout, 'its output is a pipe');
   const lines = createInterface({ input: other.stdout })[Symbol.asyncIterator]();
-  const { url } = JSON.parse((await lines.next()).value);
-  const { event, webhooks } = JSON.parse((await lines.next()).value);
+  const { url } = JSON.parse((await inTime(lines.next(), 'the line of the start', LONG_MS)).value);
+  const { event, webhooks } = JSON.parse((await inTime(lines.next(), 'the line of the webhooks')).value);
   assert.equal(event, 'webhooks');
   assert.deepEqual(
     webhooks.map((webhook: { ownerApp: string; automationId: string }) => [webhook.ownerApp, webhook.automationId]),
@@ -156,7 +168,7 @@ test('output that cannot be written is a failure; a reader that has seen enough 
     });
     let said = '';
     child.stderr?.on('data', (chunk) => (said += chunk));
-    const [code] = await once(child, 'close');
+    const [code] = await inTime(once(child, 'close'), `the end of svc ${line}`);
     assert.deepEqual([code, said], [1, '✗ Standard output cannot be written: the disk is full.\n'], `svc ${line}`);
   }
   const following = start('logs', 'notes', '-f');
@@ -165,7 +177,7 @@ test('output that cannot be written is a failure; a reader that has seen enough 
   following.stdout?.destroy();
   // It notices when it writes the next line.
   while (following.exitCode === null) await svc('write', 'notes', 'add', '{"text":"Tea"}');
-  assert.deepEqual(await exit, [0, null]);
+  assert.deepEqual(await inTime(exit, 'the end of svc logs -f'), [0, null]);
 });
 
 test('a second gateway on the directory, or on the port, is told why it cannot start', async () => {
@@ -189,7 +201,7 @@ test('a rotated token is taken by the running gateway, and the old one is refuse
 test('SIGTERM ends the gateway with exit code 0, and commands then say that none runs', async () => {
   await json('rm', 'notes', '--yes');
   daemon.kill('SIGTERM');
-  assert.deepEqual(await once(daemon, 'exit'), [0, null]);
+  assert.deepEqual(await inTime(once(daemon, 'exit'), 'the end of the daemon'), [0, null]);
   const { code, stderr } = await svc('apps');
   assert.equal(code, 3);
   assert.match(stderr, /No gateway is running on .svc/);

@@ -31,7 +31,8 @@ import { ERROR_CODES } from '../protocol/errors.ts';
 import { CONFIG_KEYS, checkConfig, defaultConfig } from '../supervisor/config.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
-import { root } from '../testing/gateway.ts';
+import { ENDS_WITH_PARENT, root } from '../testing/gateway.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 type Block = { info: string; text: string; line: number };
 
@@ -119,10 +120,15 @@ class Clone {
     symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
     const commands = join(this.folder, '.commands');
     mkdirSync(commands);
-    writeFileSync(join(commands, 'svc'), '#!/bin/sh\nexec node "$(dirname "$0")/../bin/svc.js" "$@"\n', {
+    writeFileSync(join(commands, 'svc'), '#!/bin/sh\nexec node $NODE_FLAGS "$(dirname "$0")/../bin/svc.js" "$@"\n', {
       mode: 0o755,
     });
-    this.#env = { PATH: `${commands}:${dirname(process.execPath)}:${process.env.PATH}`, HOME: this.folder };
+    // The daemon's sockets are in the folder too, and go with it.
+    this.#env = {
+      PATH: `${commands}:${dirname(process.execPath)}:${process.env.PATH}`,
+      HOME: this.folder,
+      TMPDIR: this.folder,
+    };
   }
 
   /** Runs `npm start` without its build. */
@@ -147,23 +153,26 @@ class Clone {
 
   /** On any free port. */
   async #serve(command: string): Promise<void> {
-    this.#daemon = spawn('bash', ['-c', `exec ${command} --port 0 --json`], {
+    this.#daemon = spawn('bash', ['-c', `exec ${command.replace(/^node /, 'node $NODE_FLAGS ')} --port 0 --json`], {
       cwd: this.folder,
-      env: this.#env,
-      stdio: ['ignore', 'pipe', 'ignore'],
+      env: { ...this.#env, NODE_FLAGS: ENDS_WITH_PARENT },
+      stdio: ['pipe', 'pipe', 'ignore'],
     });
-    for await (const line of createInterface({ input: this.#daemon.stdout! })) {
-      this.#address = new URL(JSON.parse(line).url).host;
-      return;
-    }
-    throw new Error(`${command} did not start a gateway.`);
+    const lines = createInterface({ input: this.#daemon.stdout! })[Symbol.asyncIterator]();
+    const { value, done } = await inTime(lines.next(), `the start of ${command}`, LONG_MS);
+    assert.ok(!done, `${command} did not start a gateway`);
+    this.#address = new URL(JSON.parse(value).url).host;
   }
 
   async #stop(): Promise<void> {
     if (!this.#daemon) return;
     const exit = once(this.#daemon, 'exit');
     this.#daemon.kill('SIGTERM');
-    assert.deepEqual(await exit, [0, null], 'the gateway did not stop cleanly');
+    assert.deepEqual(
+      await inTime(exit, 'the end of the gateway', LONG_MS),
+      [0, null],
+      'the gateway did not stop cleanly',
+    );
     this.#daemon = null;
   }
 
@@ -185,7 +194,7 @@ class Clone {
     });
     let printed = '';
     for (const output of [shell.stdout, shell.stderr]) output.on('data', (chunk) => (printed += chunk));
-    const [code] = (await once(shell, 'close')) as [number | null];
+    const [code] = (await inTime(once(shell, 'close'), lines.join('\n'), LONG_MS)) as [number | null];
     assert.equal(code, 0, printed);
   }
 

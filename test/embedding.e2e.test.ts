@@ -84,7 +84,7 @@ for (const { file, hasToken, home, stopBy } of HOSTS) {
       assert.ok(pids.length >= 3 && pids.every(isAlive));
       const changes = await gateway.stream('/svc/notes/_changes');
       assert.equal(await host.end(stopBy), 0);
-      await changes.closed;
+      await changes.ended();
       assert.deepEqual(pids.filter(isAlive), []);
     });
   });

@@ -122,7 +122,7 @@ test('SIGTERM lets calls end, closes streams and exits 0', async (t) => {
   const stream = await gateway.stream(`/svc/${APP}/_changes`);
   await load.more(20);
   assert.equal(await gateway.stop(), 0);
-  await stream.closed;
+  await stream.ended();
   await load.stop();
   await gateway.start();
   await end(gateway, load);

@@ -408,7 +408,7 @@ onEachEdge({}, (gateway, edge) => {
       await eventually(async () => (await gateway.call('GET', '/svc/_apps')).status === 200);
       isError(await gateway.call('GET', '/svc/_apps', { token: old }), 401, 'UNAUTHORIZED');
       // What was opened with the old token ends with it.
-      await Promise.all(open.map(({ closed }) => closed));
+      await Promise.all(open.map((stream) => stream.ended()));
       isError(await withCookie('GET', '/svc/site/', { 'sec-fetch-site': 'same-origin' }), 401, 'UNAUTHORIZED');
     });
   });

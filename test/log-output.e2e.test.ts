@@ -19,7 +19,7 @@ import { type TestContext, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
 import { eventually } from '../testing/edges.ts';
 import { fill } from '../testing/full-disk.ts';
-import { root, TestGateway } from '../testing/gateway.ts';
+import { ENDS_WITH_PARENT, root, TestGateway } from '../testing/gateway.ts';
 import { mountSmall, whyNoSmallDisk } from '../testing/mount.ts';
 
 const END_MS = 20_000;
@@ -61,7 +61,10 @@ async function serve(t: TestContext, folder: string, stdout: number, stderr: num
   const dataDir = join(folder, 'data');
   writeFileSync(config, JSON.stringify({ log: 'debug' }));
   const args = ['serve', '--data-dir', dataDir, '--port', '0', '--config', config, '--json'];
-  const child = spawn(process.execPath, [join(root, 'bin/svc.js'), ...args], { stdio: ['ignore', stdout, stderr] });
+  const child = spawn(process.execPath, [ENDS_WITH_PARENT, join(root, 'bin/svc.js'), ...args], {
+    env: { ...process.env, TMPDIR: folder },
+    stdio: ['pipe', stdout, stderr],
+  });
   t.after(() => child.kill('SIGKILL'));
   const daemon = join(dataDir, 'run/daemon.json');
   await eventually(() => child.exitCode !== null || existsSync(daemon));

@@ -11,7 +11,9 @@ import type { ToolServerEntry, ToolServerLimits } from '../protocol/tool-servers
 import { appFiles } from '../testing/archive.ts';
 import { eventually } from '../testing/edges.ts';
 import { startGateway } from '../testing/gateway.ts';
+import { isRunning } from '../testing/processes.ts';
 import { type RunningServers, startServers, stdioServer } from '../testing/tool-servers.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 async function serversFor(
   t: TestContext,
@@ -25,15 +27,6 @@ async function serversFor(
 
 function failsWith(message: RegExp): object {
   return { code: 'TOOL_SERVER_FAILED', message };
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2)[0] !== 'Z';
-  } catch {
-    return false;
-  }
 }
 
 /** A file name that nothing has yet, for a tool that writes down what happens to it. */
@@ -62,7 +55,9 @@ async function until(failing: () => Promise<unknown>): Promise<unknown> {
 async function httpServer(port = 0): Promise<{ process: ChildProcess; port: number; url: string }> {
   const file = new URL('../testing/mcp-http.mjs', import.meta.url).pathname;
   const server = spawn(process.execPath, [file, String(port)], { stdio: ['pipe', 'pipe', 'inherit'] });
-  const [line] = (await once(createInterface({ input: server.stdout }), 'line')) as [string];
+  const [line] = (await inTime(once(createInterface({ input: server.stdout }), 'line'), 'the port of the server')) as [
+    string,
+  ];
   return { process: server, port: Number(line), url: `http://127.0.0.1:${line}/mcp` };
 }
 
@@ -320,7 +315,11 @@ describe('the end', () => {
     const script = new URL('../testing/mcp-supervisor.ts', import.meta.url).pathname;
     const supervisor = spawn(process.execPath, ['--import', 'tsx', script], { stdio: ['ignore', 'pipe', 'inherit'] });
     t.after(() => supervisor.kill('SIGKILL'));
-    const [line] = (await once(createInterface({ input: supervisor.stdout }), 'line')) as [string];
+    const [line] = (await inTime(
+      once(createInterface({ input: supervisor.stdout }), 'line'),
+      'the start of the servers',
+      LONG_MS,
+    )) as [string];
     const { pids, mcp } = JSON.parse(line) as { pids: Record<string, number>[]; mcp: number };
     const all = [mcp, ...pids.flatMap((one) => Object.values(one))];
     for (const pid of all) assert.equal(isRunning(pid), true, `${pid} does not run`);

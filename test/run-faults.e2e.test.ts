@@ -94,7 +94,7 @@ test('SIGTERM in the middle of runs: one that ends in time is ok, the others are
   await noted(gateway, 'stops', 'began one');
   const streams = [await gateway.stream('/svc/_runs/_events'), await gateway.stream(`/svc/_runs/${hung}/events`)];
   assert.equal(await gateway.stop(), 0);
-  for (const { closed } of streams) await closed;
+  for (const stream of streams) await stream.ended();
   await gateway.start();
   const states = [];
   for (const runId of [hung, waiting, quick]) states.push((await runOf(gateway, runId)).state);

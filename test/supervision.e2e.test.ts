@@ -10,7 +10,9 @@ import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { appOf } from '../testing/apps.ts';
 import { eventually } from '../testing/edges.ts';
-import { type Answer, root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { type Answer, ENDS_WITH_PARENT, root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { isRunning } from '../testing/processes.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const LONG = 60_000;
 
@@ -66,15 +68,6 @@ function abortable(gateway: TestGateway, tool: string, body: unknown): { done: P
     signal: controller.signal,
   }).catch(() => {});
   return { done, abort: () => controller.abort() };
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3) !== 'Z';
-  } catch {
-    return false;
-  }
 }
 
 describe('places', () => {
@@ -337,7 +330,7 @@ describe('the daemon ends', () => {
     await eventually(async () => (await actorOf(gateway, 'slow')).inFlight === 1);
     assert.equal(await gateway.stop(), 0);
     assert.equal((await long).json.data, 1500);
-    await Promise.all([stream.closed, log.closed]);
+    await Promise.all([stream.ended(), log.ended()]);
     assert.equal(isRunning(pid), false);
     assert.deepEqual(readdirSync(join(gateway.dataDir, 'run')), ['children.json', 'sockets.json']);
     assert.equal(existsSync(join(gateway.dataDir, 'lock')), false);
@@ -429,15 +422,15 @@ async function serveOnce(
   t.after(() => rmSync(dataDir, { recursive: true, force: true }));
   const child: ChildProcess = spawn(
     process.execPath,
-    [join(root, 'bin/svc.js'), 'serve', '--data-dir', dataDir, ...flags],
-    { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...env } },
+    [ENDS_WITH_PARENT, join(root, 'bin/svc.js'), 'serve', '--data-dir', dataDir, ...flags],
+    { stdio: ['pipe', 'ignore', 'pipe'], env: { ...process.env, ...env } },
   );
   t.after(() => child.kill('SIGKILL'));
   let stderr = '';
   child.stderr?.on('data', (chunk: Buffer) => {
     stderr += chunk.toString();
   });
-  const [code] = (await once(child, 'close')) as [number | null];
+  const [code] = (await inTime(once(child, 'close'), 'the end of svc serve', LONG_MS)) as [number | null];
   return { code, stderr, dataDir };
 }
 

@@ -178,7 +178,7 @@ onEachEdge({}, (gateway) => {
       // What is about all apps together is for tokens of every app.
       await assert.rejects(streamWith(one, '/svc/_logs?follow=1'), /^Error: 403 /);
       await revoke(gateway, one);
-      await Promise.all(ending.map(({ closed }) => closed));
+      await Promise.all(ending.map((stream) => stream.ended()));
       for (const path of paths) await assert.rejects(streamWith(one, path), /^Error: 401 /, path);
       // Streams of others may have been asked to open again, and may.
       for (const stream of staying) stream.close();
@@ -249,7 +249,7 @@ test('a token that expires is refused from then on, and its streams end', IN_TIM
   await expire(at);
   const stream = await gateway.stream('/svc/own/_changes', headers);
   assert.equal((await gateway.read('own', 'count', {}, { token })).status, 200);
-  await stream.closed;
+  await stream.ended();
   assert.ok(Date.now() >= at, 'not before its time');
   isVoid(await gateway.read('own', 'count', {}, { token }));
   await expire(Date.now() - 1);

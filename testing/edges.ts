@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, describe } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from './gateway.ts';
+import { inTime, LIMIT_MS, pause } from './waiting.ts';
 
 export type StoreKind = 'tarball' | 'git';
 
@@ -40,8 +40,9 @@ export function gatewayOfSuite(options: StartOptions): TestGateway {
 
 /** Asks again until the condition holds; for what happens on disk or in another process without telling anybody. */
 export async function eventually(condition: () => unknown): Promise<void> {
-  for (let tries = 0; !(await condition()); tries++) {
-    assert.ok(tries < 1000, `It never came true: ${condition}`);
+  const end = performance.now() + LIMIT_MS;
+  while (!(await condition())) {
+    assert.ok(performance.now() < end, `It did not come true within ${LIMIT_MS / 1000} s: ${condition}`);
     await pause(10);
   }
 }
@@ -51,7 +52,7 @@ export type RawAnswer = { status: number; head: string; body: string };
 /** Sends bytes as they are, and reads until the gateway ends the connection: the request must ask for that. */
 export function sendRaw(gateway: TestGateway, bytes: string | Buffer): Promise<RawAnswer> {
   const { hostname, port } = new URL(gateway.url);
-  return new Promise((resolve, reject) => {
+  const answered = new Promise<RawAnswer>((resolve, reject) => {
     const socket = connect(Number(port), hostname);
     const chunks: Buffer[] = [];
     socket.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -63,6 +64,7 @@ export function sendRaw(gateway: TestGateway, bytes: string | Buffer): Promise<R
     });
     socket.write(bytes);
   });
+  return inTime(answered, `the end of the connection after ${bytes.toString('latin1').split('\r\n', 1)}`);
 }
 
 /** A request as its bytes, with the token; `lines` are more headers. */

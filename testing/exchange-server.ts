@@ -3,6 +3,7 @@ import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'nod
 import type { TestContext } from 'node:test';
 import type { ExchangeHandler } from '../supervisor/edge/edge.ts';
 import { type EdgeKind, openEdge } from '../supervisor/edge/open-edge.ts';
+import { inTime } from './waiting.ts';
 
 export type Answer = { status: number; headers: IncomingHttpHeaders; body: Buffer };
 
@@ -20,7 +21,7 @@ export async function serveExchanges(
 
 /** Sends one request; the path is neither normalized nor encoded. */
 export function send(port: number, method: string, path: string, headers: OutgoingHttpHeaders = {}): Promise<Answer> {
-  return new Promise((resolve, reject) => {
+  const answered = new Promise<Answer>((resolve, reject) => {
     const req = request({ port, host: '127.0.0.1', method, path, headers, agent: false }, (res) => {
       const chunks: Buffer[] = [];
       res.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -30,6 +31,7 @@ export function send(port: number, method: string, path: string, headers: Outgoi
     req.on('error', reject);
     req.end();
   });
+  return inTime(answered, `the answer to ${method} ${path}`);
 }
 
 /** An event stream as the client sees it: blocks without the blank line that ends each. */
@@ -45,7 +47,7 @@ export type EventClient = {
 };
 
 export function openEvents(port: number, path: string, headers: OutgoingHttpHeaders = {}): Promise<EventClient> {
-  return new Promise((resolve, reject) => {
+  const opened = new Promise<EventClient>((resolve, reject) => {
     const req = request({ port, host: '127.0.0.1', path, headers, agent: false }, (res) => {
       const blocks: string[] = [];
       let rest = '';
@@ -68,9 +70,10 @@ export function openEvents(port: number, path: string, headers: OutgoingHttpHead
         headers: res.headers,
         async next() {
           while (blocks.length === 0 && !ended) {
-            await new Promise<void>((done) => {
+            const woken = new Promise<void>((done) => {
               wake = done;
             });
+            await inTime(woken, `the next event or the end of ${path}`);
           }
           return blocks.shift();
         },
@@ -82,4 +85,5 @@ export function openEvents(port: number, path: string, headers: OutgoingHttpHead
     req.on('error', reject);
     req.end();
   });
+  return inTime(opened, `the head of ${path}`);
 }

@@ -25,6 +25,7 @@ import type { JsonSchema } from '../protocol/manifest.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { openTicket, signTicket, type Ticket } from '../protocol/wire/ticket.ts';
 import { compileValidators } from '../workers/jobs/validators.ts';
+import { inTime, LONG_MS } from './waiting.ts';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
@@ -121,7 +122,7 @@ export class FakeSupervisor {
     const ended = Promise.race([once(writer, 'exit'), once(host, 'exit')]).then(() => {
       throw new Error('The writer or the host ended while it started; is dist/ built?');
     });
-    await Promise.race([ready, ended]);
+    await inTime(Promise.race([ready, ended]), 'the start of the writer and the host', LONG_MS);
     ended.catch(() => {});
     return supervisor;
   }
@@ -220,7 +221,7 @@ export class FakeSupervisor {
   /** Heartbeat of the host. */
   async ping(): Promise<PongFrame[2]> {
     this.send([Kind.ping, 1]);
-    const [pong] = (await once(this.#events, 'host-pong')) as [PongFrame];
+    const [pong] = (await inTime(once(this.#events, 'host-pong'), 'the answer of the host to a ping')) as [PongFrame];
     return pong[2];
   }
 
@@ -306,7 +307,7 @@ export class App {
     for (;;) {
       const ask = this.asks[n];
       if (ask) return ask;
-      await once(this.#events, 'ask');
+      await inTime(once(this.#events, 'ask'), `ask number ${n}`);
     }
   }
 
@@ -333,7 +334,7 @@ export class App {
 
   async ping(): Promise<PongFrame[2]> {
     this.#link?.send([Kind.ping, 7]);
-    const [pong] = (await once(this.#events, 'pong')) as [PongFrame];
+    const [pong] = (await inTime(once(this.#events, 'pong'), 'the answer to a ping')) as [PongFrame];
     return pong[2];
   }
 
@@ -342,7 +343,7 @@ export class App {
     for (;;) {
       const line = this.logs.find(matches);
       if (line) return line;
-      await once(this.#events, 'log');
+      await inTime(once(this.#events, 'log'), `a log line that fits ${matches}`);
     }
   }
 

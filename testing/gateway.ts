@@ -6,11 +6,16 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { createParser } from 'eventsource-parser';
 import { tarball } from './archive.ts';
+import { inTime, LONG_MS } from './waiting.ts';
 
 export const root: string = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** Node's flag for a daemon whose standard input is a pipe from the test: however the test ends, so does the daemon. */
+export const ENDS_WITH_PARENT: string = `--import=${join(root, 'testing/ends-with-parent.mjs')}`;
 
 /** The folder of an app that comes with the gateway: a template, or an example. */
 export function appFolder(name: string): string {
@@ -34,8 +39,16 @@ export type CallOptions = { body?: unknown; headers?: Record<string, string>; to
 
 export type ServerEvent = { event: string; id: string; data: string };
 
-/** An open event stream; `next` waits for the next event that is not a comment. */
-export type Stream = { next(): Promise<ServerEvent>; closed: Promise<void>; close(): void };
+/**
+ * An open event stream. `next` waits for the next event that is not a comment, and rejects when the stream ends first or
+ * nothing comes in time; `ended` rejects when the stream does not end in time, `closed` waits as long as it takes.
+ */
+export type Stream = {
+  next(limitMs?: number): Promise<ServerEvent>;
+  ended(): Promise<void>;
+  closed: Promise<void>;
+  close(): void;
+};
 
 export class TestGateway {
   readonly dataDir: string;
@@ -58,6 +71,7 @@ export class TestGateway {
   /** Starts, or starts again after `kill` or `stop`, on the same data. */
   async start(): Promise<void> {
     const args = [
+      ENDS_WITH_PARENT,
       join(root, 'bin/svc.js'),
       'serve',
       '--data-dir',
@@ -69,17 +83,26 @@ export class TestGateway {
     ];
     const child = spawn(process.execPath, args, {
       env: { ...process.env, ...this.#env },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe'],
     });
     this.#child = child;
-    child.stderr?.on('data', (chunk: Buffer) => {
+    child.stderr.on('data', (chunk: Buffer) => {
       this.log += chunk.toString();
     });
-    for await (const line of createInterface({ input: child.stdout! })) {
-      const ready = JSON.parse(line) as { event?: string; url: string; token: string; pid: number };
-      if (ready.event !== 'ready') break;
-      Object.assign(this, { url: ready.url, token: ready.token, pid: ready.pid });
-      child.stdout!.resume();
+    await inTime(this.#ready(child.stdout), `the start of the daemon on ${this.dataDir}`, LONG_MS);
+    child.stdout.resume();
+  }
+
+  async #ready(stdout: Readable): Promise<void> {
+    for await (const line of createInterface({ input: stdout })) {
+      const { event, url, token, pid } = JSON.parse(line) as {
+        event?: string;
+        url: string;
+        token: string;
+        pid: number;
+      };
+      if (event !== 'ready') break;
+      Object.assign(this, { url, token, pid });
       return;
     }
     throw new Error(`The daemon did not start: ${this.log}`);
@@ -99,7 +122,7 @@ export class TestGateway {
   async exited(): Promise<number | null> {
     const child = this.#child;
     if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
-    const [code] = (await once(child, 'exit')) as [number | null];
+    const [code] = (await inTime(once(child, 'exit'), `the end of daemon ${this.pid}`, LONG_MS)) as [number | null];
     return code;
   }
 
@@ -117,7 +140,7 @@ export class TestGateway {
         : Buffer.isBuffer(body)
           ? body
           : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-    return new Promise((resolve, reject) => {
+    const answered = new Promise<Answer>((resolve, reject) => {
       const req = request(this.url + path, {
         method,
         headers: {
@@ -147,6 +170,7 @@ export class TestGateway {
       req.on('error', reject);
       req.end(bytes ?? undefined);
     });
+    return inTime(answered, `the answer to ${method} ${path}`, LONG_MS);
   }
 
   read(app: string, query: string, input?: unknown, options: CallOptions = {}): Promise<Answer> {
@@ -169,14 +193,15 @@ export class TestGateway {
   /** Opens an event stream; resolves once its head has arrived. Rejects with the answer when it is no stream. */
   async stream(path: string, headers: Record<string, string> = {}): Promise<Stream> {
     const abort = new AbortController();
-    const response = await fetch(this.url + path, {
+    const head = fetch(this.url + path, {
       headers: { authorization: `Bearer ${this.token}`, ...headers },
       signal: abort.signal,
     });
+    const response = await inTime(head, `the head of the stream ${path}`);
     if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
       throw new Error(`${response.status} ${await response.text()}`);
     }
-    return readEvents(response, abort);
+    return readEvents(path, response, abort);
   }
 
   /** The process tree. */
@@ -186,28 +211,43 @@ export class TestGateway {
   }
 }
 
-function readEvents(response: Response, abort: AbortController): Stream {
-  const waiting: ((event: ServerEvent) => void)[] = [];
+function readEvents(path: string, response: Response, abort: AbortController): Stream {
   const events: ServerEvent[] = [];
   const parser = createParser({
     onEvent: ({ event = '', id = '', data }) => {
-      const waiter = waiting.shift();
-      if (waiter) waiter({ event, id, data });
-      else events.push({ event, id, data });
+      events.push({ event, id, data });
     },
   });
   const decoder = new TextDecoder();
+  const waiting: (() => void)[] = [];
+  const wake = (): void => {
+    for (const resolve of waiting.splice(0)) resolve();
+  };
+  let isOpen = true;
   const read = async () => {
     for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
       parser.feed(decoder.decode(chunk, { stream: true }));
+      wake();
     }
   };
+  const closed = read()
+    .catch(() => {})
+    .finally(() => {
+      isOpen = false;
+      wake();
+    });
   return {
-    next: () => {
-      const event = events.shift();
-      return event ? Promise.resolve(event) : new Promise((resolve) => waiting.push(resolve));
+    next: async (limitMs) => {
+      for (;;) {
+        const event = events.shift();
+        if (event) return event;
+        if (!isOpen) throw new Error(`The stream ${path} ended.`);
+        const woken = new Promise<void>((resolve) => waiting.push(resolve));
+        await inTime(woken, `the next event of ${path}`, limitMs);
+      }
     },
-    closed: read().catch(() => {}),
+    ended: () => inTime(closed, `the end of the stream ${path}`),
+    closed,
     close: () => abort.abort(),
   };
 }
@@ -236,7 +276,8 @@ export function makeGateway({ edge, store, config = {}, examples = [], env = {} 
     ...(store ? ['--store', store] : []),
     ...examples.flatMap((name) => ['--with', appFolder(name)]),
   ];
-  const gateway = new TestGateway(join(folder, 'data'), flags, env);
+  // The folder of the sockets, which a daemon that is killed leaves behind, is removed with the rest.
+  const gateway = new TestGateway(join(folder, 'data'), flags, { TMPDIR: folder, ...env });
   const remove = async () => {
     await gateway.stop();
     rmSync(folder, { recursive: true, force: true });

@@ -5,7 +5,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { root, TestGateway } from './gateway.ts';
+import { ENDS_WITH_PARENT, root, TestGateway } from './gateway.ts';
+import { inTime, LONG_MS } from './waiting.ts';
 
 /** A running host. */
 export class Host {
@@ -18,15 +19,20 @@ export class Host {
   constructor(program: string[]) {
     const dataDir = join(this.#folder, 'data');
     this.gateway = new TestGateway(dataDir, []);
-    this.#child = spawn(process.execPath, [...program, dataDir, '0'], {
+    this.#child = spawn(process.execPath, [ENDS_WITH_PARENT, ...program, dataDir, '0'], {
       cwd: root,
-      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, TMPDIR: this.#folder },
+      stdio: ['pipe', 'pipe', 'inherit'],
     });
   }
 
   /** Waits for the line with its address. `hasToken` when the gateway checks one. */
   async listening(hasToken: boolean): Promise<void> {
-    const [url] = (await once(createInterface({ input: this.#child.stdout! }), 'line')) as [string];
+    const [url] = (await inTime(
+      once(createInterface({ input: this.#child.stdout! }), 'line'),
+      'the address of the host',
+      LONG_MS,
+    )) as [string];
     this.gateway.url = url;
     if (hasToken) this.gateway.token = readFileSync(join(this.gateway.dataDir, 'token.bin'), 'utf8').trim();
   }
@@ -35,7 +41,7 @@ export class Host {
   async end(signal: NodeJS.Signals): Promise<number | null> {
     const exit = once(this.#child, 'exit');
     this.#child.kill(signal);
-    const [code] = (await exit) as [number | null];
+    const [code] = (await inTime(exit, `the end of the host after ${signal}`, LONG_MS)) as [number | null];
     return code;
   }
 

@@ -14,6 +14,12 @@ export function childrenOf(daemon: number): Child[] {
   return children;
 }
 
+/** False for one that has ended and was not reaped. */
+export function isRunning(pid: number): boolean {
+  const stat = read(`${pid}`, 'stat');
+  return stat !== null && stat.slice(stat.lastIndexOf(')') + 2)[0] !== 'Z';
+}
+
 function parentOf(pid: string): number | null {
   const stat = read(pid, 'stat');
   // The second field is the program's name in parentheses and may hold anything.

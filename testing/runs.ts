@@ -89,7 +89,7 @@ export async function eventsOf(gateway: TestGateway, runId: string): Promise<Run
   const events: RunEvent[] = [];
   do events.push(await nextEvent(stream));
   while (events.at(-1)?.type !== 'run.end');
-  await stream.closed;
+  await stream.ended();
   return events;
 }
 
@@ -104,10 +104,8 @@ export async function runToEnd(gateway: TestGateway, ref: string, input?: unknow
   return await ended(gateway, await fire(gateway, ref, input));
 }
 
-/** Rejects when the stream ends first. */
 export async function nextEvent(stream: Stream): Promise<RunEvent> {
-  const event = await Promise.race([stream.next(), stream.closed]);
-  assert.ok(event, 'the stream ended');
+  const event = await stream.next();
   const { type, ...members } = JSON.parse(event.data) as RunEvent;
   assert.equal(type, event.event);
   return { type, ...members } as RunEvent;

@@ -5,6 +5,7 @@ import type { SqlStatement } from '../protocol/frames.ts';
 import type { RunRecord } from '../protocol/runs.ts';
 import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
 import type { WebhooksOptions } from '../supervisor/automations/webhooks/webhooks.ts';
+import { inTime } from './waiting.ts';
 
 type FireRequest = Parameters<WebhooksOptions['fires']['start']>[0];
 export type ScriptedRun = {
@@ -107,9 +108,8 @@ export class ScriptedFires {
   /** The run of this number, counted from 1, once it has started. */
   async started(number: number): Promise<ScriptedRun> {
     while (this.runs.length < number) {
-      await new Promise<void>((resolve) => {
-        this.#waiting.push(resolve);
-      });
+      const told = new Promise<void>((resolve) => this.#waiting.push(resolve));
+      await inTime(told, `run number ${number}`);
     }
     return this.runs[number - 1] as ScriptedRun;
   }

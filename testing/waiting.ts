@@ -3,6 +3,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 export { pause };
 
+/** Far more than anything takes that a test awaits, so that a busy machine fails nothing. */
+export const LIMIT_MS = 20_000;
+/** For what may take its time: the start of a daemon, a call that waits for a large migration, a command. */
+export const LONG_MS = 120_000;
+
 /** What `promise` gives, or `late` when it takes longer than `ms`. */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T | 'late'> {
   const timer = new AbortController();
@@ -11,5 +16,22 @@ export async function within<T>(ms: number, promise: Promise<T>): Promise<T | 'l
     return await Promise.race([promise, late]);
   } finally {
     timer.abort();
+  }
+}
+
+/** What `promise` gives; rejects with the name of what was awaited when it takes longer than `ms`. */
+export async function inTime<T>(promise: Promise<T>, what: string, ms: number = LIMIT_MS): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  // Made here, so that its stack says who waited.
+  const late = new Error(`It did not come within ${ms / 1000} s: ${what}.`);
+  try {
+    return await Promise.race([
+      promise,
+      new Promise<never>((_resolve, reject) => {
+        timer = setTimeout(reject, ms, late);
+      }),
+    ]);
+  } finally {
+    clearTimeout(timer);
   }
 }

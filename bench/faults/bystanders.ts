@@ -3,6 +3,8 @@ import type { Stream, TestGateway } from '../../testing/gateway.ts';
 import { pause, within } from '../../testing/waiting.ts';
 
 const HANG_MS = 60_000;
+/** As long as a timer can wait. */
+const FOREVER_MS = 2 ** 31 - 1;
 
 /** Reads from several apps and listens to one, until `stop`. */
 export class Bystanders {
@@ -50,7 +52,8 @@ export class Bystanders {
       this.#stream = stream;
       if (stream === null) await pause(20);
       else {
-        void this.#listen(stream);
+        // It ends with its stream.
+        void this.#listen(stream).catch(() => {});
         await stream.closed;
         if (this.#running && (await this.#isValid(token))) {
           this.violations.push('The stream of changes ended.');
@@ -71,7 +74,7 @@ export class Bystanders {
 
   async #listen(stream: Stream): Promise<void> {
     while (this.#running) {
-      await stream.next();
+      await stream.next(FOREVER_MS);
       for (const resolve of this.#waiters.splice(0)) resolve();
     }
   }

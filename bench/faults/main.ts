@@ -117,4 +117,5 @@ async function main(args: string[]): Promise<number> {
   return 1;
 }
 
-process.exitCode = await main(process.argv.slice(2));
+// A campaign that ended early leaves its load behind, which would go on for ever; its daemons end with this process.
+process.exit(await main(process.argv.slice(2)));

@@ -254,7 +254,7 @@ test('a session that is closed is gone, and live is never shown in its place', a
   await write('draft');
   const stream = await follow();
   await sessions.close('s1');
-  await stream.closed;
+  await stream.ended();
   for (const answer of [
     await page(),
     await page('/index.html'),

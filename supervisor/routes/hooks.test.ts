@@ -13,6 +13,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { EDGES, eventually } from '../../testing/edges.ts';
 import type { EdgeKind } from '../../testing/gateway.ts';
 import { hooked, ScriptedCatalog, ScriptedFires } from '../../testing/scripted-webhooks.ts';
+import { inTime } from '../../testing/waiting.ts';
 import { Webhooks } from '../automations/webhooks/webhooks.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { openEdge } from '../edge/open-edge.ts';
@@ -91,7 +92,8 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
   const { edge } = openEdge(kind, { handler, onFault: (error) => faults.push(String(error)) });
   const port = await edge.listen('127.0.0.1', 0);
   const post: Served['post'] = async (target, headers = RIGHT, body = '') => {
-    const answer = await fetch(`http://127.0.0.1:${port}/_svc-hook/${target}`, { method: 'POST', headers, body });
+    const url = `http://127.0.0.1:${port}/_svc-hook/${target}`;
+    const answer = await inTime(fetch(url, { method: 'POST', headers, body }), `the answer to a post to ${target}`);
     return { status: answer.status, headers: answer.headers, body: await answer.json() };
   };
   const begin: Served['begin'] = (target, headers, length, sent) => {
@@ -103,9 +105,10 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
   };
   const seen = async (count: number): Promise<void> => {
     while (arrived < count) {
-      await new Promise<void>((resolve) => {
+      const told = new Promise<void>((resolve) => {
         tell = resolve;
       });
+      await inTime(told, `body number ${count}`);
     }
   };
   try {
@@ -130,7 +133,8 @@ function signed(body: string | Buffer, more: { id?: string; at?: number; key?: s
 
 /** The next answer on a connection; what there was when the gateway ended it. */
 async function answerOn(socket: Socket): Promise<string> {
-  const [bytes] = (await Promise.race([once(socket, 'data'), once(socket, 'close')])) as [Buffer | boolean];
+  const next = Promise.race([once(socket, 'data'), once(socket, 'close')]);
+  const [bytes] = (await inTime(next, 'the next answer on a connection')) as [Buffer | boolean];
   return typeof bytes === 'boolean' ? 'closed' : bytes.toString('latin1');
 }
 

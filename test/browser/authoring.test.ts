@@ -9,6 +9,9 @@ import { startChromium, withoutChromium } from './chromium.ts';
 /** Far more than any of it takes, so that a busy machine fails nothing. */
 const PATIENCE_MS = 90_000;
 
+/** Several looks of a page. */
+const LOOK_MS = 5000;
+
 describe('authoring in a browser', { skip: withoutChromium() }, () => {
   let gateway: TestGateway;
   let removeGateway: () => Promise<void>;
@@ -57,6 +60,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
 
   async function open(path: string): Promise<Page> {
     const page = await context.newPage();
+    await page.clock.install();
     // Its change stream stands: from here on it hears of everything.
     const following = page.waitForResponse(/_changes/);
     await page.goto(`http://${baseOf(gateway)}${path}`);
@@ -106,6 +110,13 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
 
   const heading = (page: Page) => page.getByRole('heading', { level: 1 }).textContent();
 
+  /** The page looks once a second whether it may load itself again: it looks several times, and does not. */
+  async function staysForLooks(page: Page): Promise<void> {
+    await page.evaluate('addEventListener("beforeunload", () => { window.leaves = true; })');
+    await page.clock.runFor(LOOK_MS);
+    assert.deepEqual([await page.evaluate('window.leaves'), await heading(page)], [undefined, 'Form']);
+  }
+
   async function formPage(): Promise<Page> {
     await edit('index.html', () => FORM);
     await publish();
@@ -153,9 +164,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
       await write(page);
       await page.getByText('Elsewhere').focus();
       await publishForms(page, 1);
-      // The page looks once a second whether it may load itself again: it has looked more than once.
-      await page.evaluate('new Promise((done) => setTimeout(done, 2500))');
-      assert.equal(await heading(page), 'Form');
+      await staysForLooks(page);
       await empty(page);
       await page.getByRole('heading', { name: 'New form' }).waitFor();
       await page.close();
@@ -189,11 +198,18 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await page.evaluate('timers.size'), 1);
     let loads = 0;
     page.on('load', () => loads++);
+    // The stream of the page that comes stands, so that it hears of the version after it.
+    const following = page.waitForResponse(/_changes/);
     await page.getByLabel('Title').fill('');
+    await page.clock.runFor(LOOK_MS);
     await page.getByRole('heading', { name: 'New form' }).waitFor();
+    await following;
+    await page.clock.runFor(LOOK_MS);
+    await edit('index.html', titled('New form', 'Last form'));
+    await publish();
+    await page.getByRole('heading', { name: 'Last form' }).waitFor();
     await page.waitForLoadState('load');
-    await page.evaluate('new Promise((done) => setTimeout(done, 2500))');
-    assert.equal(loads, 1);
+    assert.equal(loads, 2);
     await page.close();
   });
 
@@ -210,8 +226,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.evaluate('void svc.write({ action: "add", input: { text: "under way" } })');
     await asked;
     await publishForms(page, 1);
-    await page.evaluate('new Promise((done) => setTimeout(done, 1500))');
-    assert.equal(await heading(page), 'Form');
+    await staysForLooks(page);
     answer();
     await page.getByRole('heading', { name: 'New form' }).waitFor();
     await page.close();

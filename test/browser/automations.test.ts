@@ -1,5 +1,6 @@
 /** Automations and runs in the console, looked at through a real browser: switched, run, and watched while they run. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,25 +10,33 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { appOf, automation } from '../../testing/apps.ts';
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { linkTo } from '../../testing/pages.ts';
+import { inTime } from '../../testing/waiting.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */
 const PATIENCE_MS = 90_000;
 const RUN_ID = /^[0-9a-f-]{36}$/;
 
-/** A server that keeps whoever asks it waiting until the test lets them go. */
+/** A server that keeps whoever asks it waiting until the test lets them go; `open` waits for somebody to come. */
 async function startDoor(owner: { after(cleanup: () => void): void }) {
   const waiting: ServerResponse[] = [];
-  const server = createServer((_request, response) => void waiting.push(response));
+  const server = createServer((_request, response) => {
+    waiting.push(response);
+    server.emit('arrived');
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   owner.after(() => {
     server.closeAllConnections();
     server.close();
   });
-  const open = () => {
+  const letIn = () => {
     for (const response of waiting.splice(0)) response.end('open');
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, open };
+  const open = async () => {
+    if (waiting.length === 0) await inTime(once(server, 'arrived'), 'a run at the door');
+    letIn();
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, open, letIn };
 }
 
 /** One that waits at the door between two calls, one that fails, one with a webhook. */
@@ -92,7 +101,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     context.on('weberror', (error) => complaints.push(String(error.error())));
   });
   afterEach(async () => {
-    door.open();
+    door.letIn();
     await context.close();
   });
 
@@ -151,7 +160,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     await running.click();
     await there.getByRole('list', { name: 'What it called' }).getByText('flour').waitFor();
     await there.getByRole('button', { name: 'Cancel this run' }).waitFor();
-    door.open();
+    await door.open();
     for (const page of [here, there]) {
       await page.getByRole('button', { name: /^ok kitchen\/bake two loaves/ }).waitFor();
       await page.getByRole('list', { name: 'What it called' }).getByText('salt').waitFor();

@@ -2,7 +2,7 @@
 import type { Answer } from '../../../testing/gateway.ts';
 import { automationFiles, draftTool, filePath, SESSION } from './authoring-scenes.ts';
 import type { Operation } from './operations.ts';
-import { versionOf } from './scenes.ts';
+import { versionOf } from './versions.ts';
 import type { World } from './world.ts';
 
 const call =

@@ -2,6 +2,7 @@
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Campaign, CampaignContext, CampaignReport } from '../campaign.ts';
+import { drawOperations, pickSome } from './draw.ts';
 import { OPERATIONS, type Operation } from './operations.ts';
 import { expectedIn, FILES, kindOf, POINTS } from './points.ts';
 import { countPoints, crashRound, type Reference, type RoundResult, rehearse } from './round.ts';
@@ -10,8 +11,6 @@ import type { Crash, Scene } from './world.ts';
 
 /** Rounds at a time. */
 const CONCURRENCY = 4;
-/** Drawn by the seed, in smoke runs: another few each time. */
-const SMOKE_OPERATIONS = 4;
 const SMOKE_ROUNDS = 10;
 /** Passings of a point in one operation that get a round each: what comes more often comes as often as the load writes. */
 const PASSINGS = 4;
@@ -36,7 +35,7 @@ async function run(context: CampaignContext): Promise<CampaignReport> {
     const { only, extent, random } = context;
     const named = OPERATIONS.filter(({ name }) => only === null || name.includes(only));
     const possible = named.filter(({ scene }) => otherDisk !== null || scene !== 'other-disk');
-    const operations = extent === 'smoke' ? pickSome(possible, SMOKE_OPERATIONS, () => random.next()) : possible;
+    const operations = extent === 'smoke' ? drawOperations(possible, () => random.next()) : possible;
     const wanted = operations.map(({ scene }) => scene);
     const scenes = await makeScenes(join(folder, 'scenes'), wanted, otherDisk);
     const skipped = named.filter((one) => !possible.includes(one));
@@ -213,30 +212,28 @@ function describe({ point, passing, mode }: Crash): string {
   return `${point}${passing > 1 ? ` (${passing}.)` : ''}${mode === 'tree' ? ' of the whole tree' : ''}`;
 }
 
-function pickSome<T>(from: T[], count: number, chance: () => number): T[] {
-  if (count >= from.length) return from;
-  return from
-    .map((item, at) => ({ item, at, order: chance() }))
-    .sort((a, b) => a.order - b.order)
-    .slice(0, count)
-    .sort((a, b) => a.at - b.at)
-    .map(({ item }) => item);
+/**
+ * Like `pickSome`, with one of each operation, then one of each point that is not among the chosen yet, so that few rounds
+ * reach most.
+ */
+function pickSpread(jobs: Job[], count: number, chance: () => number): Job[] {
+  const chosen = new Set<Job>();
+  const more = (from: Job[]): void => {
+    for (const job of pickSome(from, count - chosen.size, chance)) chosen.add(job);
+  };
+  const left = () => shuffled(jobs, chance).filter((job) => !chosen.has(job));
+  more(firstOfEach(left(), ({ operation }) => operation.name));
+  const known = new Set([...chosen].map(pointOf));
+  more(firstOfEach(left(), pointOf).filter((job) => !known.has(pointOf(job))));
+  more(left());
+  return jobs.filter((job) => chosen.has(job));
 }
 
-/** Like `pickSome`; what is crashed at a point that is not among the chosen yet goes first, so that few rounds reach most. */
-function pickSpread(jobs: Job[], count: number, chance: () => number): Job[] {
-  const kinds = new Set<string>();
-  const firsts = pickSome(
-    shuffled(jobs, chance).filter(({ crashes: [first] }) => {
-      const kind = kindOf((first as Crash).point);
-      return !kinds.has(kind) && kinds.add(kind);
-    }),
-    count,
-    chance,
-  );
-  const others = jobs.filter((job) => !firsts.includes(job));
-  const chosen = new Set([...firsts, ...pickSome(others, count - firsts.length, chance)]);
-  return jobs.filter((job) => chosen.has(job));
+const pointOf = ({ crashes: [first] }: Job): string => kindOf((first as Crash).point);
+
+function firstOfEach(jobs: Job[], key: (job: Job) => string): Job[] {
+  const seen = new Set<string>();
+  return jobs.filter((job) => !seen.has(key(job)) && seen.add(key(job)));
 }
 
 function shuffled<T>(from: T[], chance: () => number): T[] {

@@ -6,7 +6,8 @@ import { type Answer, root } from '../../../testing/gateway.ts';
 import { pause } from '../../../testing/waiting.ts';
 import { AUTHORING_OPERATIONS } from './authoring-operations.ts';
 import { isPacking } from './loose-objects.ts';
-import { automatedVersionOf, type SceneName, versionOf } from './scenes.ts';
+import type { SceneName } from './scenes.ts';
+import { automatedVersionOf, versionOf } from './versions.ts';
 import type { World } from './world.ts';
 
 export type Operation = {

@@ -1,0 +1,56 @@
+/** The script that runs the tests, on tests that pass, fail and are skipped. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { root } from './gateway.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'svc-test-run-'));
+const FILES = {
+  passes: "test('one', () => {});",
+  fails: "test('one', () => { throw new Error('no'); });",
+  skips: "test('one', { skip: 'needs a disk' }, () => {}); test('two', () => {});",
+};
+
+before(() => {
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
+  for (const [name, text] of Object.entries(FILES))
+    writeFileSync(join(folder, `${name}.test.ts`), `import { test } from 'node:test';\n${text}\n`);
+});
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+function run(name: keyof typeof FILES, ci: string) {
+  // A run that is inside of another one would tell that one its results.
+  const { NODE_TEST_CONTEXT, NODE_V8_COVERAGE, ...env } = process.env;
+  return spawnSync(process.execPath, [join(root, 'scripts/test.mjs'), join(folder, `${name}.test.ts`)], {
+    env: { ...env, CI: ci },
+    encoding: 'utf8',
+  });
+}
+
+for (const [name, ci, code] of [
+  ['passes', 'true', 0],
+  ['fails', 'true', 1],
+  ['fails', '', 1],
+  ['skips', '', 0],
+  ['skips', 'true', 1],
+] as const) {
+  test(`${name}, CI="${ci}": exit code ${code}`, () => {
+    const { status, stdout, stderr } = run(name, ci);
+    assert.equal(status, code, stdout + stderr);
+    assert.match(stdout, new RegExp(`\\d s {2}.*${name}\\.test\\.ts`), 'says what it took');
+    if (name === 'skips' && code === 1) assert.match(stderr, /one: needs a disk/);
+  });
+}
+
+test('an option that it does not have, and a file that is not there, are refused', () => {
+  for (const argument of ['--recrod', 'no-such-file']) {
+    const { status, stderr } = spawnSync(process.execPath, [join(root, 'scripts/test.mjs'), argument], {
+      encoding: 'utf8',
+    });
+    assert.equal(status, 2);
+    assert.ok(stderr.includes(argument), stderr);
+  }
+});
