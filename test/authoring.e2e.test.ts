@@ -215,7 +215,7 @@ test('what cannot be published changes nothing, and is published once it is mend
     'automations/a/handler.js': 'export default () => ({});\n',
     'migrations/0002_bad.sql': 'ALTER TABLE nothing ADD b;',
   });
-  assert.equal(failed(await publish(session), 422, 'MIGRATION_FAILED').path, '0002_bad.sql');
+  assert.equal(failed(await publish(session), 422, 'MIGRATION_FAILED').path, 'migrations/0002_bad.sql');
   assert.equal(await word(), 'old');
   assert.equal((await gateway.call('GET', '/svc/_apps/fixed')).json.activeVersion, 'fixed/v1');
 
