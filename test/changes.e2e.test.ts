@@ -20,6 +20,7 @@ const APP = appOf('live', {
   actions: {
     add: { run: '({ db, input }) => db.run("INSERT INTO items (title) VALUES (?)", input.title)', writes: ['items'] },
     both: { run: '() => ({ status: 201, body: null })', writes: ['items', 'orders'] },
+    twice: { run: '() => null', writes: ['items', 'orders', 'items'] },
     none: '() => null',
     refuses: { run: '() => ({ status: 404, body: null })', writes: ['items'] },
     throws: {
@@ -105,6 +106,15 @@ onEachEdge({}, (gateway) => {
     assert.ok(ts >= before && ts <= Date.now());
     assert.equal(items.id, String(seq));
     assert.deepEqual([parse(orders).table, parse(orders).tables, parse(orders).seq], ['orders', ['orders'], seq + 1]);
+    stream.close();
+  });
+
+  test('a table that the manifest names twice has one event', async () => {
+    const stream = await open();
+    await gateway.write('live', 'twice');
+    const tables = (await take(stream, 2)).map((event) => parse(event).table);
+    assert.deepEqual(tables, ['items', 'orders']);
+    await expectNext(gateway, stream, 'orders');
     stream.close();
   });
 
@@ -255,7 +265,7 @@ onEachEdge({}, (gateway) => {
 
   for (const [what, path, status, code] of [
     ['an unknown app', '/svc/nobody/_changes', 404, 'UNKNOWN_APP'],
-    ['an id that cannot be', '/svc/N%20o/_changes', 404, 'UNKNOWN_APP'],
+    ['an id that cannot be', '/svc/N%20o/_changes', 404, 'NOT_FOUND'],
     ['a query string that cannot be decoded', '/svc/live/_changes?tables=%zz', 400, 'BAD_REQUEST'],
   ] as const) {
     test(`${what}: ${status}`, async () => {

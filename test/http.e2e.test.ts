@@ -227,6 +227,14 @@ onEachEdge({}, (gateway, edge) => {
     versionId = answer.json.versionId;
   });
 
+  test('an address that no app can have is NOT_FOUND, one that an app may have UNKNOWN_APP', async () => {
+    for (const path of ['/svc/_zzz', '/svc/_zzz/', '/svc/_apps/', '/svc/Site/', '/svc/_zzz/_changes'])
+      isError(await gateway.call('GET', path), 404, 'NOT_FOUND');
+    for (const path of ['/svc/nobody/', '/svc/nobody/_changes'])
+      isError(await gateway.call('GET', path), 404, 'UNKNOWN_APP');
+    isError(await gateway.call('GET', '/_svc-conversations/apps/site/sessions'), 404, 'NOT_FOUND');
+  });
+
   describe('access', () => {
     const bad: [what: string, headers: Record<string, string>][] = [
       ['nothing', {}],

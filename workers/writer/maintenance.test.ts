@@ -87,7 +87,12 @@ test('what a backup that was cut off left goes with the next one', async () => {
 
 const FAILURES: [name: string, texts: string[], path: string, message: RegExp][] = [
   ['SQL that fails', [ADD, 'INSERT INTO nowhere VALUES (1)'], 'migrations/0003_step.sql', /no such table: nowhere/],
-  ['a file that ends the transaction', ['COMMIT; CREATE TABLE u (v)'], 'migrations/0002_step.sql', /ended the transaction/],
+  [
+    'a file that ends the transaction',
+    ['COMMIT; CREATE TABLE u (v)'],
+    'migrations/0002_step.sql',
+    /ended the transaction/,
+  ],
   [
     'rows that refer to nothing afterwards',
     ['CREATE TABLE c (t REFERENCES t (v)); INSERT INTO c VALUES (99); CREATE UNIQUE INDEX i ON t (v);'],
