@@ -23,6 +23,18 @@ const APP = appOf('live', {
     twice: { run: '() => null', writes: ['items', 'orders', 'items'] },
     none: '() => null',
     refuses: { run: '() => ({ status: 404, body: null })', writes: ['items'] },
+    undone: {
+      run: 'async ({ db }) => { await db.transaction((tx) => { tx.run("DELETE FROM items"); throw new Error("no"); }); }',
+      writes: ['items'],
+    },
+    early: {
+      run: '({ db }) => { db.run("INSERT INTO items (title) VALUES (3)"); throw new Error("no"); }',
+      writes: ['items'],
+    },
+    unsendable: {
+      run: 'async ({ db }) => { await db.transaction((tx) => tx.run("INSERT INTO items (title) VALUES (4)")); return () => 1; }',
+      writes: ['items'],
+    },
     throws: {
       run: 'async ({ db }) => { await db.run("INSERT INTO items (title) VALUES (2)"); throw new Error("no"); }',
       writes: ['items'],
@@ -118,13 +130,22 @@ onEachEdge({}, (gateway) => {
     stream.close();
   });
 
-  test('nothing for queries, actions without tables, a status of 400 and above, wrong input, or an error', async () => {
+  test('nothing for queries, actions without tables, a status of 400 and above, or wrong input', async () => {
     const stream = await open();
     await gateway.read('live', 'list');
     await gateway.read('live', 'writes');
-    for (const action of ['none', 'refuses', 'throws', 'missing']) await gateway.write('live', action);
+    for (const action of ['none', 'refuses', 'missing', 'undone']) await gateway.write('live', action);
     await gateway.write('live', 'add', 'no object');
     await expectNext(gateway, stream, 'orders');
+    stream.close();
+  });
+
+  test('an action that fails after it wrote: everybody is told to fetch again', async () => {
+    const stream = await open('?tables=others');
+    for (const action of ['throws', 'early', 'unsendable']) {
+      assert.equal((await gateway.write('live', action)).json.error.code, 'HANDLER_ERROR');
+      assert.equal((await stream.next()).event, 'reset', action);
+    }
     stream.close();
   });
 
