@@ -813,6 +813,10 @@ onEachEdge({}, (gateway, edge) => {
       await gateway.write('site', 'go');
       assert.equal((await changes.next()).event, 'change', 'a read tells nobody anything');
       assert.equal((await sql({ sql: 'insert into t values (?)', params: [1] })).status, 200);
+      const { table, action, source } = JSON.parse((await changes.next()).data);
+      assert.deepEqual([table, action, source], ['t', 'sql', 'external']);
+      // What changes the schema names no table.
+      assert.equal((await sql({ sql: 'create table u (x)' })).json.tables, null);
       assert.equal((await changes.next()).event, 'reset');
       changes.close();
       for (const statement of ["attach 'x' as y", 'vacuum into "x"', 'pragma journal_mode = delete', 'nonsense']) {
