@@ -37,8 +37,7 @@ export async function runOnHost(run: FireAutomation, fire: Fire, options: HostFi
       string,
       unknown
     >;
-    if (summary !== undefined && typeof summary !== 'string') fail('"summary" of the result must be a string.');
-    else fire.result(200, Buffer.from(JSON.stringify({ summary, output })));
+    fire.result(200, Buffer.from(JSON.stringify({ summary, output })));
   } catch (error) {
     const message = (error as { message?: unknown } | null)?.message;
     fail(typeof message === 'string' ? message.slice(0, LIMITS.errorMessageChars) : 'The host failed on this run.');
