@@ -12,10 +12,10 @@ export type RunState = (typeof RUN_STATES)[number];
 export type RunTriggerKind = 'cron' | 'webhook' | 'manual' | 'failure';
 
 /**
- * `origin` says which fire it was: the scheduled time of a cron fire (ISO 8601), the slug of a webhook, the id of the run
- * that failed; null for one by hand.
+ * `origin` says which fire it was: the scheduled time of a cron fire (milliseconds since the epoch), the slug of a webhook, the id of
+ * the run that failed; null for one by hand.
  */
-export type RunTrigger = { kind: RunTriggerKind; origin: string | null };
+export type RunTrigger = { kind: RunTriggerKind; origin: string | number | null };
 
 /** Tokens and money that agents used in a run or node; absent where nobody said. */
 export type Usage = {

@@ -189,7 +189,7 @@ export class Automations {
   }
 
   #fireCron(automation: LiveAutomation, scheduledAt: number): void {
-    const trigger = { kind: 'cron', origin: new Date(scheduledAt).toISOString() } as const;
+    const trigger = { kind: 'cron', origin: scheduledAt } as const;
     const extra = () => [this.runs.cronFire(automation, scheduledAt)];
     this.fires.start({ automation, trigger, at: scheduledAt, input: undefined, extra }).catch((error: unknown) => {
       this.#log.error({ err: error, automation: automation.ref }, 'a scheduled run could not be started');

@@ -167,7 +167,7 @@ function lostIn(value: unknown): Lost | null {
 }
 
 function isSimple(value: unknown): boolean {
-  return typeof value === 'string' || typeof value === 'number';
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' || value === null;
 }
 
 function hasToJson(value: object): boolean {

@@ -57,7 +57,10 @@ test('a run is stored before it starts, goes through its states, and ends once',
 
 test('a skipped run is stored as it ended', async (t) => {
   const { ledger } = await startLedger(t);
-  const run = queuedRun({ state: 'skipped', trigger: { kind: 'cron', origin: '2023-11-14T22:13:20.000Z' } });
+  const run = queuedRun({
+    state: 'skipped',
+    trigger: { kind: 'cron', origin: Date.parse('2023-11-14T22:13:20.000Z') },
+  });
   await ledger.skip(run, 'all', [ledger.cronFire(DIGEST, NOW)]);
   assert.deepEqual(await ledger.get(run.runId), { ...run, endedAt: NOW });
   assert.equal(await ledger.cronFired(DIGEST), NOW);
