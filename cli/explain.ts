@@ -129,7 +129,7 @@ async function nextStep(
 function tokenHint(client: Client | undefined): string {
   const { token, tokenFrom } = client?.connection ?? { token: undefined, tokenFrom: '' };
   if (token === undefined)
-    return 'No token was sent. Give one with --token or SVC_TOKEN; "svc token" prints it on the gateway\'s machine.';
+    return 'No token was sent. Give one with --token, or with SVC_TOKEN beside SVC_URL; "svc token" prints it on the gateway\'s machine.';
   return `The token from ${tokenFrom} is not the gateway's. "svc token" prints the right one on the gateway's machine.`;
 }
 
