@@ -17,6 +17,7 @@ import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Describing } from '../dispatch/describe.ts';
 import type { Dispatching } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, FireAutomationFactory } from '../extension-points.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import type { Tree } from '../tree/tree.ts';
 import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
 import { Switchboard } from './enablement.ts';
@@ -38,6 +39,7 @@ export type AutomationsOptions = Dispatching &
     layout: Layout;
     databases: Databases;
     tree: Tree;
+    jobs: Pick<Jobs, 'judgeOutput'>;
     log: Logger;
     /** One line of JSON for an app's log. */
     appLog(app: string, line: string): void;
@@ -90,6 +92,10 @@ export class Automations {
       },
       runner: options.conversationRunner,
       factory: options.fireAutomationFactory,
+      judgeOutput: ({ app, id, versionId }, output) => {
+        const { validators } = layout.app(app).version(versionId);
+        return options.jobs.judgeOutput({ app, validators, automation: id, output });
+      },
       baseUrl: options.baseUrl,
       appLog: options.appLog,
       automationTimeoutMs: config.automationTimeoutMs,
