@@ -47,6 +47,25 @@ export type RunRecord = {
   pinned: boolean;
 };
 
+/** Sums over runs that ended; `failed` are those in `error` or `interrupted`, and `runs` also has those aborted and skipped. */
+export type RunSums = {
+  runs: number;
+  ok: number;
+  failed: number;
+  inputTokens: number;
+  outputTokens: number;
+  costUsd: number;
+};
+
+/** What runs did in the last days. A day is one of UTC, `YYYY-MM-DD`; automations and models come with most runs first. */
+export type Insights = {
+  totals: RunSums;
+  byDay: (RunSums & { day: string })[];
+  byAutomation: (RunSums & { ref: string })[];
+  byModel: (RunSums & { model: string })[];
+  recent: RunRecord[];
+};
+
 /** One call of `ctx.tool` or `ctx.agent` in a run; `ordinal` counts from 1. `output` and `args` are cut at 64 KiB. */
 export type RunNode = {
   runId: string;

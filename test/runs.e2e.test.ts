@@ -182,6 +182,9 @@ describe('a handler that', () => {
       const logged = await untilEvent(stream, (event) => event.type === 'log' && event.runId === runId);
       assert.equal((logged as { line: { msg: string } }).line.msg, 'careful');
       await untilEvent(stream, (event) => event.type === 'run.end' && event.run.runId === runId);
+      const insights = (await gateway.call('GET', '/svc/_insights?days=1')).json;
+      assert.ok(insights.totals.runs > 0 && insights.recent.some((run: { runId: string }) => run.runId === runId));
+      assert.equal((await gateway.call('GET', '/svc/_insights?days=0')).json.error.path, 'days');
       const { state, summary, output } = await runOf(gateway, runId);
       assert.deepEqual({ state, summary, output }, { state: 'ok', summary: null, output: null });
       const lines = (await gateway.call('GET', '/svc/_logs?app=says')).json as { msg: string; runId: string }[];

@@ -46,6 +46,16 @@ export function runRoutes(services: RunServices): Route[] {
     },
     {
       method: 'GET',
+      path: '/svc/_insights',
+      needs: 'admin',
+      summary: 'What the runs of the last days did: in all, by day, automation and model, and the latest (`?days=`).',
+      handle: async (exchange) => {
+        const days = integerOf(queryOf(exchange), 'days', LIMITS.insightsDays, LIMITS.insightsDaysMax);
+        answerJson(exchange, 200, await services.runs.insights(days), NO_STORE);
+      },
+    },
+    {
+      method: 'GET',
       path: '/svc/_runs/_events',
       needs: 'route',
       summary: 'What happens in all runs from now on (server-sent events; `?ref=`, `?app=`).',
