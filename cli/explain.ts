@@ -1,8 +1,9 @@
 /** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
 import { type InputIssue, SvcError } from '../protocol/errors.ts';
 import { CommandError, GatewayError, type Hint, messageOf, UnreachableError, UsageError } from './failure.ts';
-import type { AppRecord, DescribedApp, TemplateRow, ToolAnswer } from './gateway/api.ts';
+import type { DescribedApp, TemplateRow, ToolAnswer } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
+import { allApps } from './gateway/lists.ts';
 import { appsOf, sessionHints } from './session-hints.ts';
 import { allSessions } from './sessions.ts';
 import { nearest } from './terminal/nearest.ts';
@@ -162,7 +163,7 @@ async function namesOf(
 }
 
 async function appNames(client: Client): Promise<string[]> {
-  return (await client.get<AppRecord[]>('/svc/_apps')).map(({ id }) => id);
+  return (await allApps(client)).map(({ id }) => id);
 }
 
 async function sessionNames(client: Client): Promise<string[]> {

@@ -179,6 +179,7 @@ export type AutomationRow = {
 };
 export type AutomationList = {
   rows: AutomationRow[];
+  total: number;
   errors: { ref: string; code: string; message: string; path?: string }[];
 };
 export type DescribedAutomation = AutomationRow & { manifest: AutomationManifest };
