@@ -607,5 +607,8 @@ test('insights sum up the days that are asked for, by day, automation and model'
   });
   assert.equal(recent.length, 4);
   assert.deepEqual((await ledger.insights(1)).totals, sums(1, 1, 0));
-  assert.deepEqual((await ledger.insights(366)).byModel.map(({ model }) => model), ['a/one', 'b/two']);
+  assert.deepEqual(
+    (await ledger.insights(366)).byModel.map(({ model }) => model),
+    ['a/one', 'b/two'],
+  );
 });
