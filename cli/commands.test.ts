@@ -559,11 +559,33 @@ test('every command that answers prints one JSON document with --json', async (t
     ['token', 'ls'],
     ['token', 'revoke', 'once'],
     ['doctor'],
+    ['help'],
+    ['help', 'push'],
+    ['push', '--help'],
+    ['--version'],
   ]) {
     const { stdout } = await svc([...line, '--json'], { env: gateway.env, cwd: temporaryFolder(t) });
     assert.doesNotThrow(() => JSON.parse(stdout), `svc ${line.join(' ')}: ${stdout}`);
     assert.equal(stdout.trimEnd().split('\n').length, 1);
   }
+});
+
+test('help as JSON has every command, and of one its options', async (t) => {
+  const help = async (...line: string[]) =>
+    JSON.parse((await svc([...line, '--json'], { cwd: temporaryFolder(t) })).stdout);
+  const { version, commands } = await help('help');
+  assert.equal(version, (await help('--version')).version);
+  assert.deepEqual(
+    commands.map(({ name }: { name: string }) => name),
+    COMMANDS.map(({ name }) => name),
+  );
+  const push = await help('help', 'push');
+  assert.deepEqual(
+    push,
+    commands.find(({ name }: { name: string }) => name === 'push'),
+  );
+  assert.equal(push.usage, 'svc push <dir> [options]');
+  assert.ok(push.options.some(({ name, value }: Record<string, string>) => name === 'id' && value !== undefined));
 });
 
 test('a new app can be pushed as it is, without what does not belong to it', async (t) => {

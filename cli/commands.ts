@@ -20,7 +20,10 @@ const DATA_DIRECTORY: OptionTable = {
 /** Options of commands that talk to a running gateway. */
 export const CONNECTION_OPTIONS: OptionTable = {
   url: { value: 'url', summary: 'Address of the gateway (default: SVC_URL, the profile, or the one running here)' },
-  token: { value: 'token', summary: 'Access token (default: SVC_TOKEN, or the one that belongs to the address)' },
+  token: {
+    value: 'token',
+    summary: 'Access token (default: the one that belongs to the address; SVC_TOKEN with --url and SVC_URL)',
+  },
   ...DATA_DIRECTORY,
 };
 

@@ -1,11 +1,11 @@
 /** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
 
-import type { AppRecord } from '../protocol/answers.ts';
 import { type InputIssue, SvcError } from '../protocol/errors.ts';
 import type { Arguments } from './arguments.ts';
 import { CommandError, GatewayError, type Hint, messageOf, UnreachableError, UsageError } from './failure.ts';
 import type { DescribedApp, TemplateRow, ToolAnswer } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
+import { allApps } from './gateway/lists.ts';
 import { appsOf, sessionHints } from './session-hints.ts';
 import { allSessions } from './sessions.ts';
 import { nearest } from './terminal/nearest.ts';
@@ -132,7 +132,7 @@ async function nextStep(
 function tokenHint(client: Client | undefined): string {
   const { token, tokenFrom } = client?.connection ?? { token: undefined, tokenFrom: '' };
   if (token === undefined)
-    return 'No token was sent. Give one with --token or SVC_TOKEN; "svc token" prints it on the gateway\'s machine.';
+    return 'No token was sent. Give one with --token, or with SVC_TOKEN beside SVC_URL; "svc token" prints it on the gateway\'s machine.';
   return `The token from ${tokenFrom} is not the gateway's. "svc token" prints the right one on the gateway's machine.`;
 }
 
@@ -165,7 +165,7 @@ async function namesOf(
 }
 
 async function appNames(client: Client): Promise<string[]> {
-  return (await client.get<AppRecord[]>('/svc/_apps')).map(({ id }) => id);
+  return (await allApps(client)).map(({ id }) => id);
 }
 
 async function sessionNames(client: Client): Promise<string[]> {

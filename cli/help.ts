@@ -52,6 +52,16 @@ export function commandHelp(command: Command, columns: number, style: Style): st
   ];
 }
 
+/** The same as `svc help <command> --json` prints it; `value` names what an option takes, and a switch has none. */
+export function helpDocument(command: Command): Record<string, unknown> {
+  const { name, group, summary, details = [], examples = [] } = command;
+  const options = Object.entries({ ...command.options, ...COMMON_OPTIONS }).map(([option, spec]) => ({
+    name: option,
+    ...spec,
+  }));
+  return { name, group, summary, usage: usage(command), details, options, examples };
+}
+
 /** `svc read <app> <query> [input] [options]`. */
 export function usage(command: Command): string {
   return `svc ${head(command)} [options]`;

@@ -8,7 +8,7 @@ import { EXIT, errorBodyOf, exitCodeOf, UsageError } from './failure.ts';
 import { Client } from './gateway/client.ts';
 import { resolveConnection } from './gateway/connection.ts';
 import { defaultDataDirectory, type Surroundings } from './gateway/data-directory.ts';
-import { commandHelp, overview } from './help.ts';
+import { commandHelp, helpDocument, overview } from './help.ts';
 import { nearest } from './terminal/nearest.ts';
 import { Terminal, type TerminalStreams } from './terminal/terminal.ts';
 import { packageVersion } from './version.ts';
@@ -27,7 +27,7 @@ export async function runCommandLine(argv: string[], machine: Machine): Promise<
       );
     }
     if (first === '--version' || first === '-v' || first === 'version') {
-      terminal.line(packageVersion());
+      terminal.answer({ version: packageVersion() }, () => terminal.line(packageVersion()));
       return EXIT.ok;
     }
     return await runCommand(findCommand(first), rest, machine, terminal);
@@ -67,8 +67,15 @@ async function runCommand(command: Command, words: string[], machine: Machine, t
 
 function help(name: string | undefined, terminal: Terminal): number {
   const { columns, style } = terminal;
-  if (name === undefined) terminal.lines(overview(packageVersion(), columns, style));
-  else terminal.lines(commandHelp(findCommand(name), columns, style));
+  if (name === undefined) {
+    const version = packageVersion();
+    terminal.answer({ version, commands: COMMANDS.map(helpDocument) }, () =>
+      terminal.lines(overview(version, columns, style)),
+    );
+  } else {
+    const command = findCommand(name);
+    terminal.answer(helpDocument(command), () => terminal.lines(commandHelp(command, columns, style)));
+  }
   return EXIT.ok;
 }
 

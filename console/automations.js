@@ -47,9 +47,9 @@ onRun((run) => {
 });
 
 async function read(apps) {
-  const { rows, errors } = await get('/svc/_automations');
+  const { rows, errors, total: all } = await get('/svc/_automations');
   stale = false;
-  total = rows.length;
+  total = all;
   const shown = rows.slice(0, SHOWN);
   const names = new Map(apps.map(({ id, name }) => [id, name]));
   const refs = new Set(shown.map(({ ref }) => ref));

@@ -2,7 +2,7 @@
 import { refreshAutomations } from '/svc/_console/automations.js';
 import { stopFollowing } from '/svc/_console/runs.js';
 import { followLink, goOn, link, onward, readSession, signIn, signOut } from '/svc/_console/session.js';
-import { $, duration, element, fact, get, plural, post } from '/svc/_console/view.js';
+import { $, duration, element, fact, get, getAll, plural, post } from '/svc/_console/view.js';
 
 const REFRESH_MS = 3000;
 
@@ -85,7 +85,7 @@ async function refresh() {
 }
 
 async function refreshAll() {
-  const [apps, system] = await Promise.all([get('/svc/_apps'), get('/svc/_system')]);
+  const [apps, system] = await Promise.all([getAll('/svc/_apps'), get('/svc/_system')]);
   renderApps(apps);
   renderSystem(system);
   const automated = await refreshAutomations(apps);

@@ -248,7 +248,7 @@ function drawFacts({ entry: { run }, problem, facts, cancel }) {
   const { kind, origin } = run.trigger;
   write(problem, run.error ? outcomeOf(run) : '');
   const values = [
-    ['Fired by', origin ? `${kind}, ${origin}` : kind],
+    ['Fired by', origin === null ? kind : `${kind}, ${typeof origin === 'number' ? clock(origin) : origin}`],
     ['Run', run.runId],
     ['Queued', clock(run.queuedAt)],
     ['Summary', run.summary],

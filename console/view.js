@@ -26,6 +26,16 @@ export function fact(term, value) {
   return element('div', '', element('dt', '', term), element('dd', '', value));
 }
 
+/** Every row of a list that is sorted by id and comes in pages of 500. */
+export async function getAll(path) {
+  const rows = [];
+  for (;;) {
+    const page = await get(rows.length === 0 ? path : `${path}?after=${encodeURIComponent(rows.at(-1).id)}`);
+    rows.push(...page);
+    if (page.length < 500) return rows;
+  }
+}
+
 /** Writes only what changed: a selection in the text stays. */
 export function write(target, text) {
   if (target.textContent !== text) target.textContent = text;

@@ -63,7 +63,7 @@ export const ERROR_CODES = {
   },
   MIGRATION_FAILED: {
     status: 422,
-    when: 'A migration failed; it was rolled back and the previous version still serves.',
+    when: 'A migration failed; it was rolled back and the previous version still serves. `path` is its file, `migrations/<file>`.',
   },
   INVALID_ARCHIVE: { status: 400, when: 'The upload is not a gzipped tar archive, or it is truncated.' },
   ARCHIVE_ENTRY_TYPE: {

@@ -72,8 +72,8 @@ export type DispatchFrame = [
  */
 export type ResultFrame = [typeof Kind.result, callId: number, status: number, body: Uint8Array, handlerMs: number];
 
-/** Actor → supervisor: the call failed. */
-export type ErrorFrame = [typeof Kind.error, callId: number, error: ErrorBody, handlerMs: number];
+/** Actor → supervisor: the call failed; `wrote` says that something it wrote is stored all the same. */
+export type ErrorFrame = [typeof Kind.error, callId: number, error: ErrorBody, handlerMs: number, wrote?: boolean];
 
 /** `client-gone` leaves the call what it needs to end well; each of the others is the end of it. */
 export type CancelReason = 'deadline' | 'cancelled' | 'client-gone' | 'shutdown';

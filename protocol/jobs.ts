@@ -54,6 +54,9 @@ export type CheckJob = { code: string; app: string };
 /** sha256 of the `app.json` that was found valid. */
 export type CheckResult = { manifestSha256: string };
 
+/** Judges the output of a fire, as JSON text (null for none), by the version's `validators.js`. */
+export type OutputJob = { app: string; validators: string; automation: string; output: string | null };
+
 /** Packs a part of a backup in the folder of `workspace`; `finish` packs the manifest instead, and with it the end. */
 export type PackJob = {
   workspace: string;
@@ -66,7 +69,16 @@ export type PackResult = { files: number; bytes: number };
 export type JobAnswer<T> = { ok: true; value: T } | { ok: false; error: ErrorBody };
 
 /** What a thread can be asked for; the names of its functions. */
-export type JobName = 'ingest' | 'check' | 'sessionFiles' | 'layOut' | 'pack' | 'git' | 'snapshot' | 'seed';
+export type JobName =
+  | 'ingest'
+  | 'check'
+  | 'judgeOutput'
+  | 'sessionFiles'
+  | 'layOut'
+  | 'pack'
+  | 'git'
+  | 'snapshot'
+  | 'seed';
 
 /**
  * Where a job runs. Drafts have a thread of their own, kept while they are edited, so that an edit waits for no upload; and

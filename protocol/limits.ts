@@ -359,6 +359,10 @@ export const LIMITS = {
   runGatherMs: 4,
   /** Until the summary of a run that ended is written, with those of others. */
   runSummaryMs: 100,
+  /** Days that `GET /svc/_insights` sums up, and how many of the latest runs it has. */
+  insightsDays: 30,
+  insightsDaysMax: 366,
+  insightsRecent: 20,
   /** Events kept of a run under way, for those who begin to follow it later. */
   runEvents: 1000,
   runEventsBytes: 4 * MiB,

@@ -12,10 +12,10 @@ export type RunState = (typeof RUN_STATES)[number];
 export type RunTriggerKind = 'cron' | 'webhook' | 'manual' | 'failure';
 
 /**
- * `origin` says which fire it was: the scheduled time of a cron fire (ISO 8601), the slug of a webhook, the id of the run
- * that failed; null for one by hand.
+ * `origin` says which fire it was: the scheduled time of a cron fire (milliseconds since the epoch), the slug of a webhook, the id of
+ * the run that failed; null for one by hand.
  */
-export type RunTrigger = { kind: RunTriggerKind; origin: string | null };
+export type RunTrigger = { kind: RunTriggerKind; origin: string | number | null };
 
 /** Tokens and money that agents used in a run or node; absent where nobody said. */
 export type Usage = {
@@ -45,6 +45,25 @@ export type RunRecord = {
   endedAt: number | null;
   usage: Usage;
   pinned: boolean;
+};
+
+/** Sums over runs that ended; `failed` are those in `error` or `interrupted`, and `runs` also has those aborted and skipped. */
+export type RunSums = {
+  runs: number;
+  ok: number;
+  failed: number;
+  inputTokens: number;
+  outputTokens: number;
+  costUsd: number;
+};
+
+/** What runs did in the last days. A day is one of UTC, `YYYY-MM-DD`; automations and models come with most runs first. */
+export type Insights = {
+  totals: RunSums;
+  byDay: (RunSums & { day: string })[];
+  byAutomation: (RunSums & { ref: string })[];
+  byModel: (RunSums & { model: string })[];
+  recent: RunRecord[];
 };
 
 /** One call of `ctx.tool` or `ctx.agent` in a run; `ordinal` counts from 1. `output` and `args` are cut at 64 KiB. */

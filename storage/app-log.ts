@@ -154,7 +154,8 @@ export class AppLogs {
   }
 }
 
-function parseEntry(line: string): LogEntry | undefined {
+/** Undefined for what is no JSON object with a time in `ts`. */
+export function parseEntry(line: string): LogEntry | undefined {
   try {
     const entry = JSON.parse(line) as { ts?: unknown } | null;
     const ts = typeof entry?.ts === 'string' ? Date.parse(entry.ts) : Number.NaN;

@@ -75,6 +75,10 @@ export type FireAutomation = (fire: HostFire) => Promise<FireResult | undefined>
  */
 export type FireAutomationFactory = (host: { baseUrl: string | null }) => FireAutomation;
 
+/** What kind of host a gateway is in (specification, "What the service does", 4); `profile.json` says it. */
+export const GATEWAY_KINDS = ['daemon', 'desktop', 'plugin'] as const;
+export type GatewayKind = (typeof GATEWAY_KINDS)[number];
+
 /**
  * The seams of the specification's table, but for `appsStoreRoot`, which is a key of the configuration. This version has no
  * chat: a seam that is of no use without it is refused when the gateway is built, rather than never called.

@@ -6,7 +6,7 @@ import { type Config, ConfigError, resolveConfig } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { handleNodeRequest } from './edge/node.ts';
-import { type Seams, unusedSeams } from './extension-points.ts';
+import { GATEWAY_KINDS, type GatewayKind, type Seams, unusedSeams } from './extension-points.ts';
 import type { Authorize } from './http/access/caller.ts';
 import { createLog, streamOf } from './operations/log-stream.ts';
 import { type Parts, startParts, stopParts } from './wiring.ts';
@@ -17,6 +17,8 @@ export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
     dataDir: string;
     /** False when the embedding host checks who calls; the routes are then served without the Bearer check. */
     auth?: boolean;
+    /** What `profile.json` says that this gateway is; by default `daemon`, and `plugin` with `auth: false`. */
+    kind?: GatewayKind;
     /**
      * Without the Bearer check: whether a request may use a capability, decided at once. Without it every page may do everything.
      */
@@ -53,6 +55,7 @@ export type Gateway = {
 export function buildGateway(options: GatewayOptions): Gateway {
   const {
     auth = true,
+    kind = auth ? 'daemon' : 'plugin',
     authorize,
     logger,
     onFatal,
@@ -66,15 +69,16 @@ export function buildGateway(options: GatewayOptions): Gateway {
     throw new ConfigError(`This version of the gateway has no use for: ${unused.join(', ')}.`, unused[0]);
   if (auth && authorize !== undefined)
     throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
+  if (!GATEWAY_KINDS.includes(kind)) throw new ConfigError(`"kind" must be ${GATEWAY_KINDS.join(', ')}.`, 'kind');
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? createLog(config.log);
-  return new RunningParts(config, auth, log, { authorize, conversationRunner, fireAutomationFactory, onFatal });
+  return new RunningParts(config, auth, log, { authorize, conversationRunner, fireAutomationFactory, kind, onFatal });
 }
 
 /** What the host put in place of our own, and whom it wants told. */
 type GivenParts = {
   [Name in 'authorize' | 'conversationRunner' | 'fireAutomationFactory' | 'onFatal']: GatewayOptions[Name] | undefined;
-};
+} & { kind: GatewayKind };
 
 class RunningParts implements Gateway {
   readonly config: Config;

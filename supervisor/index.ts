@@ -11,6 +11,7 @@ export type {
   FireContext,
   FireLog,
   FireResult,
+  GatewayKind,
   HostFire,
   RunnerStatus,
   RunQuery,

@@ -6,7 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
 import { AppLogs } from '../storage/app-log.ts';
-import { mkdirDurable, writeFileAtomic } from '../storage/atomic-file.ts';
+import { isMissing, mkdirDurable, writeFileAtomic } from '../storage/atomic-file.ts';
 import { Children, reapChildren } from '../storage/children.ts';
 import { crashPoint } from '../storage/crash-point.ts';
 import { acquireDataLock, type DataLock } from '../storage/data-lock.ts';
@@ -25,7 +25,7 @@ import { ChangeStreams } from './dispatch/changes.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
 import { LiveApps } from './dispatch/live-apps.ts';
-import type { Seams } from './extension-points.ts';
+import type { GatewayKind, Seams } from './extension-points.ts';
 import { Access } from './http/access/access.ts';
 import type { Authorize } from './http/access/caller.ts';
 import { Places } from './http/access/places.ts';
@@ -72,6 +72,7 @@ export async function startParts(
     conversationRunner: Seams['conversationRunner'] | undefined;
     fireAutomationFactory: Seams['fireAutomationFactory'] | undefined;
     authorize: Authorize | undefined;
+    kind: GatewayKind;
     listening: Services['listening'];
     onFatal(reason: string): void;
   },
@@ -111,7 +112,7 @@ export async function startParts(
       bringBack: (app, versionId) => deployments.bringBack(app, versionId),
     });
     opening.catch(() => {});
-    await writeProfile(layout, log);
+    await writeProfile(layout, hooks.kind, log);
     const registry = await opening;
     const identity = databases.client('_identity', layout.identityDb, false);
     const programTokens = await ProgramTokens.open({
@@ -187,6 +188,7 @@ export async function startParts(
       layout,
       databases,
       tree,
+      jobs,
       log,
       appLog: (app, line) => logs.append(app, line),
       baseUrl: () => hooks.listening()?.url ?? null,
@@ -318,14 +320,17 @@ function sweepDaily(layout: Layout, trashDays: number, log: Logger): NodeJS.Time
   return setInterval(sweep, LIMITS.dayMs).unref();
 }
 
-/** `profile.json`, once (specification, "Gateway profile"). */
-async function writeProfile(layout: Layout, log: Logger): Promise<void> {
+/** `profile.json` (specification, "Gateway profile"): made once, and its `kind` is what the gateway is now. */
+async function writeProfile(layout: Layout, kind: GatewayKind, log: Logger): Promise<void> {
+  let profile: object = { id: 'local', kind, label: 'Local gateway', createdAt: new Date().toISOString() };
   try {
-    readFileSync(layout.profile);
-  } catch {
-    const profile = { id: 'local', kind: 'daemon', label: 'Local gateway', createdAt: new Date().toISOString() };
-    await unlessFull(log, writeFileAtomic(layout.profile, `${JSON.stringify(profile, null, 2)}\n`));
+    const stored = JSON.parse(readFileSync(layout.profile, 'utf8')) as { kind?: unknown };
+    if (stored.kind === kind) return;
+    profile = { ...stored, kind };
+  } catch (error) {
+    if (!isMissing(error)) return;
   }
+  await unlessFull(log, writeFileAtomic(layout.profile, `${JSON.stringify(profile, null, 2)}\n`));
 }
 
 /** Never rejects: what fails is logged, and the rest is taken down all the same. */

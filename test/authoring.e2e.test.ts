@@ -215,7 +215,7 @@ test('what cannot be published changes nothing, and is published once it is mend
     'automations/a/handler.js': 'export default () => ({});\n',
     'migrations/0002_bad.sql': 'ALTER TABLE nothing ADD b;',
   });
-  assert.equal(failed(await publish(session), 422, 'MIGRATION_FAILED').path, '0002_bad.sql');
+  assert.equal(failed(await publish(session), 422, 'MIGRATION_FAILED').path, 'migrations/0002_bad.sql');
   assert.equal(await word(), 'old');
   assert.equal((await gateway.call('GET', '/svc/_apps/fixed')).json.activeVersion, 'fixed/v1');
 
@@ -403,6 +403,24 @@ test('names, descriptions and automations are changed without an editor', async 
     headers: { authorization: `Bearer ${webhook.secret}` },
   });
   assert.equal(again.status, 200, again.text);
+
+  // The legacy form of the only trigger is rewritten wherever the file is written.
+  const cron = (expr: string) => ({ kind: 'cron', expr });
+  const legacy = { name: 'Daily', prompt: 'Does it every day.', trigger: cron('0 8 * * *') };
+  const body = { app: 'meta', id: 'daily', manifest: legacy };
+  const daily = (await gateway.call('POST', '/svc/_automations', { body })).json.sessionId;
+  const fileNow = async () => JSON.parse(await fileOf(daily, 'meta', 'automations/daily/automation.json'));
+  assert.deepEqual([(await fileNow()).trigger, (await fileNow()).triggers], [undefined, [cron('0 8 * * *')]]);
+  await gateway.call('PATCH', '/svc/_automations/meta/daily', {
+    body: { manifest: { trigger: cron('0 9 * * *') }, sessionId: daily },
+  });
+  assert.deepEqual([(await fileNow()).trigger, (await fileNow()).triggers], [undefined, [cron('0 9 * * *')]]);
+  const both = { ...legacy, triggers: [] };
+  failed(
+    await gateway.call('POST', '/svc/_automations', { body: { ...body, id: 'both', manifest: both } }),
+    400,
+    'INVALID_AUTOMATION',
+  );
 
   const opened = (await gateway.call('GET', '/svc/_sessions')).json.length;
   for (const body of [{}, { manifest: {} }, { description: 'in the wrong place' }, { publish: null }])

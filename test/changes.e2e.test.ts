@@ -20,8 +20,21 @@ const APP = appOf('live', {
   actions: {
     add: { run: '({ db, input }) => db.run("INSERT INTO items (title) VALUES (?)", input.title)', writes: ['items'] },
     both: { run: '() => ({ status: 201, body: null })', writes: ['items', 'orders'] },
+    twice: { run: '() => null', writes: ['items', 'orders', 'items'] },
     none: '() => null',
     refuses: { run: '() => ({ status: 404, body: null })', writes: ['items'] },
+    undone: {
+      run: 'async ({ db }) => { await db.transaction((tx) => { tx.run("DELETE FROM items"); throw new Error("no"); }); }',
+      writes: ['items'],
+    },
+    early: {
+      run: '({ db }) => { db.run("INSERT INTO items (title) VALUES (3)"); throw new Error("no"); }',
+      writes: ['items'],
+    },
+    unsendable: {
+      run: 'async ({ db }) => { await db.transaction((tx) => tx.run("INSERT INTO items (title) VALUES (4)")); return () => 1; }',
+      writes: ['items'],
+    },
     throws: {
       run: 'async ({ db }) => { await db.run("INSERT INTO items (title) VALUES (2)"); throw new Error("no"); }',
       writes: ['items'],
@@ -108,13 +121,31 @@ onEachEdge({}, (gateway) => {
     stream.close();
   });
 
-  test('nothing for queries, actions without tables, a status of 400 and above, wrong input, or an error', async () => {
+  test('a table that the manifest names twice has one event', async () => {
+    const stream = await open();
+    await gateway.write('live', 'twice');
+    const tables = (await take(stream, 2)).map((event) => parse(event).table);
+    assert.deepEqual(tables, ['items', 'orders']);
+    await expectNext(gateway, stream, 'orders');
+    stream.close();
+  });
+
+  test('nothing for queries, actions without tables, a status of 400 and above, or wrong input', async () => {
     const stream = await open();
     await gateway.read('live', 'list');
     await gateway.read('live', 'writes');
-    for (const action of ['none', 'refuses', 'throws', 'missing']) await gateway.write('live', action);
+    for (const action of ['none', 'refuses', 'missing', 'undone']) await gateway.write('live', action);
     await gateway.write('live', 'add', 'no object');
     await expectNext(gateway, stream, 'orders');
+    stream.close();
+  });
+
+  test('an action that fails after it wrote: everybody is told to fetch again', async () => {
+    const stream = await open('?tables=others');
+    for (const action of ['throws', 'early', 'unsendable']) {
+      assert.equal((await gateway.write('live', action)).json.error.code, 'HANDLER_ERROR');
+      assert.equal((await stream.next()).event, 'reset', action);
+    }
     stream.close();
   });
 
@@ -255,7 +286,7 @@ onEachEdge({}, (gateway) => {
 
   for (const [what, path, status, code] of [
     ['an unknown app', '/svc/nobody/_changes', 404, 'UNKNOWN_APP'],
-    ['an id that cannot be', '/svc/N%20o/_changes', 404, 'UNKNOWN_APP'],
+    ['an id that cannot be', '/svc/N%20o/_changes', 404, 'NOT_FOUND'],
     ['a query string that cannot be decoded', '/svc/live/_changes?tables=%zz', 400, 'BAD_REQUEST'],
   ] as const) {
     test(`${what}: ${status}`, async () => {

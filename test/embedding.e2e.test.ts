@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ConfigError } from '../supervisor/config.ts';
 import type { Seams } from '../supervisor/extension-points.ts';
-import { buildGateway } from '../supervisor/gateway.ts';
+import { buildGateway, type GatewayOptions } from '../supervisor/gateway.ts';
 import { appOf } from '../testing/apps.ts';
 import { tarball } from '../testing/archive.ts';
 import { root, startGateway, TestGateway } from '../testing/gateway.ts';
@@ -120,6 +120,22 @@ test('a host that mounts the gateway below a path serves the same addresses', as
   assert.deepEqual((await host.gateway.read('notes', 'list')).json.data, [{ text: 'Tea' }]);
   assert.match((await host.gateway.call('GET', '/svc/notes/?a=b')).text, /<title>Notes/);
   assert.equal((await host.gateway.call('GET', '/')).text, '<a href="/svc/">Apps</a>');
+});
+
+test('profile.json says what kind of host the gateway is in now, and keeps the rest', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'svc-profile-'));
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }));
+  const profileAs = async (options: Partial<GatewayOptions>) => {
+    const gateway = buildGateway({ dataDir, log: 'silent', ...options });
+    await gateway.start();
+    await gateway.stop(0);
+    return JSON.parse(readFileSync(join(dataDir, 'profile.json'), 'utf8'));
+  };
+  const first = await profileAs({});
+  assert.deepEqual([first.id, first.kind], ['local', 'daemon']);
+  assert.deepEqual(await profileAs({ auth: false }), { ...first, kind: 'plugin' });
+  assert.deepEqual(await profileAs({ kind: 'desktop' }), { ...first, kind: 'desktop' });
+  assert.throws(() => buildGateway({ dataDir, kind: 'phone' as 'desktop' }), { name: 'ConfigError' });
 });
 
 test('a host without the Bearer check decides what a request may do', async (t) => {

@@ -227,6 +227,49 @@ onEachEdge({}, (gateway, edge) => {
     versionId = answer.json.versionId;
   });
 
+  test('an address that no app can have is NOT_FOUND, one that an app may have UNKNOWN_APP', async () => {
+    for (const path of ['/svc/_zzz', '/svc/_zzz/', '/svc/_apps/', '/svc/Site/', '/svc/_zzz/_changes'])
+      isError(await gateway.call('GET', path), 404, 'NOT_FOUND');
+    for (const path of ['/svc/nobody/', '/svc/nobody/_changes'])
+      isError(await gateway.call('GET', path), 404, 'UNKNOWN_APP');
+    isError(await gateway.call('GET', '/_svc-conversations/apps/site/sessions'), 404, 'NOT_FOUND');
+  });
+
+  test('lists come in pages, by the keys of their rows', async () => {
+    const ids = async (query: string) =>
+      (await gateway.call('GET', `/svc/_apps${query}`)).json.map(({ id }: { id: string }) => id);
+    for (const id of ['aa', 'zz']) assert.equal((await gateway.upload(id, appOf(id))).status, 201);
+    const all = await ids('');
+    assert.deepEqual(all, [...all].sort());
+    assert.deepEqual(await ids('?limit=1'), ['aa']);
+    assert.deepEqual(await ids('?limit=1&after=aa'), [all[1]]);
+    assert.deepEqual(await ids('?limit=1&before=zz'), [all.at(-2)]);
+    assert.deepEqual(await ids('?after=aa&before=zz'), all.slice(1, -1));
+    const refs = async (query: string) => {
+      const { rows, total } = (await gateway.call('GET', `/svc/_automations${query}`)).json;
+      return [rows.map(({ ref }: { ref: string }) => ref), total];
+    };
+    assert.equal(
+      (await gateway.upload('zz', appOf('zz', { automations: { a: '() => ({})', b: '() => ({})' } }))).status,
+      201,
+    );
+    assert.deepEqual(await refs('?app=zz&limit=1'), [['zz/a'], 2]);
+    assert.deepEqual(await refs('?app=zz&after=zz/a'), [['zz/b'], 2]);
+    assert.deepEqual(await refs('?app=zz&before=zz/b'), [['zz/a'], 2]);
+    for (const [path, name] of [
+      ['/svc/_apps?limit=0', 'limit'],
+      ['/svc/_apps?limit=501', 'limit'],
+      ['/svc/_apps?before=_x', 'before'],
+      ['/svc/_automations?limit=x', 'limit'],
+      ['/svc/_automations?after=zz', 'after'],
+    ] as const) {
+      const answer = await gateway.call('GET', path);
+      isError(answer, 400, 'BAD_REQUEST');
+      assert.equal(answer.json.error.path, name);
+    }
+    for (const id of ['aa', 'zz']) await gateway.call('DELETE', `/svc/_apps/${id}?purge=1`);
+  });
+
   describe('access', () => {
     const bad: [what: string, headers: Record<string, string>][] = [
       ['nothing', {}],
@@ -805,6 +848,10 @@ onEachEdge({}, (gateway, edge) => {
       await gateway.write('site', 'go');
       assert.equal((await changes.next()).event, 'change', 'a read tells nobody anything');
       assert.equal((await sql({ sql: 'insert into t values (?)', params: [1] })).status, 200);
+      const { table, action, source } = JSON.parse((await changes.next()).data);
+      assert.deepEqual([table, action, source], ['t', 'sql', 'external']);
+      // What changes the schema names no table.
+      assert.equal((await sql({ sql: 'create table u (x)' })).json.tables, null);
       assert.equal((await changes.next()).event, 'reset');
       changes.close();
       for (const statement of ["attach 'x' as y", 'vacuum into "x"', 'pragma journal_mode = delete', 'nonsense']) {

@@ -9,7 +9,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** What the files of a folder may import besides their own folder. */
 const MAY_IMPORT: Record<string, string[]> = {
-  protocol: [],
+  protocol: ['schemas'],
   storage: ['protocol'],
   workers: ['protocol', 'storage'],
   supervisor: ['protocol', 'storage'],

@@ -35,6 +35,26 @@ async function hostWith(t: TestContext, options: Omit<GatewayOptions, 'dataDir'>
   return gateway;
 }
 
+test('fireAutomationFactory: the output is held against the schema of the automation', async (t) => {
+  const gateway = await hostWith(t, {
+    fireAutomationFactory:
+      () =>
+      async ({ input }) => ({ summary: 'counted', output: input }),
+  });
+  const outputSchema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
+  await push(gateway, 'app', { ...NOTES, automations: { count: { outputSchema, run: '() => ({})' } } });
+  const good = await runToEnd(gateway, 'app/count', { n: 1 });
+  assert.deepEqual([good.state, good.summary, good.output], ['ok', 'counted', { n: 1 }]);
+  for (const [input, path, message] of [
+    [{ n: 'many' }, '/n', 'output/n must be integer'],
+    [{}, '', "output must have required property 'n'"],
+    [undefined, '', 'output must be object'],
+  ] as const) {
+    const { state, error } = await runToEnd(gateway, 'app/count', input);
+    assert.deepEqual([state, error?.code, error?.path, error?.message], ['error', 'HANDLER_ERROR', path, message]);
+  }
+});
+
 test('fireAutomationFactory runs every fire in the place of our threads, with the same ctx and the same records', async (t) => {
   const made: (string | null)[] = [];
   const fires: HostFire[] = [];

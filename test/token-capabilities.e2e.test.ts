@@ -60,6 +60,7 @@ const ATTEMPTS: Attempt[] = [
   { needs: 'never', method: 'DELETE', path: '/svc/_tokens/OWN_ID' },
   { needs: 'never', method: 'POST', path: '/svc/_session' },
   { needs: 'never', method: 'GET', path: '/svc/_system' },
+  { needs: 'never', method: 'GET', path: '/svc/_insights' },
   { needs: 'never', method: 'POST', path: '/svc/_backup' },
   { needs: 'never', method: 'PUT', path: '/_svc-user/prefs', body: { patch: { theme: 'dark' } } },
   { needs: 'never', method: 'POST', path: '/svc/_code/export' },

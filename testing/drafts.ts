@@ -98,6 +98,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
     const log = pino({ level: 'warn' });
     const parts = await startParts(resolveConfig(dataDir, { handlerHosts: 1, ...config }), false, log, {
       authorize: undefined,
+      kind: 'plugin',
       conversationRunner: undefined,
       fireAutomationFactory: undefined,
       listening: () => null,

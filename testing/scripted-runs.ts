@@ -163,6 +163,7 @@ export class RunsWorld {
   constructor(more: Partial<FiresOptions> = {}) {
     const say = (_fields: object, message: string) => this.logged.push(message);
     this.fires = new Fires({
+      judgeOutput: async () => {},
       catalog: this.catalog,
       ledger: this.ledger,
       events: { publish: (event) => this.events.push(event) },

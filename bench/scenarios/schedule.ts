@@ -87,7 +87,7 @@ async function allRuns(daemon: Daemon): Promise<RunRecord[]> {
 
 /** The scheduled time of a cron run. */
 function dueAt({ trigger }: RunRecord): number {
-  return Date.parse(trigger.origin ?? '');
+  return Number(trigger.origin);
 }
 
 function factsOf(context: Context, runs: RunRecord[], due: number): Fact[] {

@@ -1,12 +1,12 @@
 /** `svc apps`: the registered apps. */
 
-import type { AppRecord } from '../../protocol/answers.ts';
 import type { CommandContext } from '../command.ts';
+import { allApps } from '../gateway/lists.ts';
 import { drawState } from '../status-view.ts';
 import { formatAge } from '../terminal/units.ts';
 
 export async function run({ terminal, connect }: CommandContext): Promise<void> {
-  const apps = await connect().get<AppRecord[]>('/svc/_apps');
+  const apps = await allApps(connect());
   terminal.answer(apps, () => {
     if (apps.length === 0) {
       terminal.line('No app is registered yet. Make one: svc new notes && svc push notes');

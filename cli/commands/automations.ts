@@ -5,9 +5,10 @@ import { type MintedWebhook, parseRef } from '../../protocol/automation.ts';
 import type { CommandContext } from '../command.ts';
 import { UsageError } from '../failure.ts';
 import { drawMinted } from '../gateway/activation.ts';
-import type { AutomationList, DescribedAutomation } from '../gateway/api.ts';
+import type { DescribedAutomation } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
-import { automationPath, withQuery } from '../gateway/paths.ts';
+import { allAutomations } from '../gateway/lists.ts';
+import { automationPath } from '../gateway/paths.ts';
 import { drawRunState } from '../terminal/run-view.ts';
 import type { Cell } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -40,7 +41,7 @@ function refOf(verb: string, ref: string | undefined): string {
 }
 
 async function list(client: Client, terminal: Terminal, app: string | undefined): Promise<void> {
-  const answer = await client.get<AutomationList>(withQuery('/svc/_automations', { app }));
+  const answer = await allAutomations(client, app);
   terminal.answer(answer, () => {
     const { rows, errors } = answer;
     if (rows.length + errors.length === 0) {

@@ -13,13 +13,13 @@ import {
 import { rename } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import type { AppRecord } from '../../protocol/answers.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { CommandContext } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import type { SessionFile } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { shortPath } from '../gateway/data-directory.ts';
+import { allApps } from '../gateway/lists.ts';
 import { filesPath, sessionPath } from '../gateway/paths.ts';
 import { interruptible } from '../interrupt.ts';
 import { shellPath } from '../terminal/shell.ts';
@@ -70,7 +70,7 @@ async function saveBundle(client: Client, target: string): Promise<void> {
 
 /** As they are published; `skipped` are those of which nothing is. */
 async function saveFolders(client: Client, target: string): Promise<{ apps: string[]; skipped: string[] }> {
-  const records = await client.get<AppRecord[]>('/svc/_apps');
+  const records = await allApps(client);
   const apps = records.filter(({ activeVersion }) => activeVersion !== null).map(({ id }) => id);
   const skipped = records.filter(({ activeVersion }) => activeVersion === null).map(({ id }) => id);
   await interruptible((signal) => fillFolder(target, (folder) => readApps(client, apps, folder, signal)));

@@ -1,9 +1,9 @@
 /** `svc logs`: log entries, oldest first, and with `-f` those that come. With `--json` and `-f`, one entry a line. */
 
-import type { AppRecord } from '../../protocol/answers.ts';
 import type { CommandContext } from '../command.ts';
 import type { LogEntry } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
+import { allApps } from '../gateway/lists.ts';
 import { withQuery } from '../gateway/paths.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -35,7 +35,7 @@ function readLastOf(client: Client, app: string, limit: number): Promise<LogEntr
 /** Every app has a log of its own; the newest entries of all are among the newest of each. */
 async function readLastOfAll(client: Client, limit: number): Promise<LogEntry[]> {
   let entries: LogEntry[] = [];
-  for (const { id } of await client.get<AppRecord[]>('/svc/_apps')) {
+  for (const { id } of await allApps(client)) {
     entries = [...entries, ...(await readLastOf(client, id, limit))].sort((a, b) => a.ts - b.ts).slice(-limit);
   }
   return entries;

@@ -7,7 +7,7 @@ import type { DescribedAutomation } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { automationPath, runPath } from '../gateway/paths.ts';
 import { readJsonInput } from '../input.ts';
-import { drawNode, drawRunState, outcome, runTime } from '../terminal/run-view.ts';
+import { drawNode, drawRunState, drawTrigger, outcome, runTime } from '../terminal/run-view.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatClock } from '../terminal/units.ts';
 
@@ -79,7 +79,7 @@ function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[]): number {
     const { text, format } = drawRunState(record.state);
     terminal.line(`${style(format, text)}  ${style('bold', record.ref)}  ${style('dim', record.runId)}`);
     const facts: [name: string, value: string][] = [
-      ['fired', `${record.trigger.kind}${record.trigger.origin === null ? '' : ` ${record.trigger.origin}`}`],
+      ['fired', drawTrigger(record)],
       [
         'started',
         record.startedAt === null ? '' : `${formatClock(record.startedAt)}, took ${runTime(record, Date.now())}`,

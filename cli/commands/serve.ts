@@ -14,6 +14,7 @@ import { CommandError, UsageError } from '../failure.ts';
 import { drawMinted } from '../gateway/activation.ts';
 import { Client } from '../gateway/client.ts';
 import { shortPath } from '../gateway/data-directory.ts';
+import { allApps } from '../gateway/lists.ts';
 import { makeLink } from '../gateway/pages.ts';
 import { appPath } from '../gateway/paths.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -69,7 +70,7 @@ async function start(config: Partial<Config>, dataDir: string, terminal: Termina
 /** Uploads an app's folder, unless an app of its id is there; answers the webhooks that it has now. */
 async function install(client: Client, folder: string): Promise<MintedWebhook[]> {
   const id = readAppId(folder);
-  const apps = await client.get<AppRecord[]>('/svc/_apps');
+  const apps = await allApps(client);
   if (apps.some((app) => app.id === id)) return [];
   const archive = await packFiles(folder, scanAppFolder(folder).files);
   const answer = await client.upload<UploadAnswer>(appPath(id, '/upload'), archive, () => {});
@@ -158,7 +159,7 @@ async function greet(context: CommandContext, gateway: RunningGateway, client: C
   const version = packageVersion();
   terminal.line(readyLine({ version, url, pid }, terminal.style));
   if (!terminal.interactive) return;
-  const apps = await client.get<AppRecord[]>('/svc/_apps');
+  const apps = await allApps(client);
   const linked = async ({ id }: AppRecord) => ({ id, open: (await makeLink(client, { app: id })).url });
   const facts: BannerFacts = {
     version,

@@ -126,6 +126,7 @@ export type ChangeEvent = { app: string; table: string; action: string; source: 
 
 export type AutomationList = {
   rows: AutomationRow[];
+  total: number;
   errors: { ref: string; code: string; message: string; path?: string }[];
 };
 export type DescribedAutomation = AutomationRow & { manifest: AutomationManifest };

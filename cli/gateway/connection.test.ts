@@ -69,7 +69,48 @@ for (const [title, flags, setup, url, token] of [
     'http://other:1',
     'token-of-other',
   ],
-  ['SVC_TOKEN goes with any address', {}, { env: { SVC_TOKEN: 'e' }, daemons: DAEMONS }, 'http://local:1', 'e'],
+  [
+    'SVC_TOKEN is not sent to the gateway here',
+    {},
+    { env: { SVC_TOKEN: 'e' }, daemons: DAEMONS },
+    'http://local:1',
+    'token-of-.svc',
+  ],
+  [
+    'SVC_TOKEN is not sent to the address of a profile',
+    {},
+    { env: { SVC_TOKEN: 'e' }, profile: { url: 'http://profile:1' }, daemons: DAEMONS },
+    'http://profile:1',
+    undefined,
+  ],
+  [
+    'SVC_TOKEN is not sent to the gateway of a --data-dir, whatever SVC_URL says',
+    { dataDir: 'other' },
+    { env: ENV, daemons: DAEMONS },
+    'http://other:1',
+    'token-of-other',
+  ],
+  [
+    'SVC_TOKEN goes with --url',
+    { url: 'http://flag:1' },
+    { env: { SVC_TOKEN: 'e' }, profile: PROFILE },
+    'http://flag:1',
+    'e',
+  ],
+  [
+    '--token goes with any address',
+    { token: 'f' },
+    { env: ENV, profile: PROFILE, daemons: DAEMONS },
+    'http://env:1',
+    'f',
+  ],
+  [
+    'a profile without "url" names no gateway',
+    {},
+    { profile: { token: 'p', label: 'mine' }, daemons: DAEMONS },
+    'http://local:1',
+    'token-of-.svc',
+  ],
   [
     'a token is not sent to another address than its own',
     { url: 'http://stranger:1' },
@@ -113,6 +154,10 @@ test('an address or profile that cannot be used is named', (t) => {
   const broken = machine(t, {});
   write(join(broken.env.HOME as string, '.config/svc/profile.json'), '{');
   assert.throws(() => resolveConnection({}, broken), CommandError);
+  assert.throws(
+    () => resolveConnection({}, machine(t, { profile: { url: 5 } })),
+    /"url" in the profile .* must be a text/,
+  );
 });
 
 test('default data directories', (t) => {

@@ -19,20 +19,21 @@ export type ConnectionFlags = { url?: string | undefined; token?: string | undef
 /** `urlFrom` and `tokenFrom` say where each was found; errors repeat it. */
 export type Connection = { url: string; urlFrom: string; token: string | undefined; tokenFrom: string };
 
-type Profile = { url: string; token?: string; tokenFile?: string };
+type Profile = { url?: string; token?: string; tokenFile?: string };
 type Found = { url: string; from: string; token: string | undefined; tokenFrom: string };
 
 /**
  * The address: `--url`, a `--data-dir` on the command line, `SVC_URL`, the profile, then the daemon of the default data
- * directory. The token: `--token`, `SVC_TOKEN`, then the one that belongs to the address; a token from a profile or a data
- * directory is never sent to another address than its own. Throws `UnreachableError` when no address is known.
+ * directory. The token belongs to where the address came from: `--token` goes anywhere, `SVC_TOKEN` to an address from `--url` or
+ * `SVC_URL`, one of a profile or a data directory to its own address only. Throws `UnreachableError` when no address is known.
  */
 export function resolveConnection(flags: ConnectionFlags, surroundings: Surroundings): Connection {
   const { env } = surroundings;
   const found = findAddress(flags, surroundings);
   const base = { url: checkUrl(found.url, found.from), urlFrom: found.from };
   if (flags.token !== undefined) return { ...base, token: flags.token, tokenFrom: '--token' };
-  if (env.SVC_TOKEN) return { ...base, token: env.SVC_TOKEN, tokenFrom: 'SVC_TOKEN' };
+  const isNamed = flags.url !== undefined || (flags.dataDir === undefined && Boolean(env.SVC_URL));
+  if (env.SVC_TOKEN && isNamed) return { ...base, token: env.SVC_TOKEN, tokenFrom: 'SVC_TOKEN' };
   return { ...base, token: found.token, tokenFrom: found.tokenFrom };
 }
 
@@ -75,8 +76,8 @@ function profileOf(surroundings: Surroundings): Found | null {
       'Correct it, or remove it to use the local gateway.',
     );
   }
-  if (profile === null) return null;
-  if (typeof profile.url !== 'string') throw new CommandError(`The profile ${from} has no "url".`);
+  if (profile?.url === undefined) return null;
+  if (typeof profile.url !== 'string') throw new CommandError(`"url" in the profile ${from} must be a text.`);
   const token =
     profile.token ??
     (profile.tokenFile === undefined ? undefined : readTextFile(resolve(file, '..', profile.tokenFile)));

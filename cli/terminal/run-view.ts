@@ -38,14 +38,19 @@ export function drawNode({ name, args, ok, error, startedAt, endedAt }: RunNode,
   return `${sign} ${style('cyan', name)}${given}  ${style('dim', formatDuration(endedAt - startedAt))}${why}`;
 }
 
+/** What fired a run: `cron 2026-01-31T08:00:00.000Z`, `webhook <slug>`, `manual`. */
+export function drawTrigger({ trigger: { kind, origin } }: RunRecord): string {
+  if (origin === null) return kind;
+  return `${kind} ${typeof origin === 'number' ? new Date(origin).toISOString() : origin}`;
+}
+
 /** One line for what followers see of runs; null for what is not worth one. `refs` knows which run is whose. */
 export function drawRunEvent(event: RunEvent, refs: Map<string, string>, style: Style): string | null {
   switch (event.type) {
     case 'run.start': {
       const { run } = event;
       refs.set(run.runId, run.ref);
-      const origin = run.trigger.origin === null ? '' : ` ${run.trigger.origin}`;
-      return line(run.startedAt ?? run.queuedAt, run.ref, `▶ ${run.trigger.kind}${origin}  ${style('dim', run.runId)}`);
+      return line(run.startedAt ?? run.queuedAt, run.ref, `▶ ${drawTrigger(run)}  ${style('dim', run.runId)}`);
     }
     case 'node.end':
       return line(event.node.endedAt, refs.get(event.node.runId), `  ${drawNode(event.node, style)}`);

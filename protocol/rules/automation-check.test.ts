@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import AUTOMATION_SCHEMA from '../../schemas/automation.schema.json' with { type: 'json' };
 import { editAutomation } from '../automation-edit.ts';
 import { LIMITS } from '../limits.ts';
 import { parseAutomation } from './automation-check.ts';
@@ -224,6 +226,27 @@ for (const [members, expected] of MEMBERS) {
   const text = withMembers(members);
   test(text.slice(JSON.stringify(LEAST).length - 1, 160), () => assert.deepEqual(faults(text), expected));
 }
+
+const takes = new Ajv2020({ strict: false }).compile(AUTOMATION_SCHEMA);
+
+/** What a JSON Schema cannot say: which expressions are cron's and fire, which zones and days there are. */
+const BEYOND_SCHEMA = /^invalid_trigger triggers?(\[0\])?\.(expr|tz)$|^invalid_field generated\.at$/;
+
+test('the published schema takes what the check takes, and refuses what it refuses', () => {
+  for (const [members, expected] of MEMBERS) {
+    const text = withMembers(members);
+    const isTaken = takes(JSON.parse(text));
+    if (expected.length === 0) assert.ok(isTaken, `${text}: ${JSON.stringify(takes.errors)}`);
+    else if (!expected.every((fault) => BEYOND_SCHEMA.test(fault))) assert.ok(!isTaken, `the schema takes ${text}`);
+  }
+  for (const [name, text] of WHOLE.filter(([, , [fault]]) => fault !== 'invalid_json ')) {
+    if (!/^too/.test(name)) assert.ok(!takes(JSON.parse(text)), name);
+  }
+});
+
+test('a file may name its schema', () => {
+  assert.ok('manifest' in parse(withMembers({ $schema: '../../schemas/automation.schema.json' })));
+});
 
 test('what is left out has its default', () => {
   assert.deepEqual(manifestOf({}), {

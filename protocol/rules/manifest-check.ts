@@ -1,74 +1,16 @@
 /**
- * Checks a manifest (decisions, section 2): its shape by JSON Schema, then what JSON Schema cannot say. Fields are named as
+ * Checks a manifest (decisions, section 2): its shape by the JSON Schema that is published in `schemas/`, then what that cannot say. Fields are named as
  * in `queries[0].name`; the manifest itself is the empty path. Imported by job threads only: Ajv is slow to load.
  */
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
+import MANIFEST_SCHEMA from '../../schemas/app.schema.json' with { type: 'json' };
 import { type InputIssue, SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
 import type { Manifest } from '../manifest.ts';
 import { isHostPattern, PATTERN_FORM } from './egress.ts';
 
-const TEXT = { type: 'string', pattern: '\\S' };
-const NAMES = { type: 'array', items: TEXT };
-const TOOL_NAME = '^[A-Za-z][A-Za-z0-9_-]{0,63}$';
-const KNOB_KEY = TOOL_NAME;
-const APP_ID = '^[a-z0-9][a-z0-9_-]{0,62}$';
-
-const TOOL = {
-  name: { type: 'string', pattern: TOOL_NAME },
-  description: { type: 'string' },
-  input: { type: ['object', 'boolean'] },
-  output: { type: ['object', 'boolean'] },
-  timeoutMs: { type: 'integer', minimum: 1, maximum: LIMITS.toolTimeoutMs },
-};
-
-const MANIFEST_SCHEMA = {
-  type: 'object',
-  required: ['id', 'name', 'version'],
-  properties: {
-    id: TEXT,
-    name: TEXT,
-    version: TEXT,
-    manifestVersion: { const: 1 },
-    description: { type: 'string' },
-    kind: { enum: ['app', 'automation'] },
-    queries: {
-      type: 'array',
-      items: { type: 'object', required: ['name'], properties: { ...TOOL, reads: NAMES } },
-    },
-    actions: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['name'],
-        properties: { ...TOOL, confirmation: { enum: ['none', 'required'] }, writes: NAMES },
-      },
-    },
-    uses: { type: 'array', items: { type: 'string', pattern: APP_ID }, maxItems: LIMITS.usedApps, uniqueItems: true },
-    network: { type: 'array', items: { type: 'string' }, maxItems: LIMITS.networkHosts },
-    knobs: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['key', 'label', 'type', 'default', 'options'],
-        properties: {
-          key: { type: 'string', pattern: KNOB_KEY },
-          label: { type: 'string' },
-          type: { enum: ['segmented', 'swatch'] },
-          default: { type: 'string' },
-          options: {
-            type: 'array',
-            items: {
-              type: 'object',
-              required: ['value', 'label'],
-              properties: { value: { type: 'string' }, label: { type: 'string' } },
-            },
-          },
-        },
-      },
-    },
-  },
-};
+/** Of a text that must not be empty. */
+const NOT_EMPTY = MANIFEST_SCHEMA.properties.name.pattern;
 
 const validate = new Ajv2020({ allErrors: true, strict: false }).compile(MANIFEST_SCHEMA);
 
@@ -122,7 +64,7 @@ function toIssue({ instancePath, keyword, message = 'is not valid', params }: Er
     const path = joined(parent, String(params.missingProperty));
     return { path, message: 'is required', keyword };
   }
-  if (keyword === 'pattern' && params.pattern === TEXT.pattern)
+  if (keyword === 'pattern' && params.pattern === NOT_EMPTY)
     return { path: parent, message: 'must not be empty', keyword };
   if (keyword === 'enum')
     return { path: parent, message: `must be one of ${params.allowedValues.join(', ')}`, keyword };

@@ -54,13 +54,17 @@ test('answers are paired with their requests, in whatever order they come', asyn
 
 test("an error has SQLite's code, its message and the file of a migration", async () => {
   serve((frame, link) =>
-    link.send([Kind.dbError, frame[1], { code: 'MIGRATION_FAILED', message: 'no such table', path: '0001_a.sql' }]),
+    link.send([
+      Kind.dbError,
+      frame[1],
+      { code: 'MIGRATION_FAILED', message: 'no such table', path: 'migrations/0001_a.sql' },
+    ]),
   );
   await assert.rejects(db.migrate([], null), {
     name: 'DbError',
     code: 'MIGRATION_FAILED',
     message: 'no such table',
-    path: '0001_a.sql',
+    path: 'migrations/0001_a.sql',
   });
 });
 

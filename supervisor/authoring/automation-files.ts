@@ -51,13 +51,7 @@ export async function updateAutomation(
   });
   const parsed = parseAutomation(before, { firesAfter: null });
   if ('issues' in parsed) throw invalid(id, parsed.issues);
-  const file = JSON.parse(before) as Record<string, unknown>;
-  // The legacy form is rewritten on a save, and only one of the two may be there.
-  if (file.trigger !== undefined) {
-    file.triggers = [file.trigger];
-    delete file.trigger;
-  }
-  const text = checkedText(id, merge(file, manifest), now);
+  const text = checkedText(id, merge(JSON.parse(before) as Record<string, unknown>, manifest), now);
   if (handler === undefined) return writeFileAtomic(path, text);
   await tools.replaceAutomation(id, async (staged) => {
     await twinFolder(folderOf(folder, id), staged);
@@ -73,7 +67,15 @@ export async function deleteAutomation(folder: string, id: string, tools: EditTo
 }
 
 function merge(file: Record<string, unknown>, change: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries({ ...file, ...change }).filter(([, value]) => value !== null));
+  const merged = { ...withTriggers(file), ...withTriggers(change) };
+  return Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null));
+}
+
+/** The legacy `trigger` as `triggers`: it is rewritten wherever the file is. Who names both is told so by the check. */
+function withTriggers(members: Record<string, unknown>): Record<string, unknown> {
+  const { trigger, ...others } = members;
+  if (trigger === undefined || trigger === null || members.triggers !== undefined) return members;
+  return { ...others, triggers: [trigger] };
 }
 
 function checkedText(id: string, file: Record<string, unknown>, now: number): string {

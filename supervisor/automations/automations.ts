@@ -16,6 +16,7 @@ import type { Apps } from '../dispatch/apps.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, FireAutomationFactory } from '../extension-points.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import type { Tree } from '../tree/tree.ts';
 import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
 import { Switchboard } from './enablement.ts';
@@ -37,6 +38,7 @@ export type AutomationsOptions = {
   layout: Layout;
   databases: Databases;
   tree: Tree;
+  jobs: Pick<Jobs, 'judgeOutput'>;
   log: Logger;
   /** One line of JSON for an app's log. */
   appLog(app: string, line: string): void;
@@ -89,6 +91,10 @@ export class Automations {
       },
       runner: options.conversationRunner,
       factory: options.fireAutomationFactory,
+      judgeOutput: ({ app, id, versionId }, output) => {
+        const { validators } = layout.app(app).version(versionId);
+        return options.jobs.judgeOutput({ app, validators, automation: id, output });
+      },
       baseUrl: options.baseUrl,
       appLog: options.appLog,
       automationTimeoutMs: config.automationTimeoutMs,
@@ -193,7 +199,7 @@ export class Automations {
   }
 
   #fireCron(automation: LiveAutomation, scheduledAt: number): void {
-    const trigger = { kind: 'cron', origin: new Date(scheduledAt).toISOString() } as const;
+    const trigger = { kind: 'cron', origin: scheduledAt } as const;
     const extra = () => [this.runs.cronFire(automation, scheduledAt)];
     this.fires.start({ automation, trigger, at: scheduledAt, input: undefined, extra }).catch((error: unknown) => {
       this.#log.error({ err: error, automation: automation.ref }, 'a scheduled run could not be started');

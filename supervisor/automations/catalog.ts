@@ -11,7 +11,9 @@ import type { Layout, VersionPaths } from '../../storage/layout.ts';
 import type { Registry } from '../../storage/registry.ts';
 
 /** What is kept of a manifest: not what only its file is asked for. */
-export type LiveManifest = Omit<AutomationManifest, 'prompt' | 'outputSchema' | 'costEstimate' | 'generated'>;
+export type LiveManifest = Omit<AutomationManifest, 'prompt' | 'outputSchema' | 'costEstimate' | 'generated'> & {
+  hasOutputSchema?: true;
+};
 
 /** One automation of an active version; replaced, never changed. */
 export type LiveAutomation = {
@@ -232,6 +234,7 @@ function compact(manifest: AutomationManifest): LiveManifest {
   if (description !== undefined) kept.description = description;
   if (apps !== undefined) kept.apps = apps;
   if (onFailure !== undefined) kept.onFailure = onFailure;
+  if (manifest.outputSchema !== undefined) kept.hasOutputSchema = true;
   return kept;
 }
 

@@ -229,7 +229,7 @@ test('a migration that fails is the error of every call until it is mended', asy
   for (let i = 0; i < 2; i++) {
     const failed = await read();
     assert.deepEqual(codeOf(failed), [422, 'MIGRATION_FAILED']);
-    assert.equal(failed.json.error.path, '0002_more.sql');
+    assert.equal(failed.json.error.path, 'migrations/0002_more.sql');
   }
   assert.equal((await page()).status, 200);
   assert.equal((await gateway.read('notes', 'list')).status, 200);

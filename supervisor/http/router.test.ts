@@ -55,7 +55,14 @@ for (const [method, path, code, allow] of [
 }
 
 test('a prefix is claimed by whole segments only', () => {
-  for (const path of ['/svc', '/svc/', '/svc/todos', '/_svc-user/id', '/_svc-hook/a']) {
+  for (const path of [
+    '/svc',
+    '/svc/',
+    '/svc/todos',
+    '/_svc-user/id',
+    '/_svc-hook/a',
+    '/_svc-conversations/apps/a/sessions',
+  ]) {
     assert.ok(router.claims(path), path);
   }
   for (const path of ['/svcx', '/', '/_svc-userx/id', '/_svc-hookx', '//svc']) assert.ok(!router.claims(path), path);

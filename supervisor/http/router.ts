@@ -23,7 +23,7 @@ export type Route = {
 };
 
 /** First segments that belong to the gateway; everything else is the host's. */
-const OUR_PREFIXES = new Set(['svc', '_svc-user', '_svc-hook']);
+const OUR_PREFIXES = new Set(['svc', '_svc-user', '_svc-hook', '_svc-conversations']);
 
 type Node = {
   children: Map<string, Node>;
@@ -130,6 +130,6 @@ function choose(leaf: Leaf, method: string, params: Params): Match {
   return { error, open: [...leaf.values()].every((other) => other.needs === 'anyone') };
 }
 
-function notFound(): SvcError {
+export function notFound(): SvcError {
   return new SvcError('NOT_FOUND', 'Nothing is served at this address.');
 }

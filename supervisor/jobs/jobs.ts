@@ -16,6 +16,7 @@ import type {
   JobFailure,
   JobName,
   JobPool,
+  OutputJob,
   PackJob,
   PackResult,
 } from '../../protocol/jobs.ts';
@@ -100,6 +101,11 @@ export class Jobs {
   /** Checks the manifest of a stored version again. Rejects with `INVALID_MANIFEST`. */
   check(job: CheckJob): Promise<CheckResult> {
     return this.#run('check', job, { subject: UPLOAD, party: job.app, repeatable: true });
+  }
+
+  /** Rejects with `HANDLER_ERROR` for an output that its automation's schema does not take. */
+  judgeOutput(job: OutputJob): Promise<void> {
+    return this.#run('judgeOutput', job, { subject: OUTPUT, party: job.app, repeatable: true });
   }
 
   /** Reads or writes the files of an app in a session. Rejects with the errors of archives, `NOT_FOUND`, `PRECONDITION_FAILED`. */
@@ -314,6 +320,12 @@ const UPLOAD: Subject = {
   work: 'Checking the upload',
   advice: 'make it or its schemas simpler',
   many: 'uploads and publications',
+};
+const OUTPUT: Subject = {
+  code: 'HANDLER_ERROR',
+  work: 'Checking the output of a run',
+  advice: 'make it or its schema simpler',
+  many: 'outputs of runs',
 };
 const FILES: Subject = {
   code: 'ARCHIVE_TOO_LARGE',

@@ -10,7 +10,7 @@ import { type Switchboard, unknownAutomation } from '../automations/enablement.t
 import { demand } from '../http/access/caller.ts';
 import { answerJson } from '../http/answers.ts';
 import type { Route } from '../http/router.ts';
-import { originOf, queryOf, readJson } from './requests.ts';
+import { originOf, pageOf, queryOf, readJson } from './requests.ts';
 
 export type AutomationRoutesOptions = {
   catalog: AutomationCatalog;
@@ -40,13 +40,23 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
       method: 'GET',
       path: '/svc/_automations',
       needs: 'route',
-      summary: 'The automations of every active version, or of one app (`?app=`), with those whose files are damaged.',
+      summary:
+        'The automations of every active version, or of one app (`?app=`), sorted by ref (`?limit=`, `?after=<ref>`, `?before=<ref>`), with those whose files are damaged.',
       handle: async (exchange, _params, caller) => {
-        const app = queryOf(exchange).get('app') ?? undefined;
+        const query = queryOf(exchange);
+        const app = query.get('app') ?? undefined;
         demand(caller, app === undefined ? 'admin' : 'manage', app ?? null);
         if (app !== undefined) await options.registered(app);
         const errors: AutomationFault[] = catalog.faults(app);
-        answerJson(exchange, 200, { rows: await rowsOf(catalog.list(app)), errors }, { 'cache-control': 'no-store' });
+        const all = catalog.list(app);
+        const page = pageOf(
+          query,
+          all,
+          ({ ref }) => ref,
+          (ref) => parseRef(ref) !== null,
+        );
+        const answer = { rows: await rowsOf(page), errors, total: all.length };
+        answerJson(exchange, 200, answer, { 'cache-control': 'no-store' });
       },
     },
     {

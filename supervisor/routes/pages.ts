@@ -3,7 +3,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../protocol/ids.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
-import type { Route } from '../http/router.ts';
+import { notFound, type Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { subscriptionOf } from './requests.ts';
 
@@ -101,6 +101,6 @@ export function pageRoutes(services: Services): Route[] {
 }
 
 function known(id: string): string {
-  if (!isAppId(id)) throw new SvcError('UNKNOWN_APP', `No app is registered as "${id.slice(0, 80)}".`);
+  if (!isAppId(id)) throw notFound();
   return id;
 }

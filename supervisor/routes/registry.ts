@@ -1,13 +1,13 @@
 /** The registry: apps, their versions and uploads (specification, "Registry"; decisions, section 2). */
 import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId } from '../../protocol/ids.ts';
+import { checkAppId, isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { KeptArray } from '../dispatch/kept-array.ts';
 import { demand } from '../http/access/caller.ts';
 import { answerJson, JSON_HEADERS } from '../http/answers.ts';
 import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
-import { integerOf, originOf, queryOf, readJson } from './requests.ts';
+import { integerOf, originOf, pageOf, queryOf, readJson } from './requests.ts';
 
 export function registryRoutes(services: Services): Route[] {
   const { apps, deployments } = services;
@@ -17,9 +17,9 @@ export function registryRoutes(services: Services): Route[] {
       method: 'GET',
       path: '/svc/_apps',
       needs: 'admin',
-      summary: 'List the registered apps.',
+      summary: 'The registered apps, sorted by id (`?limit=`, `?after=<id>`, `?before=<id>`).',
       handle: async (exchange) => {
-        const records = await deployments.records();
+        const records = pageOf(queryOf(exchange), await deployments.records(), ({ id }) => id, isAppId);
         const bytes = await list.bytesOf(records.map((record) => apps.withStatus(record)));
         exchange.send(200, {}, bytes, JSON_HEADERS);
       },

@@ -113,6 +113,30 @@ export function integerOf(query: URLSearchParams, name: string, fallback: number
 }
 
 /**
+ * A page of a list that is sorted by key: the first `?limit=` rows (500 by default) behind `?after=<key>`, or the last ones before
+ * `?before=<key>`. Throws `BAD_REQUEST` for a key that cannot be one.
+ */
+export function pageOf<T>(
+  query: URLSearchParams,
+  rows: T[],
+  keyOf: (row: T) => string,
+  isKey: (key: string) => boolean,
+): T[] {
+  const limit = integerOf(query, 'limit', LIMITS.listRowsMax, LIMITS.listRowsMax);
+  const [after, before] = ['after', 'before'].map((name) => {
+    const key = query.get(name);
+    if (key !== null && !isKey(key))
+      throw new SvcError('BAD_REQUEST', `"${name}" must be one of the list's own keys.`, { path: name });
+    return key;
+  });
+  if (after == null && before == null && rows.length <= limit) return rows;
+  const between = rows.filter(
+    (row) => (after == null || keyOf(row) > after) && (before == null || keyOf(row) < before),
+  );
+  return before == null ? between.slice(0, limit) : between.slice(-limit);
+}
+
+/**
  * Where the gateway is reached: the address it listens on, else the one that the caller used. Must be called in the turn in
  * which the exchange was handed over.
  */

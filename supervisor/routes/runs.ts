@@ -46,6 +46,16 @@ export function runRoutes(services: RunServices): Route[] {
     },
     {
       method: 'GET',
+      path: '/svc/_insights',
+      needs: 'admin',
+      summary: 'What the runs of the last days did: in all, by day, automation and model, and the latest (`?days=`).',
+      handle: async (exchange) => {
+        const days = integerOf(queryOf(exchange), 'days', LIMITS.insightsDays, LIMITS.insightsDaysMax);
+        answerJson(exchange, 200, await services.runs.insights(days), NO_STORE);
+      },
+    },
+    {
+      method: 'GET',
       path: '/svc/_runs/_events',
       needs: 'route',
       summary: 'What happens in all runs from now on (server-sent events; `?ref=`, `?app=`).',
@@ -73,13 +83,17 @@ export function runRoutes(services: RunServices): Route[] {
       method: 'GET',
       path: '/svc/_runs/:runId/nodes',
       needs: 'route',
-      summary: 'What a run called, in order (`?limit=`, `?after=<ordinal>`).',
+      summary: 'What a run called, in order (`?limit=`, `?after=<ordinal>`, `?before=<ordinal>`).',
       handle: async (exchange, { runId = '' }, caller) => {
         const query = queryOf(exchange);
         const limit = integerOf(query, 'limit', LIMITS.listRowsMax, LIMITS.listRowsMax);
-        const after = integerOf(query, 'after', 0, Number.MAX_SAFE_INTEGER);
+        const before = integerOf(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+        // Ordinals count from 1 without a gap.
+        const nearest = query.has('before') ? Math.max(0, before - 1 - limit) : 0;
+        const after = Math.max(nearest, integerOf(query, 'after', 0, Number.MAX_SAFE_INTEGER));
         await known(runId, caller);
-        const nodes = await services.runs.nodes(runId, { after, limit });
+        const page = { after, limit: Math.max(0, Math.min(limit, before - 1 - after)) };
+        const nodes = await services.runs.nodes(runId, page);
         exchange.send(200, NO_STORE, await arrayText(nodes), JSON_HEADERS);
       },
     },

@@ -2,6 +2,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
 import { checkAppId } from '../../protocol/ids.ts';
+import { membersOf } from '../../protocol/json-members.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep } from '../../protocol/rules/json-depth.ts';
 import type { Exchange } from '../edge/edge.ts';
@@ -85,8 +86,7 @@ async function runSql(services: Services, exchange: Exchange, id: string, body: 
     request,
     {
       result: (status, result) => {
-        // Which tables it changed nobody has said.
-        if (status === 201) services.changes.reset(id);
+        if (status === 201) announceSql(services, id, result);
         exchange.send(200, {}, Buffer.from(result), JSON_HEADERS);
       },
       failed: (error) => answerError(exchange, error, services.log),
@@ -97,4 +97,18 @@ async function runSql(services: Services, exchange: Exchange, id: string, body: 
   );
   exchange.onAbort(() => actor.abandon(call));
   actor.submit(call);
+}
+
+/** One event for each table that the statement wrote; a `reset` where its answer does not name them. */
+function announceSql({ changes }: Services, app: string, answer: Uint8Array): void {
+  const text = membersOf(answer, ['tables'])?.get('tables');
+  const tables: unknown = text === undefined ? null : JSON.parse(Buffer.from(text).toString());
+  if (!isTableList(tables)) changes.reset(app);
+  else for (const table of tables) changes.emit(app, { table, action: 'sql', source: 'external' });
+}
+
+/** The app's own thread says what it wrote, and is not believed. */
+function isTableList(value: unknown): value is string[] {
+  if (!Array.isArray(value) || value.length > LIMITS.sqlRows) return false;
+  return value.every((name) => typeof name === 'string' && name.length <= LIMITS.textChars);
 }

@@ -13,6 +13,8 @@ export class Call {
   readonly traceId: string;
   /** Milliseconds since the epoch. */
   readonly deadline: number;
+  /** Something that it wrote is stored. */
+  wrote = false;
   /** Why its signal aborted. */
   #aborted: Error | null = null;
   /** It was answered without us, so it may change nothing more. */

@@ -91,7 +91,7 @@ export class Calls {
     if ((body.code === 'HANDLER_ERROR' || body.code === 'INTERNAL') && !call.over) {
       this.#runner.report(id, call, body.message, failures.fields(error));
     }
-    send([Kind.error, id, body, handlerMs]);
+    send(call.wrote ? [Kind.error, id, body, handlerMs, true] : [Kind.error, id, body, handlerMs]);
     this.#forget(id);
   }
 

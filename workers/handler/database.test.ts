@@ -264,11 +264,16 @@ test('the sql tool: rows, writes, limits and refusals', async () => {
     rows: [],
     truncated: false,
   });
-  assert.deepEqual((await app.sql("insert into t(s) values ('two')")).value, { changes: 1, lastInsertRowid: 2 });
+  assert.deepEqual((await app.sql("insert into t(s) values ('two')")).value, {
+    changes: 1,
+    lastInsertRowid: 2,
+    tables: ['t'],
+  });
   assert.deepEqual((await app.sql("insert into t(s) values ('x') returning id, s")).value, {
     columns: ['id', 's'],
     rows: [[3, 'x']],
     truncated: false,
+    tables: ['t'],
   });
   const endless = 'with n(v) as (select 1 union all select v + 1 from n) select v from n';
   const { rows, truncated } = (await app.sql(endless)).value as { rows: unknown[]; truncated: boolean };
@@ -283,6 +288,30 @@ test('the sql tool: rows, writes, limits and refusals', async () => {
     const error = await failure(app.sql(sql));
     assert.equal(error.code, 'BAD_REQUEST');
     assert.match(error.message, message);
+  }
+});
+
+test('the sql tool names the tables that a statement wrote, by triggers and cascades too', async () => {
+  for (const sql of [
+    'create table parent (id integer primary key)',
+    'create table child (id integer primary key, of references parent (id) on delete cascade)',
+    'create index children on child (of)',
+    'create table notes (text primary key) without rowid',
+    "create trigger noted after delete on child begin insert into notes values ('gone'); end",
+    'create virtual table words using fts5 (word)',
+  ])
+    await app.sql(sql);
+  for (const [sql, tables] of [
+    ['insert into parent values (1)', ['parent']],
+    ['insert into child values (1, ?)', ['child']],
+    ['delete from parent', ['parent', 'child', 'notes']],
+    ['update notes set text = 1 where 0', ['notes']],
+    ['delete from notes', ['notes']],
+    ["insert into words values ('a')", null],
+    ['drop table notes', null],
+  ] as const) {
+    const { value } = await app.sql(sql, sql.includes('?') ? [1] : undefined);
+    assert.deepEqual((value as { tables: unknown }).tables, tables, sql);
   }
 });
 

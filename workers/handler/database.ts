@@ -18,6 +18,7 @@ export type HandlerStatement = {
 let ask: <T>(of: Operations, operation: (client: DbClient) => Promise<T>) => Promise<T>;
 let block: (of: Operations, why: string | null) => void;
 let settle: (of: Operations) => Promise<void> | null;
+let finish: (of: Operations) => Promise<void>;
 
 /** The operations of `db` and of `tx` alike, each one message to the writer. Errors keep SQLite's `code`. */
 class Operations {
@@ -35,6 +36,9 @@ class Operations {
       of.#blocked = why;
     };
     settle = (of) => (of.#pending !== null && of.#pending.size > 0 ? of.#settle(of.#pending) : null);
+    finish = async (of) => {
+      while (of.#pending !== null && of.#pending.size > 0) await Promise.allSettled(of.#pending);
+    };
   }
 
   constructor(client: DbClient, tx: number, call: Call) {
@@ -95,6 +99,7 @@ class Operations {
       asked.then(
         (value) => {
           pending.delete(tracked);
+          if (this.#tx === 0) this.#call.wrote = true;
           resolve(value);
         },
         (error: unknown) => {
@@ -193,6 +198,11 @@ closeClass(CallDatabase);
 /** Resolves when what the call asked and did not await is answered, and rejects when some of it failed; null when there is nothing. */
 export function settled(db: CallDatabase): Promise<void> | null {
   return settle(db);
+}
+
+/** Resolves when what the call asked is answered, however it ended. */
+export function finished(db: CallDatabase): Promise<void> {
+  return finish(db);
 }
 
 function toText(sql: unknown): string {

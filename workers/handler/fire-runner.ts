@@ -93,11 +93,7 @@ export class Fires implements Runner {
     const { spec, validators } = this.#options;
     const returned = typeof value === 'object' && value !== null && isPlain(value) ? value : {};
     const { summary, output } = returned as { summary?: unknown; output?: unknown };
-    if (summary !== undefined && typeof summary !== 'string') {
-      throw new SvcError('HANDLER_ERROR', 'The handler returned a `summary` that is no text.', { path: '/summary' });
-    }
-    if (typeof output === 'symbol') throw new SvcError('HANDLER_ERROR', 'The handler returned a symbol as `output`.');
-    const body = toJsonBytes({ summary, output }, spec.maxResultBytes);
+    const body = toJsonBytes(typeof summary === 'string' ? { summary, output } : { output }, spec.maxResultBytes);
     // The schema judges what is stored, not what the handler held: a date is a text by now.
     const stored = () => (parse(body.toString()) as { output?: unknown }).output;
     checkOutput(validators.automations, spec.automation ?? '', stored);

@@ -17,7 +17,11 @@ const QUERIES: [body: string, value: unknown][] = [
   ['return { bytes: new Uint8Array([1, 2, 3]).subarray(1) }', { bytes: 'AgM=' }],
   ['return new Date(0)', '1970-01-01T00:00:00.000Z'],
   ['return [NaN, Infinity]', [null, null]],
-  ['return new Map([[1, 2]])', {}],
+  ['return new (class Point { x = 1 })()', { x: 1 }],
+  [
+    'return { n: new Number(1), at: new Date(0), of: Object.create(null) }',
+    { n: 1, at: '1970-01-01T00:00:00.000Z', of: {} },
+  ],
   ['return { toJSON() { return "own" } }', 'own'],
   ['return "grüße \\u2028 \\ud83d\\ude00"', 'grüße \u2028 😀'],
   // What an app stringifies itself follows the language's rules, not those for results.
@@ -43,16 +47,26 @@ const ACTIONS: [body: string, status: number, value: unknown][] = [
   ['return', 200, null],
 ];
 
-/** Body of an action → a part of the message that its caller gets. */
-const REFUSED: [body: string, message: RegExp][] = [
+/** Body of an action → a part of the message that its caller gets, and the path. */
+const REFUSED: [body: string, message: RegExp, path?: string][] = [
   ['return { status: 199, body: 1 }', /status must be an integer from 200 to 599/],
   ['return { status: 600 }', /status must be an integer/],
   ['return { status: 200.5, body: 1 }', /status must be an integer/],
   ['return { status: "200", body: 1 }', /status must be an integer/],
   ['return { status: null, body: 1 }', /status must be an integer/],
-  ['return () => 1', /cannot be sent as JSON: it holds a function/],
-  ['return { a: [{ f() {} }] }', /it holds a function/],
-  ['return Symbol("x")', /it is a symbol/],
+  ['return () => 1', /cannot be sent as JSON: it is a function\./, ''],
+  ['return { a: [{ f() {} }] }', /it holds a function at \/a\/0\/f\./, '/a/0/f'],
+  ['return { body: [() => 1] }', /it holds a function at \/0\./, '/0'],
+  ['return Symbol("x")', /it is a symbol/, ''],
+  ['return { "a/b": { "c~": [1, Symbol("x")] } }', /it holds a symbol at/, '/a~1b/c~0/1'],
+  ['return { m: new Map([[1, 2]]) }', /it holds a Map at \/m\./, '/m'],
+  ['return [new Set([1])]', /it holds a Set at \/0\./, '/0'],
+  ['return { rows: Promise.resolve([]) }', /it holds a Promise at \/rows/, '/rows'],
+  ['return { failed: new RangeError("x") }', /it holds an Error at \/failed/, '/failed'],
+  ['return { r: /x/ }', /it holds a RegExp/, '/r'],
+  ['return { n: new Float64Array(2) }', /it holds a Float64Array/, '/n'],
+  ['return { b: new ArrayBuffer(2) }', /it holds an ArrayBuffer/, '/b'],
+  ['return { keys: new Map().keys() }', /it holds a Map Iterator/, '/keys'],
   ['const a = {}; a.self = a; return a', /circular structure/],
   ['return { get a() { throw new Error("no") } }', /cannot be sent as JSON: no\./],
   ['return "x".repeat(1024 * 1024)', /over the limit of 1048576 bytes \(maxResultBytes\)/],
@@ -95,10 +109,10 @@ for (const [i, [body, status, value]] of ACTIONS.entries()) {
   });
 }
 
-for (const [i, [body, message]] of REFUSED.entries()) {
+for (const [i, [body, message, path]] of REFUSED.entries()) {
   test(`refused: ${body}`, async () => {
     const error = await failure(app.action(`refused${i}`));
-    assert.equal(error.code, 'HANDLER_ERROR');
+    assert.deepEqual([error.code, error.path], ['HANDLER_ERROR', path]);
     assert.match(error.message, message);
     assert.match((await app.log((line) => line.tool === `refused${i}`)).msg, message);
   });

@@ -1,5 +1,6 @@
 /** What a handler's return value becomes: a status and JSON bytes (decisions, section 3). */
 import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 
 /** `body` is JSON text; of an action's envelope it is the `body` member alone. */
 export type Answer = { status: number; body: Buffer };
@@ -18,6 +19,10 @@ const LOOK_MEMBERS = 16;
 
 const { stringify } = JSON;
 const { isView } = ArrayBuffer;
+const { isArray } = Array;
+const { hasOwn } = Object;
+const { apply } = Reflect;
+const tagOf = Object.prototype.toString;
 const NULL = Buffer.from('null');
 const base64 = Buffer.prototype.toString;
 const bufferToJson = Buffer.prototype.toJSON;
@@ -30,10 +35,6 @@ let encoding = false;
  * encoding itself. Called once per thread, before app code.
  */
 export function installJsonRules(): void {
-  define(Function.prototype, () => {
-    if (encoding) throw new TypeError('it holds a function');
-    return undefined;
-  });
   // Without this method JSON.stringify throws, for app code too: being more lenient there hurts nobody.
   define(BigInt.prototype, function (this: bigint) {
     const number = Number(this);
@@ -89,12 +90,13 @@ export function isPlain(value: object): boolean {
  */
 export function toJsonBytes(value: unknown, maxBytes: number, subject: Subject = RESULT): Buffer {
   if (value === undefined) return NULL;
-  if (typeof value === 'symbol') throw unsendable(subject, 'it is a symbol');
   let text: string | undefined;
   encoding = true;
   try {
     if (holdsTooMuch(value, maxBytes, LOOK_DEPTH)) throw tooLarge(subject, maxBytes);
     text = stringify(value);
+    const lost = lostIn(value);
+    if (lost !== null) throw unsendable(subject, lost);
   } catch (error) {
     if (error instanceof SvcError) throw error;
     const why = error instanceof Error ? (error.message.split('\n', 1)[0] as string) : 'its toJSON threw';
@@ -132,6 +134,55 @@ function tooLarge({ name, advice }: Subject, maxBytes: number): SvcError {
   return new SvcError('HANDLER_ERROR', `${name} is over the limit of ${maxBytes} bytes${advice}.`);
 }
 
-function unsendable({ name }: Subject, why: string): SvcError {
-  return new SvcError('HANDLER_ERROR', `${name} cannot be sent as JSON: ${why}.`);
+/** Where something is (a JSON Pointer), and what it is. */
+type Lost = { path: string; what: string };
+
+/** What JSON has a form for, as `Object.prototype.toString` calls it; a class without a name of its own is an object. */
+const SAID = new Set(['Object', 'Array', 'Number', 'String', 'Boolean', 'BigInt', 'Arguments', 'Module']);
+
+/** The first thing in a value that JSON.stringify leaves out, or makes an empty object of, without an error; null when there is none. */
+function lostIn(value: unknown): Lost | null {
+  if (typeof value === 'symbol') return { path: '', what: 'a symbol' };
+  if (typeof value === 'function') return hasToJson(value) ? null : { path: '', what: 'a function' };
+  if (typeof value !== 'object' || value === null) return null;
+  if (isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const member: unknown = value[i];
+      const lost = isSimple(member) ? null : lostIn(member);
+      if (lost !== null) return { path: `/${i}${lost.path}`, what: lost.what };
+    }
+    return null;
+  }
+  if (hasToJson(value)) return null;
+  if (!isPlain(value)) {
+    const kind = apply(tagOf, value, []).slice('[object '.length, -1);
+    if (!SAID.has(kind)) return { path: '', what: `${/^[AEIOU]/.test(kind) ? 'an' : 'a'} ${kind}` };
+  }
+  for (const key in value) {
+    const member = (value as Record<string, unknown>)[key];
+    const lost = isSimple(member) || !hasOwn(value, key) ? null : lostIn(member);
+    if (lost !== null) return { path: `/${escaped(key)}${lost.path}`, what: lost.what };
+  }
+  return null;
+}
+
+function isSimple(value: unknown): boolean {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' || value === null;
+}
+
+function hasToJson(value: object): boolean {
+  return typeof (value as { toJSON?: unknown }).toJSON === 'function';
+}
+
+/** A member's name in a JSON Pointer. */
+function escaped(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+function unsendable({ name }: Subject, why: string | Lost): SvcError {
+  const says = `${name} cannot be sent as JSON:`;
+  if (typeof why === 'string') return new SvcError('HANDLER_ERROR', `${says} ${why}.`);
+  const path = why.path.slice(0, LIMITS.textChars);
+  const where = path === '' ? `it is ${why.what}` : `it holds ${why.what} at ${path}`;
+  return new SvcError('HANDLER_ERROR', `${says} ${where}.`, { path });
 }

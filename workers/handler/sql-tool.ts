@@ -10,7 +10,8 @@ import type { Reader } from './reader.ts';
 
 /** Rows as arrays, at most `LIMITS.sqlRows` of them; `truncated` when there were more. */
 type Rows = { columns: string[]; rows: SqlValue[][]; truncated: boolean };
-type Written = { changes: number; lastInsertRowid: number | bigint };
+/** `tables` are those that it wrote, by its triggers and cascades too; null where that cannot be told. */
+type Written = ({ changes: number; lastInsertRowid: number | bigint } | Rows) & { tables: string[] | null };
 
 /** Runs `{ sql, params? }`; `status` is that of the result frame. What SQLite refuses is `BAD_REQUEST`, with SQLite's own words. */
 export async function runSql(
@@ -25,8 +26,9 @@ export async function runSql(
     const bound = toParams(params === undefined || params === null ? [] : [params]);
     const statement = reader.prepare(sql) ?? (await createDatabase(reader, writer, sql));
     if (statement.readonly && statement.reader) return { status: 200, value: read(statement, bound) };
+    const tables = writtenTables(reader, sql, bound);
     const value = statement.reader ? fromRows(await writer.all(sql, bound)) : await writer.run(sql, bound);
-    return { status: 201, value };
+    return { status: 201, value: { ...value, tables } };
   } catch (error) {
     throw new SvcError('BAD_REQUEST', (error as Error).message, { cause: error });
   }
@@ -38,6 +40,30 @@ async function createDatabase(reader: Reader, writer: DbClient, sql: string): Pr
   const statement = reader.prepare(sql);
   if (statement === null) throw new SvcError('INTERNAL', 'The database of the app cannot be opened.');
   return statement;
+}
+
+/** Steps of a program that change what their operands do not name: the schema, a virtual table, the whole file. */
+const UNNAMED = new Set(['VUpdate', 'SetCookie', 'ParseSchema', 'Destroy', 'Vacuum']);
+
+type Step = { opcode: string; p1: bigint; p2: bigint };
+
+/** What SQLite's own program for the statement opens to write (`EXPLAIN`). Throws nothing: what it cannot tell is null. */
+function writtenTables(reader: Reader, sql: string, params: SqlParams): string[] | null {
+  try {
+    const rows = (text: string, bound: SqlParams): unknown[] => reader.prepare(text)?.all(bound) ?? [];
+    const schema = rows('SELECT rootpage, tbl_name AS name FROM sqlite_schema WHERE rootpage > 0', []);
+    const roots = new Map((schema as { rootpage: bigint; name: string }[]).map((one) => [one.rootpage, one.name]));
+    const steps = rows(`EXPLAIN ${sql}`, bindIntegers(params)) as Step[];
+    if (steps.some(({ opcode }) => UNNAMED.has(opcode))) return null;
+    const written = steps.flatMap(({ opcode, p1, p2 }) =>
+      opcode === 'OpenWrite' ? [p2] : opcode === 'Clear' ? [p1] : [],
+    );
+    const tables = written.map((root) => roots.get(root));
+    const named = [...new Set(tables)].filter((name) => name !== undefined);
+    return named.length === 0 || tables.includes(undefined) ? null : named;
+  } catch {
+    return null;
+  }
 }
 
 function read(statement: RowStatement, params: SqlParams): Rows {

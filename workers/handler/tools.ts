@@ -6,7 +6,7 @@ import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { Call } from './call.ts';
 import type { Runner } from './calls.ts';
 import { HandlerContext } from './context.ts';
-import { CallDatabase, settled } from './database.ts';
+import { CallDatabase, finished, settled } from './database.ts';
 import { HttpClient } from './http-client.ts';
 import type { AppLog } from './log.ts';
 import type { Modules } from './modules.ts';
@@ -80,15 +80,21 @@ export class Tools implements Runner {
     const db = new CallDatabase(writer, reader, call);
     const toolLog = log.logger({ tool, traceId });
     const ctx = new HandlerContext(call, this.#http);
-    // Two literals: spreading a common part costs more than everything else here.
-    const value = await handler(
-      query
-        ? { input, query: input, db, log: toolLog, app: this.#app, ctx }
-        : { input, body: input, db, log: toolLog, app: this.#app, ctx },
-    );
-    // No answer leaves before the writes it reports: also those that the handler did not await.
-    const unsettled = settled(db);
-    if (unsettled !== null) await unsettled;
-    return value;
+    try {
+      // Two literals: spreading a common part costs more than everything else here.
+      const value = await handler(
+        query
+          ? { input, query: input, db, log: toolLog, app: this.#app, ctx }
+          : { input, body: input, db, log: toolLog, app: this.#app, ctx },
+      );
+      // No answer leaves before the writes it reports: also those that the handler did not await.
+      const unsettled = settled(db);
+      if (unsettled !== null) await unsettled;
+      return value;
+    } catch (error) {
+      // What it began may still be stored, and subscribers are told after that.
+      await finished(db);
+      throw error;
+    }
   }
 }

@@ -208,7 +208,11 @@ function summarize({ name, description, timeoutMs }: QueryDefinition): QuerySumm
 
 function summarizeAction(action: ActionDefinition): VersionSummary['actions'][number] {
   const { confirmation, writes = [] } = action;
-  return { ...summarize(action), ...(confirmation === undefined ? {} : { confirmation }), writes };
+  return {
+    ...summarize(action),
+    ...(confirmation === undefined ? {} : { confirmation }),
+    writes: [...new Set(writes)],
+  };
 }
 
 function hashOf(text: string): string {

@@ -8,6 +8,7 @@ import type {
   IngestJob,
   IngestResult,
   JobAnswer,
+  OutputJob,
   PackJob,
   PackResult,
 } from '../../protocol/jobs.ts';
@@ -26,6 +27,10 @@ export function ingest({ job, memory }: Order<IngestJob>): Promise<JobAnswer<Ing
 
 export function check({ job, memory }: Order<CheckJob>): Promise<JobAnswer<CheckResult>> {
   return answer(memory, () => jobs.check(job));
+}
+
+export function judgeOutput({ job, memory }: Order<OutputJob>): Promise<JobAnswer<void>> {
+  return answer(memory, async () => (await import('./output.ts')).judgeOutput(job));
 }
 
 /** Loaded on use: it brings SQLite into the thread. */

@@ -87,12 +87,17 @@ test('what a backup that was cut off left goes with the next one', async () => {
 });
 
 const FAILURES: [name: string, texts: string[], path: string, message: RegExp][] = [
-  ['SQL that fails', [ADD, 'INSERT INTO nowhere VALUES (1)'], '0003_step.sql', /no such table: nowhere/],
-  ['a file that ends the transaction', ['COMMIT; CREATE TABLE u (v)'], '0002_step.sql', /ended the transaction/],
+  ['SQL that fails', [ADD, 'INSERT INTO nowhere VALUES (1)'], 'migrations/0003_step.sql', /no such table: nowhere/],
+  [
+    'a file that ends the transaction',
+    ['COMMIT; CREATE TABLE u (v)'],
+    'migrations/0002_step.sql',
+    /ended the transaction/,
+  ],
   [
     'rows that refer to nothing afterwards',
     ['CREATE TABLE c (t REFERENCES t (v)); INSERT INTO c VALUES (99); CREATE UNIQUE INDEX i ON t (v);'],
-    '0002_step.sql',
+    'migrations/0002_step.sql',
     /row of "c" refers to a row of "t"/,
   ],
 ];

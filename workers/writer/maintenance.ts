@@ -124,7 +124,7 @@ function apply(db: Sqlite.Database, pending: MigrationFile[]): void {
     // The disk is to blame, not the file.
     if (isDiskFull(error) || isDiskFault(error)) throw error;
     const name = current.name;
-    throw new SvcError('MIGRATION_FAILED', `${name}: ${(error as Error).message}`, { path: name });
+    throw new SvcError('MIGRATION_FAILED', `${name}: ${(error as Error).message}`, { path: `migrations/${name}` });
   }
 }
 

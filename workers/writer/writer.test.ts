@@ -275,7 +275,7 @@ test('a migration runs in its thread, with a copy before, while other databases 
   writeFileSync(broken, 'INSERT INTO nowhere VALUES (1);');
   await assert.rejects(db.migrate([{ name: '0002_u.sql', path: broken }], join(directory, 'backups', 'b')), {
     code: 'MIGRATION_FAILED',
-    path: '0002_u.sql',
+    path: 'migrations/0002_u.sql',
     message: /no such table: nowhere/,
   });
   assert.deepEqual(readdirSync(join(directory, 'backups')), ['b']);

@@ -247,17 +247,17 @@ test('a log line that nests too deeply reaches the followers as text', async () 
   );
 });
 
-test('log lines reach the followers of the run until it is over', async () => {
+test('log lines reach the followers of the run until it is over, their time in milliseconds', async () => {
   const { world, handler, runId } = await running();
   const fire = handler.call.reply as Fire;
-  fire.logged('{"msg":"one"}');
+  fire.logged('{"ts":"1970-01-01T00:00:01.000Z","msg":"one"}');
   fire.logged('not JSON');
   handler.returns();
   fire.logged('{"msg":"late"}');
   const lines = world.events.filter((event): event is RunEvent & { type: 'log' } => event.type === 'log');
   assert.deepEqual(
     lines.map(({ line }) => line),
-    [{ msg: 'one' }, 'not JSON'],
+    [{ ts: 1000, msg: 'one' }, 'not JSON'],
   );
   await settle();
   assert.deepEqual(world.types(runId), ['run.start', 'log', 'log', 'run.end']);

@@ -9,6 +9,7 @@ import type { AskVerb } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
 import type { RunNode, RunRecord, Usage } from '../../../protocol/runs.ts';
+import { parseEntry } from '../../../storage/app-log.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
 import { newTraceId } from '../../http/trace-id.ts';
@@ -263,10 +264,7 @@ function textOf(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
 }
 
+/** As the log's readers get it: `ts` in milliseconds since the epoch. */
 function parsedLine(line: string): unknown {
-  try {
-    return isTooDeep(line) ? line : (JSON.parse(line) as unknown);
-  } catch {
-    return line;
-  }
+  return isTooDeep(line) ? line : (parseEntry(line) ?? line);
 }

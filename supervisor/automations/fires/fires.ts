@@ -39,6 +39,8 @@ export type FiresOptions = {
   runner: ConversationRunner | null;
   /** Runs fires in place of our threads; asked at the first fire. */
   factory: FireAutomationFactory | null;
+  /** Holds what the host returned, as JSON text or null, against the schema of the automation. Rejects with `HANDLER_ERROR`. */
+  judgeOutput(automation: LiveAutomation, output: string | null): Promise<void>;
   /** Address of the gateway, null when a host owns the server. */
   baseUrl(): string | null;
   /** One line of JSON for an app's log, without the newline. */
@@ -197,6 +199,7 @@ export class Fires {
         at: request.at,
         allowedMs,
         appLog: (line) => this.#options.appLog(run.app, line),
+        judgeOutput: (output) => this.#options.judgeOutput(automation, output),
         now: this.#now,
       });
       return;

@@ -78,7 +78,6 @@ test('its log goes to the app and to the followers', async () => {
 for (const [what, run, message] of [
   ['rejects', () => Promise.reject(new Error('out of paper')), 'out of paper'],
   ['throws nothing that is an error', () => Promise.reject(1), 'The host failed on this run.'],
-  ['answers a summary that is no text', async () => ({ summary: 1 as unknown as string }), /summary/],
   ['answers what is no JSON', async () => ({ output: 1n }), /BigInt/],
 ] as [string, FireAutomation, string | RegExp][]) {
   test(`a host that ${what} fails the run`, async () => {
@@ -89,6 +88,12 @@ for (const [what, run, message] of [
     else assert.match(String(error?.message), message);
   });
 }
+
+test('what a host answers beside its output and a summary that is a text is ignored', async () => {
+  const { world } = worldWith(async () => ({ summary: 1 as unknown as string, output: 2, more: 3 }));
+  const { state, summary, output } = await (await world.start(DIGEST)).ended;
+  assert.deepEqual([state, summary, output], ['ok', null, 2]);
+});
 
 test('a host whose factory fails, fails the run', async () => {
   const world = new RunsWorld({

@@ -18,6 +18,8 @@ export type HostFireOptions = {
   allowedMs: number;
   /** One line of JSON for the app's log, without the newline. */
   appLog(line: string): void;
+  /** Asked where the automation has an `outputSchema`; `output` is JSON text, null for none. */
+  judgeOutput(output: string | null): Promise<void>;
   /** Milliseconds since the epoch. */
   now(): number;
 };
@@ -37,11 +39,23 @@ export async function runOnHost(run: FireAutomation, fire: Fire, options: HostFi
       string,
       unknown
     >;
-    if (summary !== undefined && typeof summary !== 'string') fail('"summary" of the result must be a string.');
-    else fire.result(200, Buffer.from(JSON.stringify({ summary, output })));
+    const body = Buffer.from(JSON.stringify({ summary, output }));
+    if (automation.manifest.hasOutputSchema && !(await isTaken(fire, JSON.stringify(output) ?? null, options))) return;
+    fire.result(200, body);
   } catch (error) {
     const message = (error as { message?: unknown } | null)?.message;
     fail(typeof message === 'string' ? message.slice(0, LIMITS.errorMessageChars) : 'The host failed on this run.');
+  }
+}
+
+/** Whether the schema takes the output; ends the run where it does not. Never rejects. */
+async function isTaken(fire: Fire, output: string | null, { judgeOutput }: HostFireOptions): Promise<boolean> {
+  try {
+    await judgeOutput(output);
+    return true;
+  } catch (error) {
+    fire.faulted(error);
+    return false;
   }
 }
 

@@ -97,4 +97,5 @@ export const ANALYTICS_SCHEMA = `
     cache_read_tokens INTEGER NOT NULL,
     cache_write_tokens INTEGER NOT NULL,
     cost_usd REAL NOT NULL
-  )`;
+  );
+  CREATE INDEX IF NOT EXISTS run_summaries_by_end ON run_summaries (ended_at)`;

@@ -57,7 +57,10 @@ test('a run is stored before it starts, goes through its states, and ends once',
 
 test('a skipped run is stored as it ended', async (t) => {
   const { ledger } = await startLedger(t);
-  const run = queuedRun({ state: 'skipped', trigger: { kind: 'cron', origin: '2023-11-14T22:13:20.000Z' } });
+  const run = queuedRun({
+    state: 'skipped',
+    trigger: { kind: 'cron', origin: Date.parse('2023-11-14T22:13:20.000Z') },
+  });
   await ledger.skip(run, 'all', [ledger.cronFire(DIGEST, NOW)]);
   assert.deepEqual(await ledger.get(run.runId), { ...run, endedAt: NOW });
   assert.equal(await ledger.cronFired(DIGEST), NOW);
@@ -570,4 +573,48 @@ test('a step that cannot be recorded is logged, and the rest goes on', async (t:
   ledger.node(nodeOfRun(queuedRun(), 1));
   await ledger.settled();
   assert.deepEqual(warnings, ['a step of a run could not be recorded']);
+});
+
+test('insights sum up the days that are asked for, by day, automation and model', async (t) => {
+  const { ledger, analytics } = await startLedger(t);
+  const day = 24 * 3600 * 1000;
+  const usage = { inputTokens: 10, outputTokens: 20, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0.5 };
+  const end = async (changes: Partial<RunRecord>, model: string | null, daysAgo = 0) => {
+    const run = queuedRun();
+    await ledger.insert(run);
+    await ledger.end(ended(run, { ...changes, usage }), 'all', model);
+    await ledger.settled();
+    const sql = 'UPDATE run_summaries SET ended_at = ended_at - ? WHERE run_id = ?';
+    await analytics.run(sql, [daysAgo * day, run.runId]);
+  };
+  await end({}, 'a/one');
+  await end({ state: 'error' }, 'a/one', 1);
+  await end({ state: 'aborted' }, null, 1);
+  await end({}, 'b/two', 40);
+  const sums = (runs: number, ok: number, failed: number) => ({
+    runs,
+    ok,
+    failed,
+    inputTokens: 10 * runs,
+    outputTokens: 20 * runs,
+    costUsd: 0.5 * runs,
+  });
+  const dayOf = (daysAgo: number) => new Date(NOW - daysAgo * day).toISOString().slice(0, 10);
+  const { recent, ...month } = await ledger.insights(30);
+  const { ref } = queuedRun();
+  assert.deepEqual(month, {
+    totals: sums(3, 1, 1),
+    byDay: [
+      { day: dayOf(1), ...sums(2, 0, 1) },
+      { day: dayOf(0), ...sums(1, 1, 0) },
+    ],
+    byAutomation: [{ ref, ...sums(3, 1, 1) }],
+    byModel: [{ model: 'a/one', ...sums(2, 1, 1) }],
+  });
+  assert.equal(recent.length, 4);
+  assert.deepEqual((await ledger.insights(1)).totals, sums(1, 1, 0));
+  assert.deepEqual(
+    (await ledger.insights(366)).byModel.map(({ model }) => model),
+    ['a/one', 'b/two'],
+  );
 });

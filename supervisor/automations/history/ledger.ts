@@ -4,7 +4,7 @@ import { automationRef, type HistoryKeep } from '../../../protocol/automation.ts
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import type { SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunNode, RunRecord } from '../../../protocol/runs.ts';
+import type { Insights, RunNode, RunRecord } from '../../../protocol/runs.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { inTurns } from '../../dispatch/kept-array.ts';
 import { survive } from '../../outlive-writer.ts';
@@ -194,6 +194,14 @@ export class RunLedger {
       for (const run of rows.map(runOf)) runs.set(run.ref, run);
     }
     return runs;
+  }
+
+  /** What the runs of the last `days` days did, today among them. Those of an app that was removed count too. */
+  async insights(days: number): Promise<Insights> {
+    if (!this.#isOpen) await this.open();
+    const today = Math.floor(this.#now() / LIMITS.dayMs);
+    const sums = await this.#summaries.sums((today - days + 1) * LIMITS.dayMs);
+    return { ...sums, recent: await this.list({}, LIMITS.insightsRecent) };
   }
 
   /** A pinned run stays in the history. Resolves with the run, or null when there is none. */

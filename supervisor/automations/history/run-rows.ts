@@ -3,7 +3,7 @@ import { automationRef } from '../../../protocol/automation.ts';
 import type { ErrorBody } from '../../../protocol/errors.ts';
 import type { Row, SqlStatement, SqlValue } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunNode, RunRecord, RunState, Usage } from '../../../protocol/runs.ts';
+import type { RunNode, RunRecord, RunState, RunTrigger, Usage } from '../../../protocol/runs.ts';
 import { cutText, storedText, storedValue } from './run-values.ts';
 
 /** Which runs; all that are given must fit. `before` is a run id: only older ones. */
@@ -50,7 +50,7 @@ export function insertRun(run: RunRecord): SqlStatement {
       run.app,
       run.automation,
       run.trigger.kind,
-      run.trigger.origin,
+      originText(run.trigger.origin),
       run.parentRunId,
       run.state,
       storedText(run.input),
@@ -134,10 +134,7 @@ export function runOf(row: Row): RunRecord {
     ref: automationRef(app, automation),
     app,
     automation,
-    trigger: {
-      kind: String(row.trigger_kind) as RunRecord['trigger']['kind'],
-      origin: textOf(row.trigger_origin),
-    },
+    trigger: triggerOf(row),
     parentRunId: textOf(row.parent_run_id),
     state: String(row.state) as RunState,
     input: storedValue(textOf(row.input), Number(row.input_bytes)),
@@ -150,6 +147,17 @@ export function runOf(row: Row): RunRecord {
     usage: usageOf(row),
     pinned: row.pinned === 1,
   };
+}
+
+/** A time is stored as ISO 8601. */
+function originText(origin: RunTrigger['origin']): string | null {
+  return typeof origin === 'number' ? new Date(origin).toISOString() : origin;
+}
+
+function triggerOf(row: Row): RunTrigger {
+  const kind = String(row.trigger_kind) as RunTrigger['kind'];
+  const origin = textOf(row.trigger_origin);
+  return { kind, origin: kind === 'cron' && origin !== null ? Date.parse(origin) : origin };
 }
 
 export function nodeOf(row: Row): RunNode {

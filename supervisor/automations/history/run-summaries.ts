@@ -1,8 +1,8 @@
 /** One row for each run that ended, in `analytics.sqlite`; it stays when the run leaves the history (decisions, section 6). */
 import type { Logger } from 'pino';
-import type { SqlStatement } from '../../../protocol/frames.ts';
+import type { Row, SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunRecord } from '../../../protocol/runs.ts';
+import type { Insights, RunRecord, RunSums } from '../../../protocol/runs.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { survive } from '../../outlive-writer.ts';
 import { ANALYTICS_SCHEMA } from './ledger-schema.ts';
@@ -11,6 +11,9 @@ import { usageValues } from './run-rows.ts';
 const INSERT = `INSERT INTO run_summaries (run_id, app_id, automation_id, trigger_kind, state, model, started_at, ended_at, nodes,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING`;
+
+const SUMS = `count(*) AS runs, total(state = 'ok') AS ok, total(state IN ('error', 'interrupted')) AS failed,
+  total(input_tokens) AS inputTokens, total(output_tokens) AS outputTokens, total(cost_usd) AS costUsd`;
 
 export class RunSummaries {
   readonly #db: DbClient;
@@ -55,6 +58,23 @@ export class RunSummaries {
       ],
     ]);
     this.#timer ??= setTimeout(() => this.#flush(), LIMITS.runSummaryMs).unref();
+  }
+
+  /** Sums over the runs that ended since then, in milliseconds since the epoch. */
+  async sums(since: number): Promise<Omit<Insights, 'recent'>> {
+    await this.settled();
+    const all = (key: string, rest: string): Promise<Row[]> => {
+      const sql = `SELECT ${key}${SUMS} FROM run_summaries WHERE ended_at >= ? ${rest}`;
+      return survive(() => this.#db.all(sql, [since]));
+    };
+    const most = `ORDER BY runs DESC LIMIT ${LIMITS.listRowsMax}`;
+    const [totals, byDay, byAutomation, byModel] = (await Promise.all([
+      all('', ''),
+      all("strftime('%F', ended_at / 1000, 'unixepoch') AS day, ", 'GROUP BY day ORDER BY day'),
+      all("app_id || '/' || automation_id AS ref, ", `GROUP BY app_id, automation_id ${most}`),
+      all('model, ', `AND model IS NOT NULL GROUP BY model ${most}`),
+    ])) as [RunSums[], Insights['byDay'], Insights['byAutomation'], Insights['byModel']];
+    return { totals: totals[0] as RunSums, byDay, byAutomation, byModel };
   }
 
   /** Writes what waits; resolves when everything was written. */

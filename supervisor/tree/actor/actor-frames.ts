@@ -8,9 +8,9 @@ export function isResult([, , status, body, handlerMs]: ResultFrame): boolean {
   return valid && body instanceof Uint8Array && typeof handlerMs === 'number';
 }
 
-export function isFailure([, , error, handlerMs]: ErrorFrame): boolean {
-  if (typeof error?.code !== 'string' || typeof error.message !== 'string' || typeof handlerMs !== 'number')
-    return false;
+export function isFailure([, , error, handlerMs, wrote = false]: ErrorFrame): boolean {
+  if (typeof error?.code !== 'string' || typeof error.message !== 'string') return false;
+  if (typeof handlerMs !== 'number' || typeof wrote !== 'boolean') return false;
   const { path, issues } = error;
   return (path === undefined || typeof path === 'string') && (issues === undefined || isIssueList(issues));
 }

@@ -268,11 +268,11 @@ export class Generation implements LinkOwner {
     this.#settled(body.length);
   }
 
-  #failed([, id, error, handlerMs]: ErrorFrame): void {
+  #failed([, id, error, handlerMs, wrote = false]: ErrorFrame): void {
     const call = this.inFlight.take(id);
     if (!call) return;
-    if (call.settled) call.outcomeUnknown();
-    else call.fail(hostError(error), handlerMs);
+    if (call.settled || wrote) call.outcomeUnknown();
+    if (!call.settled) call.fail(hostError(error), handlerMs);
     this.#settled(0);
   }
 

@@ -1,0 +1,54 @@
+// The published schemas are what the checks go by: editors and the gateway agree on a file.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { LIMITS } from '../protocol/limits.ts';
+import { parseAutomation } from '../protocol/rules/automation-check.ts';
+import { checkManifest } from '../protocol/rules/manifest-check.ts';
+import APP_SCHEMA from '../schemas/app.schema.json' with { type: 'json' };
+import AUTOMATION_SCHEMA from '../schemas/automation.schema.json' with { type: 'json' };
+import { root } from '../testing/gateway.ts';
+
+const ajv = new Ajv2020({ strict: false });
+const isApp = ajv.compile(APP_SCHEMA);
+const isAutomation = ajv.compile(AUTOMATION_SCHEMA);
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+const apps = ['templates', 'examples']
+  .flatMap((folder) => readdirSync(join(root, folder)).map((name) => `${folder}/${name}`))
+  .filter((path) => existsSync(join(root, path, 'app.json')));
+
+for (const app of apps) {
+  test(`${app}: its files are valid under the published schemas, and to the checks with $schema in them`, () => {
+    const manifest = JSON.parse(read(`${app}/app.json`)) as { id: string; name: string };
+    assert.ok(isApp(manifest), JSON.stringify(isApp.errors));
+    const named = { $schema: '../../schemas/app.schema.json', ...manifest };
+    assert.equal(checkManifest(JSON.stringify(named), manifest.id).name, manifest.name);
+    const folder = join(root, app, 'automations');
+    for (const id of existsSync(folder) ? readdirSync(folder) : []) {
+      const file = JSON.parse(read(`${app}/automations/${id}/automation.json`));
+      assert.ok(isAutomation(file), JSON.stringify(isAutomation.errors));
+      const text = JSON.stringify({ $schema: '../../../../schemas/automation.schema.json', ...file });
+      assert.ok('manifest' in parseAutomation(text, { firesAfter: 0 }));
+    }
+  });
+}
+
+test('at least one template has an automation', () => {
+  assert.ok(apps.some((app) => existsSync(join(root, app, 'automations'))));
+});
+
+test('limits in the schemas are those of the gateway', () => {
+  const { uses, network, queries, actions } = APP_SCHEMA.properties;
+  assert.equal(uses.maxItems, LIMITS.usedApps);
+  assert.equal(network.maxItems, LIMITS.networkHosts);
+  for (const list of [queries, actions]) assert.equal(list.items.properties.timeoutMs.maximum, LIMITS.toolTimeoutMs);
+  assert.equal(AUTOMATION_SCHEMA.properties.triggers.maxItems, LIMITS.automationTriggers);
+  assert.equal(AUTOMATION_SCHEMA.$defs.trigger.then.properties.expr.maxLength, LIMITS.cronChars);
+});
+
+test('the package has the schemas', () => {
+  assert.ok((JSON.parse(read('package.json')) as { files: string[] }).files.includes('schemas'));
+});
