@@ -201,9 +201,9 @@ async function idOf({ gateway }: World, version: string): Promise<string> {
   return versions.find((one) => one.version === version)?.versionId ?? 'none';
 }
 
-async function rotateToken({ layout, environment }: World): Promise<number> {
+async function rotateToken({ layout, plan }: World): Promise<number> {
   const args = [join(root, 'bin/svc.js'), 'token', 'rotate', '--data-dir', layout.dataDir];
-  const child = spawn(process.execPath, args, { env: { ...process.env, ...environment }, stdio: 'ignore' });
+  const child = spawn(process.execPath, args, { env: { ...process.env, ...plan.env }, stdio: 'ignore' });
   const [code] = (await once(child, 'exit')) as [number | null];
   if (code === null) throw new Error('svc token rotate was ended.');
   return code;
