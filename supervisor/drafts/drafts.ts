@@ -10,7 +10,6 @@ import { draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AppLogs } from '../../storage/app-log.ts';
 import { isMissing } from '../../storage/atomic-file.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
 import { sweepTemporary } from '../../storage/trash.ts';
@@ -126,7 +125,6 @@ export class Drafts {
       for (const key of this.#drafts.keys()) if (key.startsWith(prefix)) apps.add(key.slice(prefix.length));
       await Promise.all([...apps].map((app) => this.#close(draftKey(session, app), session)));
       await rm(layout.drafts(session), { recursive: true, force: true });
-      crashPoint('draft.removed');
     } catch (error) {
       log.warn({ session, err: error }, 'what is left of a closed session could not be removed');
     }

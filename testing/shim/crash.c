@@ -78,7 +78,7 @@ static void name(char *point, const char *call, const char *path) {
   for (const char *at = path; *at;) {
     size_t length = 0;
     while (isalnum(at[length])) length++;
-    if (length > 0 && differs(at, length, at > path && at[-1] == '/' && strchr("/", at[length]))) {
+    if (length > 0 && differs(at, length, (at == path || at[-1] == '/') && strchr("/", at[length]))) {
       if (strchr("-_", to[-1]) && to[-2] == '*') to--;
       else *to++ = '*';
     } else to = mempcpy(to, at, length);
