@@ -1,6 +1,7 @@
 /** Crashes every operation at each of its calls that change files, and the repair after it at each of the repair's. */
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Random } from '../../../testing/random.ts';
 import { compileShim, whyNoShim } from '../../../testing/shim/compile.ts';
 import type { Crash } from '../../../testing/shim/crash.ts';
 import type { Campaign, CampaignContext, CampaignReport } from '../campaign.ts';
@@ -41,7 +42,7 @@ async function run(context: CampaignContext): Promise<CampaignReport> {
     const { only, extent, random } = context;
     const named = OPERATIONS.filter(({ name }) => only === null || name.includes(only));
     const possible = named.filter(({ scene }) => otherDisk !== null || scene !== 'other-disk');
-    const operations = extent === 'smoke' ? pickSome(possible, SMOKE_OPERATIONS, () => random.next()) : possible;
+    const operations = extent === 'smoke' ? pickSome(possible, SMOKE_OPERATIONS, random) : possible;
     const wanted = operations.map(({ scene }) => scene);
     const scenes = await makeScenes(join(folder, 'scenes'), wanted, otherDisk, shim);
     const skipped = named.filter((one) => !possible.includes(one));
@@ -84,16 +85,20 @@ class Run {
     });
     jobs.sort((a, b) => OPERATIONS.indexOf(a.operation) - OPERATIONS.indexOf(b.operation));
     const limit = rounds ?? (extent === 'smoke' ? SMOKE_ROUNDS : jobs.length);
-    const chosen = pickSpread(jobs, limit, () => random.next());
+    const chosen = pickSpread(jobs, limit, random);
     progress(`${jobs.length} crashes in ${operations.length} operations, of which ${chosen.length} are done`);
-    const repairs: Job[] = [];
+    const inRepair = new Map<Job, Job[]>();
     await inParallel(chosen, async (job) => {
       const result = await this.#round(job);
       if (result === null) return;
       this.#single++;
-      repairs.push(...repairCrashes(job, result).map((crash) => ({ ...job, crashes: [...job.crashes, crash] })));
+      inRepair.set(
+        job,
+        repairCrashes(job, result).map((crash) => ({ ...job, crashes: [...job.crashes, crash] })),
+      );
     });
-    const second = limit < jobs.length ? pickSpread(repairs, Math.ceil(limit / 4), () => random.next()) : repairs;
+    const repairs = chosen.flatMap((job) => inRepair.get(job) ?? []);
+    const second = limit < jobs.length ? pickSpread(repairs, Math.ceil(limit / 4), random) : repairs;
     progress(`${repairs.length} crashes in the repairs, of which ${second.length} are done`);
     await inParallel(second, async (job) => {
       const result = await this.#round(job);
@@ -214,37 +219,25 @@ function describe({ point, passing, mode }: Crash): string {
   return `${point}${passing > 1 ? ` (${passing}.)` : ''}${mode === 'tree' ? ' of the whole tree' : ''}`;
 }
 
-function pickSome<T>(from: T[], count: number, chance: () => number): T[] {
-  if (count >= from.length) return from;
-  return from
-    .map((item, at) => ({ item, at, order: chance() }))
-    .sort((a, b) => a.order - b.order)
-    .slice(0, count)
-    .sort((a, b) => a.at - b.at)
-    .map(({ item }) => item);
+/** In their order. */
+function pickSome<T>(from: T[], count: number, random: Random): T[] {
+  const chosen = new Set(random.shuffled(from).slice(0, count));
+  return from.filter((item) => chosen.has(item));
 }
 
-/** Like `pickSome`; what is crashed at a kind of point that is not among the chosen yet goes first, so that few rounds reach most. */
-function pickSpread(jobs: Job[], count: number, chance: () => number): Job[] {
+/** Those at a kind of call that is not among the chosen yet go first, so that few rounds reach most. */
+function pickSpread(jobs: Job[], count: number, random: Random): Job[] {
   const kinds = new Set<string>();
-  const firsts = pickSome(
-    shuffled(jobs, chance).filter(({ crashes }) => {
-      const kind = kindOf((crashes.at(-1) as Crash).point);
-      return !kinds.has(kind) && kinds.add(kind);
-    }),
-    count,
-    chance,
-  );
-  const others = jobs.filter((job) => !firsts.includes(job));
-  const chosen = new Set([...firsts, ...pickSome(others, count - firsts.length, chance)]);
+  const isFirst = ({ crashes }: Job): boolean => {
+    const kind = kindOf((crashes.at(-1) as Crash).point);
+    if (kinds.has(kind)) return false;
+    kinds.add(kind);
+    return true;
+  };
+  const shuffled = random.shuffled(jobs);
+  const inOrder = new Set([...shuffled.filter(isFirst), ...shuffled]);
+  const chosen = new Set([...inOrder].slice(0, count));
   return jobs.filter((job) => chosen.has(job));
-}
-
-function shuffled<T>(from: T[], chance: () => number): T[] {
-  return from
-    .map((item) => ({ item, order: chance() }))
-    .sort((a, b) => a.order - b.order)
-    .map(({ item }) => item);
 }
 
 async function inParallel<T>(items: T[], work: (item: T) => Promise<void>): Promise<void> {

@@ -64,3 +64,16 @@ export class World {
     if (this.appsDir !== null) rmSync(this.appsDir, { recursive: true, force: true });
   }
 }
+
+/** One request, answered with its status. */
+export const call =
+  (method: string, path: string, body?: unknown) =>
+  async ({ gateway }: World): Promise<number> =>
+    (await gateway.call(method, path, body === undefined ? {} : { body })).status;
+
+/** The JSON that a request is answered with; rejects for any answer but 200. */
+export async function get({ gateway }: World, path: string): Promise<unknown> {
+  const { status, text, json } = await gateway.call('GET', path);
+  if (status !== 200) throw new Error(`GET ${path} answers ${status} ${text}`);
+  return json as unknown;
+}
