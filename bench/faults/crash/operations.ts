@@ -143,8 +143,8 @@ async function startAndPack(world: World): Promise<number> {
     await start(world);
     for (const until = Date.now() + PACK_MS; isPacking(world) && Date.now() < until; await pause(POLL_MS)) {
       if (!world.alive) throw new Error('The gateway was ended.');
-      // A connection that is idle for long would be closed.
-      await world.gateway.call('GET', '/svc/_apps');
+      // A connection that is idle for long is closed; one that was, by now, is opened anew.
+      await world.gateway.call('GET', '/svc/_apps').catch(() => {});
     }
     if (!isPacking(world)) return 0;
     await stop(world);
