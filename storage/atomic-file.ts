@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { access, cp, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { crashPoint } from './crash-point.ts';
 
 /** Replaces the file, durably. The folder must exist. Rejects with Node's error (`ENOSPC`, …) and leaves the old file. */
 export async function writeFileAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
@@ -29,11 +28,8 @@ export class StagedFile {
     try {
       const file = await open(temporary, 'wx', mode);
       try {
-        crashPoint('file.created', name);
         await file.writeFile(data);
-        crashPoint('file.written', name);
         await file.sync();
-        crashPoint('file.synced', name);
       } finally {
         await file.close();
       }
@@ -46,16 +42,13 @@ export class StagedFile {
 
   /** Replaces the file, durably. */
   async place(): Promise<void> {
-    const name = basename(this.#path);
     try {
       await rename(this.#temporary, this.#path);
     } catch (error) {
       await this.discard();
       throw error;
     }
-    crashPoint('file.renamed', name);
     await syncDir(dirname(this.#path));
-    crashPoint('file.durable', name);
   }
 
   async discard(): Promise<void> {
@@ -104,11 +97,8 @@ export async function syncDir(path: string): Promise<void> {
 /** Moves a file or folder within one file system, durably. The target's folder is created when missing. */
 export async function renameDurable(from: string, to: string): Promise<void> {
   await mkdirDurable(dirname(to));
-  crashPoint('move.folder-made');
   await rename(from, to);
-  crashPoint('move.renamed');
   await syncDir(dirname(to));
-  crashPoint('move.target-synced');
   await syncDir(dirname(from));
 }
 
@@ -121,22 +111,17 @@ export async function moveDir(from: string, to: string): Promise<void> {
     const arriving = join(dirname(to), `.${basename(to)}.tmp`);
     await rm(arriving, { recursive: true, force: true });
     await cp(from, arriving, { recursive: true, preserveTimestamps: true });
-    crashPoint('copy.copied');
     await renameDurable(arriving, to);
-    crashPoint('copy.arrived');
     // Set aside as a whole first: what is left of a removal that was cut off must not be taken for the folder.
     const leaving = join(dirname(from), `.${basename(from)}.tmp`);
     await renameDurable(from, leaving);
-    crashPoint('copy.source-aside');
     await rm(leaving, { recursive: true, force: true });
-    crashPoint('copy.source-removed');
   }
 }
 
 /** Removes a file that may be missing, durably. */
 export async function removeDurable(path: string): Promise<void> {
   await rm(path, { force: true });
-  crashPoint('file.removed', basename(path));
   await syncDir(dirname(path));
 }
 
@@ -144,7 +129,6 @@ export async function removeDurable(path: string): Promise<void> {
 export async function mkdirDurable(path: string): Promise<void> {
   const first = await mkdir(path, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
-  crashPoint('folder.made');
   // Each is a name in the one above it.
   for (let made = resolve(path); made.length >= first.length; made = dirname(made)) await syncDir(dirname(made));
 }

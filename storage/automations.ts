@@ -15,7 +15,6 @@ import { LIMITS } from '../protocol/limits.ts';
 import { parseAutomation } from '../protocol/rules/automation-check.ts';
 import { isObject } from '../protocol/rules/automation-fields.ts';
 import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
-import { crashPoint } from './crash-point.ts';
 import type { AppPaths, VersionPaths } from './layout.ts';
 import { sweepTemporary } from './trash.ts';
 import { listVersions } from './versions.ts';
@@ -95,7 +94,6 @@ export async function pruneWebhookKeys(app: AppPaths): Promise<void> {
   const kept = new Map([...keys].filter(([slug]) => slugs.has(slug)));
   if (kept.size === keys.size) return;
   await writeKeys(app, kept);
-  crashPoint('keys.pruned');
 }
 
 /** Null when a file cannot be read: its webhook may be there again once somebody mends it. */

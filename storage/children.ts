@@ -3,7 +3,6 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { LIMITS } from '../protocol/limits.ts';
-import { crashPoint } from './crash-point.ts';
 import { compareIdentity, identityOf, killGroup, type ProcessIdentity } from './process-identity.ts';
 
 /** The role of a process that leads a group of its own: what it started ends with it. */
@@ -46,9 +45,7 @@ export class Children {
       rmSync(temporary, { force: true });
       throw error;
     }
-    crashPoint('children.written');
     renameSync(temporary, this.#path);
-    crashPoint('children.recorded');
   }
 }
 

@@ -12,7 +12,6 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { isDiskFull } from '../protocol/errors.ts';
-import { crashPoint } from './crash-point.ts';
 import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
 
 export class DataLockedError extends Error {
@@ -49,7 +48,6 @@ export function acquireDataLock(path: string): DataLock {
       mine = target;
       place = () => created(() => symlinkSync(target, path));
     }
-    crashPoint('lock.written');
     for (let tries = 1; !place(); tries++) {
       const found = readLock(path);
       const holder = parseIdentity(found);
@@ -57,11 +55,9 @@ export function acquireDataLock(path: string): DataLock {
         throw new DataLockedError(holder.pid);
       if (found !== null) removeStale(path, found);
     }
-    crashPoint('lock.taken');
   } finally {
     rmSync(written, { force: true });
   }
-  crashPoint('lock.tidied');
   return {
     release() {
       if (readLock(path) === mine) rmSync(path, { force: true });
@@ -89,10 +85,8 @@ function removeStale(path: string, stale: string): void {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw error;
   }
-  crashPoint('lock.stale-aside');
   if (readLock(aside) !== stale) created(() => linkSync(aside, path));
   rmSync(aside, { force: true });
-  crashPoint('lock.stale-removed');
 }
 
 function readLock(path: string): string | null {

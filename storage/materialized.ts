@@ -6,7 +6,6 @@ import { readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { isAppId } from '../protocol/ids.ts';
 import { isMissing, isThere, mkdirDurable, moveDir, namesIn, renameDurable, syncDir } from './atomic-file.ts';
-import { crashPoint } from './crash-point.ts';
 import { isObjectId } from './git/object.ts';
 import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from './layout.ts';
 import { removeVersion } from './versions.ts';
@@ -15,16 +14,11 @@ import { removeVersion } from './versions.ts';
 export async function installLinked(app: AppPaths, versionId: string, staged: VersionPaths, at: string): Promise<void> {
   const target = app.version(versionId);
   for (const dir of [app.preparedDir, app.versionsDir, dirname(at)]) await mkdirDurable(dir);
-  crashPoint('link.folders-made');
   for (const left of [target.prepared, at]) await rm(left, { recursive: true, force: true });
-  crashPoint('link.cleared');
   try {
     await renameDurable(staged.prepared, target.prepared);
-    crashPoint('link.prepared-placed');
     await moveDir(staged.code, at);
-    crashPoint('link.code-placed');
     await link(target.code, at);
-    crashPoint('link.made');
   } catch (error) {
     // No link leads to it yet, so that nobody else would find it.
     await removeCode(at);
@@ -54,7 +48,6 @@ export async function removeLinked(
     const isUnused = code?.startsWith(await realpath(store.mainDir)) && !(await isThere(link));
     if (code !== null && isUnused) await removeCode(code);
   }
-  crashPoint('unlink.code-removed');
 }
 
 /** Removes the code that no version of a registered app leads to: before anything is served, for nobody adds to it meanwhile. */
@@ -67,7 +60,6 @@ export async function sweepMaterialized(layout: Layout, store: CodeStorePaths): 
       used.set(id, known);
       if (known.has(await realpath(join(apps, id)))) continue;
       await removeCode(join(apps, id));
-      crashPoint('sweep.materialization');
     }
     await removeEmpty(apps);
   }

@@ -9,7 +9,6 @@ import { isAppId } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { exists, mkdirDurable, moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
-import { crashPoint } from './crash-point.ts';
 import type { Layout } from './layout.ts';
 import { repairApp } from './repair.ts';
 import { sweepTemporary, sweepUnregistered } from './trash.ts';
@@ -66,7 +65,6 @@ export class Registry {
     if (known === null) {
       if (await exists(layout.registry)) {
         await moveDir(layout.registry, `${layout.registry}.damaged-${registry.#options.now()}`);
-        crashPoint('registry.put-aside');
         log.error(
           { apps: registry.#entries.size },
           '_registry.json was damaged. It was put aside and rebuilt from the folders of the apps.',

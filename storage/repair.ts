@@ -2,7 +2,6 @@
 import type { Logger } from 'pino';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { exists, removeDurable } from './atomic-file.ts';
-import { crashPoint } from './crash-point.ts';
 import type { AppPaths } from './layout.ts';
 import { sweepTemporary } from './trash.ts';
 import {
@@ -39,7 +38,6 @@ export async function repairApp(
   // It is registered, so its folder stays.
   if (await exists(app.disposable)) await removeDurable(app.disposable);
   const whole = await removeHalfVersions(app, tools.tmpDir);
-  crashPoint('repair.versions-whole');
   const found = (await settlePending(id, app, whole, tools)) ?? (await findActive(id, app, tools));
   await settleIncoming(app, found?.active ?? null, tools);
   return found;
@@ -88,7 +86,6 @@ async function settlePending(
       return active === null ? null : { active, activatedAt: tools.now() };
     }
     tools.log.warn({ app: id, version: versionId }, 'An activation was cut off after its migrations; finished it.');
-    crashPoint('repair.activation-finished');
   }
   await removeDurable(app.pending);
   return null;
@@ -99,7 +96,6 @@ async function settleIncoming(app: AppPaths, active: VersionSummary | null, tool
   if (!(await exists(app.incoming))) return;
   const incoming = await readIncoming(app);
   if (incoming !== null && incoming !== active?.versionId) await removeVersion(app, incoming, tools.tmpDir);
-  crashPoint('repair.incoming-settled');
   await removeDurable(app.incoming);
 }
 

@@ -9,7 +9,6 @@ import { dirname, join } from 'node:path';
 import { SvcError } from '../protocol/errors.ts';
 import { isAppId, isSessionId } from '../protocol/ids.ts';
 import { exists, isThere, mkdirDurable, namesIn, renameDurable, syncDir } from './atomic-file.ts';
-import { crashPoint } from './crash-point.ts';
 import { type CodeStorePaths, SessionPaths } from './layout.ts';
 import { readSession, type SessionRecord, writeSession } from './session-record.ts';
 
@@ -40,14 +39,12 @@ export async function createSession(store: CodeStorePaths, id: string, record: S
   try {
     await mkdirDurable(making.appsDir);
     await writeSession(making, record);
-    crashPoint('session.made');
     await renameDurable(making.dir, session.dir);
   } catch (error) {
     await rm(making.dir, { recursive: true, force: true });
     if (await exists(session.dir)) return false;
     throw error;
   }
-  crashPoint('session.opened');
   return true;
 }
 
@@ -55,16 +52,13 @@ export async function createSession(store: CodeStorePaths, id: string, record: S
 export async function removeSession(store: CodeStorePaths, id: string): Promise<void> {
   const going = unfinished(store);
   await renameDurable(store.session(id).dir, going);
-  crashPoint('session.closed');
   await rm(going, { recursive: true, force: true });
-  crashPoint('session.removed');
 }
 
 /** An empty folder, on the file system of the sessions, for what will be renamed into one of them. */
 export async function stagingFolder(store: CodeStorePaths): Promise<string> {
   const dir = unfinished(store);
   await mkdirDurable(dir);
-  crashPoint('session.staging-made');
   return dir;
 }
 
@@ -134,7 +128,6 @@ export async function sweepSessions(store: CodeStorePaths): Promise<void> {
     const target = name.startsWith(ASIDE) ? await placeOf(store, name.slice(ASIDE.length).split('.')) : null;
     if (target !== null) await renameDurable(left, target);
     else await rm(left, { recursive: true, force: true });
-    crashPoint('sweep.session');
   }
 }
 
@@ -158,29 +151,24 @@ async function replaceFolder(target: string, staged: string, going: string): Pro
   await rm(going, { recursive: true, force: true });
   const replaced = await isThere(target);
   if (replaced) await renameDurable(target, going);
-  crashPoint('session.aside');
   try {
     await renameDurable(staged, target);
   } catch (error) {
     if (replaced && !(await exists(target))) await rename(going, target);
     throw error;
   }
-  crashPoint('session.placed');
   await rm(going, { recursive: true, force: true });
-  crashPoint('session.aside-removed');
 }
 
 async function sweepSession(store: CodeStorePaths, id: string, { apps }: SessionRecord): Promise<void> {
   for (const [app, { from }] of Object.entries(apps)) {
     if (from === undefined || !(await isWaiting(store, from))) continue;
     await replaceApp(store, id, app, join(store.sessionsDir, from));
-    crashPoint('sweep.session-placed');
   }
   const { dir } = store.session(id);
   for (const entry of await readdir(dir, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile() || !TEMPORARY.test(entry.name)) continue;
     await rm(join(entry.parentPath, entry.name), { force: true });
-    crashPoint('sweep.session-file');
   }
 }
 

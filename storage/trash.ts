@@ -1,11 +1,10 @@
 /** What was removed and what was left over: the trash of deleted apps, and unfinished uploads. */
 import { randomUUID } from 'node:crypto';
 import { lstat, readdir, rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { isAppId } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { exists, isMissing, moveDir } from './atomic-file.ts';
-import { crashPoint } from './crash-point.ts';
 import type { AppPaths, Layout } from './layout.ts';
 
 const TRASHED = /^.+-(\d{13,})$/;
@@ -68,7 +67,6 @@ export async function sweepUnregistered(
     if (await exists(app.disposable)) await purgeApp(layout, id);
     else if (await holdsApp(app)) await moveToTrash(layout, id, now);
     else continue;
-    crashPoint('sweep.unregistered');
     swept.push(id);
   }
   return swept;
@@ -88,7 +86,6 @@ export async function purgeApp(layout: Layout, id: string): Promise<void> {
   } catch (error) {
     if (!isMissing(error)) throw error;
   }
-  crashPoint('purge.moved');
   await rm(going, { recursive: true, force: true });
 }
 
@@ -97,7 +94,6 @@ async function removeWhere(dir: string, isOver: (name: string) => Promise<boolea
   for (const name of await readdir(dir)) {
     if (!(await isOver(name))) continue;
     await rm(join(dir, name), { recursive: true, force: true });
-    crashPoint('sweep.removed', basename(dir));
     removed.push(name);
   }
   return removed;

@@ -18,7 +18,6 @@ import {
   StagedFile,
   writeFileAtomic,
 } from './atomic-file.ts';
-import { crashPoint } from './crash-point.ts';
 import type { AppPaths, VersionPaths } from './layout.ts';
 
 /** `current.json`. `activatedAt` is milliseconds since the epoch, in the file ISO 8601; 0 when the file does not say. */
@@ -51,13 +50,9 @@ export async function installVersion(app: AppPaths, versionId: string, staged: V
   const target = app.version(versionId);
   await mkdirDurable(app.preparedDir);
   await mkdirDurable(app.versionsDir);
-  crashPoint('install.folders-made');
   await rm(target.prepared, { recursive: true, force: true });
-  crashPoint('install.cleared');
   await renameDurable(staged.prepared, target.prepared);
-  crashPoint('install.prepared-placed');
   await renameDurable(staged.code, target.code);
-  crashPoint('install.code-placed');
 }
 
 /** Removes a version, which is gone as a whole from the first step on. `tmpDir` takes what is being deleted. */
@@ -73,11 +68,8 @@ export async function removeVersion(app: AppPaths, versionId: string, tmpDir: st
     // It is out of its place, and only the disk could not say that it stays so: what is left of it goes all the same.
     if (!isMissing(error)) failure = error;
   }
-  crashPoint('remove-version.code-gone');
   await rm(target.prepared, { recursive: true, force: true });
-  crashPoint('remove-version.prepared-gone');
   await rm(going, { recursive: true, force: true });
-  crashPoint('remove-version.done');
   if (failure !== null) throw failure;
 }
 

@@ -2,7 +2,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LIMITS } from '../protocol/limits.ts';
-import { crashPoint } from '../storage/crash-point.ts';
 import type { Edge } from './edge/edge.ts';
 import { openEdge } from './edge/open-edge.ts';
 import { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
@@ -50,11 +49,9 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     edge?.stopAccepting();
     await gateway.stop(LIMITS.drainMs);
     await edge?.close();
-    crashPoint('stop.stopped');
     await rm(daemonFile, { force: true }).catch((error: unknown) =>
       gateway.log.warn({ err: error }, 'daemon.json stays'),
     );
-    crashPoint('stop.done');
     finish(code);
   };
   const stop = (code: number): Promise<void> => {

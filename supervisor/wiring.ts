@@ -8,7 +8,6 @@ import { LIMITS } from '../protocol/limits.ts';
 import { AppLogs } from '../storage/app-log.ts';
 import { isMissing, mkdirDurable, writeFileAtomic } from '../storage/atomic-file.ts';
 import { Children, reapChildren } from '../storage/children.ts';
-import { crashPoint } from '../storage/crash-point.ts';
 import { acquireDataLock, type DataLock } from '../storage/data-lock.ts';
 import { Layout } from '../storage/layout.ts';
 import { Registry } from '../storage/registry.ts';
@@ -370,7 +369,6 @@ export async function stopParts({ services, frontend, jobs, lock, sweeping }: Pa
   for (const step of steps) {
     try {
       await step();
-      crashPoint('stop.step');
     } catch (error) {
       log.error({ err: error }, 'a part of the gateway could not be stopped as it should');
     }

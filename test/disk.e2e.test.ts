@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
 import { TestGateway } from '../testing/gateway.ts';
-import { FaultyDisk, whyNoShim } from '../testing/shim/disk.ts';
+import { whyNoShim } from '../testing/shim/compile.ts';
+import { FaultyDisk } from '../testing/shim/disk.ts';
 
 const missing = whyNoShim();
 

@@ -7,7 +7,8 @@ import { type TestContext, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
 import { TestGateway } from '../testing/gateway.ts';
 import { Random } from '../testing/random.ts';
-import { FaultyDisk, whyNoShim } from '../testing/shim/disk.ts';
+import { whyNoShim } from '../testing/shim/compile.ts';
+import { FaultyDisk } from '../testing/shim/disk.ts';
 
 const skip = whyNoShim() ?? false;
 const NOTHING = { sectors: 0, names: 0 };

@@ -26,6 +26,15 @@ export class Random {
     return from[this.between(0, from.length - 1)] as T;
   }
 
+  shuffled<T>(from: readonly T[]): T[] {
+    const items = [...from];
+    for (let n = items.length - 1; n > 0; n--) {
+      const other = this.between(0, n);
+      [items[n], items[other]] = [items[other] as T, items[n] as T];
+    }
+    return items;
+  }
+
   /** Random choices of their own, so that one part's use of chance does not shift another's. */
   fork(): Random {
     return new Random(this.between(0, 0xffff_ffff));

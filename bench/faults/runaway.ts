@@ -7,12 +7,13 @@ import { pause } from '../../testing/waiting.ts';
 import { type Load, ledgerApp, verify } from '../../testing/write-ledger.ts';
 import { rssOf } from '../process-usage.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
+import { list } from './remains.ts';
 import { AUTOMATION_MS, runAutomationTrials } from './runaway/automations.ts';
 import { startEndpoint } from './runaway/endpoint.ts';
 import { KINDS, type Kind, type Reach, TIMEOUT_MS } from './runaway/kinds.ts';
 import { Neighbours, type Noticed } from './runaway/neighbours.ts';
 import { ended, type Listed, lasting, processesOf } from './runaway/processes.ts';
-import { list, runStorm } from './runaway/storm.ts';
+import { runStorm } from './runaway/storm.ts';
 import { ANSWER_GRACE_MS, install, runTrial, type Trial, untilQuarantined } from './runaway/trial.ts';
 
 const GOOD = ['good-1', 'good-2', 'good-3'];
@@ -127,7 +128,7 @@ class Runaway {
     const { extent, progress } = this.#context;
     const named = new Map<Reach, Kind[]>(
       (['nobody', 'host', 'writer'] as const).map((reach) => {
-        const kinds = shuffled(KINDS, random).filter((kind) => (kind.reach ?? 'nobody') === reach);
+        const kinds = random.shuffled(KINDS).filter((kind) => (kind.reach ?? 'nobody') === reach);
         return [reach, extent === 'smoke' ? kinds.slice(0, SMOKE_KINDS[reach]) : kinds];
       }),
     );
@@ -245,13 +246,4 @@ class Runaway {
 function describe({ reads, p50, p99, readGap, writes, writeGap, failures }: Noticed): string {
   const ms = (value: number): string => value.toFixed(value < 10 ? 1 : 0);
   return `${reads} reads, p50 ${ms(p50)} ms, p99 ${ms(p99)} ms, longest gap ${ms(readGap)} ms; ${writes} writes, longest gap ${ms(writeGap)} ms; failed: ${list(failures)}`;
-}
-
-function shuffled<T>(from: readonly T[], random: Random): T[] {
-  const items = [...from];
-  for (let n = items.length - 1; n > 0; n--) {
-    const other = random.between(0, n);
-    [items[n], items[other]] = [items[other] as T, items[n] as T];
-  }
-  return items;
 }

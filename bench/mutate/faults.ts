@@ -274,7 +274,6 @@ const DURABILITY: Fault[] = [
     why: 'After a crash between, a version counts as whole and cannot be started.',
     file: 'storage/versions.ts',
     text: `  await renameDurable(staged.prepared, target.prepared);
-  crashPoint('install.prepared-placed');
   await renameDurable(staged.code, target.code);
 `,
     replacement: `  await renameDurable(staged.code, target.code);

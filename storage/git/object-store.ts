@@ -1,7 +1,6 @@
 /** The objects of one repository for the time of one job: isomorphic-git reads and writes them. */
 import { deflateSync, inflateSync, constants as zlib } from 'node:zlib';
 import { packObjects, readObject, writeObject } from 'isomorphic-git';
-import { crashPoint } from '../crash-point.ts';
 import { DurableFs } from './durable-fs.ts';
 import {
   damagedObject,
@@ -91,7 +90,6 @@ export class ObjectStore {
   /** Makes everything durable that was put. */
   async sync(): Promise<void> {
     await this.#fs.flush();
-    crashPoint('git.objects-durable');
   }
 
   /** These objects as a packfile. Rejects with `STORE_DAMAGED`. */

@@ -11,7 +11,6 @@ import { join } from 'node:path';
 import { inflateSync } from 'node:zlib';
 import type { PackLooseResult } from '../../protocol/git-jobs.ts';
 import { namesInSync, syncDir } from '../atomic-file.ts';
-import { crashPoint } from '../crash-point.ts';
 import { writeDurable } from './durable-fs.ts';
 import { isObjectId, objectId, unwrapObject } from './object.ts';
 import { idsInIndex, makePack, type PackEntry, packEntry, readPlainPack } from './plain-pack.ts';
@@ -135,14 +134,10 @@ async function install(objectsDir: string, dir: string, entries: PackEntry[], re
     await writeDurable(staged.keep, keep);
     await writeDurable(staged.pack, pack);
     await writeDurable(staged.idx, index);
-    crashPoint('pack.written');
     // In this order: what a crash leaves has its mark, and who sees the index finds the pack.
     await place('keep');
-    crashPoint('pack.announced');
     await place('pack');
-    crashPoint('pack.placed');
     await place('idx');
-    crashPoint('pack.indexed');
   } finally {
     for (const path of Object.values(staged)) rmSync(path, { force: true });
   }
@@ -157,10 +152,8 @@ async function finish(objectsDir: string, dir: string, name: string): Promise<vo
   for (const one of replaced) for (const end of ['idx', 'pack']) rmSync(join(dir, `${one}.${end}`), { force: true });
   if (replaced.length === 0)
     for (const id of idsInIndex(join(dir, `${name}.idx`))) rmSync(loosePath(objectsDir, id), { force: true });
-  crashPoint('pack.replaced');
   rmSync(keep, { force: true });
   await syncDir(dir);
-  crashPoint('pack.done');
 }
 
 /** What a run that was cut off left. */

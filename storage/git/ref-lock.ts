@@ -6,7 +6,6 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing, mkdirDurable, syncDir } from '../atomic-file.ts';
-import { crashPoint } from '../crash-point.ts';
 import { isRunning } from '../process-identity.ts';
 
 const HOST = hostname().replaceAll(/\s/g, '_');
@@ -35,7 +34,6 @@ export class LockFile {
       try {
         const held = new LockFile(path, repository, lock, await open(lock, 'wx', 0o600));
         await held.#write(OWNER);
-        crashPoint('git.locked');
         return held;
       } catch (error) {
         if (isMissing(error) && Date.now() <= deadline) {

@@ -1,6 +1,5 @@
 /** Moves the names of the repository to a commit that was made before: its tag, and `main`. */
 import type { GitTag } from '../../protocol/git-jobs.ts';
-import { crashPoint } from '../crash-point.ts';
 import type { Signature } from './commit.ts';
 import { MAIN } from './refs.ts';
 import type { Repository } from './repository.ts';
@@ -20,7 +19,6 @@ export async function settle(
   await repository.objects.sync();
   if (tag !== null && tagId !== null) await nameTag(repository, tag.name, tagId);
   if (next !== main) await repository.refs.set(MAIN, next, main);
-  crashPoint('git.main-moved');
   return next;
 }
 

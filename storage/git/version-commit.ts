@@ -1,6 +1,5 @@
 /** Makes the commit of a version: `main` with one app replaced. No name is moved to it. */
 import type { CommitResult } from '../../protocol/git-jobs.ts';
-import { crashPoint } from '../crash-point.ts';
 import type { Signature } from './commit.ts';
 import type { Repository } from './repository.ts';
 
@@ -27,7 +26,6 @@ export async function commitTree(
         parents: [main],
         message,
       });
-  crashPoint('git.objects-staged');
   await repository.objects.sync();
   return { commit, parent: main, tree, unchanged };
 }

@@ -2,7 +2,6 @@
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitTag, GitVersion, GitVersionInfo, ListVersionsResult } from '../../protocol/git-jobs.ts';
 import { versionNumber } from '../../protocol/ids.ts';
-import { crashPoint } from '../crash-point.ts';
 import { parseTag, type Signature, serializeTag } from './commit.ts';
 import { DELETED, TAGS } from './refs.ts';
 import type { Repository } from './repository.ts';
@@ -28,7 +27,6 @@ export async function putTag(
 
 export async function nameTag(repository: Repository, name: string, id: string): Promise<void> {
   await repository.refs.set(TAGS + name, id, null);
-  crashPoint('git.tagged');
 }
 
 /** Newest first. Reads only the tags that it answers. */

@@ -4,7 +4,6 @@ import { basename, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { CheckoutResult, DiffAppResult, TreeOfResult, UpdateAppResult } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
 import { readSession, type SessionApp, type SessionRecord, writeSession } from '../../storage/session-record.ts';
@@ -116,12 +115,10 @@ export class SessionFolders {
     let result: T;
     try {
       result = await fill(staged);
-      crashPoint('session.filled');
       const { base, since, same = false } = result;
       const entry = { base, ...(since === undefined ? {} : { since }) };
       // The record first: it says that the folder is to take the place, should that be cut off.
       const before = await this.remember(id, app, { ...entry, ...(same ? {} : { from: basename(staged) }) }, head);
-      crashPoint('session.recorded');
       if (!same) await this.#put(id, app, staged, before);
     } catch (error) {
       const { apps = {} } = (await readSession(store.session(id)).catch(() => null)) ?? {};
@@ -164,7 +161,6 @@ export class SessionFolders {
       const { unfinished, ...record } = await this.record(id);
       if (unfinished) await writeSession(this.#options.store.session(id), record);
     });
-    crashPoint('session.kept');
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `SESSION_DAMAGED`. */

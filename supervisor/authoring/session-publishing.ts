@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
 import { exists } from '../../storage/atomic-file.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { branchOf, type SessionFolders, type SessionRepository } from './session-folders.ts';
@@ -67,14 +66,12 @@ export class SessionPublishing {
     const committed = async (commit: string): Promise<void> => {
       await folders.remember(id, app, { ...before, publishing: { commit, files } });
       noted = true;
-      crashPoint('publish.noted');
     };
     const result = await publish(app, { folder, base, message, origin, committed }).catch(async (error: unknown) => {
       // Unless it may still become live, when the app is next needed. A note that stays is judged at the next start.
       if (noted && !(await exists(store.publishing(app)))) await folders.remember(id, app, before).catch(() => {});
       throw error;
     });
-    crashPoint('publish.live');
     await this.#bringUpToDate(id, app, { commit: result.sha, files });
     return result;
   }
@@ -103,9 +100,7 @@ export class SessionPublishing {
           commit,
         );
       }
-      crashPoint('publish.taken');
       await repository.branch(branchOf(id), commit);
-      crashPoint('publish.branched');
     } catch (error) {
       // It is published. What the session has of it is older, and merges with it like any other change.
       log.warn({ session: id, app, err: error }, 'a session could not be brought up to date with what it published');
@@ -120,7 +115,6 @@ export class SessionPublishing {
       if (await repository.isPublished(app, publishing.commit)) await this.#bringUpToDate(id, app, publishing);
       // Else it never happened, or it is not decided yet.
       else if (!(await exists(store.publishing(app)))) await folders.remember(id, app, before);
-      crashPoint('publish.finished');
     }
   }
 }

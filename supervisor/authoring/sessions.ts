@@ -10,7 +10,6 @@ import type { DiffAppResult, GitFile, GitFileDiff, ListChange } from '../../prot
 import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/session-files.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import {
   appFolders,
@@ -155,7 +154,6 @@ export class Sessions {
       await removeSession(store, id);
       throw error;
     }
-    crashPoint('session.branched');
     return { sessionId: id, base };
   }
 
@@ -216,7 +214,6 @@ export class Sessions {
       await repository.branch(branchOf(id), null).catch((error: unknown) => {
         log.warn({ session: id, err: error }, 'the branch of a closed session could not be removed');
       });
-      crashPoint('session.unbranched');
     } finally {
       this.#closing.delete(id);
     }

@@ -19,7 +19,6 @@ import { SvcError } from '../../protocol/errors.ts';
 import { automationFault, invalidAutomation } from '../../protocol/rules/automation-issues.ts';
 import { mintWebhook } from '../../protocol/webhook-mint.ts';
 import { addWebhookKeys, pruneWebhookKeys, readAutomation, writeAutomation } from '../../storage/automations.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
 import { type Registry, unknownApp } from '../../storage/registry.ts';
 import type { Deployments } from '../deployments/deploy.ts';
@@ -53,7 +52,6 @@ export class Switchboard {
       const version = await this.#live(app);
       const stored = await this.#read(version, app, id);
       if (stored.manifest.enabled !== enabled) await write(version, id, stored, { enabled });
-      crashPoint('switch.written');
     });
     const automation = this.#options.catalog.get(automationRef(app, id));
     if (automation === undefined) throw unknownAutomation(app, id);
@@ -129,9 +127,7 @@ export class Switchboard {
     const paths = this.#options.layout.app(app);
     // Before the file: a webhook that is there has its key.
     await addWebhookKeys(paths, signingKeys([secret]));
-    crashPoint('provision.key-kept');
     await write(version, id, stored, { webhook, renew: true });
-    crashPoint('provision.minted');
     // That of the old address, and of one whose mint was cut off.
     await pruneWebhookKeys(paths);
     return secret;

@@ -9,7 +9,6 @@ import type { MigrationFile } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { exists, removeDurable } from '../../storage/atomic-file.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import { stageCurrent, writeCurrent, writePending } from '../../storage/versions.ts';
 
@@ -52,23 +51,18 @@ export async function activateVersion(
   const files = await migrationFiles(app, version.versionId, userVersion);
   const backupTo = hasData ? join(app.backupsDir, `${stamp(now)}_${userVersion}.sqlite`) : null;
   if (backupTo !== null) await mkdir(app.backupsDir, { recursive: true, mode: 0o700 });
-  crashPoint('activation.backups-folder-made');
   // Before the data changes: a disk that has no room for it then would leave the old code on the new data.
   const staged = await stageCurrent(app, pointer);
   let applied: number[];
   try {
     await writePending(app, { versionId: version.versionId, migrations: version.migrations });
-    crashPoint('activation.intended');
     applied = await migrate(id, app, version, files, backupTo, tools);
   } catch (error) {
     await staged.discard();
     throw error;
   }
-  crashPoint('activation.migrated');
   await staged.place();
-  crashPoint('activation.pointer-flipped');
   await removeDurable(app.pending);
-  crashPoint('activation.settled');
   if (backupTo !== null) await pruneBackups(app);
   return applied;
 }
@@ -111,7 +105,6 @@ async function pruneBackups(app: AppPaths): Promise<void> {
   const names = (await readdir(app.backupsDir)).filter((name) => name.endsWith('.sqlite')).sort();
   for (const name of names.slice(0, -LIMITS.backups)) {
     await rm(join(app.backupsDir, name), { force: true });
-    crashPoint('activation.backup-pruned');
   }
 }
 

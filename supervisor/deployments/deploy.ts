@@ -8,7 +8,6 @@ import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, versionNumber, versionTag } from '../../protocol/ids.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import { exists, writeFileAtomic } from '../../storage/atomic-file.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import { type AppState, unknownApp } from '../../storage/registry.ts';
 import { moveToTrash, purgeApp } from '../../storage/trash.ts';
 import { readVersion } from '../../storage/versions.ts';
@@ -90,7 +89,6 @@ export class Deployments {
           const archive = join(staging, 'upload.tgz');
           if (body.errored) throw body.errored;
           await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
-          crashPoint('upload.received');
           received?.();
           const request = { source: { archive }, staging, activate };
           const release = await this.#serial.run(id, () => this.#releases.add(id, request));
@@ -220,7 +218,6 @@ export class Deployments {
         await store.begin(id, { kind: 'remove' });
         if (!purge) await removeMarks(app);
         else if (await exists(app.dir)) await writeFileAtomic(app.disposable, '');
-        crashPoint('remove.marked');
         try {
           // First of all no new call may find the app and start it again.
           await registry.deregister(id);
@@ -229,10 +226,8 @@ export class Deployments {
           await store.abandon(id);
           throw error;
         }
-        crashPoint('remove.deregistered');
         try {
           await releases.letGo(id);
-          crashPoint('remove.let-go');
           if (purge) await purgeApp(layout, id);
           else await moveToTrash(layout, id, now());
         } catch (error) {
@@ -243,7 +238,6 @@ export class Deployments {
           this.#options.actors.forget(id),
         );
         await releases.afterwards(id, 'The code of an app that was removed is still on main.', () => store.finish(id));
-        crashPoint('remove.done');
         return { id, deleted: true } as const;
       }),
     );

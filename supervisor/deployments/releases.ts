@@ -11,7 +11,6 @@ import type { VersionSource } from '../../protocol/jobs.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { exists } from '../../storage/atomic-file.ts';
 import { addWebhookKeys, pruneWebhookKeys } from '../../storage/automations.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import type { AppState } from '../../storage/registry.ts';
 import { purgeApp } from '../../storage/trash.ts';
 import { listVersions, readPending, readVersion, writeIncoming } from '../../storage/versions.ts';
@@ -65,7 +64,6 @@ export class Releases {
     const uploadedAt = Math.max(this.#options.now(), (stored[0]?.uploadedAt ?? 0) + 1);
     const staged = await store.stage(id, { source, staging, uploadedAt, stored, active: previous, message });
     const { version, minted, commit } = staged;
-    crashPoint('upload.staged');
     if (commit !== null) await committed?.(commit);
     const now = this.#options.now();
 
@@ -76,17 +74,12 @@ export class Releases {
         await this.#options.actors.forget(id);
         await makeFolder(app, join(staging, 'app'));
       }
-      crashPoint('upload.cleared');
       if (staged.staged !== null) await this.#install(id, staged, activate, state !== null);
       else if (activate) await this.#beginActivation(id, version, previous);
-      crashPoint('upload.stored');
       if (activate) migrationsApplied = await this.#makeActive(id, version, now);
-      crashPoint('upload.activated');
       if (state === null) await registry.register(id);
-      crashPoint('upload.registered');
       if (!activate) await store.finish(id);
     } catch (error) {
-      crashPoint('upload.refused');
       if (state === null) await this.#undoFirst(id, staged);
       else await this.#undo(id, staged);
       throw error;
@@ -94,10 +87,8 @@ export class Releases {
     await this.afterwards(id, 'The mark of an upload could not be removed.', () => removeMarks(app));
     if (activate) await this.#goLive(id, version, previous, now);
     const active = activate ? version : previous;
-    crashPoint('upload.swapped');
     const there = staged.staged === null ? stored : [version, ...stored];
     const pruned = await this.#prune(id, there, [active?.versionId, version.versionId, previous?.versionId]);
-    crashPoint('upload.pruned');
     this.#options.log.info({ app: id, version: version.versionId, activated: activate }, 'Stored a version.');
     return { version, active, duplicate: staged.staged === null, commit, minted, migrationsApplied, pruned };
   }
@@ -119,7 +110,6 @@ export class Releases {
       if ((await readPending(app)) === null) await this.#options.store.abandon(id);
       throw error;
     }
-    crashPoint('activate.active');
     await this.#goLive(id, version, previous, now);
     if (this.#options.store.keepsDiscarded)
       await this.#prune(id, await listVersions(app), [versionId, previous?.versionId]);
@@ -211,10 +201,8 @@ export class Releases {
     const app = layout.app(id);
     await store.begin(id, { kind: activate ? 'publish' : 'store', staged });
     if (activate && isRegistered) await writeIncoming(app, staged.version.versionId);
-    crashPoint('upload.announced');
     // Before the version: one that is there has the keys of its webhooks.
     await addWebhookKeys(app, signingKeys(staged.minted));
-    crashPoint('upload.keys-kept');
     await store.install(id, staged);
   }
 
@@ -251,11 +239,9 @@ export class Releases {
     const staging = join(this.#options.layout.tmpDir, `${name}-${randomUUID()}`);
     try {
       await mkdir(staging, { mode: 0o700 });
-      crashPoint('upload.staging-made');
       return await work(staging);
     } finally {
       await rm(staging, { recursive: true, force: true });
-      crashPoint('upload.staging-removed');
     }
   }
 
@@ -313,7 +299,6 @@ export class Releases {
     const app = layout.app(id);
     if ((await readPending(app)) !== null) return;
     if (staged !== null) await store.discard(id, version.versionId);
-    crashPoint('upload.undone');
     await removeMarks(app);
     await store.abandon(id);
     await this.pruneKeys(id);

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { DraftMigration, SeedJob, SeedResult } from '../../protocol/drafts.ts';
 import type { MigrationFile } from '../../protocol/frames.ts';
 import { exists } from '../../storage/atomic-file.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import { type DraftSeed, readSeed, removeSeed, writeSeed } from '../../storage/draft-seed.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 
@@ -89,9 +88,7 @@ export class DraftData {
     await this.close();
     this.#seed = null;
     await removeSeed(draft);
-    crashPoint('draft.data-released');
     const { userVersion } = await jobs.seed({ from: live.data, to: draft.data });
-    crashPoint('draft.seeded');
     return this.#remember({ userVersion, applied: [] });
   }
 
@@ -103,9 +100,7 @@ export class DraftData {
     const files = pending.map(({ name }) => ({ name, path: join(dir, name) }));
     // What was written to the draft must not be lost when it is cut off between the migrations and the record of them.
     await this.#remember({ userVersion, applied, applying: pending });
-    crashPoint('draft.migrations-noted');
     const numbers = await databases.migrate(key, files, null);
-    crashPoint('draft.migrated');
     await this.#remember({ userVersion, applied: [...applied, ...pending] });
     return numbers;
   }

@@ -11,7 +11,6 @@ import { SvcError } from '../../protocol/errors.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { exists, isMissing, mkdirDurable } from '../../storage/atomic-file.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import { FolderWatch, type WatchBudget } from '../../storage/folder-watch.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
 import type { App } from '../dispatch/apps.ts';
@@ -79,7 +78,6 @@ export class Draft {
     const { draft, live } = this.#options;
     if (await exists(draft.settings)) return;
     await mkdirDurable(draft.dir);
-    crashPoint('draft.folder-made');
     await writeSettings(draft, await readSettings(live));
   }
 

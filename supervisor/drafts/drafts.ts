@@ -10,7 +10,6 @@ import { draftKey, isAppId, isSessionId, unknownSession } from '../../protocol/i
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AppLogs } from '../../storage/app-log.ts';
 import { namesIn } from '../../storage/atomic-file.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import { WatchBudget } from '../../storage/folder-watch.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
@@ -140,7 +139,6 @@ export class Drafts {
       for (const key of this.#drafts.keys()) if (key.startsWith(prefix)) apps.add(key.slice(prefix.length));
       await Promise.all([...apps].map((app) => this.#close(draftKey(session, app), session)));
       await rm(layout.drafts(session), { recursive: true, force: true });
-      crashPoint('draft.removed');
     } catch (error) {
       log.warn({ session, err: error }, 'what is left of a closed session could not be removed');
     }

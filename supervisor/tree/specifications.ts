@@ -11,7 +11,6 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
-import { crashEnvironment, crashFolders } from '../../storage/crash-point.ts';
 import type { ChildSpec } from './child.ts';
 import { entryPoint, hostReadable, jobsReadable, withRealPaths } from './entry-points.ts';
 import type { TreeOptions } from './tree-options.ts';
@@ -56,8 +55,6 @@ export class Specifications {
       flags: [],
       flushes: true,
       patient: false,
-      // Test runs crash it between its durable steps, and jobs likewise; a host has none.
-      env: crashEnvironment(),
       bootstrap: () => ({
         supervisorSocket: this.supervisorSocket,
         writerSocket: socket,
@@ -112,17 +109,15 @@ export class Specifications {
 
   /** The process of jobs. What it may read and write besides our own code is in these folders and files. */
   jobs({ readable, writable }: { readable: string[]; writable: string[] }): ChildSpec {
-    const crash = crashFolders();
     return {
       name: 'jobs',
       role: 'jobs',
       entry: entryPoint('jobs'),
       flags: jobsFlags({
         allowed: process.allowedNodeEnvironmentFlags,
-        readable: [...jobsReadable(), ...readable, ...crash.readable],
-        writable: [...writable, ...crash.writable],
+        readable: [...jobsReadable(), ...readable],
+        writable,
       }),
-      env: crashEnvironment(),
       flushes: false,
       patient: false,
       memoryMb: LIMITS.jobsMemoryMb,

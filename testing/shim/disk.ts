@@ -1,5 +1,4 @@
 /** The disk below a gateway's data directory, as `powercut.c` makes it behave: filled up, failing, or without power. */
-import { execFileSync } from 'node:child_process';
 import {
   closeSync,
   mkdirSync,
@@ -13,12 +12,10 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Random } from '../random.ts';
 import { pause } from '../waiting.ts';
+import { compileShim } from './compile.ts';
 import { emptyFolder, type Survival, type TakenBack, takeBack } from './journal.ts';
-
-const SOURCE = fileURLToPath(new URL('./powercut.c', import.meta.url));
 
 /** Bits of `faults` in powercut.c. */
 export const FAULT = { full: 1, writeEio: 2, syncEio: 4, short: 8, readEio: 16 } as const;
@@ -38,17 +35,6 @@ const AT = {
 } as const;
 const CONTROL_BYTES = 4096;
 
-/** Why the shim cannot be used here, or null. */
-export function whyNoShim(): string | null {
-  if (process.platform !== 'linux') return 'the disk shim needs Linux';
-  try {
-    execFileSync('cc', ['--version'], { stdio: 'ignore' });
-    return null;
-  } catch {
-    return 'the disk shim needs a C compiler (cc)';
-  }
-}
-
 export class FaultyDisk {
   /** For the environment of the first process; the programs that it starts inherit it. */
   readonly env: Record<string, string>;
@@ -63,7 +49,7 @@ export class FaultyDisk {
     this.#root = realpathSync(root);
     this.#folder = realpathSync(folder);
     const library = join(this.#folder, 'powercut.so');
-    execFileSync('cc', ['-shared', '-fPIC', '-O2', '-Wall', '-Wextra', '-Werror', '-o', library, SOURCE, '-ldl']);
+    compileShim('powercut.c', library);
     writeFileSync(join(this.#folder, 'control'), Buffer.alloc(CONTROL_BYTES));
     this.#control = openSync(join(this.#folder, 'control'), 'r+');
     mkdirSync(join(this.#folder, 'keep'));

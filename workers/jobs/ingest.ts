@@ -16,7 +16,6 @@ import type {
 import { flatAutomations } from '../../protocol/rules/automation-issues.ts';
 import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
 import { namesInSync } from '../../storage/atomic-file.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { syncTree } from '../../storage/sync-tree.ts';
 import { type CheckedAutomation, checkAutomations, isReusable, prepareAutomations } from './automations.ts';
@@ -34,7 +33,6 @@ export async function ingest(job: IngestJob): Promise<IngestResult> {
     // Of a process that died while it did the same.
     for (const dir of [staged.code, staged.prepared]) rmSync(dir, { recursive: true, force: true });
     const files = await gatherFiles(job, staged.code);
-    crashPoint('ingest.unpacked');
     const sha256 = contentHash(files);
     const active = job.active === null ? null : new VersionPaths(job.active.code, job.active.prepared);
     const known = await findKnown(job, sha256, files, staged, active);
@@ -94,12 +92,9 @@ async function prepare(
   if ('session' in job.source) await checkSources(staged.code, manifest, automations);
   // From here on files are rewritten that the repository keeps as their author wrote them.
   const commit = await commitFiles(job, staged.code, manifest);
-  crashPoint('ingest.committed');
   const minted = await prepareAutomations(automations, staged, active);
-  crashPoint('ingest.prepared');
   await syncTree(staged.code);
   await syncTree(staged.prepared);
-  crashPoint('ingest.synced');
   return { staged: summary, minted, commit };
 }
 

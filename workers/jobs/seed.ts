@@ -5,7 +5,6 @@ import Sqlite from 'better-sqlite3';
 import type { SeedJob, SeedResult } from '../../protocol/drafts.ts';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import { syncFile } from '../../storage/sync-tree.ts';
 
 /** What SQLite keeps beside a database. */
@@ -17,13 +16,10 @@ export async function seed({ from, to }: SeedJob): Promise<SeedResult> {
   remove(unfinished);
   try {
     const userVersion = existsSync(from) ? await copy(from, unfinished) : null;
-    crashPoint('seed.copied');
     // What is left of the log of the old data would be taken for that of the new.
     remove(to);
-    crashPoint('seed.cleared');
     if (userVersion !== null) renameSync(unfinished, to);
     await syncFile(dirname(to), 'r');
-    crashPoint('seed.placed');
     return { userVersion: userVersion ?? 0 };
   } catch (error) {
     remove(unfinished);

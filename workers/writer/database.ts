@@ -3,7 +3,6 @@ import Sqlite from 'better-sqlite3';
 import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { refuseUnsafe } from '../../protocol/rules/sql.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 import { describeFailure, StatementError } from './failure.ts';
 import { bindIntegers, numberIfSafe, type RowStatement, readRow, readRows } from './rows.ts';
 import { StatementCache } from './statement-cache.ts';
@@ -64,9 +63,7 @@ export class Database {
   }
 
   commit(): void {
-    crashPoint('commit.due');
     this.#commit.run();
-    crashPoint('commit.done');
   }
 
   rollback(): void {
@@ -119,9 +116,7 @@ export class Database {
   close(): void {
     try {
       this.#db.pragma('busy_timeout = 0');
-      crashPoint('close.due');
       this.#db.pragma('wal_checkpoint(TRUNCATE)');
-      crashPoint('close.checkpointed');
     } catch {
       // What could not be copied stays in the log, where the next one to open the file finds it.
     }

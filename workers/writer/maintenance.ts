@@ -17,7 +17,6 @@ import type Sqlite from 'better-sqlite3';
 import { isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import type { MigrationFile } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { crashPoint } from '../../storage/crash-point.ts';
 
 /** Loaded on use, because a thread that only watches has no need of it. */
 async function openDatabase(file: string): Promise<Sqlite.Database> {
@@ -104,21 +103,16 @@ function apply(db: Sqlite.Database, pending: MigrationFile[]): void {
   db.pragma('foreign_keys = OFF');
   let current = pending[0] as MigrationFile;
   db.exec('BEGIN IMMEDIATE');
-  crashPoint('migrate.begun');
   try {
     for (current of pending) {
       db.exec(textOf(current));
       if (!db.inTransaction) throw new Error('It ended the transaction that all migrations share.');
-      crashPoint('migrate.file-applied');
       db.pragma(`user_version = ${migrationNumber(current.name)}`);
-      crashPoint('migrate.file-counted');
     }
     const [violation] = db.pragma('foreign_key_check') as { table: string; parent: string }[];
     if (violation)
       throw new Error(`A row of "${violation.table}" refers to a row of "${violation.parent}" that is not there.`);
-    crashPoint('migrate.checked');
     db.exec('COMMIT');
-    crashPoint('migrate.committed');
   } catch (error) {
     if (db.inTransaction) db.exec('ROLLBACK');
     // The disk is to blame, not the file.
@@ -208,13 +202,9 @@ function backUp(to: string, make: (to: string) => boolean): boolean {
   for (const name of readdirSync(dirname(to))) if (name.endsWith('.tmp')) rmSync(join(dirname(to), name));
   try {
     if (!make(unfinished)) return false;
-    crashPoint('backup.copied');
     sync(unfinished);
-    crashPoint('backup.synced');
     renameSync(unfinished, to);
-    crashPoint('backup.renamed');
     sync(dirname(to));
-    crashPoint('backup.durable');
     return true;
   } catch (error) {
     rmSync(unfinished, { force: true });

@@ -3,12 +3,7 @@ import type { Answer } from '../../../testing/gateway.ts';
 import { automationFiles, draftTool, filePath, SESSION } from './authoring-scenes.ts';
 import type { Operation } from './operations.ts';
 import { versionOf } from './versions.ts';
-import type { World } from './world.ts';
-
-const call =
-  (method: string, path: string, body?: unknown) =>
-  async ({ gateway }: World): Promise<number> =>
-    (await gateway.call(method, path, body === undefined ? {} : { body })).status;
+import { call, type World } from './world.ts';
 
 const AUTOMATION = JSON.parse(automationFiles('new')['automations/new/automation.json'] as string) as object;
 const update = `/svc/_sessions/${SESSION}/apps/main/update`;

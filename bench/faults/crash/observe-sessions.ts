@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { draftKey } from '../../../protocol/ids.ts';
-import type { World } from './world.ts';
+import { get, type World } from './world.ts';
 
 export type SessionView = {
   id: string;
@@ -126,12 +126,6 @@ export function leftOfSessions({ layout }: World): string[] {
   return found;
 }
 
-async function get({ gateway }: World, path: string): Promise<unknown> {
-  const { status, text, json } = await gateway.call('GET', path);
-  if (status !== 200) throw new Error(`GET ${path} answers ${status} ${text}`);
-  return json as unknown;
-}
-
-function namesIn(dir: string): string[] {
+export function namesIn(dir: string): string[] {
   return existsSync(dir) ? readdirSync(dir) : [];
 }

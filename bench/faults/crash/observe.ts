@@ -7,8 +7,8 @@ import { checkDaemon, checkDataDirectory } from '../../../cli/doctor/health-chec
 import { isAppId } from '../../../protocol/ids.ts';
 import { pause } from '../../../testing/waiting.ts';
 import { isPacking } from './loose-objects.ts';
-import { leftOfSessions, lookAtSessions, type SessionView } from './observe-sessions.ts';
-import type { World } from './world.ts';
+import { leftOfSessions, lookAtSessions, namesIn, type SessionView } from './observe-sessions.ts';
+import { get, type World } from './world.ts';
 
 type AppView = {
   id: string;
@@ -38,12 +38,13 @@ export type Observation = {
   token: 'old' | 'new';
 };
 
-const HEAL_MS = 20_000;
+const HEAL_MS = 60_000;
+const SWEEP_MS = 5_000;
 const POLL_MS = 50;
 
 /**
  * Asks until every answer is a good one: a process that died is replaced meanwhile. Rejects with what is still wrong after
- * 20 s, and at once when the gateway's own process ends.
+ * 60 s, and at once when the gateway's own process ends.
  */
 export async function observe(world: World, oldToken: string): Promise<Observation> {
   const until = Date.now() + HEAL_MS;
@@ -61,7 +62,7 @@ async function look(world: World, oldToken: string): Promise<Observation> {
   const { gateway, layout } = world;
   gateway.token = readFileSync(layout.token, 'utf8').trim();
   const rotated = oldToken !== '' && gateway.token !== oldToken;
-  const records = (await answer(world, 'GET', '/svc/_apps')) as { id: string; name: string }[];
+  const records = (await get(world, '/svc/_apps')) as { id: string; name: string }[];
   if (rotated && (await gateway.call('GET', '/svc/_apps', { token: oldToken })).status !== 401)
     throw new Error('The old token is taken beside the new one.');
   const apps: AppView[] = [];
@@ -71,10 +72,8 @@ async function look(world: World, oldToken: string): Promise<Observation> {
   return {
     apps,
     sessions: await lookAtSessions(world),
-    settings: main
-      ? ((await answer(world, 'GET', '/svc/_apps/main/settings')) as { settings: unknown }).settings
-      : null,
-    preferences: ((await answer(world, 'GET', '/_svc-user/prefs')) as { prefs: unknown }).prefs,
+    settings: main ? ((await get(world, '/svc/_apps/main/settings')) as { settings: unknown }).settings : null,
+    preferences: ((await get(world, '/_svc-user/prefs')) as { prefs: unknown }).prefs,
     // As a set: a copy to another disk that is cut off at its very end is made again.
     trash: [...new Set(readdirSync(layout.trashDir).map((name) => name.replace(/-\d{13}$/, '')))].sort(),
     token: rotated ? 'new' : 'old',
@@ -86,7 +85,11 @@ async function checkMain(world: World, apps: AppView[]): Promise<void> {
   const { layout } = world;
   if (layout.codeStore === null) return;
   // An object that becomes a packed one between two looks of git is missing for it.
-  for (const until = Date.now() + HEAL_MS; isPacking(world) && Date.now() < until; ) await pause(POLL_MS);
+  for (const until = Date.now() + HEAL_MS; isPacking(world) && Date.now() < until; ) {
+    await pause(POLL_MS);
+    // A connection that is idle for long would be closed.
+    await get(world, '/svc/_apps');
+  }
   const { repository, activeMain } = layout.codeStore;
   const git = (...args: string[]) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' }).trim();
   const faults = git('fsck', '--strict', '--no-dangling');
@@ -103,7 +106,7 @@ async function checkMain(world: World, apps: AppView[]): Promise<void> {
 }
 
 async function lookAtApp(world: World, id: string, name: string): Promise<AppView> {
-  const versions = (await answer(world, 'GET', `/svc/_apps/${id}/versions`)) as { version: string; active: boolean }[];
+  const versions = (await get(world, `/svc/_apps/${id}/versions`)) as { version: string; active: boolean }[];
   const which = await world.gateway.read(id, 'which');
   if (which.status !== 200) throw new Error(`${id}/which answers ${which.status} ${which.text}`);
   const automations = await lookAtAutomations(world, id);
@@ -127,7 +130,7 @@ async function lookAtApp(world: World, id: string, name: string): Promise<AppVie
 }
 
 async function lookAtAutomations(world: World, app: string): Promise<AutomationView[]> {
-  const { rows, errors } = (await answer(world, 'GET', `/svc/_automations?app=${app}`)) as {
+  const { rows, errors } = (await get(world, `/svc/_automations?app=${app}`)) as {
     rows: { id: string; enabled: boolean; triggers: ShownTrigger[] }[];
     errors: unknown[];
   };
@@ -147,15 +150,9 @@ function webhookKeys({ layout }: World, app: string): string[] {
   return existsSync(path) ? Object.keys(JSON.parse(readFileSync(path, 'utf8')) as object) : [];
 }
 
-async function answer({ gateway }: World, method: string, path: string): Promise<unknown> {
-  const { status, text, json } = await gateway.call(method, path);
-  if (status !== 200) throw new Error(`${method} ${path} answers ${status} ${text}`);
-  return json as unknown;
-}
-
 /** What no operation under way accounts for and nothing will remove; waits for the sweep that follows a start. */
 export async function leftovers(world: World): Promise<string[]> {
-  const until = Date.now() + HEAL_MS / 4;
+  const until = Date.now() + SWEEP_MS;
   for (;;) {
     const found = findLeftovers(world);
     if (found.length === 0 || Date.now() > until) return found;
@@ -208,10 +205,6 @@ function findLeftovers(world: World): string[] {
     }
   }
   return [...found];
-}
-
-function namesIn(dir: string): string[] {
-  return existsSync(dir) ? readdirSync(dir) : [];
 }
 
 /** What `svc doctor` has to say of the data directory and of the gateway on it. */

@@ -1,11 +1,12 @@
 /** One round: an operation on a copy of its scene, cut off at planned points; afterwards old or new, whole. */
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
+import type { Crash, Passed } from '../../../testing/shim/crash.ts';
 import { pause, within } from '../../../testing/waiting.ts';
 import { Load, verify } from '../../../testing/write-ledger.ts';
 import { complaints, leftovers, type Observation, observe } from './observe.ts';
 import type { Operation } from './operations.ts';
-import { type Crash, type Passed, type Scene, World } from './world.ts';
+import { type Scene, World } from './world.ts';
 
 /** What the operation does when nothing goes wrong. */
 export type Reference = {
@@ -44,19 +45,19 @@ export async function rehearse(operation: Operation, scene: Scene, folder: strin
     if (!operation.starts) await world.start();
     const oldToken = tokenOf(world);
     const old = operation.starts ? null : await observe(world, oldToken);
-    world.setPlan([]);
+    world.plan.set([]);
     const status = await operation.run(world);
     const gatewayPid = world.gateway.pid;
     if (!world.alive) await world.start();
     const reached = await observe(world, oldToken);
     const left = await leftovers(world);
     if (left.length > 0) throw new Error(`Without any crash it leaves ${left.join(', ')}.`);
-    const passed = world.passed();
+    const passed = world.plan.passed();
     await world.gateway.kill();
-    world.setPlan([]);
+    world.plan.set([]);
     await world.start();
     await observe(world, oldToken);
-    return { old, new: reached, status, passed, gatewayPid, restart: countPoints(world.passed()) };
+    return { old, new: reached, status, passed, gatewayPid, restart: countPoints(world.plan.passed()) };
   } finally {
     await world.gateway.kill();
     world.remove();
@@ -72,26 +73,25 @@ export async function crashRound(
 ): Promise<RoundResult> {
   const world = World.copy(scene, folder);
   const violations: string[] = [];
-  const load = !operation.starts && !operation.quiet;
   let writes: Load | null = null;
   try {
     if (!operation.starts) await world.start();
     const oldToken = tokenOf(world);
     if (!operation.starts) await observe(world, oldToken);
-    if (load) {
+    if (isLoaded(operation, crashes)) {
       writes = new Load(world.gateway, { apps: ['main'], clients: 1 });
       await writes.more(WARM_WRITES);
     }
-    world.setPlan(crashes);
+    world.plan.set(crashes);
     const { pid } = world.gateway;
     const first = await operation.run(world).catch(() => null);
     const seen = await settle(world, oldToken);
-    const missed = world.pending();
+    const missed = world.plan.pending();
     if (missed > 0 && !mayMiss(operation, world, crashes, pid))
       violations.push(`${missed} of ${crashes.length} crashes never came.`);
-    if (missed > 0) world.cancelPlan();
+    if (missed > 0) world.plan.cancel();
     // The first is the end of the operation itself.
-    const repair = afterCrash(world.passed(), crashes[0] as Crash);
+    const repair = afterCrash(world.plan.passed(), crashes[0] as Crash);
     const outcome = judge(seen, reference, operation);
     if (outcome === 'neither')
       violations.push(`It is neither old nor new: ${JSON.stringify(seen)}; the operation had answered ${first}.`);
@@ -127,6 +127,15 @@ export async function crashRound(
   }
 }
 
+/** Whether writes go on meanwhile: not where they would pass the points that are to be crashed. */
+export function isLoaded({ starts, quiet }: Operation, crashes: Crash[]): boolean {
+  return !starts && !quiet && !crashes.some(({ point }) => isCommit(point));
+}
+
+export function isCommit(point: string): boolean {
+  return point.endsWith('.sqlite-wal');
+}
+
 /** Starts the gateway as often as the planned crashes need, until everything answers. */
 async function settle(world: World, oldToken: string): Promise<Observation> {
   for (let starts = 0; ; starts++) {
@@ -149,9 +158,9 @@ async function settle(world: World, oldToken: string): Promise<Observation> {
  */
 function mayMiss(operation: Operation, world: World, crashes: Crash[], pid: number): boolean {
   const [first] = crashes as [Crash];
-  if (crashes.length < 2 || world.pending() === crashes.length) return false;
+  if (crashes.length < 2 || world.plan.pending() === crashes.length) return false;
   if (operation.starts || operation.name === 'token rotation' || first.mode === 'tree') return false;
-  const passings = world.passed().filter(({ point }) => point === first.point);
+  const passings = world.plan.passed().filter(({ point }) => point === first.point);
   return passings[first.passing - 1]?.pid !== pid;
 }
 

@@ -65,6 +65,7 @@ export async function makeScenes(
   folder: string,
   names: Iterable<SceneName>,
   otherDisk: string | null,
+  shim: string,
 ): Promise<Map<SceneName, Scene>> {
   const scenes = new Map<SceneName, Scene>();
   const make = async (name: SceneName): Promise<Scene> => {
@@ -75,8 +76,8 @@ export async function makeScenes(
     const store = name.startsWith('git') ? 'git' : 'tarball';
     if (name in AUTHORING_SCENES) {
       await AUTHORING_SCENES[name as AuthoringScene](World.copy(await make('git'), path));
-    } else await FILLS[name as keyof typeof FILLS](new World(path, { appsDir, store }));
-    const scene: Scene = { name, folder: path, appsDir, store };
+    } else await FILLS[name as keyof typeof FILLS](new World(path, { appsDir, store, shim }));
+    const scene: Scene = { name, folder: path, appsDir, store, shim };
     scenes.set(name, scene);
     return scene;
   };

@@ -1,13 +1,9 @@
-/** A data directory in a known state, and the gateway on it whose crashes are planned (storage/crash-point). */
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+/** A data directory in a known state, and the gateway on it whose crashes are planned. */
+import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Layout } from '../../../storage/layout.ts';
 import { TestGateway } from '../../../testing/gateway.ts';
-
-/** `passing`: at which passing of the point, from 1. `tree` takes every process of the gateway along. */
-export type Crash = { point: string; passing: number; mode: 'process' | 'tree' };
-
-export type Passed = { point: string; pid: number };
+import { CrashPlan } from '../../../testing/shim/crash.ts';
 
 /** Two, so that an upload over two others has something to prune. */
 const VERSION_RETENTION = 2;
@@ -15,7 +11,8 @@ const VERSION_RETENTION = 2;
 /** A folder that rounds are copied from. `appsDir` is outside of it when the apps lie on another file system. */
 export type Scene = { name: string; folder: string } & Places;
 
-export type Places = { appsDir: string | null; store: 'tarball' | 'git' };
+/** `shim` is the library that crashes are planned with. */
+export type Places = { appsDir: string | null; store: 'tarball' | 'git'; shim: string };
 
 export class World {
   readonly folder: string;
@@ -24,19 +21,19 @@ export class World {
   readonly gateway: TestGateway;
   /** Whether the gateway's own process runs. */
   alive = false;
-  readonly plan: string;
+  readonly plan: CrashPlan;
 
-  constructor(folder: string, { appsDir, store }: Places) {
+  constructor(folder: string, { appsDir, store, shim }: Places) {
     this.folder = folder;
     this.appsDir = appsDir;
-    this.plan = join(folder, 'plan');
     this.layout = new Layout(join(folder, 'data'), appsDir ?? undefined, store === 'git' ? 'code-store' : undefined);
     mkdirSync(folder, { recursive: true });
     const config = { log: 'warn', versionRetention: VERSION_RETENTION, ...(appsDir === null ? {} : { appsDir }) };
     writeFileSync(join(folder, 'config.json'), JSON.stringify(config));
-    this.setPlan([]);
+    const watched = [this.layout.dataDir, ...(appsDir === null ? [] : [appsDir])];
+    this.plan = new CrashPlan(shim, join(folder, 'plan'), watched);
     const flags = ['--config', join(folder, 'config.json'), '--store', store];
-    this.gateway = new TestGateway(this.layout.dataDir, flags, this.environment);
+    this.gateway = new TestGateway(this.layout.dataDir, flags, this.plan.env);
   }
 
   /** The state of `scene` in a folder of its own. */
@@ -45,11 +42,7 @@ export class World {
     const options = { recursive: true, preserveTimestamps: true, verbatimSymlinks: true };
     cpSync(join(scene.folder, 'data'), join(folder, 'data'), options);
     if (scene.appsDir !== null && appsDir !== null) cpSync(scene.appsDir, appsDir, options);
-    return new World(folder, { appsDir, store: scene.store });
-  }
-
-  get environment(): Record<string, string> {
-    return { SVC_CRASH_PLAN: this.plan };
+    return new World(folder, { ...scene, appsDir });
   }
 
   /** Rejects when it ends before it is ready. */
@@ -66,34 +59,21 @@ export class World {
     });
   }
 
-  /** What is passed from here on is recorded anew. */
-  setPlan(crashes: Crash[]): void {
-    writeFileSync(`${this.plan}.passed`, '');
-    writeFileSync(this.plan, crashes.map(({ point, passing, mode }) => `${point} ${passing} ${mode}\n`).join(''));
-  }
-
-  /** Those that have not come are not to come any more; what was passed stays recorded. */
-  cancelPlan(): void {
-    writeFileSync(this.plan, '');
-  }
-
-  /** Crashes that are still to come. */
-  pending(): number {
-    return readFileSync(this.plan, 'utf8').split('\n').filter(Boolean).length;
-  }
-
-  passed(): Passed[] {
-    return readFileSync(`${this.plan}.passed`, 'utf8')
-      .split('\n')
-      .filter(Boolean)
-      .map((line) => {
-        const [point = '', pid] = line.split(' ');
-        return { point, pid: Number(pid) };
-      });
-  }
-
   remove(): void {
     rmSync(this.folder, { recursive: true, force: true });
     if (this.appsDir !== null) rmSync(this.appsDir, { recursive: true, force: true });
   }
+}
+
+/** One request, answered with its status. */
+export const call =
+  (method: string, path: string, body?: unknown) =>
+  async ({ gateway }: World): Promise<number> =>
+    (await gateway.call(method, path, body === undefined ? {} : { body })).status;
+
+/** The JSON that a request is answered with; rejects for any answer but 200. */
+export async function get({ gateway }: World, path: string): Promise<unknown> {
+  const { status, text, json } = await gateway.call('GET', path);
+  if (status !== 200) throw new Error(`GET ${path} answers ${status} ${text}`);
+  return json as unknown;
 }

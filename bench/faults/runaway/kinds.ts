@@ -23,179 +23,107 @@ export type Kind = {
   /** What the caller hears: `ok` and text that the result holds, or text that the message of `HANDLER_ERROR` holds. */
   answer: { ok: RegExp } | { error: RegExp };
   /**
-   * Why its thread ends, as `/svc/_system` names it; one of several where it is a race that decides. Null when the thread may
+   * Why its thread ends, as `/svc/_system` names it; one of several where it is a race that decides. Absent when the thread may
    * as well go on.
    */
-  ends: readonly RetireReason[] | null;
+  ends?: readonly RetireReason[];
   /** What a line of the app's log says of it, where that is not what the caller hears. */
   log?: RegExp;
   reach?: Reach;
 };
 
 const TIMED_OUT = { error: /"bad" timed out after 1 s/ };
-/** Who is out of memory before the deadline is run once more, as every query is. */
-const OUT_OF_MEMORY = { error: /it ran out of memory|timed out after 1 s/ };
-/** The same where V8 may take the whole host down before it is noticed. */
+const TIMES_OUT = { answer: TIMED_OUT, ends: ['deadline'] } as const;
+/** Where V8 may take the whole host down before it is noticed. */
 const OUT_OF_MEMORY_OR_HOST = {
   error: /it ran out of memory|timed out after 1 s|The app's thread ended while "bad" ran \(it crashed\)/,
 };
 const MEMORY_IN_LOG = /its thread ended \((memory|deadline|crash): |ran on after its time was up/;
+/** Who is out of memory before the deadline is run once more, as every query is. */
+const RUNS_OUT = {
+  answer: { error: /it ran out of memory|timed out after 1 s/ },
+  ends: ['memory', 'deadline'],
+  log: MEMORY_IN_LOG,
+} as const;
 const ENDLESS_ROWS = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)';
 const LOST = { error: /The app's thread ended while "bad" ran \(it crashed\)|had ended \(crash: / };
 
 /** `(module (func (export "spin") (loop (br 0))))` */
 const WASM_LOOP = '0,97,115,109,1,0,0,0,1,4,1,96,0,0,3,2,1,0,7,8,1,4,115,112,105,110,0,0,10,9,1,7,0,3,64,12,0,11,11';
 
-export const KINDS: readonly Kind[] = [
+const TABLE: Record<string, Omit<Kind, 'name'>> = {
   // Never gives the thread back.
-  { name: 'loop', handler: '() => { for (;;); }', answer: TIMED_OUT, ends: ['deadline'] },
-  {
-    name: 'microtasks',
-    handler: 'async () => { for (;;) await null; }',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
-  },
-  {
-    name: 'regexp',
-    handler: '() => /^(a+)+$/.test("a".repeat(60) + "b")',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
-  },
-  {
-    name: 'atomics-wait',
-    handler: '() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
-  },
-  {
-    name: 'wasm-loop',
+  loop: { handler: '() => { for (;;); }', ...TIMES_OUT },
+  microtasks: { handler: 'async () => { for (;;) await null; }', ...TIMES_OUT },
+  regexp: { handler: '() => /^(a+)+$/.test("a".repeat(60) + "b")', ...TIMES_OUT },
+  'atomics-wait': { handler: '() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)', ...TIMES_OUT },
+  'wasm-loop': {
     handler: `() => new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array([${WASM_LOOP}]))).exports.spin()`,
-    answer: TIMED_OUT,
-    ends: ['deadline'],
+    ...TIMES_OUT,
   },
-  {
-    name: 'json-loop',
-    handler: '() => ({ toJSON() { for (;;); } })',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
-  },
-  {
-    name: 'getter-loop',
-    handler: '() => ({ get then() { for (;;); } })',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
-  },
+  'json-loop': { handler: '() => ({ toJSON() { for (;;); } })', ...TIMES_OUT },
+  'getter-loop': { handler: '() => ({ get then() { for (;;); } })', ...TIMES_OUT },
 
   // Gives the thread back, but never ends.
-  {
-    name: 'never-settles',
-    handler: '() => new Promise(() => {})',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
-  },
-  {
-    name: 'ignores-cancel',
-    handler: 'async () => { for (;;) await new Promise((go) => setTimeout(go, 1)); }',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
-  },
-  {
-    name: 'ignores-cancel-busy',
+  'never-settles': { handler: '() => new Promise(() => {})', ...TIMES_OUT },
+  'ignores-cancel': { handler: 'async () => { for (;;) await new Promise((go) => setTimeout(go, 1)); }', ...TIMES_OUT },
+  'ignores-cancel-busy': {
     handler: 'async () => { for (;;) await new Promise((go) => setImmediate(go)); }',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
+    ...TIMES_OUT,
   },
-  {
-    name: 'fetch-no-answer',
+  'fetch-no-answer': {
     handler: 'async ({ ctx }) => (await ctx.fetch(endpoint + "/silent")).status',
     answer: TIMED_OUT,
-    ends: null,
   },
-  {
-    name: 'fetch-drips',
-    handler: 'async ({ ctx }) => (await ctx.fetch(endpoint + "/drip")).text()',
-    answer: TIMED_OUT,
-    ends: null,
-  },
-  {
-    name: 'thenable',
-    handler: '() => ({ then() {} })',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
-  },
-  {
-    name: 'timers',
+  'fetch-drips': { handler: 'async ({ ctx }) => (await ctx.fetch(endpoint + "/drip")).text()', answer: TIMED_OUT },
+  thenable: { handler: '() => ({ then() {} })', ...TIMES_OUT },
+  timers: {
     handler: 'async () => { for (let n = 0; n < 5_000; n++) setInterval(() => n, 10); return "set"; }',
     answer: { ok: /set/ },
-    ends: null,
   },
 
   // Takes memory.
-  {
-    name: 'array-2gb',
+  'array-2gb': {
     handler: 'async () => { const all = []; for (;;) all.push(new Array(1e5).fill(Math.random())); }',
-    answer: OUT_OF_MEMORY,
-    ends: ['memory', 'deadline'],
-    log: MEMORY_IN_LOG,
+    ...RUNS_OUT,
   },
-  {
-    name: 'array-2gb-at-once',
+  'array-2gb-at-once': {
     handler: '() => new Array(2 ** 27).fill(Math.random()).length',
     answer: { error: /it ran out of memory|it crashed|timed out after 1 s|Invalid array length/ },
     ends: ['memory', 'crash', 'deadline'],
     log: MEMORY_IN_LOG,
     reach: 'host',
   },
-  {
-    name: 'promises',
+  promises: {
     handler: 'async () => { const all = []; for (;;) all.push(new Promise(() => {}).then(() => all)); }',
-    answer: OUT_OF_MEMORY,
-    ends: ['memory', 'deadline'],
-    log: MEMORY_IN_LOG,
+    ...RUNS_OUT,
   },
-  {
-    name: 'map',
+  map: {
     handler: '() => { const all = new Map(); for (let n = 0; ; n++) all.set(n, n); }',
     answer: OUT_OF_MEMORY_OR_HOST,
     ends: ['memory', 'crash', 'deadline'],
     log: MEMORY_IN_LOG,
     reach: 'host',
   },
-  {
-    name: 'buffers',
-    handler: 'async () => { const all = []; for (;;) all.push(Buffer.alloc(4 << 20, 1)); }',
-    answer: OUT_OF_MEMORY,
-    ends: ['memory', 'deadline'],
-    log: MEMORY_IN_LOG,
-  },
-  {
-    name: 'buffers-slowly',
+  buffers: { handler: 'async () => { const all = []; for (;;) all.push(Buffer.alloc(4 << 20, 1)); }', ...RUNS_OUT },
+  'buffers-slowly': {
     handler:
       'async () => { const all = []; for (;;) { all.push(new Uint8Array(1 << 20).fill(1)); await new Promise((go) => setTimeout(go, 1)); } }',
-    answer: OUT_OF_MEMORY,
-    ends: ['memory', 'deadline'],
-    log: MEMORY_IN_LOG,
+    ...RUNS_OUT,
   },
-  {
-    name: 'shared-buffers',
+  'shared-buffers': {
     handler:
       'async () => { const all = []; for (;;) all.push(new Uint8Array(new SharedArrayBuffer(4 << 20)).fill(1)); }',
-    answer: OUT_OF_MEMORY,
-    ends: ['memory', 'deadline'],
-    log: MEMORY_IN_LOG,
+    ...RUNS_OUT,
   },
-  {
-    name: 'wasm-memory',
+  'wasm-memory': {
     handler: `async () => {
       const all = [];
       for (;;) all.push(new Uint8Array(new WebAssembly.Memory({ initial: 64 }).buffer).fill(1));
     }`,
-    answer: OUT_OF_MEMORY,
-    ends: ['memory', 'deadline'],
-    log: MEMORY_IN_LOG,
+    ...RUNS_OUT,
   },
-  {
-    name: 'buffer-2gb',
+  'buffer-2gb': {
     handler: '() => Buffer.alloc(2 ** 31, 1).length',
     answer: { error: /it ran out of memory|timed out|allocation failed|it crashed/i },
     ends: ['memory', 'crash', 'deadline'],
@@ -204,71 +132,43 @@ export const KINDS: readonly Kind[] = [
   },
 
   // Ends, or tries to end, more than itself.
-  {
-    name: 'process-exit',
-    handler: '() => process.exit(0)',
-    answer: { error: /process is not defined/ },
-    ends: null,
-    log: /process is not defined/,
-  },
-  {
-    name: 'process-kill',
+  'process-exit': { handler: '() => process.exit(0)', answer: { error: /process is not defined/ } },
+  'process-kill': {
     handler: '() => globalThis.process.kill(globalThis.process.ppid, "SIGKILL")',
     answer: { error: /undefined/ },
-    ends: null,
-    log: /undefined/,
   },
-  {
-    name: 'process-abort',
+  'process-abort': {
     handler:
       '() => (function () { return this; }).call(undefined)?.process.abort() ?? globalThis.global.process.abort()',
     answer: { error: /undefined/ },
-    ends: null,
-    log: /undefined/,
   },
-  {
-    name: 'built-in',
+  'built-in': {
     handler: 'async () => (await import("node:child_process")).execSync("kill -9 -1")',
     answer: { error: /cannot import Node built-ins/ },
-    ends: null,
-    log: /cannot import Node built-ins/,
   },
-  {
-    name: 'unhandled',
+  unhandled: {
     handler: 'async () => { Promise.reject(new Error("lost")); return "answered"; }',
     answer: { ok: /answered/ },
-    ends: null,
     log: /A promise was rejected and nobody handled it: lost/,
   },
-  {
-    name: 'throws-in-timer',
+  'throws-in-timer': {
     handler: 'async () => { setTimeout(() => { throw new Error("late"); }, 1); await new Promise(() => {}); }',
     answer: LOST,
     ends: ['crash'],
     log: /An error that nothing caught ended the app: late/,
   },
-  {
-    name: 'throws-outside',
+  'throws-outside': {
     handler: 'async () => { queueMicrotask(() => { throw new Error("aside"); }); await new Promise(() => {}); }',
     answer: LOST,
     ends: ['crash'],
     log: /An error that nothing caught ended the app: aside/,
   },
-  {
-    name: 'throws-proxy',
+  'throws-proxy': {
     handler: '() => { throw new Proxy({}, { get() { throw 1; }, getPrototypeOf() { throw 2; } }); }',
     answer: { error: /threw a value that cannot be shown/ },
-    ends: null,
   },
-  {
-    name: 'recursion',
-    handler: 'function bad() { return bad() + 1; }',
-    answer: { error: /Maximum call stack size exceeded/ },
-    ends: null,
-    log: /Maximum call stack size exceeded/,
-  },
-  {
-    name: 'pollution',
+  recursion: { handler: 'function bad() { return bad() + 1; }', answer: { error: /Maximum call stack size exceeded/ } },
+  pollution: {
     handler: `() => {
       const evil = () => { throw new Error("polluted"); };
       Object.prototype.then = evil;
@@ -282,160 +182,99 @@ export const KINDS: readonly Kind[] = [
     }`,
     // What it may break is its own; the built-ins are closed to it.
     answer: { error: /not extensible|polluted|timed out after 1 s|it crashed/ },
-    ends: null,
   },
 
   // Answers what cannot be sent.
-  {
-    name: 'result-100mib',
+  'result-100mib': {
     handler: '() => "x".repeat(100 * 1024 * 1024)',
     answer: { error: /The result is over the limit of 8388608 bytes/ },
-    ends: null,
   },
-  {
-    name: 'result-100mib-rows',
+  'result-100mib-rows': {
     handler: '() => Array.from({ length: 400_000 }, (_, n) => "x".repeat(256) + n)',
     answer: { error: /The result is over the limit of 8388608 bytes|it ran out of memory|timed out after 1 s/ },
-    ends: null,
   },
-  {
-    name: 'result-buffer',
+  'result-buffer': {
     handler: '() => Buffer.alloc(100 * 1024 * 1024)',
     answer: { error: /The result is over the limit of 8388608 bytes/ },
-    ends: null,
   },
-  {
-    name: 'result-cycle',
+  'result-cycle': {
     handler: '() => { const own = {}; own.own = own; return own; }',
     answer: { error: /cannot be sent as JSON: .*circular/ },
-    ends: null,
     log: /circular/,
   },
-  {
-    name: 'result-bigint',
-    handler: '() => 2n ** 64n',
-    answer: { ok: /18446744073709551616/ },
-    ends: null,
-  },
-  {
-    name: 'result-function',
-    handler: '() => () => 1',
-    answer: { error: /cannot be sent as JSON: it holds a function/ },
-    ends: null,
-  },
-  {
-    name: 'result-symbol',
-    handler: '() => Symbol("s")',
-    answer: { error: /cannot be sent as JSON: it is a symbol/ },
-    ends: null,
-  },
-  {
-    name: 'result-getter',
+  'result-bigint': { handler: '() => 2n ** 64n', answer: { ok: /18446744073709551616/ } },
+  'result-function': { handler: '() => () => 1', answer: { error: /cannot be sent as JSON: it holds a function/ } },
+  'result-symbol': { handler: '() => Symbol("s")', answer: { error: /cannot be sent as JSON: it is a symbol/ } },
+  'result-getter': {
     handler: '() => ({ get it() { throw new Error("not to be had"); } })',
     answer: { error: /cannot be sent as JSON: not to be had/ },
-    ends: null,
   },
-  {
-    name: 'result-deep',
+  'result-deep': {
     handler: '() => { let deep = []; for (let n = 0; n < 1e5; n++) deep = [deep]; return deep; }',
     answer: { error: /cannot be sent as JSON: Maximum call stack/ },
-    ends: null,
   },
 
   // Does not load.
-  {
-    name: 'load-throws',
+  'load-throws': {
     top: 'throw new Error("not today");',
     handler: '() => 1',
     answer: { error: /queries\/bad\.js failed to load: not today/ },
-    ends: null,
     log: /not today/,
   },
-  { name: 'load-loops', top: 'for (;;);', handler: '() => 1', answer: TIMED_OUT, ends: ['deadline'] },
-  {
-    name: 'load-never-settles',
-    top: 'await new Promise(() => {});',
-    handler: '() => 1',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
-  },
-  {
-    name: 'load-syntax',
-    top: 'const = 1;',
-    handler: '() => 1',
-    answer: { error: /queries\/bad\.js:1/ },
-    ends: null,
-    log: /queries\/bad\.js:1/,
-  },
+  'load-loops': { top: 'for (;;);', handler: '() => 1', ...TIMES_OUT },
+  'load-never-settles': { top: 'await new Promise(() => {});', handler: '() => 1', ...TIMES_OUT },
+  'load-syntax': { top: 'const = 1;', handler: '() => 1', answer: { error: /queries\/bad\.js:1/ } },
 
   // Floods.
-  {
-    name: 'log-flood',
+  'log-flood': {
     handler: '({ log }) => { for (;;) log.info("x".repeat(1000)); }',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
+    ...TIMES_OUT,
     log: /log lines were dropped|its thread ended/i,
   },
-  {
-    name: 'log-huge',
+  'log-huge': {
     handler: '({ log }) => { for (let n = 0; n < 20; n++) log.info("x".repeat(1e6)); return "said"; }',
     answer: { ok: /said/ },
-    ends: null,
     log: /"truncated":true/,
   },
-  {
-    name: 'writes-flood',
+  'writes-flood': {
     action: true,
     handler: 'async ({ db }) => { for (;;) db.run("INSERT INTO t VALUES (1)").catch(() => {}); }',
     answer: { error: /timed out after 1 s|it ran out of memory/ },
     ends: ['memory', 'deadline'],
     log: MEMORY_IN_LOG,
   },
-  {
-    name: 'fetch-flood',
+  'fetch-flood': {
     handler: 'async ({ ctx }) => Promise.all(Array.from({ length: 500 }, () => ctx.fetch(endpoint + "/silent")))',
     answer: TIMED_OUT,
-    ends: null,
   },
 
   // Asks too much of its database.
-  {
-    name: 'sql-many-rows',
+  'sql-many-rows': {
     handler: `({ db }) => db.all('${ENDLESS_ROWS} SELECT x FROM n LIMIT 1000000')`,
     answer: { error: /The result is over the limit of 100000 rows|timed out after 1 s|it ran out of memory/ },
-    ends: null,
   },
-  {
-    name: 'sql-large-rows',
+  'sql-large-rows': {
     handler: `({ db }) => db.all('${ENDLESS_ROWS} SELECT hex(zeroblob(1000000)) FROM n LIMIT 1000')`,
     answer: { error: /The result is over the limit of 67108864 bytes|it ran out of memory|timed out after 1 s/ },
-    ends: null,
     log: /The result is over the limit of 67108864 bytes|timed out after 1 s|its thread ended \(memory: /,
   },
-  {
-    name: 'transaction-held',
+  'transaction-held': {
     action: true,
     handler:
       'async ({ db }) => db.transaction(async (tx) => { await tx.run("INSERT INTO t VALUES (1)"); await new Promise(() => {}); })',
     answer: TIMED_OUT,
-    ends: null,
   },
-  {
-    name: 'transaction-loop',
+  'transaction-loop': {
     action: true,
     handler: 'async ({ db }) => db.transaction(async (tx) => { await tx.run("INSERT INTO t VALUES (1)"); for (;;); })',
-    answer: TIMED_OUT,
-    ends: ['deadline'],
+    ...TIMES_OUT,
   },
-  {
-    name: 'sql-endless-read',
+  'sql-endless-read': {
     handler: `({ db }) => db.get('${ENDLESS_ROWS} SELECT count(*) FROM n')`,
-    answer: TIMED_OUT,
-    ends: ['deadline'],
+    ...TIMES_OUT,
     reach: 'host',
   },
-  {
-    name: 'sql-endless-write',
+  'sql-endless-write': {
     action: true,
     handler: `async ({ db }) => db.run('INSERT INTO t ${ENDLESS_ROWS} SELECT count(*) FROM n')`,
     answer: TIMED_OUT,
@@ -443,8 +282,9 @@ export const KINDS: readonly Kind[] = [
     log: /a statement kept the writer busy/,
     reach: 'writer',
   },
-];
+};
 
+export const KINDS: readonly Kind[] = Object.entries(TABLE).map(([name, kind]) => ({ name, ...kind }));
 /** Time that the tool of this kind is given, in milliseconds: one that ends by itself has time to on a busy machine. */
 export function timeoutOf({ answer }: Kind): number {
   return 'error' in answer && answer.error.source.includes('timed out') ? TIMEOUT_MS : DEFAULTS.queryTimeoutMs;

@@ -7,6 +7,7 @@ import type { TestGateway } from '../../../testing/gateway.ts';
 import { pause } from '../../../testing/waiting.ts';
 import { cpuMs } from '../../process-usage.ts';
 import type { Figure } from '../campaign.ts';
+import { list } from '../remains.ts';
 import { crashingApp } from './apps.ts';
 import { ended, lasting, processesOf } from './processes.ts';
 
@@ -119,8 +120,4 @@ function logBytes(dataDir: string, app: string): number {
   const folder = join(logs, '..');
   const files = readdirSync(folder).filter((name) => join(folder, name).startsWith(logs));
   return files.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
-}
-
-export function list(counts: Map<string, number>): string {
-  return [...counts].map(([name, count]) => `${name} × ${count}`).join(', ') || 'none';
 }

@@ -53,7 +53,7 @@ export async function runTrial(gateway: TestGateway, id: string, kind: Kind, n: 
   }
 
   const { ends } = kind;
-  if (ends !== null && !(await eventually(async () => endedFor(await lastExit(gateway, id), ends))))
+  if (ends !== undefined && !(await eventually(async () => endedFor(await lastExit(gateway, id), ends))))
     violated(`its thread did not end for ${ends.join(' or ')}, but: ${await lastExit(gateway, id)}.`);
   const cause = kind.log ?? ('error' in kind.answer ? kind.answer.error : null);
   if (cause !== null && !(await eventually(() => logSays(gateway, id, cause))))

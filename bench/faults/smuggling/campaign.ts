@@ -4,7 +4,7 @@ import type { Random } from '../../../testing/random.ts';
 import { installed } from '../../../testing/smuggling/proxies.ts';
 import { exchangeMutant } from '../../../testing/smuggling/run-vector.ts';
 import { missingProxies, Scene } from '../../../testing/smuggling/scene.ts';
-import { type Kind, VECTORS, type Vector } from '../../../testing/smuggling/vectors.ts';
+import { VECTORS, type Vector } from '../../../testing/smuggling/vectors.ts';
 import type { Campaign, CampaignReport, Figure } from '../campaign.ts';
 
 const EDGES = ['uws', 'node'] as const;
@@ -53,11 +53,11 @@ export const smuggling: Campaign = {
 
 /** Rows of the table: for each kind, what its senders saw how often on each way. */
 async function runTable(scene: Scene, edge: string, violations: string[]): Promise<Figure[]> {
-  const cells = new Map<Kind, string[]>();
+  const cells = new Map<string, string[]>();
   const outcomes = await Promise.all(scene.targets.map((target) => scene.runAll(target)));
   for (const [i, outcome] of outcomes.entries()) {
     violations.push(...outcome.violations);
-    const counts = new Map<Kind, Map<string, number>>();
+    const counts = new Map<string, Map<string, number>>();
     for (const [{ kind }, seen] of outcome.seen) {
       const count = counts.get(kind) ?? new Map<string, number>();
       counts.set(kind, count.set(seen, (count.get(seen) ?? 0) + 1));

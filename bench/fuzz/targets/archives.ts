@@ -11,42 +11,14 @@ import { awkwardText, mutated } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import { refusalOf } from '../oracle.ts';
 import type { Target, TargetContext } from '../target.ts';
+import words from '../words.json' with { type: 'json' };
 
 const APP = 'notes';
 /** Far more than the largest archive needs. */
 const INGEST_MS = 30_000;
 
 const part = fc.oneof(
-  fc.constantFrom(
-    '..',
-    '.',
-    '',
-    'a.js',
-    'A.JS',
-    'x',
-    'é.js',
-    'e\u0301.js',
-    'İ.js',
-    'ß.js',
-    'a.js ',
-    'a.js.',
-    'con.js',
-    'app.json',
-    'queries',
-    'index.html',
-    '\\',
-    'C:',
-    '~',
-    '%2e%2e',
-    '\ufeffa.js',
-    '\u202ea.js',
-    'a\u0000.js',
-    '__proto__',
-    '__proto__.js',
-    `${'x'.repeat(250)}.js`,
-    `${'y'.repeat(300)}.js`,
-    'x/'.repeat(120),
-  ),
+  fc.constantFrom(...words.pathParts, `${'x'.repeat(250)}.js`, `${'y'.repeat(300)}.js`, 'x/'.repeat(120)),
   awkwardText,
 );
 const name = fc
@@ -60,27 +32,7 @@ const type = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom('0', '5') },
   {
     weight: 1,
-    arbitrary: fc.constantFrom(
-      '\0',
-      '1',
-      '2',
-      '3',
-      '4',
-      '6',
-      '7',
-      'x',
-      'g',
-      'L',
-      'K',
-      'S',
-      'D',
-      'M',
-      'V',
-      'N',
-      'X',
-      'I',
-      'Z',
-    ),
+    arbitrary: fc.constantFrom(...words.types),
   },
 );
 const size = fc.option(fc.constantFrom(0, 1, 511, 512, 513, 2 ** 20, 2 ** 30, 2 ** 33 - 1), {
@@ -93,22 +45,10 @@ const entry: fc.Arbitrary<Entry[]> = fc.oneof(
     .map(({ size: claimed, ...rest }) => [claimed === undefined ? rest : { ...rest, size: claimed }]),
   fc.tuple(name, content).map(([long, text]) => [paxName(long), { name: 'short.js', content: text }]),
   fc.tuple(name, content).map(([long, text]) => [gnuName(long), { name: 'short.js', content: text }]),
-  fc
-    .constantFrom(
-      '12 size=9999\n',
-      '30 path=../../../../evil.js\n',
-      '9 size=-1\n',
-      '99999 path=x\n',
-      'path=x\n',
-      '0 \n',
-      '18 linkpath=/etc\n',
-      '25 GNU.sparse.size=9999\n',
-      '20 SCHILY.dev=99999\n',
-    )
-    .map((record) => [
-      { name: 'PaxHeader/x', type: 'x', content: record },
-      { name: 'b.js', content: 'x' },
-    ]),
+  fc.constantFrom(...words.paxRecords).map((record) => [
+    { name: 'PaxHeader/x', type: 'x', content: record },
+    { name: 'b.js', content: 'x' },
+  ]),
 );
 
 const SOUND: Entry[] = Object.entries({

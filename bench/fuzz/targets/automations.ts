@@ -10,6 +10,7 @@ import { CronTimes } from '../../../supervisor/automations/schedule/cron-times.t
 import { awkwardText, jsonObject, jsonValue, mutated } from '../arbitraries.ts';
 import { assertPrototypesUntouched } from '../oracle.ts';
 import type { Target } from '../target.ts';
+import words from '../words.json' with { type: 'json' };
 
 /** Far more than any file needs on any machine. */
 const CHECK_MS = 5000;
@@ -25,24 +26,7 @@ const part = fc.oneof(
   fc.tuple(number, number).map(([from, to]) => `${from}-${to}`),
   fc.tuple(number, number).map(([from, step]) => `${from}/${step}`),
   fc.nat(70).map((step) => `*/${step}`),
-  fc.constantFrom(
-    '*',
-    '?',
-    'L',
-    'W',
-    '15W',
-    'LW',
-    'MON',
-    'SUN#5',
-    'FRI#L',
-    '5L',
-    'L-3',
-    'FEB',
-    'Jan-dec',
-    '+1',
-    '',
-    ',',
-  ),
+  fc.constantFrom(...words.cronParts),
 );
 const field = fc.array(part, { minLength: 1, maxLength: 3 }).map((parts) => parts.join(','));
 const expression = fc.oneof(

@@ -22,6 +22,7 @@ import { cuts, jsonValue, mutated, pieces } from '../arbitraries.ts';
 import { eventually, FuzzedGateway } from '../gateway.ts';
 import { assertErrorBody, assertPrototypesUntouched } from '../oracle.ts';
 import type { Target, TargetContext } from '../target.ts';
+import words from '../words.json' with { type: 'json' };
 
 const blob = fc.uint8Array({ maxLength: 20 }).map((bytes) => Buffer.from(bytes));
 const big = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
@@ -179,18 +180,7 @@ class Writer {
   }
 }
 
-const sql = fc.constantFrom(
-  'CREATE TABLE IF NOT EXISTS t (v)',
-  'INSERT INTO t VALUES (?)',
-  'SELECT * FROM t',
-  'SELECT :a',
-  'DROP TABLE t',
-  'x',
-  '',
-  'ATTACH ? AS x',
-  "ATTACH 'evil.sqlite' AS x",
-  'SELECT 1; SELECT 2',
-);
+const sql = fc.constantFrom(...words.sql);
 const params = fc.oneof(fc.array(thing, { maxLength: 3 }), fc.record({ a: thing }), thing);
 const tx = fc.oneof({ weight: 6, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: thing });
 const dbFrame = fc.oneof(

@@ -6,6 +6,7 @@ import { checkManifest } from '../../../protocol/rules/manifest-check.ts';
 import { jsonObject, jsonValue, mutated } from '../arbitraries.ts';
 import { assertPrototypesUntouched, refusalOf } from '../oracle.ts';
 import type { Target } from '../target.ts';
+import words from '../words.json' with { type: 'json' };
 
 const APP = 'notes';
 /** Far more than any manifest needs on any machine; an algorithm that explodes needs more. */
@@ -15,36 +16,14 @@ const name = fc.constantFrom('list', 'add', 'List', 'x', '__proto__', 'construct
 const schema = fc.constantFrom({}, true, false, { type: 'object' }, { $ref: '#' }, null, 'x');
 const tool = jsonObject(
   fc.oneof(jsonValue, name, schema, fc.constantFrom(1, 0, -1, 600_001, ['t'], ['']) as fc.Arbitrary<unknown>),
-  fc.constantFrom(
-    'name',
-    'input',
-    'output',
-    'timeoutMs',
-    'reads',
-    'writes',
-    'confirmation',
-    'description',
-    '__proto__',
-  ),
+  fc.constantFrom(...words.toolFields),
 );
-const FIELDS = [
-  'id',
-  'name',
-  'version',
-  'manifestVersion',
-  'description',
-  'kind',
-  'queries',
-  'actions',
-  'knobs',
-  '__proto__',
-];
 const field = fc.oneof(
   jsonValue,
   fc.constantFrom(APP, '', ' ', 'app', 'automation', 1),
   fc.array(fc.oneof(tool, jsonValue), { maxLength: 4 }),
 );
-const nearly = jsonObject(field, fc.constantFrom(...FIELDS)).map((more) =>
+const nearly = jsonObject(field, fc.constantFrom(...words.manifestFields)).map((more) =>
   Object.assign(Object.create(null) as object, { id: APP, name: 'N', version: '1' }, more),
 );
 const SOUND = Buffer.from(

@@ -6,34 +6,11 @@ import { loadValidators } from '../../../workers/handler/validators.ts';
 import { compileValidators } from '../../../workers/jobs/validators.ts';
 import { jsonValue } from '../arbitraries.ts';
 import type { Target } from '../target.ts';
+import words from '../words.json' with { type: 'json' };
 
 const marks = globalThis as { schemaRan?: unknown };
 const MARK = 'globalThis.schemaRan=1';
 
-/** Ways out of what surrounds a text in generated code: strings, comments, templates, patterns, blocks, names. */
-const OUTS = [
-  '',
-  "'",
-  '"',
-  '`',
-  '\\',
-  "\\'",
-  '\\"',
-  '*/',
-  '\n',
-  '\u2028',
-  '\u2029',
-  '\r',
-  '${',
-  '}',
-  ')',
-  ']',
-  '/',
-  '//',
-  ';',
-  '-->',
-  '\0',
-];
 const INS = ['', "'", '"', '`', '/*', '//', '\n', '}', '{', '(', '[', '<!--', '\u2028', '\\'];
 const BODIES = [
   MARK,
@@ -50,7 +27,12 @@ const BODIES = [
   'vErrors.concat(x.errors)',
 ];
 const payload = fc
-  .tuple(fc.constantFrom(...OUTS), fc.constantFrom(...OUTS), fc.constantFrom(...BODIES), fc.constantFrom(...INS))
+  .tuple(
+    fc.constantFrom(...words.closings),
+    fc.constantFrom(...words.closings),
+    fc.constantFrom(...BODIES),
+    fc.constantFrom(...INS),
+  )
   .map((parts) => parts.join(''));
 /** With legal beginnings, so that it gets further. */
 const name = fc.oneof(
@@ -70,23 +52,6 @@ const key = fc.oneof(
   fc.constantFrom('__proto__', 'constructor', 'toString'),
 );
 
-const SUBSCHEMAS = [
-  'not',
-  'if',
-  'then',
-  'else',
-  'items',
-  'contains',
-  'additionalProperties',
-  'unevaluatedItems',
-  'unevaluatedProperties',
-  'propertyNames',
-  'contentSchema',
-  'x',
-  'const',
-  'default',
-] as const;
-
 const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
   const one = tie('schema');
   const named = fc.array(fc.tuple(key, one), { maxLength: 3 }).map(objectOf);
@@ -103,7 +68,7 @@ const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
     ),
     fc.tuple(fc.constantFrom('properties', '$defs', 'dependentSchemas', 'definitions', 'patternProperties'), named),
     fc.tuple(fc.constantFrom('allOf', 'anyOf', 'oneOf', 'prefixItems'), fc.array(one, { minLength: 1, maxLength: 3 })),
-    fc.tuple(fc.constantFrom(...SUBSCHEMAS), one),
+    fc.tuple(fc.constantFrom(...words.subschemas), one),
     fc.tuple(fc.constantFrom('const', 'default', '$comment', 'title', 'x', 'errorMessage'), data),
     fc.tuple(fc.constantFrom('enum', 'examples'), fc.array(data, { minLength: 1, maxLength: 4 })),
     fc.tuple(fc.constant('required'), fc.uniqueArray(key, { maxLength: 3 })),

@@ -10,111 +10,15 @@ import { jsonObject, jsonValue } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import { refusalOf } from '../oracle.ts';
 import type { Target, TargetContext } from '../target.ts';
+import words from '../words.json' with { type: 'json' };
 
 const APP = 'evil';
 const TIMEOUT_MS = 300;
 /** The deadline, the time to find that the thread does not react, and a slow machine's share. */
 const CALL_MS = 20_000;
 
-const PATTERNS = [
-  '(a+)+$',
-  '^(a|a)*$',
-  '(.*)*x',
-  '^(([a-z])+.)+[A-Z]([a-z])+$',
-  '(?:a{1,100}){1,100}b',
-  '(?<=(a+)+)b',
-  '\\p{L}+',
-  '[\\p{L}',
-  '(',
-  '^$',
-  '\\1',
-  '(?<x>a)\\k<x>',
-  '[^]',
-  '\ud800',
-  '\\u{1F600}',
-  'a{99999999}',
-  '(?:)'.repeat(2000),
-  '('.repeat(500) + ')'.repeat(500),
-];
-const REFS = [
-  '#',
-  '#/',
-  '#/$defs/a',
-  '#/$defs/b',
-  '#a',
-  '#/properties',
-  '#/properties/a',
-  '#/$defs/__proto__',
-  '#/allOf/0',
-  'a',
-  'b.json',
-  'urn:x:y',
-  'https://example.com/x',
-  'https://json-schema.org/draft/2020-12/schema',
-  '#/%',
-  '#/%25',
-  '#~',
-  '',
-  '//',
-  'http://[',
-  '#/$defs/a/'.repeat(50),
-  '\u0000',
-];
-const IDS = [
-  'a',
-  'urn:x:y',
-  'https://example.com/x',
-  '#',
-  '#a',
-  '',
-  'https://json-schema.org/draft/2020-12/schema',
-  'http://[',
-  '../..',
-  '\u0000',
-  'a#b',
-];
-const FORMATS = [
-  'date',
-  'email',
-  'uri',
-  'regex',
-  'uri-template',
-  'ipv6',
-  'hostname',
-  'json-pointer',
-  'duration',
-  'x',
-  '__proto__',
-  'constructor',
-  'toString',
-  'int32',
-  'byte',
-  'password',
-  '',
-];
-const KEYWORDS = [
-  'type',
-  'properties',
-  '__proto__',
-  'constructor',
-  '$comment',
-  'nullable',
-  'discriminator',
-  '$async',
-  '$recursiveRef',
-  '$recursiveAnchor',
-  'definitions',
-  'dependencies',
-  'additionalItems',
-  'id',
-  '$data',
-  'elements',
-  'jtd',
-  'x',
-  'default',
-  '$vocabulary',
-  '$schema',
-];
+const PATTERNS = [...words.patterns, '(?:)'.repeat(2000), '('.repeat(500) + ')'.repeat(500)];
+const REFS = [...words.references, '#/$defs/a/'.repeat(50)];
 
 const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
   const one = tie('schema');
@@ -127,28 +31,13 @@ const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
   const keyword: fc.Arbitrary<[string, unknown]> = fc.oneof(
     fc.tuple(fc.constantFrom('properties', '$defs', 'dependentSchemas', 'definitions'), named),
     fc.tuple(fc.constantFrom('allOf', 'anyOf', 'oneOf', 'prefixItems'), list),
-    fc.tuple(
-      fc.constantFrom(
-        'not',
-        'if',
-        'then',
-        'else',
-        'items',
-        'contains',
-        'additionalProperties',
-        'unevaluatedItems',
-        'unevaluatedProperties',
-        'propertyNames',
-        'contentSchema',
-      ),
-      one,
-    ),
+    fc.tuple(fc.constantFrom(...words.schemaKeywords), one),
     fc.tuple(fc.constant('patternProperties'), jsonObject(one, fc.constantFrom(...PATTERNS))),
     fc.tuple(fc.constantFrom('$ref', '$dynamicRef'), fc.constantFrom(...REFS)),
-    fc.tuple(fc.constant('$id'), fc.constantFrom(...IDS)),
+    fc.tuple(fc.constant('$id'), fc.constantFrom(...words.schemaIds)),
     fc.tuple(fc.constantFrom('$anchor', '$dynamicAnchor'), fc.constantFrom('a', 'b', 'x.y', '1', '', '#', '__proto__')),
     fc.tuple(fc.constant('pattern'), fc.constantFrom(...PATTERNS)),
-    fc.tuple(fc.constant('format'), fc.constantFrom(...FORMATS)),
+    fc.tuple(fc.constant('format'), fc.constantFrom(...words.formats)),
     fc.tuple(
       fc.constant('type'),
       fc.oneof(
@@ -156,22 +45,7 @@ const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
         fc.array(fc.constantFrom('object', 'array', 'integer', 'number'), { maxLength: 3 }),
       ),
     ),
-    fc.tuple(
-      fc.constantFrom(
-        'minimum',
-        'maximum',
-        'multipleOf',
-        'minLength',
-        'maxLength',
-        'minItems',
-        'maxItems',
-        'minContains',
-        'maxContains',
-        'minProperties',
-        'maxProperties',
-      ),
-      count,
-    ),
+    fc.tuple(fc.constantFrom(...words.numericKeywords), count),
     fc.tuple(fc.constantFrom('required', 'enum', 'examples'), fc.array(jsonValue, { maxLength: 4 })),
     fc.tuple(
       fc.constant('enum'),
@@ -183,7 +57,7 @@ const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
     ),
     fc.tuple(fc.constantFrom('const', 'default'), jsonValue),
     fc.tuple(fc.constantFrom('uniqueItems', 'deprecated', '$recursiveAnchor'), fc.boolean()),
-    fc.tuple(fc.constantFrom(...KEYWORDS), jsonValue),
+    fc.tuple(fc.constantFrom(...words.keywords), jsonValue),
   );
   const object = fc.array(keyword, { maxLength: 5 }).map((members) => {
     const made = {};

@@ -19,7 +19,6 @@ import {
   removeChange,
   writeChange,
 } from '../../../storage/changes-under-way.ts';
-import { crashPoint } from '../../../storage/crash-point.ts';
 import type { CodeStorePaths, Layout } from '../../../storage/layout.ts';
 import {
   commitOf,
@@ -97,7 +96,6 @@ export class GitStore implements CodeStore {
       await this.abandon(id);
     } else if (await this.#happened(id, change, now)) await this.finish(id);
     else await this.abandon(id);
-    crashPoint('store.recovered');
   }
 
   async stage(id: string, request: StageRequest): Promise<Staged> {
@@ -121,7 +119,6 @@ export class GitStore implements CodeStore {
     const message = `Activate ${versionId}\n`;
     const job = { app: id, from: versionId, message, ...this.#signed() };
     const { commit, unchanged } = await git.commitTree(job);
-    crashPoint('store.tree-committed');
     if (!unchanged) await writeChange(paths, id, { kind: 'activate', versionId, commit });
   }
 
@@ -142,9 +139,7 @@ export class GitStore implements CodeStore {
       if (change === 'damaged') throw new Error(`The note of the change of "${id}" was damaged meanwhile.`);
       if (change.kind === 'remove') await this.#finishRemoval(id);
       else await this.#settle(id, change);
-      crashPoint('store.settled');
       await removeChange(paths, id);
-      crashPoint('store.finished');
       this.#packer.changed();
     });
   }
@@ -185,7 +180,6 @@ export class GitStore implements CodeStore {
     await this.#refs.run('refs', async () => {
       await git.retire({ app: id, tag: versionId });
     });
-    crashPoint('store.tag-retired');
   }
 
   async #happened(id: string, change: ChangeUnderWay, now: AppState | null): Promise<boolean> {
@@ -212,7 +206,6 @@ export class GitStore implements CodeStore {
       return;
     }
     const { main } = await git.settle({ app: id, commit, tag, ...this.#signed() });
-    crashPoint('store.refs-moved');
     await this.#writeActiveMain(main);
   }
 
@@ -222,11 +215,9 @@ export class GitStore implements CodeStore {
     const removal = await git.commitApp({ app: id, folder: null, message, ...this.#signed() });
     if (!removal.unchanged) {
       const { main } = await git.settle({ app: id, commit: removal.commit, tag: null, ...this.#signed() });
-      crashPoint('store.removal-committed');
       await this.#writeActiveMain(main);
     }
     await git.retire({ app: id, tag: null });
-    crashPoint('store.tags-retired');
     await removeMaterialized(paths, id);
   }
 

@@ -7,6 +7,8 @@ import { promisify } from 'node:util';
 import { BackupWorkspace, packSources } from '../../../storage/backup/pack.ts';
 import { type PackLimits, packLoose } from '../../../storage/git/packing.ts';
 import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
+import { whyNoShim } from '../../../testing/shim/compile.ts';
+import { CrashPlan, runOn } from '../../../testing/shim/crash.ts';
 import * as git from './operations.ts';
 
 const LIMITS: PackLimits = {
@@ -172,31 +174,43 @@ describe('packing', NEEDS_GIT, () => {
   });
 });
 
-/** Packs in a process of its own, which ends where the plan says. */
-function packUntil(plan: string, limits: PackLimits): number | null {
-  const code = `
-    import { packLoose } from '${new URL('../../../storage/git/packing.ts', import.meta.url).href}';
-    await packLoose('${store.repository}', ${JSON.stringify(limits)});`;
-  const args = ['--import', 'tsx', '--input-type=module', '--eval', code];
-  return spawnSync(process.execPath, args, { env: { ...process.env, SVC_CRASH_PLAN: plan } }).status;
+/** Packs in a process of its own, which ends right after a call that changes a file. */
+function packUntil(point: string, passing = 1): void {
+  const plan = CrashPlan.in(store.dir, store.repository);
+  plan.set([{ point, passing, mode: 'process' }]);
+  const status = runOn(
+    plan,
+    `import { packLoose } from '${new URL('../../../storage/git/packing.ts', import.meta.url).href}';
+    await packLoose('${store.repository}', ${JSON.stringify(LIMITS)});`,
+  );
+  assert.equal(status, null, 'it was killed');
+  assert.equal(plan.pending(), 0, 'at the point');
 }
 
-describe('packing that is cut off', NEEDS_GIT, () => {
-  const points = ['pack.written', 'pack.announced', 'pack.placed', 'pack.indexed', 'pack.replaced', 'pack.done'];
-  for (const kind of ['loose objects', 'packs']) {
-    for (const point of points) {
+const INDEXED = 'rename objects/pack/pack-*.idx';
+
+describe('packing that is cut off', { skip: whyNoShim() ?? NEEDS_GIT.skip }, () => {
+  const points = [
+    'sync objects/pack/tmp_svc_*_idx',
+    'rename objects/pack/pack-*.keep',
+    'rename objects/pack/pack-*.pack',
+    INDEXED,
+    'unlink objects/pack/pack-*.keep',
+  ];
+  for (const [kind, replaced] of [
+    ['loose objects', 'unlink objects/*/*'],
+    ['packs', 'unlink objects/pack/pack-*.pack'],
+  ] as const) {
+    for (const point of [...points, replaced]) {
       test(`of ${kind}, at ${point}, leaves everything, and is finished by the next run`, async () => {
         for (let n = 0; n < LIMITS.joinedPacks; n++) {
           await publish();
           if (kind === 'packs') await run({ looseObjects: 1, joinedPacks: 100 });
         }
-        const plan = join(store.dir, 'plan');
-        writeFileSync(plan, `${point} 1 process\n`);
-        assert.equal(packUntil(plan, LIMITS), null, 'it was killed');
-        assert.equal(readFileSync(plan, 'utf8').trim(), '', 'at the point');
+        packUntil(point, point === replaced ? 2 : 1);
         await check();
         // As after a power cut in the middle: some are gone.
-        if (point === 'pack.indexed' && kind === 'loose objects')
+        if (point === INDEXED && kind === 'loose objects')
           for (const name of loose().slice(0, 5)) rmSync(join(store.repository, 'objects', name));
         await check();
         await run();
@@ -210,9 +224,7 @@ describe('packing that is cut off', NEEDS_GIT, () => {
 
   test('keeps what it was to replace when its pack is damaged', async () => {
     for (let n = 0; n < 5; n++) await publish();
-    const plan = join(store.dir, 'plan');
-    writeFileSync(plan, 'pack.indexed 1 process\n');
-    packUntil(plan, LIMITS);
+    packUntil(INDEXED);
     const before = loose();
     const [pack = ''] = packs();
     const path = join(packDir(), pack);
