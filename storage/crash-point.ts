@@ -1,5 +1,5 @@
 /**
- * Named places between two durable steps, where a test run can end the process (docs/reliability.md). Without the environment
+ * Named places between two durable steps, where a test run can end the process (bench/reliability-notes.md). Without the environment
  * variable `SVC_CRASH_PLAN`, as in every run but those, a point is a call of an empty function.
  *
  * The variable names a file. Each of its lines is a crash to come, `<point> <passing> <process|tree>`: the first line is taken

@@ -265,6 +265,39 @@ test('every row of the threat table in SECURITY.md names tests that are there', 
   }
 });
 
+test('every promise in docs/reliability.md names campaigns and tests that are there', () => {
+  const rows = textOf('docs/reliability.md')
+    .split('\n')
+    .filter((line) => /`(?:npm run faults|npm run fuzz|test .*)(?: -- .*)?` \|$/.test(line));
+  assert.ok(rows.length > 30);
+  const folders = ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'bench', 'test', 'testing'];
+  const tests = folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.test.ts'))
+      .map((name) => `${folder}/${name}`),
+  );
+  for (const row of rows) {
+    for (const command of codes(row.split('|').at(-2))) {
+      if (command === 'npm run fuzz') continue;
+      const filters = /^test (.+)/.exec(command)?.[1]?.split(' ');
+      const campaigns = /^npm run faults -- ([a-z ]+)/.exec(command)?.[1]?.trim().split(' ');
+      for (const filter of filters ?? [])
+        assert.ok(
+          tests.some((path) => path.includes(filter)),
+          `${filter}: ${row}`,
+        );
+      for (const name of campaigns ?? []) {
+        const places = [`bench/faults/${name}.ts`, `bench/faults/${name}/campaign.ts`];
+        assert.ok(
+          places.some((path) => existsSync(join(root, path))),
+          `${name}: ${row}`,
+        );
+      }
+      assert.ok(filters ?? campaigns, command);
+    }
+  }
+});
+
 test('docs/http-api.md lists every route, and no other', () => {
   const listed = rowsOf(textOf('docs/http-api.md'))
     .filter(([method = '']) => HTTP_METHOD.test(method))

@@ -239,7 +239,7 @@ export const FILES: Record<string, string> = {
   ...AUTHORING_FILES,
 };
 
-/** The table of docs/reliability.md. */
+/** The table of points.md. */
 export function pointsTable(): string {
   const rows = Object.entries(POINTS).map(([point, row]) => [
     `\`${point}\``,
