@@ -40,7 +40,12 @@ const ADDRESS = '127.0.0.1:8787';
 const HTTP_METHOD = /^`(?:GET|POST|PUT|PATCH|DELETE)`$/;
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
-const documents = ['README.md', 'SECURITY.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+const documents = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`),
+]
   .filter((name) => name.endsWith('.md'))
   .map((name) => ({ name, text: readFileSync(join(root, name), 'utf8') }));
 
