@@ -110,7 +110,7 @@ class RunningParts implements Gateway {
     if (!frontend.claims(url.split('?', 1)[0] as string, req.headers.host)) return false;
     handleNodeRequest(req, res, {
       handler: this.exchangeHandler,
-      onFault: (error) => this.log.error({ err: error }, 'a request failed unexpectedly'),
+      onFault: (error) => this.log.error({ err: error }, 'A request failed unexpectedly.'),
     });
     return true;
   }

@@ -75,7 +75,7 @@ export class CodeTransfer {
     } catch (error) {
       // While nothing is live the import can be sent again; it goes on where it was.
       if (error instanceof SvcError && error.code === 'STORAGE_FULL' && result.apps.length === 0) throw error;
-      log.warn({ app: id, err: error }, 'an imported app could not be made live');
+      log.warn({ app: id, err: error }, 'An imported app could not be made live.');
       const shown =
         error instanceof SvcError ? error : new SvcError('INTERNAL', 'It could not be made live; see the log.');
       result.failed.push({ id, error: shown.toBody() });
@@ -87,7 +87,7 @@ export class CodeTransfer {
     try {
       await this.#options.deployments.forgo(id);
     } catch (error) {
-      this.#options.log.warn({ app: id, err: error }, 'an imported app that was refused is still on main');
+      this.#options.log.warn({ app: id, err: error }, 'An imported app that was refused is still on main.');
     }
   }
 

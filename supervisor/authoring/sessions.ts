@@ -102,13 +102,13 @@ export class Sessions {
         await this.#publishing.finish(id);
         bases.set(id, (await this.#folders.record(id)).base);
       } catch (error) {
-        log.warn({ session: id, err: error }, 'a session cannot be read');
+        log.warn({ session: id, err: error }, 'A session cannot be read.');
       }
     }
     try {
       await repository.branches(BRANCHES, bases);
     } catch (error) {
-      log.warn({ err: error }, 'the branches of the sessions could not be put right');
+      log.warn({ err: error }, 'The branches of the sessions could not be put right.');
     }
   }
 
@@ -181,7 +181,7 @@ export class Sessions {
         rows.push(await this.#row(sessionId));
       } catch (error) {
         const isGone = error instanceof SvcError && error.code === 'UNKNOWN_SESSION';
-        if (!isGone) log.warn({ session: sessionId, err: error }, 'a session cannot be read');
+        if (!isGone) log.warn({ session: sessionId, err: error }, 'A session cannot be read.');
       }
     }
     // Of a damaged one it is not known when it was opened.
@@ -214,7 +214,7 @@ export class Sessions {
       for (const told of this.#closed) await told(id);
       // It is closed, whatever becomes of the name, which the next session of this id takes over.
       await repository.branch(branchOf(id), null).catch((error: unknown) => {
-        log.warn({ session: id, err: error }, 'the branch of a closed session could not be removed');
+        log.warn({ session: id, err: error }, 'The branch of a closed session could not be removed.');
       });
       crashPoint('session.unbranched');
     } finally {

@@ -42,7 +42,7 @@ export class Templates {
     const { url, log } = this.#options;
     if (url === null) return;
     this.#refreshing = this.#refresh(url).catch((error: unknown) => {
-      if (!this.#stopping.signal.aborted) log.warn({ err: error }, 'the catalog of templates could not be fetched');
+      if (!this.#stopping.signal.aborted) log.warn({ err: error }, 'The catalog of templates could not be fetched.');
     });
   }
 
@@ -108,7 +108,7 @@ export class Templates {
     if (templates === null) throw new Error('it is no catalog: { "templates": [{ "id", "name", "url", "sha256" }] }');
     await mkdirDurable(this.#options.cacheDir);
     await writeFileAtomic(this.#catalogFile, `${JSON.stringify({ templates }, null, 2)}\n`);
-    this.#options.log.info({ templates: templates.length }, 'fetched the catalog of templates');
+    this.#options.log.info({ templates: templates.length }, 'Fetched the catalog of templates.');
   }
 
   /** The template's archive, fetched once; its content is what the catalog says. */

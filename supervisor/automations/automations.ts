@@ -127,7 +127,7 @@ export class Automations {
     try {
       await this.runs.open();
       const fired = await this.runs.cronFiredAfter(Date.now()).catch((error: unknown) => {
-        this.#log.warn({ err: error }, 'what had fired before the clock was set back could not be read');
+        this.#log.warn({ err: error }, 'What had fired before the clock was set back could not be read.');
         return new Map<string, number>();
       });
       if (!this.#stopped) this.scheduler.start(fired);
@@ -135,7 +135,7 @@ export class Automations {
       if (!isDiskFull(error)) throw error;
       this.#log.warn({ err: error }, 'The disk is full: automations wait until there is room.');
       this.#retry = setTimeout(() => {
-        this.#openRuns().catch((failure: unknown) => this.#log.error({ err: failure }, 'automations cannot be run'));
+        this.#openRuns().catch((failure: unknown) => this.#log.error({ err: failure }, 'Automations cannot be run.'));
       }, LIMITS.diskRetryMs).unref();
     }
   }
@@ -180,7 +180,7 @@ export class Automations {
         this.runs.noteCronFired(automation, at).catch((error: unknown) => {
           this.#log.warn(
             { err: error, automation: ref },
-            'it could not be noted since when an automation is scheduled',
+            'It could not be noted since when an automation is scheduled.',
           );
         });
       },
@@ -192,7 +192,7 @@ export class Automations {
     const trigger = { kind: 'cron', origin: new Date(scheduledAt).toISOString() } as const;
     const extra = () => [this.runs.cronFire(automation, scheduledAt)];
     this.fires.start({ automation, trigger, at: scheduledAt, input: undefined, extra }).catch((error: unknown) => {
-      this.#log.error({ err: error, automation: automation.ref }, 'a scheduled run could not be started');
+      this.#log.error({ err: error, automation: automation.ref }, 'A scheduled run could not be started.');
     });
   }
 }

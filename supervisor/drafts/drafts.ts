@@ -128,7 +128,7 @@ export class Drafts {
       await rm(layout.drafts(session), { recursive: true, force: true });
       crashPoint('draft.removed');
     } catch (error) {
-      log.warn({ session, err: error }, 'what is left of a closed session could not be removed');
+      log.warn({ session, err: error }, 'What is left of a closed session could not be removed.');
     }
   }
 
@@ -160,7 +160,7 @@ export class Drafts {
       warn: (error) => {
         // The session is being closed.
         if (error instanceof SvcError && error.code === 'UNKNOWN_SESSION') return;
-        log.warn({ session, app, err: error }, 'a draft could not follow its files');
+        log.warn({ session, app, err: error }, 'A draft could not follow its files.');
       },
     });
     await draft.open();

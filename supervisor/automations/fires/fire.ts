@@ -117,7 +117,7 @@ export class Fire implements CallReply {
         (body) => answer(true, body),
         (error: unknown) => answer(false, Buffer.from(JSON.stringify(this.#bodyOf(error)))),
       )
-      .catch((error: unknown) => this.#options.log.error({ err: error }, 'a fire could not be answered'));
+      .catch((error: unknown) => this.#options.log.error({ err: error }, 'A fire could not be answered.'));
   }
 
   /** A line of the app's log that this run wrote, as JSON text. */

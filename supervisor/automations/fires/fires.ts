@@ -226,7 +226,7 @@ export class Fires {
     try {
       this.#options.events.publish({ type: 'run.end', run });
     } catch (error) {
-      this.#options.log.error({ err: error, runId: run.runId }, 'the followers of a run could not be told of its end');
+      this.#options.log.error({ err: error, runId: run.runId }, 'The followers of a run could not be told of its end.');
     }
     this.#leave(pending);
     pending.resolve(run);
@@ -242,10 +242,10 @@ export class Fires {
         return run;
       } catch (error) {
         if (tries >= LIMITS.runEndTries || this.#stopping) {
-          log.error({ err: error, runId: run.runId, state: run.state }, 'the end of a run could not be stored');
+          log.error({ err: error, runId: run.runId, state: run.state }, 'The end of a run could not be stored.');
           return { ...run, state: 'error', error: toSvcError(error, log).toBody() };
         }
-        log.warn({ err: error, runId: run.runId }, 'the end of a run could not be stored; it is tried again');
+        log.warn({ err: error, runId: run.runId }, 'The end of a run could not be stored; it is tried again.');
       }
       await this.#pause(LIMITS.runEndWaitMs);
     }
@@ -256,7 +256,7 @@ export class Fires {
     const failedOne = catalog.get(ref) ?? automation;
     const found = failureTarget(failedOne, depth, (other) => catalog.get(other));
     if ('why' in found) {
-      if (found.why !== null) log.warn({ ref, runId }, `no automation is fired for a failed run: ${found.why}`);
+      if (found.why !== null) log.warn({ ref, runId }, `No automation is fired for a failed run: ${found.why}.`);
       return;
     }
     try {
@@ -269,7 +269,7 @@ export class Fires {
         depth: depth + 1,
       });
     } catch (cause) {
-      log.warn({ err: cause, ref: found.target.ref, runId }, 'the automation for a failed run could not be fired');
+      log.warn({ err: cause, ref: found.target.ref, runId }, 'The automation for a failed run could not be fired.');
     }
   }
 

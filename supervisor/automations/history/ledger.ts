@@ -307,7 +307,7 @@ export class RunLedger {
   #later(runId: string, [sql, params]: SqlStatement): void {
     const done = survive(() => this.#db.run(sql, params)).then(
       () => {},
-      (error: unknown) => this.#log.warn({ err: error, runId }, 'a step of a run could not be recorded'),
+      (error: unknown) => this.#log.warn({ err: error, runId }, 'A step of a run could not be recorded.'),
     );
     this.#pending.add(done);
     void done.then(() => this.#pending.delete(done));
