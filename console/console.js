@@ -37,7 +37,7 @@ function askToken(refusal = '', notice = '') {
 }
 
 const askAgain = () =>
-  askToken('', 'Your sign-in has ended: it lasts twelve hours, unless somebody signs out or replaces the token first.');
+  askToken('', 'Your session has ended. It lasts twelve hours, or until someone signs out or replaces the token.');
 
 $('signin').addEventListener('submit', (event) => {
   event.preventDefault();

@@ -63,7 +63,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
   } = options;
   const unused = unusedSeams(options);
   if (unused.length > 0)
-    throw new ConfigError(`This version of the gateway has no use for: ${unused.join(', ')}.`, unused[0]);
+    throw new ConfigError(`This version of the gateway does not support: ${unused.join(', ')}.`, unused[0]);
   if (auth && authorize !== undefined)
     throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
   const config = resolveConfig(options.dataDir, settings);
@@ -120,7 +120,7 @@ class RunningParts implements Gateway {
   }
 
   async start(): Promise<void> {
-    if (this.#starting) throw new Error('The gateway was started before.');
+    if (this.#starting) throw new Error('The gateway was already started.');
     this.#starting = startParts(this.config, this.#auth, this.log, {
       ...this.#given,
       listening: () => this.#listening,

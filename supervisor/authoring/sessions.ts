@@ -141,14 +141,14 @@ export class Sessions {
     }
     const { store, repository, now } = this.#options;
     if ((await listSessions(store)).length >= LIMITS.sessions) {
-      throw new SvcError('CONFLICT', `There are ${LIMITS.sessions} sessions already; delete those that nobody needs.`);
+      throw new SvcError('CONFLICT', `There are already ${LIMITS.sessions} sessions; delete unused ones.`);
     }
     const base = await repository.main();
     if (this.#closing.has(id))
       throw new SvcError('CONFLICT', `The session "${id}" is being closed; try again.`, { path: 'sessionId' });
     const record = { createdAt: now(), base, apps: {}, ...(unfinished ? { unfinished } : {}) };
     if (!(await createSession(store, id, record)))
-      throw new SvcError('CONFLICT', `There is a session "${id}" already.`, { path: 'sessionId' });
+      throw new SvcError('CONFLICT', `A session "${id}" already exists.`, { path: 'sessionId' });
     try {
       await repository.branch(branchOf(id), base);
     } catch (error) {
@@ -300,7 +300,7 @@ export class Sessions {
     await this.#exclusively(id, app, async () => {
       const record = await this.#folders.record(id);
       const taken = record.apps[app] !== undefined || (await repository.files(app, 'main')).files !== null;
-      if (taken) throw new SvcError('CONFLICT', `There is an app "${app}" already; choose another id.`, { path: 'id' });
+      if (taken) throw new SvcError('CONFLICT', `An app "${app}" already exists; choose another id.`, { path: 'id' });
       await this.#folders.replace(id, app, async (staged) => {
         await fill(staged);
         return { base: null };
@@ -371,11 +371,11 @@ export class Sessions {
     const { apps } = await this.#compare(id, null);
     const changed = apps.filter(({ edited, files }) => edited && files.length > 0).map(({ app }) => app);
     const [only] = changed;
-    if (only === undefined) throw new SvcError('NO_CHANGES', 'The session changes nothing against what is published.');
+    if (only === undefined) throw new SvcError('NO_CHANGES', 'The session has no changes to publish.');
     if (changed.length === 1) return only;
     throw new SvcError(
       'BAD_REQUEST',
-      `The session changes several apps; say which to publish: ${changed.join(', ')}.`,
+      `The session changes several apps; name the one to publish: ${changed.join(', ')}.`,
       {
         path: 'app',
       },

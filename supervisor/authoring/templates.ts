@@ -105,7 +105,8 @@ export class Templates {
   async #refresh(url: string): Promise<void> {
     const bytes = await this.#fetch(url, LIMITS.templateCatalogBytes);
     const templates = readCatalog(JSON.parse(bytes.toString('utf8')), url);
-    if (templates === null) throw new Error('it is no catalog: { "templates": [{ "id", "name", "url", "sha256" }] }');
+    if (templates === null)
+      throw new Error('it is not a catalog: { "templates": [{ "id", "name", "url", "sha256" }] }');
     await mkdirDurable(this.#options.cacheDir);
     await writeFileAtomic(this.#catalogFile, `${JSON.stringify({ templates }, null, 2)}\n`);
     this.#options.log.info({ templates: templates.length }, 'Fetched the catalog of templates.');
@@ -124,7 +125,7 @@ export class Templates {
       });
     }
     if (hashOf(bytes) !== sha256)
-      throw new SvcError('TEMPLATE_FAILED', `The template "${id}" is not what its catalog says; nothing was done.`);
+      throw new SvcError('TEMPLATE_FAILED', `The template "${id}" does not match the checksum in its catalog.`);
     await mkdirDurable(this.#options.cacheDir);
     await writeFileAtomic(path, bytes);
     return path;

@@ -221,5 +221,5 @@ export class Drafts {
 }
 
 function beingReset(): SvcError {
-  return new SvcError('CONFLICT', 'The data of the draft is being replaced by a copy of the live data; try again.');
+  return new SvcError('CONFLICT', 'The draft is copying the live data; try again.');
 }

@@ -47,7 +47,7 @@ export function draftRoutes(services: Services): Route[] {
       summary: 'Log entries of a draft (`?app=`, `?limit=`, `?before=`), oldest first; `?follow=1` streams new ones.',
       handle: async (exchange, { sid = '' }, caller) => {
         const app = queryOf(exchange).get('app');
-        if (app === null) throw new SvcError('BAD_REQUEST', 'Say which app: ?app=<id>.', { path: 'app' });
+        if (app === null) throw new SvcError('BAD_REQUEST', 'Name the app: ?app=<id>.', { path: 'app' });
         demand(caller, 'manage', draftKey(sid, app));
         const { key } = await drafts().draft(sid, app);
         await answerLogs(services.logs, exchange, key);

@@ -6,5 +6,5 @@ import type { Services } from '../services.ts';
 /** Looked up with each request: the table of routes is made without a gateway too. Throws `NO_GIT_STORE`. */
 export function gitStoreOf({ gitStore }: Pick<Services, 'gitStore'>): NonNullable<GitStoreServices> {
   if (gitStore) return gitStore;
-  throw new SvcError('NO_GIT_STORE', 'This gateway keeps no drafts: they need the git store, svc serve --store git.');
+  throw new SvcError('NO_GIT_STORE', 'Drafts need the git store: svc serve --store git.');
 }

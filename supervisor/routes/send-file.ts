@@ -40,7 +40,7 @@ function drained(stream: ResponseStream, signal: AbortSignal): Promise<void> {
     };
     const aborted = () => end(signal.reason);
     const timer = setTimeout(
-      () => end(new SvcError('BAD_REQUEST', 'The reader stood still for too long.')),
+      () => end(new SvcError('BAD_REQUEST', 'The reader read nothing for too long.')),
       LIMITS.backupStallMs,
     );
     signal.addEventListener('abort', aborted, { once: true });

@@ -95,9 +95,9 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await admin.getByText('You are signed out, here and on the pages of the apps.').waitFor();
 
     await bar(page).waitFor();
-    assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your sign-in has ended. Sign in again, then try once more.');
+    assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your session has ended. Sign in again, then try once more.');
     await field.press('Enter');
-    await page.getByText('Your sign-in has ended. Sign in again').waitFor();
+    await page.getByText('Your session has ended. Sign in again').waitFor();
     assert.equal(await field.inputValue(), 'half a sentence', 'what was not taken need not be typed again');
     await page.evaluate('window.told = []; svc.onChange((event) => told.push(event.type))');
     await picture(page, 'signed-out');
@@ -198,7 +198,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     const page = await openConsole();
     await page.evaluate('window.marked = true');
     await context.clearCookies();
-    await page.getByText('Your sign-in has ended').waitFor();
+    await page.getByText('Your session has ended').waitFor();
     await picture(page, 'console-ended');
     await typeToken(page, '0'.repeat(64));
     await page.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();

@@ -94,7 +94,9 @@ export class Fires implements Runner {
     const returned = typeof value === 'object' && value !== null && isPlain(value) ? value : {};
     const { summary, output } = returned as { summary?: unknown; output?: unknown };
     if (summary !== undefined && typeof summary !== 'string') {
-      throw new SvcError('HANDLER_ERROR', 'The handler returned a `summary` that is no text.', { path: '/summary' });
+      throw new SvcError('HANDLER_ERROR', 'The handler returned a `summary` that is not a string.', {
+        path: '/summary',
+      });
     }
     if (typeof output === 'symbol') throw new SvcError('HANDLER_ERROR', 'The handler returned a symbol as `output`.');
     const body = toJsonBytes({ summary, output }, spec.maxResultBytes);
@@ -106,7 +108,7 @@ export class Fires implements Runner {
 }
 
 function tooLate(): SvcError {
-  return new SvcError('HANDLER_ERROR', 'The run has ended: its ctx can be used no more.');
+  return new SvcError('HANDLER_ERROR', 'The run has ended: its ctx can no longer be used.');
 }
 
 function contextOf(call: Call, asks: Asks, http: HttpClient, now: number, input: unknown): object {

@@ -31,7 +31,7 @@ let encoding = false;
  */
 export function installJsonRules(): void {
   define(Function.prototype, () => {
-    if (encoding) throw new TypeError('it holds a function');
+    if (encoding) throw new TypeError('it contains a function');
     return undefined;
   });
   // Without this method JSON.stringify throws, for app code too: being more lenient there hurts nobody.

@@ -238,7 +238,7 @@ export const KINDS: readonly Kind[] = [
     handler: 'async () => { Promise.reject(new Error("lost")); return "answered"; }',
     answer: { ok: /answered/ },
     ends: null,
-    log: /A promise was rejected and nobody handled it: lost/,
+    log: /Unhandled promise rejection: lost/,
   },
   {
     name: 'throws-in-timer',
@@ -320,7 +320,7 @@ export const KINDS: readonly Kind[] = [
   {
     name: 'result-function',
     handler: '() => () => 1',
-    answer: { error: /cannot be sent as JSON: it holds a function/ },
+    answer: { error: /cannot be sent as JSON: it contains a function/ },
     ends: null,
   },
   {

@@ -131,7 +131,7 @@ export class Fires {
   /** Takes no more fires, and gives those that run `drainMs` to end; what is left is stored as `interrupted`. */
   async stop(drainMs: number): Promise<void> {
     this.#stopping = true;
-    const error = new SvcError('RUN_ABORTED', 'The gateway stopped before the run had ended.');
+    const error = new SvcError('RUN_ABORTED', 'The gateway stopped before the run ended.');
     const all = [...this.#runs.values()];
     const ended = Promise.all(all.map((pending) => pending.ended));
     for (const pending of all) if (pending.phase !== 'running') this.#stopRun(pending, 'interrupted', error);
@@ -289,7 +289,7 @@ function failed(error: SvcError): Outcome {
 }
 
 function tooManyWait(ref: string): SvcError {
-  return new SvcError('OVERLOADED', `${LIMITS.runsWaiting} runs of "${ref}" wait already; try again later.`, {
+  return new SvcError('OVERLOADED', `${LIMITS.runsWaiting} runs of "${ref}" are already waiting; try again later.`, {
     headers: { 'retry-after': '5' },
   });
 }

@@ -563,5 +563,5 @@ test('a step that cannot be recorded is logged, and the rest goes on', async (t:
   const { ledger, warnings } = await startLedger(t);
   ledger.node(nodeOfRun(queuedRun(), 1));
   await ledger.settled();
-  assert.deepEqual(warnings, ['a step of a run could not be recorded']);
+  assert.deepEqual(warnings, ['A step of a run could not be recorded.']);
 });

@@ -317,7 +317,7 @@ export class RunLedger {
     try {
       return await write();
     } catch (error) {
-      if (isReplay(error)) throw new SvcError('CONFLICT', 'A message with this webhook-id was taken before.');
+      if (isReplay(error)) throw new SvcError('CONFLICT', 'A message with this webhook-id was already accepted.');
       throw error;
     }
   }

@@ -232,10 +232,7 @@ export class ProgramTokens {
     const now = this.#now();
     await this.#delete([...this.#byId.values()].filter((entry) => isExpired(entry, now)));
     if (this.#byId.size < LIMITS.programTokens) return;
-    throw new SvcError(
-      'CONFLICT',
-      `There are ${LIMITS.programTokens} tokens, the most there may be. Revoke one first.`,
-    );
+    throw new SvcError('CONFLICT', `There are already ${LIMITS.programTokens} tokens, the maximum. Revoke one first.`);
   }
 
   #keep(entry: Entry): void {
