@@ -263,7 +263,7 @@ test('two drafts of one line: the second is told which file, and is whole', asyn
   }
   const several = await svc('publish', 'notes');
   assert.equal(several.code, 2);
-  assert.match(several.stderr, /say which: --session[\s\S]*ben {2}notes[\s\S]*ann {2}notes/);
+  assert.match(several.stderr, /name one: --session[\s\S]*ben {2}notes[\s\S]*ann {2}notes/);
   assert.equal((await json('publish', '--session', 'ann')).tag, 'notes/v3');
   const error = await refused('publish', '--session', 'ben');
   assert.deepEqual([error.code, error.files], ['MERGE_CONFLICT', ['style.css']]);
