@@ -52,7 +52,7 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     await edge?.close();
     crashPoint('stop.stopped');
     await rm(daemonFile, { force: true }).catch((error: unknown) =>
-      gateway.log.warn({ err: error }, 'daemon.json stays.'),
+      gateway.log.warn({ err: error }, 'daemon.json could not be removed.'),
     );
     crashPoint('stop.done');
     finish(code);

@@ -27,7 +27,7 @@ export async function run(context: CommandContext): Promise<number> {
   const { config, dataDir } = configure(context);
   const folders = args.list('with').map((folder) => resolve(cwd, folder));
   const gateway = await start(config, dataDir, terminal);
-  terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output is not written any more: ${message}.`));
+  terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output can no longer be written: ${message}.`));
   const { url, token, pid } = gateway;
   const client = new Client({ url, urlFrom: 'this gateway', token: token ?? undefined, tokenFrom: 'this gateway' });
   const minted: MintedWebhook[] = [];

@@ -108,7 +108,7 @@ export class Sessions {
     try {
       await repository.branches(BRANCHES, bases);
     } catch (error) {
-      log.warn({ err: error }, 'The branches of the sessions could not be put right.');
+      log.warn({ err: error }, 'The branches of the sessions could not be repaired.');
     }
   }
 

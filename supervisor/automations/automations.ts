@@ -127,7 +127,7 @@ export class Automations {
     try {
       await this.runs.open();
       const fired = await this.runs.cronFiredAfter(Date.now()).catch((error: unknown) => {
-        this.#log.warn({ err: error }, 'What had fired before the clock was set back could not be read.');
+        this.#log.warn({ err: error }, 'The fires before the clock was set back could not be read.');
         return new Map<string, number>();
       });
       if (!this.#stopped) this.scheduler.start(fired);
@@ -180,7 +180,7 @@ export class Automations {
         this.runs.noteCronFired(automation, at).catch((error: unknown) => {
           this.#log.warn(
             { err: error, automation: ref },
-            'It could not be noted since when an automation is scheduled.',
+            'The time since when an automation is scheduled could not be stored.',
           );
         });
       },

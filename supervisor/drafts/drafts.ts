@@ -128,7 +128,7 @@ export class Drafts {
       await rm(layout.drafts(session), { recursive: true, force: true });
       crashPoint('draft.removed');
     } catch (error) {
-      log.warn({ session, err: error }, 'What is left of a closed session could not be removed.');
+      log.warn({ session, err: error }, 'The rest of a closed session could not be removed.');
     }
   }
 

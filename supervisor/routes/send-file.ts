@@ -22,7 +22,7 @@ export async function sendFile(
       if (!stream.write(chunk as Buffer)) await drained(stream, signal);
     }
   } catch (error) {
-    if (!exchange.aborted) log.warn({ err: error }, 'A file was made but could not be sent whole.');
+    if (!exchange.aborted) log.warn({ err: error }, 'A file could not be sent completely.');
   } finally {
     stream.end();
     await file.close();

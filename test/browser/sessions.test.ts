@@ -92,7 +92,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await field.fill('half a sentence');
     const admin = await openConsole();
     await admin.getByRole('button', { name: 'Sign out' }).click();
-    await admin.getByText('You are signed out, here and on the pages of the apps.').waitFor();
+    await admin.getByText('You are signed out here and on the pages of all apps.').waitFor();
 
     await bar(page).waitFor();
     assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your session has ended. Sign in again, then try once more.');
@@ -104,7 +104,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     const opened = context.waitForEvent('page');
     await signInLink(page).click();
     const tab = await opened;
-    await tab.getByText(`You go on to ${page.url()}`).waitFor();
+    await tab.getByText(`Continue to ${page.url()}`).waitFor();
     await typeToken(tab, gateway.token);
     await tab.waitForURL(page.url());
     await tab.getByRole('heading', { name: 'Todos' }).waitFor();
@@ -223,7 +223,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await late.goto(link);
     await late
       .getByRole('alert')
-      .filter({ hasText: 'used already, or is older than ten minutes' })
+      .filter({ hasText: 'already used or has expired' })
       .waitFor({ timeout: PATIENCE_MS });
     await late.getByText('svc open').first().waitFor();
     assert.equal(late.url(), consoleOf(gateway));
@@ -238,7 +238,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     const address = `${originOf(gateway, TODOS)}/svc/todos/index.html?theme=dark`;
     await page.goto(address);
     assert.equal(new URL(page.url()).host, baseOf(gateway));
-    await page.getByText(`You go on to ${address}`).waitFor();
+    await page.getByText(`Continue to ${address}`).waitFor();
     await typeToken(page, gateway.token);
     await page.waitForURL(address);
     await page.getByRole('heading', { name: 'Todos' }).waitFor();
@@ -268,7 +268,7 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     const page = await context.newPage();
     await page.goto(await linkTo(gateway));
     assert.equal(page.url(), `${gateway.url}/svc/`);
-    await page.getByRole('heading', { name: 'Apps only, at this address' }).waitFor();
+    await page.getByRole('heading', { name: 'Apps only at this address' }).waitFor();
     await page.getByText(`http://svc.localhost:${new URL(gateway.url).port}/svc/`).waitFor();
     await page.getByText('appDomain').waitFor();
     assert.equal(await page.getByRole('heading', { name: 'System' }).isVisible(), false);
@@ -298,7 +298,7 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     context.on('weberror', (error) => complaints.push(String(error.error())));
     const start = await context.newPage();
     await start.goto(await linkTo(gateway));
-    await start.getByRole('heading', { name: 'Apps only, at this address' }).waitFor();
+    await start.getByRole('heading', { name: 'Apps only at this address' }).waitFor();
     await start.close();
     context.on('response', (response) => {
       if (response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`);

@@ -226,7 +226,7 @@ export class Fires {
     try {
       this.#options.events.publish({ type: 'run.end', run });
     } catch (error) {
-      this.#options.log.error({ err: error, runId: run.runId }, 'The followers of a run could not be told of its end.');
+      this.#options.log.error({ err: error, runId: run.runId }, 'The end of a run could not be sent to its followers.');
     }
     this.#leave(pending);
     pending.resolve(run);
@@ -245,7 +245,7 @@ export class Fires {
           log.error({ err: error, runId: run.runId, state: run.state }, 'The end of a run could not be stored.');
           return { ...run, state: 'error', error: toSvcError(error, log).toBody() };
         }
-        log.warn({ err: error, runId: run.runId }, 'The end of a run could not be stored; it is tried again.');
+        log.warn({ err: error, runId: run.runId }, 'The end of a run could not be stored; trying again.');
       }
       await this.#pause(LIMITS.runEndWaitMs);
     }

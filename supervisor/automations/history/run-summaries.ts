@@ -35,7 +35,7 @@ export class RunSummaries {
    */
   add(run: RunRecord, nodes: number, model: string | null): void {
     if (this.#due.length >= LIMITS.batchStatements) {
-      this.#log.warn({ runId: run.runId }, 'Too many run summaries wait to be written; one was left out.');
+      this.#log.warn({ runId: run.runId }, 'Too many run summaries are waiting; one was dropped.');
       return;
     }
     const { runId, app, automation, trigger, state, startedAt, endedAt, queuedAt, usage } = run;

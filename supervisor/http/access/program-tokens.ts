@@ -269,7 +269,7 @@ export class ProgramTokens {
       await this.#batch(entries.map(({ grant, lastUsedAt }) => [sql, [lastUsedAt, grant.id]]));
     } catch (error) {
       for (const entry of entries) if (this.#byId.has(entry.grant.id)) this.#used.add(entry);
-      this.#options.log.warn({ err: error }, 'When tokens for programs were last used could not be stored.');
+      this.#options.log.warn({ err: error }, 'The last use of tokens for programs could not be stored.');
     }
   }
 
