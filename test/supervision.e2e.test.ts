@@ -414,7 +414,7 @@ test('a writer that was stopped when the supervisor was killed is ended by the n
   assert.equal(isRunning(pid), true);
   await gateway.start();
   assert.equal(isRunning(pid), false);
-  assert.match(gateway.log, /processes of a gateway that died were ended/);
+  assert.match(gateway.log, /Ended the processes of a gateway that died/);
   await install(gateway, 'slow', SLOW);
   assert.equal((await gateway.read('slow', 'echo', { n: 1 })).json.data, 1);
 });
