@@ -228,7 +228,7 @@ test('what is typed wrong is answered with what was probably meant, and with the
     [['new'], 2, /Name a folder, a template/],
     [['new', '--clone', 'todoss'], 1, /UNKNOWN_TEMPLATE.*\n[\s\S]*Did you mean "todos"\?/],
     [['new', 'elsewhere', '--clone', 'kanbn'], 2, /Did you mean "kanban"\?/],
-    [['new', 'elsewhere', '--publish'], 2, /--publish is for an app without a folder/],
+    [['new', 'elsewhere', '--publish'], 2, /--publish needs an app on the gateway/],
     [['new', 'notes'], 1, /not empty/],
     [['new', '--id', 'A b'], 1, /INVALID_ID/],
     [['new', '--id', 'notes'], 1, /CONFLICT/],

@@ -95,7 +95,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await admin.getByText('You are signed out here and on the pages of all apps.').waitFor();
 
     await bar(page).waitFor();
-    assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your session has ended. Sign in again, then try once more.');
+    assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your session has ended. Sign in and try again.');
     await field.press('Enter');
     await page.getByText('Your session has ended. Sign in again').waitFor();
     assert.equal(await field.inputValue(), 'half a sentence', 'what was not taken need not be typed again');
