@@ -381,7 +381,7 @@ describe('the daemon does not start', () => {
     for (const edge of ['uws', 'node']) {
       const { code, stderr, dataDir } = await serveOnce(t, ['--port', String(port), '--edge', edge]);
       assert.equal(code, 1);
-      assert.match(stderr, new RegExp(`Something else listens on port ${port} already`));
+      assert.match(stderr, new RegExp(`Another program is listening on port ${port}`));
       nothingLeft(dataDir);
     }
   });

@@ -18,7 +18,7 @@ const DAYS_KEPT = 1000;
 export function parseCron(expression: string, zone?: string): Cron {
   if (expression.length > LIMITS.cronChars) throw new Error(`is longer than ${LIMITS.cronChars} characters`);
   // croner would take a date for a job that runs once.
-  if (expression.includes(':')) throw new Error('is not a cron expression, because it has a colon');
+  if (expression.includes(':')) throw new Error('is no cron expression, for it has a colon');
   const timezone = zone === undefined ? undefined : canonicalZone(zone);
   try {
     return new Cron(expression, {
@@ -27,7 +27,7 @@ export function parseCron(expression: string, zone?: string): Cron {
       ...(timezone === undefined ? {} : { timezone }),
     });
   } catch (error) {
-    throw new Error(`is not a cron expression: ${(error as Error).message.replace(/^CronPattern: /, '')}`);
+    throw new Error(`is no cron expression: ${(error as Error).message.replace(/^CronPattern: /, '')}`);
   }
 }
 
@@ -50,7 +50,7 @@ export function canonicalZone(zone: string): string {
     if (zone.length > LIMITS.cronChars) throw new RangeError('too long');
     name = new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions().timeZone;
   } catch {
-    throw new Error('is not a time zone known to this computer; use a name such as "Europe/Berlin"');
+    throw new Error('is no time zone that this computer knows; use a name such as "Europe/Berlin"');
   }
   if (zones.size >= ZONES_KEPT) zones.clear();
   zones.set(zone, name);

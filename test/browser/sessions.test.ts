@@ -97,7 +97,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await bar(page).waitFor();
     assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your session has ended. Sign in and try again.');
     await field.press('Enter');
-    await page.getByText('Your session has ended. Sign in again').waitFor();
+    await page.getByText('Your session has ended. Sign in and try again').waitFor();
     assert.equal(await field.inputValue(), 'half a sentence', 'what was not taken need not be typed again');
     await page.evaluate('window.told = []; svc.onChange((event) => told.push(event.type))');
     await picture(page, 'signed-out');

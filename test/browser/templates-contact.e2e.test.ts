@@ -91,7 +91,7 @@ test('contact: what another site posts arrives, and what is no message is told o
   await inbox.getByText('The field “email” is not an e-mail address.').waitFor();
   await app.picture(inbox, 'refused');
   await inbox.getByRole('button', { name: 'Forget these' }).click();
-  await inbox.getByText('One post to the webhook').waitFor({ state: 'hidden' });
+  await inbox.getByText('One invalid post to the webhook').waitFor({ state: 'hidden' });
   assert.equal((await post(app.gateway, webhook, ADA, { token: 'wrong' })).status, 401);
   assert.deepEqual(app.complaints, []);
 });
