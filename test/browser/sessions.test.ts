@@ -221,10 +221,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     const other = await (await sharedChromium()).newContext();
     const late = await other.newPage();
     await late.goto(link);
-    await late
-      .getByRole('alert')
-      .filter({ hasText: 'already used or has expired' })
-      .waitFor({ timeout: PATIENCE_MS });
+    await late.getByRole('alert').filter({ hasText: 'already used or has expired' }).waitFor({ timeout: PATIENCE_MS });
     await late.getByText('svc open').first().waitFor();
     assert.equal(late.url(), consoleOf(gateway));
     await picture(late, 'link-used');
