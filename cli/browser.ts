@@ -42,9 +42,7 @@ export function forwardingPage(url: string): string {
 }
 
 function start(file: string, platform: NodeJS.Platform): void {
-  const [command, ...args] =
-    platform === 'darwin' ? ['open'] : platform === 'win32' ? ['cmd', '/c', 'start', ''] : ['xdg-open'];
-  spawn(command as string, [...args, file], { stdio: 'ignore', detached: true })
+  spawn(platform === 'darwin' ? 'open' : 'xdg-open', [file], { stdio: 'ignore', detached: true })
     .on('error', () => {})
     .unref();
 }

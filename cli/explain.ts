@@ -1,7 +1,10 @@
 /** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
+
+import type { AppRecord } from '../protocol/answers.ts';
 import { type InputIssue, SvcError } from '../protocol/errors.ts';
+import type { Arguments } from './arguments.ts';
 import { CommandError, GatewayError, type Hint, messageOf, UnreachableError, UsageError } from './failure.ts';
-import type { AppRecord, DescribedApp, TemplateRow, ToolAnswer } from './gateway/api.ts';
+import type { DescribedApp, TemplateRow, ToolAnswer } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
 import { appsOf, sessionHints } from './session-hints.ts';
 import { allSessions } from './sessions.ts';
@@ -180,4 +183,22 @@ async function toolNames(client: Client, app: string, list: 'queries' | 'actions
 
 function linesOf(hint: Hint): readonly string[] {
   return hint === undefined ? [] : [hint].flat();
+}
+
+/** What a command line named. `positionals` is the command's usage text: it says which of them is an app. */
+export function subjectOf(positionals: string, args: Arguments): Subject {
+  return {
+    app: args.text('app') ?? appOf(positionals, args) ?? args.text('id'),
+    tool: args.optionalAt(1),
+    session: args.text('session') ?? args.optionalAt(1),
+    template: args.text('clone'),
+  };
+}
+
+/** `<app>`, or the app of `[app/automation]`; a folder is none. */
+function appOf(positionals: string, args: Arguments): string | undefined {
+  const index = positionals.split(' ').findIndex((word) => /^[<[]app\b/.test(word));
+  const named = args.optionalAt(index);
+  if (named === undefined || !positionals.includes('app/automation')) return named;
+  return named.includes('/') ? named.slice(0, named.indexOf('/')) : undefined;
 }

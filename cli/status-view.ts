@@ -2,10 +2,12 @@
 import { automationRef } from '../protocol/automation.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../supervisor/operations/status.ts';
 import { shortVersion } from './gateway/activation.ts';
-import { drawState } from './terminal/state.ts';
-import type { Style } from './terminal/style.ts';
+import type { Format, Style } from './terminal/style.ts';
 import { type Cell, type Column, drawTable } from './terminal/table.ts';
 import { formatBytes, formatCount, formatDuration } from './terminal/units.ts';
+
+const WELL = new Set(['active', 'running', 'ready', 'up', 'live', 'connected']);
+const WRONG = new Set(['quarantined', 'failed', 'failed_to_start', 'stopped', 'dead', 'crashed', 'unresponsive']);
 
 const COLUMNS: Column[] = [
   { title: 'PROCESS' },
@@ -137,4 +139,15 @@ function counterLines(status: SystemStatus, style: Style): string[] {
 /** `droppedLogLines` → `dropped log lines`. */
 function words(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}
+
+/** The colour of a state: what is well, what is on its way, what is wrong. */
+export function stateFormat(state: string): Format {
+  if (WELL.has(state)) return 'green';
+  return WRONG.has(state) ? 'red' : 'yellow';
+}
+
+/** `● running`, `● no active version`. */
+export function drawState(state: string): { text: string; format: Format } {
+  return { text: `● ${state.replaceAll('_', ' ')}`, format: stateFormat(state) };
 }

@@ -75,7 +75,10 @@ export const ERROR_CODES = {
   },
   ARCHIVE_PATH: { status: 400, when: 'The archive has a name that is absolute, escapes, is too long, or collides.' },
   ARCHIVE_EXTENSION: { status: 400, when: 'The archive has a file of a type that apps may not contain.' },
-  ARCHIVE_TOO_LARGE: { status: 413, when: 'The archive is over a limit: total size, size of a file, or entries.' },
+  ARCHIVE_TOO_LARGE: {
+    status: 413,
+    when: 'The archive is over a limit: total size, size of a file, entries, or elements of a page.',
+  },
   INVALID_HANDLER: {
     status: 400,
     when: 'A handler does not parse, or breaks a rule; `issues` lists file, line, column and rule of every finding.',

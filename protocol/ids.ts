@@ -50,6 +50,11 @@ export function isSessionId(id: string): boolean {
   return SESSION_ID.test(id);
 }
 
+/** No session of this id is open. */
+export function unknownSession(id: string): SvcError {
+  return new SvcError('UNKNOWN_SESSION', `There is no open session "${id.slice(0, 80)}"; open one first.`);
+}
+
 const DRAFTS = '_drafts/';
 
 /** What a session's draft of an app is kept under, where a live app is kept under its id: the folder, seen from those of the apps. */

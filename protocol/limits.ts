@@ -375,11 +375,8 @@ export const LIMITS = {
   /** What the scheduler does in one turn of the event loop: fires and next times together, and how long. */
   cronTurn: 100,
   cronTurnMs: 10,
-  /** Expressions and formatters of time zones kept ready; each takes some 100 KiB. */
-  cronCache: 32,
-  /** Time zones whose offsets are remembered, and of each the days. */
-  cronZones: 1000,
-  cronZoneDays: 512,
+  /** Cron expressions that are kept ready, each with its time zone; they take some 3 KiB. */
+  cronCache: 2000,
   /** Questions of the scheduler under way at its start: when did this automation fire last? */
   cronLookups: 16,
 

@@ -67,16 +67,7 @@ export type RunNode = {
 /** What followers of a run are told, in this order; `run.end` is the last (SSE, `event:` is the type). */
 export type RunEvent =
   | { type: 'run.start'; run: RunRecord }
-  | {
-      type: 'node.start';
-      runId: string;
-      ordinal: number;
-      batchId: number;
-      kind: 'tool' | 'agent';
-      name: string;
-      args: unknown;
-      startedAt: number;
-    }
+  | ({ type: 'node.start' } & Pick<RunNode, 'runId' | 'ordinal' | 'batchId' | 'kind' | 'name' | 'args' | 'startedAt'>)
   | { type: 'node.delta'; runId: string; ordinal: number; delta: string }
   | { type: 'node.end'; node: RunNode }
   | { type: 'log'; runId: string; line: unknown }

@@ -17,38 +17,45 @@ const common = {
   logLevel: 'warning',
 };
 
-rmSync(dist, { recursive: true, force: true });
-await Promise.all([
-  build({
-    ...common,
-    entryPoints: {
-      cli: 'cli/main.ts',
-      index: 'supervisor/index.ts',
-      job: 'workers/jobs/thread.ts',
-      jobs: 'workers/jobs/main.ts',
-    },
-    outdir: dist,
-    packages: 'external',
-    splitting: true,
-  }),
-  // Everything but the native module is in the file: a thread or process that starts reads one file and no packages.
-  build({
-    ...common,
-    entryPoints: {
-      writer: 'workers/writer/main.ts',
-      'writer-thread': 'workers/writer/thread.ts',
-      host: 'workers/handler/host.ts',
-      actor: 'workers/handler/actor.ts',
-      mcp: 'workers/mcp/main.ts',
-    },
-    outdir: dist,
-    external: ['better-sqlite3', 'msgpackr-extract'],
-    banner: {
-      js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
-    },
-  }),
-]);
-cpSync(join(root, 'console'), join(dist, 'console'), { recursive: true });
+/** Builds everything that runs into `outdir`, with further plugins of esbuild. */
+export async function buildAll(outdir = dist, plugins = []) {
+  rmSync(outdir, { recursive: true, force: true });
+  await Promise.all([
+    build({
+      ...common,
+      entryPoints: {
+        cli: 'cli/main.ts',
+        index: 'supervisor/index.ts',
+        job: 'workers/jobs/thread.ts',
+        jobs: 'workers/jobs/main.ts',
+      },
+      outdir,
+      plugins,
+      packages: 'external',
+      splitting: true,
+    }),
+    // Everything but the native module is in the file: a thread or process that starts reads one file and no packages.
+    build({
+      ...common,
+      entryPoints: {
+        writer: 'workers/writer/main.ts',
+        'writer-thread': 'workers/writer/thread.ts',
+        host: 'workers/handler/host.ts',
+        actor: 'workers/handler/actor.ts',
+        mcp: 'workers/mcp/main.ts',
+      },
+      outdir,
+      plugins,
+      external: ['better-sqlite3', 'msgpackr-extract'],
+      banner: {
+        js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
+      },
+    }),
+  ]);
+  cpSync(join(root, 'console'), join(outdir, 'console'), { recursive: true });
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await buildAll();
 if (process.argv.includes('--types')) {
   execFileSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], {
     cwd: root,

@@ -38,7 +38,7 @@ test('lines are written in order, each app to its own file', async (t) => {
   await logs.flush();
   assert.equal(readFileSync(fileOf('a'), 'utf8'), [line(1), line(3), line(9), ''].join('\n'));
   assert.equal(readFileSync(fileOf('b'), 'utf8'), [line(0), line(2), line(4), ''].join('\n'));
-  if (process.platform !== 'win32') assert.equal(statSync(fileOf('a')).mode & 0o777, 0o600);
+  assert.equal(statSync(fileOf('a')).mode & 0o777, 0o600);
 });
 
 test('a line that spans lines is stored as one', async (t) => {

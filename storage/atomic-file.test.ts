@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { LIMITS } from '../protocol/limits.ts';
+import { onDiskSteps } from '../testing/disk-steps.ts';
 import { moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
 import { Layout } from './layout.ts';
 import { readSettings, writeSettings } from './settings.ts';
@@ -20,6 +21,18 @@ test('a file is replaced whole, for its owner only, by many writers at once', as
   assert.ok(contents.includes(readFileSync(path, 'utf8')));
   assert.deepEqual(readdirSync(dir), ['file.json']);
   assert.equal(statSync(path).mode & 0o777, 0o600);
+});
+
+test('a file is on the disk before it has its name, and its name before it counts', {
+  skip: process.platform !== 'linux',
+}, async (t) => {
+  const dir = join(root, 'flushed');
+  mkdirSync(dir);
+  const path = join(dir, 'file.json');
+  const steps: string[] = [];
+  await onDiskSteps(t, (step, what) => steps.push(`${step} ${what.replace(/\.[0-9a-f-]{36}\./, '.')}`));
+  await writeFileAtomic(path, '{}');
+  assert.deepEqual(steps, [`flush ${join(dir, '.file.json.tmp')}`, `rename ${path}`, `flush ${dir}`]);
 });
 
 test('a write that fails leaves the old file and no temporary one', async () => {

@@ -1,6 +1,7 @@
 /** Files and folders that are either old or new after a crash, never half: temporary name, fsync, rename, fsync of the folder. */
 import { randomUUID } from 'node:crypto';
-import { access, cp, lstat, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { readdirSync } from 'node:fs';
+import { access, cp, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { crashPoint } from './crash-point.ts';
 
@@ -92,8 +93,6 @@ export function isNoFile(error: unknown): boolean {
 
 /** Makes the names in a folder durable: what was created, renamed or removed in it. */
 export async function syncDir(path: string): Promise<void> {
-  // Windows has no handle for a folder; its file system journals names itself.
-  if (process.platform === 'win32') return;
   const dir = await open(path, 'r');
   try {
     await dir.sync();
@@ -163,6 +162,25 @@ export async function exists(path: string): Promise<boolean> {
 /** As `exists`, of the name itself: a link that leads nowhere is there too. */
 export async function isThere(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => null)) !== null;
+}
+
+/** Names in a folder, in order; none of one that is missing. */
+export async function namesIn(dir: string): Promise<string[]> {
+  return (await readdir(dir).catch(noneWhenMissing)).sort();
+}
+
+/** As `namesIn`, for programs and threads that may wait. */
+export function namesInSync(dir: string): string[] {
+  try {
+    return readdirSync(dir).sort();
+  } catch (error) {
+    return noneWhenMissing(error);
+  }
+}
+
+function noneWhenMissing(error: unknown): string[] {
+  if (isMissing(error)) return [];
+  throw error;
 }
 
 export function isMissing(error: unknown): boolean {

@@ -2,14 +2,13 @@
  * The changes of apps that the git store is about to make or has not made final: one file each, `publishing/<id>.json`. A crash
  * leaves the file, and the next gateway finishes or forgets the change.
  */
-import { readdir } from 'node:fs/promises';
 import { isAppId } from '../protocol/ids.ts';
 import {
   clearPlace,
-  isMissing,
   isNoFile,
   isThere,
   mkdirDurable,
+  namesIn,
   readJson,
   removeDurable,
   writeFileAtomic,
@@ -62,11 +61,6 @@ export async function removeChange(store: CodeStorePaths, app: string): Promise<
 /** Ids of the apps that have one, after a crash. */
 export async function listChanges(store: CodeStorePaths): Promise<string[]> {
   await sweepTemporary(store.publishingDir);
-  try {
-    const names = await readdir(store.publishingDir);
-    return names.flatMap((name) => (name.endsWith('.json') ? [name.slice(0, -5)] : [])).filter(isAppId);
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
+  const names = await namesIn(store.publishingDir);
+  return names.flatMap((name) => (name.endsWith('.json') ? [name.slice(0, -5)] : [])).filter(isAppId);
 }

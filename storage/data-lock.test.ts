@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { after, type TestContext, test } from 'node:test';
 import { Children, reapChildren } from './children.ts';
 import { acquireDataLock, DataLockedError } from './data-lock.ts';
 import { compareIdentity, identityOf } from './process-identity.ts';
@@ -12,11 +12,12 @@ import { compareIdentity, identityOf } from './process-identity.ts';
 const root = mkdtempSync(join(tmpdir(), 'lock-'));
 after(() => rmSync(root, { recursive: true, force: true }));
 
-/** A process that runs until it is killed. */
-async function running(): Promise<{ pid: number; exit: Promise<unknown[]>; kill(): void }> {
+/** A process that runs until it is killed, at the latest when the test ends. */
+async function running(t: TestContext): Promise<{ pid: number; exit: Promise<unknown[]>; kill(): void }> {
   const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000); console.log("up")'], {
     stdio: ['ignore', 'pipe', 'ignore'],
   });
+  t.after(() => child.kill('SIGKILL'));
   const exit = once(child, 'exit');
   await once(child.stdout, 'data');
   return { pid: child.pid as number, exit, kill: () => child.kill('SIGKILL') };
@@ -34,9 +35,9 @@ test('a second gateway is refused by name while the first one lives', async () =
   assert.deepEqual(readdirSync(join(root, 'held')), []);
 });
 
-test('the lock of another living process holds, and is taken over once that has died', async () => {
+test('the lock of another living process holds, and is taken over once that has died', async (t) => {
   const path = join(root, 'lock');
-  const other = await running();
+  const other = await running(t);
   writeFileSync(path, JSON.stringify(identityOf(other.pid)));
   assert.throws(() => acquireDataLock(path), { pid: other.pid });
   other.kill();
@@ -45,6 +46,23 @@ test('the lock of another living process holds, and is taken over once that has 
   assert.throws(() => acquireDataLock(path), { pid: process.pid });
   lock.release();
 });
+
+const UNKNOWN_START: [name: string, content: (pid: number) => string][] = [
+  ['in its file', (pid) => JSON.stringify({ pid, startedAs: null })],
+  ['in a lock of a full disk', (pid) => `${pid} `],
+];
+
+for (const [name, content] of UNKNOWN_START) {
+  test(`a lock whose holder's start is unknown holds while that pid runs, ${name}`, async (t) => {
+    const path = join(root, 'unknown');
+    const other = await running(t);
+    writeFileSync(path, content(other.pid));
+    assert.throws(() => acquireDataLock(path), { code: 'DATA_LOCKED', pid: other.pid });
+    other.kill();
+    await other.exit;
+    acquireDataLock(path).release();
+  });
+}
 
 const STALE: [name: string, content: string][] = [
   ['a process that started at another time under this pid', JSON.stringify({ pid: process.pid, startedAs: 'boot/1' })],
@@ -71,9 +89,9 @@ test('releasing does not remove the lock of somebody else', () => {
 
 test('children of a dead gateway are ended, others with their pid are not', {
   skip: process.platform !== 'linux',
-}, async () => {
+}, async (t) => {
   const path = join(root, 'run/children.json');
-  const [left, stopped, ended, unrelated] = await Promise.all([running(), running(), running(), running()]);
+  const [left, stopped, ended, unrelated] = await Promise.all([running(t), running(t), running(t), running(t)]);
   const children = new Children(path, 'boot-1');
   children.add(left.pid, 'host');
   children.add(stopped.pid, 'writer');

@@ -42,7 +42,7 @@ export function acquireDataLock(path: string): DataLock {
     try {
       writeFileSync(written, mine, { mode: 0o600, flag: 'wx' });
     } catch (error) {
-      if (!isDiskFull(error) || process.platform === 'win32') throw error;
+      if (!isDiskFull(error)) throw error;
       const target = targetOf(identity);
       mine = target;
       place = () => created(() => symlinkSync(target, path));

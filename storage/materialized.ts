@@ -2,10 +2,10 @@
  * The code of versions that the git store has on disk: it lies where the commit that published it says, and the version's
  * own folder is a link to it. Nothing uses code that no link leads to.
  */
-import { readdir, readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
+import { readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { isAppId } from '../protocol/ids.ts';
-import { isMissing, isThere, mkdirDurable, moveDir, renameDurable, syncDir } from './atomic-file.ts';
+import { isMissing, isThere, mkdirDurable, moveDir, namesIn, renameDurable, syncDir } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
 import { isObjectId } from './git/object.ts';
 import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from './layout.ts';
@@ -94,8 +94,8 @@ async function linkedTo(path: string): Promise<string | null> {
   try {
     return await realpath(resolve(dirname(path), await readlink(path)));
   } catch (error) {
-    // EINVAL, and UNKNOWN on Windows: a folder, as an upload or a restore leaves it.
-    if (isMissing(error) || ['EINVAL', 'UNKNOWN'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    // EINVAL: a folder, as an upload or a restore leaves it.
+    if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return null;
     throw error;
   }
 }
@@ -105,9 +105,7 @@ async function link(path: string, to: string): Promise<void> {
   // One name, not a random one: what a crash leaves of it goes with the next try.
   const temporary = join(dirname(path), `.${basename(path)}.tmp`);
   await rm(temporary, { recursive: true, force: true });
-  const isWindows = process.platform === 'win32';
-  const target = isWindows ? resolve(to) : relative(await realpath(dirname(path)), await realpath(to));
-  await symlink(target, temporary, isWindows ? 'junction' : 'dir');
+  await symlink(relative(await realpath(dirname(path)), await realpath(to)), temporary);
   await rename(temporary, path);
   await syncDir(dirname(path));
 }
@@ -125,14 +123,5 @@ async function removeEmpty(apps: string): Promise<void> {
     } catch {
       return;
     }
-  }
-}
-
-async function namesIn(dir: string): Promise<string[]> {
-  try {
-    return await readdir(dir);
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
   }
 }

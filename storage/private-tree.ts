@@ -8,9 +8,8 @@ const OTHERS = 0o077;
 /** What our processes create is the owner's, also where a library creates it, such as SQLite. Threads cannot set this. */
 export const PRIVATE_UMASK = 0o077;
 
-/** `root` and what lies in it, as far as others can open it; links are not followed. On Windows nothing: modes say nothing there. */
+/** `root` and what lies in it, as far as others can open it; links are not followed. */
 export function openToOthers(root: string): string[] {
-  if (process.platform === 'win32') return [];
   const found: string[] = [];
   const look = (path: string): void => {
     const stats = lstatSync(path, { throwIfNoEntry: false });

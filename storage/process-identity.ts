@@ -26,7 +26,7 @@ export function compareIdentity(recorded: ProcessIdentity): 'same' | 'gone' | 'u
  */
 export function killGroup(leader: ProcessIdentity): void {
   const now = startedAs(leader.pid);
-  if (process.platform === 'win32' || (now !== null && leader.startedAs !== null && now !== leader.startedAs)) return;
+  if (now !== null && leader.startedAs !== null && now !== leader.startedAs) return;
   try {
     process.kill(-leader.pid, 'SIGKILL');
   } catch {
@@ -34,7 +34,8 @@ export function killGroup(leader: ProcessIdentity): void {
   }
 }
 
-function isRunning(pid: number): boolean {
+/** Whether a process has this pid, of whatever user. What cannot be a pid of one process, such as 0 or a number too large, is none. */
+export function isRunning(pid: number): boolean {
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {
     process.kill(pid, 0);

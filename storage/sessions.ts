@@ -8,7 +8,7 @@ import { link, lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path';
 import { SvcError } from '../protocol/errors.ts';
 import { isAppId, isSessionId } from '../protocol/ids.ts';
-import { exists, isMissing, isThere, mkdirDurable, renameDurable, syncDir } from './atomic-file.ts';
+import { exists, isThere, mkdirDurable, namesIn, renameDurable, syncDir } from './atomic-file.ts';
 import { crashPoint } from './crash-point.ts';
 import { type CodeStorePaths, SessionPaths } from './layout.ts';
 import { readSession, type SessionRecord, writeSession } from './session-record.ts';
@@ -22,7 +22,7 @@ const TEMPORARY = /^\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/;
 
 /** Ids of the open sessions, sorted; those whose record is damaged too. */
 export async function listSessions(store: CodeStorePaths): Promise<string[]> {
-  const ids = (await namesIn(store.sessionsDir)).filter(isSessionId).sort();
+  const ids = (await namesIn(store.sessionsDir)).filter(isSessionId);
   const there = await Promise.all(ids.map((id) => isSession(store, id)));
   return ids.filter((_, at) => there[at]);
 }
@@ -151,7 +151,7 @@ export async function touchedAt(session: SessionPaths): Promise<number> {
 
 /** Ids of the apps that have a folder in the session, sorted: all that is known of them when its record is damaged. */
 export async function appFolders(session: SessionPaths): Promise<string[]> {
-  return (await namesIn(session.appsDir)).filter(isAppId).sort();
+  return (await namesIn(session.appsDir)).filter(isAppId);
 }
 
 async function replaceFolder(target: string, staged: string, going: string): Promise<void> {
@@ -197,13 +197,4 @@ function automationFolder(store: CodeStorePaths, sid: string, app: string, id: s
 
 function unfinished(store: CodeStorePaths): string {
   return join(store.sessionsDir, `${UNFINISHED}${randomUUID()}`);
-}
-
-async function namesIn(dir: string): Promise<string[]> {
-  try {
-    return await readdir(dir);
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
 }

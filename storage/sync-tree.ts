@@ -3,22 +3,21 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { inParallel } from './in-parallel.ts';
 
 /** From this many files on, one flush of the whole file system costs less than one for each of them. */
 const FLUSH_ALL_FILES = 200;
 /** Files that are flushed at a time: the disk writes them together. */
-const AT_ONCE = 32;
+export const SYNCS_AT_ONCE = 32;
 
 /** Makes everything in the folder durable: contents and names. */
 export async function syncTree(dir: string): Promise<void> {
   const entries = readdirSync(dir, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   if (files.length >= FLUSH_ALL_FILES && syncFileSystem(dir)) return;
-  await inParallel(files, (path) => syncFile(path, 'r+'));
-  // Windows has no handle for a folder; its file system journals names itself.
-  if (process.platform === 'win32') return;
+  await inParallel(files, SYNCS_AT_ONCE, (path) => syncFile(path, 'r+'));
   const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
-  await inParallel([...folders, dir], (path) => syncFile(path, 'r'));
+  await inParallel([...folders, dir], SYNCS_AT_ONCE, (path) => syncFile(path, 'r'));
 }
 
 /** Under Node's permission model only a `FileHandle` is flushed: `fsync` of a descriptor is refused. */
@@ -29,14 +28,6 @@ export async function syncFile(path: string, flags: 'r' | 'r+'): Promise<void> {
   } finally {
     await file.close();
   }
-}
-
-export async function inParallel<T>(items: T[], work: (item: T) => Promise<void>): Promise<void> {
-  const queue = items.values();
-  const worker = async (): Promise<void> => {
-    for (const item of queue) await work(item);
-  };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker));
 }
 
 /** syncfs(2), which Node does not offer but every Linux has a program for. The jobs process may start none. */

@@ -3,7 +3,7 @@
  * and its `version.json` exist: what was prepared is renamed into place first, the code last.
  */
 import { createHash } from 'node:crypto';
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isVersionId } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
@@ -12,6 +12,7 @@ import {
   isMissing,
   isThere,
   mkdirDurable,
+  namesIn,
   readJson,
   renameDurable,
   StagedFile,
@@ -138,12 +139,7 @@ export async function writeIncoming(app: AppPaths, versionId: string): Promise<v
 }
 
 async function versionsIn(app: AppPaths, dir: string): Promise<string[]> {
-  try {
-    return (await readdir(dir)).map((folder) => app.versionOf(folder)).filter(isVersionId);
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
+  return (await namesIn(dir)).map((folder) => app.versionOf(folder)).filter(isVersionId);
 }
 
 async function readJsonOrNull(path: string): Promise<unknown> {

@@ -2,8 +2,8 @@
 
 import { ERROR_CODES, errorFromBody } from '../protocol/errors.ts';
 import { Kind, type MigrationFile } from '../protocol/frames.ts';
-import { connectLink } from '../protocol/wire/connect-link.ts';
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
+import { connectLink } from '../protocol/wire/link.ts';
 import type { Ticket } from '../protocol/wire/ticket.ts';
 
 export type DatabasesOptions = {

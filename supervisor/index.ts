@@ -17,5 +17,6 @@ export type {
   Seams,
 } from './extension-points.ts';
 export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
-export type { Authorize, Capability, HostNeed, HostRequest } from './http/access/caller.ts';
+export type { Authorize, HostNeed, HostRequest } from './http/access/caller.ts';
+export type { Capability } from './http/access/grants.ts';
 export { type RunningGateway, type ServeOptions, serve } from './serve.ts';

@@ -10,6 +10,7 @@ import type { Config } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { Apps } from './dispatch/apps.ts';
 import type { ChangeStreams } from './dispatch/changes.ts';
+import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { Idempotency } from './dispatch/idempotency.ts';
 import type { Access } from './http/access/access.ts';
 import type { ProgramTokens } from './http/access/program-tokens.ts';
@@ -27,6 +28,8 @@ export type Services = {
   access: Access | null;
   programTokens: ProgramTokens;
   apps: Apps;
+  /** To the tools of the live apps. */
+  dispatcher: Dispatcher;
   automations: Automations;
   deployments: Deployments;
   backups: Backups;

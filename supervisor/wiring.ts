@@ -22,7 +22,9 @@ import { Deployments } from './deployments/deploy.ts';
 import { checkStore, openStore } from './deployments/store/open-store.ts';
 import { Apps } from './dispatch/apps.ts';
 import { ChangeStreams } from './dispatch/changes.ts';
+import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
+import { LiveApps } from './dispatch/live-apps.ts';
 import type { Seams } from './extension-points.ts';
 import { Access } from './http/access/access.ts';
 import type { Authorize } from './http/access/caller.ts';
@@ -145,27 +147,16 @@ export async function startParts(
       registry,
       store,
       databases,
-      actors: {
-        swap: async (app, active) => {
-          // First what a run may do, then its code: none has the code of this version with the permissions of the one before.
-          await automations.catalog.load(app);
-          await apps.swap(app, active);
-          changes.reload(app);
-        },
-        versionsAtWork: (app) => running.versionsAtWork(app),
-        stop: async (app) => {
-          await automations.removed(app);
-          await apps.stop(app);
-          changes.closeApp(app);
-          pages.forget(app);
-          await logs.close(app);
-        },
-        forget: async (app) => {
-          await programTokens.forgetApp(app);
-          await idempotency.forget(app);
-          await automations.runs.forgetApp(app);
-        },
-      },
+      actors: new LiveApps({
+        apps,
+        automations: () => automations,
+        tree,
+        changes,
+        pages,
+        logs,
+        programTokens,
+        idempotency,
+      }),
       versionRetention: config.versionRetention,
       log,
     });
@@ -177,7 +168,17 @@ export async function startParts(
       hold: (app, work) => deployments.hold(app, work),
       pack: (job, signal) => jobs.pack(job, signal),
     });
+    const dispatcher = new Dispatcher({
+      apps,
+      changes,
+      idempotency,
+      config,
+      keyOf: (id) => id,
+      uses: (id) => apps.uses(id),
+      describing: { registry, deployments },
+    });
     const automations: Automations = new Automations({
+      dispatcher,
       config,
       apps,
       changes,
@@ -204,6 +205,7 @@ export async function startParts(
       access,
       programTokens,
       apps,
+      dispatcher,
       automations,
       deployments,
       backups,
@@ -249,14 +251,13 @@ function codeDirs({ appsDir, codeStore }: Layout): string[] {
 }
 
 /** What jobs use: they write uploads, versions and repositories, and read besides the templates that were fetched. */
-function jobFolders({ tmpDir, appsDir, codeStore, dataDir, templatesCache }: Layout): {
+function jobFolders({ tmpDir, appsDir, codeStore, templatesCache }: Layout): {
   readable: string[];
   writable: string[];
 } {
   const writable = [tmpDir, appsDir, ...(codeStore === null ? [] : [codeStore.root])];
   return {
-    // Where backups have no links to the files in it, they read the data directory.
-    readable: withRealPaths([process.platform === 'win32' ? dataDir : templatesCache]),
+    readable: withRealPaths([templatesCache]),
     writable: withRealPaths(writable),
   };
 }

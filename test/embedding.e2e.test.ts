@@ -106,6 +106,22 @@ test('a body that a parser of the host has consumed still arrives', async (t) =>
   assert.deepEqual((await host.gateway.read('notes', 'list', {}, { headers })).json.data, [{ text: 'Tea' }]);
 });
 
+test('a host that mounts the gateway below a path serves the same addresses', async (t) => {
+  const example = readFileSync(join(root, 'examples/embedding/express.js'), 'utf8');
+  // Express cuts the path off `url` there.
+  const program = example.replace('app.use((req', "app.use('/svc', (req");
+  assert.notEqual(program, example);
+  const host = new Host(['--input-type=module', '-e', program, 'host.js']);
+  t.after(() => host.remove());
+  await host.listening(false);
+
+  assert.equal((await host.gateway.upload('notes', NOTES)).status, 201);
+  assert.equal((await host.gateway.write('notes', 'add', { text: 'Tea' })).status, 201);
+  assert.deepEqual((await host.gateway.read('notes', 'list')).json.data, [{ text: 'Tea' }]);
+  assert.match((await host.gateway.call('GET', '/svc/notes/?a=b')).text, /<title>Notes/);
+  assert.equal((await host.gateway.call('GET', '/')).text, '<a href="/svc/">Apps</a>');
+});
+
 test('a host without the Bearer check decides what a request may do', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-authorize-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-// The layers of docs/architecture.md: imports point one way, and workers and supervisor never meet.
+// The layers of docs/architecture.md: imports point one way, workers and supervisor never meet, and no files import each other in a circle.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -14,6 +14,9 @@ const MAY_IMPORT: Record<string, string[]> = {
   workers: ['protocol', 'storage'],
   supervisor: ['protocol', 'storage'],
   cli: ['protocol', 'storage', 'supervisor'],
+  testing: ['protocol', 'storage', 'workers', 'supervisor', 'cli'],
+  bench: ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'testing'],
+  test: ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'testing'],
 };
 
 function sources(folder: string): string[] {
@@ -41,3 +44,16 @@ for (const [folder, allowed] of Object.entries(MAY_IMPORT)) {
     }
   });
 }
+
+test('no files import each other in a circle, types included', () => {
+  const files = Object.keys(MAY_IMPORT).flatMap(sources);
+  const imports = new Map(files.map((file) => [file, relativeImports(file)]));
+  const done = new Set<string>();
+  const follow = (file: string, way: string[]): void => {
+    assert.ok(!way.includes(file), [...way.slice(way.indexOf(file)), file].join(' → '));
+    if (done.has(file)) return;
+    for (const target of imports.get(file) ?? []) follow(target, [...way, file]);
+    done.add(file);
+  };
+  for (const file of files) follow(file, []);
+});

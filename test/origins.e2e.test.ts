@@ -345,6 +345,19 @@ onEachEdge({}, (gateway, _edge, store) => {
       );
       assert.equal(answer.headers['cross-origin-opener-policy'], 'same-origin');
     }
+    // Errors too, whether the gateway knows the app and the caller or not.
+    const stranger = { cookie: '' };
+    for (const [answer, status] of [
+      [await todos.call('GET', '/app.js', { headers: stranger }), 401],
+      [await todos.call('GET', '/missing.js'), 404],
+      [await gateway.call('GET', '/svc/todos/app.js', { token: null }), 401],
+      [await gateway.call('GET', '/svc/todos/missing.js'), 404],
+      [await gateway.call('GET', '/svc/nothing/app.js'), 404],
+    ] as const) {
+      assert.equal(answer.status, status, answer.text);
+      assert.match(String(answer.headers['content-security-policy']), /^default-src 'self'; script-src 'self'; /);
+      assert.equal(answer.headers['x-content-type-options'], 'nosniff');
+    }
     const { headers } = await console.visit('/svc/');
     assert.match(String(headers['content-security-policy']), /frame-ancestors 'self'$/);
     assert.equal(headers['cross-origin-opener-policy'], 'same-origin');

@@ -24,6 +24,7 @@ import {
 } from '../testing/runs.ts';
 
 const SECOND = 1000;
+const HOUR = 3_600_000;
 const EVERY_SECOND = [{ kind: 'cron', expr: '* * * * * *', tz: 'UTC' }];
 
 const origins = (runs: RunRecord[]) => runs.map(({ trigger }) => Date.parse(trigger.origin ?? ''));
@@ -129,6 +130,22 @@ describe('a daemon that is killed', () => {
     assert.equal((await runsOf(gateway, 'late/caught')).length, 1);
   });
 
+  test('and reads many automations at its next start: a missed cron with catchUp runs all the same', async (t) => {
+    const gateway = await startGateway(t);
+    const due = new Date(Date.now() - 2 * HOUR);
+    const triggers = [{ kind: 'cron', expr: `0 ${due.getUTCHours()} * * *`, tz: 'UTC', catchUp: true }];
+    const run = '() => ({})';
+    const others = Array.from({ length: 300 }, (_, n) => [`other${n}`, run] as const);
+    await push(gateway, 'many', { automations: { ...Object.fromEntries(others), zcaught: { triggers, run } } });
+    await runToEnd(gateway, 'many/other0');
+    await gateway.kill();
+    const db = new Database(join(gateway.dataDir, 'runtime.sqlite'));
+    db.prepare('UPDATE cron_fired SET last_at = ?').run(Date.now() - 48 * HOUR);
+    db.close();
+    await gateway.start();
+    await eventually(async () => (await runsOf(gateway, 'many/zcaught', '&state=ok')).length === 1);
+  });
+
   test('right after it answered: every run whose id was answered is on record, and each post that was answered ok is ok', async (t) => {
     const gateway = await startGateway(t);
     const automations = Object.fromEntries(
@@ -181,9 +198,8 @@ test('a daemon that starts with the clock set back fires nothing again that is s
   await push(gateway, 'kept', { ...NOTES, automations: { tick, wrong: tick } });
   await eventually(async () => (await runsOf(gateway, 'kept/wrong', '&state=ok')).length > 0);
   await gateway.stop();
-  const hour = 3_600_000;
   // As if both had fired by a clock that was an hour, and two days, ahead of this one.
-  const ahead = { tick: Date.now() + hour, wrong: Date.now() + 48 * hour };
+  const ahead = { tick: Date.now() + HOUR, wrong: Date.now() + 48 * HOUR };
   const db = new Database(join(gateway.dataDir, 'runtime.sqlite'));
   for (const [id, at] of Object.entries(ahead))
     db.prepare('UPDATE cron_fired SET last_at = ? WHERE app_id = ? AND automation_id = ?').run(at, 'kept', id);

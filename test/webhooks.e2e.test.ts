@@ -313,7 +313,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
         automations: {
           hook: {
             triggers: [{ ...PENDING[0], signing: true }],
-            run: `async ({ ctx, input }) => { if (input.fail) throw new Error('no'); ${note('signed', 'input.text')} }`,
+            run: `async ({ ctx, input }) => { if (input.fail) throw new Error('no'); ${note('signed', 'input.text')} if (input.wait) await new Promise(() => {}); }`,
           },
         },
       }),
@@ -337,10 +337,17 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     refused(await post(gateway, hook, { text: 'x' }), 401, 'UNAUTHORIZED');
     refused(await signed('m3', { fail: true }), 500, 'HANDLER_ERROR');
     refused(await signed('m3', { fail: true }), 500, 'HANDLER_ERROR');
+    const waiting = signed('m4', { text: 'four', wait: true });
+    await noted(gateway, 'signed', 'four');
+    const [{ runId } = { runId: '' }] = await runsOf(gateway, 'signed/hook');
+    assert.equal((await gateway.call('POST', `/svc/_runs/${runId}/cancel`)).json.state, 'aborted');
+    refused(await waiting, 500, 'RUN_ABORTED');
+    assert.equal((await signed('m4', { text: 'again' })).status, 200, 'what was cancelled may be sent again');
+    refused(await signed('m4', { text: 'again' }), 409, 'CONFLICT');
     await gateway.kill();
     await gateway.start();
     refused(await signed('m1', { text: 'one' }), 409, 'CONFLICT');
     assert.equal((await signed('m2', { text: 'two' })).status, 200);
-    assert.deepEqual(await notesOf(gateway, 'signed'), ['one', 'two']);
+    assert.deepEqual(await notesOf(gateway, 'signed'), ['one', 'four', 'again', 'two']);
   });
 });

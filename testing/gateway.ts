@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { createParser } from 'eventsource-parser';
 import { tarball } from './archive.ts';
 
 export const root: string = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -188,18 +189,17 @@ export class TestGateway {
 function readEvents(response: Response, abort: AbortController): Stream {
   const waiting: ((event: ServerEvent) => void)[] = [];
   const events: ServerEvent[] = [];
+  const parser = createParser({
+    onEvent: ({ event = '', id = '', data }) => {
+      const waiter = waiting.shift();
+      if (waiter) waiter({ event, id, data });
+      else events.push({ event, id, data });
+    },
+  });
+  const decoder = new TextDecoder();
   const read = async () => {
-    let text = '';
     for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
-      text += Buffer.from(chunk).toString();
-      for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-        const event = parseEvent(text.slice(0, end));
-        text = text.slice(end + 2);
-        if (!event) continue;
-        const waiter = waiting.shift();
-        if (waiter) waiter(event);
-        else events.push(event);
-      }
+      parser.feed(decoder.decode(chunk, { stream: true }));
     }
   };
   return {
@@ -210,15 +210,6 @@ function readEvents(response: Response, abort: AbortController): Stream {
     closed: read().catch(() => {}),
     close: () => abort.abort(),
   };
-}
-
-function parseEvent(block: string): ServerEvent | null {
-  const fields = { event: '', id: '', data: '' };
-  for (const line of block.split('\n')) {
-    const [, name, value = ''] = /^(event|id|data): ?(.*)$/.exec(line) ?? [];
-    if (name) fields[name as keyof ServerEvent] = value;
-  }
-  return fields.data === '' ? null : fields;
 }
 
 export type StartOptions = {

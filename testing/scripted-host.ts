@@ -3,13 +3,13 @@ import { type ActorSpec, type Frame, Kind, ToolKind } from '../protocol/frames.t
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import type { Link } from '../protocol/wire/link.ts';
-import { Actor } from '../supervisor/tree/actor/actor.ts';
-import type { ActorEnvironment } from '../supervisor/tree/actor/actor-environment.ts';
+import { Actor, type ActorEnvironment } from '../supervisor/tree/actor/actor.ts';
 import { Call, type CallReply } from '../supervisor/tree/actor/call.ts';
 import { Deadlines } from '../supervisor/tree/actor/deadlines.ts';
 import { Generation } from '../supervisor/tree/actor/generation.ts';
 import type { Child } from '../supervisor/tree/child.ts';
 import { Population } from '../supervisor/tree/population.ts';
+import { StartLimiter } from '../supervisor/tree/start-limiter.ts';
 
 /** What a caller got; `unknown` counts how often it was said that nobody knows what the call did. */
 export type Caller = { actor: Actor; call: Call; answers: string[]; unknown: number; faults: unknown[] };
@@ -75,6 +75,7 @@ export class ScriptedHost {
   readonly name = 'host-1';
   state: 'running' | 'backoff' = 'running';
   killed = 0;
+  readonly starts = new StartLimiter();
   readonly threads: Thread[] = [];
   readonly #generations = new Map<number, Generation>();
 

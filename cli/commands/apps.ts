@@ -1,8 +1,8 @@
 /** `svc apps`: the registered apps. */
 
+import type { AppRecord } from '../../protocol/answers.ts';
 import type { CommandContext } from '../command.ts';
-import type { AppRecord } from '../gateway/api.ts';
-import { drawState } from '../terminal/state.ts';
+import { drawState } from '../status-view.ts';
 import { formatAge } from '../terminal/units.ts';
 
 export async function run({ terminal, connect }: CommandContext): Promise<void> {

@@ -1,11 +1,13 @@
 /** `svc automations`: what fires on its own, and the switches for it. */
+
+import type { AutomationRow, ShownTrigger } from '../../protocol/answers.ts';
 import { type MintedWebhook, parseRef } from '../../protocol/automation.ts';
 import type { CommandContext } from '../command.ts';
 import { UsageError } from '../failure.ts';
-import type { AutomationList, AutomationRow, DescribedAutomation, ShownTrigger } from '../gateway/api.ts';
+import { drawMinted } from '../gateway/activation.ts';
+import type { AutomationList, DescribedAutomation } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { automationPath, withQuery } from '../gateway/paths.ts';
-import { drawMinted } from '../terminal/minted.ts';
 import { drawRunState } from '../terminal/run-view.ts';
 import type { Cell } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';

@@ -4,10 +4,9 @@ import type { CommandContext } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import type { AppSummary, DescribedApp, ToolAnswer } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
-import { drawJson } from '../terminal/json.ts';
 import { nearest } from '../terminal/nearest.ts';
 import { drawNetwork, drawUses } from '../terminal/reach.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import { drawJson, type Terminal } from '../terminal/terminal.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
   const client = connect();

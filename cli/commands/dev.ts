@@ -1,14 +1,12 @@
 /** `svc dev`: keeps a draft the same as a folder, and shows what it logs and what is wrong with it. */
 import { resolve } from 'node:path';
 import type { CommandContext } from '../command.ts';
-import { readAppId, scanAppFolder } from '../dev/app-folder.ts';
+import { drawLeftOut, readAppId, scanAppFolder, warnOfFlatAutomations } from '../dev/app-folder.ts';
 import { type DraftEvent, DraftFollower } from '../dev/draft-follower.ts';
+import { FolderEdits } from '../dev/folder-edits.ts';
 import type { SyncResult } from '../dev/folder-sync.ts';
-import { FolderWatch } from '../dev/folder-watch.ts';
 import { EXIT } from '../failure.ts';
 import { shortPath } from '../gateway/data-directory.ts';
-import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
-import { drawLeftOut } from '../terminal/left-out.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
 import type { Progress } from '../terminal/progress.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -84,12 +82,12 @@ async function followUntilStopped(draft: DraftFollower, edits: Edits): Promise<v
 
 /** Edits of a folder, waited for. Those that come while nobody waits are one. */
 class Edits {
-  readonly #watch: FolderWatch;
+  readonly #watch: FolderEdits;
   #come = false;
   #waiting: (() => void) | null = null;
 
   constructor(folder: string) {
-    this.#watch = new FolderWatch(folder, () => this.come());
+    this.#watch = new FolderEdits(folder, () => this.come());
   }
 
   /** Since they were waited for last. */

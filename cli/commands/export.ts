@@ -1,13 +1,23 @@
 /** `svc export`: the code of all apps, as a git bundle or as plain folders. */
-import { createWriteStream, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  createWriteStream,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { rename } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import type { AppRecord } from '../../protocol/answers.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { CommandContext } from '../command.ts';
-import { fillFolder } from '../dev/fill-folder.ts';
 import { CommandError } from '../failure.ts';
-import type { AppRecord, SessionFile } from '../gateway/api.ts';
+import type { SessionFile } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { shortPath } from '../gateway/data-directory.ts';
 import { filesPath, sessionPath } from '../gateway/paths.ts';
@@ -82,4 +92,30 @@ async function readApps(client: Client, apps: string[], folder: string, signal: 
   } finally {
     await client.delete(sessionPath(sessionId));
   }
+}
+
+/** `target` is missing or empty, and stays so when `fill` fails; what `fill` writes into the folder it gets comes there when it is done. */
+async function fillFolder(target: string, fill: (folder: string) => Promise<void>): Promise<void> {
+  const isThere = existsSync(target);
+  // A folder that is there is kept, not replaced: it may be a mount, a link, or where somebody's shell is.
+  const place = isThere ? target : nearestFolder(dirname(target));
+  const unfinished = mkdtempSync(join(place, `.${basename(target)}.tmp-`));
+  try {
+    // With the rights that new folders have here; the one above is its owner's only.
+    const filled = join(unfinished, 'filled');
+    mkdirSync(filled);
+    await fill(filled);
+    if (isThere) for (const name of readdirSync(filled)) renameSync(join(filled, name), join(target, name));
+    else {
+      mkdirSync(dirname(target), { recursive: true });
+      renameSync(filled, target);
+    }
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true });
+  }
+}
+
+/** The folder itself, or the first above it that exists. */
+function nearestFolder(folder: string): string {
+  return existsSync(folder) ? folder : nearestFolder(dirname(folder));
 }

@@ -1,16 +1,16 @@
 /** `svc import`: apps of a git bundle, or of the folders in a folder. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import type { UploadAnswer } from '../../protocol/answers.ts';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import type { CommandContext } from '../command.ts';
 import { packFiles, readAppId, scanAppFolder } from '../dev/app-folder.ts';
 import { CommandError, EXIT, errorBodyOf } from '../failure.ts';
-import type { UploadAnswer } from '../gateway/api.ts';
+import { drawMinted } from '../gateway/activation.ts';
 import type { Client } from '../gateway/client.ts';
 import { shortPath } from '../gateway/data-directory.ts';
 import { appPath } from '../gateway/paths.ts';
-import { drawMinted } from '../terminal/minted.ts';
 
 type Imported = {
   apps: { id: string; versionId: string }[];

@@ -1,7 +1,8 @@
 /** `svc logs`: log entries, oldest first, and with `-f` those that come. With `--json` and `-f`, one entry a line. */
 
+import type { AppRecord } from '../../protocol/answers.ts';
 import type { CommandContext } from '../command.ts';
-import type { AppRecord, LogEntry } from '../gateway/api.ts';
+import type { LogEntry } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { withQuery } from '../gateway/paths.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';

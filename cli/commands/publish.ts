@@ -1,12 +1,13 @@
 /** `svc publish`: makes what a session changes of an app its next live version. */
 
+import type { VersionRecord } from '../../protocol/answers.ts';
 import type { CommandContext } from '../command.ts';
-import type { AutomationList, PublishAnswer, VersionRecord } from '../gateway/api.ts';
+import { drawMinted } from '../gateway/activation.ts';
+import type { AutomationList, PublishAnswer } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { findPages } from '../gateway/pages.ts';
 import { appPath, sessionPath, withQuery } from '../gateway/paths.ts';
 import { findSession, inSession } from '../sessions.ts';
-import { drawMinted } from '../terminal/minted.ts';
 import { drawNetwork, drawUses } from '../terminal/reach.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<void> {

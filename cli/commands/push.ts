@@ -1,16 +1,13 @@
 /** `svc push`: packs a folder and uploads it. */
 import { resolve } from 'node:path';
+import type { UploadAnswer } from '../../protocol/answers.ts';
 import type { CommandContext } from '../command.ts';
-import { packFiles, readAppId, scanAppFolder } from '../dev/app-folder.ts';
+import { drawLeftOut, packFiles, readAppId, scanAppFolder, warnOfFlatAutomations } from '../dev/app-folder.ts';
 import { GatewayError } from '../failure.ts';
-import { shortVersion } from '../gateway/activation.ts';
-import type { UploadAnswer } from '../gateway/api.ts';
+import { drawMinted, shortVersion } from '../gateway/activation.ts';
 import type { Client } from '../gateway/client.ts';
 import { findPages } from '../gateway/pages.ts';
 import { appPath, withQuery } from '../gateway/paths.ts';
-import { warnOfFlatAutomations } from '../terminal/flat-automations.ts';
-import { drawLeftOut } from '../terminal/left-out.ts';
-import { drawMinted } from '../terminal/minted.ts';
 import { drawNetwork, drawUses } from '../terminal/reach.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes, plural } from '../terminal/units.ts';

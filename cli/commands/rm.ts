@@ -3,7 +3,7 @@ import { DEFAULTS } from '../../protocol/limits.ts';
 import type { CommandContext } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { appPath, withQuery } from '../gateway/paths.ts';
-import { confirm } from '../terminal/confirm.ts';
+import { confirm } from '../terminal/terminal.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<number> {
   const app = args.at(0);

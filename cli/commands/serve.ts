@@ -1,6 +1,7 @@
 /** `svc serve`: runs the gateway until it is stopped. */
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
+import type { AppRecord, UploadAnswer } from '../../protocol/answers.ts';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { type Config, ConfigError, loadConfig } from '../../supervisor/config.ts';
@@ -10,12 +11,11 @@ import { openBrowser } from '../browser.ts';
 import type { CommandContext } from '../command.ts';
 import { packFiles, readAppId, scanAppFolder } from '../dev/app-folder.ts';
 import { CommandError, UsageError } from '../failure.ts';
-import type { AppRecord, UploadAnswer } from '../gateway/api.ts';
+import { drawMinted } from '../gateway/activation.ts';
 import { Client } from '../gateway/client.ts';
 import { shortPath } from '../gateway/data-directory.ts';
 import { makeLink } from '../gateway/pages.ts';
 import { appPath } from '../gateway/paths.ts';
-import { drawMinted } from '../terminal/minted.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { packageVersion } from '../version.ts';
 

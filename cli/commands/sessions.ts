@@ -6,8 +6,7 @@ import type { UpdateAnswer } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { sessionPath } from '../gateway/paths.ts';
 import { allSessions, findSession, inSession } from '../sessions.ts';
-import { confirm } from '../terminal/confirm.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import { confirm, type Terminal } from '../terminal/terminal.ts';
 import { formatAge } from '../terminal/units.ts';
 
 export async function run({ args, terminal, connect }: CommandContext): Promise<number> {

@@ -1,7 +1,8 @@
 /** `svc versions`: what is stored of an app, newest first. */
+
+import type { VersionRecord } from '../../protocol/answers.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { CommandContext } from '../command.ts';
-import type { VersionRecord } from '../gateway/api.ts';
 import { appPath, withQuery } from '../gateway/paths.ts';
 import { formatAge, formatBytes, formatCount } from '../terminal/units.ts';
 

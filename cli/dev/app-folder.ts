@@ -3,11 +3,16 @@ import { type Dirent, existsSync, readdirSync, readFileSync, statSync } from 'no
 import { join } from 'node:path';
 import { create } from 'tar';
 import { LIMITS } from '../../protocol/limits.ts';
+import { flatAutomation, flatAutomations } from '../../protocol/rules/automation-issues.ts';
 import { STATIC_TYPES } from '../../protocol/rules/static-files.ts';
 import { isMissing } from '../../storage/atomic-file.ts';
 import { CommandError } from '../failure.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes } from '../terminal/units.ts';
 import { excerpt, jsonFault } from './source-excerpt.ts';
+
+/** Names listed of what is left out. */
+const LISTED = 6;
 
 /** Extensions that an archive may hold (decisions, section 2). */
 const PACKED_EXTENSIONS = new Set([...Object.keys(STATIC_TYPES), '.sql', '.md', '.txt']);
@@ -108,4 +113,17 @@ export async function packFiles(folder: string, files: string[]): Promise<Buffer
   const archive = create({ cwd: folder, gzip: true, portable: true, noMtime: true, noDirRecurse: true }, files);
   for await (const chunk of archive) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks);
+}
+
+/** Warns of files that look like automations and are none; `paths` are the files of an app. */
+export function warnOfFlatAutomations(terminal: Terminal, paths: string[]): void {
+  for (const name of flatAutomations(paths))
+    terminal.note(`${terminal.noteStyle('yellow', '!')} ${flatAutomation(name).message}`);
+}
+
+/** Files of a folder that are not sent, on one line. */
+export function drawLeftOut(leftOut: LeftOut[]): string {
+  const names = leftOut.slice(0, LISTED).map(({ path, reason }) => `${path} (${reason})`);
+  const more = leftOut.length - names.length;
+  return `Left out: ${names.join(', ')}${more > 0 ? `, and ${more} more` : ''}`;
 }

@@ -18,9 +18,7 @@ export async function checkSyntax(folder: string, files: string[], ms: number = 
   }
   const handlers = files.filter((file) => HANDLERS.test(file));
   if (handlers.length === 0) return null;
-  const { parseModule } = await import('../../protocol/rules/gates/parse.ts');
-  const { Lines } = await import('../../protocol/rules/gates/lines.ts');
-  const { TimeBudget, TookTooLong } = await import('../../protocol/rules/gates/time-budget.ts');
+  const { Lines, parseModule, TimeBudget, TookTooLong } = await import('../../protocol/rules/gates/parse.ts');
   const { step } = new TimeBudget(ms);
   try {
     for (const path of handlers) {

@@ -95,9 +95,9 @@ export function checkDataDirectory(dataDirectory: string, surroundings: Surround
   }
   const token = new Layout(dataDirectory).token;
   return [
-    closedToOthers(name, dataDirectory, `${shown} is writable`, `chmod 700 ${shown}`, surroundings),
+    closedToOthers(name, dataDirectory, `${shown} is writable`, `chmod 700 ${shown}`),
     ...(existsSync(token)
-      ? [closedToOthers('token', token, 'token.bin is there', `chmod 600 ${shown}/token.bin`, surroundings)]
+      ? [closedToOthers('token', token, 'token.bin is there', `chmod 600 ${shown}/token.bin`)]
       : []),
   ];
 }
@@ -124,14 +124,8 @@ export function checkPrivacy(dataDirectory: string, mend: boolean, surroundings:
   return [{ name, state: 'ok', finding: `closed to other users now: ${which}` }];
 }
 
-function closedToOthers(
-  name: string,
-  path: string,
-  finding: string,
-  command: string,
-  { platform }: Surroundings,
-): Check {
-  if (platform === 'win32' || (statSync(path).mode & OTHERS) === 0) return { name, state: 'ok', finding };
+function closedToOthers(name: string, path: string, finding: string, command: string): Check {
+  if ((statSync(path).mode & OTHERS) === 0) return { name, state: 'ok', finding };
   return { name, state: 'warning', finding: `${finding}, but other users can open it`, fix: `Run: ${command}` };
 }
 
@@ -160,7 +154,7 @@ export function checkProfile(surroundings: Surroundings): Check {
       return { name, state: 'problem', finding: `${shown} has no "url"`, fix: 'Add it, or remove the file.' };
     const finding = `${shown} points to ${profile.url}`;
     if (profile.token === undefined) return { name, state: 'ok', finding };
-    return closedToOthers(name, file, finding, `chmod 600 ${shown}`, surroundings);
+    return closedToOthers(name, file, finding, `chmod 600 ${shown}`);
   } catch {
     return { name, state: 'problem', finding: `${shown} is not valid JSON`, fix: 'Correct it, or remove it.' };
   }

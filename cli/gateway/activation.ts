@@ -1,9 +1,11 @@
 /** Making a stored version live, for the commands that do. */
+
+import type { VersionRecord } from '../../protocol/answers.ts';
+import type { MintedWebhook } from '../../protocol/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { CommandError } from '../failure.ts';
-import { drawMinted } from '../terminal/minted.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import type { ActivateAnswer, VersionRecord } from './api.ts';
+import type { ActivateAnswer } from './api.ts';
 import type { Client } from './client.ts';
 import { appPath, withQuery } from './paths.ts';
 
@@ -49,4 +51,15 @@ export function showActivated(terminal: Terminal, answer: ActivateAnswer): void 
 
 function migrations(numbers: number[]): string {
   return `migration${numbers.length === 1 ? '' : 's'} ${numbers.join(', ')}`;
+}
+
+/** Webhooks that were minted just now: the only time that their secrets are seen. */
+export function drawMinted(terminal: Terminal, webhooks: MintedWebhook[]): void {
+  const { style, noteStyle } = terminal;
+  for (const { ownerApp, automationId, url, secret } of webhooks) {
+    terminal.line(`${style('green', '✓')} webhook of ${style('bold', `${ownerApp}/${automationId}`)}`);
+    terminal.line(`  ${style('dim', 'url'.padEnd(9))} ${style('cyan', url)}`);
+    terminal.line(`  ${style('dim', 'secret'.padEnd(9))} ${secret}`);
+  }
+  if (webhooks.length > 0) terminal.note(noteStyle('yellow', 'Keep the secret now: it is not shown again.'));
 }

@@ -1,20 +1,7 @@
 /** The answers of the gateway that commands read (decisions, sections 1 to 5). Times in milliseconds since the epoch. */
-import type { AutomationManifest, MintedWebhook, Trigger } from '../../protocol/automation.ts';
+import type { AutomationRow } from '../../protocol/answers.ts';
+import type { AutomationManifest, MintedWebhook } from '../../protocol/automation.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
-import type { RunRecord } from '../../protocol/runs.ts';
-
-export type AppRecord = {
-  id: string;
-  name: string;
-  version: string;
-  description?: string;
-  status: 'active' | 'no_active_version' | 'quarantined';
-  activeVersion: string | null;
-  registeredAt: number;
-  updatedAt: number;
-  queries: number;
-  actions: number;
-};
 
 /** What a browser's origin is; of `console` null where there is none that it could reach. */
 export type SessionRecord = {
@@ -25,30 +12,6 @@ export type SessionRecord = {
 
 /** An address that signs a browser in, once. */
 export type SignInLink = { url: string; expiresAt: number };
-
-export type VersionRecord = {
-  versionId: string;
-  active: boolean;
-  sha256: string;
-  version: string;
-  uploadedAt: number;
-  files: number;
-  bytes: number;
-};
-
-export type UploadAnswer = {
-  id: string;
-  versionId: string;
-  activeVersion: string | null;
-  files: number;
-  bytes: number;
-  deduplicated: boolean;
-  migrationsApplied: number[];
-  pruned: string[];
-  network?: string[];
-  uses?: string[];
-  webhooks: MintedWebhook[];
-};
 
 /** `migrationsAhead`: what the data has had and the version does not know. */
 export type ActivateAnswer = {
@@ -161,22 +124,6 @@ export type LogEntry = {
 
 export type ChangeEvent = { app: string; table: string; action: string; source: string; ts: number; seq: number };
 
-/** A trigger as the gateway tells of it: without the hash of a webhook's secret. */
-export type ShownTrigger =
-  | Exclude<Trigger, { secretHash: string }>
-  | { kind: 'webhook'; id: string; signing?: boolean };
-
-export type AutomationRow = {
-  ref: string;
-  app: string;
-  id: string;
-  name: string;
-  description?: string;
-  enabled: boolean;
-  triggers: ShownTrigger[];
-  nextRunAt?: number | null;
-  lastRun?: RunRecord | null;
-};
 export type AutomationList = {
   rows: AutomationRow[];
   errors: { ref: string; code: string; message: string; path?: string }[];

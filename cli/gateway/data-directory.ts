@@ -23,14 +23,13 @@ export function defaultDataDirectory({ env, cwd, platform }: Surroundings): stri
 function platformDataDirectory(env: NodeJS.ProcessEnv, platform: NodeJS.Platform): string {
   const home = env.HOME ?? homedir();
   if (platform === 'darwin') return join(home, 'Library', 'Application Support', 'svc');
-  if (platform === 'win32') return join(env.LOCALAPPDATA ?? join(home, 'AppData', 'Local'), 'svc');
   return join(env.XDG_DATA_HOME || join(home, '.local', 'share'), 'svc');
 }
 
-/** `~/.config/svc/profile.json`, or its place under `XDG_CONFIG_HOME` or `APPDATA`. */
-export function profileFile({ env, platform }: Surroundings): string {
+/** `~/.config/svc/profile.json`, or its place under `XDG_CONFIG_HOME`. */
+export function profileFile({ env }: Surroundings): string {
   const home = env.HOME ?? homedir();
-  const base = env.XDG_CONFIG_HOME || (platform === 'win32' && env.APPDATA) || join(home, '.config');
+  const base = env.XDG_CONFIG_HOME || join(home, '.config');
   return join(base, 'svc', 'profile.json');
 }
 

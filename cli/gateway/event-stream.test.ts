@@ -33,3 +33,9 @@ test('an event that did not come whole does not move the id on', () => {
   assert.deepEqual(parser.push('id: 6\nevent: change\ndata: x\n'), []);
   assert.equal(parser.lastEventId, '5');
 });
+
+test('an id without an event moves on too: the gateway opens its streams with one', () => {
+  const parser = new EventStreamParser('5');
+  assert.deepEqual(parser.push('retry: 1000\nid: 9\n: changes of notes\n\n'), []);
+  assert.equal(parser.lastEventId, '9');
+});

@@ -4,10 +4,13 @@
  */
 import { createInterface } from 'node:readline/promises';
 import type { Readable } from 'node:stream';
-import { drawJson } from './json.ts';
+import { UsageError } from '../failure.ts';
 import { type Progress, startProgress } from './progress.ts';
 import { createStyle, type Style, visible, wantsColour } from './style.ts';
 import { type Cell, type Column, drawTable } from './table.ts';
+
+// A string followed by a colon is a member's name.
+const TOKENS = /("(?:\\.|[^"\\])*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 export type TerminalStreams = {
   stdin: Readable & { isTTY?: boolean };
@@ -120,4 +123,25 @@ export class Terminal {
   whenLost(listener: (error: Error) => void): void {
     this.#stdout.once('error', listener);
   }
+}
+
+/** Whether the user said yes to "`question` [y/N]". Throws `UsageError` where nobody can be asked; `command` is for its help. */
+export async function confirm(terminal: Terminal, question: string, command: string): Promise<boolean> {
+  if (!terminal.stdin.isTTY || terminal.json) {
+    throw new UsageError(`"svc ${command}" needs a confirmation.`, {
+      command,
+      hint: 'Add --yes to skip the question.',
+    });
+  }
+  return /^y(es)?$/i.test(await terminal.ask(`${question} [y/N] `));
+}
+
+/** JSON for a reader, line by line: indented, with colours. */
+export function drawJson(value: unknown, style: Style): string[] {
+  const text = JSON.stringify(value ?? null, null, 2);
+  const drawn = text.replace(TOKENS, (token, string?: string, colon?: string) => {
+    if (string === undefined) return style(/^[tfn]/.test(token) ? 'magenta' : 'yellow', token);
+    return colon === undefined ? style('green', string) : style('cyan', string) + colon;
+  });
+  return drawn.split('\n');
 }

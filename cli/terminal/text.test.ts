@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { drawJson } from './json.ts';
 import { drawLogEntry } from './log-entry.ts';
 import { nearest } from './nearest.ts';
 import { progressLine } from './progress.ts';
 import { createStyle, visible, wantsColour } from './style.ts';
+import { drawJson } from './terminal.ts';
 import { formatAge, formatBytes, formatDuration, plural } from './units.ts';
 import { displayWidth, truncate } from './width.ts';
 
@@ -15,6 +15,8 @@ test('widths count what a terminal shows', () => {
     ['é', 1],
     ['e\u0301', 1],
     ['日本語', 6],
+    ['𠮷野家', 6],
+    ['🇩🇪', 2],
     ['👍🏽', 2],
     ['👨‍👩‍👧', 2],
     ['a…b', 3],

@@ -2,7 +2,7 @@
 
 const ZERO = /^(?:\p{Mn}|\p{Me}|\p{Cf})$/u;
 const WIDE =
-  /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]$/u;
+  /^[\u1100-\u115f\u2329\u232a\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{16fe0}-\u{18cff}\u{1aff0}-\u{1b2ff}\u{20000}-\u{3fffd}]$/u;
 const EMOJI = /^\p{Emoji_Presentation}$/u;
 const ASCII = /^[\x20-\x7e]*$/;
 

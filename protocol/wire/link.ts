@@ -2,10 +2,15 @@
  * One connection between two of our processes: frames in, frames out, written in one go per turn of the event loop.
  * It opens nothing itself; the stream is given to it.
  */
+
+import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Frame } from '../frames.ts';
 import { LIMITS } from '../limits.ts';
 import { FrameBatch, FrameDecoder } from './codec.ts';
+
+/** What is read at a time, as much as Node reads by itself. */
+const READ_BYTES = 64 * 1024;
 
 export type LinkHandlers = {
   onFrame(frame: Frame, link: Link): void;
@@ -114,4 +119,21 @@ export class Link {
     this.#pending.take();
     this.#handlers.onClose(this.#error, this);
   }
+}
+
+/**
+ * A connection to the Unix socket at `socketPath`, read past Node's streams: they cost more than all we do with a frame. One that
+ * cannot be made is reported through `onClose`.
+ */
+export function connectLink(socketPath: string, handlers: LinkHandlers): Link {
+  const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+  const callback = (length: number): boolean => {
+    // A copy: the buffer is used again, and what is in a frame may be kept.
+    const chunk = Buffer.allocUnsafe(length);
+    buffer.copy(chunk, 0, 0, length);
+    link.receive(chunk);
+    return true;
+  };
+  const link = new Link(connect({ path: socketPath, onread: { buffer, callback } }), handlers);
+  return link;
 }

@@ -20,6 +20,7 @@ import { type Fixture, makeFixture, VERSION_ID } from '../../testing/backup-fixt
 import { inspectDatabase } from './database.ts';
 import { readBackup } from './read.ts';
 import { restoreBackup } from './restore.ts';
+import { takeBackup } from './take.ts';
 
 const CODE = `apps/notes/versions/${VERSION_ID}`;
 const LONG_NAME = `${'long-'.repeat(40)}é name.js`;
@@ -100,6 +101,34 @@ test('what is restored is what was backed up, without the log', async (t) => {
   assert.equal(statSync(target).mode & 0o777, 0o700);
   assert.equal(statSync(join(target, 'apps/notes/data.sqlite')).mode & 0o777, 0o600);
   assert.equal(statSync(fixture.file).mode & 0o777, 0o600);
+});
+
+test('the files of an app are packed while its deployments are held, and only then', async (t) => {
+  const { layout } = makeFixture(t);
+  let held: string | null = null;
+  const packed: [path: string, held: string | null][] = [];
+  await takeBackup({
+    layout,
+    config: null,
+    svcVersion: '0.1.0',
+    takenAt: 0,
+    apps: ['notes', 'gone'],
+    hold: async (id, work) => {
+      if (id === 'gone') return null;
+      held = id;
+      await work();
+      held = null;
+      return 0;
+    },
+    pack: async (work) => {
+      // A pack takes its time.
+      await new Promise(setImmediate);
+      if ('sources' in work) for (const { path } of work.sources) packed.push([path, held]);
+      return { files: 0, bytes: 0 };
+    },
+  });
+  assert.ok(packed.some(([path]) => path === 'apps/notes/current.json'));
+  for (const [path, by] of packed) assert.equal(by, path.startsWith('apps/notes/') ? 'notes' : null, path);
 });
 
 test('a database is copied as it is at one moment, while rows come in', async (t) => {
@@ -216,6 +245,27 @@ test('whatever follows the end is refused', async (t) => {
     writeFileSync(fixture.file, whole);
     appendFileSync(fixture.file, extra);
     await refused(fixture, 'INVALID_BACKUP');
+  }
+});
+
+test('zeros behind the end of the archive are refused, compressed with it or in a gzip member behind it', async (t) => {
+  const fixture = makeFixture(t);
+  const whole = gunzipSync(readFileSync(await fixture.take()));
+  for (const zeros of [1, 512, 1024, 700_000]) {
+    writeFileSync(fixture.file, gzipSync(Buffer.concat([whole, Buffer.alloc(zeros)])));
+    await refused(fixture, 'INVALID_BACKUP', /follows its end/);
+    writeFileSync(fixture.file, Buffer.concat([gzipSync(whole), gzipSync(Buffer.alloc(zeros))]));
+    await refused(fixture, 'INVALID_BACKUP', /follows its end/);
+  }
+});
+
+test('zeros behind the end of the file are refused, however many, and whatever gunzip makes of them', async (t) => {
+  const fixture = makeFixture(t);
+  const whole = readFileSync(await fixture.take());
+  // gunzip takes zeros for filling, and whether the stream says that some were left is a matter of timing: hence so many.
+  for (let zeros = 1; zeros <= 40; zeros++) {
+    writeFileSync(fixture.file, Buffer.concat([whole, Buffer.alloc(zeros)]));
+    await refused(fixture, 'INVALID_BACKUP', /follows its end/);
   }
 });
 

@@ -16,7 +16,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs';
-import { basename, dirname, join, sep } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import {
@@ -30,7 +30,7 @@ import {
 } from '../../protocol/backup.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isMissing } from '../atomic-file.ts';
+import { isMissing, namesInSync } from '../atomic-file.ts';
 import { copyDatabase, inspectDatabase } from './database.ts';
 import { END_OF_ARCHIVE, fileHeader, padding } from './tar-format.ts';
 
@@ -153,7 +153,7 @@ function* packFile(files: BackupFile[], path: string, from: string, check: () =>
 /** The versions in a folder, those that are links to the git store's too: in the backup they are folders. */
 function* packVersions(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
   const app = basename(dirname(from));
-  for (const version of namesIn(from).filter((name) => isVersionFolder(app, name)))
+  for (const version of namesInSync(from).filter((name) => isVersionFolder(app, name)))
     yield* packFolder(files, `${path}/${version}`, join(from, version), check);
 }
 
@@ -168,7 +168,7 @@ function* packFolder(files: BackupFile[], path: string, from: string, check: () 
     if (found.length === 0) return;
     for (const file of found) {
       known.add(file);
-      yield* packFile(files, `${path}${file.slice(from.length).replaceAll(sep, '/')}`, file, check);
+      yield* packFile(files, `${path}${file.slice(from.length)}`, file, check);
     }
   }
 }
@@ -202,15 +202,6 @@ function openExisting(path: string): number | null {
     return openSync(path, 'r');
   } catch (error) {
     if (isMissing(error)) return null;
-    throw error;
-  }
-}
-
-function namesIn(dir: string): string[] {
-  try {
-    return readdirSync(dir).sort();
-  } catch (error) {
-    if (isMissing(error)) return [];
     throw error;
   }
 }

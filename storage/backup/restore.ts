@@ -86,7 +86,6 @@ function checkDatabase(folder: string, { path, ...wanted }: BackupDatabase): voi
 /** Renaming replaces an empty directory, and fails when something has come into it meanwhile. */
 function putInPlace(arriving: string, place: string): void {
   try {
-    if (process.platform === 'win32' && existsSync(place)) rmdirSync(place);
     renameSync(arriving, place);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? '';

@@ -74,5 +74,5 @@ export function registrySource(text: string): BackupSource {
 }
 
 function inBackup(place: string): string {
-  return place.slice(PLACES.dataDir.length).replaceAll('\\', '/');
+  return place.slice(PLACES.dataDir.length);
 }

@@ -1,13 +1,16 @@
 /** The file system that isomorphic-git is given: one repository and nothing else; what it writes there becomes durable at once, at the end. */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, type Stats, statSync, utimesSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { dirname, join, resolve, sep } from 'node:path';
+import { basename, dirname, join, resolve, sep } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
-import { exists, isMissing, syncDir } from '../atomic-file.ts';
-import { inParallel } from '../sync-tree.ts';
+import { isMissing, syncDir } from '../atomic-file.ts';
+import { inParallel } from '../in-parallel.ts';
+import { SYNCS_AT_ONCE } from '../sync-tree.ts';
+import { damaged } from './object.ts';
 import { notePackRead } from './pack-cache.ts';
-import { readPackFile } from './pack-file.ts';
+
+const SUM_BYTES = 20;
 
 /** How often a folder is made that does not stay. */
 const TRIES = 10;
@@ -93,14 +96,16 @@ export class DurableFs {
   async flush(): Promise<void> {
     const temporary = new Map([...this.#staged.keys()].map((path) => [path, this.#temporaryPath()]));
     try {
-      await inParallel([...temporary], ([path, to]) => writeDurable(to, this.#staged.get(path) as Uint8Array));
-      for (const [path, from] of temporary) await placeOrFind(from, path);
+      await inParallel(temporary, SYNCS_AT_ONCE, ([path, to]) =>
+        writeDurable(to, this.#staged.get(path) as Uint8Array),
+      );
+      for (const [path, from] of temporary) place(from, path);
     } finally {
       // Those that were placed are not there any more.
       for (const path of temporary.values()) rmSync(path, { force: true });
     }
     const folders = new Set([...this.#staged.keys(), ...this.#found].map(dirname));
-    await inParallel([...folders], async (folder) => {
+    await inParallel(folders, SYNCS_AT_ONCE, async (folder) => {
       await syncDir(folder).catch((error: unknown) => {
         // Gone with what was in it, which git has packed.
         if (!isMissing(error)) throw error;
@@ -148,22 +153,14 @@ export class DurableFs {
   }
 }
 
-async function writeDurable(path: string, data: Uint8Array): Promise<void> {
+/** Writes a new file that, as git does it, nobody may write to afterwards. */
+export async function writeDurable(path: string, data: Uint8Array): Promise<void> {
   const file = await open(path, 'wx', 0o400);
   try {
     await file.writeFile(data);
     await file.sync();
   } finally {
     await file.close();
-  }
-}
-
-/** Windows does not replace a file that may only be read; who was faster wrote the same. */
-async function placeOrFind(temporary: string, path: string): Promise<void> {
-  try {
-    place(temporary, path);
-  } catch (error) {
-    if (!(await exists(path))) throw error;
   }
 }
 
@@ -188,4 +185,27 @@ function place(temporary: string, path: string): void {
       if (!isMissing(error) || tries === 1) throw error;
     }
   }
+}
+
+/**
+ * A file of a pack, made fit for isomorphic-git, which trusts an index and refuses a pack as a whole when one byte of it is wrong:
+ * the file as it is on disk. With `salvages` the sums in a pack and its index are those of the pack as it is, so that its objects
+ * are read one by one: who reads them checks each. Throws `STORE_DAMAGED` for an index that is not whole.
+ */
+function readPackFile(path: string, salvages: boolean): Buffer {
+  const content = readFileSync(path);
+  const isIndex = path.endsWith('.idx');
+  // Its count of objects, when it is wrong, would let the reader run for ever.
+  if (isIndex && !sumOf(content).equals(content.subarray(-SUM_BYTES))) {
+    throw damaged(`the index ${basename(path)} of a pack is not whole ("git index-pack" makes it again)`);
+  }
+  if (!salvages) return content;
+  const sum = sumOf(isIndex ? readFileSync(path.replace(/idx$/, 'pack')) : content);
+  // In an index the sum of the pack stands before its own.
+  content.set(sum, Math.max(0, content.length - (isIndex ? 2 : 1) * SUM_BYTES));
+  return content;
+}
+
+function sumOf(content: Buffer): Buffer {
+  return createHash('sha1').update(content.subarray(0, -SUM_BYTES)).digest();
 }

@@ -6,13 +6,13 @@
  * pack has a `.keep` file: git programs then leave it alone, and after a crash the next run finishes what the file says.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { inflateSync } from 'node:zlib';
 import type { PackLooseResult } from '../../protocol/git-jobs.ts';
-import { isMissing, syncDir } from '../atomic-file.ts';
+import { namesInSync, syncDir } from '../atomic-file.ts';
 import { crashPoint } from '../crash-point.ts';
+import { writeDurable } from './durable-fs.ts';
 import { isObjectId, objectId, unwrapObject } from './object.ts';
 import { idsInIndex, makePack, type PackEntry, packEntry, readPlainPack } from './plain-pack.ts';
 
@@ -56,9 +56,9 @@ export function countLoose(repository: string): number {
 }
 
 function listLoose(objectsDir: string): string[] {
-  const folders = namesIn(objectsDir).filter((name) => /^[0-9a-f]{2}$/.test(name));
+  const folders = namesInSync(objectsDir).filter((name) => /^[0-9a-f]{2}$/.test(name));
   return folders.flatMap((folder) =>
-    namesIn(join(objectsDir, folder))
+    namesInSync(join(objectsDir, folder))
       .map((name) => folder + name)
       .filter(isObjectId),
   );
@@ -93,7 +93,7 @@ function readLoose(path: string, id: string, maxOutputLength: number): PackEntry
 
 /** How many packs became one. Those that a git program made, or keeps, stay; none is joined where one index spans all packs. */
 async function joinSmall(objectsDir: string, dir: string, limits: PackLimits): Promise<number> {
-  const names = namesIn(dir);
+  const names = namesInSync(dir);
   if (names.includes('multi-pack-index')) return 0;
   const small = names.filter((name) => isSmall(dir, name, names, limits)).map((name) => name.slice(0, -'.pack'.length));
   if (small.length < limits.joinedPacks) return 0;
@@ -132,9 +132,9 @@ async function install(objectsDir: string, dir: string, entries: PackEntry[], re
     return syncDir(dir);
   };
   try {
-    await writeSynced(staged.keep, keep);
-    await writeSynced(staged.pack, pack);
-    await writeSynced(staged.idx, index);
+    await writeDurable(staged.keep, keep);
+    await writeDurable(staged.pack, pack);
+    await writeDurable(staged.idx, index);
     crashPoint('pack.written');
     // In this order: what a crash leaves has its mark, and who sees the index finds the pack.
     await place('keep');
@@ -165,7 +165,7 @@ async function finish(objectsDir: string, dir: string, name: string): Promise<vo
 
 /** What a run that was cut off left. */
 async function finishCutOff(objectsDir: string, dir: string): Promise<void> {
-  for (const file of namesIn(dir)) {
+  for (const file of namesInSync(dir)) {
     const path = join(dir, file);
     if (file.startsWith(TEMPORARY)) rmSync(path, { force: true });
     if (!/^pack-[0-9a-f]{40}\.keep$/.test(file) || !isOurs(path)) continue;
@@ -185,26 +185,6 @@ function isOurs(keep: string): boolean {
   return readFileSync(keep, 'utf8').startsWith(OURS);
 }
 
-/** As git does it, nobody may write to it afterwards. */
-async function writeSynced(path: string, content: Buffer): Promise<void> {
-  const file = await open(path, 'wx', 0o400);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
 function loosePath(objectsDir: string, id: string): string {
   return join(objectsDir, id.slice(0, 2), id.slice(2));
-}
-
-function namesIn(dir: string): string[] {
-  try {
-    return readdirSync(dir).sort();
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
 }

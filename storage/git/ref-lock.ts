@@ -7,6 +7,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing, mkdirDurable, syncDir } from '../atomic-file.ts';
 import { crashPoint } from '../crash-point.ts';
+import { isRunning } from '../process-identity.ts';
 
 const HOST = hostname().replaceAll(/\s/g, '_');
 /** Written into a lock while it is held. */
@@ -58,7 +59,6 @@ export class LockFile {
       await file.truncate();
       await this.#write(content);
       await file.sync();
-      // Windows renames no file that is open.
       await file.close();
       await rename(this.#lock, this.#path);
     } catch (error) {
@@ -113,15 +113,5 @@ async function isLeft(lock: string): Promise<boolean> {
   } catch (error) {
     if (isMissing(error)) return false;
     throw error;
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // Of another user it may not be asked, but it is there.
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }

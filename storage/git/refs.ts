@@ -152,7 +152,7 @@ function listFiles(folder: string): string[] {
   try {
     return readdirSync(folder, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
-      .map((entry) => relative(folder, join(entry.parentPath, entry.name)).replaceAll('\\', '/'));
+      .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
   } catch (error) {
     if (isMissing(error)) return [];
     throw error;

@@ -6,12 +6,11 @@
 import { freeId, freeName, nameFromId } from '../../protocol/app-names.ts';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId } from '../../protocol/ids.ts';
+import { checkAppId, unknownSession } from '../../protocol/ids.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
 import { type AutomationDraft, createAutomation, deleteAutomation, updateAutomation } from './automation-files.ts';
 import { editManifest, readName } from './manifest-file.ts';
-import { unknownSession } from './session-folders.ts';
 import type { Published } from './session-publishing.ts';
 import type { Sessions } from './sessions.ts';
 import type { Templates } from './templates.ts';

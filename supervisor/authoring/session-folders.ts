@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { CheckoutResult, DiffAppResult, TreeOfResult, UpdateAppResult } from '../../protocol/git-jobs.ts';
-import { checkAppId, isSessionId } from '../../protocol/ids.ts';
+import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
@@ -180,10 +180,6 @@ export const BRANCHES = 'sessions/';
 
 export function branchOf(id: string): string {
   return BRANCHES + id;
-}
-
-export function unknownSession(id: string): SvcError {
-  return new SvcError('UNKNOWN_SESSION', `There is no open session "${id.slice(0, 80)}"; open one first.`);
 }
 
 /** There is a version of it, which nobody made live: `main` has nothing of it. */

@@ -7,7 +7,7 @@ import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import type { DiffAppResult, GitFile, GitFileDiff, ListChange } from '../../protocol/git-jobs.ts';
-import { checkAppId, isSessionId } from '../../protocol/ids.ts';
+import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/session-files.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
@@ -26,7 +26,7 @@ import {
 } from '../../storage/sessions.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
-import { BRANCHES, branchOf, SessionFolders, type SessionRepository, unknownSession } from './session-folders.ts';
+import { BRANCHES, branchOf, SessionFolders, type SessionRepository } from './session-folders.ts';
 import { type Published, type PublishFolder, SessionPublishing } from './session-publishing.ts';
 
 export type SessionsOptions = {

@@ -14,8 +14,7 @@ import type { Databases } from '../databases.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { Apps } from '../dispatch/apps.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
-import type { Describing } from '../dispatch/describe.ts';
-import type { Dispatching } from '../dispatch/dispatcher.ts';
+import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, FireAutomationFactory } from '../extension-points.ts';
 import type { Tree } from '../tree/tree.ts';
 import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
@@ -28,26 +27,26 @@ import { Scheduler } from './schedule/scheduler.ts';
 import { McpToolServers } from './tool-servers.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 
-export type AutomationsOptions = Dispatching &
-  Describing & {
-    config: Config;
-    apps: Apps;
-    changes: ChangeStreams;
-    deployments: Deployments;
-    registry: Registry;
-    layout: Layout;
-    databases: Databases;
-    tree: Tree;
-    log: Logger;
-    /** One line of JSON for an app's log. */
-    appLog(app: string, line: string): void;
-    /** Address of the gateway, null when a host owns the server. */
-    baseUrl(): string | null;
-    /** A process came into being or is gone: the record of children on disk is due. */
-    onProcess(pid: number, role: string, alive: boolean): void;
-    conversationRunner: ConversationRunner | null;
-    fireAutomationFactory: FireAutomationFactory | null;
-  };
+export type AutomationsOptions = {
+  dispatcher: Dispatcher;
+  config: Config;
+  apps: Apps;
+  changes: ChangeStreams;
+  deployments: Deployments;
+  registry: Registry;
+  layout: Layout;
+  databases: Databases;
+  tree: Tree;
+  log: Logger;
+  /** One line of JSON for an app's log. */
+  appLog(app: string, line: string): void;
+  /** Address of the gateway, null when a host owns the server. */
+  baseUrl(): string | null;
+  /** A process came into being or is gone: the record of children on disk is due. */
+  onProcess(pid: number, role: string, alive: boolean): void;
+  conversationRunner: ConversationRunner | null;
+  fireAutomationFactory: FireAutomationFactory | null;
+};
 
 /** How many automations live versions have, how many of them are on; how many runs run, and how many wait for their turn. */
 export type AutomationsStatus = { registered: number; enabled: number; running: number; waiting: number };
@@ -83,7 +82,7 @@ export class Automations {
       catalog: this.catalog,
       ledger: this.runs,
       events: this.runEvents,
-      tools: new FireTools(options, this.toolServers),
+      tools: new FireTools(options.dispatcher, this.toolServers),
       actorOf: async ({ app, id }) => {
         const { active } = await apps.get(app);
         return tree.fireActor({ app, id }, active);
@@ -119,15 +118,18 @@ export class Automations {
 
   /** Reads what there is and begins to fire it. Call it once the writer is ready, before the first request. */
   async open(): Promise<void> {
-    await Promise.all([this.#openRuns(), this.catalog.loadAll()]);
+    const loaded = this.catalog.loadAll();
+    await Promise.all([this.#openRuns(loaded), loaded]);
   }
 
   /** On a full disk no run can be stored: nothing is fired by the clock until there is room. */
-  async #openRuns(): Promise<void> {
+  async #openRuns(loaded: Promise<void>): Promise<void> {
     try {
       await this.runs.open();
+      // An automation that the scheduler learns of after its start is a new one, which has missed nothing.
+      await loaded;
       const fired = await this.runs.cronFiredAfter(Date.now()).catch((error: unknown) => {
-        this.#log.warn({ err: error }, 'The fires before the clock was set back could not be read.');
+        this.#log.warn({ err: error }, 'What had fired before the clock was set back could not be read.');
         return new Map<string, number>();
       });
       if (!this.#stopped) this.scheduler.start(fired);
@@ -135,7 +137,9 @@ export class Automations {
       if (!isDiskFull(error)) throw error;
       this.#log.warn({ err: error }, 'The disk is full: automations wait until there is room.');
       this.#retry = setTimeout(() => {
-        this.#openRuns().catch((failure: unknown) => this.#log.error({ err: failure }, 'Automations cannot be run.'));
+        this.#openRuns(loaded).catch((failure: unknown) =>
+          this.#log.error({ err: failure }, 'Automations cannot be run.'),
+        );
       }, LIMITS.diskRetryMs).unref();
     }
   }
@@ -180,7 +184,7 @@ export class Automations {
         this.runs.noteCronFired(automation, at).catch((error: unknown) => {
           this.#log.warn(
             { err: error, automation: ref },
-            'The time since when an automation is scheduled could not be stored.',
+            'It could not be noted since when an automation is scheduled.',
           );
         });
       },

@@ -55,7 +55,9 @@ export class Switchboard {
       if (stored.manifest.enabled !== enabled) await write(version, id, stored, { enabled });
       crashPoint('switch.written');
     });
-    return this.#options.catalog.get(automationRef(app, id)) ?? unknownAutomation(app, id);
+    const automation = this.#options.catalog.get(automationRef(app, id));
+    if (automation === undefined) throw unknownAutomation(app, id);
+    return automation;
   }
 
   /**
@@ -157,10 +159,10 @@ export class Switchboard {
 
   async #read(version: VersionPaths, app: string, id: string): Promise<Stored> {
     const stored = await readAutomation(version, id);
-    if (stored === null) return unknownAutomation(app, id);
+    if (stored === null) throw unknownAutomation(app, id);
     if ('manifest' in stored) return stored;
     const [first, ...others] = stored.issues.map((issue) => automationFault(id, issue));
-    if (first === undefined) return unknownAutomation(app, id);
+    if (first === undefined) throw unknownAutomation(app, id);
     throw invalidAutomation([first, ...others]);
   }
 }
@@ -169,8 +171,8 @@ async function write(version: VersionPaths, id: string, { text }: Stored, change
   await writeAutomation(version, id, editAutomation(text, change));
 }
 
-function unknownAutomation(app: string, id: string): never {
-  throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id.slice(0, 80)}".`);
+export function unknownAutomation(app: string, id: string): SvcError {
+  return new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id.slice(0, 80)}".`);
 }
 
 function noWebhook(app: string, id: string): SvcError {

@@ -1,34 +1,7 @@
 /** What the registry's routes answer about an app and its versions (decisions, section 2). Pure. */
+import type { AppRecord, VersionRecord } from '../../protocol/answers.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { AppState } from '../../storage/registry.ts';
-
-/** `queries`, `actions` and `automations` are counts. Times are milliseconds since the epoch. */
-export type AppRecord = {
-  id: string;
-  name: string;
-  version: string;
-  description?: string;
-  kind: 'app' | 'automation';
-  backend: 'tarball' | 'git';
-  /** `quarantined` is known to whoever runs the actors, and laid over this. */
-  status: 'active' | 'no_active_version' | 'quarantined';
-  activeVersion: string | null;
-  registeredAt: number;
-  updatedAt: number;
-  queries: number;
-  actions: number;
-  automations: number;
-};
-
-export type VersionRecord = {
-  versionId: string;
-  active: boolean;
-  sha256: string;
-  version: string;
-  uploadedAt: number;
-  files: number;
-  bytes: number;
-};
 
 export function appRecord({ id, registeredAt, updatedAt, active }: AppState, backend: AppRecord['backend']): AppRecord {
   return {
@@ -52,3 +25,6 @@ export function versionRecord(summary: VersionSummary, active: VersionSummary | 
   const { versionId, sha256, version, uploadedAt, files, bytes } = summary;
   return { versionId, active: versionId === active?.versionId, sha256, version, uploadedAt, files, bytes };
 }
+
+/** Which versions to list: at most `limit`, those before the version `before`. */
+export type VersionPage = { limit?: number; before?: string };

@@ -335,6 +335,28 @@ test('uploads of one app run one after the other, whatever they are', async () =
   assert.equal(versions.length, 5);
 });
 
+test('the intention outlives a pointer that cannot be moved, and the next start follows it', async () => {
+  const dataDir = newDataDir();
+  const moments: Moments = {};
+  const { upload, layout } = await start(dataDir, moments);
+  await upload(version('1', 1));
+  const { current, pending } = layout.app('notes');
+  const before = readFileSync(current);
+  moments.migrated = () => {
+    rmSync(current);
+    mkdirSync(current);
+  };
+  await assert.rejects(upload(version('2', 2)));
+  assert.equal(existsSync(pending), true, 'the migrations are in the data: only the intention says where they lead');
+  rmSync(current, { recursive: true });
+  writeFileSync(current, before);
+
+  const { deployments, databases } = await start(dataDir);
+  assert.equal((await deployments.manifest('notes'))?.version, '2');
+  assert.equal(await databases.userVersion('notes'), 2);
+  assert.equal(existsSync(pending), false);
+});
+
 /** Where a crash may cut an upload of version 2 off, and which version must be active after the restart. */
 const CRASHES: [name: string, moment: keyof Moments, change: (dataDir: string) => void, active: '1' | '2'][] = [
   ['when the archive is unpacked', 'staged', () => {}, '1'],

@@ -1,13 +1,8 @@
-/**
- * Deployments: uploads, publications, activations and removals of apps (specification, "Registry"; decisions, sections 2 and 7).
- * One at a time for each app, on either backend. What is refused or fails leaves nothing on disk and changes nothing.
- */
-import { randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
 import { type MintedWebhook, mintedWebhook } from '../../protocol/automation.ts';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, versionNumber, versionTag } from '../../protocol/ids.ts';
@@ -19,15 +14,13 @@ import { moveToTrash, purgeApp } from '../../storage/trash.ts';
 import { readVersion } from '../../storage/versions.ts';
 import { SerialByKey } from '../serial.ts';
 import { removeMarks } from './app-folder.ts';
-import { type AppRecord, appRecord, type VersionRecord } from './app-record.ts';
+import { appRecord, type VersionPage } from './app-record.ts';
 import type {
   ActivationResult,
   DeploymentsOptions,
   PublishOptions,
   PublishResult,
   UploadOptions,
-  UploadResult,
-  VersionPage,
 } from './deployment.ts';
 import { Manifests } from './manifests.ts';
 import { Releases, unknownVersion } from './releases.ts';
@@ -87,13 +80,13 @@ export class Deployments {
     id: string,
     body: Readable,
     { activate = true, origin = '', received }: UploadOptions = {},
-  ): Promise<UploadResult> {
+  ): Promise<UploadAnswer> {
     // It may fail before anybody reads it, and an error that nobody listens to would end the process.
     body.on('error', () => {});
     return this.#changing(async () => {
       try {
         checkAppId(id);
-        return await this.#staging('upload', async (staging) => {
+        return await this.#releases.staging('upload', async (staging) => {
           const archive = join(staging, 'upload.tgz');
           if (body.errored) throw body.errored;
           await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
@@ -134,7 +127,7 @@ export class Deployments {
       checkAppId(id);
       if (this.#options.store.backend !== 'git')
         throw new SvcError('NO_GIT_STORE', 'Publishing needs the git store: svc serve --store git.');
-      return this.#staging('publish', async (staging) => {
+      return this.#releases.staging('publish', async (staging) => {
         const release = await this.#serial.run(id, () => {
           const source = { session: folder, base, anew: !registry.has(id) };
           return this.#releases.add(id, { source, staging, activate: true, message, committed });
@@ -293,18 +286,6 @@ export class Deployments {
     const [before] = await store.list(id, active, { limit: 1, before: active.versionId });
     if (before === undefined) throw new SvcError('UNKNOWN_VERSION', `No older version of "${id}" is kept.`);
     return before.versionId;
-  }
-
-  async #staging<T>(name: string, work: (staging: string) => Promise<T>): Promise<T> {
-    const staging = join(this.#options.layout.tmpDir, `${name}-${randomUUID()}`);
-    try {
-      await mkdir(staging, { mode: 0o700 });
-      crashPoint('upload.staging-made');
-      return await work(staging);
-    } finally {
-      await rm(staging, { recursive: true, force: true });
-      crashPoint('upload.staging-removed');
-    }
   }
 
   /** The app is gone all the same, so that this must not read as if nothing had been changed. */

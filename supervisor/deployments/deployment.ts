@@ -39,24 +39,6 @@ export type UploadOptions = {
   received?(): void;
 };
 
-export type UploadResult = {
-  id: string;
-  versionId: string;
-  activeVersion: string | null;
-  sha256: string;
-  files: number;
-  bytes: number;
-  deduplicated: boolean;
-  migrationsApplied: number[];
-  pruned: string[];
-  /** The manifest's list of hosts, where it has one. */
-  network?: string[];
-  /** The apps whose tools its pages may call, where it names some. */
-  uses?: string[];
-  /** Those that were minted, with their secrets: nothing else ever says them. */
-  webhooks: MintedWebhook[];
-};
-
 export type PublishOptions = {
   /** The app's files as a session has them; only read. */
   folder: string;
@@ -93,6 +75,3 @@ export type ActivationResult = {
   /** Minted when a version was brought back whose webhook the live one does not have. */
   webhooks: MintedWebhook[];
 };
-
-/** Which versions to list: at most `limit`, those before the version `before`. */
-export type VersionPage = { limit?: number; before?: string };

@@ -142,7 +142,7 @@ export class Releases {
     if (known === null) throw unknownVersion(id, versionId);
     const app = layout.app(id);
     const now = this.#options.now();
-    return this.#staging('adopt', async (staging) => {
+    return this.staging('adopt', async (staging) => {
       const request = { source: { tag: versionId }, staging, uploadedAt: known.uploadedAt, stored: [], active: null };
       const staged = await store.stage(id, request);
       try {
@@ -237,7 +237,7 @@ export class Releases {
     const app = layout.app(id);
     const known = await store.find(id, versionId);
     if (known === null) return null;
-    return this.#staging('activate', async (staging) => {
+    return this.staging('activate', async (staging) => {
       const request = { source: { tag: versionId }, staging, uploadedAt: known.uploadedAt, stored: [], active };
       const staged = await store.stage(id, request);
       await addWebhookKeys(app, signingKeys(staged.minted));
@@ -246,13 +246,16 @@ export class Releases {
     });
   }
 
-  async #staging<T>(name: string, work: (staging: string) => Promise<T>): Promise<T> {
+  /** Runs `work` with a folder of its own below `tmp`, which is gone afterwards. */
+  async staging<T>(name: string, work: (staging: string) => Promise<T>): Promise<T> {
     const staging = join(this.#options.layout.tmpDir, `${name}-${randomUUID()}`);
     try {
       await mkdir(staging, { mode: 0o700 });
+      crashPoint('upload.staging-made');
       return await work(staging);
     } finally {
       await rm(staging, { recursive: true, force: true });
+      crashPoint('upload.staging-removed');
     }
   }
 

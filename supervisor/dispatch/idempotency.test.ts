@@ -33,7 +33,10 @@ function setUp() {
   const db = new FragileDb();
   let now = 1_700_000_000_000;
   const open = () => new Idempotency(db as unknown as DbClient, () => now++);
-  return { db, open, idempotency: open() };
+  const pass = (ms: number) => {
+    now += ms;
+  };
+  return { db, open, idempotency: open(), pass };
 }
 
 for (const death of ['before', 'after'] as const) {
@@ -77,5 +80,26 @@ test('a writer that dies again and again is an error, and the key is not held by
   await idempotency.claim('app', 'other', 'put', {});
   db.deaths = Array.from({ length: 4 }, () => 'before' as const);
   await assert.rejects(idempotency.claim('app', 'k', 'put', {}), { code: 'WRITER_LOST' });
+  assert.equal(await idempotency.claim('app', 'k', 'put', {}), null);
+});
+
+test('a retry is the same call whatever the order of its members, at any depth', async () => {
+  const { idempotency } = setUp();
+  await idempotency.claim('app', 'k', 'put', { a: 1, b: { c: [{ d: 2, e: 3 }], f: null } });
+  await idempotency.record('app', 'k', ANSWER);
+  const again = { b: { f: null, c: [{ e: 3, d: 2 }] }, a: 1 };
+  assert.deepEqual(await idempotency.claim('app', 'k', 'put', again), ANSWER);
+  for (const other of [{ a: 1 }, { ...again, a: 2 }, { ...again, g: 0 }, { a: 1, b: { c: [{ d: 3, e: 2 }], f: null } }])
+    await assert.rejects(idempotency.claim('app', 'k', 'put', other), { code: 'IDEMPOTENCY_MISMATCH' });
+  await assert.rejects(idempotency.claim('app', 'k', 'other', again), { code: 'IDEMPOTENCY_MISMATCH' });
+});
+
+test('an answer is replayed for 24 hours, and the key is free after that', async () => {
+  const { idempotency, pass } = setUp();
+  await idempotency.claim('app', 'k', 'put', {});
+  await idempotency.record('app', 'k', ANSWER);
+  // The clock goes on by a millisecond each time it is read.
+  pass(24 * 60 * 60 * 1000 - 1);
+  assert.deepEqual(await idempotency.claim('app', 'k', 'put', {}), ANSWER);
   assert.equal(await idempotency.claim('app', 'k', 'put', {}), null);
 });

@@ -12,13 +12,13 @@ import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { exists, isMissing, mkdirDurable } from '../../storage/atomic-file.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
+import { FolderWatch, type WatchBudget } from '../../storage/folder-watch.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
 import type { App } from '../dispatch/apps.ts';
 import type { PageVersion } from '../pages/pages.ts';
+import { SerialByKey } from '../serial.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import { type Brought, DraftData, type DraftDataOptions } from './draft-data.ts';
-import { FolderWatch, type WatchBudget } from './folder-watch.ts';
-import { Turns } from './turns.ts';
 
 /** Errors that say nothing about the files: the same is tried again with the next request. */
 const PASSING = new Set(['UNKNOWN_SESSION', 'UNKNOWN_APP', 'STORAGE_FULL', 'OVERLOADED', 'INTERNAL', 'STORE_DAMAGED']);
@@ -50,7 +50,7 @@ export class Draft {
   readonly #options: DraftOptions;
   readonly #data: DraftData;
   readonly #watch: FolderWatch;
-  readonly #turns = new Turns();
+  readonly #serial = new SerialByKey();
   #snapshot: Snapshot | null = null;
   #fault: SvcError | null = null;
   #migrationFault: SvcError | null = null;
@@ -114,7 +114,7 @@ export class Draft {
     // One that is under way and was not told of an edit since began after the last one: it has all of them when it ends.
     if (!this.#edited && this.#watch.complete) return this.#refreshing ?? undefined;
     this.#edited = true;
-    this.#refreshing ??= this.#turns.take(() => this.#refresh());
+    this.#refreshing ??= this.#serial.run(this.key, () => this.#refresh());
     return this.#refreshing;
   }
 
@@ -128,7 +128,7 @@ export class Draft {
   /** Its data is a fresh copy of the live data, with all migrations. Rejects with its fault, or `MIGRATION_FAILED`. */
   async resetData(): Promise<Brought> {
     await this.refreshed();
-    return await this.#turns.take(async () => {
+    return await this.#serial.run(this.key, async () => {
       const { snapshot } = this;
       return await this.#prepareData(snapshot, (migrations, dir) => this.#data.reset(migrations, dir));
     });
@@ -152,7 +152,7 @@ export class Draft {
     this.#over = new SvcError('UNKNOWN_SESSION', 'The session was closed.');
     clearTimeout(this.#settling);
     this.#watch.close();
-    await this.#turns.take(() => this.#data.close());
+    await this.#serial.run(this.key, () => this.#data.close());
   }
 
   /** Leaves everything as it is: the gateway stops. */
@@ -171,7 +171,7 @@ export class Draft {
 
   #refreshSoon(): void {
     if (this.#over || !this.#edited) return;
-    this.#refreshing ??= this.#turns.take(() => this.#refresh());
+    this.#refreshing ??= this.#serial.run(this.key, () => this.#refresh());
     this.#refreshing.catch((error: unknown) => {
       if (!this.#over) this.#options.warn(error);
     });
@@ -238,7 +238,7 @@ export class Draft {
 
   async #makeCallable(): Promise<App> {
     await this.refreshed();
-    return await this.#turns.take(async () => {
+    return await this.#serial.run(this.key, async () => {
       if (this.#over) throw this.#over;
       const { snapshot } = this;
       if (this.#dataOf !== snapshot) {

@@ -2,31 +2,44 @@
  * Drafts: the apps of sessions, each with files, tools, data, change stream, log and settings of its own, beside the live apps and
  * without touching them (decisions, section 7).
  */
-import { readdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { Snapshot } from '../../protocol/drafts.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
+import { draftKey, isAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { AppLogs } from '../../storage/app-log.ts';
-import { isMissing } from '../../storage/atomic-file.ts';
+import { namesIn } from '../../storage/atomic-file.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
+import { WatchBudget } from '../../storage/folder-watch.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
 import { sweepTemporary } from '../../storage/trash.ts';
+import type { Config } from '../config.ts';
 import type { Databases } from '../databases.ts';
 import { Manifests } from '../deployments/manifests.ts';
 import type { App, AppsView } from '../dispatch/apps.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
+import { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Idempotency } from '../dispatch/idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages } from '../pages/pages.ts';
-import type { ToolServices } from '../routes/tools.ts';
 import type { Tree } from '../tree/tree.ts';
 import { Draft } from './draft.ts';
 import type { Brought } from './draft-data.ts';
-import { WatchBudget } from './folder-watch.ts';
-import { type DraftSource, unknownSession } from './source.ts';
+
+/** Where drafts come from: the sessions, as far as the drafts know them. */
+export type DraftSource = {
+  has(sessionId: string): boolean | Promise<boolean>;
+  /** The app's folder in the session's worktree, taken into the session on first use. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
+  folder(sessionId: string, app: string): Promise<string>;
+  /** The apps that were taken into the session. Rejects with `UNKNOWN_SESSION`. */
+  apps(sessionId: string): Promise<string[]>;
+  /** Told after the gateway itself changed files of an app. */
+  onEdited(told: (sessionId: string, app: string) => void): void;
+  /** Told when a session has gone; it waits for what is returned. */
+  onClosed(told: (sessionId: string) => void | Promise<void>): void;
+};
 
 export type DraftsOptions = {
   source: DraftSource;
@@ -37,7 +50,7 @@ export type DraftsOptions = {
   pages: Pages;
   logs: AppLogs;
   idempotency: Idempotency;
-  config: ToolServices['config'];
+  config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
   log: Logger;
   jobs: Pick<Jobs, 'seed' | 'snapshot'>;
 };
@@ -78,26 +91,27 @@ export class Drafts {
     return await opening;
   }
 
-  /** The dispatcher's view of a session: its drafts under the ids of their apps. */
-  tools(session: string): ToolServices {
-    const { changes, idempotency, config, log, source } = this.#options;
+  /** For the tools of a session's drafts, under the ids of their apps. */
+  dispatcher(session: string): Dispatcher {
+    const { changes, idempotency, config, source } = this.#options;
     const apps = this.#view(session);
-    return {
-      keyOf: (id) => draftKey(session, id),
-      uses: () => [],
+    return new Dispatcher({
       apps,
       changes,
       idempotency,
       config,
-      log,
-      registry: { ids: () => source.apps(session) },
-      deployments: {
-        manifest: async (id) => {
-          const { key, active } = await apps.get(id);
-          return await this.#manifests.get(key, active.versionId);
+      keyOf: (id) => draftKey(session, id),
+      uses: () => [],
+      describing: {
+        registry: { ids: () => source.apps(session) },
+        deployments: {
+          manifest: async (id) => {
+            const { key, active } = await apps.get(id);
+            return await this.#manifests.get(key, active.versionId);
+          },
         },
       },
-    };
+    });
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */
@@ -204,12 +218,7 @@ export class Drafts {
 
   /** Names in the folder of the drafts: the apps of a session, or the sessions when it is empty. */
   async #kept(session: string): Promise<string[]> {
-    try {
-      return await readdir(this.#options.layout.drafts(session));
-    } catch (error) {
-      if (isMissing(error)) return [];
-      throw error;
-    }
+    return await namesIn(this.#options.layout.drafts(session));
   }
 
   #tidy(): void {

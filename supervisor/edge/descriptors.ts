@@ -45,8 +45,7 @@ export class DescriptorGuard {
   }
 
   start(): void {
-    // Windows has neither such a limit nor the file.
-    if (process.platform !== 'win32') this.#check();
+    this.#check();
   }
 
   stop(): void {

@@ -1,7 +1,8 @@
 /** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for what cannot be decoded. */
 import { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { Caller, Capability } from './access/caller.ts';
+import type { Caller } from './access/caller.ts';
+import type { Capability } from './access/grants.ts';
 import type { Place } from './access/places.ts';
 
 /** Path parameters by name; the last one of a route that ends in `*` is the undecoded rest of the path. */

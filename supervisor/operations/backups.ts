@@ -82,9 +82,9 @@ export class Backups {
     }
   }
 
-  /** The data directory itself is closed to jobs: the files in it are reached by links. Windows gives these to few users. */
+  /** The data directory itself is closed to jobs: the files in it are reached by links. */
   async #within(folder: string, work: PackJob['work']): Promise<PackJob['work']> {
-    if ('finish' in work || process.platform === 'win32') return work;
+    if ('finish' in work) return work;
     const { dataDir } = this.#options.layout;
     const sources = work.sources.map(async (source): Promise<BackupSource> => {
       if (source.kind === 'text' || dirname(source.from) !== dataDir) return source;

@@ -1,4 +1,6 @@
 /** The process tree as `GET /svc/_system` shows it: every process and actor. */
+
+import { readFile } from 'node:fs/promises';
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
 import type { RetireReason } from '../../protocol/frames.ts';
 import type { AutomationsStatus } from '../automations/automations.ts';
@@ -6,9 +8,12 @@ import type { ToolServerStatus } from '../automations/tool-servers.ts';
 import type { Services } from '../services.ts';
 import type { Actor } from '../tree/actor/actor.ts';
 import type { Child } from '../tree/child.ts';
-import { processUsage } from '../tree/process-usage.ts';
 import type { EventLoopDelay } from './event-loop.ts';
 import { streamOf } from './log-stream.ts';
+
+// Linux reports both in these units on every architecture Node runs on.
+const TICK_MS = 10;
+const PAGE_BYTES = 4096;
 
 /** How long an actor is asked for its memory before the answer goes without it. */
 const STATS_MS = 200;
@@ -181,4 +186,20 @@ function restingStatus(actor: Actor): ActorStatus {
     calls: 0,
     lastExit: actor.lastExit,
   };
+}
+
+/** Bytes and milliseconds. `null` where the system does not tell (no `/proc`). */
+type ProcessUsage = { rss: number; cpuMs: number };
+
+/** As the operating system counts it, so that a stuck child need not be asked. */
+async function processUsage(pid: number): Promise<ProcessUsage | null> {
+  try {
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+    // The command name in parentheses may hold spaces; the numbered fields start after it, at field 3.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const ticks = Number(fields[11]) + Number(fields[12]);
+    return { rss: Number(fields[21]) * PAGE_BYTES, cpuMs: ticks * TICK_MS };
+  } catch {
+    return null;
+  }
 }

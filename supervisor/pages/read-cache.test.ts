@@ -39,6 +39,12 @@ test('does not keep what is larger than itself', async () => {
   assert.equal(cache.size, 4);
 });
 
+test('keeps what is empty', async () => {
+  const { reads, get } = setUp();
+  await get('a', '');
+  assert.deepEqual([get('a', 'other'), reads], ['', ['a']]);
+});
+
 test('forgets by prefix, what is being read too', async () => {
   const { cache, reads, get } = setUp();
   await get('v1/a', '123');

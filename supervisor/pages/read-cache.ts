@@ -1,32 +1,24 @@
-/** What was read from disk, in memory: the least recently used goes first, and readers of the same thing share one read. */
+/** Keeps in memory what was read from disk: the least recently used goes first, and readers of the same thing share one read. */
+import { LRUCache } from 'lru-cache';
 
-export class ReadCache<T> {
-  readonly #capacity: number;
-  readonly #sizeOf: (value: T) => number;
-  readonly #values = new Map<string, T>();
+export class ReadCache<T extends object | string> {
+  readonly #values: LRUCache<string, T>;
   readonly #reading = new Map<string, Promise<T>>();
-  #size = 0;
 
   /** `capacity` bounds the sum of `sizeOf` over what is kept. */
   constructor(capacity: number, sizeOf: (value: T) => number) {
-    this.#capacity = capacity;
-    this.#sizeOf = sizeOf;
+    // The library takes no sizes of 0, which empty files have.
+    this.#values = new LRUCache({ maxSize: capacity, sizeCalculation: (value) => Math.max(1, sizeOf(value)) });
   }
 
   get size(): number {
-    return this.#size;
+    return this.#values.calculatedSize;
   }
 
   /** The value at once when it is here, else what `read` gives. A failed read is not remembered. */
   get(key: string, read: () => Promise<T>): T | Promise<T> {
-    const value = this.#values.get(key);
-    if (value !== undefined) {
-      this.#values.delete(key);
-      this.#values.set(key, value);
-      return value;
-    }
-    const shared = this.#reading.get(key);
-    if (shared) return shared;
+    const value = this.#values.get(key) ?? this.#reading.get(key);
+    if (value !== undefined) return value;
     const reading = this.#read(key, read);
     this.#reading.set(key, reading);
     return reading;
@@ -34,43 +26,26 @@ export class ReadCache<T> {
 
   /** Drops everything whose key starts with `prefix`. */
   forget(prefix: string): void {
-    for (const key of this.#reading.keys()) {
-      if (key.startsWith(prefix)) this.#reading.delete(key);
-    }
-    for (const [key, value] of this.#values) {
-      if (!key.startsWith(prefix)) continue;
-      this.#values.delete(key);
-      this.#size -= this.#sizeOf(value);
+    for (const cache of [this.#reading, this.#values]) {
+      for (const key of [...cache.keys()]) {
+        if (key.startsWith(prefix)) cache.delete(key);
+      }
     }
   }
 
   #read(key: string, read: () => Promise<T>): Promise<T> {
+    /** Whether the read was still wanted: a key that was forgotten meanwhile, or read again since, is not ours to fill. */
+    const end = () => this.#reading.get(key) === reading && this.#reading.delete(key);
     const reading: Promise<T> = read().then(
       (value) => {
-        // A key that was forgotten meanwhile, or read again since, is not ours to fill.
-        if (this.#reading.get(key) === reading) {
-          this.#reading.delete(key);
-          this.#keep(key, value);
-        }
+        if (end()) this.#values.set(key, value);
         return value;
       },
       (error: unknown) => {
-        if (this.#reading.get(key) === reading) this.#reading.delete(key);
+        end();
         throw error;
       },
     );
     return reading;
-  }
-
-  #keep(key: string, value: T): void {
-    const size = this.#sizeOf(value);
-    if (size > this.#capacity) return;
-    this.#values.set(key, value);
-    this.#size += size;
-    for (const [oldest, dropped] of this.#values) {
-      if (this.#size <= this.#capacity) return;
-      this.#values.delete(oldest);
-      this.#size -= this.#sizeOf(dropped);
-    }
   }
 }

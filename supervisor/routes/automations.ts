@@ -1,10 +1,12 @@
 /** The automations of live versions: what there is, switching them, and minting webhooks (decisions, section 6). */
+
+import type { AutomationRow, ShownRun, ShownTrigger } from '../../protocol/answers.ts';
 import { parseRef, type Trigger } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
 import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../automations/catalog.ts';
-import type { Switchboard } from '../automations/enablement.ts';
+import { type Switchboard, unknownAutomation } from '../automations/enablement.ts';
 import { demand } from '../http/access/caller.ts';
 import { answerJson } from '../http/answers.ts';
 import type { Route } from '../http/router.ts';
@@ -21,25 +23,6 @@ export type AutomationRoutesOptions = {
   listening(): { url: string } | null;
   /** Rejects with `UNKNOWN_APP`. */
   registered(app: string): Promise<void>;
-};
-
-/** A trigger as it is answered: `secretHash` never leaves. */
-type ShownTrigger = Exclude<Trigger, { secretHash: string }> | { kind: 'webhook'; id: string; signing?: boolean };
-
-/** A list of many automations would be large with what went in and came out; `GET /svc/_runs/<runId>` has it. */
-type ShownRun = Omit<RunRecord, 'input' | 'output'>;
-
-/** One automation in answers. Times are milliseconds since the epoch. */
-export type AutomationRow = {
-  ref: string;
-  app: string;
-  id: string;
-  name: string;
-  description?: string;
-  enabled: boolean;
-  triggers: ShownTrigger[];
-  nextRunAt?: number;
-  lastRun?: ShownRun;
 };
 
 export function automationRoutes(options: AutomationRoutesOptions): Route[] {
@@ -75,8 +58,7 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
         checkAppId(app);
         const manifest = await switchboard.manifest(app, id);
         const automation = catalog.get(`${app}/${id}`);
-        if (automation === undefined)
-          throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id.slice(0, 80)}".`);
+        if (automation === undefined) throw unknownAutomation(app, id);
         const shown = { ...manifest, triggers: manifest.triggers.map(shownTrigger) };
         answerJson(exchange, 200, { ...(await rowOf(automation)), manifest: shown }, { 'cache-control': 'no-store' });
       },

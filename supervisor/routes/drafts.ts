@@ -2,6 +2,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, draftKey } from '../../protocol/ids.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
+import type { GitStoreServices } from '../authoring/open-authoring.ts';
 import type { Draft } from '../drafts/draft.ts';
 import type { Drafts } from '../drafts/drafts.ts';
 import { faultPage } from '../drafts/fault-page.ts';
@@ -12,9 +13,8 @@ import { answerJson } from '../http/answers.ts';
 import type { Route } from '../http/router.ts';
 import { pagePolicy, redirectToFolder, sendPageError } from '../pages/pages.ts';
 import type { Services } from '../services.ts';
-import { gitStoreOf } from './git-store.ts';
 import { answerLogs } from './logs.ts';
-import { queryOf, readJson } from './requests.ts';
+import { queryOf, readJson, subscriptionOf } from './requests.ts';
 import { answerTool } from './tools.ts';
 
 export function draftRoutes(services: Services): Route[] {
@@ -38,7 +38,8 @@ export function draftRoutes(services: Services): Route[] {
       path: '/svc/_draft/:sid/_tool/:tool',
       needs: 'route',
       summary: 'The dispatcher on the drafts of a session: `svc_describe`, `svc_read`, `svc_write`.',
-      handle: (exchange, { sid = '', tool = '' }, caller) => answerTool(drafts().tools(sid), exchange, tool, caller),
+      handle: (exchange, { sid = '', tool = '' }, caller) =>
+        answerTool(drafts().dispatcher(sid), exchange, tool, caller, services.log),
     },
     {
       method: 'GET',
@@ -92,15 +93,7 @@ export function draftRoutes(services: Services): Route[] {
       handle: async (exchange, { sid = '', id = '' }) => {
         const draft = await drafts().draft(sid, id);
         await draft.refreshed();
-        const query = queryOf(exchange);
-        const tables = query.get('tables')?.split(',').filter(Boolean);
-        const shown = query.get('version');
-        const lastEventId = exchange.header('last-event-id');
-        services.changes.subscribe(draft.key, exchange, {
-          stale: shown !== null && shown !== draft.version,
-          ...(tables ? { tables } : {}),
-          ...(lastEventId === undefined ? {} : { lastEventId }),
-        });
+        services.changes.subscribe(draft.key, exchange, subscriptionOf(exchange, draft.version));
       },
     },
     {
@@ -130,4 +123,10 @@ function sendFault(exchange: Exchange, place: Place, { app, version }: Draft, se
     { ...pagePolicy(place), 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
     faultPage(fault, { app, draft: { session, version } }),
   );
+}
+
+/** Looked up with each request: the table of routes is made without a gateway too. Throws `NO_GIT_STORE`. */
+export function gitStoreOf({ gitStore }: Pick<Services, 'gitStore'>): NonNullable<GitStoreServices> {
+  if (gitStore) return gitStore;
+  throw new SvcError('NO_GIT_STORE', 'Drafts need the git store: svc serve --store git.');
 }

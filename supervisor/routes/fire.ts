@@ -1,9 +1,11 @@
 /** Running an automation by hand (decisions, section 6). */
+
 import { automationRef } from '../../protocol/automation.ts';
-import { type ErrorBody, errorEnvelope, SvcError } from '../../protocol/errors.ts';
+import { type ErrorBody, errorEnvelope } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
 import type { LiveAutomation } from '../automations/catalog.ts';
+import { unknownAutomation } from '../automations/enablement.ts';
 import type { Fires } from '../automations/fires/fires.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { answerJson } from '../http/answers.ts';
@@ -32,9 +34,7 @@ export function fireRoutes({ catalog, apps, fires, now = Date.now }: FireRoutesO
         const waits = queryOf(exchange).get('wait') === '1';
         await apps.registered(app);
         const automation = catalog.get(automationRef(app, id));
-        if (!automation) {
-          throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no automation "${id.slice(0, 80)}".`);
-        }
+        if (!automation) throw unknownAutomation(app, id);
         const started = await fires.start({ automation, trigger: { kind: 'manual', origin: null }, at: now(), input });
         if (!waits) {
           answerJson(exchange, 202, { runId: started.run.runId });

@@ -5,7 +5,7 @@ import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
 import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
-import { queryOf } from './requests.ts';
+import { subscriptionOf } from './requests.ts';
 
 /** A version's id is one segment, or the two of a tag, whose slash may be encoded. */
 const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;
@@ -87,15 +87,7 @@ export function pageRoutes(services: Services): Route[] {
         'The change stream of an app (server-sent events; `?tables=a,b` filters, `?version=` is what the page shows).',
       handle: async (exchange, { id = '' }) => {
         const active = await apps.activeVersion(known(id));
-        const query = queryOf(exchange);
-        const tables = query.get('tables')?.split(',').filter(Boolean);
-        const shown = query.get('version');
-        const lastEventId = exchange.header('last-event-id');
-        changes.subscribe(id, exchange, {
-          ...(tables ? { tables } : {}),
-          ...(lastEventId === undefined ? {} : { lastEventId }),
-          stale: shown !== null && active !== null && shown !== active,
-        });
+        changes.subscribe(id, exchange, subscriptionOf(exchange, active));
       },
     },
     {

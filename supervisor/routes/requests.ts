@@ -5,6 +5,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { membersOf } from '../../protocol/json-members.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep, overLimit } from '../../protocol/rules/json-depth.ts';
+import type { SubscribeOptions } from '../dispatch/changes.ts';
 import type { Exchange } from '../edge/edge.ts';
 
 export type Body = Record<string, unknown>;
@@ -85,6 +86,19 @@ export function queryOf(exchange: Exchange): URLSearchParams {
     throw new SvcError('BAD_REQUEST', 'The query string has a percent sign that encodes nothing.');
   }
   return new URLSearchParams(exchange.query);
+}
+
+/** What a reader of a change stream asks for; `version` is what is served, null for nothing. */
+export function subscriptionOf(exchange: Exchange, version: string | null): SubscribeOptions {
+  const query = queryOf(exchange);
+  const tables = query.get('tables')?.split(',').filter(Boolean);
+  const shown = query.get('version');
+  const lastEventId = exchange.header('last-event-id');
+  return {
+    ...(tables ? { tables } : {}),
+    ...(lastEventId === undefined ? {} : { lastEventId }),
+    stale: shown !== null && version !== null && shown !== version,
+  };
 }
 
 /** A whole number from the query string, within bounds; `fallback` when it is not given. */

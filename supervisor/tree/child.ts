@@ -11,6 +11,7 @@ import type { Link } from '../../protocol/wire/link.ts';
 import { bePatient } from './grace-timer.ts';
 import type { LinkOwner } from './links.ts';
 import { RestartPolicy } from './restart.ts';
+import { StartLimiter } from './start-limiter.ts';
 
 export type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopping' | 'failed';
 
@@ -60,6 +61,8 @@ export class Child {
 
   readonly #events: ChildEvents;
   readonly #clock: ChildClock;
+  /** Of a handler host: the threads that it starts now. */
+  readonly starts: StartLimiter = new StartLimiter();
   readonly #policy: RestartPolicy;
   #process: ChildProcess | null = null;
   #link: Link | null = null;
@@ -111,7 +114,7 @@ export class Child {
         env: this.spec.env ?? {},
         stdio: ['pipe', 'ignore', 'pipe'],
         // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
-        detached: process.platform !== 'win32',
+        detached: true,
       });
     } catch (error) {
       this.#exited(`could not be started: ${(error as Error).message}`);

@@ -39,7 +39,7 @@ export class LinkServer {
     });
     // Accepting may fail for want of file handles; whoever wanted to connect tries again.
     server.on('error', (error) => this.#onBadPeer(error.message));
-    if (process.platform !== 'win32') chmodSync(socketPath, 0o600);
+    chmodSync(socketPath, 0o600);
   }
 
   close(): void {

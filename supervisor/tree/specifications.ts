@@ -35,7 +35,7 @@ export class Specifications {
 
   constructor(options: TreeOptions) {
     this.#options = options;
-    this.supervisorSocket = socket(options.socketFolder, 'supervisor');
+    this.supervisorSocket = join(options.socketFolder, 'supervisor');
   }
 
   /** Signs what a connection may claim to be. */
@@ -45,7 +45,7 @@ export class Specifications {
 
   /** Where a process of ours listens. */
   socket(name: string): string {
-    return socket(this.#options.socketFolder, name);
+    return join(this.#options.socketFolder, name);
   }
 
   writer({ name, socket, only, elsewhere, begun }: WriterPlace): ChildSpec {
@@ -164,10 +164,4 @@ export class Specifications {
       actions: summary.actions.map((tool) => tool.name),
     };
   }
-}
-
-function socket(folder: string, name: string): string {
-  return process.platform === 'win32'
-    ? `\\\\.\\pipe\\svc-${randomBytes(8).toString('hex')}-${name}`
-    : join(folder, name);
 }

@@ -1,5 +1,5 @@
 /**
- * How many threads of one host start at a time. Starting is work for the CPU: when many apps are called at once, all of them
+ * Limits how many threads one host starts at a time. Starting is work for the CPU: when many apps are called at once, all of them
  * starting together would be late together, and taken for threads that do not start. One by one they are in time.
  */
 import { LIMITS } from '../../protocol/limits.ts';
@@ -9,7 +9,7 @@ type Starter = {
   hostReady(): void;
 };
 
-export class StartGate {
+export class StartLimiter {
   readonly #starting = new Set<Starter>();
   readonly #waiting = new Set<Starter>();
 
@@ -33,12 +33,4 @@ export class StartGate {
       next.hostReady();
     }
   }
-}
-
-const gates = new WeakMap<object, StartGate>();
-
-export function gateOf(host: object): StartGate {
-  const gate = gates.get(host) ?? new StartGate();
-  gates.set(host, gate);
-  return gate;
 }

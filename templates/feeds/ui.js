@@ -3,9 +3,12 @@
 export const $ = (id) => document.getElementById(id);
 
 const ICONS = {
+  box: 'M4 8v11h16V8M3 4h18v4H3ZM10 12h4',
   check: 'm5 12.5 5 5 9-10',
-  undo: 'M9 7 4 12l5 5M4 12h11a5 5 0 0 1 0 10h-2',
+  cross: 'm6 6 12 12M18 6 6 18',
+  pencil: 'm4 20 1-4L16.5 4.5l3 3L8 19l-4 1Z',
   star: 'm12 4 2.5 5.2 5.7.8-4.1 4 1 5.7-5.1-2.7-5.1 2.7 1-5.7-4.1-4 5.7-.8Z',
+  undo: 'M9 7 4 12l5 5M4 12h11a5 5 0 0 1 0 10h-2',
 };
 
 /** An element with properties, attributes (names with a hyphen) and children. */

@@ -1,7 +1,7 @@
 /** A gateway with one edge, and the proxies in front of it. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { Daemon } from '../../bench/daemon.ts';
+import { TestGateway } from '../gateway.ts';
 import { installed, type ProxyKind, type ProxyProcess, startProxy } from './proxies.ts';
 import { type Outcome, rowsOf, runVector, type Target } from './run-vector.ts';
 import { VECTORS, type Vector } from './vectors.ts';
@@ -16,38 +16,39 @@ export function missingProxies(): ProxyKind[] {
 }
 
 export class Scene {
-  readonly daemon: Daemon;
+  readonly gateway: TestGateway;
   /** Every way that this machine has to this gateway; the first is the direct one. */
   readonly targets: readonly Target[];
   readonly #proxies: ProxyProcess[];
 
-  private constructor(daemon: Daemon, targets: Target[], proxies: ProxyProcess[]) {
-    this.daemon = daemon;
+  private constructor(gateway: TestGateway, targets: Target[], proxies: ProxyProcess[]) {
+    this.gateway = gateway;
     this.targets = targets;
     this.#proxies = proxies;
   }
 
   /** `folder` must be empty and outlive the scene. */
   static async open(edge: 'uws' | 'node', folder: string): Promise<Scene> {
-    const dataDir = join(folder, 'data');
-    mkdirSync(dataDir);
-    const daemon = await Daemon.start({ dataDir, config: { edge } });
+    const gateway = new TestGateway(join(folder, 'data'), ['--edge', edge]);
+    await gateway.start();
     const proxies: ProxyProcess[] = [];
     try {
-      await daemon.install(WITNESS, witnessArchive());
-      const { token } = daemon;
-      const targets: Target[] = [{ edge, way: 'direct', port: daemon.port, token }];
+      const headers = { 'content-type': 'application/gzip' };
+      await gateway.call('POST', `/svc/_apps/${WITNESS}/upload`, { body: witnessArchive(), headers });
+      const { token } = gateway;
+      const port = Number(new URL(gateway.url).port);
+      const targets: Target[] = [{ edge, way: 'direct', port, token }];
       for (const kind of PROXIES.filter((one) => installed(one) !== null)) {
         const place = join(folder, kind);
         mkdirSync(place);
-        const proxy = await startProxy(kind, daemon.port, place);
+        const proxy = await startProxy(kind, port, place);
         proxies.push(proxy);
         targets.push({ edge, way: kind, port: proxy.ports.default, token });
         targets.push({ edge, way: `${kind} lenient`, port: proxy.ports.lenient, token });
       }
-      return new Scene(daemon, targets, proxies);
+      return new Scene(gateway, targets, proxies);
     } catch (error) {
-      await Promise.all([...proxies.map((proxy) => proxy.stop()), daemon.stop()]);
+      await Promise.all([...proxies.map((proxy) => proxy.stop()), gateway.stop()]);
       throw error;
     }
   }
@@ -77,6 +78,6 @@ export class Scene {
 
   async close(): Promise<void> {
     await Promise.all(this.#proxies.map((proxy) => proxy.stop()));
-    await this.daemon.stop();
+    await this.gateway.stop();
   }
 }

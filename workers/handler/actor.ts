@@ -18,10 +18,10 @@ import { Failures } from './failure.ts';
 import { Fires } from './fire-runner.ts';
 import { closeSurface } from './globals.ts';
 import { AppLog } from './log.ts';
-import type { FromActor, ToActor } from './messages.ts';
 import { Modules } from './modules.ts';
 import { loadSqlite, Reader } from './reader.ts';
 import { installJsonRules } from './result.ts';
+import type { FromActor, ToActor } from './threads.ts';
 import { Tools } from './tools.ts';
 import { loadValidators } from './validators.ts';
 

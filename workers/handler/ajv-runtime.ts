@@ -3,7 +3,32 @@ import ucs2length from 'ajv/dist/runtime/ucs2length.js';
 import uri from 'ajv/dist/runtime/uri.js';
 import ValidationError from 'ajv/dist/runtime/validation_error.js';
 import * as formats from 'ajv-formats/dist/formats.js';
-import { jsonEqual } from './json-equal.ts';
+
+// App code could put its own in their place.
+const { hasOwn, keys } = Object;
+const { isArray } = Array;
+
+type Members = Record<string, unknown>;
+
+/**
+ * Whether two values that came out of JSON are equal, as JSON Schema means it (`const`, `enum`, `uniqueItems`). Ajv's own
+ * comparison asks the values for their `constructor`, `valueOf` and `toString`, which in an input are whatever its sender says.
+ */
+function jsonEqual(one: unknown, other: unknown): boolean {
+  if (one === other) return true;
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return false;
+  if (isArray(one) || isArray(other)) {
+    if (!isArray(one) || !isArray(other) || one.length !== other.length) return false;
+    for (let i = 0; i < one.length; i++) if (!jsonEqual(one[i], other[i])) return false;
+    return true;
+  }
+  const names = keys(one);
+  if (names.length !== keys(other).length) return false;
+  for (const name of names) {
+    if (!hasOwn(other, name) || !jsonEqual((one as Members)[name], (other as Members)[name])) return false;
+  }
+  return true;
+}
 
 const MODULES: Readonly<Record<string, unknown>> = {
   'ajv/dist/runtime/equal': { default: jsonEqual },

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
-import { createServer, type Server } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { after, before, test } from 'node:test';
 import type { EgressPolicy } from '../../protocol/rules/egress.ts';
 import { type App, FakeSupervisor } from '../../testing/fake-supervisor.ts';
+import { within } from '../../testing/waiting.ts';
 
 const OPEN: EgressPolicy = { allow: [], deny: [], network: null, port: null };
 const FETCH = `export default async ({ ctx, input }) => {
@@ -27,7 +29,7 @@ before(async () => {
     requests.push(request.url ?? '');
     const [, target] = /^\/to\?(.*)$/.exec(request.url ?? '') ?? [];
     if (target) response.writeHead(302, { location: target }).end();
-    else response.end('reached');
+    else if (request.url !== '/held') response.end('reached');
   }).listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   port = (server.address() as AddressInfo).port;
@@ -73,6 +75,20 @@ test('metadata addresses are refused, in every way to write them, and through a 
   assertRefused(await fetchFrom(open, `http://127.0.0.1:${port}/to?http://169.254.169.254/x`), /169\.254\.0\.0\/16/);
   assert.equal(requests.length, 1);
   assert.deepEqual(await fetchFrom(open, `http://127.0.0.1:${port}/`), REACHED);
+});
+
+test('a fetch ends with its call: when its client leaves, and when its time is up', async () => {
+  const open = await app({});
+  for (const reason of ['client-gone', 'deadline'] as const) {
+    const asked = once(server, 'request');
+    const ended = open.query('fetch', { url: `http://127.0.0.1:${port}/held` }).catch(() => null);
+    const [{ socket }] = (await asked) as [IncomingMessage];
+    const closed = once(socket, 'close');
+    open.cancel(open.lastCall, reason);
+    // Sooner than the deadline of the call, which ends it too.
+    assert.notEqual(await within(5000, closed), 'late', reason);
+    await ended;
+  }
 });
 
 test("the gateway's own port is refused at every address of this machine, and nowhere else", async () => {

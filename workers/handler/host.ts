@@ -5,10 +5,10 @@
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { setFlagsFromString } from 'node:v8';
-import { type Frame, type HostBootstrap, Kind, type ProcessStats } from '../../protocol/frames.ts';
+import { type Frame, type HostBootstrap, Kind } from '../../protocol/frames.ts';
 import type { Link } from '../../protocol/wire/link.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
-import { openLink } from '../link.ts';
+import { openLink, pong } from '../link.ts';
 import { Threads } from './threads.ts';
 
 function run({ supervisorSocket, ticket, actorMemoryMb, spare = true }: HostBootstrap): void {
@@ -34,18 +34,12 @@ function run({ supervisorSocket, ticket, actorMemoryMb, spare = true }: HostBoot
         threads?.stop(frame[1], frame[2]);
         break;
       case Kind.ping:
-        link.send([Kind.pong, frame[1], stats(threads?.count ?? 0)]);
+        link.send(pong(frame[1], { actors: threads?.count ?? 0 }));
         break;
       default:
         link.close(new Error('The supervisor sent a frame that a handler host does not take.'));
     }
   }
-}
-
-function stats(actors: number): ProcessStats {
-  const { rss, heapUsed } = process.memoryUsage();
-  const { user, system } = process.cpuUsage();
-  return { rss, heapUsed, cpuUser: user, cpuSystem: system, counters: { actors } };
 }
 
 /** Ends at once. An exit waits for the threads, and one in a native loop would keep it waiting for ever. */

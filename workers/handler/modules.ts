@@ -4,9 +4,10 @@
  */
 import { lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Module, SourceTextModule, SyntheticModule } from 'node:vm';
+import { type Module, Script, SourceTextModule, SyntheticModule } from 'node:vm';
 import { resolve } from '../../protocol/rules/handler-imports.ts';
-import { locateSyntaxError } from './syntax-error.ts';
+
+const OPENING = 'async () => { "use strict";\n';
 
 /** A handler's default export. */
 export type Handler = (args: object) => unknown;
@@ -142,4 +143,30 @@ function asLoadError(file: string, error: unknown): Error {
   const loadError = new Error(`${file} failed to load: ${message}`, { cause: error });
   if (error instanceof Error && error.stack !== undefined) loadError.stack = error.stack;
   return loadError;
+}
+
+/**
+ * Where a module does not parse: `:line:column` counted from 1, or nothing. V8 tells Node, but Node tells only the callers of
+ * `vm.Script`, which knows no `import` and `export`; so the text is parsed once more as a script, with those words replaced by others
+ * of the same length. Nothing is said when that finds another error.
+ */
+function locateSyntaxError(text: string, file: string, error: Error): string {
+  const script = text
+    .replace(/^([ \t]*)export default\b/gm, '$1_=            ')
+    .replace(/^([ \t]*)export (?=(?:async|class|const|function|let|var)\b)/gm, '$1       ')
+    .replace(/^[ \t]*(?:import|export)\b[^;'"()]*(?:'[^'\n]*'|"[^"\n]*")[^\n;]*;?/gm, blank)
+    .replace(/^[ \t]*export[ \t]*\{[^}]*\};?/gm, blank);
+  try {
+    new Script(`${OPENING}${script}\n}`, { filename: file, lineOffset: -1 });
+  } catch (again) {
+    const { message, stack = '' } = again as Error;
+    const [first = '', , marker = ''] = stack.split('\n');
+    const line = first.startsWith(`${file}:`) ? first.slice(file.length) : '';
+    if (message === error.message && line !== '') return `${line}:${marker.indexOf('^') + 1}`;
+  }
+  return '';
+}
+
+function blank(statement: string): string {
+  return statement.replace(/[^\n]/g, ' ');
 }

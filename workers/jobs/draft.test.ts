@@ -102,11 +102,13 @@ test('what an upload would refuse is refused, and leaves nothing', (t) => {
   symlinkSync('..', join(folder, 'up'));
   refused('ARCHIVE_ENTRY_TYPE', 'up');
   without('up');
-  if (process.platform !== 'win32') {
-    execFileSync('mkfifo', [join(folder, 'pipe.js')]);
-    refused('ARCHIVE_ENTRY_TYPE', 'pipe.js');
-    without('pipe.js');
-  }
+  execFileSync('mkfifo', [join(folder, 'pipe.js')]);
+  refused('ARCHIVE_ENTRY_TYPE', 'pipe.js');
+  without('pipe.js');
+  // No separator here: it is not taken for the `b.js` of a folder `a`.
+  write({ 'a\\b.js': '' });
+  refused('ARCHIVE_PATH', 'a\\b.js');
+  without('a\\b.js');
   write({ 'migrations/2_x.sql': '' });
   refused('INVALID_MIGRATION', 'migrations/2_x.sql');
   without('migrations');

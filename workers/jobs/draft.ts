@@ -2,12 +2,12 @@
  * Takes snapshots of drafts: the worktree is copied and prepared like an uploaded version, so that what runs and what is served
  * never changes under a call. Not durable, for the worktree has it all.
  */
-import { readdirSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { draftVersion } from '../../protocol/bridge.ts';
 import type { DraftMigration, Snapshot, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
 import { versionId } from '../../protocol/ids.ts';
-import { isMissing } from '../../storage/atomic-file.ts';
+import { namesInSync } from '../../storage/atomic-file.ts';
 import { AppPaths, type VersionPaths } from '../../storage/layout.ts';
 import { makeFolder, writeNewFile } from './files.ts';
 import { contentHash, prepareFiles } from './ingest.ts';
@@ -61,17 +61,8 @@ function migrationsOf(files: WorktreeFile[]): DraftMigration[] {
 function removeOthers(draft: AppPaths, newest: VersionPaths, before: VersionPaths | null): void {
   const kept = [basename(newest.code), ...(before === null ? [] : [basename(before.code)])];
   for (const dir of [draft.versionsDir, draft.preparedDir]) {
-    for (const name of namesIn(dir)) {
+    for (const name of namesInSync(dir)) {
       if (!kept.includes(name)) rmSync(join(dir, name), { recursive: true, force: true });
     }
-  }
-}
-
-function namesIn(dir: string): string[] {
-  try {
-    return readdirSync(dir);
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
   }
 }

@@ -1,133 +1,108 @@
-/**
- * Puts the page bridge into a page and finds its inline scripts, by the HTML standard's tokenizer rules as far as they
- * matter for that (decisions, section 5). Pure.
- */
+/** Puts the page bridge into a page and finds its inline scripts, as a browser parses it (decisions, section 5). Pure. */
 import { createHash } from 'node:crypto';
+import {
+  type DefaultTreeAdapterMap,
+  type DefaultTreeAdapterTypes,
+  defaultTreeAdapter,
+  html as names,
+  parse,
+  type Token,
+  type TreeAdapter,
+} from 'parse5';
 import { bridgeTag, type PageOwner } from '../../protocol/bridge.ts';
+import { SvcError } from '../../protocol/errors.ts';
 
 /** `scriptHashes` are sources for the page's policy, `'sha256-…'` with their quotes, each once. */
 export type BridgedPage = { html: string; scriptHashes: string[] };
 
-/** The page with the bridge's tag first in its head. */
-export function bridgePage(html: string, owner: PageOwner): BridgedPage {
-  const { headAt, inlineScripts } = scan(html);
-  const tag = bridgeTag(owner);
+/**
+ * The page with the bridge's tag first in its head. Throws `ARCHIVE_TOO_LARGE` for a page that parses to more elements than
+ * it has characters: tags such as `<b>` that are never closed are opened again in every paragraph, without end.
+ */
+export function bridgePage(html: string, owner: PageOwner, path: string): BridgedPage {
+  const { headAt, inlineScripts } = scan(html, path);
   const scriptHashes = [...new Set(inlineScripts.map(scriptHash))];
-  return { html: html.slice(0, headAt) + tag + html.slice(headAt), scriptHashes };
+  return { html: html.slice(0, headAt) + bridgeTag(owner) + html.slice(headAt), scriptHashes };
 }
 
-/** As the browser hashes it: after its input stream has made every line end a LF and every NUL a U+FFFD. */
 function scriptHash(text: string): string {
-  const asParsed = text.replace(/\r\n?/g, '\n').replaceAll('\0', '\uFFFD');
-  return `'sha256-${createHash('sha256').update(asParsed).digest('base64')}'`;
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
-// Between these nothing counts as markup. `noscript` and the others are text when scripts run; `plaintext` never ends.
-const RAW_TEXT = new Set(['style', 'textarea', 'title', 'xmp', 'iframe', 'noembed', 'noframes', 'noscript']);
-
-const COMMENT = /<!--(?:-?>|[\s\S]*?(?:--!?>|$))/y;
-const BOGUS_COMMENT = /<(?:[!?]|\/[^A-Za-z])[^>]*(?:>|$)/y;
-const TAG = /<(\/?)([A-Za-z][^\s/>]*)/y;
-const SPACE = /[\s\uFEFF]+/y;
-
+type Element = DefaultTreeAdapterTypes.Element;
 type Page = { headAt: number; inlineScripts: string[] };
 
-function scan(html: string): Page {
+/** The attribute that makes a script no inline one. Scripts of other namespaces are not run. */
+const SOURCES = new Map<string, string>([
+  [names.NS.HTML, 'src'],
+  [names.NS.SVG, 'href'],
+]);
+/** Elements of the smallest page, which needs no tags. */
+const IMPLIED_ELEMENTS = 3;
+/** What a browser's decoder takes away before the parser sees the page. */
+const BYTE_ORDER_MARK = '\uFEFF';
+const NOWHERE: Token.ElementLocation = {
+  startLine: 0,
+  startCol: 0,
+  startOffset: 0,
+  endLine: 0,
+  endCol: 0,
+  endOffset: 0,
+};
+
+/** Parses without keeping a tree: nodes are not linked, so that memory holds the open elements and the scripts only. */
+function scan(html: string, path: string): Page {
+  const from = html.startsWith(BYTE_ORDER_MARK) ? 1 : 0;
   const inlineScripts: string[] = [];
-  /** Where the head begins: behind its tag, or before the first thing that makes the parser begin one itself. */
+  const open = new Map<Element, string>();
+  let elements = 0;
+  /** Behind the last thing that may stand before the head. */
+  let before = from;
   let headAt: number | null = null;
-  let at = 0;
-  const match = (pattern: RegExp): RegExpExecArray | null => {
-    pattern.lastIndex = at;
-    return pattern.exec(html);
+
+  const adapter: TreeAdapter<DefaultTreeAdapterMap> = {
+    ...defaultTreeAdapter,
+    createElement(name, namespace, attributes) {
+      if (++elements > html.length + IMPLIED_ELEMENTS) throw endlessPage(path);
+      const element = defaultTreeAdapter.createElement(name, namespace, attributes);
+      const source = SOURCES.get(namespace);
+      if (name === 'script' && source && attributes.every((attribute) => attribute.name !== source))
+        open.set(element, '');
+      return element;
+    },
+    insertText(parent, text) {
+      const soFar = open.get(parent as Element);
+      if (soFar !== undefined) open.set(parent as Element, soFar + text);
+    },
+    setNodeSourceCodeLocation(node, location) {
+      if (headAt !== null) return;
+      if (location) before = from + location.endOffset;
+      if (node.nodeName === 'head') headAt = location ? before : before + leadingSpace(html.slice(before));
+    },
+    /** Asked for where an element ends: only for scripts. */
+    getNodeSourceCodeLocation: (node) => (open.has(node as Element) ? NOWHERE : null),
+    /** A script that its own tag does not end is not run, so it needs no hash. */
+    updateNodeSourceCodeLocation(node, { endTag }) {
+      const text = open.get(node as Element);
+      if (endTag && text) inlineScripts.push(text);
+      open.delete(node as Element);
+    },
+    appendChild() {},
+    insertBefore() {},
+    insertTextBefore() {},
   };
-  while (at < html.length) {
-    const skipped = match(COMMENT) ?? match(BOGUS_COMMENT) ?? match(SPACE);
-    if (skipped !== null) {
-      at += skipped[0].length;
-      continue;
-    }
-    const tag = match(TAG);
-    if (tag === null) {
-      headAt ??= at;
-      at = nextMarkup(html, at);
-      continue;
-    }
-    const name = (tag[2] as string).toLowerCase();
-    const isEnd = tag[1] === '/';
-    const { end, hasSource } = attributes(html, at + tag[0].length);
-    if (name === 'head' && !isEnd) headAt ??= end;
-    else if (name !== 'html' && !isIgnoredBeforeHead(name, isEnd)) headAt ??= at;
-    at = end;
-    if (isEnd) continue;
-    if (name === 'plaintext') break;
-    if (name === 'script') {
-      const close = scriptEnd(html, at);
-      if (close !== null && !hasSource && close > at) inlineScripts.push(html.slice(at, close));
-      at = close ?? html.length;
-    } else if (RAW_TEXT.has(name)) {
-      at = rawTextEnd(html, at, name);
-    }
-  }
+  parse(html.slice(from), { treeAdapter: adapter, sourceCodeLocationInfo: true });
   return { headAt: headAt ?? html.length, inlineScripts };
 }
 
-/** End tags that the parser drops while it has seen no head; the others begin one. */
-function isIgnoredBeforeHead(name: string, isEnd: boolean): boolean {
-  return isEnd && !['head', 'body', 'br'].includes(name);
+/** White space before an implied head is no content, so the tag may stand behind it. */
+function leadingSpace(text: string): number {
+  return /^[\t\n\f\r ]*/.exec(text)?.[0].length ?? 0;
 }
 
-function nextMarkup(html: string, at: number): number {
-  const next = html.indexOf('<', at + 1);
-  return next < 0 ? html.length : next;
-}
-
-const ATTRIBUTE = /[\s/]*([^\s/>][^\s/>=]*)(?:\s*=\s*(?:"[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s>]*))?/y;
-const TAG_END = /[\s/]*(?:>|$)/y;
-
-/** Reads a tag from behind its name on. `end` is behind its `>`, which no quoted value can hold. */
-function attributes(html: string, from: number): { end: number; hasSource: boolean } {
-  let at = from;
-  let hasSource = false;
-  for (;;) {
-    TAG_END.lastIndex = at;
-    const close = TAG_END.exec(html);
-    if (close !== null) return { end: at + close[0].length, hasSource };
-    ATTRIBUTE.lastIndex = at;
-    const attribute = ATTRIBUTE.exec(html);
-    if (attribute === null) return { end: html.length, hasSource };
-    if (attribute[1]?.toLowerCase() === 'src') hasSource = true;
-    at += attribute[0].length;
-  }
-}
-
-function rawTextEnd(html: string, from: number, name: string): number {
-  const close = new RegExp(`</${name}(?=[\\s/>])`, 'gi');
-  close.lastIndex = from;
-  return close.exec(html)?.index ?? html.length;
-}
-
-/**
- * Where `</script` ends the text; null when nothing does, and the browser then runs none of it. Inside `<!-- … -->` a nested
- * `<script>` hides one end tag ("script data double escaped state").
- */
-function scriptEnd(html: string, from: number): number | null {
-  const markers = /<!--|-->|<(\/?)script(?=[\s/>])/gi;
-  markers.lastIndex = from;
-  let state: 'plain' | 'escaped' | 'nested' = 'plain';
-  for (let found = markers.exec(html); found !== null; found = markers.exec(html)) {
-    if (found[0] === '<!--') {
-      if (state === 'plain') state = 'escaped';
-      // The dashes may be those of the end as well: `<!-->`.
-      markers.lastIndex = found.index + 2;
-    } else if (found[0] === '-->') {
-      state = 'plain';
-    } else if (found[1] === '/') {
-      if (state !== 'nested') return found.index;
-      state = 'escaped';
-    } else if (state === 'escaped') {
-      state = 'nested';
-    }
-  }
-  return null;
+function endlessPage(path: string): SvcError {
+  const advice = 'close its <b>, <a> and other formatting tags';
+  return new SvcError('ARCHIVE_TOO_LARGE', `A page parses to more elements than it has characters; ${advice}.`, {
+    path,
+  });
 }

@@ -15,7 +15,7 @@ import type {
 } from '../../protocol/manifest.ts';
 import { flatAutomations } from '../../protocol/rules/automation-issues.ts';
 import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
-import { isMissing } from '../../storage/atomic-file.ts';
+import { namesInSync } from '../../storage/atomic-file.ts';
 import { crashPoint } from '../../storage/crash-point.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { syncTree } from '../../storage/sync-tree.ts';
@@ -64,7 +64,7 @@ async function findKnown(
 
 /** Judges the `app.json` of a stored version as an upload of it would be judged now. */
 export async function check(job: CheckJob): Promise<CheckResult> {
-  const paths = readdirSync(job.code, { recursive: true, encoding: 'utf8' }).map((path) => path.replaceAll('\\', '/'));
+  const paths = readdirSync(job.code, { recursive: true, encoding: 'utf8' });
   const text = readManifest(job.code, paths);
   const manifest = checkManifest(text, job.app);
   checkHandlerFiles(manifest, paths);
@@ -105,13 +105,7 @@ async function prepare(
 
 /** Nothing where the files of the version are gone: they are brought back when it is next needed. */
 function migrationsOf(code: string): LiveMigration[] {
-  let names: string[];
-  try {
-    names = readdirSync(join(code, 'migrations'));
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
+  const names = namesInSync(join(code, 'migrations'));
   return migrationsIn(names.map((name) => `migrations/${name}`)).map((path) => ({
     path,
     text: readFileSync(join(code, path)),

@@ -3,10 +3,10 @@
  * dist/jobs.js. It runs under Node's permission model, holds no thread while there is nothing to do, and ends with its parent.
  */
 import { createInterface } from 'node:readline';
-import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
+import { type Frame, Kind } from '../../protocol/frames.ts';
 import type { JobsBootstrap } from '../../protocol/jobs.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
-import { openLink } from '../link.ts';
+import { openLink, pong } from '../link.ts';
 import { Runner } from './runner.ts';
 
 function run({ supervisorSocket, ticket, ...settings }: JobsBootstrap): void {
@@ -30,7 +30,7 @@ function run({ supervisorSocket, ticket, ...settings }: JobsBootstrap): void {
     onFrame: (frame: Frame) => {
       if (frame[0] === Kind.job) void runner.run(frame);
       else if (frame[0] === Kind.cancel) runner.cancel(frame[1]);
-      else if (frame[0] === Kind.ping) link.send([Kind.pong, frame[1], stats(runner)]);
+      else if (frame[0] === Kind.ping) link.send(pong(frame[1], { threads: runner.threads, jobs: runner.jobs }));
     },
     onClose: end,
   });
@@ -41,12 +41,6 @@ function run({ supervisorSocket, ticket, ...settings }: JobsBootstrap): void {
 /** At once: an orderly end would wait for threads that are inside native code. */
 function end(): void {
   process.kill(process.pid, 'SIGKILL');
-}
-
-function stats({ threads, jobs }: Runner): ProcessStats {
-  const { rss, heapUsed } = process.memoryUsage();
-  const { user, system } = process.cpuUsage();
-  return { rss, heapUsed, cpuUser: user, cpuSystem: system, counters: { threads, jobs } };
 }
 
 process.umask(PRIVATE_UMASK);

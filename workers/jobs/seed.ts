@@ -22,7 +22,7 @@ export async function seed({ from, to }: SeedJob): Promise<SeedResult> {
     remove(to);
     crashPoint('seed.cleared');
     if (userVersion !== null) renameSync(unfinished, to);
-    if (process.platform !== 'win32') await syncFile(dirname(to), 'r');
+    await syncFile(dirname(to), 'r');
     crashPoint('seed.placed');
     return { userVersion: userVersion ?? 0 };
   } catch (error) {

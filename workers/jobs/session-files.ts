@@ -113,11 +113,7 @@ function bytesOf(folder: string, path: string): Buffer | null {
 function plainFiles(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !isMomentary(entry))
-    .map((entry) =>
-      join(entry.parentPath, entry.name)
-        .slice(folder.length + 1)
-        .replaceAll('\\', '/'),
-    )
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
     .sort();
 }
 

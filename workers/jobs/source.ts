@@ -67,7 +67,7 @@ function listFiles(code: string): ExtractedFile[] {
   const files = entries.map((entry): ExtractedFile => {
     const whole = join(entry.parentPath, entry.name);
     const bytes = readFileSync(whole);
-    const path = whole.slice(code.length + 1).replaceAll('\\', '/');
+    const path = whole.slice(code.length + 1);
     rules.admit({ path, type: 'File', size: bytes.length });
     return { path, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
   });

@@ -59,7 +59,7 @@ function prepareFile(
     return { type, etag: tag, bytes: file.bytes, ...compress(tag, source) };
   }
 
-  const { html, scriptHashes } = bridgePage(source.toString(), owner);
+  const { html, scriptHashes } = bridgePage(source.toString(), owner, file.path);
   const bytes = Buffer.from(html);
   writeNewFile(join(staging.staticDir, file.path), bytes);
   const tag = etag(sha256(bytes));

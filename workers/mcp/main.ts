@@ -3,9 +3,9 @@
  * or crash nothing else. When this process loses its supervisor it ends its servers, then itself.
  */
 import { createInterface } from 'node:readline';
-import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
+import { type Frame, Kind } from '../../protocol/frames.ts';
 import type { ToolServersBootstrap } from '../../protocol/tool-servers.ts';
-import { openLink } from '../link.ts';
+import { openLink, pong } from '../link.ts';
 import { Calls } from './calls.ts';
 import { ToolServer } from './tool-server.ts';
 
@@ -36,7 +36,7 @@ function run({ supervisorSocket, ticket, servers, limits }: ToolServersBootstrap
     onFrame: (frame: Frame) => {
       if (frame[0] === Kind.dispatch) void calls.dispatch(frame);
       else if (frame[0] === Kind.cancel) calls.cancel(frame);
-      else if (frame[0] === Kind.ping) link.send([Kind.pong, frame[1], stats(calls.running)]);
+      else if (frame[0] === Kind.ping) link.send(pong(frame[1], { calls: calls.running }));
     },
     onClose: end,
   });
@@ -46,12 +46,6 @@ function run({ supervisorSocket, ticket, servers, limits }: ToolServersBootstrap
   });
   process.stdin.on('close', end);
   link.send([Kind.ready, { pid: process.pid }]);
-}
-
-function stats(calls: number): ProcessStats {
-  const { rss, heapUsed } = process.memoryUsage();
-  const { user, system } = process.cpuUsage();
-  return { rss, heapUsed, cpuUser: user, cpuSystem: system, counters: { calls } };
 }
 
 const lines = createInterface({ input: process.stdin });

@@ -9,7 +9,6 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { StdioServerEntry } from '../../protocol/tool-servers.ts';
 
 const OPEN_BRACE = 0x7b;
-const GROUPS = process.platform !== 'win32';
 
 export class StdioTransport implements Transport {
   onclose?: () => void;
@@ -56,8 +55,7 @@ export class StdioTransport implements Transport {
         cwd,
         env: { ...getDefaultEnvironment(), ...env },
         stdio: ['pipe', 'pipe', 'pipe'],
-        detached: GROUPS,
-        windowsHide: true,
+        detached: true,
       });
       this.#process = server;
       server.once('spawn', () => {
@@ -156,8 +154,7 @@ export class StdioTransport implements Transport {
     const pid = this.#process?.pid;
     if (pid === undefined) return;
     try {
-      if (GROUPS) process.kill(-pid, signal);
-      else this.#process?.kill(signal);
+      process.kill(-pid, signal);
     } catch {
       // Nothing of it is left.
     }

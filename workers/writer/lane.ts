@@ -6,10 +6,16 @@ import type { ErrorBody } from '../../protocol/errors.ts';
 import { type DbFrame, DbOp } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Clock } from './clock.ts';
-import type { Counters } from './counters.ts';
 import type { Database } from './database.ts';
 import { describeFailure } from './failure.ts';
 import type { Pulse } from './pulse.ts';
+
+/** What the writer has done since it started; shown in its heartbeats. */
+export type Counters = { commits: number; statements: number; rows: number; groupMax: number; checkpoints: number };
+
+export function newCounters(): Counters {
+  return { commits: 0, statements: 0, rows: 0, groupMax: 0, checkpoints: 0 };
+}
 
 /** Who asked, and where the answer goes. One object per connection. */
 export type Asker = {

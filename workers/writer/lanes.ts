@@ -2,9 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Clock } from './clock.ts';
-import { type Counters, newCounters } from './counters.ts';
 import type { Database } from './database.ts';
-import { type Asker, Lane, type LaneTools } from './lane.ts';
+import { type Asker, type Counters, Lane, type LaneTools, newCounters } from './lane.ts';
 
 const DRAIN_POLL_MS = 10;
 

@@ -1,9 +1,9 @@
 /** The SQLite writer: the one process that writes databases (architecture, "SQLite writer"). Entry of dist/writer.js. */
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { type Frame, Kind, type ProcessStats, type SessionBegun } from '../../protocol/frames.ts';
+import { type Frame, Kind, type SessionBegun } from '../../protocol/frames.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
-import { openLink } from '../link.ts';
+import { openLink, pong } from '../link.ts';
 import { Begun } from './begun.ts';
 import { systemClock } from './clock.ts';
 import { Connection } from './connection.ts';
@@ -64,7 +64,7 @@ function start(bootstrap: WriterBootstrap): void {
     chmodSync(writerSocket, 0o600);
     const link = openLink(supervisorSocket, bootstrap.ticket, {
       onFrame: (frame: Frame) => {
-        if (frame[0] === Kind.ping) link.send([Kind.pong, frame[1], stats(lanes)]);
+        if (frame[0] === Kind.ping) link.send(pong(frame[1], { ...lanes.counters, open: lanes.open }));
         else if (frame[0] === Kind.stop && !stopping) {
           stopping = true;
           void lanes.drain().then(() => process.exit(0));
@@ -77,12 +77,6 @@ function start(bootstrap: WriterBootstrap): void {
       threads.watch({ pulse: pulse.memory, begun: begun.memory }, supervisorSocket, bootstrap.watchTicket),
     );
   });
-}
-
-function stats(lanes: Lanes): ProcessStats {
-  const { rss, heapUsed } = process.memoryUsage();
-  const cpu = process.cpuUsage();
-  return { rss, heapUsed, cpuUser: cpu.user, cpuSystem: cpu.system, counters: { ...lanes.counters, open: lanes.open } };
 }
 
 function log(message: string): void {

@@ -15,6 +15,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import type { MigrationFile } from '../../protocol/frames.ts';
+import { onDiskSteps } from '../../testing/disk-steps.ts';
 import { migrate } from './maintenance.ts';
 
 let directory: string;
@@ -135,6 +136,22 @@ test('what was there before is copied aside, whole and under its final name only
   assert.equal(read(join(backups, 'second'), 'SELECT v FROM t'), 1);
   await migrate(file, migrations(CREATE, ADD), join(backups, 'third'));
   assert.deepEqual(readdirSync(backups), ['second'], 'nothing pending, no copy');
+});
+
+test('the copy is on the disk before it has its name and the data change, and its name before they do', {
+  skip: process.platform !== 'linux',
+}, async (t) => {
+  await migrate(file, migrations(CREATE), null);
+  const backups = join(directory, 'backups');
+  const backup = join(backups, 'second');
+  const steps: [step: string, path: string, version: unknown][] = [];
+  await onDiskSteps(t, (step, path) => steps.push([step, path, read(file, 'PRAGMA user_version')]));
+  await migrate(file, migrations(CREATE, ADD), backup);
+  assert.deepEqual(steps, [
+    ['flush', `${backup}.tmp`, 1],
+    ['rename', backup, 1],
+    ['flush', backups, 1],
+  ]);
 });
 
 test('a file that the disk damaged is not blamed on the migration', async () => {

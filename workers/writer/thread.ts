@@ -3,10 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { MigrationFile } from '../../protocol/frames.ts';
 import { describeFailure } from './failure.ts';
 import { checkpoint, migrate } from './maintenance.ts';
-import { watch } from './watch.ts';
-
-/** Of `Pulse` and `Begun`. */
-export type WatchedMemory = { pulse: SharedArrayBuffer; begun: SharedArrayBuffer };
+import { type WatchedMemory, watch } from './watch.ts';
 
 /** What a thread is started with. */
 export type ThreadTask =

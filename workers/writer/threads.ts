@@ -3,7 +3,8 @@ import { Worker } from 'node:worker_threads';
 import type { MigrationFile } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { StatementError } from './failure.ts';
-import type { MigrationOutcome, ThreadTask, WatchedMemory } from './thread.ts';
+import type { MigrationOutcome, ThreadTask } from './thread.ts';
+import type { WatchedMemory } from './watch.ts';
 
 /** What a thread that only looks at a counter may take. */
 const WATCH_MEMORY = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 2, stackSizeMb: 1 };

@@ -4,7 +4,9 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { openLink } from '../link.ts';
 import { Begun } from './begun.ts';
 import { Pulse, StuckDetector } from './pulse.ts';
-import type { WatchedMemory } from './thread.ts';
+
+/** Of `Pulse` and `Begun`. */
+export type WatchedMemory = { pulse: SharedArrayBuffer; begun: SharedArrayBuffer };
 
 const LOOKS = 10;
 

@@ -204,6 +204,13 @@ const TICKETS: [name: string, ticket: () => string][] = [
       signTicket({ role: 'database', name: 'app', file: join(directory, 'x.sqlite'), maintain: true }, randomBytes(32)),
   ],
   ['of another role', () => signTicket({ role: 'actor', actorId: 1, app: 'app' }, key)],
+  [
+    'of another role that has everything else',
+    () => {
+      const place = { name: 'app', file: join(directory, 'x.sqlite'), maintain: true };
+      return signTicket({ ...place, role: 'actor', actorId: 1, app: 'app' } as Ticket, key);
+    },
+  ],
   ['that is none', () => 'hello'],
 ];
 for (const [name, ticket] of TICKETS) {

@@ -2,8 +2,8 @@
 import { type InputIssue, SvcError } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
 import { type Inspection, inspect, type LocalImport, type ModuleKind } from './inspect.ts';
+import { TimeBudget, TookTooLong } from './parse.ts';
 import type { Finding, Reach } from './rules.ts';
-import { TimeBudget, TookTooLong } from './time-budget.ts';
 
 /** The text of an app's file, or why a handler could not be loaded from it: what follows "The file". */
 export type HandlerSource = { text: string } | { refused: string };

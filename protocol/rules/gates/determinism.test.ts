@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { builtinModules } from 'node:module';
 import { describe, test } from 'node:test';
 import { inspect } from './inspect.ts';
+import { TimeBudget } from './parse.ts';
 import { DETERMINISM_RULES } from './rules.ts';
-import { TimeBudget } from './time-budget.ts';
 
 const HANDLER = 'export default async () => {};\n';
 const REACH = { query: false, action: false, automation: true };

@@ -1,9 +1,9 @@
 /** The lint of automations: nothing that differs from run to run, and nothing past `ctx` (decisions, section 7). */
 import type { AnyNode, Pattern, Program } from 'acorn';
-import { ancestor } from 'acorn-walk';
+import { simple } from 'acorn-walk';
 import { isNodeModule } from '../handler-imports.ts';
+import { globalMember, type Names, staticKey, staticText } from './names.ts';
 import type { DeterminismRule, Finding, Reach } from './rules.ts';
-import { globalMember, globalPath, lookUp, type Scope, type Scopes, staticKey, staticText } from './scopes.ts';
 
 const RANDOM = 'differs from run to run; take the value from the input, or keep it with ctx.state.set.';
 const REQUEST = 'bypasses the run: it ends neither with it nor at its deadline; use ctx.fetch.';
@@ -31,7 +31,7 @@ const NODE = 'is no part of a run; use ctx, and files of the app.';
 const inAutomations = ({ automation }: Reach): boolean => automation;
 
 /** Every finding, in no order. */
-export function checkDeterminism(program: Program, scopes: Scopes): Finding[] {
+export function checkDeterminism(program: Program, names: Names): Finding[] {
   const found = new Map<string, Finding>();
 
   const report = (rule: DeterminismRule, { start }: AnyNode, message: string): void => {
@@ -60,30 +60,29 @@ export function checkDeterminism(program: Program, scopes: Scopes): Finding[] {
       destructure(property.value, reached);
     }
   };
-  const assign = (target: Pattern, value: AnyNode | null | undefined, scope: Scope): void => {
-    if (value && target.type === 'ObjectPattern') destructure(target, globalPath(value, scope));
+  const assign = (target: Pattern, value: AnyNode | null | undefined): void => {
+    if (value && target.type === 'ObjectPattern') destructure(target, names.globalPath(value));
   };
-  const isDate = (node: AnyNode, scope: Scope): boolean => globalPath(node, scope)?.join('.') === 'Date';
 
-  ancestor(program, {
-    Identifier: (node, _, ancestors) => {
-      if (GLOBALS.has(node.name) && lookUp(node.name, scopes.at(ancestors)) === null) reportGlobal(node, [node.name]);
+  simple(program, {
+    Identifier: (node) => {
+      if (GLOBALS.has(node.name) && names.isGlobal(node)) reportGlobal(node, [node.name]);
     },
-    MemberExpression: (node, _, ancestors) => {
+    MemberExpression: (node) => {
       const key = staticKey(node.property, node.computed);
-      if (key !== null && LAST_NAMES.has(key)) reportGlobal(node, globalPath(node, scopes.at(ancestors)));
+      if (key !== null && LAST_NAMES.has(key)) reportGlobal(node, names.globalPath(node));
     },
-    VariableDeclarator: ({ id, init }, _, ancestors) => assign(id, init, scopes.at(ancestors)),
-    AssignmentExpression: ({ left, right }, _, ancestors) => assign(left as Pattern, right, scopes.at(ancestors)),
-    AssignmentPattern: ({ left, right }, _, ancestors) => assign(left, right, scopes.at(ancestors)),
-    NewExpression: (node, _, ancestors) => {
-      if (node.arguments.length === 0 && isDate(node.callee, scopes.at(ancestors)))
+    VariableDeclarator: ({ id, init }) => assign(id, init),
+    AssignmentExpression: ({ left, right }) => assign(left as Pattern, right),
+    AssignmentPattern: ({ left, right }) => assign(left, right),
+    NewExpression: (node) => {
+      if (node.arguments.length === 0 && names.globalPath(node.callee)?.join('.') === 'Date')
         report('new-date', node, `new Date() ${CLOCK}`);
     },
-    CallExpression: (node, _, ancestors) => {
-      const scope = scopes.at(ancestors);
-      if (isDate(node.callee, scope)) report('new-date', node, `Date() ${CLOCK}`);
-      if (globalPath(node.callee, scope)?.join('.') === 'require') report('node-builtin', node, `require() ${NODE}`);
+    CallExpression: (node) => {
+      const name = names.globalPath(node.callee)?.join('.');
+      if (name === 'Date') report('new-date', node, `Date() ${CLOCK}`);
+      if (name === 'require') report('node-builtin', node, `require() ${NODE}`);
     },
     ImportDeclaration: (node) => reportModule(node, node.source),
     ExportNamedDeclaration: (node) => reportModule(node, node.source),

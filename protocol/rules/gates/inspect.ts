@@ -3,13 +3,10 @@ import type { AnyNode, Program } from 'acorn';
 import { ancestor } from 'acorn-walk';
 import { isNodeModule, resolveSpecifier } from '../handler-imports.ts';
 import { checkDeterminism } from './determinism.ts';
-import { Lines } from './lines.ts';
-import { parseModule, tooDeep } from './parse.ts';
+import { Names, staticText } from './names.ts';
+import { Lines, parseModule, type SyntaxFault, type TimeBudget, tooDeep } from './parse.ts';
 import { checkReadOnly } from './read-only-queries.ts';
-import type { Finding, Reach } from './rules.ts';
-import { Scopes, staticText } from './scopes.ts';
-import type { TimeBudget } from './time-budget.ts';
-import { Waivers } from './waivers.ts';
+import { type Finding, type Reach, Waivers } from './rules.ts';
 
 /** An import of a file of the app. A missing one is a fault where it is `needed`: when the module cannot load without. */
 export type LocalImport = { file: string; at: number; needed: boolean };
@@ -26,21 +23,25 @@ export function inspect(file: string, text: string, kind: ModuleKind, { step }: 
   const lines = new Lines(text);
   if (file.endsWith('.json')) return { findings: jsonFindings(text), imports: [], lines };
   const parsed = parseModule(text, step);
-  if (!('program' in parsed)) return { findings: [parsed], imports: [], lines };
+  if (!('program' in parsed)) return { findings: [syntax(parsed)], imports: [], lines };
   try {
     const { program, comments } = parsed;
     const waivers = new Waivers(comments, lines);
-    const scopes = new Scopes(program, step);
+    const names = new Names(program, step);
     const { imports, findings } = importsOf(file, program);
     if (kind !== 'module') findings.push(...checkDefaultExport(program));
-    const found = [...checkDeterminism(program, scopes), ...checkReadOnly(program, scopes, kind === 'query', step)];
+    const found = [...checkDeterminism(program, names), ...checkReadOnly(program, names, kind === 'query')];
     for (const finding of found) if (!waivers.waives(finding)) findings.push(finding);
     for (const finding of waivers.findings) findings.push(finding);
     return { findings, imports, lines };
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    return { findings: [tooDeep()], imports: [], lines };
+    return { findings: [syntax(tooDeep())], imports: [], lines };
   }
+}
+
+function syntax(fault: SyntaxFault): Finding {
+  return { rule: 'syntax', ...fault };
 }
 
 function jsonFindings(text: string): Finding[] {
@@ -48,7 +49,7 @@ function jsonFindings(text: string): Finding[] {
     JSON.parse(text);
     return [];
   } catch (error) {
-    return [{ rule: 'syntax', at: 0, message: `It is not valid JSON: ${(error as Error).message}.` }];
+    return [syntax({ at: 0, message: `It is not valid JSON: ${(error as Error).message}.` })];
   }
 }
 

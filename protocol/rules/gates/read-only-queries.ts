@@ -1,111 +1,75 @@
-/** The rule of queries: no statement in their text writes (specification, "Tool kinds"). */
-import type { AnyNode, Program } from 'acorn';
-import { ancestor } from 'acorn-walk';
+/** Finds SQL that writes in queries, where it is written at the call (specification, "Tool kinds"). A hint: it follows no values. */
+import type { AnyNode, CallExpression, Program } from 'acorn';
+import { simple } from 'acorn-walk';
+import { type Token, tokenizedStatements } from '../sql.ts';
+import { type Names, staticKey } from './names.ts';
 import { type Finding, QUERY_RULE, type Reach } from './rules.ts';
-import { isOwn, type Scope, type Scopes, staticKey } from './scopes.ts';
-import { PLACEHOLDER, writingKeyword } from './sql-writes.ts';
-import { Values } from './values.ts';
 
-/** What runs or prepares SQL, on `db`, on a transaction, or under a name of the handler's own. */
 const SQL_METHODS = new Set(['run', 'get', 'all', 'exec', 'prepare', 'batch']);
-const DB_METHODS = new Set([...SQL_METHODS, 'transaction']);
-
-/** Through these a value reaches the call that it is an argument of. */
-const TRANSPARENT = new Set<AnyNode['type']>([
-  'ArrayExpression',
-  'AssignmentExpression',
-  'ChainExpression',
-  'ConditionalExpression',
-  'LogicalExpression',
-  'SequenceExpression',
-  'SpreadElement',
-  'TaggedTemplateExpression',
-]);
+/** Of what a handler may run at all: `refuseUnsafe` lets no VACUUM through, and no PRAGMA that sets something. */
+const WRITES = new Set(['INSERT', 'UPDATE', 'DELETE', 'REPLACE', 'CREATE', 'DROP', 'ALTER', 'REINDEX', 'ANALYZE']);
+const VERBS = new Set([...WRITES, 'SELECT', 'VALUES']);
+/** Stands in SQL for what a template or a concatenation puts there when the handler runs. */
+const PLACEHOLDER = ' _ ';
 
 const inQueries = ({ query, action, automation }: Reach): boolean => query && !action && !automation;
 
-/** A text that writes; one that is `whole` looks like a statement to whoever does not know that it is SQL. */
-type Writing = { keyword: string; isWhole: boolean };
-
 /**
  * Every finding, in no order; `isQuery` says that the file is a query's own handler, which is one whoever imports it. A
- * finding stands where the SQL text begins. `step` is called as `Values` says.
+ * finding stands where the SQL text begins.
  */
-export function checkReadOnly(program: Program, scopes: Scopes, isQuery: boolean, step: () => void): Finding[] {
+export function checkReadOnly(program: Program, names: Names, isQuery: boolean): Finding[] {
+  const calls: CallExpression[] = [];
+  /** The functions that `db.transaction` calls. */
+  const transactions = new Set<unknown>();
   const found = new Map<number, Finding>();
-  const writing = new Map<AnyNode, Writing>();
 
-  const report = (node: AnyNode, isSql: boolean): void => {
-    const text = writing.get(node);
-    if (text === undefined || !(isSql || text.isWhole) || found.has(node.start)) return;
-    const message =
-      `A query must not write, and this statement does (${text.keyword}): no page would hear of the change. ` +
-      `Move it to an action, or give the reason in a comment: // governance: allow-${QUERY_RULE} <reason>.`;
-    found.set(node.start, { rule: QUERY_RULE, at: node.start, message, ...(isQuery ? {} : { applies: inQueries }) });
+  const isDatabase = (node: AnyNode): boolean => {
+    if (node.type === 'MemberExpression') return staticKey(node.property, node.computed) === 'db';
+    if (node.type !== 'Identifier') return false;
+    const definition = names.definition(node);
+    return node.name === 'db' || (definition?.type === 'Parameter' && transactions.has(definition.node));
+  };
+  /** The method of a database that is called, or ''. */
+  const methodOf = ({ callee }: CallExpression): string => {
+    if (callee.type !== 'MemberExpression' || !isDatabase(callee.object)) return '';
+    return staticKey(callee.property, callee.computed) ?? '';
+  };
+  /** What a `const` was declared with, or the node itself. */
+  const meant = (node: AnyNode): AnyNode => {
+    const definition = node.type === 'Identifier' ? names.definition(node) : null;
+    if (definition?.type !== 'Variable' || definition.parent.kind !== 'const') return node;
+    return definition.node.id.type === 'Identifier' ? ((definition.node.init as AnyNode | null) ?? node) : node;
   };
 
-  const judgeText = (node: AnyNode, _: unknown, ancestors: AnyNode[]): void => {
-    const parent = ancestors.at(-2);
-    // A concatenation is judged as a whole.
-    if (parent !== undefined && isConcatenation(parent)) return;
-    const text = sqlText(node);
-    const keyword = text === null ? null : writingKeyword(text, { whole: false });
-    if (text === null || keyword === null) return;
-    writing.set(node, { keyword, isWhole: writingKeyword(text, { whole: true }) !== null });
-    const use = useOf(ancestors, scopes.at(ancestors));
-    if (use !== null) report(node, use === 'sql');
-  };
-  ancestor(program, { Literal: judgeText, TemplateLiteral: judgeText, BinaryExpression: judgeText });
-  if (writing.size === 0) return [];
-
-  const values = new Values(program, scopes, step, report);
-  const judgeName = (node: AnyNode, _: unknown, ancestors: AnyNode[]): void => {
-    const parent = ancestors.at(-2);
-    // Of `a.b` only the part b of a is meant.
-    if (parent?.type === 'MemberExpression' && parent.object === node) return;
-    const scope = scopes.at(ancestors);
-    const use = useOf(ancestors, scope);
-    if (use !== null) values.follow(node, scope, use === 'sql');
-  };
-  ancestor(program, { Identifier: judgeName, MemberExpression: judgeName });
+  simple(program, {
+    CallExpression: (call) => {
+      calls.push(call);
+      if (methodOf(call) === 'transaction') transactions.add(call.arguments[0]);
+    },
+  });
+  for (const call of calls) {
+    const method = methodOf(call);
+    const [first] = call.arguments;
+    if (first === undefined || !SQL_METHODS.has(method)) continue;
+    for (const sql of method === 'batch' ? statementsOf(first) : [first]) {
+      const node = meant(sql);
+      const text = sqlText(node);
+      const keyword = text === null ? null : writingKeyword(text);
+      if (keyword === null) continue;
+      const message =
+        `A query must not write, and this statement does (${keyword}): no page would hear of the change. ` +
+        `Move it to an action, or give the reason in a comment: // governance: allow-${QUERY_RULE} <reason>.`;
+      found.set(node.start, { rule: QUERY_RULE, at: node.start, message, ...(isQuery ? {} : { applies: inQueries }) });
+    }
+  }
   return [...found.values()];
 }
 
-/** How a text is used: as the SQL of a call to `db`, as an argument that may be SQL, or neither. */
-function useOf(ancestors: AnyNode[], scope: Scope): 'sql' | 'argument' | null {
-  let isDirect = true;
-  let isPassed = true;
-  for (let i = ancestors.length - 2; i >= 0; i--) {
-    const node = ancestors[i] as AnyNode;
-    const inner = ancestors[i + 1] as AnyNode;
-    if ((node.type === 'CallExpression' || node.type === 'NewExpression') && node.callee !== inner) {
-      const { method, isDb } = calleeOf(node.callee);
-      if (isDb && DB_METHODS.has(method)) {
-        return isDirect && method !== 'batch' && node.arguments[0] === inner ? 'sql' : 'argument';
-      }
-      if (isDirect && SQL_METHODS.has(method)) return 'argument';
-      if (isPassed && isOwn(node.callee, scope)) return 'argument';
-    }
-    isDirect &&= TRANSPARENT.has(node.type);
-    isPassed &&= isDirect || node.type === 'ObjectExpression' || node.type === 'Property';
-  }
-  return null;
-}
-
-function calleeOf(callee: AnyNode): { method: string; isDb: boolean } {
-  if (callee.type === 'Identifier') return { method: callee.name, isDb: false };
-  if (callee.type !== 'MemberExpression') return { method: '', isDb: false };
-  const { object } = callee;
-  const name = object.type === 'MemberExpression' ? staticKey(object.property, object.computed) : nameOf(object);
-  return { method: staticKey(callee.property, callee.computed) ?? '', isDb: name === 'db' };
-}
-
-function nameOf(node: AnyNode): string | null {
-  return node.type === 'Identifier' ? node.name : null;
-}
-
-function isConcatenation(node: AnyNode): boolean {
-  return node.type === 'BinaryExpression' && node.operator === '+';
+/** The SQL of `[[sql, ...params], …]`. */
+function statementsOf(batch: AnyNode): AnyNode[] {
+  const rows = batch.type === 'ArrayExpression' ? batch.elements : [];
+  return rows.flatMap((row) => (row?.type === 'ArrayExpression' ? (row.elements[0] ?? []) : []));
 }
 
 /** A literal, a template or a concatenation as SQL; null for anything else. */
@@ -114,12 +78,27 @@ function sqlText(node: AnyNode): string | null {
   if (node.type === 'TemplateLiteral') {
     return node.quasis.map(({ value }) => value.cooked ?? value.raw).join(PLACEHOLDER);
   }
-  if (!isConcatenation(node)) return null;
-  const parts: string[] = [];
-  let rest: AnyNode = node;
-  for (; rest.type === 'BinaryExpression' && isConcatenation(rest); rest = rest.left as AnyNode) {
-    parts.push(sqlText(rest.right) ?? PLACEHOLDER);
+  if (node.type !== 'BinaryExpression' || node.operator !== '+') return null;
+  return [node.left, node.right].map((part) => sqlText(part) ?? PLACEHOLDER).join('');
+}
+
+/** The keyword of the first statement that writes, or null. */
+function writingKeyword(text: string): string | null {
+  for (const { tokens, keyword } of tokenizedStatements(text)) {
+    if (tokens[0]?.name === 'EXPLAIN') continue;
+    const verb = keyword === 'WITH' ? verbBehindWith(tokens) : keyword;
+    if (WRITES.has(verb)) return verb;
   }
-  parts.push(sqlText(rest) ?? PLACEHOLDER);
-  return parts.reverse().join('');
+  return null;
+}
+
+/** It follows the `)` of the last common table expression. */
+function verbBehindWith(tokens: Token[]): string {
+  let depth = 0;
+  for (const [i, { kind, name }] of tokens.entries()) {
+    if (kind === 'other' && name === '(') depth++;
+    if (kind === 'other' && name === ')') depth--;
+    if (depth === 0 && kind === 'word' && VERBS.has(name) && tokens[i - 1]?.name === ')') return name;
+  }
+  return '';
 }

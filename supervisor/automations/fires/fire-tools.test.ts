@@ -6,8 +6,7 @@ import type { VersionSummary } from '../../../protocol/manifest.ts';
 import { automation, settle } from '../../../testing/scripted-runs.ts';
 import type { App } from '../../dispatch/apps.ts';
 import type { Change } from '../../dispatch/changes.ts';
-import type { Describing } from '../../dispatch/describe.ts';
-import type { Dispatching } from '../../dispatch/dispatcher.ts';
+import { Dispatcher, type DispatcherOptions } from '../../dispatch/dispatcher.ts';
 import type { Call } from '../../tree/actor/call.ts';
 import type { ToolServers } from './fire-request.ts';
 import { FireTools, type ToolAnswer } from './fire-tools.ts';
@@ -28,12 +27,12 @@ class ScriptedGateway {
   readonly resets: string[] = [];
   readonly ids = ['foreign', 'ops', 'todos'];
 
-  get parts(): Dispatching & Describing {
+  get dispatcher(): Dispatcher {
     const app = (id: string): App => {
       if (!this.ids.includes(id)) throw new SvcError('UNKNOWN_APP', `There is no "${id}".`);
       return { id, key: id, active: SUMMARY };
     };
-    return {
+    return new Dispatcher({
       apps: {
         get: app,
         serving: () => SUMMARY,
@@ -46,10 +45,9 @@ class ScriptedGateway {
         emit: (id: string, change: Change) => this.changes.push([id, change]),
         reset: (id: string) => this.resets.push(id),
       },
-      registry: { ids: () => this.ids },
-      deployments: { manifest: async () => ({ ...SUMMARY }) },
+      describing: { registry: { ids: () => this.ids }, deployments: { manifest: async () => ({ ...SUMMARY }) } },
       config: { queryTimeoutMs: 10, actionTimeoutMs: 30 },
-    } as unknown as Dispatching & Describing;
+    } as unknown as DispatcherOptions);
   }
 }
 
@@ -57,7 +55,7 @@ type Setup = { tools?: string[]; apps?: string[]; servers?: ToolServers };
 
 function setUp({ tools, apps = ['ops'], servers }: Setup = {}) {
   const gateway = new ScriptedGateway();
-  const fireTools = new FireTools(gateway.parts, servers ?? null);
+  const fireTools = new FireTools(gateway.dispatcher, servers ?? null);
   const controller = new AbortController();
   const caller = {
     automation: automation('todos/digest', { apps, requires: tools ? { tools } : {} }),

@@ -3,20 +3,7 @@
  * the way that an HTTP call goes, to the automation's own app and to those that its file names.
  */
 import { SvcError } from '../../../protocol/errors.ts';
-import { ToolKind } from '../../../protocol/frames.ts';
-import type { ActionSummary, QuerySummary } from '../../../protocol/manifest.ts';
-import type { App } from '../../dispatch/apps.ts';
-import { type Describing, describe } from '../../dispatch/describe.ts';
-import {
-  announce,
-  appOf,
-  type Dispatching,
-  findAction,
-  findQuery,
-  newCall,
-  toolOf,
-} from '../../dispatch/dispatcher.ts';
-import type { CallReply } from '../../tree/actor/call.ts';
+import { appOf, type Dispatcher, type Target, toolOf } from '../../dispatch/dispatcher.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { ToolServers } from './fire-request.ts';
 
@@ -28,14 +15,12 @@ export type ToolAnswer = { json: Uint8Array; ok: boolean };
 
 type Arguments = Record<string, unknown>;
 
-const WRITE_SUFFIX = Buffer.from('}');
-
 export class FireTools {
-  readonly #gateway: Dispatching & Describing;
+  readonly #dispatcher: Dispatcher;
   readonly #servers: ToolServers | null;
 
-  constructor(gateway: Dispatching & Describing, servers: ToolServers | null) {
-    this.#gateway = gateway;
+  constructor(dispatcher: Dispatcher, servers: ToolServers | null) {
+    this.#dispatcher = dispatcher;
     this.#servers = servers;
   }
 
@@ -46,8 +31,8 @@ export class FireTools {
     if (tools && !tools.includes(name)) {
       throw new SvcError('TOOL_REFUSED', `"${shown(name)}" is not in "requires.tools" of "${caller.automation.ref}".`);
     }
-    if (name === 'svc_read') return await this.#read(caller, argumentsOf(args));
-    if (name === 'svc_write') return await this.#write(caller, argumentsOf(args));
+    if (name === 'svc_read') return await this.#callApp(caller, 'query', argumentsOf(args));
+    if (name === 'svc_write') return await this.#callApp(caller, 'action', argumentsOf(args));
     if (name === 'svc_describe') return await this.#describe(caller, argumentsOf(args));
     const dot = name.indexOf('.');
     if (dot > 0) return await this.#callServer(caller, name.slice(0, dot), name.slice(dot + 1), args);
@@ -57,45 +42,43 @@ export class FireTools {
     );
   }
 
-  async #read(caller: ToolCaller, args: Arguments): Promise<ToolAnswer> {
-    const app = await this.#gateway.apps.get(permitted(caller, appOf(args)));
-    return await this.#run(caller, app, findQuery(this.#gateway, app, toolOf(args, 'query')), null, args);
-  }
-
-  async #write(caller: ToolCaller, args: Arguments): Promise<ToolAnswer> {
-    const app = await this.#gateway.apps.get(permitted(caller, appOf(args)));
-    const action = findAction(this.#gateway, app, toolOf(args, 'action'));
-    return await this.#run(caller, app, action, action, args);
-  }
-
-  #run(
-    { signal, traceId }: ToolCaller,
-    app: App,
-    tool: QuerySummary,
-    action: ActionSummary | null,
-    { input }: Arguments,
-  ): Promise<ToolAnswer> {
-    return new Promise((resolve, reject) => {
-      // It may have ended while the app was looked up.
-      signal.throwIfAborted();
-      const body = Buffer.from(JSON.stringify({ input }));
-      const reply = new ToolReply(this.#gateway, app.key, action, resolve, reject);
-      const kind = action ? ToolKind.action : ToolKind.query;
-      const call = newCall(this.#gateway, tool, kind, body, traceId, reply);
-      const actor = this.#gateway.apps.actor(app);
+  async #callApp(caller: ToolCaller, kind: Target['kind'], args: Arguments): Promise<ToolAnswer> {
+    const target = await this.#dispatcher.resolve(permitted(caller, appOf(args)), kind, toolOf(args, kind));
+    const { signal, traceId } = caller;
+    // It may have ended while the app was looked up.
+    signal.throwIfAborted();
+    const body = Buffer.from(JSON.stringify({ input: args.input }));
+    return await new Promise<ToolAnswer>((resolve, reject) => {
+      let callOff: () => void = () => {};
       const onAbort = () => {
-        actor.abandon(call);
+        callOff();
         reject(signal.reason as Error);
       };
+      const settle = (then: () => void) => {
+        signal.removeEventListener('abort', onAbort);
+        then();
+      };
       signal.addEventListener('abort', onAbort, { once: true });
-      reply.onSettled = () => signal.removeEventListener('abort', onAbort);
-      actor.submit(call);
+      callOff = this.#dispatcher.submit(
+        target,
+        { body, traceId, source: 'automation' },
+        {
+          // Also for a run that has ended meanwhile: what was written was written.
+          answered: (status, json) => {
+            const answer = answerOf(kind, status, json);
+            settle(() => resolve(answer));
+          },
+          failed: (error) => settle(() => reject(error)),
+          faulted: (error) => settle(() => reject(error as Error)),
+        },
+      );
     });
   }
 
   async #describe(caller: ToolCaller, args: Arguments): Promise<ToolAnswer> {
     if (args.app !== undefined) permitted(caller, appOf(args));
-    return answerOf(await describe(this.#gateway, args, permittedApps(caller)));
+    const described = await this.#dispatcher.describe(args, permittedApps(caller));
+    return { json: Buffer.from(JSON.stringify(described) ?? 'null'), ok: true };
   }
 
   async #callServer(caller: ToolCaller, server: string, tool: string, args: unknown): Promise<ToolAnswer> {
@@ -105,57 +88,6 @@ export class FireTools {
     // As text both ways: what a server sends is not read here.
     const given = Buffer.from(JSON.stringify(args ?? {}));
     return { json: await this.#servers.callForJson(server, tool, given, caller.signal), ok: true };
-  }
-}
-
-/** Turns the answer of an app's tool into one of `ctx.tool`; tells the app's subscribers what an action wrote. */
-class ToolReply implements CallReply {
-  readonly #gateway: Dispatching;
-  readonly #app: string;
-  readonly #action: ActionSummary | null;
-  readonly #resolve: (answer: ToolAnswer) => void;
-  readonly #reject: (error: unknown) => void;
-  onSettled: () => void = () => {};
-
-  constructor(
-    gateway: Dispatching,
-    app: string,
-    action: ActionSummary | null,
-    resolve: (answer: ToolAnswer) => void,
-    reject: (error: unknown) => void,
-  ) {
-    this.#gateway = gateway;
-    this.#app = app;
-    this.#action = action;
-    this.#resolve = resolve;
-    this.#reject = reject;
-  }
-
-  /** Also for a run that has ended meanwhile: what was written was written. */
-  result(status: number, body: Uint8Array): void {
-    this.onSettled();
-    if (!this.#action) {
-      // Its memory belongs to the connection that it came on, and the answer leaves later.
-      this.#resolve({ json: Buffer.from(body), ok: true });
-      return;
-    }
-    announce(this.#gateway, this.#app, this.#action, status, 'automation');
-    const json = Buffer.concat([Buffer.from(`{"status":${status},"body":`), body, WRITE_SUFFIX]);
-    this.#resolve({ json, ok: status < 400 });
-  }
-
-  failed(error: SvcError): void {
-    this.onSettled();
-    this.#reject(error);
-  }
-
-  outcomeUnknown(): void {
-    this.#gateway.changes.reset(this.#app);
-  }
-
-  faulted(error: unknown): void {
-    this.onSettled();
-    this.#reject(error);
   }
 }
 
@@ -179,8 +111,13 @@ function argumentsOf(args: unknown): Arguments {
   throw new SvcError('BAD_REQUEST', 'The arguments of a tool must be an object.');
 }
 
-function answerOf(value: unknown): ToolAnswer {
-  return { json: Buffer.from(JSON.stringify(value) ?? 'null'), ok: true };
+/** The memory of `json` belongs to the connection that it came on, and the answer leaves later. */
+function answerOf(kind: Target['kind'], status: number, json: Uint8Array): ToolAnswer {
+  if (kind === 'query') return { json: Buffer.from(json), ok: true };
+  return {
+    json: Buffer.concat([Buffer.from(`{"status":${status},"body":`), json, Buffer.from('}')]),
+    ok: status < 400,
+  };
 }
 
 function shown(name: string): string {

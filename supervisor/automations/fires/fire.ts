@@ -14,11 +14,11 @@ import { toSvcError } from '../../http/answers.ts';
 import { newTraceId } from '../../http/trace-id.ts';
 import type { CallReply } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
+import { recordedValue } from '../history/run-values.ts';
 import { askAgent } from './agents.ts';
 import type { Ledger, RunPublisher } from './fire-request.ts';
 import type { FireTools } from './fire-tools.ts';
 import { askRuns, askState } from './recall.ts';
-import { recordedValue } from './recorded-value.ts';
 import { type OpenNode, RunNodes } from './run-nodes.ts';
 
 /** What became of a run. */

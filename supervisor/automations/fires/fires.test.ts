@@ -47,6 +47,25 @@ describe('a run', () => {
     assert.equal(world.fires.running(DIGEST), 0);
   });
 
+  test('has an id that sorts behind those before it, also within a millisecond and while the clock goes back', async (t) => {
+    const refs = Array.from({ length: 30 }, (_, i) => `todos/a${i}`);
+    const world = worldWith(...refs);
+    let now = Date.now();
+    t.mock.method(Date, 'now', () => now);
+    const ids: string[] = [];
+    for (const [i, ref] of refs.entries()) {
+      if (i === 15) now -= 60_000;
+      ids.push((await world.startCalled(ref)).run.runId);
+    }
+    const form = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+    assert.ok(
+      ids.every((id) => form.test(id)),
+      ids.join(' '),
+    );
+    assert.deepEqual([...ids].sort(), ids);
+    assert.equal(new Set(ids).size, ids.length);
+  });
+
   test('without an input gets none', async () => {
     const world = worldWith(DIGEST);
     const { handler } = await world.startCalled(DIGEST);

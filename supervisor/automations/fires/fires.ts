@@ -9,9 +9,10 @@
  * The row of a run that need not wait says `running` from the beginning: storing that it started would cost another commit.
  * A cron or failure fire that finds the lane occupied is stored as `skipped` and does not run.
  */
-import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { v7 as uuid } from 'uuid';
+import { automationRef, parseRef } from '../../../protocol/automation.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { ToolKind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -25,9 +26,7 @@ import { Fire, type Outcome } from './fire.ts';
 import type { FireActor, FireRequest, Ledger, RunPublisher, StartedRun } from './fire-request.ts';
 import type { FireTools } from './fire-tools.ts';
 import { runOnHost } from './host-fire.ts';
-import { failureTarget } from './on-failure.ts';
 import { fireBody, inputText, newPending, newRun, type Pending } from './pending-run.ts';
-import { RunIds } from './run-id.ts';
 import { noUsage } from './run-nodes.ts';
 
 export type FiresOptions = {
@@ -48,7 +47,6 @@ export type FiresOptions = {
   log: Logger;
   /** Milliseconds since the epoch. */
   now?: () => number;
-  random?: (bytes: number) => Buffer;
   /** Waits before the end of a run is stored once more. */
   pause?: (ms: number) => Promise<unknown>;
 };
@@ -57,7 +55,6 @@ export class Fires {
   readonly #options: FiresOptions;
   readonly #now: () => number;
   readonly #pause: (ms: number) => Promise<unknown>;
-  readonly #ids: RunIds;
   /** The runs of each automation in their order; the first one runs. */
   readonly #lanes = new Map<string, Pending[]>();
   readonly #runs = new Map<string, Pending>();
@@ -65,11 +62,10 @@ export class Fires {
   #stopping = false;
 
   constructor(options: FiresOptions) {
-    const { now = Date.now, random = randomBytes, pause = (ms) => wait(ms, undefined, { ref: false }) } = options;
+    const { now = Date.now, pause = (ms) => wait(ms, undefined, { ref: false }) } = options;
     this.#options = options;
     this.#now = now;
     this.#pause = pause;
-    this.#ids = new RunIds(now, random);
   }
 
   /**
@@ -80,7 +76,7 @@ export class Fires {
     if (this.#stopping) throw stoppingError();
     const input = inputText(request.input);
     const { ref } = request.automation;
-    const run = newRun(this.#ids.next(), request, input, this.#now());
+    const run = newRun(uuid(), request, input, this.#now());
     const lane = this.#lanes.get(ref) ?? [];
     const { kind } = request.trigger;
     if (lane.length > 0 && (kind === 'cron' || kind === 'failure')) return await this.#skip(request, run);
@@ -299,4 +295,25 @@ async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
   const late = wait(ms, undefined, { signal: enough.signal }).catch(() => {});
   await Promise.race([work, late]);
   enough.abort();
+}
+
+/** The automation to fire; or why there is none, null when none was asked for. */
+type FailureTarget = { target: LiveAutomation } | { why: string | null };
+
+/** Which automation a failed run fires (specification, `onFailure`). `depth` is that of the run that failed: how many `onFailure` fires led to it. */
+function failureTarget(
+  failed: LiveAutomation,
+  depth: number,
+  get: (ref: string) => LiveAutomation | undefined,
+): FailureTarget {
+  const { onFailure } = failed.manifest;
+  if (onFailure === undefined) return { why: null };
+  const ref = onFailure.includes('/') ? onFailure : automationRef(failed.app, onFailure);
+  if (parseRef(ref) === null) return { why: `onFailure "${onFailure.slice(0, 200)}" is no handle of an automation` };
+  if (ref === failed.ref) return { why: 'onFailure names the automation itself' };
+  if (depth >= LIMITS.failureDepth) return { why: `${LIMITS.failureDepth} onFailure fires led to this run already` };
+  const target = get(ref);
+  if (!target) return { why: `onFailure names "${ref}", and there is no such automation` };
+  if (!target.manifest.enabled) return { why: `onFailure names "${ref}", which is disabled` };
+  return { target };
 }

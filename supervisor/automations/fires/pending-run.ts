@@ -3,9 +3,9 @@ import type { HistoryKeep } from '../../../protocol/automation.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { RunRecord } from '../../../protocol/runs.ts';
 import type { LiveAutomation } from '../catalog.ts';
+import { recordedValue } from '../history/run-values.ts';
 import type { Fire, Outcome } from './fire.ts';
 import type { FireRequest } from './fire-request.ts';
-import { recordedValue } from './recorded-value.ts';
 import { noUsage } from './run-nodes.ts';
 
 /** The phases are those of `Fires`. */

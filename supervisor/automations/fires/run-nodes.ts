@@ -2,8 +2,8 @@
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunNode, Usage } from '../../../protocol/runs.ts';
+import { recordedValue } from '../history/run-values.ts';
 import type { Ledger, RunPublisher } from './fire-request.ts';
-import { recordedValue } from './recorded-value.ts';
 
 export type RunNodesOptions = {
   runId: string;

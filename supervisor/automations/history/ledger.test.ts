@@ -364,6 +364,12 @@ test('a webhook message is taken once, with its run or not at all', async (t) =>
   await ledger.end(ended(second), 'errors');
   await assert.rejects(take(), { code: 'CONFLICT' });
 
+  // Nor does one that was cancelled have done it: its sender may send the message again.
+  const of = { slug: 'd', webhookId: 'msg' };
+  await ledger.end(ended(await take(of), { state: 'aborted' }), 'errors');
+  await ledger.end(ended(await take(of)), 'errors');
+  await assert.rejects(take(of), { code: 'CONFLICT' });
+
   clock.now += 2 * LIMITS.webhookToleranceMs;
   await assert.rejects(take(), { code: 'CONFLICT' });
   clock.now += 1;

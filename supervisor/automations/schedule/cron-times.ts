@@ -1,32 +1,40 @@
 /**
- * When a cron trigger fires. The rule for changes of the clocks (daylight saving):
+ * Says when a cron trigger fires. croner (11.0) knows the calendar and the time zones. The rule for changes of the clocks
+ * (daylight saving):
  *
  * - Times that repeat by the length of the change (every 15 minutes, every hour) go by the time that passes: they fire in
  *   both passes of an hour that comes twice, and nothing is made up for an hour that is left out.
  * - All others name a time of day, which comes once a day: in the first pass of an hour that comes twice; and where it is left
  *   out, when the clocks have gone forward (several of them once together).
+ *
+ * What croner does wrong is put right here, and cron-times.test.ts has the cases:
+ *
+ * 1. It treats both kinds as the rule says, but tells them apart by their spelling: by default only a single time of day is of
+ *    the second kind. So a step of two hours fires twice at 02:00 in autumn, and drops it in spring. It is told the kind.
+ * 2. It keeps 80 KiB of each expression, nearly all of it a list of years, which is the same for all of ours. They share one.
+ * 3. It keeps a formatter for every spelling of a time zone. It gets one spelling.
  */
+import { Cron, CronPattern } from 'croner';
 import type { CronTrigger } from '../../../protocol/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { CronDays } from './cron-days.ts';
+import { canonicalZone, parseCron } from '../../../protocol/rules/cron-expression.ts';
 import { Recent } from './recent.ts';
-import { WallPattern } from './wall-pattern.ts';
-import { Zones } from './zones.ts';
 
-/** More than any offset, and more than any change takes. */
-const DAY = LIMITS.dayMs;
-const FIRST_STEP_MS = 1000;
+const SECOND = 1000;
+const MINUTES_OF_DAY = 24 * 60;
+/** As `Intl` writes it: `GMT`, `GMT+02:00`. */
+const OFFSET = /GMT(?:([+-])(\d\d):(\d\d))?/;
+const YEARS = new CronPattern('* * * * *').year;
 
 export type CronTime = Pick<CronTrigger, 'expr' | 'tz'>;
 
 export class CronTimes {
   readonly #hostZone: string;
-  readonly #zones = new Zones();
-  readonly #days = new Recent<CronDays>(LIMITS.cronCache, (expr) => new CronDays(expr));
-  readonly #patterns = new Recent<WallPattern>(
-    LIMITS.cronCache,
-    (expr) => new WallPattern(expr, (days) => this.#days.get(days)),
-  );
+  /** By the JSON of expression and time zone. */
+  readonly #jobs = new Recent<Cron>(LIMITS.cronCache, (key) => {
+    const [expr, tz] = JSON.parse(key);
+    return jobOf(expr, canonicalZone(tz));
+  });
 
   /** `hostZone` is for triggers without a zone of their own. */
   constructor(hostZone = Intl.DateTimeFormat().resolvedOptions().timeZone) {
@@ -38,33 +46,8 @@ export class CronTimes {
    * expression or the zone cannot be understood.
    */
   next({ expr, tz = this.#hostZone }: CronTime, after: number): number | null {
-    const zones = this.#zones;
-    const pattern = this.#patterns.get(expr);
-    const offset = zones.offsetAt(tz, after);
-    let wall = pattern.after(after + offset);
-    if (wall === null) return null;
-    const again = this.#secondPass(pattern, tz, after, wall);
-    if (again !== null) return again;
-    while (wall !== null) {
-      // The moments at which a clock may show `wall` lie within a day of where UTC shows it.
-      const before = zones.offsetAt(tz, wall - DAY);
-      const change = zones.changeWithin(tz, wall - DAY, wall + DAY);
-      if (change === null) return wall - before;
-      const later = zones.offsetAt(tz, change);
-      const [first, second] = [wall - before, wall - later];
-      if (first < change) {
-        if (first > after) return first;
-        if (pattern.repeatsEvery(later - before)) return second;
-        // `after` is in the second pass: on to what comes once.
-        wall = pattern.after(change + before - 1);
-      } else if (second >= change) {
-        return second;
-      } else {
-        if (!pattern.repeatsEvery(later - before)) return change;
-        wall = pattern.after(change + later - 1);
-      }
-    }
-    return null;
+    const job = this.#jobs.get(JSON.stringify([expr, tz]));
+    return job.nextRun(new Date(after))?.getTime() ?? null;
   }
 
   /** The last fire up to `now`, given one that is not after it. Takes few looks however many lie between. */
@@ -75,7 +58,7 @@ export class CronTimes {
     };
     let latest = fire;
     let none = now;
-    for (let step = FIRST_STEP_MS; now - step > latest; step *= 2) {
+    for (let step = SECOND; now - step > latest; step *= 2) {
       const found = nextUpToNow(now - step);
       if (found !== null) {
         latest = found;
@@ -92,18 +75,47 @@ export class CronTimes {
     }
     return latest;
   }
+}
 
-  /**
-   * The clocks go back before they show `wall`: what they show once more in between, for times that repeat by the length of
-   * the change; else null.
-   */
-  #secondPass(pattern: WallPattern, tz: string, after: number, wall: number): number | null {
-    const offset = this.#zones.offsetAt(tz, after);
-    const change = this.#zones.changeWithin(tz, after, after + DAY);
-    if (change === null || wall - offset < change) return null;
-    const later = this.#zones.offsetAt(tz, change);
-    if (later > offset || !pattern.repeatsEvery(offset - later)) return null;
-    const again = pattern.after(change + later - 1);
-    return again !== null && again < change + offset ? again - later : null;
-  }
+function jobOf(expr: string, timezone: string): Cron {
+  const pattern = parseCron(expr);
+  const names = !repeatsEvery(pattern, changeOf(timezone));
+  const job = new Cron(names ? spelledOut(expr, pattern) : expr, {
+    timezone,
+    paused: true,
+    fixedTimeRule: names ? 'no-wildcard' : 'single-value',
+  });
+  // No public member has it; should it move, only memory is lost, which watched.test.ts notices.
+  const { _states } = job as unknown as { _states?: { pattern?: { year: number[] } } };
+  if (_states?.pattern) _states.pattern.year = YEARS;
+  return job;
+}
+
+/** The same expression with its times of day as lists; a nickname has none but single ones. */
+function spelledOut(expr: string, { second, minute, hour }: CronPattern): string {
+  const days = expr.trim().split(/\s+/).slice(-3);
+  if (days.length < 3) return expr;
+  const lists = [second, minute, hour].map((field) => field.flatMap((has, at) => (has ? [at] : [])).join(','));
+  return [...lists, ...days].join(' ');
+}
+
+/**
+ * Whether the times of day stay the same when all of them are moved by this many minutes: every 15 minutes are, by an hour or
+ * half of one; 02:30 is not.
+ */
+function repeatsEvery({ hour, minute }: CronPattern, minutes: number): boolean {
+  const has = (at: number): boolean => hour[Math.floor(at / 60) % 24] === 1 && minute[at % 60] === 1;
+  for (let at = 0; at < MINUTES_OF_DAY; at++) if (has(at) !== has(at + minutes)) return false;
+  return true;
+}
+
+/** By how many minutes the clocks of a zone change this year; an hour where summer and winter are alike. */
+function changeOf(timeZone: string): number {
+  const format = new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' });
+  const [winter, summer] = [0, 6].map((month) => {
+    const [, sign, hours = '0', minutes = '0'] =
+      OFFSET.exec(format.format(Date.UTC(new Date().getUTCFullYear(), month))) ?? [];
+    return (Number(hours) * 60 + Number(minutes)) * (sign === '-' ? -1 : 1);
+  }) as [number, number];
+  return Math.abs(winter - summer) || 60;
 }

@@ -1,11 +1,11 @@
 /** The tarball backend: each version is a folder of its own, and nothing is kept beside it (decisions, section 2). */
+import type { VersionRecord } from '../../../protocol/answers.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isArchiveVersion } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { installVersion, listVersions, readVersion, removeVersion } from '../../../storage/versions.ts';
-import { type VersionRecord, versionRecord } from '../app-record.ts';
-import type { VersionPage } from '../deployment.ts';
+import { type VersionPage, versionRecord } from '../app-record.ts';
 import type { CodeStore, Staged, StageRequest } from './code-store.ts';
 import { type StageJobs, stageVersion } from './staging.ts';
 

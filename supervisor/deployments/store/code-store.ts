@@ -2,13 +2,13 @@
  * Where the code of apps is kept. Deployments do what is the same everywhere (checks, migrations, the pointer, the swap of what
  * runs); a backend does the rest. Two implement this: `ArchiveStore` and `GitStore`.
  */
+import type { VersionRecord } from '../../../protocol/answers.ts';
 import type { MintedSecret } from '../../../protocol/automation.ts';
 import type { VersionSource } from '../../../protocol/jobs.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { VersionPaths } from '../../../storage/layout.ts';
 import type { AppState } from '../../../storage/registry.ts';
-import type { VersionRecord } from '../app-record.ts';
-import type { VersionPage } from '../deployment.ts';
+import type { VersionPage } from '../app-record.ts';
 
 /** What is to be stored: an existing folder to stage it in, and the versions that are on disk, newest first. */
 export type StageRequest = {

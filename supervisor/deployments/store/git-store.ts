@@ -2,8 +2,10 @@
  * The git store: a version is a tag of one bare repository, and its code is checked out once to be served (decisions, section
  * 7). What serves is said by the app's pointer; refs follow it, and a crash between the two is put right by `recover`.
  */
+
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
+import type { VersionRecord } from '../../../protocol/answers.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { GitAuthor, GitTag, GitVersion } from '../../../protocol/git-jobs.ts';
 import { versionNumber, versionTag } from '../../../protocol/ids.ts';
@@ -30,8 +32,7 @@ import type { AppState } from '../../../storage/registry.ts';
 import { sweepTemporary } from '../../../storage/trash.ts';
 import { readVersion } from '../../../storage/versions.ts';
 import { SerialByKey } from '../../serial.ts';
-import type { VersionRecord } from '../app-record.ts';
-import type { VersionPage } from '../deployment.ts';
+import type { VersionPage } from '../app-record.ts';
 import type { Change, CodeStore, Staged, StageRequest } from './code-store.ts';
 import type { GitRepository } from './git-jobs.ts';
 import { Packer } from './packer.ts';

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import type { OutgoingHttpHeaders } from 'node:http';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -99,6 +101,31 @@ test('the token, and nothing else, lets a caller in', async (t) => {
     assert.equal(answer.status, status, authorization);
     assert.equal(answer.headers['www-authenticate'], status === 401 ? 'Bearer' : undefined, authorization);
   }
+});
+
+test('digests of at most 64 tokens are remembered, and whoever sends more shuts nobody out', async (t) => {
+  let hashed: string[] = [];
+  const { hash } = crypto;
+  t.mock.method(crypto, 'hash', ((algorithm: string, data: string, encoding: 'buffer') => {
+    hashed.push(data);
+    return hash(algorithm, data, encoding);
+  }) as typeof hash);
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  const { access, port } = await setUp(t);
+  const present = async (token: string): Promise<number> =>
+    (await send(port, 'GET', '/', { authorization: `Bearer ${token}` })).status;
+  const others = Array.from({ length: 64 }, (_, n) => `wrong-${n}`);
+  hashed = [];
+  assert.deepEqual([await present(access.token), await present(access.token)], [204, 204]);
+  assert.deepEqual(hashed, [access.token], 'it is remembered');
+  for (const token of others) assert.equal(await present(token), 401);
+  hashed = [];
+  for (const token of [access.token, ...others]) assert.equal(await present(token), token === access.token ? 204 : 401);
+  assert.ok(hashed.length > 0, 'one of 65 tokens was forgotten');
 });
 
 test('a session cookie has the name that no other origin can set, where the browser takes it', async (t) => {
@@ -337,7 +364,7 @@ test('a token file that is missing or damaged for a while leaves the token valid
 test('the token survives a restart, and its file is private', async (t) => {
   const { path, access, ...rest } = await setUp(t);
   assert.equal(readFileSync(path, 'utf8'), `${access.token}\n`);
-  if (process.platform !== 'win32') assert.equal(statSync(path).mode & 0o777, 0o600);
+  assert.equal(statSync(path).mode & 0o777, 0o600);
   const { places, signIns, programTokens } = rest;
   const again = await Access.open(path, {
     log: pino({ enabled: false }),

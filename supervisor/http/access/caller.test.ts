@@ -4,7 +4,6 @@ import { draftKey } from '../../../protocol/ids.ts';
 import {
   ADMIN,
   type Caller,
-  type Capability,
   ConsoleCaller,
   demand,
   HostCaller,
@@ -12,6 +11,7 @@ import {
   SharedCaller,
   TokenCaller,
 } from './caller.ts';
+import type { Capability } from './grants.ts';
 
 const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'manage', 'admin'];
 const OF_PAGES: Capability[] = ['page', 'read', 'write', 'stream', 'settings'];

@@ -2,14 +2,8 @@
 import { SvcError } from '../../../protocol/errors.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import { type PageOwner, pagePath } from '../../../protocol/origins.ts';
-import { type Grant, may } from './grants.ts';
+import { type Capability, type Grant, may } from './grants.ts';
 import type { Place } from './places.ts';
-
-/**
- * What a request needs. Each but `admin` is about one app: its page and files (`page`), describe and queries (`read`), actions
- * (`write`), its change stream, its stored settings, and everything else of it: code, versions, logs, runs, SQL (`manage`).
- */
-export type Capability = 'page' | 'read' | 'write' | 'stream' | 'settings' | 'manage' | 'admin';
 
 /** Made for each request, or once where all requests of its kind are alike. */
 export interface Caller {

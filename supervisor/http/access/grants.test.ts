@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { draftKey } from '../../../protocol/ids.ts';
-import type { Capability } from './caller.ts';
-import { type GrantTools, may } from './grants.ts';
+import { type Capability, type GrantTools, may } from './grants.ts';
 
 const CAPABILITIES: Capability[] = ['page', 'read', 'stream', 'write', 'settings', 'manage', 'admin'];
 

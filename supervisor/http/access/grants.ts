@@ -1,6 +1,11 @@
 /** What a token for a program may do: one table from kinds of requests to kinds of tokens (decisions, section 11). */
 import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
-import type { Capability } from './caller.ts';
+
+/**
+ * What a request needs. Each but `admin` is about one app: its page and files (`page`), describe and queries (`read`), actions
+ * (`write`), its change stream, its stored settings, and everything else of it: code, versions, logs, runs, SQL (`manage`).
+ */
+export type Capability = 'page' | 'read' | 'write' | 'stream' | 'settings' | 'manage' | 'admin';
 
 /** `read` calls queries and describes, `write` calls actions too, `all` does everything else with its apps. */
 export type GrantTools = 'read' | 'write' | 'all';

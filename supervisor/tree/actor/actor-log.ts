@@ -1,7 +1,6 @@
 /** What an actor says of itself: to the gateway's log, and to its app's own, whose author wants to know as well. */
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import type { ActorEnvironment } from './actor-environment.ts';
 import type { Call } from './call.ts';
 
 /** Of an `Actor`: who speaks, and of which version. */
@@ -9,11 +8,17 @@ type Speaker = { readonly app: string; readonly automation: string | null; reado
   summary: VersionSummary;
 };
 
+/** The gateway's log, and the apps'. */
+type Logs = {
+  log(app: string, level: 'info' | 'warn' | 'error', message: string): void;
+  appLog(app: string, line: string): void;
+};
+
 export class ActorVoice {
   readonly #speaker: Speaker;
-  readonly #env: Pick<ActorEnvironment, 'log' | 'appLog'>;
+  readonly #env: Logs;
 
-  constructor(speaker: Speaker, env: Pick<ActorEnvironment, 'log' | 'appLog'>) {
+  constructor(speaker: Speaker, env: Logs) {
     this.#speaker = speaker;
     this.#env = env;
   }

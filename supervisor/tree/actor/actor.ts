@@ -15,7 +15,6 @@ import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import { settleOrphans } from '../orphans.ts';
 import { WakeUp } from '../wake-up.ts';
-import type { ActorEnvironment } from './actor-environment.ts';
 import { ActorVoice } from './actor-log.ts';
 import type { Tenant } from './admission.ts';
 import type { Call } from './call.ts';
@@ -32,6 +31,7 @@ import {
   timedOutWaiting,
 } from './call-errors.ts';
 import { Conduct } from './crash-record.ts';
+import type { Deadlines } from './deadlines.ts';
 import { actorKey, type Death, type Generation, type GenerationEvents } from './generation.ts';
 import { Succession } from './generations.ts';
 import { Mailbox } from './mailbox.ts';
@@ -46,6 +46,29 @@ export type ActorState =
   | 'failed_to_start'
   | 'quarantined'
   | 'stopped';
+
+/** What an actor needs of the tree around it. */
+export type ActorEnvironment = {
+  now: () => number;
+  random: () => number;
+  deadlines: Deadlines;
+  mailboxLimit: number;
+  /**
+   * Calls that an actor works on at a time. Where it is 1, the next call also waits for one that an older thread has not ended,
+   * so that no two ever overlap.
+   */
+  concurrency: number;
+  /** A thread for this version, on the host that runs the actor. */
+  spawn(actor: Actor, summary: VersionSummary, events: GenerationEvents): Generation;
+  /** False when as many actors are live as may be; the tree calls `proceed` when there is room. */
+  admit(actor: Actor): boolean;
+  /** Nobody waits for a call of the actor any more. */
+  rested(actor: Actor): void;
+  /** A generation ended: counted, and its slot is free. */
+  retired(actor: Actor, reason: RetireReason): void;
+  log(app: string, level: 'info' | 'warn' | 'error', message: string): void;
+  appLog(app: string, line: string): void;
+};
 
 export class Actor implements Tenant {
   /** What everything of the app is kept under: its id, or the key of a draft. */

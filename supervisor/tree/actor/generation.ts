@@ -23,7 +23,6 @@ import type { Link } from '../../../protocol/wire/link.ts';
 import type { Child } from '../child.ts';
 import { bePatient } from '../grace-timer.ts';
 import type { LinkOwner } from '../links.ts';
-import { gateOf } from '../start-limiter.ts';
 import { hostError, isFailure, isLogLine, isResult } from './actor-frames.ts';
 import { Asks } from './asks.ts';
 import type { Call } from './call.ts';
@@ -120,7 +119,7 @@ export class Generation implements LinkOwner {
 
   /** Starts the thread if its host runs and does not start too many; called again when either may have changed. */
   hostReady(): void {
-    if (this.state !== 'placed' || this.host.state !== 'running' || !gateOf(this.host).enter(this)) return;
+    if (this.state !== 'placed' || this.host.state !== 'running' || !this.host.starts.enter(this)) return;
     this.state = 'starting';
     this.startedAt = this.#now();
     this.host.send([Kind.start, this.spec]);
@@ -218,7 +217,7 @@ export class Generation implements LinkOwner {
         this.state = 'live';
         this.#wasLive = true;
         this.#clear();
-        gateOf(this.host).leave(this);
+        this.host.starts.leave(this);
         this.#events.onLive(this);
         return;
       default:
@@ -331,7 +330,7 @@ export class Generation implements LinkOwner {
     this.state = 'gone';
     this.#clear();
     this.#clearProbe();
-    gateOf(this.host).leave(this);
+    this.host.starts.leave(this);
     const orphans = [...this.inFlight.values()];
     this.inFlight.clear();
     const link = this.#link;

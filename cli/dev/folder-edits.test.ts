@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { temporaryFolder } from '../../testing/command-line.ts';
+import { FolderEdits, LOOK_MS } from './folder-edits.ts';
+
+test('every edit is told: in new folders, after renames, and after the folder itself was away', async (t) => {
+  const folder = join(temporaryFolder(t), 'notes');
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'app.json'), '{}');
+  let told = () => {};
+  const watch = new FolderEdits(folder, () => told());
+  t.after(() => watch.close());
+  const after = async (edit: () => void): Promise<void> => {
+    const changed = new Promise<void>((resolve) => (told = resolve));
+    edit();
+    await changed;
+  };
+
+  await after(() => writeFileSync(join(folder, 'app.json'), '{ }'));
+  await after(() => {
+    mkdirSync(join(folder, 'queries/deep'), { recursive: true });
+    writeFileSync(join(folder, 'queries/deep/list.js'), '');
+  });
+  await after(() => writeFileSync(join(folder, 'queries/deep/list.js'), 'x'));
+  await after(() => renameSync(join(folder, 'queries'), join(folder, 'lib')));
+  await after(() => rmSync(join(folder, 'lib'), { recursive: true }));
+  await after(() => renameSync(folder, `${folder}-away`));
+  await after(() => renameSync(`${folder}-away`, folder));
+  await after(() => writeFileSync(join(folder, 'app.json'), '{  }'));
+});
+
+test('what is not sent is not told', (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'app.json'), '{}');
+  t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+  let told = 0;
+  const watch = new FolderEdits(folder, () => told++);
+  t.after(() => watch.close());
+  const look = () => t.mock.timers.tick(LOOK_MS);
+  for (const name of ['.app.json.swp', 'app.json~', '4913', '#app.json#']) writeFileSync(join(folder, name), 'x');
+  look();
+  assert.equal(told, 0);
+  writeFileSync(join(folder, 'app.json'), '{ }');
+  look();
+  assert.equal(told, 1);
+});

@@ -1,0 +1,70 @@
+/** Shapes of HTTP answers that the routes give and the CLI reads (decisions, sections 2 and 6). Times in milliseconds since the epoch. */
+import type { MintedWebhook, Trigger } from './automation.ts';
+import type { RunRecord } from './runs.ts';
+
+/** `queries`, `actions` and `automations` are counts. */
+export type AppRecord = {
+  id: string;
+  name: string;
+  version: string;
+  description?: string;
+  kind: 'app' | 'automation';
+  backend: 'tarball' | 'git';
+  /** `quarantined` is known to whoever runs the actors, and laid over this. */
+  status: 'active' | 'no_active_version' | 'quarantined';
+  activeVersion: string | null;
+  registeredAt: number;
+  updatedAt: number;
+  queries: number;
+  actions: number;
+  automations: number;
+};
+
+export type VersionRecord = {
+  versionId: string;
+  active: boolean;
+  sha256: string;
+  version: string;
+  uploadedAt: number;
+  files: number;
+  bytes: number;
+};
+
+export type UploadAnswer = {
+  id: string;
+  versionId: string;
+  activeVersion: string | null;
+  sha256: string;
+  files: number;
+  bytes: number;
+  deduplicated: boolean;
+  migrationsApplied: number[];
+  pruned: string[];
+  /** The manifest's list of hosts, where it has one. */
+  network?: string[];
+  /** The apps whose tools its pages may call, where it names some. */
+  uses?: string[];
+  /** Those that were minted, with their secrets: nothing else ever says them. */
+  webhooks: MintedWebhook[];
+};
+
+/** A trigger as it is answered: `secretHash` never leaves. */
+export type ShownTrigger =
+  | Exclude<Trigger, { secretHash: string }>
+  | { kind: 'webhook'; id: string; signing?: boolean };
+
+/** A list of many automations would be large with what went in and came out; `GET /svc/_runs/<runId>` has it. */
+export type ShownRun = Omit<RunRecord, 'input' | 'output'>;
+
+/** One automation. */
+export type AutomationRow = {
+  ref: string;
+  app: string;
+  id: string;
+  name: string;
+  description?: string;
+  enabled: boolean;
+  triggers: ShownTrigger[];
+  nextRunAt?: number;
+  lastRun?: ShownRun;
+};

@@ -1,0 +1,192 @@
+/**
+ * Counts what a newcomer has to find a way through (`npm run counts`): lines of code, and the files of ours that a read, a write,
+ * a fire and a publication pass. A file is passed when one of its functions runs in any process between a request and its answer,
+ * each of five times; what loads, starts or beats once a second is therefore not counted.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
+import { parse } from 'acorn';
+import { full } from 'acorn-walk';
+import { type Plugin, transformSync } from 'esbuild';
+import { appOf, automation } from '../testing/apps.ts';
+import { tarball } from '../testing/archive.ts';
+import { root } from '../testing/gateway.ts';
+import { buildAll } from './build.mjs';
+
+const PRODUCT = ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'console', 'bin'];
+const GOALS: Record<string, number> = {
+  'product lines': 38_000,
+  'bench lines': 12_500,
+  'files of a read': 25,
+  'files of a write': 32,
+  'files of a fire': 32,
+  'files of a publication': 30,
+};
+const TIMES = 5;
+/** What an answer leaves behind, such as a note in a log, is done by then. */
+const SETTLE_MS = 150;
+const MARK = 'passed\t';
+
+function linesIn(folders: string[]): number {
+  const files = execFileSync('git', ['ls-files', ...folders], { cwd: root, encoding: 'utf8' }).split('\n');
+  return files
+    .filter((file) => /\.(ts|js|mjs|c)$/.test(file) && !/\.test\./.test(file))
+    .reduce((sum, file) => sum + readFileSync(join(root, file), 'utf8').split('\n').length - 1, 0);
+}
+
+/** Has every function say on standard error which file it is of; the daemon's processes get its own standard error. */
+const instrument: Plugin = {
+  name: 'instrument',
+  setup(build) {
+    build.onLoad({ filter: /\.ts$/ }, ({ path }) => {
+      const file = relative(root, path);
+      const source = readFileSync(path, 'utf8').replace(
+        "stdio: ['pipe', 'ignore', 'pipe']",
+        "stdio: ['pipe', 'ignore', 'inherit']",
+      );
+      const { code } = transformSync(source, { loader: 'ts', target: 'es2022' });
+      const edits: [number, string][] = [];
+      full(parse(code, { ecmaVersion: 'latest', sourceType: 'module' }), (node) => {
+        const { type, body } = node as unknown as { type: string; body: { type: string; start: number; end: number } };
+        if (!['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression'].includes(type)) return;
+        if (body.type === 'BlockStatement') edits.push([body.start + 1, '__passed();']);
+        else edits.push([body.start, '(__passed(),'], [body.end, ')']);
+      });
+      let text = code;
+      for (const [at, added] of edits.sort(([a], [b]) => b - a)) text = text.slice(0, at) + added + text.slice(at);
+      const line = JSON.stringify(`${MARK}${file}\n`);
+      const passed = `import { writeSync as __write } from 'node:fs'; const __passed = () => { try { __write(2, ${line}); } catch {} };`;
+      return { contents: `${passed}\n${text}`, loader: 'js' };
+    });
+  },
+};
+
+type Passed = { files: Set<string> };
+
+/** The daemon of an instrumented build, and the files that were passed since they were taken last. */
+class Counted {
+  readonly #url: string;
+  readonly #token: string;
+  readonly #passed: Passed;
+  readonly stop: () => Promise<void>;
+
+  private constructor(child: ChildProcess, { url, token }: { url: string; token: string }, passed: Passed) {
+    this.#url = url;
+    this.#token = token;
+    this.#passed = passed;
+    const ended = once(child, 'exit');
+    this.stop = async () => {
+      child.kill('SIGTERM');
+      await ended;
+    };
+  }
+
+  static async start(folder: string): Promise<Counted> {
+    await buildAll(join(folder, 'dist'), [instrument]);
+    for (const name of ['package.json', 'bin', 'templates'])
+      cpSync(join(root, name), join(folder, name), { recursive: true });
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    mkdirSync(join(folder, 'data'));
+    const serve = ['serve', '--json', '--data-dir', join(folder, 'data'), '--port', '0', '--store', 'git'];
+    const child = spawn(process.execPath, [join(folder, 'bin/svc.js'), ...serve], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const passed: Passed = { files: new Set() };
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      if (line.startsWith(MARK)) passed.files.add(line.slice(MARK.length));
+    });
+    const [ready] = (await once(child.stdout, 'data')) as [Buffer];
+    return new Counted(child, JSON.parse(ready.toString()) as { url: string; token: string }, passed);
+  }
+
+  async call(method: string, path: string, body?: object | Buffer): Promise<Record<string, unknown>> {
+    const isArchive = Buffer.isBuffer(body);
+    const response = await fetch(`${this.#url}${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${this.#token}`,
+        'content-type': isArchive ? 'application/gzip' : 'application/json',
+      },
+      ...(body !== undefined && { body: isArchive ? new Uint8Array(body) : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path} was answered ${response.status}: ${text}`);
+    return JSON.parse(text) as Record<string, unknown>;
+  }
+
+  /** Files that `request` passes each time, after it was made a few times before. */
+  async filesOf(request: (n: number) => Promise<unknown>): Promise<string[]> {
+    let always: Set<string> | null = null;
+    for (let n = -TIMES; n < TIMES; n++) {
+      await pause(SETTLE_MS);
+      this.#passed.files = new Set();
+      await request(n);
+      await pause(SETTLE_MS);
+      const passed = this.#passed.files;
+      if (n >= 0) always = new Set([...(always ?? passed)].filter((file) => passed.has(file)));
+    }
+    return [...(always ?? [])].sort();
+  }
+}
+
+const APP = appOf('counted', {
+  migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT) STRICT;'],
+  queries: { get: "({ db }) => db.get('SELECT count(*) AS n FROM notes')" },
+  actions: { put: "async ({ db }) => { await db.run('INSERT INTO notes (text) VALUES (?)', 'x'); return {}; }" },
+  files: {
+    'automations/work/automation.json': automation(),
+    'automations/work/handler.js':
+      "export default ({ ctx }) => ctx.tool('svc_read', { app: 'counted', query: 'get', input: {} });\n",
+  },
+});
+
+async function main(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-counts-'));
+  const counts = new Map([
+    ['product lines', linesIn(PRODUCT)],
+    ['bench lines', linesIn(['bench'])],
+  ]);
+  const daemon = await Counted.start(folder);
+  try {
+    await daemon.call('POST', '/svc/_apps/counted/upload', tarball(APP));
+    const { sessionId } = await daemon.call('POST', '/svc/_sessions', {});
+    const edit = `/svc/_sessions/${sessionId as string}`;
+    const kinds: [string, (n: number) => Promise<unknown>][] = [
+      [
+        'files of a read',
+        () => daemon.call('POST', '/svc/_tool/svc_read', { app: 'counted', query: 'get', input: {} }),
+      ],
+      [
+        'files of a write',
+        () => daemon.call('POST', '/svc/_tool/svc_write', { app: 'counted', action: 'put', input: {} }),
+      ],
+      ['files of a fire', () => daemon.call('POST', '/svc/_automations/counted/work/run', {})],
+      [
+        'files of a publication',
+        async (n) => {
+          await daemon.call('PUT', `${edit}/apps/counted/files/notes-${n + TIMES}.txt`, Buffer.from(`text ${n}`));
+          return daemon.call('POST', `${edit}/publish`, { app: 'counted', message: 'Change it' });
+        },
+      ],
+    ];
+    for (const [name, request] of kinds) {
+      const files = await daemon.filesOf(request);
+      counts.set(name, files.length);
+      if (process.argv.includes('--files')) process.stdout.write(`${name}:\n  ${files.join('\n  ')}\n`);
+    }
+  } finally {
+    await daemon.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  for (const [name, count] of counts) {
+    const goal = GOALS[name] ?? 0;
+    process.stdout.write(`${name}: ${count}, goal ${goal}${count > goal ? ', over it' : ''}\n`);
+  }
+}
+
+await main();

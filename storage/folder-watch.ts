@@ -1,0 +1,125 @@
+/**
+ * Notices that files below a folder change. Each folder has a watcher of its own: what Node offers for whole trees misses
+ * changes on Linux.
+ */
+import { type FSWatcher, watch } from 'node:fs';
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { LIMITS } from '../protocol/limits.ts';
+
+/** How many more folders may be watched, over all drafts. */
+export class WatchBudget {
+  #left: number;
+
+  constructor(folders: number = LIMITS.watchedFolders) {
+    this.#left = folders;
+  }
+
+  /** False when none is left. */
+  take(): boolean {
+    if (this.#left === 0) return false;
+    this.#left--;
+    return true;
+  }
+
+  give(): void {
+    this.#left++;
+  }
+}
+
+/** `inode` tells a folder from another one that took its place. */
+type Watched = { watcher: FSWatcher; inode: number };
+
+export class FolderWatch {
+  readonly #budget: WatchBudget;
+  readonly #onChange: () => void;
+  readonly #folders = new Map<string, Watched>();
+  #complete = false;
+  /** Watchers ever made. */
+  #begun = 0;
+  #closed = false;
+
+  /** `onChange` is called at each sign of a change, several times for some. */
+  constructor(budget: WatchBudget, onChange: () => void) {
+    this.#budget = budget;
+    this.#onChange = onChange;
+  }
+
+  /** Every change since the last `follow` was, or will be, noticed. */
+  get complete(): boolean {
+    return this.#complete;
+  }
+
+  /**
+   * Watches `root` and every folder below it, those that are new and those that replaced another one too. What changes from
+   * now on is noticed if `complete` then. Resolves with whether there are folders that were not watched before.
+   */
+  async follow(root: string): Promise<boolean> {
+    const found = new Set<string>();
+    let complete = true;
+    const before = this.#begun;
+    const visit = async (folder: string): Promise<void> => {
+      found.add(folder);
+      // Watched before it is read: what comes after that is told.
+      if (!(await this.#watch(folder))) complete = false;
+      for (const entry of await readdir(folder, { withFileTypes: true })) {
+        if (!entry.isDirectory()) continue;
+        if (found.size < LIMITS.draftFolders) await visit(join(folder, entry.name)).catch(ignoreMissing);
+        else complete = false;
+      }
+    };
+    await visit(root);
+    const gone = [...this.#folders.keys()].filter((folder) => !found.has(folder));
+    for (const folder of gone) this.#drop(folder);
+    this.#complete = complete && !this.#closed;
+    const isNew = this.#begun !== before;
+    // Those that went may make room for those that found none.
+    if (!complete && gone.length > 0) return (await this.follow(root)) || isNew;
+    return isNew;
+  }
+
+  /** May be followed by another `follow`. */
+  stop(): void {
+    this.#complete = false;
+    for (const folder of [...this.#folders.keys()]) this.#drop(folder);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.stop();
+  }
+
+  /** Whether the folder is watched. */
+  async #watch(folder: string): Promise<boolean> {
+    const { ino } = await stat(folder);
+    const known = this.#folders.get(folder);
+    if (known?.inode === ino) return true;
+    if (known) this.#drop(folder);
+    if (this.#closed || !this.#budget.take()) return false;
+    try {
+      const watcher = watch(folder, { persistent: false }, () => this.#onChange());
+      watcher.on('error', () => {
+        this.#complete = false;
+        if (this.#folders.get(folder)?.watcher === watcher) this.#drop(folder);
+        this.#onChange();
+      });
+      this.#folders.set(folder, { watcher, inode: ino });
+      this.#begun++;
+      return true;
+    } catch {
+      // The system gives no more watches.
+      this.#budget.give();
+      return false;
+    }
+  }
+
+  #drop(folder: string): void {
+    this.#folders.get(folder)?.watcher.close();
+    if (this.#folders.delete(folder)) this.#budget.give();
+  }
+}
+
+function ignoreMissing(error: unknown): void {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error;
+}
