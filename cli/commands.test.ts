@@ -459,7 +459,7 @@ const CASES: Case[] = [
   { line: ['automations', 'disable', 'notes/digest'], out: ['✓ notes/digest is off'], body: { enabled: false } },
   { line: ['automations', 'enable', 'notes/digest'], out: ['is on; it fires in 2 h'], body: { enabled: true } },
   { line: ['automations', 'enable'], code: EXIT.usage, err: ['svc automations enable <app>/<automation>'] },
-  { line: ['automations', 'start'], code: EXIT.usage, err: ['There is: enable, disable, provision, show'] },
+  { line: ['automations', 'start'], code: EXIT.usage, err: ['Use enable, disable, provision or show.'] },
   {
     line: ['automations', 'provision'],
     out: ['✓ webhook of notes/digest', MINTED.url, 'secret    5ec2e7'],
@@ -491,8 +491,8 @@ const CASES: Case[] = [
   },
   { line: ['run', 'notes/sweep', '--wait'], out: [`✓ ok  notes/sweep  ${GONE}`], err: ['keeps only runs that failed'] },
   { line: ['run', 'notes/busy', '--wait'], code: EXIT.failed, err: ['UNKNOWN_RUN'] },
-  { line: ['run', 'notes/../x'], code: EXIT.usage, err: ['"notes/../x" names no automation'] },
-  { line: ['automations', 'enable', 'notes/a/b'], code: EXIT.usage, err: ['Say which automation'] },
+  { line: ['run', 'notes/../x'], code: EXIT.usage, err: ['"notes/../x" is not an automation'] },
+  { line: ['automations', 'enable', 'notes/a/b'], code: EXIT.usage, err: ['Name the automation'] },
   { line: ['run', 'digest'], code: EXIT.usage, err: ['svc run <app>/<automation>', 'svc automations'] },
   { line: ['run', 'notes/nothing'], code: EXIT.failed, err: ['UNKNOWN_AUTOMATION', 'svc automations'] },
   {

@@ -6,14 +6,14 @@ import type { Command } from './command.ts';
 
 /** Options that every command takes. */
 export const COMMON_OPTIONS: OptionTable = {
-  json: { summary: 'Print JSON, for programs' },
+  json: { summary: 'Print JSON' },
   help: { summary: 'Explain the command', short: 'h' },
 };
 
 const DATA_DIRECTORY: OptionTable = {
   'data-dir': {
     value: 'dir',
-    summary: 'Data directory of the gateway (default: SVC_DATA_DIR, ./.svc, or the place for app data)',
+    summary: 'Data directory of the gateway (default: SVC_DATA_DIR, ./.svc, or the application data folder)',
   },
 };
 
@@ -34,19 +34,19 @@ export const COMMANDS: Command[] = [
     summary: 'Run the gateway',
     positionals: '',
     outlivesOutput: true,
-    details: ['Serves until it is stopped with Ctrl-C or SIGTERM, which lets running calls finish first.'],
+    details: ['Runs until Ctrl-C or SIGTERM. Running calls finish first.'],
     options: {
       host: { value: 'host', summary: `Address to listen on (default ${DEFAULTS.host})` },
       port: { value: 'port', summary: `Port to listen on, 0 for any free one (default ${DEFAULTS.port})` },
-      config: { value: 'file', summary: 'Configuration file (JSON); options given here win over it' },
+      config: { value: 'file', summary: 'Configuration file (JSON); command-line options override it' },
       store: {
         value: 'tarball|git',
-        summary: 'Where app code is kept (default tarball); git for drafts and publishing',
+        summary: 'How to store app code (default tarball); git for drafts and publishing',
       },
-      edge: { value: 'auto|uws|node', summary: 'HTTP server to use (default auto: uWebSockets.js where it loads)' },
+      edge: { value: 'auto|uws|node', summary: 'HTTP server to use (default auto: uWebSockets.js if it loads)' },
       with: {
         value: 'dir',
-        summary: 'Install the app in this folder unless it is there already; repeatable',
+        summary: 'Install the app in this folder unless it is installed; repeatable',
       },
       open: { summary: 'Open the console in the browser, or the first app of --with' },
       ...DATA_DIRECTORY,
@@ -57,10 +57,10 @@ export const COMMANDS: Command[] = [
   {
     name: 'open',
     group: 'Gateway',
-    summary: 'Print a link that signs a browser in, to the console or to an app',
+    summary: 'Print a link that signs a browser in to the console or an app',
     positionals: '[app]',
     details: [
-      'The link works once, for ten minutes. A browser stays signed in for twelve hours. Give it to nobody: who follows it may do everything.',
+      'The link works once, within ten minutes. The browser stays signed in for twelve hours. Do not share it: it gives full access.',
     ],
     options: {
       session: { value: 'session', summary: "Open the app's draft in this session" },
@@ -74,17 +74,17 @@ export const COMMANDS: Command[] = [
     group: 'Gateway',
     summary: 'Show the gateway and its process tree',
     positionals: '',
-    options: { watch: { short: 'w', summary: 'Keep it on the screen, refreshed every second' }, ...CONNECTION_OPTIONS },
+    options: { watch: { short: 'w', summary: 'Refresh every second' }, ...CONNECTION_OPTIONS },
     load: () => import('./commands/status.ts'),
   },
   {
     name: 'doctor',
     group: 'Gateway',
-    summary: 'Check this machine and the gateway on it, and say how to fix what is wrong',
+    summary: 'Check this machine and its gateway, and say how to fix problems',
     positionals: '',
     options: {
       port: { value: 'port', summary: `Port that should be free (default ${DEFAULTS.port})` },
-      mend: { summary: 'Close files and folders of the data directory that other users can open' },
+      mend: { summary: 'Make files in the data directory private that other users can open' },
       ...DATA_DIRECTORY,
     },
     load: () => import('./commands/doctor.ts'),
@@ -95,17 +95,17 @@ export const COMMANDS: Command[] = [
     summary: 'Print or replace the access token; make, list or revoke tokens for programs',
     positionals: '[rotate|create|ls|revoke] [token]',
     details: [
-      'Without a verb, prints the token of the data directory, which may do everything. "rotate" writes a new one and waits until the running gateway takes it. The old one and all browser sessions end; tokens for programs stay.',
-      '"create" makes a token for a program, which may do only what is said here, and prints it once. "ls" shows the tokens, when they expire and when they were last used, "revoke" ends one, by its id or its name.',
+      'Without a verb, prints the token of the data directory, which gives full access. "rotate" replaces it and waits until the running gateway uses the new one. The old one and all browser sessions end; tokens for programs stay.',
+      '"create" makes a token with limited rights for a program and prints it once. "ls" lists the tokens with expiry and last use. "revoke" ends one, by its id or name.',
     ],
     options: {
       name: { value: 'name', summary: 'With create: who uses the token' },
-      app: { value: 'app', summary: 'With create: an app that it is for; may be repeated (default: every app)' },
+      app: { value: 'app', summary: 'With create: an app that it may use; repeatable (default: every app)' },
       tools: {
         value: 'read|write|all',
-        summary: 'With create: read; write as well; or everything about its apps, such as uploads and logs',
+        summary: 'With create: read; read and write; or everything about its apps, such as uploads and logs',
       },
-      expires: { value: 'days', summary: 'With create: when it ends, such as 90d (default: never)' },
+      expires: { value: 'days', summary: 'With create: when it expires, such as 90d (default: never)' },
       ...CONNECTION_OPTIONS,
     },
     examples: [
@@ -120,11 +120,11 @@ export const COMMANDS: Command[] = [
   {
     name: 'backup',
     group: 'Gateway',
-    summary: 'Save code, data and configuration in one file, while the gateway runs',
+    summary: 'Save code, data and configuration to one file while the gateway runs',
     positionals: '[file]',
     details: [
-      'The file is verified before it gets its name, and is readable by its owner only. It holds all data of all apps, but not the access token.',
-      'Without a file, or with a folder, the name is made from the time. A gateway that is stopped is backed up from its data directory.',
+      'The file is verified before it gets its name, and only its owner can read it. It contains all data of all apps, but not the access token.',
+      'Without a file, or with a folder, the name comes from the time. A stopped gateway is backed up from its data directory.',
     ],
     options: CONNECTION_OPTIONS,
     examples: ['svc backup', 'svc backup /srv/backups/'],
@@ -136,27 +136,27 @@ export const COMMANDS: Command[] = [
     summary: 'Restore a backup into an empty data directory',
     positionals: '<file>',
     details: [
-      'Every checksum, every database and the number of rows of every table are verified first. A file that is damaged is refused, and nothing is touched.',
+      'Verifies every checksum, every database and the row count of every table first. A damaged file is refused, and nothing is written.',
     ],
-    options: { 'data-dir': { value: 'dir', summary: 'Directory to restore into: empty, or not there yet' } },
+    options: { 'data-dir': { value: 'dir', summary: 'Directory to restore to: empty or missing' } },
     examples: ['svc restore monday.svc-backup.tar.gz --data-dir /srv/svc'],
     load: () => import('./commands/restore.ts'),
   },
   {
     name: 'new',
     group: 'Apps',
-    summary: 'Make a small app that works at once, or one like a template',
+    summary: 'Make a small working app, or a copy of a template',
     positionals: '[dir]',
     details: [
-      'With a folder, the app is made there. Without one it is made on a gateway with the git store, staged in a session until it is published.',
+      'With a folder, the app is made there. Without one, it is made on a gateway with the git store and staged in a session until you publish it.',
       'Templates: bookmarks, contact, expenses, feeds, habits, journal, kanban, todos.',
     ],
     options: {
       clone: { value: 'template', summary: 'Start from a template instead of a blank app' },
-      name: { value: 'name', summary: 'Name to show (default: made from the folder, the id or the template)' },
-      id: { value: 'id', summary: 'Id of the app (default: made from the folder, or the template)' },
-      session: { value: 'session', summary: 'Without a folder: the session to stage it in (default: a new one)' },
-      publish: { summary: 'Without a folder: make it live at once' },
+      name: { value: 'name', summary: 'Displayed name (default: from the folder, the id or the template)' },
+      id: { value: 'id', summary: 'Id of the app (default: from the folder or the template)' },
+      session: { value: 'session', summary: 'Without a folder: session to stage it in (default: a new one)' },
+      publish: { summary: 'Without a folder: publish it at once' },
       ...CONNECTION_OPTIONS,
     },
     examples: ['svc new notes', 'svc new ./guestbook --name "Guest book"', 'svc new --clone todos'],
@@ -167,7 +167,7 @@ export const COMMANDS: Command[] = [
     group: 'Apps',
     summary: 'Upload an app folder and make it live',
     positionals: '<dir>',
-    details: ['Hidden files, node_modules, links, databases and files of other types than apps may hold are left out.'],
+    details: ['Skips hidden files, node_modules, links, databases and file types that apps may not contain.'],
     options: {
       id: { value: 'id', summary: 'Id to register it under (default: the id in app.json)' },
       'no-activate': { summary: 'Store the version without making it live' },
@@ -187,7 +187,7 @@ export const COMMANDS: Command[] = [
   {
     name: 'describe',
     group: 'Apps',
-    summary: 'Show what apps can do, one app, or one of its queries and actions',
+    summary: 'Describe all apps, one app, or one of its queries and actions',
     positionals: '[app [tool]]',
     options: CONNECTION_OPTIONS,
     examples: ['svc describe', 'svc describe notes', 'svc describe notes add'],
@@ -200,7 +200,7 @@ export const COMMANDS: Command[] = [
     positionals: '<app>',
     options: {
       lines: { short: 'n', value: 'count', summary: 'Versions to show, at most 500 (default 50)' },
-      before: { value: 'version', summary: 'Only those older than this one' },
+      before: { value: 'version', summary: 'Only versions older than this one' },
       ...CONNECTION_OPTIONS,
     },
     examples: ['svc versions notes', 'svc versions notes -n 10 --before notes/v90'],
@@ -218,11 +218,11 @@ export const COMMANDS: Command[] = [
   {
     name: 'rollback',
     group: 'Apps',
-    summary: 'Make the version before the live one live again',
+    summary: 'Make the previous version live again',
     positionals: '<app> [version]',
     details: [
-      'Code goes back; data stays as it is. A version is named as for "svc activate".',
-      'What is printed names the migrations that the data has had and the older version does not know.',
+      'Only the code changes; data stays as it is. Name the version as for "svc activate".',
+      'Prints the migrations that the data has and the older version does not know.',
     ],
     options: CONNECTION_OPTIONS,
     examples: ['svc rollback notes', 'svc rollback notes 3'],
@@ -231,7 +231,7 @@ export const COMMANDS: Command[] = [
   {
     name: 'restart',
     group: 'Apps',
-    summary: 'Restart an app, also out of quarantine',
+    summary: 'Restart an app and end its quarantine',
     positionals: '<app>',
     options: CONNECTION_OPTIONS,
     load: () => import('./commands/restart.ts'),
@@ -242,7 +242,7 @@ export const COMMANDS: Command[] = [
     summary: 'Remove an app',
     positionals: '<app>',
     details: [
-      `Code and data move to the trash of the data directory and stay for ${DEFAULTS.trashDays} days, unless --purge is given.`,
+      `Code and data stay in the trash of the data directory for ${DEFAULTS.trashDays} days, unless you give --purge.`,
     ],
     options: {
       purge: { summary: 'Delete code and data at once' },
@@ -254,17 +254,17 @@ export const COMMANDS: Command[] = [
   {
     name: 'dev',
     group: 'Drafts',
-    summary: 'Follow a folder: every edit shows in a preview at once',
+    summary: 'Sync a folder to a draft and show every edit in a preview',
     positionals: '<dir>',
     details: [
-      'The folder is kept in a draft on a gateway with the git store, with a copy of the live data. What the draft logs and what is wrong with it is printed here, and what publishing would refuse.',
-      'Where the session is edited by somebody else, files that are unchanged here are brought over. When it starts, the folder has its way.',
-      'Ctrl-C ends it; the session stays, to be published or closed.',
+      'The draft is on a gateway with the git store and has a copy of the live data. Prints the log and errors of the draft, and what publishing would refuse.',
+      'At the start, the local folder wins. Later, edits by others in the session are copied to files that you have not changed.',
+      'Ctrl-C ends it; the session stays until you publish or close it.',
     ],
     options: {
-      session: { value: 'session', summary: 'Session to use (default: dev-<app>, made when it is missing)' },
+      session: { value: 'session', summary: 'Session to use (default: dev-<app>, opened if missing)' },
       open: { summary: 'Open the preview in the browser' },
-      once: { summary: 'Bring the draft up to date and end, with 1 when it is broken or could not be published' },
+      once: { summary: 'Update the draft once; exit with 1 if it is broken or could not be published' },
       ...CONNECTION_OPTIONS,
     },
     examples: ['svc dev ./notes', 'svc dev ./notes --open'],
@@ -273,13 +273,13 @@ export const COMMANDS: Command[] = [
   {
     name: 'sessions',
     group: 'Drafts',
-    summary: 'List the open sessions, open one, close one, or bring one up to date',
+    summary: 'List the open sessions; open, close or update one',
     positionals: '[open|rm|update] [session]',
     details: [
-      '"update" takes what was published of an app meanwhile into the session. Lines that both changed are kept both, between <<<<<<< session, ======= and >>>>>>> published: resolve them, then publish.',
+      '"update" merges what was published of an app meanwhile into the session. Lines that both changed appear between <<<<<<< session, ======= and >>>>>>> published: resolve them, then publish.',
     ],
     options: {
-      app: { value: 'app', summary: 'What to update (default: the only app of the session)' },
+      app: { value: 'app', summary: 'App to update (default: the only app of the session)' },
       yes: { short: 'y', summary: 'Do not ask before closing' },
       ...CONNECTION_OPTIONS,
     },
@@ -294,10 +294,10 @@ export const COMMANDS: Command[] = [
   {
     name: 'diff',
     group: 'Drafts',
-    summary: 'Show what a session changes against what is published',
+    summary: 'Show what a session changes compared to what is published',
     positionals: '[app]',
     options: {
-      session: { value: 'session', summary: 'Which session (default: the only one there is)' },
+      session: { value: 'session', summary: 'Session (default: the only open one)' },
       stat: { summary: 'Only the names of the files' },
       ...CONNECTION_OPTIONS,
     },
@@ -307,14 +307,14 @@ export const COMMANDS: Command[] = [
   {
     name: 'publish',
     group: 'Drafts',
-    summary: 'Make what a session changes of an app its next live version',
+    summary: 'Publish the changes of a session to an app as its next live version',
     positionals: '[app]',
     details: [
-      'The change is merged with what was published meanwhile, checked, and its migrations run on the live data. When anything fails, the live version goes on and the session is as it was.',
+      'Merges the changes with what was published meanwhile, checks them, and runs migrations on the live data. If a step fails, the live version and the session stay as they were.',
     ],
     options: {
-      session: { value: 'session', summary: 'Which session (default: the only one there is)' },
-      message: { short: 'm', value: 'text', summary: 'What the commit says' },
+      session: { value: 'session', summary: 'Session (default: the only open one)' },
+      message: { short: 'm', value: 'text', summary: 'Commit message' },
       ...CONNECTION_OPTIONS,
     },
     examples: ['svc publish', 'svc publish notes -m "Search by word"'],
@@ -323,10 +323,10 @@ export const COMMANDS: Command[] = [
   {
     name: 'export',
     group: 'Drafts',
-    summary: 'Save the code of all apps: with its history as a git bundle, or as plain folders',
+    summary: 'Save the code of all apps: as a git bundle with its history, or as plain folders',
     positionals: '<file|dir>',
     details: [
-      'A name that ends in .bundle is a file that git can clone; anything else is a new folder with one folder for each app. Data is not in it: see svc backup.',
+      'A name that ends in .bundle gets a file that git can clone; any other name gets a new folder with one folder per app. It contains no data: see svc backup.',
     ],
     options: CONNECTION_OPTIONS,
     examples: ['svc export apps.bundle', 'svc export ./apps'],
@@ -335,11 +335,9 @@ export const COMMANDS: Command[] = [
   {
     name: 'import',
     group: 'Drafts',
-    summary: 'Take apps in: those of a git bundle, or of every folder in a folder',
+    summary: 'Import the apps of a git bundle, or of the subfolders of a folder',
     positionals: '<file|dir>',
-    details: [
-      'A bundle goes into a gateway that has no apps yet, and brings every version. A folder is pushed app by app.',
-    ],
+    details: ['A bundle needs a gateway without apps and restores every version. A folder is pushed app by app.'],
     options: CONNECTION_OPTIONS,
     examples: ['svc import apps.bundle', 'svc import ./apps'],
     load: () => import('./commands/import.ts'),
@@ -361,7 +359,7 @@ export const COMMANDS: Command[] = [
     positionals: '<app> <action> [input]',
     details: ['The input is JSON, "@file" to read it from a file, or "-" for standard input.'],
     options: {
-      key: { value: 'key', summary: 'Idempotency key: the same key and input runs once within 24 hours' },
+      key: { value: 'key', summary: 'Idempotency key: the same key and input runs once in 24 hours' },
       ...CONNECTION_OPTIONS,
     },
     examples: [`svc write notes add '{"text": "Milk"}'`, 'svc write notes add - < note.json'],
@@ -374,7 +372,7 @@ export const COMMANDS: Command[] = [
     positionals: '<app> <statement> [params]',
     details: [
       'Params are a JSON array for ? or an object for :name.',
-      `Reads stop after ${LIMITS.sqlRows} rows or ${LIMITS.sqlMs / 1000} s. Writes are seen by open pages at once.`,
+      `Reads stop after ${LIMITS.sqlRows} rows or ${LIMITS.sqlMs / 1000} s. Open pages show writes at once.`,
     ],
     options: CONNECTION_OPTIONS,
     examples: ["svc sql notes 'select * from notes'", `svc sql notes 'delete from notes where id = ?' '[3]'`],
@@ -383,7 +381,7 @@ export const COMMANDS: Command[] = [
   {
     name: 'changes',
     group: 'Data',
-    summary: 'Follow what changes in the tables of an app',
+    summary: 'Follow changes in the tables of an app',
     positionals: '<app>',
     options: { tables: { value: 'a,b', summary: 'Only these tables' }, ...CONNECTION_OPTIONS },
     load: () => import('./commands/changes.ts'),
@@ -391,10 +389,10 @@ export const COMMANDS: Command[] = [
   {
     name: 'logs',
     group: 'Data',
-    summary: 'Show the log of an app, or of everything',
+    summary: 'Show the log of one app or of all',
     positionals: '[app]',
     options: {
-      follow: { short: 'f', summary: 'Go on with new entries as they come' },
+      follow: { short: 'f', summary: 'Continue with new entries' },
       lines: { short: 'n', value: 'count', summary: 'Entries to show (default 50)' },
       ...CONNECTION_OPTIONS,
     },
@@ -404,11 +402,11 @@ export const COMMANDS: Command[] = [
   {
     name: 'automations',
     group: 'Automations',
-    summary: 'List automations, switch them on or off, or mint their webhooks',
+    summary: 'List automations, switch them on or off, or create their webhooks',
     positionals: '[enable|disable|provision|show] [app/automation]',
     details: [
-      'Without a verb, lists what fires on its own and when. "show" prints one with its file.',
-      '"provision" mints what is still pending in the live versions, of one automation, of one app or of all; a push does so by itself. Secrets are shown once: with --renew a webhook whose secret was lost gets a new address and a new secret, and the old ones are void.',
+      'Without a verb, lists automations and when they fire. "show" prints one with its file.',
+      '"provision" creates webhooks still pending in live versions, of one automation, one app or all; a push does so by itself. Secrets are shown once: if you lose one, --renew replaces the address and the secret, and the old ones stop working at once.',
     ],
     options: {
       app: { value: 'app', summary: 'Only those of this app' },
@@ -430,9 +428,9 @@ export const COMMANDS: Command[] = [
     positionals: '<app/automation|show|cancel> [input]',
     details: [
       'The input is JSON, "@file" to read it from a file, or "-" for standard input.',
-      '"svc run show <run>" prints a run with every call it made, "svc run cancel <run>" ends one that is under way.',
+      '"svc run show <run>" prints a run with its calls, "svc run cancel <run>" ends a running one.',
     ],
-    options: { wait: { short: 'w', summary: 'Wait for the end, and fail when the run fails' }, ...CONNECTION_OPTIONS },
+    options: { wait: { short: 'w', summary: 'Wait for the end, and fail if the run fails' }, ...CONNECTION_OPTIONS },
     examples: ['svc run notes/digest --wait', `svc run notes/digest '{"day": "monday"}'`],
     load: () => import('./commands/run.ts'),
   },
@@ -442,7 +440,7 @@ export const COMMANDS: Command[] = [
     summary: 'Show the latest runs, or follow them as they happen',
     positionals: '[app/automation]',
     options: {
-      follow: { short: 'f', summary: 'Go on with what happens, each call of a run as it ends' },
+      follow: { short: 'f', summary: 'Continue with new runs and their calls' },
       app: { value: 'app', summary: 'Only those of this app' },
       state: { value: 'state', summary: 'Only those in this state: ok, error, running, …' },
       lines: { short: 'n', value: 'count', summary: 'Runs to show (default 20)' },

@@ -82,7 +82,7 @@ async function nextStep(
       return suggest(tool, names, `Its ${list}`, `It has no ${list}.`);
     }
     case 'UNKNOWN_AUTOMATION':
-      return ['Which there are: svc automations'];
+      return ['List them: svc automations'];
     case 'NO_GIT_STORE':
       return [
         'A data directory keeps its store; start a gateway on a new one: svc serve --store git --data-dir <new folder>',
@@ -90,7 +90,7 @@ async function nextStep(
       ];
     case 'UNKNOWN_SESSION': {
       const names = await namesOf(client, sessionNames);
-      return suggest(subject.session ?? '', names, 'Open sessions', 'None is open: svc sessions open');
+      return suggest(subject.session ?? '', names, 'Open sessions', 'No open sessions. Open one: svc sessions open');
     }
     case 'UNKNOWN_TEMPLATE': {
       // The message lists them all.

@@ -82,7 +82,7 @@ export async function listProgramTokens({ terminal, connect }: CommandContext): 
 export async function revokeProgramToken({ args, terminal, connect }: CommandContext): Promise<void> {
   const named = args.optionalAt(1);
   if (named === undefined)
-    throw new UsageError('Say which to revoke: svc token revoke <id or name>.', { hint: 'Tokens: svc token ls' });
+    throw new UsageError('Name the token to revoke: svc token revoke <id or name>.', { hint: 'Tokens: svc token ls' });
   const client = connect();
   const id = await idOf(client, named);
   const answer = await client.delete(tokenPath(id));
@@ -98,7 +98,7 @@ async function idOf(client: Client, named: string): Promise<string> {
   const [first, ...others] = rows.filter(({ name }) => name === named);
   if (first !== undefined && others.length === 0) return first.id;
   if (first === undefined) return named;
-  throw new UsageError(`Several tokens have the name "${named}"; say which by its id.`, {
+  throw new UsageError(`Several tokens have the name "${named}"; use the id.`, {
     hint: [first, ...others].map(({ id }) => id).join('\n'),
   });
 }

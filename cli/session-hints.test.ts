@@ -30,7 +30,7 @@ const CASES: [line: string, routes: Routes, said: string[]][] = [
   [
     'publish notes --session ben',
     publishing('ben', 'MERGE_CONFLICT', { files: ['style.css'], path: 'style.css' }),
-    ['Where they are: svc diff notes --session ben\n', 'When none is left: svc publish notes --session ben\n'],
+    ['Where they are: svc diff notes --session ben\n', 'When all are resolved: svc publish notes --session ben\n'],
   ],
   [
     'publish notes --session ben',
@@ -81,7 +81,7 @@ test('which session is meant is asked for as each command takes it', async (t) =
   ] as const) {
     const { code, stderr } = await svc(line.split(' '), { env });
     assert.equal(code, EXIT.usage, stderr);
-    assert.ok(stderr.includes(`say which: ${said}`), `svc ${line}: ${stderr}`);
+    assert.ok(stderr.includes(`name one: ${said}`), `svc ${line}: ${stderr}`);
   }
 });
 

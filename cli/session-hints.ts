@@ -16,7 +16,7 @@ export async function sessionHints(body: ErrorBody, client: Client, about: Sessi
       return [`Edit something first: svc dev <dir> --session ${session}`];
     case 'MERGE_CONFLICT':
       // One file is at fault by itself: marks of an update are left in it.
-      if (body.path !== undefined) return [`Where they are: ${diff}`, `When none is left: ${publish}`];
+      if (body.path !== undefined) return [`Where they are: ${diff}`, `When all are resolved: ${publish}`];
       return [
         `What the session changes: ${diff}`,
         `Take the published lines in: ${update}`,

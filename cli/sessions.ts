@@ -50,12 +50,12 @@ export async function findSession(
       app,
       sessions.flatMap(({ apps }) => apps),
     );
-    const hint = meant === undefined ? ['What is open: svc sessions', OPEN_ONE] : `Did you mean "${meant}"?`;
+    const hint = meant === undefined ? ['Open sessions: svc sessions', OPEN_ONE] : `Did you mean "${meant}"?`;
     throw new CommandError(`No open session has the app "${app}".`, hint);
   }
   if (fitting.length > 1) {
     const rows = fitting.map(({ sessionId, apps }) => `  ${sessionId}  ${apps.join(', ') || '–'}`);
-    throw new UsageError(`Several sessions are open; say which: ${naming}`, {
+    throw new UsageError(`Several sessions are open; name one: ${naming}`, {
       hint: ['Open sessions:', ...rows],
     });
   }

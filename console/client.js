@@ -55,7 +55,7 @@
     if (answer.isError && answer.error.code === 'UNAUTHORIZED') {
       signedOut();
       // The gateway's own message is for programs, which have a token.
-      answer.error.message = 'Your sign-in has ended. Sign in again, then try once more.';
+      answer.error.message = 'Your session has ended. Sign in and try again.';
     }
     if (answer.isError) throw new SvcError(response.status, answer.error);
     return answer;

@@ -15,7 +15,7 @@ let scrolled = 0;
 /** Goes on to where the address asked for, or shows what there is. */
 async function enter() {
   session = await readSession();
-  if (session?.signedIn === false) return askToken('The browser did not keep the session. Does it refuse cookies?');
+  if (session?.signedIn === false) return askToken('The browser did not store the session. Does it block cookies?');
   if (onward) return goOn();
   $('signout').hidden = session === null;
   await refresh();
@@ -29,7 +29,7 @@ function askToken(refusal = '', notice = '') {
   if ($('signin').hidden) scrolled = scrollY;
   $('refused').textContent = refusal;
   $('notice').textContent = notice;
-  $('onward').textContent = onward ? `You go on to ${new URL(onward, location.origin).href}` : '';
+  $('onward').textContent = onward ? `Continue to ${new URL(onward, location.origin).href}` : '';
   $('signout').hidden = true;
   show('signin');
   health('', '');
@@ -37,7 +37,7 @@ function askToken(refusal = '', notice = '') {
 }
 
 const askAgain = () =>
-  askToken('', 'Your sign-in has ended: it lasts twelve hours, unless somebody signs out or replaces the token first.');
+  askToken('', 'Your session has ended. It lasts twelve hours, or until someone signs out or replaces the token.');
 
 $('signin').addEventListener('submit', (event) => {
   event.preventDefault();
@@ -51,7 +51,7 @@ $('signin').addEventListener('submit', (event) => {
 
 $('signout').addEventListener('click', () => {
   signOut().then(
-    () => askToken('', 'You are signed out, here and on the pages of the apps.'),
+    () => askToken('', 'You are signed out here and on the pages of all apps.'),
     (error) => health('lost', error.message),
   );
 });

@@ -205,7 +205,7 @@ function watchOpened() {
   on('node.delta', ({ ordinal, delta }) => shown.nodes.get(ordinal)?.said.append(delta));
   on('node.end', ({ node }) => drawNode(shown, node));
   on('log', ({ line }) => shown.lines.append(element('li', '', `${line?.level ?? 'info'}  ${line?.msg ?? ''}`)));
-  on('missed', ({ events }) => shown.lines.append(element('li', '', `${events} events were too many to be sent.`)));
+  on('missed', ({ events }) => shown.lines.append(element('li', '', `${events} events were left out.`)));
   on('run.end', ({ run }) => {
     shown.ended = true;
     source.close();

@@ -51,7 +51,7 @@ export const signIn = (token) =>
 export const followLink = (code) =>
   open(
     { body: JSON.stringify({ link: code }) },
-    'This link was used already, or is older than ten minutes. Get a new one with “svc open”, or paste the access token.',
+    'This link was already used or has expired. Get a new one with “svc open”, or paste the access token.',
   );
 
 /** Rejects with `refusal` where the gateway does not take what it was given. */

@@ -5,7 +5,7 @@ export const $ = (id) => document.getElementById(id);
 async function request(path, init) {
   const response = await fetch(path, init);
   const answer = await response.json();
-  if (response.status === 401) answer.error.message = 'Your sign-in has ended.';
+  if (response.status === 401) answer.error.message = 'Your session has ended.';
   if (!response.ok) throw Object.assign(new Error(answer.error.message), { status: response.status });
   return answer;
 }

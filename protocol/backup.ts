@@ -136,7 +136,7 @@ export class BackupSize {
 
 export function invalidBackup(reason: string, path?: string, cause?: unknown): SvcError {
   const extra = path === undefined ? {} : { path: path.slice(0, 500) };
-  return new SvcError('INVALID_BACKUP', `This is no whole and unchanged backup: ${reason}.`, { ...extra, cause });
+  return new SvcError('INVALID_BACKUP', `The backup is incomplete or changed: ${reason}.`, { ...extra, cause });
 }
 
 function isListOf<T>(value: unknown, isItem: (item: Partial<T> | null) => boolean): value is T[] {

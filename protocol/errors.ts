@@ -8,22 +8,25 @@ export const ERROR_CODES = {
   UNAUTHORIZED: { status: 401, when: 'The access token or session cookie is missing or wrong.' },
   FORBIDDEN: {
     status: 403,
-    when: 'What was presented is good, but not for this: the cookie of another origin, or a token of other apps or tools.',
+    when: 'The token or cookie is valid, but not for this: it belongs to another origin, or to other apps or tools.',
   },
-  MISDIRECTED: { status: 421, when: 'The Host is none that this gateway is reached by; `allowedHosts` names more.' },
+  MISDIRECTED: { status: 421, when: 'The gateway does not serve this Host; add it to `allowedHosts`.' },
   NOT_FOUND: { status: 404, when: 'Nothing is served at this address.' },
-  METHOD_NOT_ALLOWED: { status: 405, when: 'The address exists, the method does not; `Allow` lists those that do.' },
-  LENGTH_REQUIRED: { status: 411, when: 'The request uses a transfer encoding that this edge does not take.' },
-  PAYLOAD_TOO_LARGE: { status: 413, when: 'The body is larger than the route takes.' },
+  METHOD_NOT_ALLOWED: {
+    status: 405,
+    when: 'The address does not support this method; `Allow` lists those that it does.',
+  },
+  LENGTH_REQUIRED: { status: 411, when: 'The request uses a transfer encoding that this edge does not support.' },
+  PAYLOAD_TOO_LARGE: { status: 413, when: 'The body is larger than the route allows.' },
   RANGE_NOT_SATISFIABLE: { status: 416, when: 'The requested range lies outside the file.' },
   HEADERS_TOO_LARGE: { status: 431, when: 'The request has too many or too large headers.' },
   RATE_LIMITED: { status: 429, when: 'Too many requests in the window; `Retry-After` says when to try again.' },
-  CONFLICT: { status: 409, when: 'The same thing is already being done.' },
+  CONFLICT: { status: 409, when: 'The same operation is already running, or the name is taken.' },
   OVERLOADED: {
     status: 503,
     when: 'The mailbox of the app, or the gateway, is full; `Retry-After` says when to try again.',
   },
-  INTERNAL: { status: 500, when: 'A fault of the gateway itself or of its disk; the log has the details.' },
+  INTERNAL: { status: 500, when: 'The gateway or its disk failed; see its log.' },
 
   RESERVED_ID: { status: 400, when: 'The id starts with an underscore.' },
   INVALID_ID: { status: 400, when: 'The id does not match the grammar for app ids.' },
@@ -36,7 +39,7 @@ export const ERROR_CODES = {
   INVALID_INPUT: { status: 400, when: 'The input does not match the schema; `path` points at the value.' },
   NO_ACTIVE_VERSION: { status: 503, when: 'The app is registered but has no active version.' },
   QUARANTINED: { status: 503, when: 'The app crashed too often; upload or activate a version, or restart it.' },
-  HANDLER_ERROR: { status: 500, when: 'The handler threw, timed out, died, or returned what cannot be sent.' },
+  HANDLER_ERROR: { status: 500, when: 'The handler threw, timed out, died, or returned an unsendable value.' },
   IDEMPOTENCY_MISMATCH: { status: 422, when: 'The idempotency key was used before with another input.' },
 
   INVALID_MANIFEST: {
@@ -45,7 +48,7 @@ export const ERROR_CODES = {
   },
   INVALID_AUTOMATION: {
     status: 400,
-    when: 'The file of an automation is not valid; `path` names the file and the field, `issues` lists every fault.',
+    when: 'The file of an automation is not valid; `path` names the file and the field, `issues` lists every error.',
   },
   UNKNOWN_AUTOMATION: { status: 404, when: 'The app has no automation of this id.' },
   UNKNOWN_RUN: { status: 404, when: 'No run of this id is kept.' },
@@ -54,12 +57,12 @@ export const ERROR_CODES = {
   NO_RUNNER: { status: 503, when: 'An automation asked for an agent, and no agent runner is configured.' },
   AGENT_FAILED: {
     status: 502,
-    when: 'The agent that an automation asked failed, or did not answer with the JSON that was asked for.',
+    when: 'The agent failed, or did not answer with the requested JSON.',
   },
   RUN_ABORTED: { status: 500, when: 'The run was cancelled, or the gateway stopped before it had ended.' },
   INVALID_MIGRATION: {
     status: 400,
-    when: 'A migration has a bad name or number, statements that it may not have, or another text than when it ran. `files` when its number was published meanwhile: it and the other one.',
+    when: 'A migration has a bad name or number, forbidden statements, or changed after it ran. If its number was published meanwhile, `files` names both.',
   },
   MIGRATION_FAILED: {
     status: 422,
@@ -68,10 +71,10 @@ export const ERROR_CODES = {
   INVALID_ARCHIVE: { status: 400, when: 'The upload is not a gzipped tar archive, or it is truncated.' },
   ARCHIVE_ENTRY_TYPE: {
     status: 400,
-    when: 'The archive has a link, device or pipe; only files and folders are taken.',
+    when: 'The archive has a link, device or pipe; only files and folders are allowed.',
   },
   ARCHIVE_PATH: { status: 400, when: 'The archive has a name that is absolute, escapes, is too long, or collides.' },
-  ARCHIVE_EXTENSION: { status: 400, when: 'The archive has a file of a type that apps may not hold.' },
+  ARCHIVE_EXTENSION: { status: 400, when: 'The archive has a file of a type that apps may not contain.' },
   ARCHIVE_TOO_LARGE: {
     status: 413,
     when: 'The archive is over a limit: total size, size of a file, entries, or elements of a page.',
@@ -81,31 +84,31 @@ export const ERROR_CODES = {
     when: 'A handler does not parse, or breaks a rule; `issues` lists file, line, column and rule of every finding.',
   },
   NO_GIT_STORE: { status: 409, when: 'Drafts and publishing need the git store: `svc serve --store git`.' },
-  UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id; a closed one never shows live.' },
+  UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id.' },
   UNKNOWN_TOKEN: { status: 404, when: 'There is no token for programs of this id.' },
   UNKNOWN_TEMPLATE: { status: 404, when: 'The gateway has no template of this id.' },
   TEMPLATE_FAILED: {
     status: 502,
-    when: 'A template of a remote catalog cannot be fetched, or is not what the catalog says.',
+    when: 'A template of a remote catalog cannot be fetched, or does not match its checksum.',
   },
   SESSION_DAMAGED: {
     status: 500,
     when: 'The record of a session cannot be read; its files are still in its worktree. Close the session.',
   },
-  PRECONDITION_FAILED: { status: 412, when: 'The file is not the one that `If-Match` names; read it again.' },
-  NO_CHANGES: { status: 409, when: 'The session changes nothing of the app against what is published.' },
+  PRECONDITION_FAILED: { status: 412, when: 'The file has changed since the ETag in `If-Match`; read it again.' },
+  NO_CHANGES: { status: 409, when: 'The session has no changes to the app.' },
   MERGE_CONFLICT: {
     status: 409,
-    when: 'The session and what was published meanwhile change the same lines of `files`, or more than 5,000 lines of one file, so that it cannot be told which; or marks of an update are left in them: then `path` names the first. The session is as it was.',
+    when: 'The session and a later publication change the same lines of `files`, or over 5,000 lines of one file; or marks of an update are left (`path` names the first). The session is unchanged.',
   },
   STORE_DAMAGED: {
     status: 500,
     when: 'An object of the git repository is missing or damaged; the message names it. Live versions keep serving.',
   },
   VERSION_ACTIVE: { status: 409, when: 'The active version cannot be deleted.' },
-  BACKUP_TOO_LARGE: { status: 413, when: 'The backup would hold more than a backup may, or does.' },
-  INVALID_BACKUP: { status: 400, when: 'The file is no whole and unchanged backup; `path` names what is wrong in it.' },
-  RESTORE_TARGET: { status: 409, when: 'A backup is restored into a missing or empty directory only.' },
+  BACKUP_TOO_LARGE: { status: 413, when: 'The backup exceeds the limits of a backup.' },
+  INVALID_BACKUP: { status: 400, when: 'The backup is incomplete or changed; `path` names the entry.' },
+  RESTORE_TARGET: { status: 409, when: 'The target of a restore is not a missing or empty directory.' },
   STORAGE_FULL: { status: 507, when: 'The disk is full; nothing was changed.' },
 } as const satisfies Record<string, { status: number; when: string }>;
 

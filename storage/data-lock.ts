@@ -19,9 +19,7 @@ export class DataLockedError extends Error {
   readonly pid: number;
 
   constructor(pid: number) {
-    super(
-      `The data directory is in use by another gateway (pid ${pid}). Stop it, or give this one a --data-dir of its own.`,
-    );
+    super(`The data directory is in use by another gateway (pid ${pid}). Stop it, or use another --data-dir.`);
     this.name = 'DataLockedError';
     this.pid = pid;
   }

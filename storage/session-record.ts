@@ -61,7 +61,7 @@ function damagedSession({ dir }: SessionPaths, reason: string, cause?: unknown):
   const id = basename(dir);
   return new SvcError(
     'SESSION_DAMAGED',
-    `The session "${id}" is damaged: worktrees/sessions/${id}/session.json of the code store ${reason}. Its files are still beside it, in apps/; take what you need, then close the session: svc sessions rm ${id}`,
+    `The session "${id}" is damaged: worktrees/sessions/${id}/session.json of the code store ${reason}. Its files are still there, in apps/; copy what you need, then close the session: svc sessions rm ${id}`,
     { cause },
   );
 }

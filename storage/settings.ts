@@ -19,10 +19,10 @@ export async function readSettings(app: AppPaths): Promise<Settings> {
 
 /** Replaces them. Throws `BAD_REQUEST` when they are no object, `PAYLOAD_TOO_LARGE` over `LIMITS.settingsBytes`. */
 export async function writeSettings(app: AppPaths, settings: unknown): Promise<Settings> {
-  if (!isSettings(settings)) throw new SvcError('BAD_REQUEST', 'Settings are a JSON object.');
+  if (!isSettings(settings)) throw new SvcError('BAD_REQUEST', 'Settings must be a JSON object.');
   const text = JSON.stringify(settings);
   if (Buffer.byteLength(text) > LIMITS.settingsBytes) {
-    throw new SvcError('PAYLOAD_TOO_LARGE', `Settings may take ${LIMITS.settingsBytes} bytes.`);
+    throw new SvcError('PAYLOAD_TOO_LARGE', `Settings may have at most ${LIMITS.settingsBytes} bytes.`);
   }
   await writeFileAtomic(app.settings, text);
   return settings;

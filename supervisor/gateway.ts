@@ -66,7 +66,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
   } = options;
   const unused = unusedSeams(options);
   if (unused.length > 0)
-    throw new ConfigError(`This version of the gateway has no use for: ${unused.join(', ')}.`, unused[0]);
+    throw new ConfigError(`This version of the gateway does not support: ${unused.join(', ')}.`, unused[0]);
   if (auth && authorize !== undefined)
     throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
   if (!GATEWAY_KINDS.includes(kind)) throw new ConfigError(`"kind" must be ${GATEWAY_KINDS.join(', ')}.`, 'kind');
@@ -114,7 +114,7 @@ class RunningParts implements Gateway {
     if (!frontend.claims(url.split('?', 1)[0] as string, req.headers.host)) return false;
     handleNodeRequest(req, res, {
       handler: this.exchangeHandler,
-      onFault: (error) => this.log.error({ err: error }, 'a request failed unexpectedly'),
+      onFault: (error) => this.log.error({ err: error }, 'A request failed unexpectedly.'),
     });
     return true;
   }
@@ -124,7 +124,7 @@ class RunningParts implements Gateway {
   }
 
   async start(): Promise<void> {
-    if (this.#starting) throw new Error('The gateway was started before.');
+    if (this.#starting) throw new Error('The gateway was already started.');
     this.#starting = startParts(this.config, this.#auth, this.log, {
       ...this.#given,
       listening: () => this.#listening,

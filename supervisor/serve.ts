@@ -50,7 +50,7 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     await gateway.stop(LIMITS.drainMs);
     await edge?.close();
     await rm(daemonFile, { force: true }).catch((error: unknown) =>
-      gateway.log.warn({ err: error }, 'daemon.json stays'),
+      gateway.log.warn({ err: error }, 'daemon.json could not be removed.'),
     );
     finish(code);
   };
@@ -62,7 +62,7 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
   try {
     const opened = openEdge(config.edge, {
       handler: gateway.exchangeHandler,
-      onFault: (error) => gateway.log.error({ err: error }, 'a request failed unexpectedly'),
+      onFault: (error) => gateway.log.error({ err: error }, 'A request failed unexpectedly.'),
     });
     edge = opened.edge;
     if (opened.notice) gateway.log.warn(opened.notice);
@@ -98,7 +98,7 @@ function stopOnSignals(stop: () => Promise<void>, gateway: Gateway, exited: Prom
       process.exit(1);
     }
     signalled = true;
-    gateway.log.info(`${signal}: stopping; once more to stop at once`);
+    gateway.log.info(`${signal}: stopping; once more to stop at once.`);
     void stop();
   };
   const names = ['SIGTERM', 'SIGINT'] as const;

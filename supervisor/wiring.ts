@@ -86,7 +86,7 @@ export async function startParts(
     await checkStore(layout);
     const reaped = await reapChildren(layout.children);
     if (reaped.length > 0)
-      log.warn({ pids: reaped.map((child) => child.pid) }, 'processes of a gateway that died were ended');
+      log.warn({ pids: reaped.map((child) => child.pid) }, 'Ended the processes of a gateway that died.');
     const children = new Children(layout.children, randomUUID());
     const logs = new AppLogs({ layout });
     // Hosts and jobs are told which folders they may use, so these must be there.
@@ -284,7 +284,7 @@ function createTree(
     },
     log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
     appLog: (app, line) => logs.append(app, line),
-    onWriterReady: () => log.debug('the SQLite writer is ready'),
+    onWriterReady: () => log.debug('The SQLite writer is ready.'),
     onWriterLost: (app) => changes.reset(app),
     onFatal,
     onProcess,
@@ -305,14 +305,14 @@ function recordOf(children: Children, log: Logger): TreeOptions['onProcess'] {
       else children.remove(pid);
     } catch (error) {
       // A full disk must not end a gateway that can still answer.
-      log.warn({ err: error }, 'the record of processes could not be written');
+      log.warn({ err: error }, 'The record of processes could not be written.');
     }
   };
 }
 
 /** Removes left-over uploads now, and old trash now and every day; nobody waits for it. */
 function sweepDaily(layout: Layout, trashDays: number, log: Logger): NodeJS.Timeout {
-  const report = (error: unknown) => log.warn({ err: error }, 'old files could not be removed');
+  const report = (error: unknown) => log.warn({ err: error }, 'Old files could not be removed.');
   const sweep = () => void sweepTrash(layout, trashDays, Date.now()).catch(report);
   void sweepTmp(layout, Date.now()).catch(report);
   sweep();
@@ -370,7 +370,7 @@ export async function stopParts({ services, frontend, jobs, lock, sweeping }: Pa
     try {
       await step();
     } catch (error) {
-      log.error({ err: error }, 'a part of the gateway could not be stopped as it should');
+      log.error({ err: error }, 'A part of the gateway could not be stopped cleanly.');
     }
   }
 }

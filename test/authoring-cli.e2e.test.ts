@@ -235,12 +235,12 @@ test('what is typed wrong is answered with what was probably meant, and with the
     [['new'], 2, /Name a folder, a template/],
     [['new', '--clone', 'todoss'], 1, /UNKNOWN_TEMPLATE.*\n[\s\S]*Did you mean "todos"\?/],
     [['new', 'elsewhere', '--clone', 'kanbn'], 2, /Did you mean "kanban"\?/],
-    [['new', 'elsewhere', '--publish'], 2, /--publish is for an app without a folder/],
+    [['new', 'elsewhere', '--publish'], 2, /--publish needs an app on the gateway/],
     [['new', 'notes'], 1, /not empty/],
     [['new', '--id', 'A b'], 1, /INVALID_ID/],
     [['new', '--id', 'notes'], 1, /CONFLICT/],
     [['dev'], 2, /svc help dev/],
-    [['dev', 'nowhere'], 1, /no such folder/],
+    [['dev', 'nowhere'], 1, /does not exist/],
     [['dev', '.svc'], 1, /no app\.json/],
     [['dev', 'notes', '--session', 'a b', '--once'], 1, /INVALID_ID/],
     [['dev', 'notes', '--once', '--url', 'http://127.0.0.1:1'], 3, /nothing listens there/],
@@ -249,7 +249,7 @@ test('what is typed wrong is answered with what was probably meant, and with the
     [['diff', '--session', 'dev-nots'], 1, /UNKNOWN_SESSION.*\n.*Did you mean "dev-notes"\?/],
     [['publish', 'notes', '--session', 'dev-nots'], 1, /Did you mean "dev-notes"\?/],
     [['rollback', 'nots'], 1, /UNKNOWN_APP.*\n.*Did you mean "notes"\?/],
-    [['sessions', 'close'], 2, /none of "open", "rm" and "update"/],
+    [['sessions', 'close'], 2, /use "open", "rm" or "update"/],
     [['sessions', 'rm'], 2, /svc sessions rm <id>/],
     [['sessions', 'rm', 'dev-notes'], 2, /--yes/],
     [['sessions', 'rm', 'nothing'], 1, /UNKNOWN_SESSION/],
@@ -270,7 +270,7 @@ test('two drafts of one line: the second is told which file, and is whole', asyn
   }
   const several = await svc('publish', 'notes');
   assert.equal(several.code, 2);
-  assert.match(several.stderr, /say which: --session[\s\S]*ben {2}notes[\s\S]*ann {2}notes/);
+  assert.match(several.stderr, /name one: --session[\s\S]*ben {2}notes[\s\S]*ann {2}notes/);
   assert.equal((await json('publish', '--session', 'ann')).tag, 'notes/v3');
   const error = await refused('publish', '--session', 'ben');
   assert.deepEqual([error.code, error.files], ['MERGE_CONFLICT', ['style.css']]);

@@ -186,7 +186,7 @@ test('a second gateway on the directory, or on the port, is told why it cannot s
   assert.match(locked.stderr, new RegExp(`in use by another gateway \\(pid ${daemon.pid}\\)`));
   const taken = await svc('serve', '--data-dir', 'other', '--port', new URL(ready.url).port);
   assert.equal(taken.code, 1);
-  assert.match(taken.stderr, /Something else listens on port \d+ already.*\n.*--port 0/);
+  assert.match(taken.stderr, /Another program is listening on port \d+.*\n.*--port 0/);
 });
 
 test('a rotated token is taken by the running gateway, and the old one is refused', async () => {

@@ -41,7 +41,12 @@ const ADDRESS = '127.0.0.1:8787';
 const HTTP_METHOD = /^`(?:GET|POST|PUT|PATCH|DELETE)`$/;
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
-const documents = ['README.md', 'SECURITY.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)]
+const documents = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`),
+]
   .filter((name) => name.endsWith('.md'))
   .map((name) => ({ name, text: readFileSync(join(root, name), 'utf8') }));
 
@@ -271,6 +276,39 @@ test('every row of the threat table in SECURITY.md names tests that are there', 
     const files = [...shown.matchAll(/`([^`]+)`/g)].map(([, file = '']) => file);
     assert.ok(files.length > 0, who);
     for (const file of files) assert.ok(existsSync(join(root, file)), `${who}: ${file}`);
+  }
+});
+
+test('every promise in docs/reliability.md names campaigns and tests that are there', () => {
+  const rows = textOf('docs/reliability.md')
+    .split('\n')
+    .filter((line) => /`(?:npm run faults|npm run fuzz|test .*)(?: -- .*)?` \|$/.test(line));
+  assert.ok(rows.length > 30);
+  const folders = ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'bench', 'test', 'testing'];
+  const tests = folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.test.ts'))
+      .map((name) => `${folder}/${name}`),
+  );
+  for (const row of rows) {
+    for (const command of codes(row.split('|').at(-2))) {
+      if (command === 'npm run fuzz') continue;
+      const filters = /^test (.+)/.exec(command)?.[1]?.split(' ');
+      const campaigns = /^npm run faults -- ([a-z ]+)/.exec(command)?.[1]?.trim().split(' ');
+      for (const filter of filters ?? [])
+        assert.ok(
+          tests.some((path) => path.includes(filter)),
+          `${filter}: ${row}`,
+        );
+      for (const name of campaigns ?? []) {
+        const places = [`bench/faults/${name}.ts`, `bench/faults/${name}/campaign.ts`];
+        assert.ok(
+          places.some((path) => existsSync(join(root, path))),
+          `${name}: ${row}`,
+        );
+      }
+      assert.ok(filters ?? campaigns, command);
+    }
   }
 });
 

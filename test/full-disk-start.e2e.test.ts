@@ -63,7 +63,7 @@ for (const store of ['tarball', 'git'] as const) {
       fill(filler);
       const missingFolder = serve();
       assert.deepEqual([missingFolder.code, missingFolder.json.error.code], [1, 'STORAGE_FULL']);
-      assert.match(missingFolder.json.error.message, /Free some space .* or take another --data-dir/);
+      assert.match(missingFolder.json.error.message, /Free some space .* or use another --data-dir/);
       assert.ok(!existsSync(gateway.dataDir));
       mkdirSync(gateway.dataDir);
       assert.equal(serve().json.error.code, 'STORAGE_FULL');

@@ -121,7 +121,7 @@ test('a log on a disk that runs full goes on once there is room', { skip: NO_DIS
   const log = () => readFileSync(join(disk, 'gateway.log'), 'utf8');
   assert.equal(log(), '');
   rmSync(filler);
-  await eventually(() => log().includes('the SQLite writer is ready'));
+  await eventually(() => log().includes('The SQLite writer is ready'));
   await endsWell(served);
   for (const line of log().trimEnd().split('\n')) assert.doesNotThrow(() => JSON.parse(line), line);
   assert.match(log(), /SIGTERM: stopping/);

@@ -99,7 +99,7 @@ const FAILURES: Record<string, Failure> = {
   },
   'asks an agent where there is none': {
     run: 'await ctx.agent({ prompt: "Hello" });',
-    message: /No agent runner/,
+    message: /needs an agent runner/,
     node: ['agent', 'NO_RUNNER'],
   },
   'passes on what is no JSON': {

@@ -20,7 +20,7 @@ test('--store tarball beside an appsStoreRoot is refused before anything is writ
     const { status, stderr } = spawnSync(process.execPath, [join(root, 'bin/svc.js'), ...flags], { encoding: 'utf8' });
     assert.equal(status, 2, stderr);
     assert.match(stderr, /git store elsewhere \(appsStoreRoot\)/);
-    assert.match(stderr, /Leave --store out, or take appsStoreRoot out/);
+    assert.match(stderr, /Leave out --store, or remove appsStoreRoot/);
     assert.ok(!existsSync(dataDir), 'nothing was written');
   } finally {
     rmSync(folder, { recursive: true, force: true });

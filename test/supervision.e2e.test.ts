@@ -374,7 +374,7 @@ describe('the daemon does not start', () => {
     for (const edge of ['uws', 'node']) {
       const { code, stderr, dataDir } = await serveOnce(t, ['--port', String(port), '--edge', edge]);
       assert.equal(code, 1);
-      assert.match(stderr, new RegExp(`Something else listens on port ${port} already`));
+      assert.match(stderr, new RegExp(`Another program is listening on port ${port}`));
       nothingLeft(dataDir);
     }
   });
@@ -407,7 +407,7 @@ test('a writer that was stopped when the supervisor was killed is ended by the n
   assert.equal(isRunning(pid), true);
   await gateway.start();
   assert.equal(isRunning(pid), false);
-  assert.match(gateway.log, /processes of a gateway that died were ended/);
+  assert.match(gateway.log, /Ended the processes of a gateway that died/);
   await install(gateway, 'slow', SLOW);
   assert.equal((await gateway.read('slow', 'echo', { n: 1 })).json.data, 1);
 });

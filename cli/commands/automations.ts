@@ -28,16 +28,16 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
     case 'show':
       return show(client, terminal, refOf(verb, args.optionalAt(1)));
     default:
-      throw new UsageError(`"${verb}" is not something to do with automations.`, {
+      throw new UsageError(`"${verb}" is not a verb.`, {
         command: 'automations',
-        hint: 'There is: enable, disable, provision, show',
+        hint: 'Use enable, disable, provision or show.',
       });
   }
 }
 
 function refOf(verb: string, ref: string | undefined): string {
   if (ref !== undefined && parseRef(ref) !== null) return ref;
-  throw new UsageError(`Say which automation: svc automations ${verb} <app>/<automation>.`, { command: 'automations' });
+  throw new UsageError(`Name the automation: svc automations ${verb} <app>/<automation>.`, { command: 'automations' });
 }
 
 async function list(client: Client, terminal: Terminal, app: string | undefined): Promise<void> {

@@ -67,7 +67,7 @@ async function download(client: Client, file: string, signal: AbortSignal): Prom
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ECONNRESET' && code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
-    throw new CommandError('The gateway ended before it had sent the whole backup.', 'Look at its log, and try again.');
+    throw new CommandError('The gateway ended before the backup was complete.', 'Check its log and try again.');
   }
 }
 
@@ -77,7 +77,7 @@ function outputFile(path: string, context: CommandContext): string {
   const stamp = new Date().toISOString().replace(/[-:]|\.\d+/g, '');
   const file = isFolder ? join(path, `svc-${stamp}${BACKUP_EXTENSION}`) : path;
   const shown = shortPath(file, context);
-  if (existsSync(file)) throw new CommandError(`There is a ${shown} already.`, 'Name another file, or move it away.');
+  if (existsSync(file)) throw new CommandError(`${shown} already exists.`, 'Name another file, or move it away.');
   if (!existsSync(dirname(file))) throw new CommandError(`The folder for ${shown} does not exist.`, 'Make it first.');
   return file;
 }
@@ -94,7 +94,7 @@ async function sync(path: string): Promise<void> {
 function explainWriting(error: unknown, file: string, context: CommandContext): unknown {
   if (!isDiskFull(error)) return error;
   const folder = shortPath(dirname(file), context);
-  return new SvcError('STORAGE_FULL', `There is not enough room in ${folder}; nothing was left there.`, {
+  return new SvcError('STORAGE_FULL', `There is not enough space in ${folder}; nothing was written.`, {
     cause: error,
   });
 }

@@ -32,7 +32,7 @@ export async function run(context: CommandContext): Promise<void> {
   const client = connect();
   const tick = terminal.style('green', '✓');
   if (target.endsWith('.bundle')) {
-    if (existsSync(target)) throw new CommandError(`${shown} is there already.`, 'Name another file, or move it away.');
+    if (existsSync(target)) throw new CommandError(`${shown} already exists.`, 'Name another file, or move it away.');
     await saveBundle(client, target);
     const bytes = statSync(target).size;
     terminal.answer({ file: target, bytes }, () => {

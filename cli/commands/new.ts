@@ -29,13 +29,14 @@ function inFolder(context: CommandContext, folder: string): void {
   const shown = shortPath(folder, context);
   const id = args.text('id') ?? idFromName(basename(folder));
   if (!isAppId(id))
-    throw new UsageError(`No app id can be made from "${basename(folder)}".`, {
+    throw new UsageError(`Cannot make an app id from "${basename(folder)}".`, {
       hint: 'Use letters and digits in the name of the folder, or give one with --id.',
     });
   if (existsSync(folder) && !statSync(folder).isDirectory())
     throw new CommandError(`${shown} is a file.`, 'Name a new folder.');
   for (const option of ['session', 'publish'])
-    if (args.has(option)) throw new UsageError(`--${option} is for an app without a folder.`, { command: 'new' });
+    if (args.has(option))
+      throw new UsageError(`--${option} needs an app on the gateway; leave out the folder.`, { command: 'new' });
   if (existsSync(folder) && readdirSync(folder).length > 0)
     throw new CommandError(`${shown} is not empty.`, 'Name a new folder.');
   const name = args.text('name');

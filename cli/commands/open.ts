@@ -11,7 +11,7 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
   const app = args.optionalAt(0);
   const session = args.text('session');
   if (session !== undefined && app === undefined)
-    throw new UsageError('Name the app whose draft is to be opened.', { command: 'open' });
+    throw new UsageError('Name the app whose draft to open.', { command: 'open' });
   // A link would lead to an error, in a browser, where nobody says which apps there are.
   if (app !== undefined) await client.get(session === undefined ? appPath(app) : filesPath(session, app));
   const page = app === undefined ? undefined : { app, ...(session === undefined ? {} : { session }) };

@@ -14,7 +14,7 @@ export async function run(context: CommandContext): Promise<void> {
   const { args, terminal, cwd, dataDirectory } = context;
   const file = resolve(cwd, args.at(0));
   if (!args.has('data-dir'))
-    throw new UsageError('Say where to restore to.', {
+    throw new UsageError('Name the directory to restore to.', {
       command: 'restore',
       hint: `svc restore ${shellPath(args.at(0))} --data-dir <dir>`,
     });

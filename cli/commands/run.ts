@@ -18,9 +18,9 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
   if (what === 'show') return show(client, terminal, runId(what, second));
   if (what === 'cancel') return cancel(client, terminal, runId(what, second));
   if (parseRef(what) === null)
-    throw new UsageError(`"${what}" names no automation: svc run <app>/<automation>.`, {
+    throw new UsageError(`"${what}" is not an automation: svc run <app>/<automation>.`, {
       command: 'run',
-      hint: 'Which there are: svc automations',
+      hint: 'List them: svc automations',
     });
   const body = second === undefined ? {} : { input: await readJsonInput(second, terminal.stdin, cwd) };
   const { runId: id } = await client.post<{ runId: string }>(automationPath(what, '/run'), body);
@@ -43,7 +43,7 @@ export async function run({ args, terminal, connect, cwd }: CommandContext): Pro
 
 function runId(verb: string, id: string | undefined): string {
   if (id !== undefined) return id;
-  throw new UsageError(`Say which run: svc run ${verb} <run>.`, { command: 'run', hint: 'The latest: svc runs' });
+  throw new UsageError(`Name the run: svc run ${verb} <run>.`, { command: 'run', hint: 'The latest: svc runs' });
 }
 
 /** The run as it ended. Null for one that went well before it could be followed, in a history that keeps only others. */
@@ -57,7 +57,7 @@ async function ended(client: Client, ref: string, id: string): Promise<RunRecord
     if (manifest.history.keep === 'errors') return null;
     throw error;
   }
-  throw new GatewayError(500, { code: 'INTERNAL', message: 'The stream of the run ended without its end.' });
+  throw new GatewayError(500, { code: 'INTERNAL', message: 'The event stream ended before the run.' });
 }
 
 async function show(client: Client, terminal: Terminal, id: string): Promise<number> {

@@ -28,7 +28,7 @@ export async function run(context: CommandContext): Promise<number> {
   const { config, dataDir } = configure(context);
   const folders = args.list('with').map((folder) => resolve(cwd, folder));
   const gateway = await start(config, dataDir, terminal);
-  terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output is not written any more: ${message}`));
+  terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output can no longer be written: ${message}.`));
   const { url, token, pid } = gateway;
   const client = new Client({ url, urlFrom: 'this gateway', token: token ?? undefined, tokenFrom: 'this gateway' });
   const minted: MintedWebhook[] = [];
@@ -102,7 +102,7 @@ function chooseStore(store: string | undefined, config: Partial<Config>): void {
   else if (root !== null)
     throw new UsageError(`The configuration keeps code in the git store ${root} (appsStoreRoot).`, {
       command: 'serve',
-      hint: 'Leave --store out, or take appsStoreRoot out of the configuration file.',
+      hint: 'Leave out --store, or remove appsStoreRoot from the configuration file.',
     });
 }
 
@@ -128,13 +128,13 @@ function explainStart(error: NodeJS.ErrnoException, { host, port }: Partial<Conf
   switch (error.code) {
     case 'EADDRINUSE':
       return new CommandError(
-        `Something else listens on ${address} already.`,
-        'Stop it (is it a gateway? svc status), or take any free port: svc serve --port 0',
+        `Another program is listening on ${address}.`,
+        'Stop it (a gateway? svc status), or use any free port: svc serve --port 0',
       );
     case 'EACCES':
       return new CommandError(
         `Listening on ${address} is not permitted.`,
-        'Ports below 1024 are for the system: svc serve --port 8787',
+        'Ports below 1024 need privileges: svc serve --port 8787',
       );
     case 'EADDRNOTAVAIL':
       return new CommandError(

@@ -18,8 +18,8 @@ export async function run({ args, terminal, connect }: CommandContext): Promise<
   if (verb === 'rm' && id !== undefined) return remove(client, terminal, id, args.has('yes'));
   if (verb === 'update') return update(client, terminal, id, args.text('app'));
   if (verb === 'rm')
-    throw new UsageError('Say which to close: svc sessions rm <id>.', { hint: 'Open ones: svc sessions' });
-  throw new UsageError(`"${verb}" is none of "open", "rm" and "update".`, { command: 'sessions' });
+    throw new UsageError('Name the session to close: svc sessions rm <id>.', { hint: 'Open ones: svc sessions' });
+  throw new UsageError(`"${verb}" is not a verb; use "open", "rm" or "update".`, { command: 'sessions' });
 }
 
 async function list(client: Client, terminal: Terminal): Promise<number> {
@@ -92,5 +92,5 @@ async function onlyApp(client: Client, session: string): Promise<string> {
   const sessions = await allSessions(client);
   const [app, ...others] = sessions.find(({ sessionId }) => sessionId === session)?.apps ?? [];
   if (app !== undefined && others.length === 0) return app;
-  throw new UsageError('Say which app to update: --app <app>.', { command: 'sessions' });
+  throw new UsageError('Name the app to update: --app <app>.', { command: 'sessions' });
 }

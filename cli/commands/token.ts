@@ -32,7 +32,7 @@ export async function run(context: CommandContext): Promise<void> {
   const name = args.optionalAt(0) ?? '';
   const verb = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined;
   if (verb === undefined)
-    throw new UsageError(`"${name}" is not something to do with a token.`, {
+    throw new UsageError(`"${name}" is not a verb.`, {
       command: 'token',
       hint: `There is: ${Object.keys(VERBS).filter(Boolean).join(', ')}`,
     });
@@ -53,7 +53,7 @@ async function print(context: CommandContext): Promise<void> {
     const shown = shortPath(dataDirectory, context);
     throw new CommandError(
       `There is no token in ${shown}.`,
-      'It is made when a gateway first starts: svc serve. Another place: --data-dir',
+      'The first start of a gateway creates it: svc serve. For another directory: --data-dir',
     );
   });
   terminal.answer({ token, path }, () => terminal.line(token));
@@ -89,8 +89,8 @@ async function isTaken(dataDirectory: string, token: string): Promise<boolean> {
       if (!(error instanceof GatewayError) || error.status !== 401) throw error;
       if (Date.now() > until)
         throw new CommandError(
-          'The new token is written, but the running gateway does not take it.',
-          'Restart it, then look with: svc doctor',
+          'The new token is written, but the running gateway does not use it.',
+          'Restart it, then check with: svc doctor',
         );
     }
     await sleep(POLL_MS);

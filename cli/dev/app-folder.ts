@@ -32,7 +32,7 @@ export function readAppId(folder: string): string {
   } catch (error) {
     refuseFile(folder);
     if (!existsSync(folder))
-      throw new CommandError(`There is no such folder: ${folder}.`, 'Make an app to start from: svc new <dir>');
+      throw new CommandError(`The folder ${folder} does not exist.`, 'Make an app to start from: svc new <dir>');
     if (!isMissing(error)) throw error;
     throw new CommandError(
       'The folder has no app.json, so it is not an app.',

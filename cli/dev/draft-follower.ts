@@ -263,7 +263,7 @@ export class DraftFollower {
     if (!(error instanceof GatewayError && error.body.code === 'UNKNOWN_SESSION')) return error;
     const { session } = this.#options;
     return new CommandError(
-      `The session ${session} was closed; the folder is as it was.`,
+      `The session ${session} was closed; the folder is unchanged.`,
       'Open it again: svc dev <dir>',
     );
   }

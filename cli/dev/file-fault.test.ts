@@ -30,7 +30,7 @@ test('what is given for a folder and is none is named', async (t) => {
     ['push notes/app.js', script],
     ['push notes/app.js --id notes', script],
     ['dev notes/app.js --once', script],
-    ['dev nowhere --once', `There is no such folder: ${join(folder, 'nowhere')}.`],
+    ['dev nowhere --once', `The folder ${join(folder, 'nowhere')} does not exist.`],
     ['import apps.json', 'apps.json is neither a folder nor a .bundle.'],
     [
       'new apps.json/notes',

@@ -70,7 +70,7 @@ export class FolderSync {
     if (!statSync(this.#folder, { throwIfNoEntry: false })?.isDirectory())
       throw new CommandError(
         'The folder is gone.',
-        'The session keeps what it had. It is followed again once it is back.',
+        'The session keeps its files. Syncing continues when the folder is back.',
       );
     const listed = await client.get<SessionFile[]>(filesPath(this.#session, this.#app));
     const there = new Map(listed.map(({ path, sha }) => [path, sha]));

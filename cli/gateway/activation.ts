@@ -26,7 +26,7 @@ export async function findVersion(client: Client, app: string, typed: string): P
     withQuery(appPath(app, '/versions'), { limit: LIMITS.listRowsMax }),
   );
   const matches = versions.filter(({ versionId }) => versionId.endsWith(`_${typed}`));
-  if (matches.length > 1) throw new CommandError(`"${typed}" fits ${matches.length} versions; give the whole id.`);
+  if (matches.length > 1) throw new CommandError(`"${typed}" matches ${matches.length} versions; use the whole id.`);
   const tagged = versions.some(({ versionId }) => versionId.startsWith(`${app}/v`));
   if (tagged && number !== undefined) return `${app}/v${Number(number)}`;
   return matches[0]?.versionId ?? typed;

@@ -71,10 +71,7 @@ function profileOf(surroundings: Surroundings): Found | null {
   try {
     profile = readJsonFile(file) as Profile | null;
   } catch {
-    throw new CommandError(
-      `The profile ${from} is not valid JSON.`,
-      'Correct it, or remove it to use the local gateway.',
-    );
+    throw new CommandError(`The profile ${from} is not valid JSON.`, 'Fix it, or remove it to use the local gateway.');
   }
   if (profile?.url === undefined) return null;
   if (typeof profile.url !== 'string') throw new CommandError(`"url" in the profile ${from} must be a text.`);

@@ -130,7 +130,7 @@ export async function confirm(terminal: Terminal, question: string, command: str
   if (!terminal.stdin.isTTY || terminal.json) {
     throw new UsageError(`"svc ${command}" needs a confirmation.`, {
       command,
-      hint: 'Add --yes to go on without being asked.',
+      hint: 'Add --yes to skip the question.',
     });
   }
   return /^y(es)?$/i.test(await terminal.ask(`${question} [y/N] `));

@@ -120,7 +120,7 @@ export class Egress {
     const opened = 'an operator can open it with egress.allow in the configuration';
     if (refused) return `addresses in ${refused.text} belong to the machine's own network and are refused; ${opened}`;
     if (port === this.#port && this.#isOurs(address))
-      return `it is the gateway itself, which an app must not call with a request of its own; ${opened}`;
+      return `it is the gateway itself, which apps must not call; ${opened}`;
     return null;
   }
 }

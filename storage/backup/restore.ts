@@ -52,7 +52,7 @@ function checkRoom(file: string, place: string): void {
   if (needed > free)
     throw new SvcError(
       'STORAGE_FULL',
-      `The backup needs at least ${needed} bytes of disk, and ${free} are free there. Nothing was begun; free some space, or restore to another disk.`,
+      `The backup needs at least ${needed} bytes of disk space, but only ${free} are free. Nothing was written; free some space, or restore to another disk.`,
     );
 }
 
@@ -64,7 +64,7 @@ function checkTarget(place: string): void {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return;
     if (code !== 'ENOTDIR') throw error;
-    throw new SvcError('RESTORE_TARGET', 'There is a file where the directory should be; name another place.');
+    throw new SvcError('RESTORE_TARGET', 'The target is a file; name a directory.');
   }
   if (names.length > 0) throw targetNotEmpty();
 }
@@ -91,10 +91,7 @@ function putInPlace(arriving: string, place: string): void {
     const code = (error as NodeJS.ErrnoException).code ?? '';
     if (code === 'ENOTEMPTY' || code === 'EEXIST') throw targetNotEmpty();
     if (!IS_MOUNTED.has(code)) throw error;
-    throw new SvcError(
-      'RESTORE_TARGET',
-      'The directory is a mount point, which cannot be replaced at once; restore into a directory inside it.',
-    );
+    throw new SvcError('RESTORE_TARGET', 'The directory is a mount point; restore to a directory inside it.');
   }
 }
 
@@ -108,8 +105,5 @@ function removeEmpty(deepest: string, first: string): void {
 }
 
 function targetNotEmpty(): SvcError {
-  return new SvcError(
-    'RESTORE_TARGET',
-    'The directory is not empty. Restore into one that is empty or does not exist yet.',
-  );
+  return new SvcError('RESTORE_TARGET', 'The directory is not empty. Restore to an empty or missing directory.');
 }

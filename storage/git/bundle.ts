@@ -52,7 +52,7 @@ export async function readBundle(
   const main = names.get(MAIN);
   if (main === undefined) throw invalid(`it has no ${MAIN}`);
   if (before !== main && (await repository.commit(before)).parents.length > 0) {
-    throw new SvcError('RESTORE_TARGET', 'A bundle is imported into a git store without versions only.');
+    throw new SvcError('RESTORE_TARGET', 'A bundle needs a git store without versions.');
   }
   await addPack(path, pack);
   const wanted = [...names].filter(([name]) => name.startsWith(TAGS) || name.startsWith(DELETED));
@@ -72,7 +72,7 @@ async function parseBundle(from: string): Promise<{ names: Map<string, string>; 
   const file = await readFile(from);
   const end = file.indexOf('\n\n');
   const head = file.toString('utf8', 0, Math.max(end, 0));
-  if (!head.startsWith(HEAD)) throw invalid('it is none of version 2');
+  if (!head.startsWith(HEAD)) throw invalid('it is not of version 2');
   const names = new Map<string, string>();
   for (const line of head.slice(HEAD.length).split('\n')) {
     if (line.startsWith('-')) throw invalid('it is a part of a history');
@@ -136,5 +136,5 @@ async function installPack(dir: string, aside: string, sum: string): Promise<voi
 }
 
 function invalid(reason: string, cause?: unknown): SvcError {
-  return new SvcError('INVALID_BACKUP', `The file is no git bundle that can be imported: ${reason}.`, { cause });
+  return new SvcError('INVALID_BACKUP', `The git bundle cannot be imported: ${reason}.`, { cause });
 }

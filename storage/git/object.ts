@@ -29,7 +29,7 @@ export function unwrapObject(raw: Buffer): GitObject {
   const end = raw.indexOf(0);
   const [type = '', size] = raw.toString('latin1', 0, Math.max(end, 0)).split(' ');
   const content = raw.subarray(end + 1);
-  if (!isObjectType(type) || Number(size) !== content.length) throw new Error('It is no whole object.');
+  if (!isObjectType(type) || Number(size) !== content.length) throw new Error('The object is incomplete.');
   return { type, content };
 }
 
@@ -40,7 +40,7 @@ function header(type: ObjectType, content: Uint8Array): string {
 export function damaged(what: string, cause?: unknown): SvcError {
   return new SvcError(
     'STORE_DAMAGED',
-    `The git repository is damaged: ${what}. "git fsck" in it lists all that is wrong; put it back from a clone or a backup.`,
+    `The git repository is damaged: ${what}. Run "git fsck" there to list all errors; restore it from a clone or a backup.`,
     cause === undefined ? {} : { cause },
   );
 }

@@ -130,7 +130,7 @@ function withoutLines(text: string, names: Set<string>): string {
 }
 
 function moved(name: string): SvcError {
-  return new SvcError('CONFLICT', `${name} of the git repository was changed meanwhile; try again.`);
+  return new SvcError('CONFLICT', `${name} of the git repository changed meanwhile; try again.`);
 }
 
 function readText(path: string): string | null {

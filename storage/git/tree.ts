@@ -75,20 +75,17 @@ export async function filesOf(objects: ObjectStore, tree: string): Promise<Map<s
   let entries = 0;
   const walk = async (id: string, prefix: string, depth: number): Promise<void> => {
     if (depth > MAX_DEPTH)
-      throw new SvcError(
-        'ARCHIVE_PATH',
-        `The repository has a folder below ${MAX_DEPTH} others here; that is too deep.`,
-        {
-          path: prefix.slice(0, LIMITS.archiveNameBytes),
-        },
-      );
+      throw new SvcError('ARCHIVE_PATH', `The repository has a folder nested deeper than ${MAX_DEPTH} levels here.`, {
+        path: prefix.slice(0, LIMITS.archiveNameBytes),
+      });
     for (const { mode, name, id: child } of await readTree(objects, id)) {
       const path = prefix + name;
       if (++entries > LIMITS.archiveEntries)
         throw new SvcError('ARCHIVE_TOO_LARGE', `The app has more than ${LIMITS.archiveEntries} entries.`, { path });
       if (mode === FOLDER_MODE) await walk(child, `${path}/`, depth + 1);
       else if (FILE_MODES.has(mode)) files.set(path, child);
-      else throw new SvcError('ARCHIVE_ENTRY_TYPE', 'The repository has a link here; only files are taken.', { path });
+      else
+        throw new SvcError('ARCHIVE_ENTRY_TYPE', 'The repository has a link here; only files are allowed.', { path });
     }
   };
   await walk(tree, '', 0);

@@ -138,7 +138,7 @@ export class Authoring {
   /** Live apps only: `Sessions.add` looks at the session and at `main`. */
   async #checkFree(id: string): Promise<void> {
     if ((await this.#options.live()).has(id))
-      throw new SvcError('CONFLICT', `There is an app "${id}" already; choose another id.`, { path: 'id' });
+      throw new SvcError('CONFLICT', `An app "${id}" already exists; choose another id.`, { path: 'id' });
   }
 
   /** A session that was made for the work goes again when the work fails, or when it was published. */

@@ -28,7 +28,7 @@ export async function createAutomation(
 ): Promise<void> {
   checkId(id);
   const dir = folderOf(folder, id);
-  if (await exists(dir)) throw new SvcError('CONFLICT', `There is an automation "${id}" already.`, { path: 'id' });
+  if (await exists(dir)) throw new SvcError('CONFLICT', `An automation "${id}" already exists.`, { path: 'id' });
   const generated = { by: 'hand', at: new Date(now).toISOString() };
   const text = checkedText(id, merge({ enabled: false, generated }, manifest), now);
   await tools.replaceAutomation(id, async (staged) => {

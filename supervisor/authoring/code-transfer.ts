@@ -50,10 +50,7 @@ export class CodeTransfer {
     const { git, deployments } = this.#options;
     body.on('error', () => {});
     if ((await deployments.records()).length > 0)
-      throw new SvcError(
-        'RESTORE_TARGET',
-        'Code is imported into a gateway without apps only; take a new data directory.',
-      );
+      throw new SvcError('RESTORE_TARGET', 'Import needs a gateway without apps; use a new data directory.');
     return this.#inFile(async (path) => {
       if (body.errored) throw body.errored;
       await pipeline(body, createWriteStream(path, { flags: 'wx', mode: 0o600 }));
@@ -68,16 +65,16 @@ export class CodeTransfer {
     const { deployments, log } = this.#options;
     try {
       if (!isAppId(id) || tag === null)
-        throw new SvcError('UNKNOWN_VERSION', 'No tag of the bundle has the files that main has of it.');
+        throw new SvcError('UNKNOWN_VERSION', 'No tag of the bundle has the files of this app on main.');
       const { webhooks } = await deployments.adopt(id, tag, origin);
       result.apps.push({ id, versionId: tag });
       result.webhooks.push(...webhooks);
     } catch (error) {
       // While nothing is live the import can be sent again; it goes on where it was.
       if (error instanceof SvcError && error.code === 'STORAGE_FULL' && result.apps.length === 0) throw error;
-      log.warn({ app: id, err: error }, 'an imported app could not be made live');
+      log.warn({ app: id, err: error }, 'An imported app could not be made live.');
       const shown =
-        error instanceof SvcError ? error : new SvcError('INTERNAL', 'It could not be made live; see the log.');
+        error instanceof SvcError ? error : new SvcError('INTERNAL', 'The app could not be made live; see the log.');
       result.failed.push({ id, error: shown.toBody() });
       if (isAppId(id) && shown.code.startsWith('ARCHIVE_')) await this.#forgo(id);
     }
@@ -87,7 +84,7 @@ export class CodeTransfer {
     try {
       await this.#options.deployments.forgo(id);
     } catch (error) {
-      this.#options.log.warn({ app: id, err: error }, 'an imported app that was refused is still on main');
+      this.#options.log.warn({ app: id, err: error }, 'An imported app that was refused is still on main.');
     }
   }
 

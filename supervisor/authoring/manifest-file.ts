@@ -33,7 +33,7 @@ function parse(text: string): Record<string, unknown> {
   } catch {
     // Answered below.
   }
-  throw new SvcError('INVALID_MANIFEST', 'The app.json of this session is no JSON object; mend it first.', {
+  throw new SvcError('INVALID_MANIFEST', 'The app.json of this session is not a JSON object; fix it first.', {
     path: 'app.json',
   });
 }

@@ -17,7 +17,7 @@ export function sessionRepository(git: Asked, path: string, author: GitAuthor, n
     main: async () => {
       // A new one in its place would give the numbers of versions a second time.
       if (!(await exists(path)))
-        throw new SvcError('STORE_DAMAGED', 'The git repository is gone; put it back from a clone or a backup.');
+        throw new SvcError('STORE_DAMAGED', 'The git repository is missing; restore it from a clone or a backup.');
       return (await git.openRepository({ author, at: now() })).main;
     },
     checkout: (app, from, to) => git.checkout({ app, from, to, durable: true }),

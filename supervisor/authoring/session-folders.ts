@@ -182,6 +182,6 @@ export function branchOf(id: string): string {
 function neverActive(app: string): SvcError {
   return new SvcError(
     'NO_ACTIVE_VERSION',
-    `No version of "${app}" is active, so that a session has no files to take. Activate one first: svc versions ${app}, then svc activate ${app} <version>.`,
+    `No version of "${app}" is active, so the session has no files. Activate one first: svc versions ${app}, then svc activate ${app} <version>.`,
   );
 }

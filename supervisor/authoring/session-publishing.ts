@@ -103,7 +103,7 @@ export class SessionPublishing {
       await repository.branch(branchOf(id), commit);
     } catch (error) {
       // It is published. What the session has of it is older, and merges with it like any other change.
-      log.warn({ session: id, app, err: error }, 'a session could not be brought up to date with what it published');
+      log.warn({ session: id, app, err: error }, 'A session could not be updated after its publication.');
     }
   }
 

@@ -101,13 +101,13 @@ export class Sessions {
         await this.#publishing.finish(id);
         bases.set(id, (await this.#folders.record(id)).base);
       } catch (error) {
-        log.warn({ session: id, err: error }, 'a session cannot be read');
+        log.warn({ session: id, err: error }, 'A session cannot be read.');
       }
     }
     try {
       await repository.branches(BRANCHES, bases);
     } catch (error) {
-      log.warn({ err: error }, 'the branches of the sessions could not be put right');
+      log.warn({ err: error }, 'The branches of the sessions could not be repaired.');
     }
   }
 
@@ -140,14 +140,14 @@ export class Sessions {
     }
     const { store, repository, now } = this.#options;
     if ((await listSessions(store)).length >= LIMITS.sessions) {
-      throw new SvcError('CONFLICT', `There are ${LIMITS.sessions} sessions already; delete those that nobody needs.`);
+      throw new SvcError('CONFLICT', `There are already ${LIMITS.sessions} sessions; delete unused ones.`);
     }
     const base = await repository.main();
     if (this.#closing.has(id))
       throw new SvcError('CONFLICT', `The session "${id}" is being closed; try again.`, { path: 'sessionId' });
     const record = { createdAt: now(), base, apps: {}, ...(unfinished ? { unfinished } : {}) };
     if (!(await createSession(store, id, record)))
-      throw new SvcError('CONFLICT', `There is a session "${id}" already.`, { path: 'sessionId' });
+      throw new SvcError('CONFLICT', `A session "${id}" already exists.`, { path: 'sessionId' });
     try {
       await repository.branch(branchOf(id), base);
     } catch (error) {
@@ -179,7 +179,7 @@ export class Sessions {
         rows.push(await this.#row(sessionId));
       } catch (error) {
         const isGone = error instanceof SvcError && error.code === 'UNKNOWN_SESSION';
-        if (!isGone) log.warn({ session: sessionId, err: error }, 'a session cannot be read');
+        if (!isGone) log.warn({ session: sessionId, err: error }, 'A session cannot be read.');
       }
     }
     // Of a damaged one it is not known when it was opened.
@@ -212,7 +212,7 @@ export class Sessions {
       for (const told of this.#closed) await told(id);
       // It is closed, whatever becomes of the name, which the next session of this id takes over.
       await repository.branch(branchOf(id), null).catch((error: unknown) => {
-        log.warn({ session: id, err: error }, 'the branch of a closed session could not be removed');
+        log.warn({ session: id, err: error }, 'The branch of a closed session could not be removed.');
       });
     } finally {
       this.#closing.delete(id);
@@ -297,7 +297,7 @@ export class Sessions {
     await this.#exclusively(id, app, async () => {
       const record = await this.#folders.record(id);
       const taken = record.apps[app] !== undefined || (await repository.files(app, 'main')).files !== null;
-      if (taken) throw new SvcError('CONFLICT', `There is an app "${app}" already; choose another id.`, { path: 'id' });
+      if (taken) throw new SvcError('CONFLICT', `An app "${app}" already exists; choose another id.`, { path: 'id' });
       await this.#folders.replace(id, app, async (staged) => {
         await fill(staged);
         return { base: null };
@@ -368,11 +368,11 @@ export class Sessions {
     const { apps } = await this.#compare(id, null);
     const changed = apps.filter(({ edited, files }) => edited && files.length > 0).map(({ app }) => app);
     const [only] = changed;
-    if (only === undefined) throw new SvcError('NO_CHANGES', 'The session changes nothing against what is published.');
+    if (only === undefined) throw new SvcError('NO_CHANGES', 'The session has no changes to publish.');
     if (changed.length === 1) return only;
     throw new SvcError(
       'BAD_REQUEST',
-      `The session changes several apps; say which to publish: ${changed.join(', ')}.`,
+      `The session changes several apps; name the one to publish: ${changed.join(', ')}.`,
       {
         path: 'app',
       },

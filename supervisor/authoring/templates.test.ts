@@ -148,7 +148,7 @@ test('a catalog that is none, or too large, leaves the one before it', async () 
   for (const catalog of ['{', '[]', 'null', '{"templates":{}}', ' '.repeat(LIMITS.templateCatalogBytes + 1)]) {
     warnings = [];
     assert.deepEqual(await ids(await opened(catalog)), ['good']);
-    assert.deepEqual(warnings, ['the catalog of templates could not be fetched']);
+    assert.deepEqual(warnings, ['The catalog of templates could not be fetched.']);
   }
 });
 

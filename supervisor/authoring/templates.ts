@@ -42,7 +42,7 @@ export class Templates {
     const { url, log } = this.#options;
     if (url === null) return;
     this.#refreshing = this.#refresh(url).catch((error: unknown) => {
-      if (!this.#stopping.signal.aborted) log.warn({ err: error }, 'the catalog of templates could not be fetched');
+      if (!this.#stopping.signal.aborted) log.warn({ err: error }, 'The catalog of templates could not be fetched.');
     });
   }
 
@@ -105,10 +105,11 @@ export class Templates {
   async #refresh(url: string): Promise<void> {
     const bytes = await this.#fetch(url, LIMITS.templateCatalogBytes);
     const templates = readCatalog(JSON.parse(bytes.toString('utf8')), url);
-    if (templates === null) throw new Error('it is no catalog: { "templates": [{ "id", "name", "url", "sha256" }] }');
+    if (templates === null)
+      throw new Error('it is not a catalog: { "templates": [{ "id", "name", "url", "sha256" }] }');
     await mkdirDurable(this.#options.cacheDir);
     await writeFileAtomic(this.#catalogFile, `${JSON.stringify({ templates }, null, 2)}\n`);
-    this.#options.log.info({ templates: templates.length }, 'fetched the catalog of templates');
+    this.#options.log.info({ templates: templates.length }, 'Fetched the catalog of templates.');
   }
 
   /** The template's archive, fetched once; its content is what the catalog says. */
@@ -124,7 +125,7 @@ export class Templates {
       });
     }
     if (hashOf(bytes) !== sha256)
-      throw new SvcError('TEMPLATE_FAILED', `The template "${id}" is not what its catalog says; nothing was done.`);
+      throw new SvcError('TEMPLATE_FAILED', `The template "${id}" does not match the checksum in its catalog.`);
     await mkdirDurable(this.#options.cacheDir);
     await writeFileAtomic(path, bytes);
     return path;

@@ -135,7 +135,7 @@ export class Automations {
       // An automation that the scheduler learns of after its start is a new one, which has missed nothing.
       await loaded;
       const fired = await this.runs.cronFiredAfter(Date.now()).catch((error: unknown) => {
-        this.#log.warn({ err: error }, 'what had fired before the clock was set back could not be read');
+        this.#log.warn({ err: error }, 'What had fired before the clock was set back could not be read.');
         return new Map<string, number>();
       });
       if (!this.#stopped) this.scheduler.start(fired);
@@ -144,7 +144,7 @@ export class Automations {
       this.#log.warn({ err: error }, 'The disk is full: automations wait until there is room.');
       this.#retry = setTimeout(() => {
         this.#openRuns(loaded).catch((failure: unknown) =>
-          this.#log.error({ err: failure }, 'automations cannot be run'),
+          this.#log.error({ err: failure }, 'Automations cannot be run.'),
         );
       }, LIMITS.diskRetryMs).unref();
     }
@@ -190,7 +190,7 @@ export class Automations {
         this.runs.noteCronFired(automation, at).catch((error: unknown) => {
           this.#log.warn(
             { err: error, automation: ref },
-            'it could not be noted since when an automation is scheduled',
+            'It could not be noted since when an automation is scheduled.',
           );
         });
       },
@@ -202,7 +202,7 @@ export class Automations {
     const trigger = { kind: 'cron', origin: scheduledAt } as const;
     const extra = () => [this.runs.cronFire(automation, scheduledAt)];
     this.fires.start({ automation, trigger, at: scheduledAt, input: undefined, extra }).catch((error: unknown) => {
-      this.#log.error({ err: error, automation: automation.ref }, 'a scheduled run could not be started');
+      this.#log.error({ err: error, automation: automation.ref }, 'A scheduled run could not be started.');
     });
   }
 }

@@ -149,7 +149,7 @@ export class Switchboard {
     const { layout, registry } = this.#options;
     const { active } = await registry.state(app);
     if (active === null)
-      throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no active version, and so no automations.`);
+      throw new SvcError('UNKNOWN_AUTOMATION', `"${app}" has no active version and therefore no automations.`);
     return layout.app(app).version(active.versionId);
   }
 

@@ -118,7 +118,7 @@ export class McpToolServers implements ToolServers {
     if (!child || !this.#servers.has(server)) throw failed(this.#unknown(server));
     if (this.#stopping) throw failed('The gateway stops.');
     if (this.#calls.size >= LIMITS.toolServerCalls)
-      throw new SvcError('OVERLOADED', 'Too many calls to MCP servers are under way. Try again later.');
+      throw new SvcError('OVERLOADED', 'Too many calls to MCP servers are running. Try again later.');
     if (signal.aborted) throw cancelled(server, signal);
     this.#wake(child);
     return await new Promise<Uint8Array>((resolve, reject) => {

@@ -140,7 +140,7 @@ export class Drafts {
       await Promise.all([...apps].map((app) => this.#close(draftKey(session, app), session)));
       await rm(layout.drafts(session), { recursive: true, force: true });
     } catch (error) {
-      log.warn({ session, err: error }, 'what is left of a closed session could not be removed');
+      log.warn({ session, err: error }, 'The rest of a closed session could not be removed.');
     }
   }
 
@@ -172,7 +172,7 @@ export class Drafts {
       warn: (error) => {
         // The session is being closed.
         if (error instanceof SvcError && error.code === 'UNKNOWN_SESSION') return;
-        log.warn({ session, app, err: error }, 'a draft could not follow its files');
+        log.warn({ session, app, err: error }, 'A draft could not follow its files.');
       },
     });
     await draft.open();
@@ -228,5 +228,5 @@ export class Drafts {
 }
 
 function beingReset(): SvcError {
-  return new SvcError('CONFLICT', 'The data of the draft is being replaced by a copy of the live data; try again.');
+  return new SvcError('CONFLICT', 'The draft is copying the live data; try again.');
 }

@@ -38,7 +38,7 @@ export const PROCESS_BODIES: BodyBudget = new BodyBudget(LIMITS.bodiesBytes);
 
 /** `OVERLOADED` for a body that the budget has no room for. */
 export function noRoomForBody(): SvcError {
-  return new SvcError('OVERLOADED', 'The gateway holds as many request bodies as it may; try again in a moment.', {
+  return new SvcError('OVERLOADED', 'The gateway has too many request bodies in memory; try again in a moment.', {
     headers: { 'retry-after': '1' },
   });
 }

@@ -75,7 +75,7 @@ export function checkFraming(path: string, query: string, headers: HeaderList, r
   if (length !== undefined) return bad('A request has Content-Length or Transfer-Encoding, not both.');
   if (coding.toLowerCase() !== 'chunked') return bad('The only Transfer-Encoding that is taken is "chunked".');
   if (rules.chunked) return null;
-  return new SvcError('LENGTH_REQUIRED', 'Send the body with a Content-Length; chunked bodies are not taken here.');
+  return new SvcError('LENGTH_REQUIRED', 'Send the body with a Content-Length; chunked bodies are not supported here.');
 }
 
 /** A header by lower-case name; repeated ones are joined as RFC 9110 (5.3) and RFC 6265 (5.4, cookies) say. */

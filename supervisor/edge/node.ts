@@ -130,7 +130,7 @@ function tooManyWaiting(): SvcError {
 
 function refuse(exchange: NodeExchange, req: IncomingMessage): SvcError | null {
   if (req.httpVersion !== '1.1' && req.httpVersion !== '1.0') {
-    return new SvcError('BAD_REQUEST', 'Only HTTP/1.1 and HTTP/1.0 are spoken here.');
+    return new SvcError('BAD_REQUEST', 'Only HTTP/1.1 and HTTP/1.0 are supported.');
   }
   const rules = req.httpVersion === '1.1' ? HTTP_1_1 : HTTP_1_0;
   return checkFraming(exchange.path, exchange.query, exchange.headers, rules);

@@ -26,6 +26,6 @@ export function toSvcError(error: unknown, log: Logger): SvcError {
   if (error instanceof SvcError) return error;
   if (isDiskFull(error))
     return new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed. Free some space and try again.');
-  log.error({ err: error }, 'a request failed unexpectedly');
+  log.error({ err: error }, 'A request failed unexpectedly.');
   return new SvcError('INTERNAL', 'The gateway failed on this request; its log has the details.');
 }

@@ -61,10 +61,7 @@ export class Frontend {
   #handle(exchange: Exchange, place: Place, crossOrigin: boolean): void {
     const { router } = this.#options;
     if (exchange.method === 'GET' && exchange.header('service-worker') === 'script') {
-      throw new SvcError(
-        'FORBIDDEN',
-        'Service workers are not served: one would outlive the version that it came with.',
-      );
+      throw new SvcError('FORBIDDEN', 'Service workers are not allowed: they would outlive their version of the app.');
     }
     // Whose files are at "/" is told by the cookie where the host name only stands in for an id.
     const known = place.kind === 'page' && place.owner === null ? this.#caller(exchange, place) : undefined;
@@ -152,7 +149,7 @@ function subjectOf({ path, needs }: Route, { app, id, sid }: Params): string | n
 function foreign(): SvcError {
   return new SvcError(
     'FORBIDDEN',
-    'The session cookie is taken from pages of its own origin only; use the access token.',
+    'The session cookie is accepted only from pages of its origin; use the access token.',
   );
 }
 

@@ -61,7 +61,7 @@ export class Router {
       const leaf = find(this.#root, path.slice(1).split('/'), 0, params);
       return leaf ? choose(leaf, method, params) : { error: notFound() };
     } catch {
-      return { error: new SvcError('BAD_REQUEST', 'The address holds a percent sign that encodes nothing.') };
+      return { error: new SvcError('BAD_REQUEST', 'The address has a percent sign that encodes nothing.') };
     }
   }
 
@@ -126,7 +126,7 @@ function choose(leaf: Leaf, method: string, params: Params): Match {
   if (route) return { route, params };
   const allowed = [...leaf.keys()].flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : [name]));
   const allow = [...allowed, 'OPTIONS'].join(', ');
-  const error = new SvcError('METHOD_NOT_ALLOWED', `This address takes ${allow}.`, { headers: { allow } });
+  const error = new SvcError('METHOD_NOT_ALLOWED', `This address supports ${allow}.`, { headers: { allow } });
   return { error, open: [...leaf.values()].every((other) => other.needs === 'anyone') };
 }
 

@@ -136,7 +136,7 @@ test('a job that was under way when the process was killed is done again, and on
   writeFileSync(go, '');
   process.kill(child.pid as number, 'SIGKILL');
   assert.equal(await again, 'done' as never);
-  await assert.rejects(cut, { code: 'OVERLOADED', status: 503, message: /was cut off: the process/ });
+  await assert.rejects(cut, { code: 'OVERLOADED', status: 503, message: /was interrupted: its process/ });
   assert.equal(child.restarts, 1);
 });
 

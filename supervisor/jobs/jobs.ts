@@ -264,7 +264,7 @@ export class Jobs {
     try {
       settle(job, answer, this.#onFault);
     } catch (error) {
-      job.reject(new SvcError('INTERNAL', 'A job of the gateway was answered with what is no answer.'));
+      job.reject(new SvcError('INTERNAL', 'A job of the gateway got a malformed answer.'));
       throw error;
     }
     this.#pump();
@@ -306,7 +306,7 @@ function settle(
     else if (answer.failed === 'memory') reject(tooMuch(subject));
     else {
       onFault(`a job (${name}) failed: ${answer.detail}`);
-      reject(new SvcError('INTERNAL', 'A job of the gateway failed; the log has the details.'));
+      reject(new SvcError('INTERNAL', 'A job of the gateway failed; see the log.'));
     }
   } else if (answer.ok) resolve(answer.value);
   else reject(errorFromBody(answer.error));
@@ -373,7 +373,7 @@ function tooMuch({ code, work, advice }: Subject): SvcError {
 }
 
 function died({ work }: Subject): SvcError {
-  return overloaded(`${work} was cut off: the process that does it ended. Look whether it was done, then try again.`);
+  return overloaded(`${work} was interrupted: its process ended. Check whether it was done, then try again.`);
 }
 
 function cancelled({ work }: Subject): SvcError {

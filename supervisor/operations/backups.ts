@@ -38,7 +38,7 @@ export class Backups {
    */
   async take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
     if (this.#underWay !== null)
-      throw new SvcError('CONFLICT', 'A backup is being made already; try again when it is done.');
+      throw new SvcError('CONFLICT', 'A backup is already running; try again when it is done.');
     const joined = joinSignals([signal, this.#stopping.signal]);
     const work = this.#take(joined.signal, use);
     this.#underWay = work.catch(() => {});
@@ -52,7 +52,7 @@ export class Backups {
 
   /** Ends the one that is under way; resolves when nothing of it is left. */
   async stop(): Promise<void> {
-    this.#stopping.abort(new SvcError('OVERLOADED', 'The gateway is stopping; the backup was given up.'));
+    this.#stopping.abort(new SvcError('OVERLOADED', 'The gateway is stopping; the backup was cancelled.'));
     await this.#underWay;
   }
 

@@ -82,7 +82,7 @@ function remove(path: string): Promise<void> {
 function noRoom(dataDir: string, cause?: unknown): SvcError {
   return new SvcError(
     'STORAGE_FULL',
-    `The disk of ${dataDir} is full: the gateway cannot begin there. Free some space (1 MiB is enough to start), or take another --data-dir.`,
+    `The disk of ${dataDir} is full. Free some space (1 MiB is enough to start), or use another --data-dir.`,
     cause === undefined ? {} : { cause },
   );
 }

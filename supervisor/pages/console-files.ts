@@ -33,7 +33,7 @@ export class ConsoleFiles {
   /** Throws `NOT_FOUND` for what is no part of the console. */
   servePart(exchange: Exchange, place: Place, name: string): void {
     const part = PARTS.find((one) => one === name);
-    if (!part) throw new SvcError('NOT_FOUND', 'The console has no such part.');
+    if (!part) throw new SvcError('NOT_FOUND', 'The console has no such file.');
     this.serve(exchange, place, part);
   }
 

@@ -51,7 +51,7 @@ export class Preferences {
   async patch(patch: Record<string, unknown>): Promise<Record<string, unknown>> {
     const wanted = Object.entries({ ...(await this.read()), ...patch }).filter(([, value]) => value !== null);
     if (Buffer.byteLength(JSON.stringify(Object.fromEntries(wanted))) > LIMITS.settingsBytes) {
-      throw new SvcError('PAYLOAD_TOO_LARGE', `Preferences may take ${LIMITS.settingsBytes} bytes.`);
+      throw new SvcError('PAYLOAD_TOO_LARGE', `Preferences may have at most ${LIMITS.settingsBytes} bytes.`);
     }
     const changed = Object.entries(patch);
     const deleted = changed.flatMap(([key, value]) => (value === null ? [key] : []));

@@ -48,7 +48,7 @@ export function draftRoutes(services: Services): Route[] {
       summary: 'Log entries of a draft (`?app=`, `?limit=`, `?before=`), oldest first; `?follow=1` streams new ones.',
       handle: async (exchange, { sid = '' }, caller) => {
         const app = queryOf(exchange).get('app');
-        if (app === null) throw new SvcError('BAD_REQUEST', 'Say which app: ?app=<id>.', { path: 'app' });
+        if (app === null) throw new SvcError('BAD_REQUEST', 'Name the app: ?app=<id>.', { path: 'app' });
         demand(caller, 'manage', draftKey(sid, app));
         const { key } = await drafts().draft(sid, app);
         await answerLogs(services.logs, exchange, key);
@@ -128,5 +128,5 @@ function sendFault(exchange: Exchange, place: Place, { app, version }: Draft, se
 /** Looked up with each request: the table of routes is made without a gateway too. Throws `NO_GIT_STORE`. */
 export function gitStoreOf({ gitStore }: Pick<Services, 'gitStore'>): NonNullable<GitStoreServices> {
   if (gitStore) return gitStore;
-  throw new SvcError('NO_GIT_STORE', 'This gateway keeps no drafts: they need the git store, svc serve --store git.');
+  throw new SvcError('NO_GIT_STORE', 'Drafts need the git store: svc serve --store git.');
 }

@@ -21,7 +21,7 @@ export function pageRoutes(services: Services): Route[] {
     rest: string,
   ): Promise<void> => {
     const version = isVersionId(versionId) ? await apps.retainedPage(id, versionId) : null;
-    if (!version) throw new SvcError('UNKNOWN_VERSION', 'The app has no such version any more.');
+    if (!version) throw new SvcError('UNKNOWN_VERSION', 'The app no longer has this version.');
     pages.serve(exchange, place, version, rest, true);
   };
 

@@ -83,7 +83,7 @@ export function queryOf(exchange: Exchange): URLSearchParams {
   try {
     decodeURIComponent(exchange.query.replaceAll('+', ' '));
   } catch {
-    throw new SvcError('BAD_REQUEST', 'The query string holds a percent sign that encodes nothing.');
+    throw new SvcError('BAD_REQUEST', 'The query string has a percent sign that encodes nothing.');
   }
   return new URLSearchParams(exchange.query);
 }
@@ -148,7 +148,7 @@ export function originOf(exchange: Exchange, listening: { url: string } | null):
 export function checkShape(over: ReturnType<typeof overLimit>): void {
   if (over === 'depth') throw new SvcError('BAD_REQUEST', `The body nests deeper than ${LIMITS.jsonDepth} levels.`);
   if (over === 'values')
-    throw new SvcError('BAD_REQUEST', `The body holds more than ${LIMITS.jsonValues} values; send it in parts.`);
+    throw new SvcError('BAD_REQUEST', `The body has more than ${LIMITS.jsonValues} values; send it in parts.`);
 }
 
 function textOrNull(json: Uint8Array): unknown {

@@ -158,7 +158,7 @@ function filterOf(query: URLSearchParams): RunFilter {
   const filter: RunFilter = {};
   if (typeof ref === 'string') {
     const parsed = parseRef(ref);
-    if (!parsed) throw refused('ref', `"ref" must be <app>/<automation>; an automation's id fits ${AUTOMATION_ID}.`);
+    if (!parsed) throw refused('ref', `"ref" must be <app>/<automation>; an automation's id matches ${AUTOMATION_ID}.`);
     filter.ref = parsed;
   }
   if (typeof app === 'string') {

@@ -22,7 +22,7 @@ export async function sendFile(
       if (!stream.write(chunk as Buffer)) await drained(stream, signal);
     }
   } catch (error) {
-    if (!exchange.aborted) log.warn({ err: error }, 'a file was made but could not be sent whole');
+    if (!exchange.aborted) log.warn({ err: error }, 'A file could not be sent completely.');
   } finally {
     stream.end();
     await file.close();
@@ -40,7 +40,7 @@ function drained(stream: ResponseStream, signal: AbortSignal): Promise<void> {
     };
     const aborted = () => end(signal.reason);
     const timer = setTimeout(
-      () => end(new SvcError('BAD_REQUEST', 'The reader stood still for too long.')),
+      () => end(new SvcError('BAD_REQUEST', 'The reader read nothing for too long.')),
       LIMITS.backupStallMs,
     );
     signal.addEventListener('abort', aborted, { once: true });

@@ -35,7 +35,7 @@ const NO_STORE = { 'cache-control': 'no-store' };
 export function signInRoutes(options: SignInRoutesOptions): Route[] {
   const accessOf = (): Access => {
     if (options.access) return options.access;
-    throw new SvcError('NOT_FOUND', 'The host of this gateway owns authentication; there are no sessions here.');
+    throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no sessions.');
   };
   return [
     {
@@ -116,7 +116,7 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
           return;
         }
         const to = query.get('to');
-        if (to === null) throw new SvcError('BAD_REQUEST', 'Say where to go: ?to=<address>.', { path: 'to' });
+        if (to === null) throw new SvcError('BAD_REQUEST', 'Name the target: ?to=<address>.', { path: 'to' });
         if (place.base !== null && place.kind !== 'console') {
           redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(to)}`);
           return;
@@ -141,7 +141,7 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
     }
     const owner = target === null ? null : await ownerOf(access, place, target);
     if (owner === null) {
-      throw new SvcError('BAD_REQUEST', "That address is none of this gateway's pages.", { path: 'to' });
+      throw new SvcError('BAD_REQUEST', 'This gateway has no page at that address.', { path: 'to' });
     }
     const origin = access.places.originOf(place, owner);
     const { host } = new URL(origin);
@@ -254,7 +254,7 @@ function notHere({ base, kind }: Place): SvcError {
 function notSignedIn(link: unknown): SvcError {
   const message =
     typeof link === 'string'
-      ? 'The link was used before, or is too old; make another one with "svc open".'
+      ? 'The link was already used or has expired; make another one with "svc open".'
       : 'Send the access token as "Authorization: Bearer <token>", or the code of a one-time link as "link".';
   return new SvcError('UNAUTHORIZED', message, { headers: { 'www-authenticate': 'Bearer' } });
 }

@@ -51,7 +51,7 @@ export function systemRoutes(services: Services): Route[] {
           return;
         }
         if (app === null)
-          throw new SvcError('BAD_REQUEST', 'Say which app: ?app=<id>, or follow all of them with ?follow=1.', {
+          throw new SvcError('BAD_REQUEST', 'Name the app: ?app=<id>, or follow all apps with ?follow=1.', {
             path: 'app',
           });
         await answerLogs(logs, exchange, app);

@@ -15,7 +15,7 @@ const TOOLS: readonly unknown[] = ['read', 'write', 'all'] satisfies GrantTools[
 export function tokenRoutes({ access, programTokens }: Services): Route[] {
   const checkOwned = () => {
     if (!access)
-      throw new SvcError('NOT_FOUND', 'The host of this gateway owns authentication; there are no tokens here.');
+      throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no tokens.');
   };
   return [
     {

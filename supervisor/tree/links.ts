@@ -71,8 +71,7 @@ class Pending {
         const ticket = frame[0] === Kind.hello ? openTicket(frame[1], key) : null;
         this.#owner = ticket && welcome(ticket, this.link);
         clearTimeout(this.#timer);
-        if (!this.#owner)
-          this.link.close(new Error(ticket ? 'Nobody expects this connection.' : 'Not a valid ticket.'));
+        if (!this.#owner) this.link.close(new Error(ticket ? 'Unexpected connection.' : 'Not a valid ticket.'));
       },
       onClose: (error) => {
         clearTimeout(this.#timer);

@@ -371,7 +371,7 @@ export class Tree {
       const { dataFile } = this.#options.paths(app, actor.summary.versionId);
       const alone = this.writers.isolate(app, dataFile);
       actor.blame(`a statement kept the writer busy for ${Math.round(ms)} ms`);
-      if (!alone) actor.quarantine('it kept the writer busy, and too many apps have a writer of their own for that');
+      if (!alone) actor.quarantine('it kept the writer busy, and too many apps already have a separate writer');
       // Where the culprit is known, the death is not the writer's own.
       writer.revive();
     }

@@ -86,12 +86,12 @@ function renderList(bookmarks, { total }) {
   $('empty').hidden = elements.length > 0;
   $('empty').textContent =
     total === 0
-      ? 'Nothing kept yet. Paste an address above, or import what you have elsewhere.'
+      ? 'No bookmarks yet. Paste an address above, or import existing ones.'
       : filter.text || filter.tag
-        ? 'Nothing fits. Try fewer words, or another tag.'
+        ? 'No matches. Try fewer words or another tag.'
         : filter.state === 'later'
           ? 'Nothing left to read.'
-          : 'Every page was there when it was last asked.';
+          : 'Every page was there at the last check.';
 }
 
 function renderTags(tags) {

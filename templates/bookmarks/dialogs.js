@@ -23,7 +23,7 @@ export async function edit({ id, url, title, note, tags }, write, remove) {
     if (choice !== 'save') return;
     const address = toAddress($('edit-url').value);
     if (!address) {
-      toast('This is no address of a web page.');
+      toast('This is not the address of a web page.');
       continue;
     }
     const change = { title: $('edit-title').value, note: $('edit-note').value, tags: readTags($('edit-tags').value) };

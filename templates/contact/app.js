@@ -20,7 +20,7 @@ function problem(field, text) {
 function check(field) {
   const { value, validity } = $(field);
   if (value.trim() === '') return MISSING[field];
-  return validity.valid ? '' : 'This is no e-mail address.';
+  return validity.valid ? '' : 'This is not an e-mail address.';
 }
 
 for (const field of FIELDS) {
@@ -47,7 +47,7 @@ $('form').addEventListener('submit', async (event) => {
     $('message').value = '';
   } catch (error) {
     const field = FIELDS.find((one) => error.path === `/${one}`);
-    if (field) problem(field, field === 'email' ? 'This is no e-mail address.' : error.message);
+    if (field) problem(field, field === 'email' ? 'This is not an e-mail address.' : error.message);
     else toast(`Your message was not sent. ${error.message}`);
     $(field ?? 'message').focus();
   } finally {

@@ -79,7 +79,7 @@ function render({ unread, open, archived, refused: refusedCount }, { messages, n
 function renderRefused(count, refused) {
   $('refused').hidden = count === 0;
   $('refused').querySelector('summary').textContent =
-    count === 1 ? 'One post to the webhook was no message' : `${count} posts to the webhook were no messages`;
+    count === 1 ? 'One invalid post to the webhook' : `${count} invalid posts to the webhook`;
   $('refused')
     .querySelector('ul')
     .replaceChildren(...refused.map(({ reason, refusedAt }) => el('li', {}, `${nameTime(refusedAt)}: ${reason}`)));

@@ -85,7 +85,7 @@ describe('previews', { skip: withoutChromium() }, () => {
     const another = await (await sharedChromium()).newContext();
     const late = await another.newPage();
     await late.goto(link);
-    await late.getByRole('alert').filter({ hasText: 'used already' }).waitFor({ timeout: PATIENCE_MS });
+    await late.getByRole('alert').filter({ hasText: 'already used' }).waitFor({ timeout: PATIENCE_MS });
     await another.close();
   });
 
@@ -113,7 +113,7 @@ describe('previews', { skip: withoutChromium() }, () => {
   test('a preview sends a browser that is not signed in to sign in, and gets it back; a program gets a 401', async () => {
     const page = await context.newPage();
     await page.goto(`${ready.preview}?theme=dark`);
-    await page.getByText(`You go on to ${ready.preview}?theme=dark`).waitFor();
+    await page.getByText(`Continue to ${ready.preview}?theme=dark`).waitFor();
     await page.getByLabel('Access token').fill(gateway.token);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.waitForURL(`${ready.preview}?theme=dark`);

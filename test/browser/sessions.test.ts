@@ -92,19 +92,19 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await field.fill('half a sentence');
     const admin = await openConsole();
     await admin.getByRole('button', { name: 'Sign out' }).click();
-    await admin.getByText('You are signed out, here and on the pages of the apps.').waitFor();
+    await admin.getByText('You are signed out here and on the pages of all apps.').waitFor();
 
     await bar(page).waitFor();
-    assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your sign-in has ended. Sign in again, then try once more.');
+    assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your session has ended. Sign in and try again.');
     await field.press('Enter');
-    await page.getByText('Your sign-in has ended. Sign in again').waitFor();
+    await page.getByText('Your session has ended. Sign in and try again').waitFor();
     assert.equal(await field.inputValue(), 'half a sentence', 'what was not taken need not be typed again');
     await page.evaluate('window.told = []; svc.onChange((event) => told.push(event.type))');
     await picture(page, 'signed-out');
     const opened = context.waitForEvent('page');
     await signInLink(page).click();
     const tab = await opened;
-    await tab.getByText(`You go on to ${page.url()}`).waitFor();
+    await tab.getByText(`Continue to ${page.url()}`).waitFor();
     await typeToken(tab, gateway.token);
     await tab.waitForURL(page.url());
     await tab.getByRole('heading', { name: 'Todos' }).waitFor();
@@ -198,7 +198,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     const page = await openConsole();
     await page.evaluate('window.marked = true');
     await context.clearCookies();
-    await page.getByText('Your sign-in has ended').waitFor();
+    await page.getByText('Your session has ended').waitFor();
     await picture(page, 'console-ended');
     await typeToken(page, '0'.repeat(64));
     await page.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();
@@ -221,10 +221,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     const other = await (await sharedChromium()).newContext();
     const late = await other.newPage();
     await late.goto(link);
-    await late
-      .getByRole('alert')
-      .filter({ hasText: 'used already, or is older than ten minutes' })
-      .waitFor({ timeout: PATIENCE_MS });
+    await late.getByRole('alert').filter({ hasText: 'already used or has expired' }).waitFor({ timeout: PATIENCE_MS });
     await late.getByText('svc open').first().waitFor();
     assert.equal(late.url(), consoleOf(gateway));
     await picture(late, 'link-used');
@@ -238,7 +235,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     const address = `${originOf(gateway, TODOS)}/svc/todos/index.html?theme=dark`;
     await page.goto(address);
     assert.equal(new URL(page.url()).host, baseOf(gateway));
-    await page.getByText(`You go on to ${address}`).waitFor();
+    await page.getByText(`Continue to ${address}`).waitFor();
     await typeToken(page, gateway.token);
     await page.waitForURL(address);
     await page.getByRole('heading', { name: 'Todos' }).waitFor();
@@ -268,7 +265,7 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     const page = await context.newPage();
     await page.goto(await linkTo(gateway));
     assert.equal(page.url(), `${gateway.url}/svc/`);
-    await page.getByRole('heading', { name: 'Apps only, at this address' }).waitFor();
+    await page.getByRole('heading', { name: 'Apps only at this address' }).waitFor();
     await page.getByText(`http://svc.localhost:${new URL(gateway.url).port}/svc/`).waitFor();
     await page.getByText('appDomain').waitFor();
     assert.equal(await page.getByRole('heading', { name: 'System' }).isVisible(), false);
@@ -298,7 +295,7 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     context.on('weberror', (error) => complaints.push(String(error.error())));
     const start = await context.newPage();
     await start.goto(await linkTo(gateway));
-    await start.getByRole('heading', { name: 'Apps only, at this address' }).waitFor();
+    await start.getByRole('heading', { name: 'Apps only at this address' }).waitFor();
     await start.close();
     context.on('response', (response) => {
       if (response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`);

@@ -40,7 +40,7 @@ describe('bookmarks', { skip: withoutChromium() }, () => {
 
   test('an address is kept with the title of its page, another window sees it, and it is there after a reload', async () => {
     const [here, there] = [await app.window(), await app.window()];
-    await here.getByText('Nothing kept yet.').waitFor();
+    await here.getByText('No bookmarks yet.').waitFor();
     await app.picture(here, 'empty');
     await here.locator('#url').fill(`${web}/recipes`);
     await here.locator('#new-tags').fill('Cooking, weekend');
@@ -104,7 +104,7 @@ describe('bookmarks', { skip: withoutChromium() }, () => {
     await page.getByRole('link', { name: 'An album' }).waitFor();
     assert.equal(await page.getByRole('link').count(), 1);
     await page.getByRole('searchbox').fill('100%');
-    await page.getByText('Nothing fits.').waitFor();
+    await page.getByText('No matches.').waitFor();
     assert.deepEqual(app.complaints, []);
   });
 

@@ -27,7 +27,7 @@ test('contact: written on one page, read on the other', { skip: withoutChromium(
   await form.getByLabel('Your name').fill('Ada');
   await form.getByLabel('E-mail').fill('ada at example');
   await form.getByRole('button', { name: 'Send message' }).click();
-  await form.getByText('This is no e-mail address.').waitFor();
+  await form.getByText('This is not an e-mail address.').waitFor();
   await form.getByText('Write a few words.').waitFor();
   assert.equal(
     await form.evaluate('document.activeElement.id'),
@@ -85,13 +85,13 @@ test('contact: what another site posts arrives, and what is no message is told o
 
   const wrong = await post(app.gateway, webhook, { ...ADA, email: 'nobody' });
   assert.equal(wrong.status, 500);
-  assert.match(wrong.json.error.message, /no e-mail address/);
+  assert.match(wrong.json.error.message, /not an e-mail address/);
   await eventually(async () => (await app.read('counts')).refused === 1);
-  await inbox.getByText('One post to the webhook was no message').click();
-  await inbox.getByText('The field “email” is no e-mail address.').waitFor();
+  await inbox.getByText('One invalid post to the webhook').click();
+  await inbox.getByText('The field “email” is not an e-mail address.').waitFor();
   await app.picture(inbox, 'refused');
   await inbox.getByRole('button', { name: 'Forget these' }).click();
-  await inbox.getByText('One post to the webhook').waitFor({ state: 'hidden' });
+  await inbox.getByText('One invalid post to the webhook').waitFor({ state: 'hidden' });
   assert.equal((await post(app.gateway, webhook, ADA, { token: 'wrong' })).status, 401);
   assert.deepEqual(app.complaints, []);
 });

@@ -75,7 +75,7 @@ class Actor {
     });
     this.#supervisor.send([Kind.ready, { pid: process.pid, threadId }]);
     closeSurface(this.#log.console());
-    process.on('unhandledRejection', (reason) => this.#report('A promise was rejected and nobody handled it', reason));
+    process.on('unhandledRejection', (reason) => this.#report('Unhandled promise rejection', reason));
     process.on('uncaughtException', (error) => this.#crash(error));
   }
 

@@ -201,13 +201,13 @@ test('a call whose client has gone has its signal aborted, and may still write',
 
 test('a call that expired before it could start is not run', async () => {
   const error = await failure(app.call(ToolKind.query, 'wait', '{}', 0));
-  assert.match(error.message, /was not run: its time was up/);
+  assert.match(error.message, /timed out before it could start/);
 });
 
 test('a rejected promise that nobody handles is logged and ends nothing', async () => {
   assert.equal((await app.query('rejects')).value, 1);
   const line = await app.log(({ msg }) => msg.includes('nobody looks'));
-  assert.deepEqual([line.level, line.msg], ['error', 'A promise was rejected and nobody handled it: nobody looks']);
+  assert.deepEqual([line.level, line.msg], ['error', 'Unhandled promise rejection: nobody looks']);
   assert.match((line.err as { stack: string }).stack, /queries\/rejects\.js:1:\d+/);
 });
 

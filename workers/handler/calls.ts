@@ -71,9 +71,7 @@ export class Calls {
 
   #run(id: number, call: Call, kind: ToolKindValue, body: Uint8Array): Promise<Answer> {
     if (call.deadline > now()) return this.#runner.run(id, call, kind, body);
-    return Promise.reject(
-      new SvcError('HANDLER_ERROR', 'The call was not run: its time was up before it could start.'),
-    );
+    return Promise.reject(new SvcError('HANDLER_ERROR', 'The call timed out before it could start.'));
   }
 
   #answer(id: number, call: Call, frame: Frame): void {

@@ -120,7 +120,7 @@ const IN_TRANSACTION = 'A transaction of this call is open: write through its tx
 /** What `db.transaction` hands to its callback. */
 export class Transaction extends Operations {
   transaction(): Promise<never> {
-    return Promise.reject(new Error('Transactions do not nest: use the tx that is open.'));
+    return Promise.reject(new Error('Transactions do not nest: use the open tx.'));
   }
 }
 

@@ -148,7 +148,7 @@ describe('what a handler asks', () => {
       return { output: [await ask(() => 1), (await ask(circle))[0], await ask('x'.repeat(${LIMITS.askBytes}))] };`);
     assert.deepEqual((await app.fire()).value, {
       output: [
-        ['INVALID_INPUT', 'What ctx.state.set was given cannot be sent as JSON: it holds a function at /value.'],
+        ['INVALID_INPUT', 'What ctx.state.set was given cannot be sent as JSON: it contains a function at /value.'],
         'INVALID_INPUT',
         ['INVALID_INPUT', `What ctx.state.set was given is over the limit of ${LIMITS.askBytes} bytes.`],
       ],
@@ -182,7 +182,7 @@ describe('what a handler asks', () => {
     (await app.asked(0)).answer('of the run before');
     (await app.asked(1)).answer('own');
     assert.deepEqual((await done).value, {
-      output: { late: ['The run has ended: its ctx can be used no more.'], own: 'own' },
+      output: { late: ['The run has ended: its ctx can no longer be used.'], own: 'own' },
     });
     assert.deepEqual(
       app.asks.map(({ payload }) => payload),
@@ -233,8 +233,8 @@ describe('what a handler returns', () => {
   }
 
   for (const [returned, message] of [
-    ['{ output: Symbol() }', /it holds a symbol at \/output/],
-    ['{ output: () => 1 }', /cannot be sent as JSON: it holds a function at \/output/],
+    ['{ output: Symbol() }', /it contains a symbol at \/output/],
+    ['{ output: () => 1 }', /cannot be sent as JSON: it contains a function at \/output/],
     ['{ get output() { throw new Error("in a getter") } }', /in a getter/],
     [`{ output: 'x'.repeat(100_001) }`, /over the limit of 100000 bytes/],
     [`{ output: Array(1000).fill('x'.repeat(200)) }`, /over the limit of 100000 bytes/],

@@ -102,7 +102,7 @@ export class Fires implements Runner {
 }
 
 function tooLate(): SvcError {
-  return new SvcError('HANDLER_ERROR', 'The run has ended: its ctx can be used no more.');
+  return new SvcError('HANDLER_ERROR', 'The run has ended: its ctx can no longer be used.');
 }
 
 function contextOf(call: Call, asks: Asks, http: HttpClient, now: number, input: unknown): object {

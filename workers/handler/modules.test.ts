@@ -39,7 +39,7 @@ const BROKEN: Record<string, [source: string, message: string]> = {
   missing: [`import x from '../lib/gone.js';\n${PLAIN}`, 'queries/missing.js imports it: lib/gone.js does not exist.'],
   link: [
     `import x from '../lib/link.js';\n${PLAIN}`,
-    'queries/link.js imports it: lib/link.js is or lies behind a symbolic link, which is not followed.',
+    'queries/link.js imports it: lib/link.js is, or is behind, a symbolic link, which is not allowed.',
   ],
   syntax: [
     'export default async () => {\n  let x = ;\n};',

@@ -107,7 +107,7 @@ export class Modules {
       for (const segment of file.split('/')) {
         path = join(path, segment);
         if (lstatSync(path).isSymbolicLink())
-          throw new Error(`${from}${file} is or lies behind a symbolic link, which is not followed.`);
+          throw new Error(`${from}${file} is, or is behind, a symbolic link, which is not allowed.`);
       }
       return readFileSync(path, 'utf8');
     } catch (error) {

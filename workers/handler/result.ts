@@ -183,6 +183,6 @@ function unsendable({ name }: Subject, why: string | Lost): SvcError {
   const says = `${name} cannot be sent as JSON:`;
   if (typeof why === 'string') return new SvcError('HANDLER_ERROR', `${says} ${why}.`);
   const path = why.path.slice(0, LIMITS.textChars);
-  const where = path === '' ? `it is ${why.what}` : `it holds ${why.what} at ${path}`;
+  const where = path === '' ? `it is ${why.what}` : `it contains ${why.what} at ${path}`;
   return new SvcError('HANDLER_ERROR', `${says} ${where}.`, { path });
 }

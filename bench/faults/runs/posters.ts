@@ -24,7 +24,7 @@ export type Post = {
   runId: string | null;
 };
 
-/** One message of a sender that repeats it until the outcome is definite. `taken`: it was refused as one that was taken before. */
+/** One message of a sender that repeats it until the outcome is definite. `taken`: it was refused as one that was already accepted. */
 export type Message = { key: string; app: string; outcome: 'ok' | 'taken' | 'hung' };
 
 export class Posters {
@@ -125,7 +125,7 @@ export class Posters {
           'webhook-signature': `v1,${signature}`,
         });
         if (outcome === '200') definite = 'ok';
-        else if (/taken before/.test(message)) definite = 'taken';
+        else if (/already accepted/.test(message)) definite = 'taken';
         else continue;
         break;
       }

@@ -33,7 +33,7 @@ const FENCE = '```';
 /** The agent's answer. Rejects with `NO_RUNNER`, `AGENT_FAILED`, or at once with the signal's reason when it aborts. */
 export async function askAgent(runner: ConversationRunner | null, turn: AgentTurn): Promise<unknown> {
   if (!runner) {
-    throw new SvcError('NO_RUNNER', 'No agent runner is configured, so ctx.agent cannot be used on this gateway.');
+    throw new SvcError('NO_RUNNER', 'ctx.agent needs an agent runner, and this gateway has none.');
   }
   turn.signal.throwIfAborted();
   const text = await textOf(runner, turn);

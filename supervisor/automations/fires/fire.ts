@@ -118,7 +118,7 @@ export class Fire implements CallReply {
         (body) => answer(true, body),
         (error: unknown) => answer(false, Buffer.from(JSON.stringify(this.#bodyOf(error)))),
       )
-      .catch((error: unknown) => this.#options.log.error({ err: error }, 'a fire could not be answered'));
+      .catch((error: unknown) => this.#options.log.error({ err: error }, 'A fire could not be answered.'));
   }
 
   /** A line of the app's log that this run wrote, as JSON text. */
@@ -148,7 +148,7 @@ export class Fire implements CallReply {
 
   async #tool({ name, args }: Arguments): Promise<Uint8Array> {
     if (typeof name !== 'string') {
-      throw new SvcError('BAD_REQUEST', 'Say which tool: the name must be a string.', { path: 'name' });
+      throw new SvcError('BAD_REQUEST', 'The name of the tool must be a string.', { path: 'name' });
     }
     const { tools, automation } = this.#options;
     return await this.#node('tool', name, args, async () => {
@@ -158,7 +158,7 @@ export class Fire implements CallReply {
 
   async #agent({ prompt, json: asJson = false }: Arguments): Promise<Uint8Array> {
     if (typeof prompt !== 'string' || prompt === '') {
-      throw new SvcError('BAD_REQUEST', 'Say what the agent shall do: "prompt" must be a string.', { path: 'prompt' });
+      throw new SvcError('BAD_REQUEST', '"prompt" must be a string.', { path: 'prompt' });
     }
     if (typeof asJson !== 'boolean') throw new SvcError('BAD_REQUEST', '"json" must be a boolean.', { path: 'json' });
     const { automation, runner, runId } = this.#options;
@@ -241,7 +241,7 @@ function outcomeOf(body: Uint8Array): Outcome {
 /** Throws `BAD_REQUEST`: what a fire asks is not believed. */
 function argumentsOf(payload: Uint8Array): Arguments {
   if (payload.length > LIMITS.askBytes) {
-    throw new SvcError('BAD_REQUEST', `A call of ctx may send ${LIMITS.askBytes} bytes of arguments as JSON.`);
+    throw new SvcError('BAD_REQUEST', `A call of ctx may send at most ${LIMITS.askBytes} bytes of arguments as JSON.`);
   }
   if (isTooDeep(payload)) throw new SvcError('BAD_REQUEST', `What ctx was given ${TOO_DEEP}.`);
   let value: unknown;

@@ -129,7 +129,7 @@ export class Fires {
   /** Takes no more fires, and gives those that run `drainMs` to end; what is left is stored as `interrupted`. */
   async stop(drainMs: number): Promise<void> {
     this.#stopping = true;
-    const error = new SvcError('RUN_ABORTED', 'The gateway stopped before the run had ended.');
+    const error = new SvcError('RUN_ABORTED', 'The gateway stopped before the run ended.');
     const all = [...this.#runs.values()];
     const ended = Promise.all(all.map((pending) => pending.ended));
     for (const pending of all) if (pending.phase !== 'running') this.#stopRun(pending, 'interrupted', error);
@@ -225,7 +225,7 @@ export class Fires {
     try {
       this.#options.events.publish({ type: 'run.end', run });
     } catch (error) {
-      this.#options.log.error({ err: error, runId: run.runId }, 'the followers of a run could not be told of its end');
+      this.#options.log.error({ err: error, runId: run.runId }, 'The end of a run could not be sent to its followers.');
     }
     this.#leave(pending);
     pending.resolve(run);
@@ -241,10 +241,10 @@ export class Fires {
         return run;
       } catch (error) {
         if (tries >= LIMITS.runEndTries || this.#stopping) {
-          log.error({ err: error, runId: run.runId, state: run.state }, 'the end of a run could not be stored');
+          log.error({ err: error, runId: run.runId, state: run.state }, 'The end of a run could not be stored.');
           return { ...run, state: 'error', error: toSvcError(error, log).toBody() };
         }
-        log.warn({ err: error, runId: run.runId }, 'the end of a run could not be stored; it is tried again');
+        log.warn({ err: error, runId: run.runId }, 'The end of a run could not be stored; trying again.');
       }
       await this.#pause(LIMITS.runEndWaitMs);
     }
@@ -255,7 +255,7 @@ export class Fires {
     const failedOne = catalog.get(ref) ?? automation;
     const found = failureTarget(failedOne, depth, (other) => catalog.get(other));
     if ('why' in found) {
-      if (found.why !== null) log.warn({ ref, runId }, `no automation is fired for a failed run: ${found.why}`);
+      if (found.why !== null) log.warn({ ref, runId }, `No automation is fired for a failed run: ${found.why}.`);
       return;
     }
     try {
@@ -268,7 +268,7 @@ export class Fires {
         depth: depth + 1,
       });
     } catch (cause) {
-      log.warn({ err: cause, ref: found.target.ref, runId }, 'the automation for a failed run could not be fired');
+      log.warn({ err: cause, ref: found.target.ref, runId }, 'The automation for a failed run could not be fired.');
     }
   }
 
@@ -288,7 +288,7 @@ function failed(error: SvcError): Outcome {
 }
 
 function tooManyWait(ref: string): SvcError {
-  return new SvcError('OVERLOADED', `${LIMITS.runsWaiting} runs of "${ref}" wait already; try again later.`, {
+  return new SvcError('OVERLOADED', `${LIMITS.runsWaiting} runs of "${ref}" are already waiting; try again later.`, {
     headers: { 'retry-after': '5' },
   });
 }

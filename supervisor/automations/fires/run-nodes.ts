@@ -32,12 +32,12 @@ export class RunNodes {
   /** Throws `OVERLOADED` when the run has made, or has under way, as many calls as it may. `args` is JSON text. */
   begin(kind: RunNode['kind'], name: string, args: Uint8Array): OpenNode {
     if (this.#ordinal >= LIMITS.runNodes) {
-      throw new SvcError('OVERLOADED', `A run may make ${LIMITS.runNodes} calls of ctx.tool and ctx.agent.`);
+      throw new SvcError('OVERLOADED', `A run may make at most ${LIMITS.runNodes} calls of ctx.tool and ctx.agent.`);
     }
     if (this.#open.size >= LIMITS.runNodesAtOnce) {
       throw new SvcError(
         'OVERLOADED',
-        `${LIMITS.runNodesAtOnce} calls of ctx.tool and ctx.agent are under way already; await some of them first.`,
+        `${LIMITS.runNodesAtOnce} calls of ctx.tool and ctx.agent are already running; await some of them first.`,
       );
     }
     // Whatever begins while another call is under way is of its batch.

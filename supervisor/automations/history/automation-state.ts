@@ -33,9 +33,9 @@ export class AutomationState {
   async set({ app, id }: AutomationName, key: unknown, value: unknown): Promise<void> {
     const name = checkKey(key);
     const text = JSON.stringify(value) as string | undefined;
-    if (text === undefined) throw new SvcError('BAD_REQUEST', 'The value of a state must be JSON.', { path: 'value' });
+    if (text === undefined) throw new SvcError('BAD_REQUEST', 'The value must be JSON.', { path: 'value' });
     if (Buffer.byteLength(text) > LIMITS.stateValueBytes) {
-      throw new SvcError('PAYLOAD_TOO_LARGE', `A value may take ${LIMITS.stateValueBytes} bytes of JSON.`, {
+      throw new SvcError('PAYLOAD_TOO_LARGE', `A value may have at most ${LIMITS.stateValueBytes} bytes of JSON.`, {
         path: 'value',
       });
     }
@@ -43,7 +43,7 @@ export class AutomationState {
       this.#db.run(SET, { app, id, key: name, value: text, most: LIMITS.stateKeys }),
     );
     if (changes === 0) {
-      throw new SvcError('PAYLOAD_TOO_LARGE', `An automation may have ${LIMITS.stateKeys} keys; delete some.`, {
+      throw new SvcError('PAYLOAD_TOO_LARGE', `An automation may have at most ${LIMITS.stateKeys} keys; delete some.`, {
         path: 'key',
       });
     }
@@ -59,5 +59,5 @@ export class AutomationState {
 
 function checkKey(key: unknown): string {
   if (typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= LIMITS.stateKeyBytes) return key;
-  throw new SvcError('BAD_REQUEST', `A key must be a text of 1 to ${LIMITS.stateKeyBytes} bytes.`, { path: 'key' });
+  throw new SvcError('BAD_REQUEST', `A key must be a string of 1 to ${LIMITS.stateKeyBytes} bytes.`, { path: 'key' });
 }

@@ -572,7 +572,7 @@ test('a step that cannot be recorded is logged, and the rest goes on', async (t:
   const { ledger, warnings } = await startLedger(t);
   ledger.node(nodeOfRun(queuedRun(), 1));
   await ledger.settled();
-  assert.deepEqual(warnings, ['a step of a run could not be recorded']);
+  assert.deepEqual(warnings, ['A step of a run could not be recorded.']);
 });
 
 test('insights sum up the days that are asked for, by day, automation and model', async (t) => {

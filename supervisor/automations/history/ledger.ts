@@ -315,7 +315,7 @@ export class RunLedger {
   #later(runId: string, [sql, params]: SqlStatement): void {
     const done = survive(() => this.#db.run(sql, params)).then(
       () => {},
-      (error: unknown) => this.#log.warn({ err: error, runId }, 'a step of a run could not be recorded'),
+      (error: unknown) => this.#log.warn({ err: error, runId }, 'A step of a run could not be recorded.'),
     );
     this.#pending.add(done);
     void done.then(() => this.#pending.delete(done));
@@ -325,7 +325,7 @@ export class RunLedger {
     try {
       return await write();
     } catch (error) {
-      if (isReplay(error)) throw new SvcError('CONFLICT', 'A message with this webhook-id was taken before.');
+      if (isReplay(error)) throw new SvcError('CONFLICT', 'A message with this webhook-id was already accepted.');
       throw error;
     }
   }

@@ -38,7 +38,7 @@ export class RunSummaries {
    */
   add(run: RunRecord, nodes: number, model: string | null): void {
     if (this.#due.length >= LIMITS.batchStatements) {
-      this.#log.warn({ runId: run.runId }, 'too many run summaries wait to be written; one was left out');
+      this.#log.warn({ runId: run.runId }, 'Too many run summaries are waiting; one was dropped.');
       return;
     }
     const { runId, app, automation, trigger, state, startedAt, endedAt, queuedAt, usage } = run;
@@ -97,7 +97,7 @@ export class RunSummaries {
       try {
         await survive(() => this.#db.batch(batch));
       } catch (error) {
-        this.#log.warn({ err: error, runs: batch.length }, 'summaries of runs could not be written');
+        this.#log.warn({ err: error, runs: batch.length }, 'Summaries of runs could not be written.');
       }
     }
     this.#writing = null;

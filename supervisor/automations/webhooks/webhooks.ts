@@ -159,7 +159,7 @@ export class Webhooks {
         return { slug, automation, trigger };
       }
     }
-    throw new SvcError('NOT_FOUND', 'No automation has a webhook of this address.');
+    throw new SvcError('NOT_FOUND', 'No automation has a webhook at this address.');
   }
 }
 

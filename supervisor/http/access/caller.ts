@@ -120,7 +120,7 @@ export class SharedCaller extends PassingCaller {
     return (
       'All apps share this address, so a browser session may not administer here. Use the access token; or open ' +
       'http://svc.localhost with the port of the gateway on its own machine, or set appDomain in the configuration: ' +
-      'there each app and the console have addresses of their own.'
+      'there each app and the console have separate addresses.'
     );
   }
 }

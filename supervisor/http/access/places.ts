@@ -86,7 +86,7 @@ export class Places {
     if (place !== null) return place;
     throw new SvcError(
       'MISDIRECTED',
-      `This gateway is not "${key.slice(0, 80)}". If it is to be reached by that name, add it to allowedHosts in the configuration.`,
+      `This gateway is not "${key.slice(0, 80)}". To use that name, add it to allowedHosts in the configuration.`,
     );
   }
 

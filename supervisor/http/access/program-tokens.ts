@@ -232,10 +232,7 @@ export class ProgramTokens {
     const now = this.#now();
     await this.#delete([...this.#byId.values()].filter((entry) => isExpired(entry, now)));
     if (this.#byId.size < LIMITS.programTokens) return;
-    throw new SvcError(
-      'CONFLICT',
-      `There are ${LIMITS.programTokens} tokens, the most there may be. Revoke one first.`,
-    );
+    throw new SvcError('CONFLICT', `There are already ${LIMITS.programTokens} tokens, the maximum. Revoke one first.`);
   }
 
   #keep(entry: Entry): void {
@@ -272,7 +269,7 @@ export class ProgramTokens {
       await this.#batch(entries.map(({ grant, lastUsedAt }) => [sql, [lastUsedAt, grant.id]]));
     } catch (error) {
       for (const entry of entries) if (this.#byId.has(entry.grant.id)) this.#used.add(entry);
-      this.#options.log.warn({ err: error }, 'When tokens for programs were last used could not be stored.');
+      this.#options.log.warn({ err: error }, 'The last use of tokens for programs could not be stored.');
     }
   }
 

@@ -34,7 +34,7 @@ export class SignIns {
     try {
       if (existsSync(file)) await signIns.#read();
     } catch (error) {
-      log.warn({ err: error }, 'It cannot be read who was signed out; sessions that were ended may count again.');
+      log.warn({ err: error }, 'The list of ended sessions cannot be read; ended sessions may be valid again.');
     }
     return signIns;
   }

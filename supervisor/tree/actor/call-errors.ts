@@ -15,7 +15,7 @@ export function removedError(): SvcError {
 }
 
 export function mailboxFull(name: string, waiting: number): SvcError {
-  return new SvcError('OVERLOADED', `${waiting} calls wait for "${name}" already; try again in a second.`, {
+  return new SvcError('OVERLOADED', `${waiting} calls are already waiting for "${name}"; try again in a second.`, {
     headers: { 'retry-after': '1' },
   });
 }
@@ -23,7 +23,7 @@ export function mailboxFull(name: string, waiting: number): SvcError {
 export function poisonousCall(name: string): SvcError {
   return new SvcError(
     'HANDLER_ERROR',
-    `The same call took "${name}" down twice, so it is refused until the app's version changes or it is restarted.`,
+    `This call crashed "${name}" twice, so it is refused until the app gets a new version or is restarted.`,
   );
 }
 

@@ -143,7 +143,7 @@ export class Call implements Due {
     this.fail(
       new SvcError(
         'HANDLER_ERROR',
-        `${why} Its outcome is unknown: what it wrote before may be stored. Check before you repeat it.`,
+        `${why} Its outcome is unknown: its writes may be stored. Check before you repeat it.`,
       ),
     );
   }

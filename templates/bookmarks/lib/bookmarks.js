@@ -28,7 +28,7 @@ export function parseAddress(text) {
 
 export const invalidAddress = {
   status: 422,
-  body: { code: 'INVALID_ADDRESS', path: '/url', message: 'This is no address of a web page.' },
+  body: { code: 'INVALID_ADDRESS', path: '/url', message: 'This is not the address of a web page.' },
 };
 
 export const tagNames = (tags) => [...new Set(tags.map((tag) => tag.trim().toLowerCase()))];

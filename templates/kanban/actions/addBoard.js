@@ -7,7 +7,7 @@ export default async function addBoard({ body, db }) {
   const name = body.name.trim();
   return db.transaction(async (tx) => {
     const { count } = await tx.get('SELECT count(*) AS count FROM boards');
-    if (count >= MOST) return full(`There are ${MOST} boards, which is as many as there can be.`);
+    if (count >= MOST) return full(`There are already ${MOST} boards, the maximum.`);
     const { lastInsertRowid: id } = await tx.run(
       'INSERT INTO boards (name, created_at) VALUES (?, ?)',
       name,

@@ -17,7 +17,7 @@ function validate(form) {
     if (text.length > max) throw new Error(`The field “${field}” has more than ${max} characters.`);
     message[field] = text;
   }
-  if (!EMAIL.test(message.email)) throw new Error('The field “email” is no e-mail address.');
+  if (!EMAIL.test(message.email)) throw new Error('The field “email” is not an e-mail address.');
   return message;
 }
 
