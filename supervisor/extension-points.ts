@@ -83,14 +83,14 @@ export type GatewayKind = (typeof GATEWAY_KINDS)[number];
  * The seams of the specification's table, but for `appsStoreRoot`, which is a key of the configuration. This version has no
  * chat: a seam that is of no use without it is refused when the gateway is built, rather than never called.
  */
-export type Seams = {
+export type ExtensionPoints = {
   conversationRunner?: ConversationRunner;
   runnerStatus?: RunnerStatus;
   fireAutomationFactory?: FireAutomationFactory;
 };
 
 /** Names of the seams in `options` that this version has no use for. */
-export function unusedSeams(options: Seams): string[] {
+export function unusedExtensionPoints(options: ExtensionPoints): string[] {
   const names = ['runnerStatus'] as const;
   return names.filter((name) => options[name] !== undefined);
 }

@@ -6,13 +6,13 @@ import { type Config, ConfigError, resolveConfig } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { handleNodeRequest } from './edge/node.ts';
-import { GATEWAY_KINDS, type GatewayKind, type Seams, unusedSeams } from './extension-points.ts';
+import { type ExtensionPoints, GATEWAY_KINDS, type GatewayKind, unusedExtensionPoints } from './extension-points.ts';
 import type { Authorize } from './http/access/caller.ts';
 import { createLog, streamOf } from './operations/log-stream.ts';
-import { type Parts, startParts, stopParts } from './wiring.ts';
+import { type Assembly, assemble, disassemble } from './wiring.ts';
 
 export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
-  Seams & {
+  ExtensionPoints & {
     /** Where everything is kept; made when it is missing. One gateway owns it at a time. */
     dataDir: string;
     /** False when the embedding host checks who calls; the routes are then served without the Bearer check. */
@@ -64,7 +64,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
     fireAutomationFactory,
     ...settings
   } = options;
-  const unused = unusedSeams(options);
+  const unused = unusedExtensionPoints(options);
   if (unused.length > 0)
     throw new ConfigError(`This version of the gateway does not support: ${unused.join(', ')}.`, unused[0]);
   if (auth && authorize !== undefined)
@@ -85,8 +85,8 @@ class RunningParts implements Gateway {
   readonly log: Logger;
   readonly #auth: boolean;
   readonly #given: GivenParts;
-  #starting: Promise<Parts> | null = null;
-  #parts: Parts | null = null;
+  #starting: Promise<Assembly> | null = null;
+  #parts: Assembly | null = null;
   #stopped: Promise<void> | null = null;
   #listening: { edge: 'uws' | 'node'; url: string } | null = null;
 
@@ -105,13 +105,13 @@ class RunningParts implements Gateway {
     return this.#started().services.deployments;
   }
 
-  readonly exchangeHandler: ExchangeHandler = (exchange) => this.#started().frontend.handle(exchange);
+  readonly exchangeHandler: ExchangeHandler = (exchange) => this.#started().pipeline.handle(exchange);
 
   handle(req: IncomingMessage, res: ServerResponse): boolean {
-    const { frontend } = this.#started();
+    const { pipeline } = this.#started();
     // A framework that mounts us below a path may have shortened `url`; the whole one is what our routes are about.
     const url = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '/';
-    if (!frontend.claims(url.split('?', 1)[0] as string, req.headers.host)) return false;
+    if (!pipeline.claims(url.split('?', 1)[0] as string, req.headers.host)) return false;
     handleNodeRequest(req, res, {
       handler: this.exchangeHandler,
       onFault: (error) => this.log.error({ err: error }, 'A request failed unexpectedly.'),
@@ -125,7 +125,7 @@ class RunningParts implements Gateway {
 
   async start(): Promise<void> {
     if (this.#starting) throw new Error('The gateway was already started.');
-    this.#starting = startParts(this.config, this.#auth, this.log, {
+    this.#starting = assemble(this.config, this.#auth, this.log, {
       ...this.#given,
       listening: () => this.#listening,
       onFatal: (reason) => {
@@ -145,7 +145,7 @@ class RunningParts implements Gateway {
     if (!this.#starting) return Promise.resolve();
     this.#stopped ??= this.#starting
       .then(
-        (parts) => stopParts(parts, drainMs),
+        (parts) => disassemble(parts, drainMs),
         () => {},
       )
       .then(() => streamOf(this.log)?.drain());
@@ -156,7 +156,7 @@ class RunningParts implements Gateway {
     this.#parts?.services.tree.destroy();
   }
 
-  #started(): Parts {
+  #started(): Assembly {
     if (!this.#parts) throw new Error('The gateway has not been started.');
     return this.#parts;
   }

@@ -6,6 +6,7 @@ export type { Config } from './config.ts';
 export { ConfigError } from './config.ts';
 export type {
   ConversationRunner,
+  ExtensionPoints,
   FireAutomation,
   FireAutomationFactory,
   FireContext,
@@ -15,7 +16,6 @@ export type {
   HostFire,
   RunnerStatus,
   RunQuery,
-  Seams,
 } from './extension-points.ts';
 export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export type { Authorize, HostNeed, HostRequest } from './http/access/caller.ts';

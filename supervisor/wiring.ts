@@ -24,13 +24,13 @@ import { ChangeStreams } from './dispatch/changes.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
 import { LiveApps } from './dispatch/live-apps.ts';
-import type { GatewayKind, Seams } from './extension-points.ts';
+import type { ExtensionPoints, GatewayKind } from './extension-points.ts';
 import { Access } from './http/access/access.ts';
 import type { Authorize } from './http/access/caller.ts';
 import { Places } from './http/access/places.ts';
 import { ProgramTokens } from './http/access/program-tokens.ts';
 import { SignIns } from './http/access/sign-ins.ts';
-import { Frontend } from './http/pipeline.ts';
+import { Pipeline } from './http/pipeline.ts';
 import { Router } from './http/router.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { Backups } from './operations/backups.ts';
@@ -50,10 +50,10 @@ export const VERSION: string = (
 ).version;
 
 /** A gateway that runs. */
-export type Parts = {
+export type Assembly = {
   services: Services;
   router: Router;
-  frontend: Frontend;
+  pipeline: Pipeline;
   jobs: Jobs;
   lock: DataLock;
   sweeping: NodeJS.Timeout;
@@ -63,19 +63,19 @@ export type Parts = {
  * Resolves when the gateway can answer. When it rejects nothing is left: no process, no lock. `onFatal` is called when the
  * gateway cannot go on later.
  */
-export async function startParts(
+export async function assemble(
   config: Config,
   auth: boolean,
   log: Logger,
   hooks: {
-    conversationRunner: Seams['conversationRunner'] | undefined;
-    fireAutomationFactory: Seams['fireAutomationFactory'] | undefined;
+    conversationRunner: ExtensionPoints['conversationRunner'] | undefined;
+    fireAutomationFactory: ExtensionPoints['fireAutomationFactory'] | undefined;
     authorize: Authorize | undefined;
     kind: GatewayKind;
     listening: Services['listening'];
     onFatal(reason: string): void;
   },
-): Promise<Parts> {
+): Promise<Assembly> {
   const layout = new Layout(config.dataDir, config.appsDir ?? undefined, config.appsStoreRoot ?? undefined);
   const room = await roomToStart(layout.dataDir);
   const lock = acquireDataLock(layout.lock);
@@ -227,7 +227,7 @@ export async function startParts(
     };
     const router = new Router(allRoutes(services));
     const authorize = hooks.authorize ?? null;
-    const frontend = new Frontend({ router, access, authorize, corsOrigins: config.corsOrigins, log });
+    const pipeline = new Pipeline({ router, access, authorize, corsOrigins: config.corsOrigins, log });
     await treeReady;
     // What a crash left may need the writer.
     await deployments.open();
@@ -236,7 +236,7 @@ export async function startParts(
     await automations.open();
     templates.open();
     services.eventLoop.start();
-    return { services, router, frontend, jobs, lock, sweeping: sweepDaily(layout, config.trashDays, log) };
+    return { services, router, pipeline, jobs, lock, sweeping: sweepDaily(layout, config.trashDays, log) };
   } catch (error) {
     tree?.destroy();
     access?.close();
@@ -333,7 +333,10 @@ async function writeProfile(layout: Layout, kind: GatewayKind, log: Logger): Pro
 }
 
 /** Never rejects: what fails is logged, and the rest is taken down all the same. */
-export async function stopParts({ services, frontend, jobs, lock, sweeping }: Parts, drainMs: number): Promise<void> {
+export async function disassemble(
+  { services, pipeline, jobs, lock, sweeping }: Assembly,
+  drainMs: number,
+): Promise<void> {
   const {
     automations,
     deployments,
@@ -349,7 +352,7 @@ export async function stopParts({ services, frontend, jobs, lock, sweeping }: Pa
     eventLoop,
   } = services;
   clearInterval(sweeping);
-  frontend.draining = true;
+  pipeline.draining = true;
   changes.closeAll();
   eventLoop.stop();
   const steps: (() => unknown)[] = [

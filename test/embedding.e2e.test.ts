@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ConfigError } from '../supervisor/config.ts';
-import type { Seams } from '../supervisor/extension-points.ts';
+import type { ExtensionPoints } from '../supervisor/extension-points.ts';
 import { buildGateway, type GatewayOptions } from '../supervisor/gateway.ts';
 import { appOf } from '../testing/apps.ts';
 import { tarball } from '../testing/archive.ts';
@@ -181,7 +181,7 @@ test('a host that decides what a request may do has to own authentication', () =
   );
 });
 
-const UNUSED_SEAMS: Seams = {
+const UNUSED_SEAMS: ExtensionPoints = {
   runnerStatus: async () => ({ kind: 'none', ok: true }),
 };
 

@@ -1,4 +1,4 @@
-/** For tests: real uploads with automations into a real directory, with the catalog and the switchboard; nothing runs. */
+/** For tests: real uploads with automations into a real directory, with the catalog and the enablement; nothing runs. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { Layout } from '../storage/layout.ts';
 import { Registry } from '../storage/registry.ts';
 import { AutomationCatalog } from '../supervisor/automations/catalog.ts';
-import { Switchboard } from '../supervisor/automations/enablement.ts';
+import { Enablement } from '../supervisor/automations/enablement.ts';
 import { Deployments } from '../supervisor/deployments/deploy.ts';
 import { ArchiveStore } from '../supervisor/deployments/store/archive-store.ts';
 import type { Jobs } from '../supervisor/jobs/jobs.ts';
@@ -54,7 +54,7 @@ async function startIn(dataDir: string, jobs: Jobs) {
     versionRetention: 2,
     log,
   });
-  const switchboard = new Switchboard({ layout, registry, deployments, catalog, log });
+  const enablement = new Enablement({ layout, registry, deployments, catalog, log });
   const upload = (automations: Record<string, string>, version = '1', id = 'notes') => {
     const files = Object.entries(automations).flatMap(([name, text]) => [
       [`automations/${name}/automation.json`, text],
@@ -68,5 +68,5 @@ async function startIn(dataDir: string, jobs: Jobs) {
     const versionId = registry.loaded(app)?.active?.versionId ?? '';
     return layout.app(app).version(versionId).automation(id);
   };
-  return { layout, registry, catalog, deployments, switchboard, upload, fileOf };
+  return { layout, registry, catalog, deployments, enablement, upload, fileOf };
 }

@@ -12,7 +12,7 @@ import { Databases } from '../supervisor/databases.ts';
 import type { ChangeStreams } from '../supervisor/dispatch/changes.ts';
 import type { DraftSource } from '../supervisor/drafts/drafts.ts';
 import { Drafts } from '../supervisor/drafts/drafts.ts';
-import { startParts, stopParts } from '../supervisor/wiring.ts';
+import { assemble, disassemble } from '../supervisor/wiring.ts';
 import { serveExchanges } from './exchange-server.ts';
 import { TestGateway } from './gateway.ts';
 
@@ -96,7 +96,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
   let changes: ChangeStreams | undefined;
   const start = async (): Promise<void> => {
     const log = pino({ level: 'warn' });
-    const parts = await startParts(resolveConfig(dataDir, { handlerHosts: 1, ...config }), false, log, {
+    const parts = await assemble(resolveConfig(dataDir, { handlerHosts: 1, ...config }), false, log, {
       authorize: undefined,
       kind: 'plugin',
       conversationRunner: undefined,
@@ -115,8 +115,8 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;
     await drafts.open();
-    gateway.url = `http://127.0.0.1:${await serveExchanges(t, parts.frontend.handle)}`;
-    stop = () => stopParts(parts, 1000);
+    gateway.url = `http://127.0.0.1:${await serveExchanges(t, parts.pipeline.handle)}`;
+    stop = () => disassemble(parts, 1000);
   };
   await start();
   t.after(async () => {

@@ -19,7 +19,7 @@ import type { ConversationRunner, FireAutomationFactory } from '../extension-poi
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Tree } from '../tree/tree.ts';
 import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
-import { Switchboard } from './enablement.ts';
+import { Enablement } from './enablement.ts';
 import { FireTools } from './fires/fire-tools.ts';
 import { Fires } from './fires/fires.ts';
 import { RunLedger } from './history/ledger.ts';
@@ -60,7 +60,7 @@ export class Automations {
   readonly fires: Fires;
   readonly scheduler: Scheduler<LiveAutomation>;
   readonly webhooks: Webhooks;
-  readonly switchboard: Switchboard;
+  readonly enablement: Enablement;
   /** Null when the configuration names none. */
   readonly toolServers: McpToolServers | null;
   readonly #log: Logger;
@@ -112,7 +112,7 @@ export class Automations {
         return null;
       },
     });
-    this.switchboard = new Switchboard({
+    this.enablement = new Enablement({
       layout,
       registry,
       deployments: options.deployments,

@@ -51,64 +51,64 @@ test('the key of a signed webhook is kept outside the code, for its owner only, 
 });
 
 test('switching rewrites the file and nothing else in it, and keeps the webhook', async () => {
-  const { upload, switchboard, catalog, fileOf } = await start();
+  const { upload, enablement, catalog, fileOf } = await start();
   await upload({ daily: automation({ 'x-mine': { a: 1 }, trigger: PENDING }) });
   const before = readFileSync(fileOf('daily'), 'utf8');
-  const live = await switchboard.setEnabled('notes', 'daily', false);
+  const live = await enablement.setEnabled('notes', 'daily', false);
   assert.equal(live.manifest.enabled, false);
   assert.equal(catalog.get('notes/daily'), live);
   assert.equal(readFileSync(fileOf('daily'), 'utf8'), editAutomation(before, { enabled: false }));
   const { triggers } = JSON.parse(before);
-  assert.deepEqual((await switchboard.manifest('notes', 'daily')).triggers, triggers);
-  await switchboard.setEnabled('notes', 'daily', false);
-  assert.equal((await switchboard.setEnabled('notes', 'daily', true)).manifest.enabled, true);
+  assert.deepEqual((await enablement.manifest('notes', 'daily')).triggers, triggers);
+  await enablement.setEnabled('notes', 'daily', false);
+  assert.equal((await enablement.setEnabled('notes', 'daily', true)).manifest.enabled, true);
 });
 
 test('what was switched survives the next upload', async () => {
-  const { upload, switchboard, catalog } = await start();
+  const { upload, enablement, catalog } = await start();
   await upload({ daily: automation() });
-  await switchboard.setEnabled('notes', 'daily', false);
+  await enablement.setEnabled('notes', 'daily', false);
   await upload({ daily: automation() }, '2');
   assert.equal(catalog.get('notes/daily')?.manifest.enabled, false);
 });
 
 test('many switches and an upload at once leave a whole file in the version that is live', async () => {
-  const { upload, switchboard, catalog, fileOf } = await start();
+  const { upload, enablement, catalog, fileOf } = await start();
   await upload({ daily: automation() });
-  const switches = Array.from({ length: 20 }, (_, i) => switchboard.setEnabled('notes', 'daily', i % 2 === 0));
+  const switches = Array.from({ length: 20 }, (_, i) => enablement.setEnabled('notes', 'daily', i % 2 === 0));
   await Promise.all([...switches, upload({ daily: automation() }, '2')]);
   assert.equal(JSON.parse(readFileSync(fileOf('daily'), 'utf8')).enabled, false);
   assert.equal(catalog.get('notes/daily')?.manifest.enabled, false);
 });
 
 test('provisioning mints what is pending in live versions', async () => {
-  const { upload, switchboard, catalog, fileOf, layout } = await start();
+  const { upload, enablement, catalog, fileOf, layout } = await start();
   await upload({ daily: automation(), quiet: automation() });
   await upload({ other: automation() }, '1', 'second');
   writeFileSync(fileOf('daily'), automation({ triggers: [PENDING] }));
   writeFileSync(fileOf('other', 'second'), automation({ triggers: [{ ...PENDING, signing: true }] }));
   await catalog.loadAll();
-  const [webhook, ...others] = await switchboard.provision('notes', ORIGIN);
+  const [webhook, ...others] = await enablement.provision('notes', ORIGIN);
   assert.ok(webhook && others.length === 0, 'one webhook is minted');
   const secretHash = createHash('sha256').update(webhook.secret).digest('hex');
   const { triggers } = JSON.parse(readFileSync(fileOf('daily'), 'utf8'));
   assert.deepEqual(triggers, [{ kind: 'webhook', id: webhook.webhookId, secretHash }]);
   assert.equal(catalog.bySlug(webhook.webhookId)?.ref, 'notes/daily');
-  const rest = await switchboard.provision(null, ORIGIN);
+  const rest = await enablement.provision(null, ORIGIN);
   assert.deepEqual(
     rest.map(({ ownerApp }) => ownerApp),
     ['second'],
   );
   assert.equal((await readWebhookKeys(layout.app('second'))).get(rest[0]?.webhookId ?? ''), rest[0]?.secret);
-  assert.deepEqual(await switchboard.provision(null, ORIGIN), []);
+  assert.deepEqual(await enablement.provision(null, ORIGIN), []);
 });
 
 test('a lost secret is renewed: another address and secret in the same place, and the old ones are gone', async () => {
-  const { upload, switchboard, catalog, fileOf, layout } = await start();
+  const { upload, enablement, catalog, fileOf, layout } = await start();
   const cron = { kind: 'cron', expr: '@daily' };
   const text = automation({ 'x-mine': { a: 1 }, triggers: [{ ...PENDING, 'x-hook': 1, signing: true }, cron] });
   const [lost] = (await upload({ daily: text })).webhooks;
-  const [webhook, ...others] = await switchboard.provisionOne('notes', 'daily', true, ORIGIN);
+  const [webhook, ...others] = await enablement.provisionOne('notes', 'daily', true, ORIGIN);
   assert.ok(lost && webhook && others.length === 0, 'one webhook is minted');
   assert.equal(catalog.bySlug(lost.webhookId), undefined);
   assert.equal(catalog.bySlug(webhook.webhookId)?.ref, 'notes/daily');
@@ -125,27 +125,27 @@ test('a lost secret is renewed: another address and secret in the same place, an
 });
 
 test('one automation is provisioned by itself, and only a pending webhook without being renewed', async () => {
-  const { upload, switchboard, catalog, fileOf } = await start();
+  const { upload, enablement, catalog, fileOf } = await start();
   await upload({ daily: automation(), hook: automation(), quiet: automation() });
   for (const id of ['daily', 'hook']) writeFileSync(fileOf(id), automation({ triggers: [PENDING] }));
   await catalog.loadAll();
-  const [webhook] = await switchboard.provisionOne('notes', 'hook', false, ORIGIN);
+  const [webhook] = await enablement.provisionOne('notes', 'hook', false, ORIGIN);
   assert.equal(catalog.bySlug(webhook?.webhookId ?? '')?.ref, 'notes/hook');
-  assert.deepEqual(await switchboard.provisionOne('notes', 'hook', false, ORIGIN), []);
+  assert.deepEqual(await enablement.provisionOne('notes', 'hook', false, ORIGIN), []);
   assert.deepEqual(JSON.parse(readFileSync(fileOf('daily'), 'utf8')).triggers, [PENDING]);
-  assert.equal((await switchboard.provisionOne('notes', 'daily', true, ORIGIN)).length, 1);
+  assert.equal((await enablement.provisionOne('notes', 'daily', true, ORIGIN)).length, 1);
   for (const renew of [false, true])
-    await assert.rejects(switchboard.provisionOne('notes', 'quiet', renew, ORIGIN), {
+    await assert.rejects(enablement.provisionOne('notes', 'quiet', renew, ORIGIN), {
       code: 'BAD_REQUEST',
       path: 'ref',
       message: /"notes\/quiet" has no webhook\. Add/,
     });
-  await assert.rejects(switchboard.provisionOne('notes', 'weekly', true, ORIGIN), { code: 'UNKNOWN_AUTOMATION' });
-  await assert.rejects(switchboard.provisionOne('nobody', 'daily', true, ORIGIN), { code: 'UNKNOWN_APP' });
+  await assert.rejects(enablement.provisionOne('notes', 'weekly', true, ORIGIN), { code: 'UNKNOWN_AUTOMATION' });
+  await assert.rejects(enablement.provisionOne('nobody', 'daily', true, ORIGIN), { code: 'UNKNOWN_APP' });
 });
 
 test('secrets that were minted are answered, though another app fails', async () => {
-  const { upload, switchboard, catalog, fileOf, layout } = await start();
+  const { upload, enablement, catalog, fileOf, layout } = await start();
   for (const id of ['first', 'second']) {
     await upload({ daily: automation() }, '1', id);
     writeFileSync(fileOf('daily', id), automation({ triggers: [{ ...PENDING, signing: id === 'second' }] }));
@@ -153,31 +153,31 @@ test('secrets that were minted are answered, though another app fails', async ()
   await catalog.loadAll();
   mkdirSync(layout.app('second').webhookKeys);
   assert.deepEqual(
-    (await switchboard.provision(null, ORIGIN)).map(({ ownerApp }) => ownerApp),
+    (await enablement.provision(null, ORIGIN)).map(({ ownerApp }) => ownerApp),
     ['first'],
   );
-  await assert.rejects(switchboard.provision(null, ORIGIN), { code: 'EISDIR' });
+  await assert.rejects(enablement.provision(null, ORIGIN), { code: 'EISDIR' });
 });
 
 test('the key of a mint that was cut off goes with the next mint', async () => {
-  const { upload, switchboard, catalog, fileOf, layout } = await start();
+  const { upload, enablement, catalog, fileOf, layout } = await start();
   await upload({ daily: automation() });
   writeFileSync(fileOf('daily'), automation({ triggers: [{ ...PENDING, signing: true }] }));
   await catalog.loadAll();
   const app = layout.app('notes');
   await addWebhookKeys(app, new Map([['a'.repeat(24), 'whsec_bG9zdA==']]));
-  const [minted] = await switchboard.provision('notes', ORIGIN);
+  const [minted] = await enablement.provision('notes', ORIGIN);
   assert.deepEqual([...(await readWebhookKeys(app))], [[minted?.webhookId, minted?.secret]]);
 });
 
 test('unknown and damaged ones are refused', async () => {
-  const { upload, switchboard, fileOf } = await start();
+  const { upload, enablement, fileOf } = await start();
   await upload({ daily: automation() });
-  await assert.rejects(switchboard.setEnabled('nobody', 'daily', true), { code: 'UNKNOWN_APP' });
-  await assert.rejects(switchboard.setEnabled('notes', 'weekly', true), { code: 'UNKNOWN_AUTOMATION' });
-  await assert.rejects(switchboard.manifest('notes', 'weekly'), { code: 'UNKNOWN_AUTOMATION' });
-  await assert.rejects(switchboard.provision('nobody', ORIGIN), { code: 'UNKNOWN_APP' });
+  await assert.rejects(enablement.setEnabled('nobody', 'daily', true), { code: 'UNKNOWN_APP' });
+  await assert.rejects(enablement.setEnabled('notes', 'weekly', true), { code: 'UNKNOWN_AUTOMATION' });
+  await assert.rejects(enablement.manifest('notes', 'weekly'), { code: 'UNKNOWN_AUTOMATION' });
+  await assert.rejects(enablement.provision('nobody', ORIGIN), { code: 'UNKNOWN_APP' });
   writeFileSync(fileOf('daily'), '{');
-  await assert.rejects(switchboard.setEnabled('notes', 'daily', true), { code: 'INVALID_AUTOMATION' });
+  await assert.rejects(enablement.setEnabled('notes', 'daily', true), { code: 'INVALID_AUTOMATION' });
   assert.equal(readFileSync(fileOf('daily'), 'utf8'), '{');
 });

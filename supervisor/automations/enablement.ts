@@ -24,7 +24,7 @@ import { type Registry, unknownApp } from '../../storage/registry.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { AutomationCatalog, LiveAutomation } from './catalog.ts';
 
-export type SwitchboardOptions = {
+export type EnablementOptions = {
   layout: Layout;
   registry: Pick<Registry, 'state'>;
   deployments: Pick<Deployments, 'hold'>;
@@ -34,10 +34,10 @@ export type SwitchboardOptions = {
 
 type Stored = { text: string; manifest: AutomationManifest };
 
-export class Switchboard {
-  readonly #options: SwitchboardOptions;
+export class Enablement {
+  readonly #options: EnablementOptions;
 
-  constructor(options: SwitchboardOptions) {
+  constructor(options: EnablementOptions) {
     this.#options = options;
   }
 

@@ -14,7 +14,7 @@ import { answerError } from './answers.ts';
 import { corsHeaders, HeaderedExchange, preflightHeaders } from './cors.ts';
 import type { Match, Params, Route, Router } from './router.ts';
 
-export type FrontendOptions = {
+export type PipelineOptions = {
   router: Router;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
@@ -24,12 +24,12 @@ export type FrontendOptions = {
   log: Logger;
 };
 
-export class Frontend {
-  readonly #options: FrontendOptions;
+export class Pipeline {
+  readonly #options: PipelineOptions;
   /** Set while the gateway stops: new requests are told to come back. */
   draining = false;
 
-  constructor(options: FrontendOptions) {
+  constructor(options: PipelineOptions) {
     this.#options = options;
   }
 

@@ -20,13 +20,13 @@ import { toolRoutes } from './tools.ts';
 
 export function allRoutes(services: Services): Route[] {
   const { apps, automations, templates, listening } = services;
-  const { catalog, switchboard, fires, runs, runEvents, webhooks } = automations;
+  const { catalog, enablement, fires, runs, runEvents, webhooks } = automations;
   return [
     ...toolRoutes(services),
     ...registryRoutes(services),
     ...automationRoutes({
       catalog,
-      switchboard,
+      enablement,
       listening,
       nextRunAt: (ref) => automations.scheduler.nextRunAt(ref),
       lastRuns: (refs) => runs.lastRuns(refs.flatMap((ref) => catalog.get(ref) ?? [])),

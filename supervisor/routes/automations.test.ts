@@ -6,7 +6,7 @@ import type { RunRecord } from '../../protocol/runs.ts';
 import { automation } from '../../testing/apps.ts';
 import { openWorkshop } from '../../testing/automations.ts';
 import { serveExchanges } from '../../testing/exchange-server.ts';
-import { Frontend } from '../http/pipeline.ts';
+import { Pipeline } from '../http/pipeline.ts';
 import { Router } from '../http/router.ts';
 import { automationRoutes } from './automations.ts';
 
@@ -45,14 +45,14 @@ async function serve(t: TestContext, automations: Record<string, string>, listen
     listening: () => listening,
     registered: async (app) => void (await registry.state(app)),
   });
-  const frontend = new Frontend({
+  const pipeline = new Pipeline({
     router: new Router(routes),
     access: null,
     authorize: null,
     corsOrigins: [],
     log: pino({ level: 'silent' }),
   });
-  const port = await serveExchanges(t, (exchange) => frontend.handle(exchange));
+  const port = await serveExchanges(t, (exchange) => pipeline.handle(exchange));
   const origin = `http://127.0.0.1:${port}`;
   const call = async (method: string, path: string, body?: unknown) => {
     const init = body === undefined ? {} : { body: JSON.stringify(body) };

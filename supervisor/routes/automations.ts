@@ -6,7 +6,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
 import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../automations/catalog.ts';
-import { type Switchboard, unknownAutomation } from '../automations/enablement.ts';
+import { type Enablement, unknownAutomation } from '../automations/enablement.ts';
 import { demand } from '../http/access/caller.ts';
 import { answerJson } from '../http/answers.ts';
 import type { Route } from '../http/router.ts';
@@ -14,7 +14,7 @@ import { originOf, pageOf, queryOf, readJson } from './requests.ts';
 
 export type AutomationRoutesOptions = {
   catalog: AutomationCatalog;
-  switchboard: Switchboard;
+  enablement: Enablement;
   /** When a cron trigger of it fires next, in milliseconds since the epoch; null when none does. */
   nextRunAt(ref: string): number | null;
   /** The latest run of each of these, where there is one. */
@@ -26,7 +26,7 @@ export type AutomationRoutesOptions = {
 };
 
 export function automationRoutes(options: AutomationRoutesOptions): Route[] {
-  const { catalog, switchboard } = options;
+  const { catalog, enablement } = options;
   const rowsOf = async (automations: LiveAutomation[]): Promise<AutomationRow[]> => {
     const runs = await options.lastRuns(automations.map(({ ref }) => ref));
     return automations.map((automation) =>
@@ -66,7 +66,7 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
       summary: 'One automation with its manifest.',
       handle: async (exchange, { app = '', id = '' }) => {
         checkAppId(app);
-        const manifest = await switchboard.manifest(app, id);
+        const manifest = await enablement.manifest(app, id);
         const automation = catalog.get(`${app}/${id}`);
         if (automation === undefined) throw unknownAutomation(app, id);
         const shown = { ...manifest, triggers: manifest.triggers.map(shownTrigger) };
@@ -83,7 +83,7 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
         checkAppId(app);
         if (typeof enabled !== 'boolean')
           throw new SvcError('BAD_REQUEST', '"enabled" must be true or false.', { path: 'enabled' });
-        answerJson(exchange, 200, await rowOf(await switchboard.setEnabled(app, id, enabled)));
+        answerJson(exchange, 200, await rowOf(await enablement.setEnabled(app, id, enabled)));
       },
     },
     {
@@ -98,8 +98,8 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
         const named = one?.app ?? app;
         demand(caller, named === null ? 'admin' : 'manage', named);
         const webhooks = one
-          ? await switchboard.provisionOne(one.app, one.id, one.renew, origin)
-          : await switchboard.provision(app, origin);
+          ? await enablement.provisionOne(one.app, one.id, one.renew, origin)
+          : await enablement.provision(app, origin);
         answerJson(exchange, 200, { webhooks });
       },
     },

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { unknownApp } from '../../storage/registry.ts';
 import { serveExchanges } from '../../testing/exchange-server.ts';
 import { RunsWorld, settle } from '../../testing/scripted-runs.ts';
-import { Frontend } from '../http/pipeline.ts';
+import { Pipeline } from '../http/pipeline.ts';
 import { Router } from '../http/router.ts';
 import { fireRoutes } from './fire.ts';
 
@@ -32,14 +32,14 @@ for (const edge of ['auto', 'node'] as const) {
         };
       }
       const log = pino({ level: 'silent' });
-      const frontend = new Frontend({
+      const pipeline = new Pipeline({
         router: new Router(routes),
         access: null,
         authorize: null,
         corsOrigins: [],
         log,
       });
-      const port = await serveExchanges(t, frontend.handle, edge);
+      const port = await serveExchanges(t, pipeline.handle, edge);
       const post = async (path: string, body?: string) => {
         const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: body ?? null });
         return { status: answer.status, json: (await answer.json()) as Record<string, unknown> };

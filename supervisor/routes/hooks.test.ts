@@ -20,7 +20,7 @@ import { openEdge } from '../edge/open-edge.ts';
 import { Access } from '../http/access/access.ts';
 import { Places } from '../http/access/places.ts';
 import { SignIns } from '../http/access/sign-ins.ts';
-import { Frontend } from '../http/pipeline.ts';
+import { Pipeline } from '../http/pipeline.ts';
 import { Router } from '../http/router.ts';
 import { hookRoutes } from './hooks.ts';
 
@@ -74,7 +74,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
   });
   catalog.set(SLUG, hooked(SLUG, SECRET));
   catalog.set(SIGNED, hooked(SIGNED, KEY, { signing: true }));
-  const frontend = new Frontend({
+  const pipeline = new Pipeline({
     router: new Router(hookRoutes(webhooks)),
     access,
     authorize: null,
@@ -85,7 +85,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
   let arrived = 0;
   let tell = () => {};
   const handler = (exchange: Exchange) => {
-    frontend.handle(exchange);
+    pipeline.handle(exchange);
     arrived += 1;
     tell();
   };

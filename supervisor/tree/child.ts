@@ -8,7 +8,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/wire/link.ts';
-import { bePatient } from './grace-timer.ts';
+import { startGraceTimer } from './grace-timer.ts';
 import type { LinkOwner } from './links.ts';
 import { RestartPolicy } from './restart.ts';
 import { StartLimiter } from './start-limiter.ts';
@@ -121,7 +121,9 @@ export class Child {
       return;
     }
     this.#process = child;
-    this.#stopAwaitingStart = bePatient(LIMITS.childStartMs, this.#clock.now, () => this.kill('did not start in time'));
+    this.#stopAwaitingStart = startGraceTimer(LIMITS.childStartMs, this.#clock.now, () =>
+      this.kill('did not start in time'),
+    );
     child.stderr?.on('data', (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString()).slice(-4096);
     });

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
-import { bePatient } from './grace-timer.ts';
+import { startGraceTimer } from './grace-timer.ts';
 
 beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
 afterEach(() => mock.timers.reset());
 
 function setUp(ms: number) {
   const state = { now: 0, gaveUpAt: [] as number[] };
-  const stop = bePatient(
+  const stop = startGraceTimer(
     ms,
     () => state.now,
     () => state.gaveUpAt.push(state.now),

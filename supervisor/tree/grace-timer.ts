@@ -7,7 +7,7 @@
 const LOOKS = 4;
 
 /** Calls `giveUp` after `ms`, unless what it answers is called before. `now` gives milliseconds. */
-export function bePatient(ms: number, now: () => number, giveUp: () => void): () => void {
+export function startGraceTimer(ms: number, now: () => number, giveUp: () => void): () => void {
   const everyMs = ms / LOOKS;
   let startedAt = now();
   let last = startedAt;

@@ -17,9 +17,6 @@ const PATIENCE_MS = 90_000;
 type Tool = { name: string; input?: object; output?: object };
 type Manifest = { id: string; name: string; description: string; queries: Tool[]; actions: Tool[] };
 
-/** `valid` is called in this order; `invalid` must be refused with INVALID_INPUT. */
-export type ToolCall = { tool: string; valid: unknown; invalid: unknown; status?: number };
-
 export class TemplateApp {
   readonly id: string;
   readonly template: string;

@@ -1,5 +1,6 @@
 /** How each template's tools are called over HTTP, in this order: with what is right, and with what must be refused. */
-import type { ToolCall } from './template-app.ts';
+/** `valid` is called in this order; `invalid` must be refused with INVALID_INPUT. */
+export type ToolCall = { tool: string; valid: unknown; invalid: unknown; status?: number };
 
 const DAY_MS = 86_400_000;
 

@@ -16,7 +16,7 @@ import { openLink } from '../link.ts';
 import { Calls, type Runner } from './calls.ts';
 import { Failures } from './failure.ts';
 import { Fires } from './fire-runner.ts';
-import { closeSurface } from './globals.ts';
+import { closeGlobals } from './globals.ts';
 import { AppLog } from './log.ts';
 import { Modules } from './modules.ts';
 import { loadSqlite, Reader } from './reader.ts';
@@ -74,7 +74,7 @@ class Actor {
       onClose: () => this.#supervisorGone(),
     });
     this.#supervisor.send([Kind.ready, { pid: process.pid, threadId }]);
-    closeSurface(this.#log.console());
+    closeGlobals(this.#log.console());
     process.on('unhandledRejection', (reason) => this.#report('Unhandled promise rejection', reason));
     process.on('uncaughtException', (error) => this.#crash(error));
   }

@@ -40,7 +40,7 @@ const OF_HTTP_CLIENT = ['FormData', 'Headers', 'Request', 'Response'];
  * Removes every global that is not on the list, puts `console` in the place of Node's, and closes what is left. Called once, before
  * app code.
  */
-export function closeSurface(console: object): void {
+export function closeGlobals(console: object): void {
   for (const name of Object.getOwnPropertyNames(globalThis)) {
     if (ALLOWED.has(name) || Reflect.deleteProperty(globalThis, name)) continue;
     // V8's own `gc`, which the host has it make, can only be emptied.

@@ -1,7 +1,7 @@
 /** What authors do over HTTP: sessions and their files, new apps, publications, drafts. */
 import type { Answer } from '../../../testing/gateway.ts';
 import { automationFiles, draftTool, filePath, SESSION } from './authoring-scenes.ts';
-import type { Operation } from './operations.ts';
+import type { Operation } from './scenes.ts';
 import { versionOf } from './versions.ts';
 import { call, type World } from './world.ts';
 

@@ -6,8 +6,9 @@ import { compileShim, whyNoShim } from '../../../testing/shim/compile.ts';
 import type { Crash } from '../../../testing/shim/crash.ts';
 import type { Campaign, CampaignContext, CampaignReport } from '../campaign.ts';
 import { drawOperations } from './draw.ts';
-import { OPERATIONS, type Operation } from './operations.ts';
+import { OPERATIONS } from './operations.ts';
 import { countPoints, crashRound, isCommit, isLoaded, type Reference, type RoundResult, rehearse } from './round.ts';
+import type { Operation } from './scenes.ts';
 import { makeScenes, type SceneName } from './scenes.ts';
 import type { Scene } from './world.ts';
 

@@ -1,5 +1,5 @@
 /** Draws the operations of a short crash campaign: others with each seed, and always some of the kinds that change most. */
-import type { Operation } from './operations.ts';
+import type { Operation } from './scenes.ts';
 
 /** One of each is always drawn. */
 const KINDS = [/upload/, /activation|rollback|publi/, /migration/];

@@ -6,24 +6,9 @@ import { root } from '../../../testing/gateway.ts';
 import { pause } from '../../../testing/waiting.ts';
 import { AUTHORING_OPERATIONS } from './authoring-operations.ts';
 import { isPacking } from './loose-objects.ts';
-import type { SceneName } from './scenes.ts';
+import type { Operation } from './scenes.ts';
 import { automatedVersionOf, versionOf } from './versions.ts';
 import { call, type World } from './world.ts';
-
-export type Operation = {
-  name: string;
-  scene: SceneName;
-  /** Does it; resolves with its status. Rejects when the process that would answer is gone. */
-  run(world: World): Promise<number>;
-  /** Statuses that it may answer when it had taken effect and is done again. */
-  again: number[];
-  /** Starts the gateway itself. */
-  starts?: true;
-  /** Keeps what its crash did not prune for the next time. */
-  prunes?: true;
-  /** No load meanwhile: its writes would pass the same points, or lie where the check of the load does not look. */
-  quiet?: true;
-};
 
 const POLL_MS = 20;
 const PACK_MS = 20_000;

@@ -5,7 +5,7 @@ import type { Crash, Passed } from '../../../testing/shim/crash.ts';
 import { pause, within } from '../../../testing/waiting.ts';
 import { Load, verify } from '../../../testing/write-ledger.ts';
 import { complaints, leftovers, type Observation, observe } from './observe.ts';
-import type { Operation } from './operations.ts';
+import type { Operation } from './scenes.ts';
 import { type Scene, World } from './world.ts';
 
 /** What the operation does when nothing goes wrong. */

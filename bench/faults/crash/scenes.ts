@@ -21,6 +21,21 @@ export type SceneName =
 
 type Fill = (world: World) => Promise<unknown>;
 
+export type Operation = {
+  name: string;
+  scene: SceneName;
+  /** Does it; resolves with its status. Rejects when the process that would answer is gone. */
+  run(world: World): Promise<number>;
+  /** Statuses that it may answer when it had taken effect and is done again. */
+  again: number[];
+  /** Starts the gateway itself. */
+  starts?: true;
+  /** Keeps what its crash did not prune for the next time. */
+  prunes?: true;
+  /** No load meanwhile: its writes would pass the same points, or lie where the check of the load does not look. */
+  quiet?: true;
+};
+
 const FILLS: Record<Exclude<SceneName, AuthoringScene>, Fill> = {
   plain: fillAndStop,
   stored: async (world) => {

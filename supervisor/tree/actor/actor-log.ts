@@ -14,7 +14,7 @@ type Logs = {
   appLog(app: string, line: string): void;
 };
 
-export class ActorVoice {
+export class ActorLog {
   readonly #speaker: Speaker;
   readonly #env: Logs;
 

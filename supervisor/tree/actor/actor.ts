@@ -15,7 +15,7 @@ import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import { settleOrphans } from '../orphans.ts';
 import { WakeUp } from '../wake-up.ts';
-import { ActorVoice } from './actor-log.ts';
+import { ActorLog } from './actor-log.ts';
 import type { Tenant } from './admission.ts';
 import type { Call } from './call.ts';
 import {
@@ -30,12 +30,12 @@ import {
   timedOut,
   timedOutWaiting,
 } from './call-errors.ts';
-import { Conduct } from './crash-record.ts';
+import { CrashRecord } from './crash-record.ts';
 import type { Deadlines } from './deadlines.ts';
 import { actorKey, type Death, type Generation, type GenerationEvents } from './generation.ts';
-import { Succession } from './generations.ts';
+import { Generations } from './generations.ts';
 import { Mailbox } from './mailbox.ts';
-import { ResultRoom } from './result-budget.ts';
+import { ResultBudget } from './result-budget.ts';
 
 export type ActorState =
   | 'idle'
@@ -86,14 +86,14 @@ export class Actor implements Tenant {
   readonly mailbox: Mailbox<Call>;
 
   readonly #env: ActorEnvironment;
-  readonly #conduct: Conduct;
-  readonly #results = new ResultRoom();
-  readonly #threads: Succession;
+  readonly #crashes: CrashRecord;
+  readonly #results = new ResultBudget();
+  readonly #generations: Generations;
   /** It has at most one call in flight, on all its threads together. */
   readonly #serial: boolean;
   /** Why nothing is tried any more. */
   #givenUp = '';
-  readonly #voice: ActorVoice;
+  readonly #log: ActorLog;
   /** Ends the back-off. */
   readonly #retry = new WakeUp();
 
@@ -104,30 +104,30 @@ export class Actor implements Tenant {
     this.summary = summary;
     this.#env = env;
     this.#serial = env.concurrency === 1;
-    this.#conduct = new Conduct(env.random);
-    this.#voice = new ActorVoice(this, env);
+    this.#crashes = new CrashRecord(env.random);
+    this.#log = new ActorLog(this, env);
     this.mailbox = new Mailbox(env.mailboxLimit);
-    this.#threads = new Succession(env.now);
+    this.#generations = new Generations(env.now);
   }
 
   /** Every thread that this actor has: the one that serves, one that starts, those that drain. */
   get generations(): Generation[] {
-    return this.#threads.all;
+    return this.#generations.all;
   }
 
   /** It has a thread, or is about to have one. */
   get occupied(): boolean {
-    return this.#threads.current !== null || (this.#serial && this.#threads.working);
+    return this.#generations.current !== null || (this.#serial && this.#generations.working);
   }
 
   /** It has no thread, and nobody needs one. */
   get vacant(): boolean {
-    return this.state === 'idle' && this.#threads.all.length === 0 && this.mailbox.empty;
+    return this.state === 'idle' && this.#generations.all.length === 0 && this.mailbox.empty;
   }
 
   /** It could be stopped: between two calls, where it has one at a time. Calls that were answered when their time was up do not count, though they may never end. */
   get rested(): boolean {
-    const { current, next } = this.#threads;
+    const { current, next } = this.#generations;
     if (this.state !== 'live' || !current || next || (!this.#serial && !this.mailbox.empty)) return false;
     return current.answered === current.inFlight.size;
   }
@@ -152,7 +152,7 @@ export class Actor implements Tenant {
   abandon(call: Call): void {
     if (call.settled) return;
     if (call.sentAt > 0) {
-      this.#threads.holder(call)?.cancel(call, 'client-gone');
+      this.#generations.holder(call)?.cancel(call, 'client-gone');
       return;
     }
     call.drop();
@@ -161,7 +161,7 @@ export class Actor implements Tenant {
   /** Nobody wants the call any more: it ends, wherever it is, and its caller is answered at once. */
   cancel(call: Call): void {
     if (call.settled) return;
-    const holder = call.sentAt > 0 ? this.#threads.holder(call) : null;
+    const holder = call.sentAt > 0 ? this.#generations.holder(call) : null;
     const why = cancelled(call.request.tool);
     if (holder) this.#cutOff(call, holder, 'cancelled', why);
     else call.fail(new SvcError('HANDLER_ERROR', why));
@@ -174,14 +174,14 @@ export class Actor implements Tenant {
       return;
     }
     this.#pardon();
-    this.#threads.abortNext();
-    await this.#threads.await(this.#env.spawn(this, summary, this.#events));
+    this.#generations.abortNext();
+    await this.#generations.await(this.#env.spawn(this, summary, this.#events));
   }
 
   /** Makes another version the one that serves, from the next call on: its thread is started when it is needed. */
   renew(summary: VersionSummary): void {
     if (this.state === 'stopped') return;
-    this.#threads.abortNext();
+    this.#generations.abortNext();
     this.summary = summary;
     this.restart();
   }
@@ -205,7 +205,7 @@ export class Actor implements Tenant {
    * come one at a time, their turn ends with the call.
    */
   yield(): boolean {
-    if (this.state !== 'live' || this.#threads.next || this.#serial) return false;
+    if (this.state !== 'live' || this.#generations.next || this.#serial) return false;
     this.#vacate('evicted');
     return true;
   }
@@ -225,31 +225,31 @@ export class Actor implements Tenant {
     this.state = 'stopped';
     this.#retry.clear();
     this.#answerAll(refusal);
-    this.#threads.abortNext();
-    this.#threads.retire(reason, drainMs);
-    await this.#threads.drained();
+    this.#generations.abortNext();
+    this.#generations.retire(reason, drainMs);
+    await this.#generations.drained();
   }
 
   /** Others suffered from it: ends its threads, and quarantines an app that does so again and again. */
   blame(detail: string): void {
-    this.#voice.say('error', detail);
+    this.#log.say('error', detail);
     // A newer version's thread, too: it may have been told of a writer that is not its any more.
-    for (const thread of [this.#threads.current, this.#threads.next]) thread?.terminate('unresponsive', detail);
-    if (!this.#conduct.harmed(this.#env.now())) return;
+    for (const thread of [this.#generations.current, this.#generations.next]) thread?.terminate('unresponsive', detail);
+    if (!this.#crashes.harmed(this.#env.now())) return;
     this.lastExit = `unresponsive: ${detail}`;
     this.quarantine(DID_HARM);
   }
 
   /** Gives up on the app until a new version or a restart by hand. */
   quarantine(why: string): void {
-    this.#voice.say('error', `quarantined: ${why}`);
+    this.#log.say('error', `quarantined: ${why}`);
     this.#giveUp('quarantined', why);
   }
 
   #refusal(call: Call): SvcError | null {
     if (this.state === 'quarantined' || this.state === 'failed_to_start') return this.#quarantineError();
     if (this.state === 'stopped') return stoppingError();
-    if (this.#conduct.refuses(call)) return poisonousCall(appOfKey(this.key));
+    if (this.#crashes.refuses(call)) return poisonousCall(appOfKey(this.key));
     return this.mailbox.push(call) ? null : mailboxFull(appOfKey(this.key), this.mailbox.size);
   }
 
@@ -258,10 +258,10 @@ export class Actor implements Tenant {
   }
 
   #pump(): void {
-    if (this.#serial && this.#threads.working) return;
-    const generation = this.#threads.current;
+    if (this.#serial && this.#generations.working) return;
+    const generation = this.#generations.current;
     if (this.state === 'live' && generation) {
-      const room = this.#conduct.careful ? 1 : Math.min(this.#env.concurrency, this.#results.calls(this.#env.now));
+      const room = this.#crashes.careful ? 1 : Math.min(this.#env.concurrency, this.#results.calls(this.#env.now));
       while (generation.state === 'live' && generation.inFlight.size < room) {
         const call = this.mailbox.shift();
         if (!call) break;
@@ -275,23 +275,23 @@ export class Actor implements Tenant {
       return;
     }
     this.state = 'starting';
-    this.#threads.current = this.#env.spawn(this, this.summary, this.#events);
+    this.#generations.current = this.#env.spawn(this, this.summary, this.#events);
   }
 
   readonly #expired = (call: Call): void => {
-    const holder = call.sentAt > 0 ? this.#threads.holder(call) : null;
+    const holder = call.sentAt > 0 ? this.#generations.holder(call) : null;
     const { tool, allowedMs } = call.request;
     if (!holder) {
       const error = timedOutWaiting(tool, allowedMs, {
         lastExit: call.attempts > 0 ? this.lastExit : null,
-        hostTrouble: this.#threads.current?.hostTrouble ?? null,
+        hostTrouble: this.#generations.current?.hostTrouble ?? null,
       });
-      this.#voice.say('error', error.message, call);
+      this.#log.say('error', error.message, call);
       call.fail(error);
       return;
     }
     const why = `${timedOut(tool, allowedMs)}.`;
-    this.#voice.say('error', why, call);
+    this.#log.say('error', why, call);
     this.#cutOff(call, holder, 'deadline', why);
   };
 
@@ -306,36 +306,36 @@ export class Actor implements Tenant {
 
   /** Handlers that never settle hold their places; a thread that is half full of them is replaced. */
   #replaceIfClogged(generation: Generation): void {
-    if (generation !== this.#threads.current || this.state !== 'live') return;
-    if (generation.answered >= (this.#conduct.careful ? 1 : this.#env.concurrency / 2)) this.#vacate('deadline');
+    if (generation !== this.#generations.current || this.state !== 'live') return;
+    if (generation.answered >= (this.#crashes.careful ? 1 : this.#env.concurrency / 2)) this.#vacate('deadline');
   }
 
   readonly #events: GenerationEvents = {
     onLive: (generation) => {
-      if (generation === this.#threads.next) this.#promote();
-      if (generation !== this.#threads.current) return;
-      this.#conduct.started();
+      if (generation === this.#generations.next) this.#promote();
+      if (generation !== this.#generations.current) return;
+      this.#crashes.started();
       this.state = 'live';
       this.#pump();
       // The calls that it was started for may be gone.
       if (this.rested) this.#env.rested(this);
     },
     onOverdue: (generation, call) => {
-      if (generation !== this.#threads.current || this.state !== 'live') return;
+      if (generation !== this.#generations.current || this.state !== 'live') return;
       const detail = `"${call.request.tool}" ran on after its time was up`;
-      this.#voice.say('error', `${detail}; its thread is replaced`, call);
+      this.#log.say('error', `${detail}; its thread is replaced`, call);
       this.lastExit = `deadline: ${detail}`;
       this.#vacate('deadline');
       this.#pump();
     },
     onSettled: (generation, resultBytes) => {
-      this.#conduct.survived();
+      this.#crashes.survived();
       this.#results.saw(resultBytes, this.#env.now);
       if (this.#serial) {
         // Its time without work begins; and if others wait for a place, its next turn comes after theirs.
         this.lastUsed = this.#env.now();
         this.#env.rested(this);
-      } else if (generation !== this.#threads.current) return;
+      } else if (generation !== this.#generations.current) return;
       this.#pump();
       if (generation.inFlight.size === 0) this.#env.rested(this);
     },
@@ -344,31 +344,31 @@ export class Actor implements Tenant {
   };
 
   #died(generation: Generation, death: Death): void {
-    const intended = this.#threads.gone(generation);
+    const intended = this.#generations.gone(generation);
     this.#env.retired(this, death.reason);
     this.mailbox.putBack(settleOrphans(death, this.state !== 'stopped'));
     if (intended) {
-      if (death.stuck) this.#conduct.suspect(death);
+      if (death.stuck) this.#crashes.suspect(death);
       if (this.state === 'quarantined' || this.state === 'failed_to_start') this.#answerAll(this.#quarantineError());
       this.#pump();
       return;
     }
     this.lastExit = death.detail ? `${death.reason}: ${death.detail}` : death.reason;
     this.restarts++;
-    this.#voice.say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
+    this.#log.say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
     // A newer version that does not start is the active one all the same: its calls get the reason.
-    if (generation === this.#threads.next) this.#promote();
+    if (generation === this.#generations.next) this.#promote();
     this.#leave();
     if (death.innocent || this.occupied) this.#pump();
-    else if (death.startFailed && this.#conduct.failedToStart()) this.#failToStart();
+    else if (death.startFailed && this.#crashes.failedToStart()) this.#failToStart();
     else {
-      if (!death.startFailed) this.#conduct.suspect(death);
+      if (!death.startFailed) this.#crashes.suspect(death);
       this.#restartLater();
     }
   }
 
   #restartLater(): void {
-    const wait = this.#conduct.died(this.#env.now());
+    const wait = this.#crashes.died(this.#env.now());
     if (wait === null) {
       this.quarantine(CRASH_LOOP);
       return;
@@ -381,7 +381,7 @@ export class Actor implements Tenant {
   }
 
   #failToStart(): void {
-    this.#voice.say('error', `does not start: ${this.lastExit}`);
+    this.#log.say('error', `does not start: ${this.lastExit}`);
     this.#giveUp('failed_to_start', 'it does not start');
   }
 
@@ -389,32 +389,32 @@ export class Actor implements Tenant {
     this.state = state;
     this.#givenUp = why;
     this.#retry.clear();
-    this.#threads.abortNext();
-    this.#threads.retire('crash');
+    this.#generations.abortNext();
+    this.#generations.retire('crash');
     this.#answerAll(this.#quarantineError());
   }
 
   /** A new version, or a restart by hand: nothing of before counts. */
   #pardon(): void {
-    this.#conduct.pardon();
+    this.#crashes.pardon();
     this.#results.forget();
   }
 
   /** Takes the current thread out of service. */
   #vacate(reason: RetireReason): void {
-    this.#threads.retire(reason);
+    this.#generations.retire(reason);
     this.#leave();
   }
 
   /** Without its thread the actor is idle, unless a newer version's is starting: then that one has the place. */
   #leave(): void {
-    this.#threads.current = null;
+    this.#generations.current = null;
     this.state = 'idle';
     this.#promote();
   }
 
   #promote(): void {
-    const generation = this.#threads.promote();
+    const generation = this.#generations.promote();
     if (!generation) return;
     this.summary = generation.summary;
     this.state = generation.state === 'live' ? 'live' : 'starting';

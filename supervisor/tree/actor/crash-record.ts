@@ -5,7 +5,7 @@ import type { Call } from './call.ts';
 import type { Death } from './generation.ts';
 import { PoisonMemory } from './poison.ts';
 
-export class Conduct {
+export class CrashRecord {
   readonly #poison = new PoisonMemory();
   readonly #deaths: RestartPolicy;
   readonly #harm: RestartPolicy;

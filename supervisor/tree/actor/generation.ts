@@ -21,7 +21,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { Link } from '../../../protocol/wire/link.ts';
 import type { Child } from '../child.ts';
-import { bePatient } from '../grace-timer.ts';
+import { startGraceTimer } from '../grace-timer.ts';
 import type { LinkOwner } from '../links.ts';
 import { hostError, isFailure, isLogLine, isResult } from './actor-frames.ts';
 import { Asks } from './asks.ts';
@@ -146,7 +146,7 @@ export class Generation implements LinkOwner {
     this.#link?.send([Kind.cancel, call.id, reason]);
     if (reason === 'deadline' || reason === 'cancelled') {
       this.#probeAlive();
-      bePatient(LIMITS.overdueMs, this.#now, () => {
+      startGraceTimer(LIMITS.overdueMs, this.#now, () => {
         if (this.inFlight.get(call.id) === call) this.#events.onOverdue(this, call);
       });
     }
@@ -301,7 +301,7 @@ export class Generation implements LinkOwner {
     if (this.#stopProbing || this.state === 'gone') return;
     this.#probePing = ++this.#pings;
     this.#link?.send([Kind.ping, this.#probePing]);
-    this.#stopProbing = bePatient(LIMITS.cancelGraceMs, this.#now, () => {
+    this.#stopProbing = startGraceTimer(LIMITS.cancelGraceMs, this.#now, () => {
       this.#stuck = true;
       this.#kill('deadline', 'its event loop did not react after a call had timed out');
     });
@@ -342,7 +342,7 @@ export class Generation implements LinkOwner {
 
   #after(ms: number, action: () => void): void {
     this.#clear();
-    this.#stopWaiting = bePatient(ms, this.#now, action);
+    this.#stopWaiting = startGraceTimer(ms, this.#now, action);
   }
 
   #clear(): void {

@@ -4,7 +4,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { Call } from './call.ts';
 import type { Generation } from './generation.ts';
 
-export class Succession {
+export class Generations {
   /** The thread that calls go to, started or not. */
   current: Generation | null = null;
   readonly #now: () => number;

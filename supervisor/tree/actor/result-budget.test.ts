@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { ResultRoom } from './result-budget.ts';
+import { ResultBudget } from './result-budget.ts';
 
 const MiB = 1024 * 1024;
 
 test('the larger the results, the fewer calls at a time; never none', () => {
   const now = () => 0;
-  const room = new ResultRoom();
+  const room = new ResultBudget();
   assert.equal(room.calls(now), LIMITS.actorConcurrency);
   room.saw(1000, now);
   assert.equal(room.calls(now), LIMITS.actorConcurrency);
@@ -22,7 +22,7 @@ test('the larger the results, the fewer calls at a time; never none', () => {
 test('large results are forgotten when none has come for as long as deaths count', () => {
   let time = 0;
   const now = () => time;
-  const room = new ResultRoom();
+  const room = new ResultBudget();
   room.saw(8 * MiB, now);
   time = LIMITS.restartWindowMs;
   assert.ok(room.calls(now) < LIMITS.actorConcurrency, 'it is remembered');

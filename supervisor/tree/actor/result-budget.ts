@@ -7,7 +7,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 /** Results up to this size limit nothing. */
 const SMALL_BYTES = LIMITS.actorResultsBytes / LIMITS.actorConcurrency;
 
-export class ResultRoom {
+export class ResultBudget {
   /** Of the results over `SMALL_BYTES` that came lately; 0 when there were none. */
   #largest = 0;
   /** When there was last one of about that size. */
