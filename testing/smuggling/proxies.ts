@@ -86,10 +86,10 @@ function haproxyConfig(upstream: number, ports: Record<Strictness, number>): str
   timeout client 15s
   timeout server 15s
   timeout http-keep-alive 15s
-pipeline default
+frontend default
   bind 127.0.0.1:${ports.default}
   default_backend gateway
-pipeline lenient
+frontend lenient
   bind 127.0.0.1:${ports.lenient}
   option accept-invalid-http-request
   default_backend gateway
