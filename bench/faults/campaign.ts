@@ -21,7 +21,7 @@ export type CampaignReport = {
   figures: Figure[];
   /** What must not be and was: each a sentence that names the round. Empty when the campaign passed. */
   violations: string[];
-  /** Assembly that this machine could not run, with what is missing. In CI each counts as a violation. */
+  /** Parts that this machine could not run, with what is missing. In CI each counts as a violation. */
   skipped: string[];
 };
 

@@ -19,7 +19,7 @@ const TYPES = {
   'automations.css': 'text/css; charset=utf-8',
 };
 
-/** Assembly of the console's script and style, by the names under which they are asked for. */
+/** Parts of the console's script and style, by the names under which they are asked for. */
 const PARTS = ['view.js', 'session.js', 'automations.js', 'runs.js', 'automations.css'] as const;
 
 export class ConsoleFiles {
