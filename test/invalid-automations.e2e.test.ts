@@ -209,7 +209,7 @@ for (const store of ['tarball', 'git'] as const) {
       path: `automations/${name}.json`,
       message: `automations/${name}.json is not read and never fires: move it to automations/${name}/automation.json, with a handler.js beside it.`,
     });
-    const faults = { rows: [], errors: [fault('daily'), fault('odd name')] };
+    const faults = { rows: [], errors: [fault('daily'), fault('odd name')], total: 0 };
     assert.deepEqual(await listed(), faults);
     await gateway.kill();
     await gateway.start();

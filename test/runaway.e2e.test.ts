@@ -223,7 +223,7 @@ describe('an app that misbehaves', () => {
       await eventually(async () => (await lost()) > before);
       await recovers('poisoned');
     }
-    assert.match((await call()).json.error.message, /took "poisoned" down twice/);
+    assert.match((await call()).json.error.message, /crashed "poisoned" twice/);
     assert.equal((await gateway.read('poisoned', 'bad', { loop: false })).json.data, 'fine');
     await gateway.upload('poisoned', { ...app('poisoned', { ok: 'return 1;', bad: 'return "mended";' }) });
     assert.equal((await call()).json.data, 'mended');

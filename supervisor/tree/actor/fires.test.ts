@@ -49,7 +49,7 @@ describe('fires of one automation', () => {
   test('are refused when too many wait', async () => {
     const { actor } = await firing();
     for (let n = 0; n < LIMITS.runsWaiting; n++) fire(actor);
-    assert.match(fire(actor).answers[0] ?? '', /^OVERLOADED: 100 calls wait for "app\/digest" already/);
+    assert.match(fire(actor).answers[0] ?? '', /^OVERLOADED: 100 calls are already waiting for "app\/digest"/);
   });
 
   test('lose their thread when there has been none for a while, counted from the end of the last', async () => {
