@@ -110,7 +110,7 @@ describe('a daemon that is killed', () => {
       await gateway.start();
       await eventually(async () => (await runsOf(gateway, 'late/caught', '&state=ok')).length === 1);
       const [caught] = await runsOf(gateway, 'late/caught');
-      assert.deepEqual([caught?.trigger, caught?.output], [{ kind: 'cron', origin: due.toISOString() }, due.getTime()]);
+      assert.deepEqual([caught?.trigger, caught?.output], [{ kind: 'cron', origin: due.getTime() }, due.getTime()]);
       assert.deepEqual(await runsOf(gateway, 'late/missed'), []);
       const { nextRunAt } = (await gateway.call('GET', '/svc/_automations/late/caught')).json;
       assert.equal(
