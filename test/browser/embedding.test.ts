@@ -33,7 +33,7 @@ for (const { file, hasToken } of [
     if (hasToken) await page.goto(await linkTo(gateway));
     else {
       await page.goto(gateway.url);
-      await page.getByRole('link', { name: 'Apps' }).click();
+      await page.getByRole('link', { name: 'Apps', exact: true }).click();
     }
     await page.getByRole('cell', { name: 'writer' }).waitFor();
     assert.equal(page.url(), hasToken ? consoleOf(gateway) : `${gateway.url}/svc/`);

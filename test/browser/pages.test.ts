@@ -74,7 +74,7 @@ describe('in a browser', { skip: withoutChromium() }, () => {
     await page.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();
     await page.getByLabel('Access token').fill(gateway.token);
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('heading', { name: 'Apps' }).waitFor();
+    await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
   });
 
   test('a todo that is added in one tab appears in another', async () => {

@@ -145,7 +145,7 @@ describe('previews', { skip: withoutChromium() }, () => {
     ]) {
       await page.goto('about:blank');
       await page.goto(`${await linkTo(gateway)}&${name}=${encodeURIComponent(value as string)}`);
-      await page.getByRole('heading', { name: 'Apps' }).waitFor();
+      await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
       assert.equal(page.url(), consoleOf(gateway), value);
     }
   });
