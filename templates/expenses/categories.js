@@ -53,9 +53,10 @@ function drawCategory({ id, name, budget }) {
 
 /** Resolves to whether it worked. */
 async function save(action, input) {
+  // Not afterwards: what went wrong meanwhile with something else stays to be read.
+  problem('');
   try {
     await svc.write({ action, input });
-    problem('');
     return true;
   } catch (error) {
     problem(error.message);
