@@ -153,7 +153,11 @@ test('nothing of a draft fires, is listed or has an address; what is published t
     body: { app: 'drafted' },
   });
   assert.equal(described.status, 200, described.text);
-  assert.deepEqual((await gateway.call('GET', '/svc/_automations?app=drafted')).json, { rows: [], errors: [], total: 0 });
+  assert.deepEqual((await gateway.call('GET', '/svc/_automations?app=drafted')).json, {
+    rows: [],
+    errors: [],
+    total: 0,
+  });
   assert.equal(await statusOf(own), 404);
   for (const path of [`/svc/_draft/${session}/_hook/${slug}`, `/svc/_draft/${session}/drafted/_svc-hook/${slug}`])
     assert.ok([404, 405].includes((await gateway.call('POST', path, { body: {} })).status), path);
