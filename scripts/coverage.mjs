@@ -43,7 +43,7 @@ const shareOf = ({ all, ran }) => (all === 0 ? 0 : (100 * ran) / all);
 
 function productFiles(root) {
   return FOLDERS.flatMap((folder) =>
-    readdirSync(join(root, folder), { recursive: true }).map((name) => `${folder}/${name.replaceAll('\\', '/')}`),
+    readdirSync(join(root, folder), { recursive: true }).map((name) => `${folder}/${name}`),
   )
     .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
     .sort();

@@ -1,4 +1,4 @@
-/** What the routes work with: the parts of a gateway, wired once in `parts.ts`. */
+/** What the routes work with: the parts of a gateway, connected once in `wiring.ts`. */
 import type { Logger } from 'pino';
 import type { AppLogs } from '../storage/app-log.ts';
 import type { Layout } from '../storage/layout.ts';
