@@ -1,5 +1,6 @@
 /** Shapes of HTTP answers that the routes give and the CLI reads (decisions, sections 2 and 6). Times in milliseconds since the epoch. */
 import type { MintedWebhook, Trigger } from './automation.ts';
+import type { InputIssue } from './errors.ts';
 import type { RunRecord } from './runs.ts';
 
 /** `queries`, `actions` and `automations` are counts. */
@@ -44,6 +45,8 @@ export type UploadAnswer = {
   network?: string[];
   /** The apps whose tools its pages may call, where it names some. */
   uses?: string[];
+  /** What publishing would refuse the handlers for, on the tarball store; absent when there is nothing. */
+  warnings?: InputIssue[];
   /** Those that were minted, with their secrets: nothing else ever says them. */
   webhooks: MintedWebhook[];
 };
@@ -68,3 +71,18 @@ export type AutomationRow = {
   nextRunAt?: number;
   lastRun?: ShownRun;
 };
+
+/** What the catalog says of a template; the last three are counts. */
+export type TemplateRow = {
+  id: string;
+  name: string;
+  description: string;
+  version: string;
+  source: 'bundled' | 'remote';
+  queries: number;
+  actions: number;
+  automations: number;
+};
+
+/** An entry of a remote catalog: a gzipped tar archive of the app, and the SHA-256 of its bytes in hex. */
+export type RemoteTemplate = TemplateRow & { source: 'remote'; url: string; sha256: string };

@@ -1,15 +1,12 @@
 /** Changes the text of an `automation.json` as we may, leaving everything else as its author wrote it. Pure. */
-
+import { createHash } from 'node:crypto';
 import { LIMITS } from './limits.ts';
-import { isObject, type JsonObject } from './rules/automation-fields.ts';
+import { isObject, type JsonObject } from './rules/automation-check.ts';
 
 /** `webhook` is the address that its pending webhook gets; with `renew`, also one that has an address, in its place. */
 export type AutomationChange = { enabled?: boolean; webhook?: { id: string; secretHash: string }; renew?: boolean };
 
-/**
- * The text after the change. Members that we do not know stay, in their order; the legacy `trigger` becomes `triggers`.
- * Indentation stays unless that would make the text too large. `text` must have been found valid.
- */
+/** Unknown members stay, in their order; the legacy `trigger` becomes `triggers`. `text` must be valid. */
 export function editAutomation(text: string, { enabled, webhook, renew = false }: AutomationChange): string {
   const file = JSON.parse(text) as JsonObject;
   const entries = Object.entries(file).map(([name, value]): [string, unknown] =>
@@ -18,41 +15,45 @@ export function editAutomation(text: string, { enabled, webhook, renew = false }
   // Entries, and not assignments: a member may be called `__proto__`.
   const edited = Object.fromEntries(entries);
   if (enabled !== undefined) edited.enabled = enabled;
-  if (webhook !== undefined && Array.isArray(edited.triggers)) {
-    const asked: unknown[] = renew ? edited.triggers.map(pendingAgain) : edited.triggers;
-    edited.triggers = asked.map((trigger) => provisioned(trigger, webhook));
-  }
+  if (webhook !== undefined && Array.isArray(edited.triggers))
+    edited.triggers = edited.triggers.map((trigger: unknown) => provisioned(trigger, webhook, renew));
   const end = text.endsWith('\n') ? '\n' : '';
   const indented = JSON.stringify(edited, null, indentOf(text)) + end;
   return Buffer.byteLength(indented) <= LIMITS.automationBytes ? indented : JSON.stringify(edited) + end;
 }
 
-/** A pending webhook with its address in the place where it was asked for; other triggers as they are. */
-function provisioned(trigger: unknown, { id, secretHash }: { id: string; secretHash: string }): unknown {
-  if (!isObject(trigger) || trigger.kind !== 'webhook' || trigger.pending !== true) return trigger;
-  return Object.fromEntries(
-    Object.entries(trigger).flatMap(([name, value]): [string, unknown][] =>
-      name === 'pending'
-        ? [
-            ['id', id],
-            ['secretHash', secretHash],
-          ]
-        : [[name, value]],
-    ),
-  );
-}
-
-/** A webhook as it was before it got its address; other triggers as they are. */
-function pendingAgain(trigger: unknown): unknown {
-  if (!isObject(trigger) || trigger.kind !== 'webhook' || !('id' in trigger)) return trigger;
+/** A webhook with this address where it asks for one, or has one that is renewed; other triggers as they are. */
+function provisioned(
+  trigger: unknown,
+  { id, secretHash }: { id: string; secretHash: string },
+  renew: boolean,
+): unknown {
+  if (!isObject(trigger) || trigger.kind !== 'webhook') return trigger;
+  const isRenewed = renew && 'id' in trigger;
+  if (trigger.pending !== true && !isRenewed) return trigger;
   return Object.fromEntries(
     Object.entries(trigger).flatMap(([name, value]): [string, unknown][] => {
-      if (name === 'secretHash') return [];
-      return name === 'id' ? [['pending', true]] : [[name, value]];
+      if (name === (isRenewed ? 'id' : 'pending')) return Object.entries({ id, secretHash });
+      return name === 'secretHash' || name === 'pending' ? [] : [[name, value]];
     }),
   );
 }
 
 function indentOf(text: string): string {
   return /^\s*\{\r?\n([ \t]{1,8})\S/.exec(text)?.[1] ?? '';
+}
+
+const SLUG_BYTES = 12;
+const SECRET_BYTES = 24;
+const SIGNING_PREFIX = 'whsec_';
+
+/** `secret` is shown once, `secretHash` kept; a signed one has a key as Standard Webhooks writes it. */
+export function mintWebhook(
+  signing: boolean,
+  random: (bytes: number) => Buffer,
+): { id: string; secret: string; secretHash: string } {
+  const id = random(SLUG_BYTES).toString('hex');
+  const bytes = random(SECRET_BYTES);
+  const secret = signing ? `${SIGNING_PREFIX}${bytes.toString('base64')}` : bytes.toString('hex');
+  return { id, secret, secretHash: createHash('sha256').update(secret).digest('hex') };
 }

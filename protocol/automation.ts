@@ -1,5 +1,7 @@
 /** Automations as their files declare them, and what they are called (specification, "Automation manifest"; decisions, section 6). */
+import { type InputIssue, SvcError } from './errors.ts';
 import { isAppId } from './ids.ts';
+import { LIMITS } from './limits.ts';
 import type { JsonSchema } from './manifest.ts';
 
 /** Fires on schedule. `tz` is an IANA time zone, by default the host's; `catchUp` runs once at start what was missed. */
@@ -88,9 +90,55 @@ export function automationRef(app: string, id: string): string {
   return `${app}/${id}`;
 }
 
-/** The two halves of a ref, or null when it is none. */
+/** The two halves of a ref; null for any other text. */
 export function parseRef(ref: string): { app: string; id: string } | null {
   const [app, id, ...rest] = ref.split('/');
   if (app === undefined || id === undefined || rest.length > 0) return null;
   return isAppId(app) && AUTOMATION_ID.test(id) ? { app, id } : null;
+}
+
+/** Something wrong in a version's file of this path; `keyword` is what stands as such in the error's `issues`. */
+export type AutomationFault = { file: string; field: string; keyword: string; message: string };
+
+export function automationFile(id: string): string {
+  return `automations/${id}/automation.json`;
+}
+
+const FLAT = /^automations\/([^/]+)\.json$/;
+
+/** Names of the files `automations/<name>.json`: other systems write them so, and here nothing reads them. */
+export function flatAutomations(paths: string[]): string[] {
+  return paths.flatMap((path) => FLAT.exec(path)?.[1] ?? []).sort();
+}
+
+/** What is wrong with such a file, and what to do. */
+export function flatAutomation(name: string): { path: string; message: string } {
+  const path = `automations/${name}.json`;
+  const message = `${path} is not read and never fires: move it to ${automationFile(name)}, with a handler.js beside it.`;
+  return { path, message };
+}
+
+export function automationFault(id: string, { code, path, message }: AutomationIssue): AutomationFault {
+  return { file: automationFile(id), field: path, keyword: code, message };
+}
+
+/**
+ * `INVALID_AUTOMATION`: `path` is the file and, behind `#`, the field of the first fault, which the message says with its code;
+ * `issues` has all of them, up to `LIMITS.inputIssues`.
+ */
+export function invalidAutomation(faults: AutomationFault[]): SvcError {
+  const first = faults[0] as AutomationFault;
+  const { file, field, keyword, message } = first;
+  const where = field === '' ? file : `${file}: ${field}`;
+  const issues: InputIssue[] = faults
+    .slice(0, LIMITS.inputIssues)
+    .map((fault) => ({ path: pathOf(fault), message: fault.message, keyword: fault.keyword }));
+  return new SvcError('INVALID_AUTOMATION', `${where} ${message.replace(/\.$/, '')} (${keyword}).`, {
+    path: pathOf(first),
+    issues,
+  });
+}
+
+function pathOf({ file, field }: AutomationFault): string {
+  return field === '' ? file : `${file}#${field}`;
 }

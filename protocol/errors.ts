@@ -1,6 +1,4 @@
-/**
- * The one table of error codes, and the one shape in which they leave the gateway (decisions, section 1).
- */
+/** The one table of error codes, and the one shape in which they leave the gateway (decisions, section 1). */
 
 /** Code → HTTP status and when it is used. Documentation and tests are held against this table. */
 export const ERROR_CODES = {
@@ -120,19 +118,16 @@ export type ErrorCode = keyof typeof ERROR_CODES;
  */
 export type InputIssue = { path: string; message: string; keyword: string; line?: number; column?: number };
 
+/** Beside code and message. `files` are those of a `MERGE_CONFLICT`, or the two migrations of one number. */
+type ErrorDetails = { path?: string; issues?: InputIssue[]; files?: string[] };
+const DETAILS = ['path', 'issues', 'files'] as const satisfies (keyof ErrorDetails)[];
+
 /** The `error` member of every failed answer, and the payload of every error frame. */
-export type ErrorBody = {
-  code: string;
-  message: string;
-  path?: string;
-  issues?: InputIssue[];
-  /** The files that a `MERGE_CONFLICT` is about, or the two migrations of one number. */
-  files?: string[];
-};
+export type ErrorBody = { code: string; message: string } & ErrorDetails;
 
 /**
  * An error that may leave the gateway: its message is written for the caller and holds no stack and no absolute path.
- * Anything else that is thrown is logged and answered as `INTERNAL`.
+ * Anything else that is thrown is logged and answered as `INTERNAL`. `headers` are extra headers of the response.
  */
 export class SvcError extends Error {
   readonly code: ErrorCode;
@@ -140,48 +135,34 @@ export class SvcError extends Error {
   readonly path?: string;
   readonly issues?: InputIssue[];
   readonly files?: string[];
-  /** Extra response headers, such as `allow` and `retry-after`. */
   readonly headers?: Record<string, string>;
 
   constructor(
     code: ErrorCode,
     message: string,
-    extra: {
-      path?: string;
-      issues?: InputIssue[];
-      files?: string[];
-      status?: number;
-      headers?: Record<string, string>;
-      cause?: unknown;
-    } = {},
+    extra: ErrorDetails & { status?: number; headers?: Record<string, string>; cause?: unknown } = {},
   ) {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
     this.name = 'SvcError';
     this.code = code;
     this.status = extra.status ?? ERROR_CODES[code].status;
-    if (extra.path !== undefined) this.path = extra.path;
-    if (extra.issues !== undefined) this.issues = extra.issues;
-    if (extra.files !== undefined) this.files = extra.files;
+    Object.assign(this, detailsOf(extra));
     if (extra.headers !== undefined) this.headers = extra.headers;
   }
 
   toBody(): ErrorBody {
-    const body: ErrorBody = { code: this.code, message: this.message };
-    if (this.path !== undefined) body.path = this.path;
-    if (this.issues !== undefined) body.issues = this.issues;
-    if (this.files !== undefined) body.files = this.files;
-    return body;
+    return { code: this.code, message: this.message, ...detailsOf(this) };
   }
 }
 
 /** Rebuilds an error that crossed a process or thread as data; codes we do not know become `INTERNAL`. */
 export function errorFromBody(body: ErrorBody): SvcError {
   const code: ErrorCode = Object.hasOwn(ERROR_CODES, body.code) ? (body.code as ErrorCode) : 'INTERNAL';
-  return new SvcError(code, body.message, {
-    ...(body.path === undefined ? {} : { path: body.path }),
-    ...(body.issues === undefined ? {} : { issues: body.issues }),
-    ...(body.files === undefined ? {} : { files: body.files }),
-  });
+  return new SvcError(code, body.message, detailsOf(body));
+}
+
+function detailsOf(from: ErrorDetails): ErrorDetails {
+  return Object.fromEntries(DETAILS.flatMap((name) => (from[name] === undefined ? [] : [[name, from[name]]])));
 }
 
 /** The envelope of every failed answer. */
@@ -192,10 +173,7 @@ export function errorEnvelope(error: ErrorBody): { isError: true; error: ErrorBo
 const DISK_FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL', 'SQLITE_IOERR_SHMSIZE']);
 const DISK_FAULTS = new Set(['EIO', 'EROFS', 'SQLITE_CORRUPT', 'SQLITE_NOTADB']);
 
-/**
- * A disk that fails, in the words of Node or SQLite: SQL names no file that could be missing, and cannot damage one. What
- * SQLite calls corrupt may be a sector that cannot be read.
- */
+/** A disk that fails: statements name no files, so what SQLite calls corrupt is an unreadable sector. */
 export function isDiskFault(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code !== 'string') return false;

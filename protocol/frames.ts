@@ -1,8 +1,4 @@
-/**
- * The messages between the processes of one gateway. A frame is an array whose first element is its kind; payloads that
- * the supervisor need not understand (inputs, results) travel as JSON bytes inside it.
- */
-
+/** The frames between our processes: arrays that begin with their kind. Inputs and results are JSON bytes in them. */
 import type { ErrorBody } from './errors.ts';
 import type { JobAnswer, JobFailure, JobName, JobPool } from './jobs.ts';
 import type { EgressPolicy } from './rules/egress.ts';
@@ -42,46 +38,8 @@ export const Kind = {
 export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3, server: 4 } as const;
 export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
 
-/** First frame on every connection: the ticket that says who is calling. `session` names a connection to the writer, for `resume`. */
-export type HelloFrame = [typeof Kind.hello, ticket: string, session?: number];
-
-/** Client → writer: a connection of that session was lost; how far had it come? */
-export type ResumeFrame = [typeof Kind.resume, session: number];
-/** Writer → client: the highest `id` of the session that had begun; 0 when none had, -1 when that is not known. */
-export type ResumedFrame = [typeof Kind.resumed, begun: number];
-
-/** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
-export type ReadyFrame = [typeof Kind.ready, detail: { pid: number; threadId?: number }];
-
-/** Supervisor → actor. `body` is the JSON text of the request, whose `input` member is the input; empty means `{}`. */
-export type DispatchFrame = [
-  typeof Kind.dispatch,
-  callId: number,
-  remainingMs: number,
-  kind: ToolKindValue,
-  tool: string,
-  body: Uint8Array,
-  traceId: string,
-];
-
-/**
- * Actor → supervisor. `status` is 200 for queries, 201 for `sql` that may have written and 200 for what only read, else the
- * envelope's; `body` is JSON text: a query's value, an action's `body` member, the answer of `sql`, a fire's
- * `{ summary?, output? }`. `handlerMs` is the time
- * from the arrival of the dispatch.
- */
-export type ResultFrame = [typeof Kind.result, callId: number, status: number, body: Uint8Array, handlerMs: number];
-
-/** Actor → supervisor: the call failed; `wrote` says that something it wrote is stored all the same. */
-export type ErrorFrame = [typeof Kind.error, callId: number, error: ErrorBody, handlerMs: number, wrote?: boolean];
-
 /** `client-gone` leaves the call what it needs to end well; each of the others is the end of it. */
 export type CancelReason = 'deadline' | 'cancelled' | 'client-gone' | 'shutdown';
-/** Supervisor → actor: nobody waits for this call any more. */
-export type CancelFrame = [typeof Kind.cancel, callId: number, reason: CancelReason];
-
-export type PingFrame = [typeof Kind.ping, n: number];
-export type PongFrame = [typeof Kind.pong, n: number, stats: ProcessStats];
 
 /** What a process or thread says of itself in a heartbeat: bytes, and microseconds of CPU. */
 export type ProcessStats = {
@@ -93,26 +51,14 @@ export type ProcessStats = {
   counters?: Record<string, number>;
 };
 
-/**
- * Actor → supervisor: one line for the app's log, JSON text without the newline. `callId` is that of the fire whose followers
- * get it too; absent elsewhere.
- */
-export type LogFrame = [typeof Kind.log, line: string, callId?: number];
-
 /** What a fire may ask of the supervisor while it runs: the members of its `ctx` that reach out of its thread. */
 export const ASKS = ['tool', 'agent', 'state.get', 'state.set', 'state.delete', 'runs.last', 'runs.list'] as const;
 export type AskVerb = (typeof ASKS)[number];
-
-/** Fire → supervisor. `askId` pairs the answer with it; `payload` is JSON text, an object of the verb's arguments. */
-export type AskFrame = [typeof Kind.ask, askId: number, callId: number, verb: AskVerb, payload: Uint8Array];
-/** Supervisor → fire. `body` is JSON text: what was asked for (empty for undefined), or an `ErrorBody` when `ok` is false. */
-export type AnswerFrame = [typeof Kind.answer, askId: number, ok: boolean, body: Uint8Array];
 
 /** A value that SQLite stores. Integers outside ±2^53 travel as bigint, blobs as bytes. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
 /** Positional parameters, or one object of named ones. */
 export type SqlParams = SqlValue[] | Record<string, SqlValue>;
-
 /** What `run` and each statement of a `batch` answer. */
 export type RunResult = { changes: number; lastInsertRowid: number | bigint };
 /** A row by column name. */
@@ -136,36 +82,7 @@ export const DbOp = {
   close: 10,
 } as const;
 
-/**
- * Worker or supervisor → writer. `id` pairs the answer with the request; `tx` is the number that `begin` answered, 0
- * outside a transaction. Flat, because every write of every app is one.
- */
-export type DbFrame =
-  | [
-      typeof Kind.db,
-      id: number,
-      op: typeof DbOp.run | typeof DbOp.get | typeof DbOp.all,
-      tx: number,
-      sql: string,
-      params: SqlParams,
-    ]
-  | [typeof Kind.db, id: number, op: typeof DbOp.batch, tx: number, statements: SqlStatement[]]
-  | [typeof Kind.db, id: number, op: typeof DbOp.exec, tx: number, sql: string]
-  | [typeof Kind.db, id: number, op: typeof DbOp.commit | typeof DbOp.rollback, tx: number]
-  | [typeof Kind.db, id: number, op: typeof DbOp.begin | typeof DbOp.userVersion | typeof DbOp.close, tx: 0]
-  | [typeof Kind.db, id: number, op: typeof DbOp.migrate, tx: 0, files: MigrationFile[], backupTo: string | null];
-/**
- * Writer → asker, after the commit. run: a `RunResult`; get: row or null; all: rows; batch: an array of run results; exec,
- * commit, rollback, close: null; begin: the transaction's number; userVersion: number; migrate: numbers applied.
- */
-export type DbResultFrame = [typeof Kind.dbResult, id: number, value: unknown];
-/** `code` is SQLite's own where it has one. Migration errors carry the file in `path`. */
-export type DbErrorFrame = [typeof Kind.dbError, id: number, error: ErrorBody];
-
-/**
- * The one line of JSON that a handler host reads from its standard input. `actorMemoryMb` bounds the heap of each actor;
- * `spare: false` keeps no started thread in reserve. When its input ends the host ends.
- */
+/** One line of JSON on a host's standard input, with whose end it ends. `spare: false` keeps no thread in reserve. */
 export type HostBootstrap = { supervisorSocket: string; ticket: string; actorMemoryMb: number; spare?: boolean };
 
 /** What a handler host needs to run one version of an app. */
@@ -211,67 +128,76 @@ export const RETIRE_REASONS = [
 ] as const;
 export type RetireReason = (typeof RETIRE_REASONS)[number];
 
-export type StartFrame = [typeof Kind.start, spec: ActorSpec];
-/** Without `force` the actor first finishes the calls it has; `force` ends the thread, as far as it is not in native code. */
-export type StopFrame = [typeof Kind.stop, actorId: number, force: boolean];
-/** Host → supervisor. `stopped` is answered to `stop` only; `detail` is for people and holds no path. */
-export type ExitedFrame = [
-  typeof Kind.exited,
-  actorId: number,
-  reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start',
-  detail: string,
-];
-
-/**
- * Writer → supervisor, from a thread of its own: the writer has been busy with one statement of this app for `ms`, and begins
- * nothing more. `begun` says for each session how far it has come; null when there were too many of them.
- */
-export type StuckFrame = [typeof Kind.stuck, app: string, ms: number, begun: SessionBegun[] | null];
-
 /** The highest `id` of a session that has begun. */
 export type SessionBegun = [session: number, id: number];
 
-/**
- * Process of the MCP servers → supervisor: what became of the connection to one. `detail` says why it failed; `said` is what the
- * server wrote last to its standard error, for the log alone.
- */
-export type ToolServerFrame = [
-  typeof Kind.toolServer,
-  server: string,
-  state: ToolServerState,
-  detail: string,
-  said: string,
-];
-/** Process of the MCP servers → supervisor: a server's process, which leads a group of its own, came into being or is gone. */
-export type ToolProcessFrame = [typeof Kind.toolProcess, pid: number, alive: boolean];
+/** What follows the kind in a frame of each kind. */
+type Frames = {
+  /** First frame on every connection: the ticket that says who is calling. `session` names a connection to the writer, for `resume`. */
+  hello: [ticket: string, session?: number];
+  /** Client → writer: a connection of that session was lost; how far had it come? */
+  resume: [session: number];
+  /** Writer → client: the highest `id` of the session that had begun; 0 when none had, -1 when that is not known. */
+  resumed: [begun: number];
+  /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
+  ready: [detail: { pid: number; threadId?: number }];
+  /** Supervisor → actor. `body` is the JSON text of the request, whose `input` member is the input; empty means `{}`. */
+  dispatch: [callId: number, remainingMs: number, kind: ToolKindValue, tool: string, body: Uint8Array, traceId: string];
+  /**
+   * Actor → supervisor. `status` is 200 for queries, 201 for `sql` that may have written and 200 for what only read, else the
+   * envelope's; `body` is JSON text: a query's value, an action's `body` member, the answer of `sql`, a fire's
+   * `{ summary?, output? }`. `handlerMs` is the time from the arrival of the dispatch.
+   */
+  result: [callId: number, status: number, body: Uint8Array, handlerMs: number];
+  /** Actor → supervisor: the call failed; `wrote` says that something it wrote is stored all the same. */
+  error: [callId: number, error: ErrorBody, handlerMs: number, wrote?: boolean];
+  /** Supervisor → actor: nobody waits for this call any more. */
+  cancel: [callId: number, reason: CancelReason];
+  ping: [n: number];
+  pong: [n: number, stats: ProcessStats];
+  /** Actor → supervisor: one line of JSON for the app's log; `callId` is that of a fire whose followers get it too. */
+  log: [line: string, callId?: number];
+  /** Fire → supervisor. `askId` pairs the answer with it; `payload` is JSON text, an object of the verb's arguments. */
+  ask: [askId: number, callId: number, verb: AskVerb, payload: Uint8Array];
+  /** Supervisor → fire. `body` is JSON text: what was asked for (empty for undefined), or an `ErrorBody` when `ok` is false. */
+  answer: [askId: number, ok: boolean, body: Uint8Array];
+  /**
+   * Worker or supervisor → writer. `id` pairs the answer with the request; `tx` is the number that `begin` answered, 0
+   * outside a transaction. Flat, because every write of every app is one.
+   */
+  db:
+    | [id: number, op: typeof DbOp.run | typeof DbOp.get | typeof DbOp.all, tx: number, sql: string, params: SqlParams]
+    | [id: number, op: typeof DbOp.batch, tx: number, statements: SqlStatement[]]
+    | [id: number, op: typeof DbOp.exec, tx: number, sql: string]
+    | [id: number, op: typeof DbOp.commit | typeof DbOp.rollback, tx: number]
+    | [id: number, op: typeof DbOp.begin | typeof DbOp.userVersion | typeof DbOp.close, tx: 0]
+    | [id: number, op: typeof DbOp.migrate, tx: 0, files: MigrationFile[], backupTo: string | null];
+  /**
+   * Writer → asker, after the commit. run: a `RunResult`; get: row or null; all: rows; batch: an array of run results; exec,
+   * commit, rollback, close: null; begin: the transaction's number; userVersion: number; migrate: numbers applied.
+   */
+  dbResult: [id: number, value: unknown];
+  /** `code` is SQLite's own where it has one. Migration errors carry the file in `path`. */
+  dbError: [id: number, error: ErrorBody];
+  start: [spec: ActorSpec];
+  /** Without `force` the actor first finishes the calls it has; `force` ends the thread, as far as it is not in native code. */
+  stop: [actorId: number, force: boolean];
+  /** Host → supervisor. `stopped` is answered to `stop` only; `detail` is for people and holds no path. */
+  exited: [actorId: number, reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start', detail: string];
+  /**
+   * Writer → supervisor, from a thread of its own: the writer has been busy with one statement of this app for `ms`, and begins
+   * nothing more. `begun` says for each session how far it has come; null when there were too many of them.
+   */
+  stuck: [app: string, ms: number, begun: SessionBegun[] | null];
+  /** MCP process → supervisor: the state of a server, why, and for our log the end of its standard error. */
+  toolServer: [server: string, state: ToolServerState, detail: string, said: string];
+  /** Process of the MCP servers → supervisor: a server's process, which leads a group of its own, came into being or is gone. */
+  toolProcess: [pid: number, alive: boolean];
+  /** Supervisor → jobs process: do this now, within `ms`. A `cancel` frame with the same number asks it to end soon. */
+  job: [jobId: number, name: JobName, pool: JobPool, ms: number, job: object];
+  /** Jobs process → supervisor. */
+  jobDone: [jobId: number, answer: JobAnswer<unknown> | JobFailure];
+};
 
-/** Supervisor → jobs process: do this now, within `ms`. A `cancel` frame with the same number asks it to end soon. */
-export type JobFrame = [typeof Kind.job, jobId: number, name: JobName, pool: JobPool, ms: number, job: object];
-/** Jobs process → supervisor. */
-export type JobDoneFrame = [typeof Kind.jobDone, jobId: number, answer: JobAnswer<unknown> | JobFailure];
-
-export type Frame =
-  | HelloFrame
-  | ResumeFrame
-  | ResumedFrame
-  | ReadyFrame
-  | DispatchFrame
-  | ResultFrame
-  | ErrorFrame
-  | CancelFrame
-  | PingFrame
-  | PongFrame
-  | LogFrame
-  | AskFrame
-  | AnswerFrame
-  | DbFrame
-  | DbResultFrame
-  | DbErrorFrame
-  | StartFrame
-  | StopFrame
-  | ExitedFrame
-  | StuckFrame
-  | ToolServerFrame
-  | ToolProcessFrame
-  | JobFrame
-  | JobDoneFrame;
+export type FrameOf<K extends keyof Frames> = [kind: (typeof Kind)[K], ...Frames[K]];
+export type Frame = { [K in keyof Frames]: FrameOf<K> }[keyof Frames];

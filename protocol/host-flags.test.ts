@@ -14,7 +14,7 @@ test('a Node gets the flags that it knows, in the name that it knows them by', (
     '--experimental-vm-modules',
     '--no-warnings',
   ]);
-  assert.deepEqual(hostFlags({ allowed: node20, readable: ['/a', '/b c'] }), [
+  assert.deepEqual(hostFlags(['/a', '/b c'], node20), [
     '--experimental-permission',
     '--allow-worker',
     '--allow-addons',
@@ -24,8 +24,8 @@ test('a Node gets the flags that it knows, in the name that it knows them by', (
     '--allow-fs-read=/b c',
   ]);
   const node25 = new Set(['--permission', '--experimental-permission', '--allow-net']);
-  assert.deepEqual(hostFlags({ allowed: node25, readable: [] }), ['--permission', '--allow-net']);
-  assert.deepEqual(jobsFlags({ allowed: node20, readable: ['/a'], writable: ['/b'] }), [
+  assert.deepEqual(hostFlags([], node25), ['--permission', '--allow-net']);
+  assert.deepEqual(jobsFlags({ readable: ['/a'], writable: ['/b'] }, node20), [
     '--experimental-permission',
     '--allow-worker',
     '--allow-addons',
@@ -68,7 +68,7 @@ test('under these flags a process reads what it was given, and can neither write
     process.exit();`,
   );
   writeFileSync(join(given, 'thread.mjs'), '');
-  const flags = hostFlags({ allowed: process.allowedNodeEnvironmentFlags, readable: [given] });
+  const flags = hostFlags([given]);
   const { stdout, stderr } = spawnSync(process.execPath, [...flags, join(given, 'main.mjs')], {
     env: {},
     encoding: 'utf8',

@@ -29,23 +29,15 @@ export const THREAD_COUNTS: readonly string[] = ['/proc/thread-self/stat', '/pro
  * what is under it) and nothing else, write nothing and start no process; SQLite's own file access is not affected.
  * `allowed` is `process.allowedNodeEnvironmentFlags` of the Node that will run it.
  */
-export function hostFlags({ allowed, readable }: { allowed: ReadonlySet<string>; readable: string[] }): string[] {
+export function hostFlags(readable: string[], allowed = process.allowedNodeEnvironmentFlags): string[] {
   return [...known([...CONFINED, ...HANDLERS, ...QUIET], allowed), ...readable.map(readFlag)];
 }
 
-/**
- * Flags for `node <flags> dist/jobs.js`, likewise. It can write what is in `writable`, and start no process. It makes code of
- * strings, as Ajv does of schemas.
- */
-export function jobsFlags({
-  allowed,
-  readable,
-  writable,
-}: {
-  allowed: ReadonlySet<string>;
-  readable: string[];
-  writable: string[];
-}): string[] {
+/** The same for `dist/jobs.js`, which can write what is in `writable`, and makes code of strings as Ajv does. */
+export function jobsFlags(
+  { readable, writable }: { readable: string[]; writable: string[] },
+  allowed = process.allowedNodeEnvironmentFlags,
+): string[] {
   return [
     ...known([...CONFINED, ...QUIET], allowed),
     ...[...readable, ...writable].map(readFlag),

@@ -13,18 +13,11 @@ export function isAppId(id: string): boolean {
 
 /** Throws `RESERVED_ID` or `INVALID_ID`. */
 export function checkAppId(id: string): void {
-  if (id.startsWith('_')) {
-    throw new SvcError(
-      'RESERVED_ID',
-      `The app id "${id.slice(0, 80)}" starts with an underscore; those ids belong to the gateway.`,
-    );
-  }
-  if (!APP_ID.test(id)) {
-    throw new SvcError(
-      'INVALID_ID',
-      `The app id "${id.slice(0, 80)}" is not valid: use 1 to 63 of a-z, 0-9, "-" and "_", starting with a letter or digit.`,
-    );
-  }
+  const named = `The app id "${id.slice(0, 80)}"`;
+  if (id.startsWith('_'))
+    throw new SvcError('RESERVED_ID', `${named} starts with an underscore; those ids belong to the gateway.`);
+  const rule = 'use 1 to 63 of a-z, 0-9, "-" and "_", starting with a letter or digit';
+  if (!APP_ID.test(id)) throw new SvcError('INVALID_ID', `${named} is not valid: ${rule}.`);
 }
 
 /** A version of the tarball backend; those uploaded later are greater. */
@@ -74,4 +67,37 @@ export function appOfKey(key: string): string {
 /** `v_<YYYYMMDDTHHMMSSmmmZ>_<sha[:6]>`, for a time in milliseconds and a sha256 in hex. */
 export function versionId(at: number, sha256: string): string {
   return `v_${new Date(at).toISOString().replace(/[-:.]/g, '')}_${sha256.slice(0, 6)}`;
+}
+
+/** An app id made from a name: `My Notes` → `my-notes`. Empty when nothing of the name can stay. */
+export function idFromName(name: string): string {
+  return name
+    .normalize('NFKD')
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]+/g, '-')
+    .replace(/^[-_]+|-+$/g, '')
+    .slice(0, 63);
+}
+
+/** `my-notes` → `My notes`. */
+export function nameFromId(id: string): string {
+  const words = id.replace(/[-_]+/g, ' ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** `todos`, else `todos-2`, `todos-3`, …: the first that is not taken. */
+export function freeId(id: string, taken: (id: string) => boolean): string {
+  for (let n = 1; ; n++) {
+    const suffix = n === 1 ? '' : `-${n}`;
+    const candidate = id.slice(0, 63 - suffix.length) + suffix;
+    if (!taken(candidate)) return candidate;
+  }
+}
+
+/** `Todos`, else `Todos 2`, `Todos 3`, … */
+export function freeName(name: string, taken: (name: string) => boolean): string {
+  for (let n = 1; ; n++) {
+    const candidate = n === 1 ? name : `${name} ${n}`;
+    if (!taken(candidate)) return candidate;
+  }
 }

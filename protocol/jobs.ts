@@ -1,27 +1,22 @@
 /** What the supervisor asks of its job threads, and what they answer. */
 import type { MintedSecret } from './automation.ts';
-import type { BackupHead, BackupSource } from './backup.ts';
 import type { ErrorBody } from './errors.ts';
+import type { GitFile, SentFiles } from './git-jobs.ts';
 import type { VersionSummary } from './manifest.ts';
 
 /** Where the files of a version come from. */
 export type VersionSource =
   /** An uploaded file. */
   | { archive: string }
-  /**
-   * The app's files in a session, merged onto main; `base` is the commit that they were taken from. With `anew` it is published
-   * though nothing of it was changed: the app is not live.
-   */
+  /** Files of a session, merged onto main from `base`; `anew` publishes them though nothing changed. */
   | { session: string; base: string | null; anew: boolean }
-  /** The tag of a version that is brought back as it was published. */
-  | { tag: string };
+  /** The tag of a version that is brought back as it was published, or that was `imported` with the tag. */
+  | { tag: string; imported?: true };
 
-/** The git store's part of it: the version's tag, and what its commit says. */
+/** The git store's part of it: where to commit, by whom, and what the commit says (null: the version's name). */
 export type CommitOrder = {
   repository: string;
   author: { name: string; email: string };
-  versionId: string;
-  /** Null: the version's name. */
   message: string | null;
 };
 
@@ -44,9 +39,12 @@ export type IngestJob = {
 /** Where a version's code lies, and what was prepared from it. */
 export type VersionFolders = { code: string; prepared: string };
 
-/** The staged version with the secrets of its new webhooks, or the id of the known one that has the same content. */
+/**
+ * The staged version with the secrets of its new webhooks, or the id of the known one that has the same content. `commit` holds
+ * the files on the git store; `sent` describes those of a session.
+ */
 export type IngestResult =
-  | { staged: VersionSummary; minted: MintedSecret[]; commit: string | null }
+  | { staged: VersionSummary; minted: MintedSecret[]; commit: string | null; sent: SentFiles | null }
   | { known: string };
 
 /** Checks a stored version again, whose `app.json` was changed by hand. */
@@ -56,6 +54,17 @@ export type CheckResult = { manifestSha256: string };
 
 /** Judges the output of a fire, as JSON text (null for none), by the version's `validators.js`. */
 export type OutputJob = { app: string; validators: string; automation: string; output: string | null };
+
+/** `takenAt` is ISO 8601, the time at which the backup was begun. */
+export type BackupHead = { format: number; svcVersion: string; takenAt: string };
+
+/**
+ * One thing to pack, from where it lies to its path in the backup. What is missing there is left out. A folder is packed
+ * with everything below it, `versions` with the folders in it that are versions: where one is a link, what it leads to.
+ */
+export type BackupSource =
+  | { kind: 'database' | 'file' | 'folder' | 'versions'; path: string; from: string }
+  | { kind: 'text'; path: string; text: string };
 
 /** Packs a part of a backup in the folder of `workspace`; `finish` packs the manifest instead, and with it the end. */
 export type PackJob = {
@@ -80,10 +89,7 @@ export type JobName =
   | 'snapshot'
   | 'seed';
 
-/**
- * Where a job runs. Drafts have a thread of their own, kept while they are edited, so that an edit waits for no upload; and
- * so have backups and bundles, which may take long.
- */
+/** Where a job runs: edits of drafts wait for no upload, and neither waits for backups and bundles. */
 export type JobPool = 'work' | 'drafts' | 'long';
 
 /** Why a job has no answer of its own: its time, its thread's or the process's memory, or a fault, which `detail` describes for the log. */
@@ -99,3 +105,66 @@ export type JobsBootstrap = {
   threadMemoryMb: number;
   memoryMb: number;
 };
+
+/** A migration of a draft: its file's name in `migrations/`, and sha256 of its bytes in hex. */
+export type DraftMigration = { name: string; sha256: string };
+
+/** A worktree as it was at one moment, copied and prepared like a version. */
+export type Snapshot = {
+  summary: VersionSummary;
+  /** In order. */
+  migrations: DraftMigration[];
+};
+
+/** Copies and prepares the files of an app in a session. */
+export type SnapshotJob = {
+  app: string;
+  session: string;
+  /** The app's folder in the session's worktree. Anybody may write to it meanwhile. */
+  folder: string;
+  /** The draft's own folder, which gets `versions/` and `prepared/`; what is there besides this one and `previous` goes. */
+  draft: string;
+  /** Milliseconds since the epoch; becomes part of the snapshot's id. */
+  at: number;
+  previous: Snapshot | null;
+};
+
+/** Null when the files are those of `previous`. */
+export type SnapshotResult = Snapshot | null;
+
+/** Copies an app's data as it is now to where a draft keeps its own, in place of what is there. Nobody may have that open. */
+export type SeedJob = { from: string; to: string };
+
+/** SQLite's `user_version` of the copy; 0 when there was nothing to copy. */
+export type SeedResult = { userVersion: number };
+
+/** The conditions of a request: the values of `If-Match` and `If-None-Match`, as they were sent. */
+export type FileConditions = { ifMatch?: string; ifNoneMatch?: string };
+
+/** `folder` is the app's folder in the session's worktree. */
+export type SessionFilesJob =
+  | { work: 'list'; folder: string }
+  | { work: 'read'; folder: string; path: string }
+  | { work: 'put'; folder: string; path: string; bytes: Uint8Array; conditions: FileConditions }
+  | { work: 'delete'; folder: string; path: string; conditions: FileConditions };
+
+export type SessionFilesResult = {
+  list: GitFile[];
+  read: GitFile & { bytes: Uint8Array };
+  /** `created` when there was no such file before. */
+  put: { file: GitFile; created: boolean };
+  delete: { path: string };
+};
+
+/** Puts the files of a new app into the empty folder `to`. */
+export type LayOutJob = {
+  /** A folder of an app; the blank one, whose words are filled in; or an archive of an app. */
+  source: { template: string } | { blank: string } | { archive: string };
+  to: string;
+  id: string;
+  /** Null: as the template calls it. */
+  name: string | null;
+};
+
+/** The app's name, and its files. */
+export type LayOutResult = { name: string; files: number };

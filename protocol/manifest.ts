@@ -1,4 +1,5 @@
 /** The types of an app's manifest, `app.json` (specification, "Resources"; decisions, section 2). */
+import type { InputIssue } from './errors.ts';
 
 export type JsonSchema = boolean | { [keyword: string]: unknown };
 
@@ -55,10 +56,7 @@ export type Manifest = {
 export type QuerySummary = { name: string; description?: string; timeoutMs?: number };
 export type ActionSummary = QuerySummary & { confirmation?: 'none' | 'required'; writes: string[] };
 
-/**
- * What the supervisor keeps of a version, prepared when it was stored (`prepared/<versionId>/version.json`), so that it
- * never parses a manifest to answer a call. Times are milliseconds since the epoch.
- */
+/** What the supervisor keeps of a version (`prepared/<versionId>/version.json`). Times in milliseconds since 1970. */
 export type VersionSummary = {
   versionId: string;
   /** sha256 of the content: names and bytes of the files, not of the archive's wrapper. */
@@ -84,6 +82,8 @@ export type VersionSummary = {
   automations: number;
   /** Names of what lies in `automations/<name>.json`, where nothing reads it; absent when there is none. */
   flatAutomations?: string[];
+  /** What the rules for handlers found that does not keep the version from being stored; absent when there is nothing. */
+  warnings?: InputIssue[];
 };
 
 /** One servable file of a version (`prepared/<versionId>/static.json`: path → entry). */

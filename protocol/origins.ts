@@ -11,10 +11,7 @@ const LABEL = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
 /** What stands for an id that is no host label. */
 const STAND_IN = /^a-[0-9a-f]{12}$/;
 
-/**
- * The host label of an app or session id. An id that is no host label, or that a label of another meaning could be taken
- * for, gets `a-<12 hex of its sha256>`.
- */
+/** The host label of an id; `a-<12 hex of its sha256>` for one that is none, or could mean something else. */
 export function appLabel(id: string): string {
   const isPlain = LABEL.test(id) && id.length <= LABEL_CHARS && !id.includes('--') && id !== DRAFT_LABEL;
   return isPlain && !STAND_IN.test(id) ? id : standIn(id);
@@ -62,4 +59,18 @@ export function ownerOfPath(path: string): PageOwner | null {
   const [, session, app] = PAGE_PATH.exec(path) ?? [];
   if (app === undefined) return null;
   return session === undefined ? { app } : { app, session };
+}
+
+/** Whose page it is. In a draft, `version` names the state of its files that the page is of. */
+export type BridgeOwner = { app: string; draft?: { session: string; version: string } };
+
+/** The ids and the version hold no character that would need escaping. */
+export function bridgeTag({ app, draft }: BridgeOwner): string {
+  const of = draft === undefined ? '' : ` data-draft="${draft.session}" data-version="${draft.version}"`;
+  return `<script src="/svc/_client.js" data-app="${app}"${of}></script>`;
+}
+
+/** What names a state of a draft's files, by the sha256 of its content in hex. */
+export function draftVersion(sha256: string): string {
+  return sha256.slice(0, 16);
 }

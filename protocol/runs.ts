@@ -26,6 +26,10 @@ export type Usage = {
   costUsd: number;
 };
 
+export function noUsage(): Usage {
+  return { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 };
+}
+
 /** A run as the API gives it. Times are milliseconds since the epoch; `output` and `input` are JSON values, cut at 64 KiB. */
 export type RunRecord = {
   runId: string;

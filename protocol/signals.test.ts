@@ -76,7 +76,7 @@ test('once it is released nothing aborts it', async () => {
   assert.equal(signal.aborted, false);
 });
 
-test('nobody joins signals in another way', () => {
+test('no other file joins signals in another way', () => {
   const root = fileURLToPath(new URL('..', import.meta.url));
   for (const folder of ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'templates', 'examples']) {
     for (const name of readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })) {

@@ -7,10 +7,7 @@ const { AbortController, DOMException, clearTimeout, setTimeout } = globalThis;
 /** `release` lets go of the others, and of the time: nothing aborts it from then on. */
 export type JoinedSignal = { signal: AbortSignal; release: () => void };
 
-/**
- * Aborts with the first of `signals`, or after `ms`. In place of `AbortSignal.any` over `AbortSignal.timeout`, which Node 20 may
- * collect as garbage before its time while a `fetch` waits for it: this one is held by its timer and by those it was made of.
- */
+/** Aborts with the first of `signals`, or after `ms`. Node 20 may collect `AbortSignal.any` of a timeout early. */
 export function joinSignals(signals: AbortSignal[], ms?: number): JoinedSignal {
   const controller = new AbortController();
   const release = () => {

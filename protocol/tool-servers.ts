@@ -11,15 +11,14 @@ export type ToolServerEntry = StdioServerEntry | HttpServerEntry;
 export const TOOL_SERVER_STATES = ['idle', 'connected', 'failed'] as const;
 export type ToolServerState = (typeof TOOL_SERVER_STATES)[number];
 
-/** Times in milliseconds, sizes in bytes; each stands in `LIMITS` under the name `toolServer…`. */
-export type ToolServerLimits = { startMs: number; backoffMs: number; backoffMaxMs: number; answerBytes: number };
-
-export const TOOL_SERVER_LIMITS: ToolServerLimits = {
-  startMs: LIMITS.toolServerStartMs,
-  backoffMs: LIMITS.toolServerBackoffMs,
-  backoffMaxMs: LIMITS.toolServerBackoffMaxMs,
-  answerBytes: LIMITS.toolServerAnswerBytes,
+/** Times in milliseconds, sizes in bytes. */
+export const TOOL_SERVER_LIMITS = {
+  startMs: LIMITS.toolServerStartMs as number,
+  backoffMs: LIMITS.toolServerBackoffMs as number,
+  backoffMaxMs: LIMITS.toolServerBackoffMaxMs as number,
+  answerBytes: LIMITS.toolServerAnswerBytes as number,
 };
+export type ToolServerLimits = typeof TOOL_SERVER_LIMITS;
 
 export type ToolServerSettings = { servers: Record<string, ToolServerEntry>; limits: ToolServerLimits };
 
@@ -74,23 +73,18 @@ const texts: MemberCheck = (value) => {
   return wrong < 0 ? null : { at: `[${wrong}]`, wanted: 'a string without NUL' };
 };
 
-const environment: MemberCheck = (value) => {
-  if (!isRecord(value)) return { at: '', wanted: 'an object of strings' };
-  for (const [name, item] of Object.entries(value)) {
-    if (name === '' || name.includes('=') || name.includes('\0') || !isText(item))
-      return { at: `.${name}`, wanted: 'a variable name with a string without NUL' };
-  }
-  return null;
-};
+/** An object whose names and texts match. */
+const strings =
+  (name: RegExp, text: RegExp, wanted: string): MemberCheck =>
+  (value) => {
+    if (!isRecord(value)) return { at: '', wanted: 'an object of strings' };
+    const isWrong = ([key, item]: [string, unknown]) => !name.test(key) || typeof item !== 'string' || !text.test(item);
+    const wrong = Object.entries(value).find(isWrong);
+    return wrong === undefined ? null : { at: `.${wrong[0]}`, wanted };
+  };
 
-const headers: MemberCheck = (value) => {
-  if (!isRecord(value)) return { at: '', wanted: 'an object of strings' };
-  for (const [name, item] of Object.entries(value)) {
-    if (!HEADER_NAME.test(name) || typeof item !== 'string' || !HEADER_VALUE.test(item))
-      return { at: `.${name}`, wanted: 'a header name with a string of one line' };
-  }
-  return null;
-};
+const environment = strings(/^[^=\0]+$/, /^[^\0]*$/, 'a variable name with a string without NUL');
+const headers = strings(HEADER_NAME, HEADER_VALUE, 'a header name with a string of one line');
 
 const url: MemberCheck = (value) => {
   const parsed = typeof value === 'string' && URL.canParse(value) ? new URL(value) : null;
@@ -118,9 +112,6 @@ const CERTIFICATES = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_DIR', 'SSL_CERT_FILE'];
 
 /** The environment of the process of the MCP servers, taken from the gateway's: nothing that may hold a secret. */
 export function toolServerEnvironment(from: Record<string, string | undefined>): Record<string, string> {
-  const kept = [...INHERITED, ...CERTIFICATES].flatMap((name) => {
-    const value = from[name];
-    return value === undefined ? [] : [[name, value] as const];
-  });
-  return Object.fromEntries(kept);
+  const kept = [...INHERITED, ...CERTIFICATES].filter((name) => from[name] !== undefined);
+  return Object.fromEntries(kept.map((name) => [name, from[name] as string]));
 }

@@ -1,26 +1,20 @@
 /** The apps' logs, `<appsDir>/<id>/logs.jsonl`: collected in memory, written together, never waited for. */
+import { type FileHandle, open, rename } from 'node:fs/promises';
 import { appOfKey, isDraftKey } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { isMissing } from './atomic-file.ts';
 import type { Layout } from './layout.ts';
-import { appendLines, lastLines } from './log-file.ts';
 
-/**
- * One line of a log as callers get it: `ts` is milliseconds since the epoch (ISO 8601 in the file), the other members are
- * those that its writer gave it.
- */
+/** One line of a log as callers get it: `ts` is milliseconds since the epoch (ISO 8601 in the file). */
 export type LogEntry = { ts: number; [member: string]: unknown };
 
 /** `line` is the JSON text of a `LogEntry`. */
 export type LogFollower = (app: string, line: string) => void;
 
-/** Lines of one app that wait to be written. */
-type Batch = { lines: string[]; bytes: number };
-
 export class AppLogs {
   readonly #layout: Layout;
   readonly #now: () => number;
-  readonly #waiting = new Map<string, Batch>();
+  readonly #waiting = new Map<string, { lines: string[]; bytes: number }>();
   /** Lines left out since the app's log last said so. */
   readonly #dropped = new Map<string, number>();
   readonly #followers = new Map<LogFollower, { app: string | null; ended: () => void }>();
@@ -56,10 +50,7 @@ export class AppLogs {
     if (this.#followers.size > 0) this.#tell(app, text);
   }
 
-  /**
-   * The app's last `limit` entries, oldest first, those not written yet included; with `before`, those older than that
-   * time (milliseconds since the epoch). Lines that are no JSON object with a `ts`, such as one that a crash cut off, are left out.
-   */
+  /** The last entries before a time in milliseconds, oldest first, without lines that a crash cut off. */
   async tail(app: string, limit: number, before = Number.POSITIVE_INFINITY): Promise<LogEntry[]> {
     await this.flush();
     return lastLines(this.#layout.app(app).logs, limit, (line) => {
@@ -68,22 +59,12 @@ export class AppLogs {
     });
   }
 
-  /**
-   * Calls `follower` for every line from now on, of one app or (null) of all live ones, and `ended` when that app goes. Returns
-   * what ends that.
-   */
+  /** Calls `follower` for every line from now on, of one app or (null) of all live ones, until what it returns is called. */
   follow(app: string | null, follower: LogFollower, ended: () => void = () => {}): () => void {
     // Wrapped, so that one function may follow twice.
     const own: LogFollower = (from, line) => follower(from, line);
     this.#followers.set(own, { app, ended });
     return () => this.#followers.delete(own);
-  }
-
-  /** Ends those who follow, whatever they follow. */
-  endFollowers(): void {
-    const all = [...this.#followers.values()];
-    this.#followers.clear();
-    for (const { ended } of all) ended();
   }
 
   /** The app goes: forgets what waits for it, ends those that follow it, and lets a write that runs end. Its folder can then be removed. */
@@ -163,4 +144,90 @@ export function parseEntry(line: string): LogEntry | undefined {
   } catch {
     return undefined;
   }
+}
+
+const CHUNK_BYTES = 64 * 1024;
+const NEWLINE = 0x0a;
+
+/**
+ * Appends `lines` (each ends in a newline), after moving a file that would get too large to `<path>.1`. A line that a crash
+ * or a full disk cut off before is closed first. Rejects with `ENOENT` when the folder is gone: it is never created here.
+ */
+export async function appendLines(path: string, lines: Buffer): Promise<void> {
+  let file = await open(path, 'a+', 0o600);
+  try {
+    const { size } = await file.stat();
+    if (size > 0 && size + lines.length > LIMITS.logFileBytes) {
+      await file.close();
+      await rename(path, `${path}.1`);
+      file = await open(path, 'a+', 0o600);
+      await file.appendFile(lines);
+    } else {
+      await file.appendFile((await endsInNewline(file, size)) ? lines : Buffer.concat([Buffer.from('\n'), lines]));
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** The last lines for which `take` gives a value, oldest first; it is given the newest first. */
+export async function lastLines<T>(path: string, limit: number, take: (line: string) => T | undefined): Promise<T[]> {
+  const files: FileHandle[] = [];
+  try {
+    // Both are opened before either is read, so that a rotation loses nothing; one in between gives the same file twice.
+    for (const name of [path, `${path}.1`]) {
+      const file = await openIfThere(name);
+      if (file) files.push(file);
+    }
+    const taken: T[] = [];
+    const inodes = new Set<number>();
+    for (const file of files) {
+      const { size, ino } = await file.stat();
+      if (inodes.has(ino)) continue;
+      inodes.add(ino);
+      for await (const line of linesFromEnd(file, size)) {
+        if (taken.length >= limit) break;
+        const value = take(line);
+        if (value !== undefined) taken.push(value);
+      }
+    }
+    return taken.reverse();
+  } finally {
+    await Promise.all(files.map((file) => file.close()));
+  }
+}
+
+async function endsInNewline(file: FileHandle, size: number): Promise<boolean> {
+  if (size === 0) return true;
+  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
+  return buffer[0] === NEWLINE;
+}
+
+function openIfThere(path: string): Promise<FileHandle | undefined> {
+  return open(path, 'r').catch((error: unknown) => {
+    if (isMissing(error)) return undefined;
+    throw error;
+  });
+}
+
+/** Lines without their newlines, the last first; empty ones are left out. */
+async function* linesFromEnd(file: FileHandle, size: number): AsyncGenerator<string> {
+  let end = size;
+  /** The pieces of a line whose start is not read yet, in order. */
+  let tail: Buffer[] = [];
+  while (end > 0) {
+    const start = Math.max(0, end - CHUNK_BYTES);
+    const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(end - start), 0, end - start, start);
+    let chunk = buffer.subarray(0, bytesRead);
+    for (let newline = chunk.lastIndexOf(NEWLINE); newline >= 0; newline = chunk.lastIndexOf(NEWLINE)) {
+      const line = Buffer.concat([chunk.subarray(newline + 1), ...tail]);
+      tail = [];
+      chunk = chunk.subarray(0, newline);
+      if (line.length > 0) yield line.toString();
+    }
+    tail = [chunk, ...tail];
+    end = start;
+  }
+  const first = Buffer.concat(tail);
+  if (first.length > 0) yield first.toString();
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { LIMITS } from '../protocol/limits.ts';
 import { onDiskSteps } from '../testing/disk-steps.ts';
-import { moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
+import { inParallel, moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
 import { Layout } from './layout.ts';
 import { readSettings, writeSettings } from './settings.ts';
 
@@ -75,4 +75,25 @@ test('settings are one JSON object of limited size; damaged ones count as none',
   assert.deepEqual(await readSettings(app), { size: 's' });
   writeFileSync(app.settings, '{"size"');
   assert.deepEqual(await readSettings(app), {});
+});
+
+test('after a failure none is begun, and it rejects once those under way have ended', async () => {
+  const begun: number[] = [];
+  let end = (): void => {};
+  const slow = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  let settled = false;
+  const all = inParallel([1, 2, 3, 4], 2, async (n) => {
+    begun.push(n);
+    if (n === 1) return slow;
+    throw new Error(`no ${n}`);
+  });
+  const watched = all.catch(() => {}).finally(() => (settled = true));
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([begun, settled], [[1, 2], false]);
+  end();
+  await watched;
+  await assert.rejects(all, /no 2/);
+  assert.deepEqual(begun, [1, 2]);
 });

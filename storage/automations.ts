@@ -12,8 +12,7 @@ import {
   WEBHOOK_ID,
 } from '../protocol/automation.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { parseAutomation } from '../protocol/rules/automation-check.ts';
-import { isObject } from '../protocol/rules/automation-fields.ts';
+import { isObject, parseAutomation } from '../protocol/rules/automation-check.ts';
 import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
 import type { AppPaths, VersionPaths } from './layout.ts';
 import { sweepTemporary } from './trash.ts';
@@ -39,7 +38,7 @@ export async function listAutomations(version: VersionPaths): Promise<string[]> 
   }
 }
 
-/** Null when there is none of this id. A file that was damaged by hand is answered with its faults. */
+/** Null when the version has no automation of this id. A file that was damaged by hand is answered with its faults. */
 export async function readAutomation(version: VersionPaths, id: string): Promise<StoredAutomation | null> {
   // Callers choose it, and it becomes part of a path.
   if (!AUTOMATION_ID.test(id)) return null;
@@ -52,27 +51,25 @@ export async function readAutomation(version: VersionPaths, id: string): Promise
 /** Replaces the file, durably. */
 export async function writeAutomation(version: VersionPaths, id: string, text: string): Promise<void> {
   const path = version.automation(id);
-  // A crash may have left the temporary file of an earlier try, and nobody else looks here.
+  // A crash may have left the temporary file of an earlier try; no other sweep looks here.
   await sweepTemporary(dirname(path));
   await writeFileAtomic(path, text);
 }
 
 /** By id; empty for versions that were stored before automations were. */
 export async function readUploaded(version: VersionPaths): Promise<Map<string, UploadedAutomation>> {
-  const entries = Object.entries(await readObject(version.automations));
-  return new Map(
-    entries.flatMap(([id, value]) =>
-      isObject(value) && typeof value.enabled === 'boolean' ? [[id, { enabled: value.enabled }]] : [],
-    ),
-  );
+  const uploaded = new Map<string, UploadedAutomation>();
+  for (const [id, value] of Object.entries(await readObject(version.automations)))
+    if (isObject(value) && typeof value.enabled === 'boolean') uploaded.set(id, { enabled: value.enabled });
+  return uploaded;
 }
 
 /** Slug → key, `whsec_…`. Empty when no webhook is signed, or when the file was damaged. */
 export async function readWebhookKeys(app: AppPaths): Promise<Map<string, string>> {
-  const entries = Object.entries(await readObject(app.webhookKeys));
-  return new Map(
-    entries.flatMap(([slug, key]) => (WEBHOOK_ID.test(slug) && typeof key === 'string' ? [[slug, key]] : [])),
-  );
+  const keys = new Map<string, string>();
+  for (const [slug, key] of Object.entries(await readObject(app.webhookKeys)))
+    if (WEBHOOK_ID.test(slug) && typeof key === 'string') keys.set(slug, key);
+  return keys;
 }
 
 /** Keeps these keys beside those that are there; the file can be read by its owner only. */
@@ -85,28 +82,19 @@ export async function addWebhookKeys(app: AppPaths, keys: ReadonlyMap<string, st
 export async function pruneWebhookKeys(app: AppPaths): Promise<void> {
   const keys = await readWebhookKeys(app);
   if (keys.size === 0) return;
-  const slugs = new Set<string>();
+  const kept = new Map<string, string>();
   for (const { versionId } of await listVersions(app)) {
-    const found = await slugsOf(app.version(versionId));
-    if (found === null) return;
-    for (const slug of found) slugs.add(slug);
+    const version = app.version(versionId);
+    for (const id of await listAutomations(version)) {
+      const stored = await readAutomation(version, id);
+      // A damaged file: its webhook may be back once the file is repaired.
+      if (stored !== null && 'issues' in stored) return;
+      const slug = stored === null ? undefined : provisionedWebhook(stored.manifest)?.id;
+      const key = slug === undefined ? undefined : keys.get(slug);
+      if (slug !== undefined && key !== undefined) kept.set(slug, key);
+    }
   }
-  const kept = new Map([...keys].filter(([slug]) => slugs.has(slug)));
-  if (kept.size === keys.size) return;
-  await writeKeys(app, kept);
-}
-
-/** Null when a file cannot be read: its webhook may be there again once somebody mends it. */
-async function slugsOf(version: VersionPaths): Promise<string[] | null> {
-  const slugs: string[] = [];
-  for (const id of await listAutomations(version)) {
-    const stored = await readAutomation(version, id);
-    if (stored === null) continue;
-    if ('issues' in stored) return null;
-    const webhook = provisionedWebhook(stored.manifest);
-    if (webhook !== undefined) slugs.push(webhook.id);
-  }
-  return slugs;
+  if (kept.size < keys.size) await writeKeys(app, kept);
 }
 
 async function writeKeys(app: AppPaths, keys: ReadonlyMap<string, string>): Promise<void> {

@@ -1,6 +1,6 @@
 /** What is known of a draft's data, `seed.json` beside it: the data is whole while the file is there. */
 import { join } from 'node:path';
-import type { DraftMigration } from '../protocol/drafts.ts';
+import type { DraftMigration } from '../protocol/jobs.ts';
 import { readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
 import type { AppPaths } from './layout.ts';
 
@@ -14,12 +14,7 @@ export type DraftSeed = {
 
 /** Null when the data was never copied, or not all of it. */
 export async function readSeed(draft: AppPaths): Promise<DraftSeed | null> {
-  let value: Partial<DraftSeed> | null | undefined;
-  try {
-    value = (await readJson(seedFile(draft))) as typeof value;
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-  }
+  const value = (await readJson(seedFile(draft), null)) as Partial<DraftSeed> | null | undefined;
   if (typeof value?.userVersion !== 'number' || !Array.isArray(value.applied)) return null;
   const { userVersion, applied, applying } = value;
   return { userVersion, applied, ...(Array.isArray(applying) ? { applying } : {}) };

@@ -1,11 +1,9 @@
-/**
- * Notices that files below a folder change. Each folder has a watcher of its own: what Node offers for whole trees misses
- * changes on Linux.
- */
+/** Notices changes below a folder, with a watcher for each folder: Node's recursive one misses changes on Linux. */
 import { type FSWatcher, watch } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LIMITS } from '../protocol/limits.ts';
+import { isMissing } from './atomic-file.ts';
 
 /** How many more folders may be watched, over all drafts. */
 export class WatchBudget {
@@ -27,13 +25,11 @@ export class WatchBudget {
   }
 }
 
-/** `inode` tells a folder from another one that took its place. */
-type Watched = { watcher: FSWatcher; inode: number };
-
 export class FolderWatch {
   readonly #budget: WatchBudget;
   readonly #onChange: () => void;
-  readonly #folders = new Map<string, Watched>();
+  /** `inode` tells a folder from another one that took its place. */
+  readonly #folders = new Map<string, { watcher: FSWatcher; inode: number }>();
   #complete = false;
   /** Watchers ever made. */
   #begun = 0;
@@ -50,10 +46,7 @@ export class FolderWatch {
     return this.#complete;
   }
 
-  /**
-   * Watches `root` and every folder below it, those that are new and those that replaced another one too. What changes from
-   * now on is noticed if `complete` then. Resolves with whether there are folders that were not watched before.
-   */
+  /** Watches `root` and the folders below it, and those that replaced one. Answers whether there were new ones. */
   async follow(root: string): Promise<boolean> {
     const found = new Set<string>();
     let complete = true;
@@ -120,6 +113,5 @@ export class FolderWatch {
 }
 
 function ignoreMissing(error: unknown): void {
-  const { code } = error as NodeJS.ErrnoException;
-  if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error;
+  if (!isMissing(error)) throw error;
 }

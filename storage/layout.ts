@@ -1,42 +1,35 @@
 /** Every path of a gateway's files in one place (specification, "What the service does", item 12). Pure: touches no disk. */
 import { basename, join, resolve } from 'node:path';
 
-/** The files of one app, all below `<appsDir>/<id>/`. */
-export class AppPaths {
+/** Names below a folder are fields of the class that extends this one. */
+class Folder {
   readonly dir: string;
-  /** `{ "activeVersion", "activatedAt" }`; missing while no version is active. */
-  readonly current: string;
-  /** The activation that is under way, from before its migrations until its pointer is flipped. */
-  readonly pending: string;
-  /** `{ "versionId" }`: a version that goes again unless the upload that brings it ends with making it active. */
-  readonly incoming: string;
-  /** While it is there, the folder is removed for good, not to the trash, should the app not be registered. */
-  readonly disposable: string;
-  readonly data: string;
-  readonly settings: string;
-  /** Slug → key of the webhooks that are signed; never in the code, never served. */
-  readonly webhookKeys: string;
-  readonly logs: string;
-  readonly backupsDir: string;
-  /** Code as uploaded, one folder a version. */
-  readonly versionsDir: string;
-  /** What was derived from it: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`. */
-  readonly preparedDir: string;
 
   constructor(dir: string) {
     this.dir = dir;
-    this.current = join(dir, 'current.json');
-    this.pending = join(dir, 'pending.json');
-    this.incoming = join(dir, 'incoming.json');
-    this.disposable = join(dir, 'disposable');
-    this.data = join(dir, 'data.sqlite');
-    this.settings = join(dir, 'settings.json');
-    this.webhookKeys = join(dir, 'webhook-keys.json');
-    this.logs = join(dir, 'logs.jsonl');
-    this.backupsDir = join(dir, 'backups');
-    this.versionsDir = join(dir, 'versions');
-    this.preparedDir = join(dir, 'prepared');
   }
+}
+
+/** The files of one app, all below `<appsDir>/<id>/`. */
+export class AppPaths extends Folder {
+  /** `{ "activeVersion", "activatedAt" }`; missing while no version is active. */
+  readonly current = join(this.dir, 'current.json');
+  /** The activation that is under way, from before its migrations until its pointer is flipped. */
+  readonly pending = join(this.dir, 'pending.json');
+  /** `{ "versionId" }`: a version that goes again unless the upload that brings it ends with making it active. */
+  readonly incoming = join(this.dir, 'incoming.json');
+  /** While it is there, the folder is removed for good, not to the trash, should the app not be registered. */
+  readonly disposable = join(this.dir, 'disposable');
+  readonly data = join(this.dir, 'data.sqlite');
+  readonly settings = join(this.dir, 'settings.json');
+  /** Slug → key of the webhooks that are signed; never in the code, never served. */
+  readonly webhookKeys = join(this.dir, 'webhook-keys.json');
+  readonly logs = join(this.dir, 'logs.jsonl');
+  readonly backupsDir = join(this.dir, 'backups');
+  /** Code as uploaded, one folder a version. */
+  readonly versionsDir = join(this.dir, 'versions');
+  /** What was derived from it: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`. */
+  readonly preparedDir = join(this.dir, 'prepared');
 
   /** The folders of a tag, `<id>/v<n>`, are called `v<n>`; its code is then a link to where the git store keeps it. */
   version(versionId: string): VersionPaths {
@@ -44,33 +37,23 @@ export class AppPaths {
     return new VersionPaths(join(this.versionsDir, folder), join(this.preparedDir, folder));
   }
 
-  /** The version whose folders have this name; what is not a version's is no version id. */
+  /** The version whose folders have this name; the name of another folder gives no version id. */
   versionOf(folder: string): string {
     return folder.startsWith('v_') ? folder : `${basename(this.dir)}/${folder}`;
   }
 }
 
 /** The git store, all below `appsStoreRoot` (specification, "What the service does", item 12; decisions, section 7). */
-export class CodeStorePaths {
-  readonly root: string;
+export class CodeStorePaths extends Folder {
   /** The bare repository: one tree, `apps/<id>/…`. */
-  readonly repository: string;
+  readonly repository = join(this.dir, 'apps.git');
   /** What is served of a commit: `<sha>/apps/<id>/…`, only the app that the commit published. */
-  readonly mainDir: string;
-  readonly sessionsDir: string;
+  readonly mainDir = join(this.dir, 'worktrees', 'main');
+  readonly sessionsDir = join(this.dir, 'worktrees', 'sessions');
   /** The commit of `main` that is live, in hex. */
-  readonly activeMain: string;
+  readonly activeMain = join(this.dir, 'active-main');
   /** Publications that are under way, one file an app: what a crash leaves is finished or forgotten at start. */
-  readonly publishingDir: string;
-
-  constructor(root: string) {
-    this.root = root;
-    this.repository = join(root, 'apps.git');
-    this.mainDir = join(root, 'worktrees', 'main');
-    this.sessionsDir = join(root, 'worktrees', 'sessions');
-    this.activeMain = join(root, 'active-main');
-    this.publishingDir = join(root, 'publishing');
-  }
+  readonly publishingDir = join(this.dir, 'publishing');
 
   /** The code of one app as a commit has it. */
   materialized(sha: string, app: string): string {
@@ -87,52 +70,40 @@ export class CodeStorePaths {
 }
 
 /** One session's draft worktree. */
-export class SessionPaths {
-  readonly dir: string;
+export class SessionPaths extends Folder {
   /** When it was made, and the commits that its apps were taken from. */
-  readonly record: string;
-  readonly appsDir: string;
-
-  constructor(dir: string) {
-    this.dir = dir;
-    this.record = join(dir, 'session.json');
-    this.appsDir = join(dir, 'apps');
-  }
+  readonly record = join(this.dir, 'session.json');
+  readonly appsDir = join(this.dir, 'apps');
 
   app(id: string): string {
     return join(this.appsDir, id);
   }
 }
 
-/** One version: its code and what was prepared from it. An upload's staging folder has the same two parts. */
-export class VersionPaths {
+class CodeAndPrepared {
   readonly code: string;
-  readonly manifest: string;
-  readonly migrationsDir: string;
-  readonly automationsDir: string;
   readonly prepared: string;
-  /** A `VersionSummary`; the version counts as whole when this file and the code folder exist. */
-  readonly summary: string;
-  /** Path → `StaticEntry`. */
-  readonly static: string;
-  /** Copies that are served instead of the code's own: HTML with the bridge, `.br` and `.gz`. */
-  readonly staticDir: string;
-  readonly validators: string;
-  /** Id → what its `automation.json` said when it was uploaded, before we wrote into it. */
-  readonly automations: string;
 
   constructor(code: string, prepared: string) {
     this.code = code;
-    this.manifest = join(code, 'app.json');
-    this.migrationsDir = join(code, 'migrations');
-    this.automationsDir = join(code, 'automations');
     this.prepared = prepared;
-    this.summary = join(prepared, 'version.json');
-    this.static = join(prepared, 'static.json');
-    this.staticDir = join(prepared, 'static');
-    this.validators = join(prepared, 'validators.js');
-    this.automations = join(prepared, 'automations.json');
   }
+}
+
+/** One version: its code and what was prepared from it. An upload's staging folder has the same two parts. */
+export class VersionPaths extends CodeAndPrepared {
+  readonly manifest = join(this.code, 'app.json');
+  readonly migrationsDir = join(this.code, 'migrations');
+  readonly automationsDir = join(this.code, 'automations');
+  /** A `VersionSummary`; the version counts as whole when this file and the code folder exist. */
+  readonly summary = join(this.prepared, 'version.json');
+  /** Path → `StaticEntry`. */
+  readonly static = join(this.prepared, 'static.json');
+  /** Copies that are served instead of the code's own: HTML with the bridge, `.br` and `.gz`. */
+  readonly staticDir = join(this.prepared, 'static');
+  readonly validators = join(this.prepared, 'validators.js');
+  /** Id → what its `automation.json` said when it was uploaded, before we wrote into it. */
+  readonly automations = join(this.prepared, 'automations.json');
 
   /** The file that is the only truth about an automation. */
   automation(id: string): string {
@@ -140,28 +111,11 @@ export class VersionPaths {
   }
 }
 
-export class Layout {
+class Roots {
   readonly dataDir: string;
   readonly appsDir: string;
-  readonly token: string;
-  readonly lock: string;
-  readonly profile: string;
-  /** Records of what runs; mode 0700. */
-  readonly runDir: string;
-  readonly children: string;
-  /** Where the sockets are. */
-  readonly sockets: string;
   /** Uploads and their staging folders: on the file system of the apps, so that a rename puts them into place. */
   readonly tmpDir: string;
-  readonly trashDir: string;
-  /** The catalog of `templatesUrl` and the archives that it names, as they were last fetched. */
-  readonly templatesCache: string;
-  readonly runtimeDb: string;
-  readonly identityDb: string;
-  readonly analyticsDb: string;
-  readonly registry: string;
-  /** Where the code of these apps is kept; missing on the tarball backend. */
-  readonly storeMark: string;
   /** Null on the tarball backend. */
   readonly codeStore: CodeStorePaths | null;
 
@@ -169,22 +123,29 @@ export class Layout {
   constructor(dataDir: string, appsDir?: string, appsStoreRoot?: string) {
     this.dataDir = resolve(dataDir);
     this.appsDir = resolve(this.dataDir, appsDir ?? 'apps');
-    this.token = join(this.dataDir, 'token.bin');
-    this.lock = join(this.dataDir, 'lock');
-    this.profile = join(this.dataDir, 'profile.json');
-    this.runDir = join(this.dataDir, 'run');
-    this.children = join(this.runDir, 'children.json');
-    this.sockets = join(this.runDir, 'sockets.json');
     this.tmpDir = appsDir === undefined ? join(this.dataDir, 'tmp') : join(this.appsDir, '_tmp');
-    this.trashDir = join(this.dataDir, 'trash');
-    this.templatesCache = join(this.dataDir, 'templates-cache');
-    this.runtimeDb = join(this.dataDir, 'runtime.sqlite');
-    this.identityDb = join(this.dataDir, 'identity.sqlite');
-    this.analyticsDb = join(this.dataDir, 'analytics.sqlite');
-    this.registry = join(this.appsDir, '_registry.json');
-    this.storeMark = join(this.appsDir, '_store.json');
     this.codeStore = appsStoreRoot === undefined ? null : new CodeStorePaths(resolve(this.dataDir, appsStoreRoot));
   }
+}
+
+export class Layout extends Roots {
+  readonly token = join(this.dataDir, 'token.bin');
+  readonly lock = join(this.dataDir, 'lock');
+  readonly profile = join(this.dataDir, 'profile.json');
+  /** Records of what runs; mode 0700. */
+  readonly runDir = join(this.dataDir, 'run');
+  readonly children = join(this.runDir, 'children.json');
+  /** Where the sockets are. */
+  readonly sockets = join(this.runDir, 'sockets.json');
+  readonly trashDir = join(this.dataDir, 'trash');
+  /** The catalog of `templatesUrl` and the archives that it names, as they were last fetched. */
+  readonly templatesCache = join(this.dataDir, 'templates-cache');
+  readonly runtimeDb = join(this.dataDir, 'runtime.sqlite');
+  readonly identityDb = join(this.dataDir, 'identity.sqlite');
+  readonly analyticsDb = join(this.dataDir, 'analytics.sqlite');
+  readonly registry = join(this.appsDir, '_registry.json');
+  /** Where the code of these apps is kept; missing on the tarball backend. */
+  readonly storeMark = join(this.appsDir, '_store.json');
 
   app(id: string): AppPaths {
     return new AppPaths(join(this.appsDir, id));

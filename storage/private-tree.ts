@@ -10,15 +10,10 @@ export const PRIVATE_UMASK = 0o077;
 
 /** `root` and what lies in it, as far as others can open it; links are not followed. */
 export function openToOthers(root: string): string[] {
-  const found: string[] = [];
-  const look = (path: string): void => {
-    const stats = lstatSync(path, { throwIfNoEntry: false });
-    if (stats === undefined || stats.isSymbolicLink()) return;
-    if ((stats.mode & OTHERS) !== 0) found.push(path);
-    if (stats.isDirectory()) for (const name of entries(path)) look(join(path, name));
-  };
-  look(root);
-  return found;
+  const stats = lstatSync(root, { throwIfNoEntry: false });
+  if (stats === undefined || stats.isSymbolicLink()) return [];
+  const below = stats.isDirectory() ? entries(root).flatMap((name) => openToOthers(join(root, name))) : [];
+  return (stats.mode & OTHERS) === 0 ? below : [root, ...below];
 }
 
 /** Takes the permissions of everybody but the owner away from `path`; one that has gone meanwhile is not missed. */

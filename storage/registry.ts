@@ -1,34 +1,42 @@
-/**
- * The registered apps (`_registry.json`) and what is known of each. A start reads the one file; an app's own files are read,
- * and repaired, when it is first needed, and then kept.
- */
+/** The registered apps (`_registry.json`). An app's own files are read, and repaired, when it is first needed. */
 import { readdir, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../protocol/errors.ts';
 import { isAppId } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
-import { exists, mkdirDurable, moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
-import type { Layout } from './layout.ts';
-import { repairApp } from './repair.ts';
+import { exists, mkdirDurable, moveDir, readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
+import type { AppPaths, Layout } from './layout.ts';
 import { sweepTemporary, sweepUnregistered } from './trash.ts';
+import {
+  listVersions,
+  readCurrent,
+  readIncoming,
+  readPending,
+  readVersion,
+  removeHalfVersions,
+  removeVersion,
+  writeCurrent,
+} from './versions.ts';
 
-/** One app as it stands; replaced, never changed in place. Times are milliseconds since the epoch. */
-export type AppState = {
-  readonly id: string;
-  readonly registeredAt: number;
-  /** When the active version became it, or when the app was registered. */
-  readonly updatedAt: number;
-  readonly active: VersionSummary | null;
-};
+/**
+ * One app as it stands; replaced, never changed in place. Times are milliseconds since the epoch; `updatedAt` is when the active
+ * version became it, or when the app was registered.
+ */
+export type AppState = Readonly<{
+  id: string;
+  registeredAt: number;
+  updatedAt: number;
+  active: VersionSummary | null;
+}>;
 
 export type RegistryOptions = {
   layout: Layout;
-  /** SQLite's `user_version` of an app's data; asked only when an activation was cut off. */
+  /** SQLite's `user_version` of an app's data: how many migrations it has had. Asked only when an activation was cut off. */
   userVersion(app: string): Promise<number>;
-  /** As in `RepairTools`. */
+  /** Resolves when the app's data, as it is found, is on the disk. */
   makeDurable(app: string): Promise<void>;
-  /** As in `RepairTools`; without it, what is gone is gone. */
+  /** Restores a version whose files are gone; false when it is kept nowhere else, which is the default. Never rejects. */
   bringBack?(app: string, versionId: string): Promise<boolean>;
   log: Pick<Logger, 'warn' | 'error'>;
   now?(): number;
@@ -43,7 +51,7 @@ type Content = { entries: Entries; removed: ReadonlySet<string> };
 const LOADING_AT_ONCE = 16;
 
 export class Registry {
-  readonly #options: Required<RegistryOptions>;
+  readonly #options: Options;
   readonly #loaded = new Map<string, AppState>();
   readonly #loading = new Map<string, Promise<AppState>>();
   #entries: Entries;
@@ -87,7 +95,7 @@ export class Registry {
     return registry;
   }
 
-  private constructor(options: Required<RegistryOptions>, { entries, removed }: Content) {
+  private constructor(options: Options, { entries, removed }: Content) {
     this.#options = options;
     this.#entries = entries;
     this.#removed = removed;
@@ -175,8 +183,7 @@ export class Registry {
   }
 
   async #load(id: string, registeredAt: number): Promise<AppState> {
-    const { layout, ...tools } = this.#options;
-    const found = await repairApp(id, layout.app(id), { ...tools, tmpDir: layout.tmpDir });
+    const found = await repairApp(id, this.#options);
     const updatedAt = Math.max(found?.activatedAt ?? 0, registeredAt);
     // An activation that went on meanwhile knows better.
     const state = this.#loaded.get(id) ?? { id, registeredAt, updatedAt, active: found?.active ?? null };
@@ -225,14 +232,7 @@ export async function readEntries(path: string): Promise<Entries | null> {
 }
 
 async function readContent(path: string): Promise<Content | null> {
-  let value: unknown;
-  try {
-    value = await readJson(path);
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
-  }
-  const { apps, removed } = (value ?? {}) as { apps?: unknown; removed?: unknown };
+  const { apps, removed } = ((await readJson(path, null)) ?? {}) as { apps?: unknown; removed?: unknown };
   if (typeof apps !== 'object' || apps === null) return null;
   const entries = new Map<string, number>();
   for (const [id, entry] of Object.entries(apps)) {
@@ -252,4 +252,86 @@ async function entriesFromFolders(layout: Layout): Promise<Entries> {
     entries.set(name, Math.floor(birthtimeMs));
   }
   return entries;
+}
+
+// ---- Repair: the old version or the new one, whole, when an app is first needed after a crash. ----
+
+type Options = Required<RegistryOptions>;
+type Found = { active: VersionSummary; activatedAt: number } | null;
+
+/** The version that is active once everything is put right, and since when; null when there is none. */
+async function repairApp(id: string, options: Options): Promise<Found> {
+  const app = options.layout.app(id);
+  for (const dir of [app.dir, app.backupsDir]) await sweepTemporary(dir);
+  // It is registered, so its folder stays.
+  if (await exists(app.disposable)) await removeDurable(app.disposable);
+  const whole = await removeHalfVersions(app, options.layout.tmpDir);
+  const found = (await settlePending(id, app, whole, options)) ?? (await findActive(id, app, options));
+  await settleIncoming(app, found?.active ?? null, options);
+  return found;
+}
+
+async function findActive(id: string, app: AppPaths, options: Options): Promise<Found> {
+  const current = await readCurrent(app);
+  if (current === null) return null;
+  if (current === 'damaged') return fallBack(id, app, 'current.json is damaged', options);
+  const { activeVersion, activatedAt } = current;
+  let active = await readVersion(app, activeVersion);
+  if (active === null && (await options.bringBack(id, activeVersion))) {
+    active = await readVersion(app, activeVersion);
+    options.log.warn({ app: id, version: activeVersion }, 'Repaired: the files of the active version were gone.');
+  }
+  if (active !== null) return { active, activatedAt };
+  return fallBack(id, app, `the active version ${activeVersion} is missing`, options);
+}
+
+/**
+ * An activation that was cut off is finished when its migrations are in the data, for the old code does not know them; else
+ * it never happened. Answers the version that is to serve although that could not be settled, and null otherwise.
+ */
+async function settlePending(id: string, app: AppPaths, whole: Set<string>, options: Options): Promise<Found> {
+  if (!(await exists(app.pending))) return null;
+  const pending = await readPending(app);
+  if (pending !== null && whole.has(pending.versionId) && (await options.userVersion(id)) >= pending.migrations) {
+    const { versionId } = pending;
+    try {
+      // The crash may have come before the flush: the pointer must not outlive what it needs.
+      await options.makeDurable(id);
+      await writeCurrent(app, { activeVersion: versionId, activatedAt: options.now() });
+    } catch (error) {
+      options.log.warn(
+        { app: id, version: versionId, err: error },
+        'An activation cannot be settled; it serves all the same.',
+      );
+      const active = await readVersion(app, versionId);
+      return active === null ? null : { active, activatedAt: options.now() };
+    }
+    options.log.warn({ app: id, version: versionId }, 'An activation was cut off after its migrations; finished it.');
+  }
+  await removeDurable(app.pending);
+  return null;
+}
+
+/** An upload that was cut off before its version was active never happened. */
+async function settleIncoming(app: AppPaths, active: VersionSummary | null, options: Options): Promise<void> {
+  if (!(await exists(app.incoming))) return;
+  const incoming = await readIncoming(app);
+  if (incoming !== null && incoming !== active?.versionId) await removeVersion(app, incoming, options.layout.tmpDir);
+  await removeDurable(app.incoming);
+}
+
+async function fallBack(id: string, app: AppPaths, reason: string, options: Options): Promise<Found> {
+  const [newest] = await listVersions(app);
+  if (newest === undefined) {
+    await removeDurable(app.current);
+    options.log.warn({ app: id }, `Repaired: ${reason}, and there is no other. The app has no active version now.`);
+    return null;
+  }
+  const activatedAt = options.now();
+  await writeCurrent(app, { activeVersion: newest.versionId, activatedAt });
+  options.log.warn(
+    { app: id, version: newest.versionId },
+    `Repaired: ${reason}. The newest whole version is active now.`,
+  );
+  return { active: newest, activatedAt };
 }

@@ -4,8 +4,17 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { CodeStorePaths } from './layout.ts';
-import { readSession, type SessionRecord, writeSession } from './session-record.ts';
-import { createSession, listSessions, replaceApp, stagingFolder, sweepSessions, twinFolder } from './sessions.ts';
+import {
+  createSession,
+  listSessions,
+  readSession,
+  replaceFolder,
+  type SessionRecord,
+  stagingFolder,
+  sweepSessions,
+  twinFolder,
+  writeSession,
+} from './sessions.ts';
 
 const BASE = 'a'.repeat(40);
 let root: string;
@@ -89,7 +98,9 @@ test('when the new files cannot be put into place, the old ones are there again'
   await open('refused');
   const folder = store.session('refused').app('notes');
   await put(folder, 'index.html', 'old');
-  await assert.rejects(replaceApp(store, 'refused', 'notes', join(store.sessionsDir, 'not-there')), { code: 'ENOENT' });
+  await assert.rejects(replaceFolder(store, ['refused', 'notes'], join(store.sessionsDir, 'not-there')), {
+    code: 'ENOENT',
+  });
   assert.equal(await readFile(join(folder, 'index.html'), 'utf8'), 'old');
 });
 

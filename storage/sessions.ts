@@ -3,14 +3,26 @@
  * (decisions, section 7). A session is there as a whole or not at all, and so are the files of an app and what its record says
  * of them.
  */
-import { randomUUID } from 'node:crypto';
-import { link, lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { createHash, randomUUID } from 'node:crypto';
+import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { SvcError } from '../protocol/errors.ts';
+import type { GitFile } from '../protocol/git-jobs.ts';
 import { isAppId, isSessionId } from '../protocol/ids.ts';
-import { exists, isThere, mkdirDurable, namesIn, renameDurable, syncDir } from './atomic-file.ts';
+import {
+  exists,
+  isFolder,
+  isRecord,
+  isThere,
+  mkdirDurable,
+  namesIn,
+  readJson,
+  renameDurable,
+  syncDir,
+  writeFileAtomic,
+} from './atomic-file.ts';
+import { isObjectId } from './git/object.ts';
 import { type CodeStorePaths, SessionPaths } from './layout.ts';
-import { readSession, type SessionRecord, writeSession } from './session-record.ts';
 
 /** Names of folders that are being made or removed; no session id starts like this. */
 const UNFINISHED = '.';
@@ -62,35 +74,34 @@ export async function stagingFolder(store: CodeStorePaths): Promise<string> {
   return dir;
 }
 
-/** False for a link too: what it leads to is not the session's. */
-export async function isFolder(path: string): Promise<boolean> {
-  return (await lstat(path).catch(() => null))?.isDirectory() ?? false;
-}
-
 /** Whether the folder that a record says takes an app's place has not done so. */
 export async function isWaiting(store: CodeStorePaths, from: string | undefined): Promise<boolean> {
   return from !== undefined && (await isFolder(join(store.sessionsDir, from)));
 }
 
-/** Puts `staged`, which is durable, in the place of the app's folder. A crash in between gives back the old one, unless the record names `staged`. */
-export async function replaceApp(store: CodeStorePaths, sid: string, app: string, staged: string): Promise<void> {
-  await replaceFolder(store.session(sid).app(app), staged, join(store.sessionsDir, `${ASIDE}${sid}.${app}`));
-}
+/** The folder of an app in a session, or of one of its automations. */
+type Place = [session: string, app: string, automation?: string];
 
-/** Puts `staged`, which is durable, in the place of an automation's folder, or in a place where there is none. */
-export async function replaceAutomation(
-  store: CodeStorePaths,
-  [sid, app, id]: [sid: string, app: string, id: string],
-  staged: string,
-): Promise<void> {
-  const target = automationFolder(store, sid, app, id);
-  await replaceFolder(target, staged, join(store.sessionsDir, `${ASIDE}${sid}.${app}.${id}`));
+/** Puts `staged`, which is durable, there. A crash in between gives back what was there, unless the record names `staged`. */
+export async function replaceFolder(store: CodeStorePaths, place: Place, staged: string): Promise<void> {
+  const target = folderOf(store, place);
+  const going = join(store.sessionsDir, `${ASIDE}${place.join('.')}`);
+  await rm(going, { recursive: true, force: true });
+  const replaced = await isThere(target);
+  if (replaced) await renameDurable(target, going);
+  try {
+    await renameDurable(staged, target);
+  } catch (error) {
+    if (replaced && !(await exists(target))) await rename(going, target);
+    throw error;
+  }
+  await rm(going, { recursive: true, force: true });
 }
 
 /** Removes an automation's folder, all of it or nothing. */
 export async function removeAutomation(store: CodeStorePaths, sid: string, app: string, id: string): Promise<void> {
   const going = unfinished(store);
-  await renameDurable(automationFolder(store, sid, app, id), going);
+  await renameDurable(folderOf(store, [sid, app, id]), going);
   await rm(going, { recursive: true, force: true });
 }
 
@@ -107,10 +118,7 @@ export async function twinFolder(from: string, to: string): Promise<void> {
   await syncDir(to);
 }
 
-/**
- * Ends the replacements that a crash cut off, as the records say, and removes what is left of sessions and files that were being
- * made or removed. Before anything is done in a session.
- */
+/** Ends replacements that a crash cut off, as the records say, and removes what is half made. Before any use. */
 export async function sweepSessions(store: CodeStorePaths): Promise<void> {
   for (const id of await listSessions(store)) {
     // Nothing is known of what is in a session whose record is damaged.
@@ -147,23 +155,10 @@ export async function appFolders(session: SessionPaths): Promise<string[]> {
   return (await namesIn(session.appsDir)).filter(isAppId);
 }
 
-async function replaceFolder(target: string, staged: string, going: string): Promise<void> {
-  await rm(going, { recursive: true, force: true });
-  const replaced = await isThere(target);
-  if (replaced) await renameDurable(target, going);
-  try {
-    await renameDurable(staged, target);
-  } catch (error) {
-    if (replaced && !(await exists(target))) await rename(going, target);
-    throw error;
-  }
-  await rm(going, { recursive: true, force: true });
-}
-
 async function sweepSession(store: CodeStorePaths, id: string, { apps }: SessionRecord): Promise<void> {
   for (const [app, { from }] of Object.entries(apps)) {
     if (from === undefined || !(await isWaiting(store, from))) continue;
-    await replaceApp(store, id, app, join(store.sessionsDir, from));
+    await replaceFolder(store, [id, app], join(store.sessionsDir, from));
   }
   const { dir } = store.session(id);
   for (const entry of await readdir(dir, { recursive: true, withFileTypes: true })) {
@@ -175,14 +170,117 @@ async function sweepSession(store: CodeStorePaths, id: string, { apps }: Session
 /** Where what was set aside belongs, unless something is there, or it is nobody's. */
 async function placeOf(store: CodeStorePaths, [sid = '', app = '', id]: string[]): Promise<string | null> {
   if (!isAppId(app) || !(await isSession(store, sid))) return null;
-  const target = id === undefined ? store.session(sid).app(app) : automationFolder(store, sid, app, id);
+  const target = folderOf(store, id === undefined ? [sid, app] : [sid, app, id]);
   return (await exists(dirname(target))) && !(await exists(target)) ? target : null;
 }
 
-function automationFolder(store: CodeStorePaths, sid: string, app: string, id: string): string {
-  return join(store.session(sid).app(app), 'automations', id);
+function folderOf(store: CodeStorePaths, [session, app, automation]: Place): string {
+  const folder = store.session(session).app(app);
+  return automation === undefined ? folder : join(folder, 'automations', automation);
 }
 
 function unfinished(store: CodeStorePaths): string {
   return join(store.sessionsDir, `${UNFINISHED}${randomUUID()}`);
 }
+
+// ---- The record of a session, `session.json` in its folder ----
+
+/** `base` is the commit that the app's files came from; null for an app that was made in the session. */
+export type SessionApp = {
+  base: string | null;
+  /** When the app that the files came from was registered; without it nobody knows. One of its id may be another app. */
+  since?: number;
+  /** Name of a folder beside the sessions that takes the place of the app's: while it is there, it has not yet. */
+  from?: string;
+  /** What is on its way to live: the commit, and a fingerprint of the files as they were sent. */
+  publishing?: { commit: string; files: string };
+};
+
+/** `base` is the commit of `main` when the session was opened, or what it published last. Times are milliseconds since the epoch. */
+export type SessionRecord = {
+  createdAt: number;
+  base: string;
+  /** Those that were taken into it, or made in it. */
+  apps: Readonly<Record<string, SessionApp>>;
+  /** The request that it was opened for has not ended: after a crash nobody knows of it. */
+  unfinished?: true;
+};
+
+/** Null when there is no such session. Rejects with `SESSION_DAMAGED` when its record is missing, or is none. */
+export async function readSession(session: SessionPaths): Promise<SessionRecord | null> {
+  let value: unknown;
+  try {
+    value = await readJson(session.record);
+  } catch (error) {
+    const reason =
+      error instanceof SyntaxError ? 'is not JSON' : UNREADABLE[(error as NodeJS.ErrnoException).code ?? ''];
+    throw reason === undefined ? error : damagedSession(session, reason, error);
+  }
+  if (value === undefined) {
+    if (await isFolder(session.dir)) throw damagedSession(session, 'is missing');
+    return null;
+  }
+  const record = parseRecord(value);
+  if (record === null) throw damagedSession(session, 'does not hold what it should');
+  return record;
+}
+
+/** What somebody may have put in the place of a record, or done to it, in the words of Node. */
+const UNREADABLE: Readonly<Record<string, string>> = {
+  EISDIR: 'is a folder',
+  ELOOP: 'is a link that leads nowhere',
+  EACCES: 'may not be read',
+  EPERM: 'may not be read',
+  EIO: 'cannot be read from the disk',
+};
+
+function damagedSession({ dir }: SessionPaths, reason: string, cause?: unknown): SvcError {
+  const id = basename(dir);
+  return new SvcError(
+    'SESSION_DAMAGED',
+    `The session "${id}" is damaged: worktrees/sessions/${id}/session.json of the code store ${reason}. Its files are still there, in apps/; copy what you need, then close the session: svc sessions rm ${id}`,
+    { cause },
+  );
+}
+
+/** The same text for the same files, in whatever order they are. */
+export function fingerprint(files: Pick<GitFile, 'path' | 'sha'>[]): string {
+  const lines = files.map(({ path, sha }) => `${path}\0${sha}\n`).sort();
+  return createHash('sha256').update(lines.join('')).digest('hex');
+}
+
+export async function writeSession(session: SessionPaths, { createdAt, ...rest }: SessionRecord): Promise<void> {
+  const record = { createdAt: new Date(createdAt).toISOString(), ...rest };
+  await writeFileAtomic(session.record, `${JSON.stringify(record, null, 2)}\n`);
+}
+
+function parseRecord(value: unknown): SessionRecord | null {
+  const { createdAt, base, apps, unfinished } = isRecord(value) ? value : {};
+  const at = typeof createdAt === 'string' ? Date.parse(createdAt) : Number.NaN;
+  if (Number.isNaN(at) || !isCommit(base) || !isRecord(apps)) return null;
+  const known: Record<string, SessionApp> = {};
+  for (const [id, entry] of Object.entries(apps)) {
+    const app = isAppId(id) && isRecord(entry) ? parseApp(entry) : null;
+    if (app === null) return null;
+    known[id] = app;
+  }
+  return { createdAt: at, base, apps: known, ...(unfinished === true ? { unfinished } : {}) };
+}
+
+function parseApp({ base, since, from, publishing }: Readonly<Record<string, unknown>>): SessionApp | null {
+  if (base !== null && !isCommit(base)) return null;
+  const { commit, files } = isRecord(publishing) ? publishing : {};
+  return {
+    base,
+    ...(typeof since === 'number' ? { since } : {}),
+    ...(typeof from === 'string' && FOLDER.test(from) ? { from } : {}),
+    ...(isCommit(commit) && typeof files === 'string' ? { publishing: { commit, files } } : {}),
+  };
+}
+
+function isCommit(value: unknown): value is string {
+  return typeof value === 'string' && isObjectId(value);
+}
+
+/** As `stagingFolder` names them. */
+const FOLDER = /^\.[0-9a-f-]{36}$/;

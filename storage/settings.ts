@@ -1,33 +1,23 @@
 /** An app's stored settings, `settings.json` beside its data (decisions, section 5). They survive every version. */
 import { SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { readJson, writeFileAtomic } from './atomic-file.ts';
+import { isRecord, readJson, writeFileAtomic } from './atomic-file.ts';
 import type { AppPaths } from './layout.ts';
 
 export type Settings = Record<string, unknown>;
 
 /** `{}` when none were stored, or when the file was damaged: settings are laid over the manifest's defaults. */
 export async function readSettings(app: AppPaths): Promise<Settings> {
-  try {
-    const value = await readJson(app.settings);
-    return isSettings(value) ? value : {};
-  } catch (error) {
-    if (error instanceof SyntaxError) return {};
-    throw error;
-  }
+  const value = await readJson(app.settings, null);
+  return isRecord(value) ? value : {};
 }
 
 /** Replaces them. Throws `BAD_REQUEST` when they are no object, `PAYLOAD_TOO_LARGE` over `LIMITS.settingsBytes`. */
 export async function writeSettings(app: AppPaths, settings: unknown): Promise<Settings> {
-  if (!isSettings(settings)) throw new SvcError('BAD_REQUEST', 'Settings must be a JSON object.');
+  if (!isRecord(settings)) throw new SvcError('BAD_REQUEST', 'Settings must be a JSON object.');
   const text = JSON.stringify(settings);
-  if (Buffer.byteLength(text) > LIMITS.settingsBytes) {
+  if (Buffer.byteLength(text) > LIMITS.settingsBytes)
     throw new SvcError('PAYLOAD_TOO_LARGE', `Settings may have at most ${LIMITS.settingsBytes} bytes.`);
-  }
   await writeFileAtomic(app.settings, text);
   return settings;
-}
-
-function isSettings(value: unknown): value is Settings {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -11,11 +11,15 @@ const TRASHED = /^.+-(\d{13,})$/;
 
 /** Moves an app's folder, data included, to `trash/<id>-<ms>`. An app without a folder is nothing to move. */
 export async function moveToTrash(layout: Layout, id: string, now: number): Promise<void> {
-  try {
-    await moveDir(layout.app(id).dir, join(layout.trashDir, `${id}-${now}`));
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-  }
+  await moveIfThere(layout.app(id).dir, join(layout.trashDir, `${id}-${now}`));
+}
+
+/** Removes left-over uploads now, and old trash now and every day, until the timer is cleared. */
+export function sweepDaily(layout: Layout, trashDays: number, onError: (error: unknown) => void): NodeJS.Timeout {
+  const sweep = () => void sweepTrash(layout, trashDays, Date.now()).catch(onError);
+  void sweepTmp(layout, Date.now()).catch(onError);
+  sweep();
+  return setInterval(sweep, LIMITS.dayMs).unref();
 }
 
 /** Removes what has been in the trash for longer than `trashDays`; answers the names. */
@@ -28,33 +32,16 @@ export async function sweepTrash(layout: Layout, trashDays: number, now: number)
 
 /** Removes what uploads of an earlier gateway left in `tmp/`: everything that was there before `startedAt`. */
 export async function sweepTmp(layout: Layout, startedAt: number): Promise<string[]> {
-  return removeWhere(layout.tmpDir, async (name) => {
-    const found = await lstat(join(layout.tmpDir, name)).catch(() => null);
-    return found !== null && found.mtimeMs < startedAt;
-  });
+  return removeWhere(layout.tmpDir, (name) => isOlder(join(layout.tmpDir, name), startedAt));
 }
 
-/**
- * Removes from `dir` what writing and moving files left under temporary names before this process began. Later ones may
- * still be at work, in this process or in another one such as `svc token rotate`.
- */
+/** Removes temporary files from before this process began: it, or another command, may be writing later ones. */
 export async function sweepTemporary(dir: string, before: number = performance.timeOrigin): Promise<string[]> {
-  try {
-    return await removeWhere(dir, async (name) => {
-      if (!name.endsWith('.tmp')) return false;
-      const found = await lstat(join(dir, name)).catch(() => null);
-      return found !== null && found.mtimeMs < before;
-    });
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
+  const isLeft = async (name: string) => name.endsWith('.tmp') && (await isOlder(join(dir, name), before));
+  return (await removeWhere(dir, isLeft).catch(unlessMissing)) ?? [];
 }
 
-/**
- * Ends the removals, and takes back the first uploads, that a crash cut off: their apps' folders are there, and the apps are
- * not registered. Before anything is open. Answers their ids.
- */
+/** Removes unregistered apps: cut-off removals and first uploads. Before any is open. Answers their ids. */
 export async function sweepUnregistered(
   layout: Layout,
   isRegistered: (id: string) => boolean,
@@ -81,12 +68,21 @@ async function holdsApp(app: AppPaths): Promise<boolean> {
 /** Removes an app's folder for good; it is gone as a whole from the first step on. */
 export async function purgeApp(layout: Layout, id: string): Promise<void> {
   const going = join(layout.tmpDir, `${id}-${randomUUID()}-removed`);
-  try {
-    await moveDir(layout.app(id).dir, going);
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-  }
+  await moveIfThere(layout.app(id).dir, going);
   await rm(going, { recursive: true, force: true });
+}
+
+async function moveIfThere(from: string, to: string): Promise<void> {
+  await moveDir(from, to).catch(unlessMissing);
+}
+
+function unlessMissing(error: unknown): void {
+  if (!isMissing(error)) throw error;
+}
+
+async function isOlder(path: string, than: number): Promise<boolean> {
+  const found = await lstat(path).catch(() => null);
+  return found !== null && found.mtimeMs < than;
 }
 
 async function removeWhere(dir: string, isOver: (name: string) => Promise<boolean>): Promise<string[]> {

@@ -10,6 +10,7 @@ import type { VersionSummary } from '../protocol/manifest.ts';
 import {
   exists,
   isMissing,
+  isRecord,
   isThere,
   mkdirDurable,
   namesIn,
@@ -35,7 +36,7 @@ export async function listVersions(app: AppPaths): Promise<VersionSummary[]> {
 /** What was prepared of a whole version; null when there is no such version or only a part of one. */
 export async function readVersion(app: AppPaths, versionId: string): Promise<VersionSummary | null> {
   if (!isVersionId(versionId) || !(await exists(app.version(versionId).code))) return null;
-  const summary = await readJsonOrNull(app.version(versionId).summary);
+  const summary = await readJson(app.version(versionId).summary, null);
   return isRecord(summary) && summary.versionId === versionId ? (summary as VersionSummary) : null;
 }
 
@@ -86,13 +87,7 @@ export async function removeHalfVersions(app: AppPaths, tmpDir: string): Promise
 
 /** The pointer; null when no version is active, `damaged` when the file cannot be read as one. */
 export async function readCurrent(app: AppPaths): Promise<CurrentPointer | null | 'damaged'> {
-  let value: unknown;
-  try {
-    value = await readJson(app.current);
-  } catch (error) {
-    if (error instanceof SyntaxError) return 'damaged';
-    throw error;
-  }
+  const value = await readJson(app.current, 'damaged');
   if (value === undefined) return null;
   if (!isRecord(value) || typeof value.activeVersion !== 'string') return 'damaged';
   const activatedAt = typeof value.activatedAt === 'string' ? Date.parse(value.activatedAt) : Number.NaN;
@@ -106,12 +101,11 @@ export async function writeCurrent(app: AppPaths, pointer: CurrentPointer): Prom
 /** The pointer, ready to be moved when there may be no room any more. */
 export function stageCurrent(app: AppPaths, pointer: CurrentPointer): Promise<StagedFile> {
   const activatedAt = new Date(pointer.activatedAt).toISOString();
-  const text = `${JSON.stringify({ activeVersion: pointer.activeVersion, activatedAt })}\n`;
-  return StagedFile.write(app.current, text);
+  return StagedFile.write(app.current, `${JSON.stringify({ activeVersion: pointer.activeVersion, activatedAt })}\n`);
 }
 
 export async function readPending(app: AppPaths): Promise<PendingActivation | null> {
-  const value = await readJsonOrNull(app.pending);
+  const value = await readJson(app.pending, null);
   if (!isRecord(value) || typeof value.versionId !== 'string' || typeof value.migrations !== 'number') return null;
   return { versionId: value.versionId, migrations: value.migrations };
 }
@@ -122,7 +116,7 @@ export async function writePending(app: AppPaths, pending: PendingActivation): P
 
 /** The version that an upload is about to make active; null when there is none. */
 export async function readIncoming(app: AppPaths): Promise<string | null> {
-  const value = await readJsonOrNull(app.incoming);
+  const value = await readJson(app.incoming, null);
   return isRecord(value) && typeof value.versionId === 'string' ? value.versionId : null;
 }
 
@@ -132,17 +126,4 @@ export async function writeIncoming(app: AppPaths, versionId: string): Promise<v
 
 async function versionsIn(app: AppPaths, dir: string): Promise<string[]> {
   return (await namesIn(dir)).map((folder) => app.versionOf(folder)).filter(isVersionId);
-}
-
-async function readJsonOrNull(path: string): Promise<unknown> {
-  try {
-    return (await readJson(path)) ?? null;
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
-  }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,5 @@
 /**
- * Where `ctx.fetch` may connect to: patterns of hosts, read from the configuration and from manifests, and the judgement over a
- * host and the address that it leads to. Pure.
+ * Where `ctx.fetch` may connect to, by the patterns of hosts in the configuration and in manifests. Pure.
  */
 import { BlockList, isIP, isIPv4 } from 'node:net';
 
@@ -50,7 +49,7 @@ function parsePattern(text: string): Pattern | null {
   const parts = { text, port: port === null ? null : Number(port) };
   const addresses = parseAddresses(host);
   if (addresses !== null) return { ...parts, name: null, addresses };
-  // What looks like an address and is none is a mistake, not a name.
+  // What looks like an address but is not one is a mistake.
   const isName = host === ANY || (NAME.test(host) && !/^[\d.]+$/.test(host));
   return isName ? { ...parts, name: host, addresses: null } : null;
 }
@@ -102,8 +101,8 @@ export class Egress {
   }
 
   /**
-   * Why the connection is refused, for whoever wrote the handler; null when it is not. A target without an address is refused only if
-   * no address could make it right.
+   * Why the connection is refused, for the handler's author; null when it is not. Without an address it is refused only if no address
+   * could be allowed.
    */
   refusal(target: Target): string | null {
     const known = { ...target, host: bareHost(target.host), address: target.address && bareAddress(target.address) };

@@ -15,32 +15,19 @@ export type Token = { kind: 'word' | 'quoted' | 'string' | 'other'; name: string
 
 export type TokenizedStatement = Statement & { tokens: Token[]; keywordAt: number };
 
-/** Informational PRAGMAs; those without `argument` could change something when given one. */
-const PRAGMAS = new Map<string, 'argument' | 'read'>([
-  ['TABLE_INFO', 'argument'],
-  ['TABLE_XINFO', 'argument'],
-  ['TABLE_LIST', 'argument'],
-  ['INDEX_LIST', 'argument'],
-  ['INDEX_INFO', 'argument'],
-  ['INDEX_XINFO', 'argument'],
-  ['FOREIGN_KEY_LIST', 'argument'],
-  ['FOREIGN_KEY_CHECK', 'argument'],
-  ['INTEGRITY_CHECK', 'argument'],
-  ['QUICK_CHECK', 'argument'],
-  ['PAGE_COUNT', 'read'],
-  ['PAGE_SIZE', 'read'],
-  ['FREELIST_COUNT', 'read'],
-  ['DATA_VERSION', 'read'],
-  ['ENCODING', 'read'],
-  ['COMPILE_OPTIONS', 'read'],
-  ['COLLATION_LIST', 'read'],
-  ['FUNCTION_LIST', 'read'],
-  ['MODULE_LIST', 'read'],
-  ['USER_VERSION', 'read'],
-  ['SCHEMA_VERSION', 'read'],
-  ['FOREIGN_KEYS', 'read'],
-  ['JOURNAL_MODE', 'read'],
-]);
+/** Informational PRAGMAs; the second ones could change something when given an argument. */
+const PRAGMAS = new Set(
+  (
+    'TABLE_INFO TABLE_XINFO TABLE_LIST INDEX_LIST INDEX_INFO INDEX_XINFO FOREIGN_KEY_LIST FOREIGN_KEY_CHECK ' +
+    'INTEGRITY_CHECK QUICK_CHECK'
+  ).split(' '),
+);
+const PRAGMAS_TO_READ = new Set(
+  (
+    'PAGE_COUNT PAGE_SIZE FREELIST_COUNT DATA_VERSION ENCODING COMPILE_OPTIONS COLLATION_LIST FUNCTION_LIST MODULE_LIST ' +
+    'USER_VERSION SCHEMA_VERSION FOREIGN_KEYS JOURNAL_MODE'
+  ).split(' '),
+);
 /** In effect until the migration's own commit, so it cannot reach another caller's statements. */
 const MIGRATION_PRAGMAS = new Set(['DEFER_FOREIGN_KEYS']);
 
@@ -61,7 +48,7 @@ export function refuseUnsafe(sql: string): Refusal | null {
   return refuse(sql, 'Use db.transaction() or db.batch() instead.', new Set());
 }
 
-/** The same for a migration file, which has no limit of its own on its length. */
+/** The same for a migration file; only the limit of files applies to its length. */
 export function refuseMigration(sql: string): Refusal | null {
   return refuse(sql, 'All pending migrations run in one transaction already; leave it out.', MIGRATION_PRAGMAS);
 }
@@ -92,12 +79,10 @@ function refusedPragma({ tokens, keywordAt }: TokenizedStatement, morePragmas: S
   const schemaGiven = rest[1]?.name === '.';
   const pragma = rest[schemaGiven ? 2 : 0]?.name.toUpperCase() ?? '';
   const hasArgument = rest.length > (schemaGiven ? 3 : 1);
-  if (morePragmas.has(pragma)) return null;
-  const permitted = PRAGMAS.get(pragma);
-  if (permitted === undefined)
+  if (PRAGMAS.has(pragma) || morePragmas.has(pragma)) return null;
+  if (!PRAGMAS_TO_READ.has(pragma))
     return `PRAGMA ${pragma.toLowerCase()} is refused: it is not one of the informational ones.`;
-  if (permitted === 'read' && hasArgument) return `PRAGMA ${pragma.toLowerCase()} can be read here, but not set.`;
-  return null;
+  return hasArgument ? `PRAGMA ${pragma.toLowerCase()} can be read here, but not set.` : null;
 }
 
 /** What is refused wherever it stands in a statement, such as in a trigger's body. */

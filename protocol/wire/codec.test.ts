@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DbOp, type Frame, Kind } from '../frames.ts';
-import { encodeFrame, FrameBatch, FrameDecoder, FrameError } from './codec.ts';
+import fc from 'fast-check';
+import { Unpackr } from 'msgpackr';
+import { DbOp, type Frame, type FrameOf, Kind, ToolKind } from '../frames.ts';
+import {
+  callFrameRoom,
+  encodeFrame,
+  FrameBatch,
+  FrameDecoder,
+  FrameError,
+  readCallFrame,
+  writeCallFrame,
+} from './codec.ts';
 
 /** Numbers in [0, 1) from a seed (mulberry32), so that a failure can be replayed. */
 function seeded(seed: number): () => number {
@@ -160,4 +170,79 @@ test('random and mutated bytes end in frames or in a FrameError, nothing else', 
       assert.ok(error instanceof FrameError, `seed ${seed}, round ${round}: ${(error as Error).stack}`);
     }
   }
+});
+
+/** What is left before and behind the frame, so that a reader or writer that strays is noticed. */
+const MARGIN = 7;
+
+const bodies = fc.uint8Array({ maxLength: 300 });
+const texts = fc.string({ unit: 'binary', maxLength: 80 });
+const result = fc.tuple(
+  fc.constant(Kind.result),
+  fc.nat(),
+  fc.integer({ min: 200, max: 599 }),
+  bodies,
+  fc.double({ noNaN: true }),
+);
+const dispatch = fc.tuple(
+  fc.constant(Kind.dispatch),
+  fc.nat(),
+  fc.double({ noNaN: true }),
+  fc.constantFrom(...Object.values(ToolKind)),
+  texts,
+  bodies,
+  texts,
+);
+const callFrames: fc.Arbitrary<FrameOf<'dispatch'> | FrameOf<'result'>> = fc.oneof(result, dispatch);
+
+function write(frame: FrameOf<'dispatch'> | FrameOf<'result'>): Buffer {
+  const into = Buffer.alloc(callFrameRoom(frame) + 2 * MARGIN, 0xc1);
+  const end = writeCallFrame(into, MARGIN, frame);
+  assert.ok(end <= into.length - MARGIN, 'it takes no more than the room that was asked for');
+  return into.subarray(MARGIN, end);
+}
+
+test('a call frame comes back as it was, and is MessagePack that anyone can read', () => {
+  const unpackr = new Unpackr({ useRecords: false, moreTypes: false });
+  fc.assert(
+    fc.property(callFrames, (frame) => {
+      const written = write(frame);
+      assert.deepEqual(readCallFrame(written, 0, written.length), frame);
+      const general = unpackr.unpack(written) as unknown[];
+      assert.deepEqual(
+        general.map((part) => (part instanceof Uint8Array ? Uint8Array.from(part) : part)),
+        frame,
+      );
+    }),
+  );
+});
+
+test('damaged call frames are left to msgpackr or read within their bounds', () => {
+  const damaged = fc.tuple(callFrames, fc.array(fc.tuple(fc.nat(400), fc.nat(255)), { maxLength: 4 }), fc.nat(20));
+  fc.assert(
+    fc.property(damaged, ([frame, changes, cut]) => {
+      const written = Buffer.from(write(frame));
+      for (const [at, value] of changes) if (at < written.length) written[at] = value;
+      const end = Math.max(0, written.length - cut);
+      const read = readCallFrame(written, 0, end);
+      if (read === null) return;
+      const body = read[0] === Kind.result ? read[3] : read[5];
+      const start = body.byteOffset - written.byteOffset;
+      assert.ok(start >= 0 && start + body.length <= end, 'the body lies within the frame');
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('frames of other kinds, and texts that are too long, are left to msgpackr', () => {
+  assert.equal(callFrameRoom([Kind.ping, 1]), 0);
+  assert.equal(callFrameRoom([Kind.dispatch, 1, 1, 0, 'x'.repeat(40_000), Buffer.alloc(0), '']), 0);
+  for (const odd of [
+    [Kind.result],
+    [Kind.result, 1, 200, 'text', 0],
+    [Kind.dispatch, 1, 1, 7, 'tool', Buffer.alloc(0), ''],
+  ])
+    assert.equal(callFrameRoom(odd as never), 0, JSON.stringify(odd));
+  const ping = Buffer.from([0x92, Kind.ping, 1]);
+  assert.equal(readCallFrame(ping, 0, ping.length), null);
 });

@@ -1,17 +1,24 @@
-/** Bytes ⇄ frames: a 4-byte big-endian length, then one MessagePack array. Pure; throws `FrameError` on hostile bytes. */
+/**
+ * Bytes ⇄ frames: a 4-byte big-endian length, then one MessagePack array. Pure; throws `FrameError` on hostile bytes.
+ *
+ * The two frames of a tool call are written and read by hand: they are the most frequent, and msgpackr takes several times as
+ * long. Their bytes are MessagePack as well, with every number as float64, so that each frame has one form. The reader takes that
+ * form only and leaves every other to msgpackr.
+ */
 import { Packr, Unpackr } from 'msgpackr';
-import { type DispatchFrame, type Frame, Kind, type ResultFrame } from '../frames.ts';
+import { type Frame, type FrameOf, Kind, type ToolKindValue } from '../frames.ts';
 import { LIMITS } from '../limits.ts';
-import { callFrameRoom, readCallFrame, writeCallFrame } from './call-frames.ts';
 
 const HEADER_BYTES = 4;
 const MIN_KIND = Kind.hello;
 const MAX_KIND = Math.max(...Object.values(Kind));
+const BATCH_BYTES = LIMITS.linkBatchBytes;
+const MIN_ROOM = 4 * 1024;
 
 // Records and extension types let a sender define structures that the reader keeps; a worker's frames are hostile.
-// Bytes are bytes: an actor gives them a `toJSON` for the results of handlers, which has no say here.
+// `toJSON` of bytes is for the results of handlers only.
 const packr = new Packr({ useRecords: false, moreTypes: false, variableMapSize: true, useToJSON: false });
-// Its types do not know `auto` (a number where it is safe, else a bigint); its documentation and code do.
+// msgpackr's types lack `auto`, which it documents: a number where it is safe, else a bigint.
 const int64AsType = 'auto' as 'number';
 const unpackr = new Unpackr({ useRecords: false, moreTypes: false, mapsAsObjects: true, int64AsType });
 
@@ -22,15 +29,16 @@ export class FrameError extends Error {
   }
 }
 
+function checkLength(length: number, maxBytes: number): void {
+  if (length > maxBytes) throw new FrameError(`A frame of ${length} bytes is over the limit of ${maxBytes}.`);
+}
+
 /** One frame as bytes, length prefix included. */
 export function encodeFrame(frame: Frame, maxBytes: number = LIMITS.frameBytes): Buffer {
   const batch = new FrameBatch(maxBytes);
   batch.add(frame);
   return batch.take();
 }
-
-const BATCH_BYTES = LIMITS.linkBatchBytes;
-const MIN_ROOM = 4 * 1024;
 
 /** Frames that leave together, written one behind the other into one piece of memory. */
 export class FrameBatch {
@@ -46,47 +54,39 @@ export class FrameBatch {
     return this.#length;
   }
 
-  /** Throws `FrameError` for a frame over the limit; what was added before stays. */
+  /** Throws `FrameError` for a frame over the limit; the frames before it stay. */
   add(frame: Frame): void {
     const start = this.#length;
+    const from = start + HEADER_BYTES;
     const room = callFrameRoom(frame);
     if (room > 0) {
-      this.#check(room);
-      const bytes = this.#room(start + HEADER_BYTES + room);
-      this.#close(bytes, start, writeCallFrame(bytes, start + HEADER_BYTES, frame as DispatchFrame | ResultFrame));
+      checkLength(room, this.#maxBytes);
+      const bytes = this.#room(from + room);
+      this.#close(bytes, start, writeCallFrame(bytes, from, frame as FrameOf<'dispatch'> | FrameOf<'result'>));
       return;
     }
     const payload = packr.pack(frame);
-    this.#check(payload.length);
-    const end = start + HEADER_BYTES + payload.length;
+    checkLength(payload.length, this.#maxBytes);
+    const end = from + payload.length;
     const bytes = this.#room(end);
-    bytes.set(payload, start + HEADER_BYTES);
+    bytes.set(payload, from);
     this.#close(bytes, start, end);
   }
 
-  #check(length: number): void {
-    if (length > this.#maxBytes)
-      throw new FrameError(`A frame of ${length} bytes is over the limit of ${this.#maxBytes}.`);
-  }
-
-  /** Puts the length before a payload that ends at `end`. */
-  #close(bytes: Buffer, start: number, end: number): void {
-    const length = end - start - HEADER_BYTES;
-    bytes[start] = length >>> 24;
-    bytes[start + 1] = length >>> 16;
-    bytes[start + 2] = length >>> 8;
-    bytes[start + 3] = length;
-    this.#length = end;
-  }
-
-  /** The bytes of all frames; the batch is empty afterwards and never writes into them again. */
+  /** The bytes of all frames. The batch is empty afterwards and never writes into them again. */
   take(): Buffer {
     const bytes = this.#bytes?.subarray(0, this.#length) ?? Buffer.alloc(0);
-    // What is left of the memory serves the next frames, unless a large frame made it large.
+    // The rest of the memory serves the next frames, unless a large frame made it large.
     const left = this.#bytes?.subarray(this.#length);
     this.#bytes = left && left.length >= MIN_ROOM && bytes.length <= BATCH_BYTES ? left : null;
     this.#length = 0;
     return bytes;
+  }
+
+  /** Puts the length before a payload that ends at `end`. */
+  #close(bytes: Buffer, start: number, end: number): void {
+    writeLength(bytes, start, end - start - HEADER_BYTES);
+    this.#length = end;
   }
 
   #room(end: number): Buffer {
@@ -100,7 +100,7 @@ export class FrameBatch {
 }
 
 /** The payload of one frame, checked to be an array that starts with a known kind. */
-export function decodePayload(payload: Uint8Array): Frame {
+function decodePayload(payload: Uint8Array): Frame {
   let value: unknown;
   try {
     value = unpackr.unpack(payload);
@@ -115,10 +115,7 @@ export function decodePayload(payload: Uint8Array): Frame {
   return value as Frame;
 }
 
-/**
- * Cuts a byte stream into frames. Bytes of a frame that has not arrived whole are kept as the chunks they came in, so
- * that a large frame is copied once.
- */
+/** Cuts a byte stream into frames. An incomplete frame is kept as the chunks it came in, so that a large one is copied once. */
 export class FrameDecoder {
   readonly #maxBytes: number;
   #chunks: Buffer[] = [];
@@ -140,30 +137,184 @@ export class FrameDecoder {
     let offset = 0;
     while (bytes.length - offset >= HEADER_BYTES) {
       const length = bytes.readUInt32BE(offset);
-      if (length > this.#maxBytes)
-        throw new FrameError(`A frame of ${length} bytes is over the limit of ${this.#maxBytes}.`);
-      const end = offset + HEADER_BYTES + length;
+      checkLength(length, this.#maxBytes);
+      const start = offset + HEADER_BYTES;
+      const end = start + length;
       if (end > bytes.length) break;
-      onFrame(
-        readCallFrame(bytes, offset + HEADER_BYTES, end) ?? decodePayload(bytes.subarray(offset + HEADER_BYTES, end)),
-      );
+      onFrame(readCallFrame(bytes, start, end) ?? decodePayload(bytes.subarray(start, end)));
       offset = end;
     }
     this.#chunks = offset === bytes.length ? [] : [bytes.subarray(offset)];
     this.#buffered = bytes.length - offset;
   }
 
-  /** Bytes that the frame at the head of the buffer needs, once its header can be read. */
+  /** Bytes that the frame at the head of the buffer takes; its header has arrived. */
   #needed(): number {
     const first = this.#chunks[0] as Buffer;
-    if (first.length >= HEADER_BYTES) return this.#checked(first.readUInt32BE(0));
-    const head = Buffer.concat(this.#chunks.slice(0, HEADER_BYTES + 1));
-    return head.length >= HEADER_BYTES ? this.#checked(head.readUInt32BE(0)) : Number.POSITIVE_INFINITY;
-  }
-
-  #checked(length: number): number {
-    if (length > this.#maxBytes)
-      throw new FrameError(`A frame of ${length} bytes is over the limit of ${this.#maxBytes}.`);
+    const head = first.length >= HEADER_BYTES ? first : Buffer.concat(this.#chunks.slice(0, HEADER_BYTES));
+    const length = head.readUInt32BE(0);
+    checkLength(length, this.#maxBytes);
     return HEADER_BYTES + length;
   }
+}
+
+const ARRAY_5 = 0x95;
+const ARRAY_7 = 0x97;
+const FLOAT_64 = 0xcb;
+const STR_16 = 0xda;
+const BIN_32 = 0xc6;
+
+/** Longer texts are left to msgpackr. */
+const MAX_TEXT = 0x7fff;
+/** Of each frame, besides its body and texts. */
+const DISPATCH_OVERHEAD = 2 + 9 + 9 + 1 + 3 + 5 + 3;
+const RESULT_OVERHEAD = 2 + 9 + 9 + 5 + 9;
+
+/** Over the memory of the latest frame; neighbours share it. */
+let view: DataView = new DataView(new ArrayBuffer(0));
+
+// From here on, frames are read by index, and numbers through a DataView: V8 never compiles this code in threads that are called
+// once in a while, and there each step of a loop or of an array's iterator costs as much as a call.
+
+/** The most bytes that this frame can take by hand; 0 for a frame that is left to msgpackr, also one that breaks its type. */
+export function callFrameRoom(frame: Frame): number {
+  if (frame[0] === Kind.result) return isResult(frame) ? RESULT_OVERHEAD + frame[3].length : 0;
+  if (frame[0] !== Kind.dispatch || !isDispatch(frame)) return 0;
+  const tool = frame[4];
+  const traceId = frame[6];
+  if (tool.length > MAX_TEXT || traceId.length > MAX_TEXT) return 0;
+  return DISPATCH_OVERHEAD + 3 * (tool.length + traceId.length) + frame[5].length;
+}
+
+function isResult(frame: FrameOf<'result'>): boolean {
+  const numbers = typeof frame[1] === 'number' && typeof frame[2] === 'number' && typeof frame[4] === 'number';
+  return numbers && frame.length === 5 && frame[3] instanceof Uint8Array;
+}
+
+function isDispatch(frame: FrameOf<'dispatch'>): boolean {
+  if (typeof frame[1] !== 'number' || typeof frame[2] !== 'number' || frame.length !== 7) return false;
+  if (!isToolKind(frame[3])) return false;
+  return typeof frame[4] === 'string' && typeof frame[6] === 'string' && frame[5] instanceof Uint8Array;
+}
+
+/** The numbers of `ToolKind`, without a gap from 0 on. */
+function isToolKind(kind: unknown): kind is ToolKindValue {
+  return kind === 0 || kind === 1 || kind === 2 || kind === 3 || kind === 4;
+}
+
+/** Writes a frame for which `callFrameRoom` found room, from `at` on; returns where it ends. */
+export function writeCallFrame(into: Buffer, at: number, frame: FrameOf<'dispatch'> | FrameOf<'result'>): number {
+  if (frame[0] === Kind.result) {
+    into[at] = ARRAY_5;
+    into[at + 1] = Kind.result;
+    const status = writeNumber(into, at + 2, frame[1]);
+    const body = writeBytes(into, writeNumber(into, status, frame[2]), frame[3]);
+    return writeNumber(into, body, frame[4]);
+  }
+  into[at] = ARRAY_7;
+  into[at + 1] = Kind.dispatch;
+  const kind = writeNumber(into, writeNumber(into, at + 2, frame[1]), frame[2]);
+  into[kind] = frame[3];
+  const body = writeBytes(into, writeText(into, kind + 1, frame[4]), frame[5]);
+  return writeText(into, body, frame[6]);
+}
+
+/**
+ * Reads the frame that takes exactly the bytes from `at` to `end`; null for any other frame or form. Its body shares the memory
+ * of `from`.
+ */
+export function readCallFrame(from: Buffer, at: number, end: number): FrameOf<'dispatch'> | FrameOf<'result'> | null {
+  // The shorter of the two.
+  if (end - at < DISPATCH_OVERHEAD) return null;
+  if (from[at] === ARRAY_5 && from[at + 1] === Kind.result) return readResult(from, at + 2, end);
+  if (from[at] === ARRAY_7 && from[at + 1] === Kind.dispatch) return readDispatch(from, at + 2, end);
+  return null;
+}
+
+function readResult(from: Buffer, at: number, end: number): FrameOf<'result'> | null {
+  if (from[at] !== FLOAT_64 || from[at + 9] !== FLOAT_64 || from[at + 18] !== BIN_32) return null;
+  const start = at + 23;
+  const stop = start + from.readUInt32BE(at + 19);
+  if (stop + 9 !== end || from[stop] !== FLOAT_64) return null;
+  const id = readNumber(from, at);
+  return [Kind.result, id, readNumber(from, at + 9), bytesOf(from, start, stop), readNumber(from, stop)];
+}
+
+function readDispatch(from: Buffer, at: number, end: number): FrameOf<'dispatch'> | null {
+  if (from[at] !== FLOAT_64 || from[at + 9] !== FLOAT_64 || from[at + 19] !== STR_16) return null;
+  const kind = from[at + 18];
+  if (!isToolKind(kind)) return null;
+  const tool = at + 22;
+  const bin = tool + from.readUInt16BE(at + 20);
+  if (bin + 5 > end || from[bin] !== BIN_32) return null;
+  const body = bin + 5;
+  const str = body + from.readUInt32BE(bin + 1);
+  if (str + 3 > end || from[str] !== STR_16) return null;
+  const trace = str + 3;
+  if (trace + from.readUInt16BE(str + 1) !== end) return null;
+  return [
+    Kind.dispatch,
+    readNumber(from, at),
+    readNumber(from, at + 9),
+    kind,
+    textOf(from, tool, bin),
+    bytesOf(from, body, str),
+    textOf(from, trace, end),
+  ];
+}
+
+function writeNumber(into: Buffer, at: number, value: number): number {
+  into[at] = FLOAT_64;
+  viewOf(into).setFloat64(into.byteOffset + at + 1, value);
+  return at + 9;
+}
+
+function readNumber(from: Buffer, at: number): number {
+  return viewOf(from).getFloat64(from.byteOffset + at + 1);
+}
+
+function viewOf({ buffer }: Buffer): DataView {
+  if (view.buffer !== buffer) view = new DataView(buffer);
+  return view;
+}
+
+/** Most texts are short and ASCII: written here, without a call into native code. */
+function writeText(into: Buffer, at: number, text: string): number {
+  let length = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code > 0x7f) {
+      length = into.write(text, at + 3, 'utf8');
+      break;
+    }
+    into[at + 3 + i] = code;
+  }
+  into[at] = STR_16;
+  into[at + 1] = length >>> 8;
+  into[at + 2] = length;
+  return at + 3 + length;
+}
+
+function textOf(from: Buffer, start: number, stop: number): string {
+  // Without the name of an encoding, which Node would have to look up.
+  return from.toString(undefined, start, stop);
+}
+
+function writeBytes(into: Buffer, at: number, bytes: Uint8Array): number {
+  const { length } = bytes;
+  into[at] = BIN_32;
+  writeLength(into, at + 1, length);
+  into.set(bytes, at + 5);
+  return at + 5 + length;
+}
+
+function writeLength(into: Buffer, at: number, length: number): void {
+  into[at] = length >>> 24;
+  into[at + 1] = length >>> 16;
+  into[at + 2] = length >>> 8;
+  into[at + 3] = length;
+}
+
+function bytesOf(from: Buffer, start: number, stop: number): Uint8Array {
+  return new Uint8Array(from.buffer, from.byteOffset + start, stop - start);
 }

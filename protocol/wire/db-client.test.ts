@@ -4,7 +4,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { type DbFrame, DbOp, type Frame, Kind, type ResumeFrame } from '../frames.ts';
+import { DbOp, type Frame, type FrameOf, Kind } from '../frames.ts';
 import { DbClient } from './db-client.ts';
 import { Link } from './link.ts';
 
@@ -16,15 +16,15 @@ let server: Server | null;
 let sessions: number[];
 
 /** A writer that does with each request what the test says. */
-function serve(onRequest: (frame: DbFrame, link: Link) => void): void {
+function serve(onRequest: (frame: FrameOf<'db'>, link: Link) => void): void {
   server = createServer((socket) => {
-    new Link(socket, { onFrame: (frame, link) => onRequest(frame as DbFrame, link), onClose: () => {} });
+    new Link(socket, { onFrame: (frame, link) => onRequest(frame as FrameOf<'db'>, link), onClose: () => {} });
   }).listen(path);
 }
 
-const isResume = (frame: Frame): frame is ResumeFrame => frame[0] === Kind.resume;
+const isResume = (frame: Frame): frame is FrameOf<'resume'> => frame[0] === Kind.resume;
 const RESULT = { changes: 1, lastInsertRowid: 1 };
-const answer = (frame: DbFrame, link: Link): void => link.send([Kind.dbResult, frame[1], RESULT]);
+const answer = (frame: FrameOf<'db'>, link: Link): void => link.send([Kind.dbResult, frame[1], RESULT]);
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'db-client-'));
@@ -155,7 +155,7 @@ test('a value that fits no frame fails its own operation only', async () => {
   assert.equal(fine.status, 'fulfilled');
 });
 
-test('a frame that is no answer ends the connection', async () => {
+test('a frame that is not an answer ends the connection', async () => {
   serve((_, link) => link.send([Kind.cancel, 1, 'deadline'] as Frame));
   await assert.rejects(db.run('a'), { code: 'WRITER_LOST' });
 });

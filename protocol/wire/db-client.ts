@@ -1,9 +1,9 @@
 /** The asking side of the SQLite writer: each operation is a promise, paired with its answer by a number. */
 import type { ErrorBody } from '../errors.ts';
 import {
-  type DbFrame,
   DbOp,
   type Frame,
+  type FrameOf,
   Kind,
   type MigrationFile,
   type Row,
@@ -30,9 +30,22 @@ export class DbError extends Error {
   }
 }
 
-type Outstanding = { frame: DbFrame; resolve: (value: never) => void; reject: (error: DbError) => void };
+const LOST: ErrorBody = {
+  code: 'WRITER_LOST',
+  message: 'The connection to the database was lost; whether this statement took effect is unknown.',
+};
+const TRANSACTION_LOST: ErrorBody = {
+  code: 'WRITER_LOST',
+  message: 'The connection to the database was lost, and the transaction was rolled back.',
+};
+const UNAVAILABLE: ErrorBody = {
+  code: 'WRITER_UNAVAILABLE',
+  message: 'The database is not available; this statement was not run.',
+};
 
-/** What a lost connection left: its session, and the last operation that was sent on it. Later ones were not sent. */
+type Outstanding = { frame: FrameOf<'db'>; resolve: (value: never) => void; reject: (error: DbError) => void };
+
+/** A lost connection: its session, and the last operation that was sent on it. */
 type Left = { session: number; lastId: number };
 
 // App code could put its own in their place.
@@ -40,15 +53,15 @@ const { floor, random } = Math;
 const SESSIONS = 2 ** 52;
 
 /**
- * One database, as its ticket names it. The connection is made by the first operation and again by the first one after
- * it was lost. While the writer is being replaced, operations that were never sent wait for the new one. So do those that were
- * sent: the new one says how far the old one had come, and what had not begun is sent again.
+ * One database, as its ticket names it. The first operation connects, and so does the first one after the connection was lost.
+ * While the writer is being replaced, all operations wait for the new one. It says how far the old one had come, and what had
+ * not begun is sent again.
  */
 export class DbClient {
   readonly #open: (handlers: LinkHandlers, session: number) => Link;
   readonly #outstanding = new Map<number, Outstanding>();
   #link: Link | null = null;
-  /** Of the connection; a new one for each. */
+  /** A new number for each connection. */
   #session = 0;
   #left: Left | null = null;
   #lastId = 0;
@@ -104,22 +117,22 @@ export class DbClient {
     return this.#ask([Kind.db, ++this.#lastId, DbOp.migrate, 0, files, backupTo]);
   }
 
-  /** Makes the writer let go of the file and of everybody else who is connected to it. */
+  /** Makes the writer close the file and every other connection to it. */
   close(): Promise<null> {
     return this.#ask([Kind.db, ++this.#lastId, DbOp.close, 0]);
   }
 
-  /** Ends the connection; what is outstanding is rejected. A later operation would open it again. */
+  /** Ends the connection and rejects what is outstanding. A later operation would connect again. */
   end(): void {
     if (this.#retry) clearTimeout(this.#retry);
     this.#retry = null;
     this.#link?.close();
     this.#link = null;
     this.#left = null;
-    this.#rejectAll(LOST);
+    this.#rejectUpTo(Number.POSITIVE_INFINITY, LOST);
   }
 
-  #ask<T>(frame: DbFrame): Promise<T> {
+  #ask<T>(frame: FrameOf<'db'>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (frame[3] !== 0 && (!this.#link || this.#left)) {
         reject(new DbError(TRANSACTION_LOST));
@@ -130,11 +143,11 @@ export class DbClient {
     });
   }
 
-  #send(frame: DbFrame, reject: (error: DbError) => void): void {
+  #send(frame: FrameOf<'db'>, reject: (error: DbError) => void): void {
     try {
       this.#connection().send(frame);
     } catch (error) {
-      // What cannot be written as a frame: too many bytes, or an integer of more than 64 bits.
+      // The frame is too large, or holds an integer of more than 64 bits.
       this.#outstanding.delete(frame[1]);
       reject(new DbError({ code: 'SQLITE_TOOBIG', message: (error as Error).message }));
     }
@@ -159,7 +172,7 @@ export class DbClient {
       return;
     }
     if (frame[0] !== Kind.dbResult && frame[0] !== Kind.dbError) {
-      link.close(new Error('The writer sent a frame that is no answer.'));
+      link.close(new Error('The writer sent a frame that is not an answer.'));
       return;
     }
     const asked = this.#outstanding.get(frame[1]);
@@ -172,25 +185,23 @@ export class DbClient {
   #lost(error: Error | null, link: Link): void {
     if (link !== this.#link) return;
     this.#link = null;
-    const neverConnected = (error as NodeJS.ErrnoException | null)?.syscall === 'connect';
-    if (!neverConnected && this.#left) {
-      // Nor does the next one say how far the first one came.
-      this.#giveUp();
-      return;
-    }
-    if (neverConnected) {
+    if ((error as NodeJS.ErrnoException | null)?.syscall === 'connect') {
       this.#unreachableSince ||= performance.now();
       if (performance.now() - this.#unreachableSince > LIMITS.childStartMs) {
         this.#unreachableSince = 0;
         this.#giveUp();
         return;
       }
+    } else if (this.#left) {
+      // The second writer is lost too, before it said how far the first one came.
+      this.#giveUp();
+      return;
     } else this.#keep({ session: this.#session, lastId: this.#lastId });
     if (this.#outstanding.size > 0) this.#retry = setTimeout(() => this.#again(), LIMITS.writerRetryMs);
     else this.#left = null;
   }
 
-  /** The connection broke with these under way. A transaction is over with it. */
+  /** The connection broke. Its transaction ends with it. */
   #keep(left: Left): void {
     this.#left = left;
     for (const [id, { frame, reject }] of [...this.#outstanding]) {
@@ -206,7 +217,7 @@ export class DbClient {
     else this.#sendAll();
   }
 
-  /** What had begun by then is in doubt, everything if that is not known; the writer begins with the rest. */
+  /** The outcome of what had begun is unknown; the rest is sent again. `begun` is -1 when the writer does not know. */
   #resumed(begun: number): void {
     const lastBegun = begun < 0 ? (this.#left?.lastId ?? 0) : begun;
     this.#left = null;
@@ -218,12 +229,12 @@ export class DbClient {
     for (const { frame, reject } of [...this.#outstanding.values()]) this.#send(frame, reject);
   }
 
-  /** No writer takes over. What was never sent was not run. */
+  /** No writer takes over. Operations that were never sent were not run. */
   #giveUp(): void {
     const lastSent = this.#left?.lastId ?? 0;
     this.#left = null;
     this.#rejectUpTo(lastSent, LOST);
-    this.#rejectAll(UNAVAILABLE);
+    this.#rejectUpTo(Number.POSITIVE_INFINITY, UNAVAILABLE);
   }
 
   #rejectUpTo(lastId: number, body: ErrorBody): void {
@@ -233,21 +244,4 @@ export class DbClient {
       reject(new DbError(body));
     }
   }
-
-  #rejectAll(body: ErrorBody): void {
-    this.#rejectUpTo(Number.POSITIVE_INFINITY, body);
-  }
 }
-
-const LOST: ErrorBody = {
-  code: 'WRITER_LOST',
-  message: 'The connection to the database was lost; whether this statement took effect is unknown.',
-};
-const TRANSACTION_LOST: ErrorBody = {
-  code: 'WRITER_LOST',
-  message: 'The connection to the database was lost, and the transaction was rolled back.',
-};
-const UNAVAILABLE: ErrorBody = {
-  code: 'WRITER_UNAVAILABLE',
-  message: 'The database is not available; this statement was not run.',
-};

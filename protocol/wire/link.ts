@@ -1,11 +1,7 @@
-/**
- * One connection between two of our processes: frames in, frames out, written in one go per turn of the event loop.
- * It opens nothing itself; the stream is given to it.
- */
-
+/** One connection between two of our processes: frames in, frames out, written once per turn of the event loop. */
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { Frame } from '../frames.ts';
+import { type Frame, type FrameOf, Kind } from '../frames.ts';
 import { LIMITS } from '../limits.ts';
 import { FrameBatch, FrameDecoder } from './codec.ts';
 
@@ -18,7 +14,7 @@ export type LinkHandlers = {
   onClose(error: Error | null, link: Link): void;
 };
 
-/** Milliseconds; whoever had nothing to send for so long is not in the middle of a burst. */
+/** Milliseconds without a frame after which a connection is not in a burst. */
 const ALONE_MS = 1;
 
 // App code could put its own in its place.
@@ -27,22 +23,21 @@ const now = performance.now.bind(performance);
 export class Link {
   readonly #stream: Duplex;
   readonly #handlers: LinkHandlers;
-  readonly #decoder: FrameDecoder;
+  readonly #decoder = new FrameDecoder();
   readonly #pending = new FrameBatch();
   #pendingFrames = 0;
   /** Frames of this turn of the event loop; the turn's end is awaited from the first one on. */
   #turnFrames = 0;
-  /** The turn before had one frame at most: whoever waits for this one waits for nothing else. */
+  /** The turn before had one frame at most. */
   #quiet = true;
-  /** When a frame last left without a look at what else its turn has to send. */
+  /** When a frame last left at once, without waiting for the end of its turn. */
   #aloneAt = 0;
   #closed = false;
   #error: Error | null = null;
 
-  constructor(stream: Duplex, handlers: LinkHandlers, maxFrameBytes: number = LIMITS.frameBytes) {
+  constructor(stream: Duplex, handlers: LinkHandlers) {
     this.#stream = stream;
     this.#handlers = handlers;
-    this.#decoder = new FrameDecoder(maxFrameBytes);
     stream.on('data', (chunk: Buffer) => this.receive(chunk));
     stream.on('error', (error: Error) => {
       this.#error ??= error;
@@ -56,16 +51,16 @@ export class Link {
   }
 
   /**
-   * Queues a frame. The frames of one turn leave together, so that a write is shared by many; but not more than
-   * `LIMITS.linkBatchFrames` or `linkBatchBytes`, so that the peer starts on the first ones while we work on the others. While there is little
-   * to send, a frame leaves at once. A closed link drops it. Throws `FrameError` when it is too large.
+   * Queues a frame. The frames of one turn share a write, up to `LIMITS.linkBatchFrames` and `linkBatchBytes`, so that the peer
+   * starts on the first ones early. With little to send, a frame leaves at once. A closed link drops it. Throws `FrameError`
+   * when it is too large.
    */
   send(frame: Frame): void {
     if (this.#closed) return;
     this.#pending.add(frame);
     this.#pendingFrames++;
     if (this.#turnFrames === 0 && this.#quiet && now() - this.#aloneAt > ALONE_MS) {
-      // Most connections have a frame once in a while: to await the turn's end would cost more than the frame.
+      // Most connections send a frame once in a while; waiting for the end of the turn would cost more than the frame.
       this.#aloneAt = now();
       this.#write();
       return;
@@ -122,18 +117,27 @@ export class Link {
 }
 
 /**
- * A connection to the Unix socket at `socketPath`, read past Node's streams: they cost more than all we do with a frame. One that
- * cannot be made is reported through `onClose`.
+ * A connection to the Unix socket of the supervisor or the writer. Frames may be sent at once; they leave after the `hello` with
+ * `ticket` and, for the writer, `session`. One that cannot be made is reported through `onClose`. It is read past Node's streams,
+ * which cost more than all that we do with a frame.
  */
-export function connectLink(socketPath: string, handlers: LinkHandlers): Link {
+export function openLink(socketPath: string, ticket: string, handlers: LinkHandlers, session?: number): Link {
   const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
   const callback = (length: number): boolean => {
-    // A copy: the buffer is used again, and what is in a frame may be kept.
+    // A copy: Node uses the buffer again, and frames keep parts of it.
     const chunk = Buffer.allocUnsafe(length);
     buffer.copy(chunk, 0, 0, length);
     link.receive(chunk);
     return true;
   };
   const link = new Link(connect({ path: socketPath, onread: { buffer, callback } }), handlers);
+  link.send(session === undefined ? [Kind.hello, ticket] : [Kind.hello, ticket, session]);
   return link;
+}
+
+/** The answer of a process to ping `n`; `counters` is what it shows of its work in `svc status`. */
+export function pong(n: number, counters: Record<string, number>): FrameOf<'pong'> {
+  const { rss, heapUsed } = process.memoryUsage();
+  const { user, system } = process.cpuUsage();
+  return [Kind.pong, n, { rss, heapUsed, cpuUser: user, cpuSystem: system, counters }];
 }

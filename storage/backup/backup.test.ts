@@ -1,4 +1,3 @@
-// Backups as files: what goes in comes out, and what is damaged is refused with nothing touched.
 import assert from 'node:assert/strict';
 import {
   appendFileSync,
@@ -18,9 +17,10 @@ import Sqlite from 'better-sqlite3';
 import { type Entry, tar, tarEntry } from '../../testing/archive.ts';
 import { type Fixture, makeFixture, VERSION_ID } from '../../testing/backup-fixture.ts';
 import { inspectDatabase } from './database.ts';
-import { readBackup } from './read.ts';
-import { restoreBackup } from './restore.ts';
+import { readBackup, restoreBackup } from './read.ts';
 import { takeBackup } from './take.ts';
+
+// Backups as files: what goes in comes out, and what is damaged is refused with nothing touched.
 
 const CODE = `apps/notes/versions/${VERSION_ID}`;
 const LONG_NAME = `${'long-'.repeat(40)}é name.js`;

@@ -1,8 +1,8 @@
 /** SQLite files in backups: a copy of one that others write to, and what can be said of a copy. */
 import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
 import Sqlite from 'better-sqlite3';
-import type { BackupDatabase } from '../../protocol/backup.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { BackupDatabase } from './format.ts';
 
 /** Pages copied between two looks at whether to go on: at 4 KiB each, some milliseconds. */
 const STEP_PAGES = 2000;

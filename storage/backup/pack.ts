@@ -1,7 +1,4 @@
-/**
- * Makes a backup in a folder of its own, one part after the other: each part is appended to the archive as a gzip member, and
- * what is in it is noted down for the manifest, which comes last. Nothing is held in memory but a chunk.
- */
+/** Packs a backup part by part, each a gzip member appended to the archive; the manifest comes last. */
 import { createHash } from 'node:crypto';
 import {
   appendFileSync,
@@ -19,19 +16,12 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import {
-  BACKUP_MANIFEST,
-  type BackupDatabase,
-  type BackupFile,
-  type BackupHead,
-  type BackupSource,
-  backupPathKind,
-  isVersionFolder,
-} from '../../protocol/backup.ts';
 import { SvcError } from '../../protocol/errors.ts';
+import type { BackupHead, BackupSource } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing, namesInSync } from '../atomic-file.ts';
 import { copyDatabase, inspectDatabase } from './database.ts';
+import { BACKUP_MANIFEST, type BackupDatabase, type BackupFile, backupPathKind, isVersionFolder } from './format.ts';
 import { END_OF_ARCHIVE, fileHeader, padding } from './tar-format.ts';
 
 const CHUNK_BYTES = 256 * 1024;
@@ -157,10 +147,7 @@ function* packVersions(files: BackupFile[], path: string, from: string, check: (
     yield* packFolder(files, `${path}/${version}`, join(from, version), check);
 }
 
-/**
- * Links and the like, which are never served, are left out, and so is what is being written under a temporary name. What came
- * meanwhile is packed too: objects of the git store that were gone when their turn came are in a pack that was not there before.
- */
+/** Without links and temporary files. Files that came meanwhile too: loose objects may have gone into a new pack. */
 function* packFolder(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
   const known = new Set<string>();
   for (let looks = 1; looks <= LOOKS; looks++) {

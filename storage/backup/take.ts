@@ -1,8 +1,8 @@
 /** Takes a backup of a data directory, whoever holds it: a gateway that runs, or a command that has its lock. */
-import { BACKUP_FORMAT, BackupSize, type BackupSource } from '../../protocol/backup.ts';
-import type { PackJob, PackResult } from '../../protocol/jobs.ts';
-import type { Layout } from '../layout.ts';
-import { appSources, gatewaySources, registrySource, storeSources } from './sources.ts';
+import { basename, join } from 'node:path';
+import type { BackupSource, PackJob, PackResult } from '../../protocol/jobs.ts';
+import type { AppPaths, CodeStorePaths, Layout } from '../layout.ts';
+import { BACKUP_FORMAT, BackupSize } from './format.ts';
 
 export type BackupPlan = {
   layout: Layout;
@@ -13,10 +13,7 @@ export type BackupPlan = {
   takenAt: number;
   /** Ids of the apps that are registered. */
   apps: string[];
-  /**
-   * Runs `work` while the app's pointer and versions stay as they are; answers when it was registered, in milliseconds since
-   * the epoch, or null, without running it, when it is gone.
-   */
+  /** Runs `work` while the app stays as it is; when it was registered, or null, without running it, when it is gone. */
   hold(app: string, work: () => Promise<void>): Promise<number | null>;
   pack(work: PackJob['work']): Promise<PackResult>;
 };
@@ -35,10 +32,57 @@ export async function takeBackup(plan: BackupPlan): Promise<number> {
     const at = await hold(id, () => add(appSources(id, layout.app(id))));
     if (at !== null) registered.push([id, { registeredAt: new Date(at).toISOString() }]);
   }
-  const store = storeSources(layout);
-  if (store.length > 0) await add(store);
-  const registry = { apps: Object.fromEntries(registered) };
-  await add([registrySource(`${JSON.stringify(registry, null, 2)}\n`)]);
+  if (layout.codeStore !== null) await add(storeSources(layout.codeStore));
+  const registry = `${JSON.stringify({ apps: Object.fromEntries(registered) }, null, 2)}\n`;
+  await add([{ kind: 'text', path: 'apps/_registry.json', text: registry }]);
   const head = { format: BACKUP_FORMAT, svcVersion, takenAt: new Date(plan.takenAt).toISOString() };
   return (await pack({ finish: head })).bytes;
+}
+
+// Paths in a backup are those of a data directory whose apps lie in it, as `backupPathKind` knows them.
+
+/** The gateway's own. Packed before the apps: an idempotency key must be older than the data that it speaks of. */
+function gatewaySources(layout: Layout, config: string | null): BackupSource[] {
+  const databases = [layout.runtimeDb, layout.identityDb, layout.analyticsDb];
+  return [
+    ...databases.map((from): BackupSource => ({ kind: 'database', path: basename(from), from })),
+    { kind: 'file', path: basename(layout.profile), from: layout.profile },
+    ...(config === null ? [] : [{ kind: 'text', path: 'config.json', text: config } as const]),
+  ];
+}
+
+/** One app, without its log and the copies of its data from before migrations. */
+function appSources(id: string, app: AppPaths): BackupSource[] {
+  const part = (kind: 'file' | 'database' | 'versions', from: string): BackupSource => ({
+    kind,
+    path: `apps/${id}/${basename(from)}`,
+    from,
+  });
+  return [
+    part('file', app.current),
+    part('file', app.pending),
+    part('database', app.data),
+    part('file', app.settings),
+    part('file', app.webhookKeys),
+    part('versions', app.versionsDir),
+    part('versions', app.preparedDir),
+  ];
+}
+
+/** After the apps, so that each live version has its tag; refs before the objects that they name. */
+function storeSources({ repository, sessionsDir }: CodeStorePaths): BackupSource[] {
+  const part = (kind: 'file' | 'folder', name: string): BackupSource => ({
+    kind,
+    path: `code-store/apps.git/${name}`,
+    from: join(repository, name),
+  });
+  return [
+    { kind: 'text', path: 'apps/_store.json', text: '{"appsStoreRoot":"code-store"}\n' },
+    part('file', 'HEAD'),
+    part('file', 'config'),
+    part('folder', 'refs'),
+    part('file', 'packed-refs'),
+    part('folder', 'objects'),
+    { kind: 'folder', path: 'code-store/worktrees/sessions', from: sessionsDir },
+  ];
 }

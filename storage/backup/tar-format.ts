@@ -1,7 +1,7 @@
 /** The tar format as far as backups use it: files only, long names in pax headers. What is read is taken for hostile. */
 import { Header, Pax } from 'tar';
-import { invalidBackup } from '../../protocol/backup.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { invalidBackup } from './format.ts';
 
 const BLOCK_BYTES = 512;
 const FILE_MODE = 0o600;
@@ -28,10 +28,7 @@ export function padding(size: number): Buffer {
 /** Takes the content of one file. */
 export type EntrySink = { write(chunk: Buffer): void; end(): void };
 
-/**
- * Reads an archive to its very end, one file after the other. Throws `INVALID_BACKUP` for everything that `fileHeader`,
- * `padding` and `END_OF_ARCHIVE` do not write, and what `open` throws.
- */
+/** Reads an archive to its end. Throws `INVALID_BACKUP` for whatever `fileHeader` and the others do not write. */
 export async function readFiles(
   source: AsyncIterable<Buffer>,
   open: (path: string, size: number) => EntrySink,

@@ -4,15 +4,15 @@ import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { syncDir } from '../atomic-file.ts';
-import { syncTree } from '../sync-tree.ts';
-import { isObjectId } from './object.ts';
-import { checkPackSizes } from './pack-sizes.ts';
-import { reachable } from './reachable.ts';
+import { syncDir, syncTree } from '../atomic-file.ts';
+import { damagedObject, FOLDER_MODE, isObjectId, parseCommit, parseTag } from './object.ts';
+import type { ObjectStore } from './object-store.ts';
+import { checkPackSizes } from './pack-format.ts';
 import { DELETED, MAIN, TAGS } from './refs.ts';
-import type { Repository } from './repository.ts';
+import { type Repository, readTree } from './repository.ts';
 
 const HEAD = '# v2 git bundle\n';
+const SUBMODULE_MODE = '160000';
 
 /** Writes `main` and all tags, with the numbers of removed versions, to the file, which must not exist. */
 export async function writeBundle(
@@ -40,7 +40,7 @@ export async function writeBundle(
 
 /**
  * Brings the bundle's `main` and tags into a repository that has only its root commit. Done again after a crash it goes on.
- * Rejects with `INVALID_BACKUP` and `BACKUP_TOO_LARGE`, and with `RESTORE_TARGET` when the repository has versions of its own.
+ * Rejects with `INVALID_BACKUP` and `BACKUP_TOO_LARGE`, and with `RESTORE_TARGET` when the repository has versions already.
  */
 export async function readBundle(
   repository: Repository,
@@ -137,4 +137,33 @@ async function installPack(dir: string, aside: string, sum: string): Promise<voi
 
 function invalid(reason: string, cause?: unknown): SvcError {
   return new SvcError('INVALID_BACKUP', `The git bundle cannot be imported: ${reason}.`, { cause });
+}
+
+/** Ids of all objects below these. Rejects with `STORE_DAMAGED` when one is missing; the content of files is not read. */
+async function reachable(objects: ObjectStore, from: Iterable<string>): Promise<Set<string>> {
+  const found = new Set<string>();
+  const waiting = [...from];
+  for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
+    if (found.has(id)) continue;
+    found.add(id);
+    const { type, content } = await objects.read(id);
+    if (type === 'tag') waiting.push(parseTag(id, content).target);
+    if (type !== 'commit') continue;
+    const { tree, parents } = parseCommit(id, content);
+    waiting.push(...parents);
+    await addTree(objects, tree, found);
+  }
+  return found;
+}
+
+async function addTree(objects: ObjectStore, id: string, found: Set<string>): Promise<void> {
+  if (found.has(id)) return;
+  found.add(id);
+  for (const { mode, id: child } of await readTree(objects, id)) {
+    if (mode === FOLDER_MODE) await addTree(objects, child, found);
+    else if (mode !== SUBMODULE_MODE && !found.has(child)) {
+      if (!(await objects.has(child))) throw damagedObject(child, 'is missing');
+      found.add(child);
+    }
+  }
 }

@@ -1,24 +1,23 @@
-/** The file system that isomorphic-git is given: one repository and nothing else; what it writes there becomes durable at once, at the end. */
+/** The file system for isomorphic-git: one repository and nothing else. What is written becomes durable with one flush at the end. */
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, type Stats, statSync, utimesSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isMissing, syncDir } from '../atomic-file.ts';
-import { inParallel } from '../in-parallel.ts';
-import { SYNCS_AT_ONCE } from '../sync-tree.ts';
+import { inParallel, isMissing, SYNCS_AT_ONCE, syncDir } from '../atomic-file.ts';
 import { damaged } from './object.ts';
-import { notePackRead } from './pack-cache.ts';
 
 const SUM_BYTES = 20;
 
 /** How often a folder is made that does not stay. */
 const TRIES = 10;
 
+/** What isomorphic-git keeps of the packs that `packs` names, and how many bytes were read for it. */
+export type PackCache = { packs: string; bytes: number; cache: object };
+
 export class DurableFs {
   /**
-   * As isomorphic-git wants it. It reads the folder of objects, and writes single objects there. A job thread has nothing else to
-   * do: to read at once is several times as fast as to wait for each step.
+   * The interface that isomorphic-git wants. Synchronous reads are several times as fast, and a job thread has nothing else to do.
    */
   readonly promises = {
     readFile: async (path?: string, options?: { encoding?: BufferEncoding } | BufferEncoding) =>
@@ -36,6 +35,7 @@ export class DurableFs {
     readlink: refused,
     symlink: refused,
   };
+  readonly #packCache: PackCache;
   readonly #root: string;
   readonly #objectsDir: string;
   /** What was written and is not yet on disk. */
@@ -45,7 +45,8 @@ export class DurableFs {
   #salvages = false;
   #packsAreFresh = false;
 
-  constructor(repository: string) {
+  constructor(repository: string, packCache: PackCache) {
+    this.#packCache = packCache;
     this.#root = resolve(repository);
     this.#objectsDir = join(this.#root, 'objects');
   }
@@ -56,8 +57,8 @@ export class DurableFs {
   }
 
   /**
-   * Whether the file of this object is there, written or not. As git does it, who tidies up may not take an old object that is
-   * about to be used again.
+   * Whether the file of this object is there, written or staged. Makes it young, as git does, so that a garbage collection does not
+   * take an old object that is about to be used again.
    */
   freshen(id: string): boolean {
     const path = join(this.#objectsDir, id.slice(0, 2), id.slice(2));
@@ -73,7 +74,7 @@ export class DurableFs {
     }
   }
 
-  /** The same for an object that is in a pack, of which only the pack's own time is known; once in a while is enough. */
+  /** The same for an object in a pack, by the pack's own time; once in a while is enough. */
   freshenPacks(): void {
     if (this.#packsAreFresh) return;
     this.#packsAreFresh = true;
@@ -90,8 +91,8 @@ export class DurableFs {
   }
 
   /**
-   * Makes everything durable that was written; none of it is ever there by half, and each object only after those it names, which
-   * were written before it: a garbage collection of git fails on a new commit whose tree comes a moment later.
+   * Makes everything durable that was written. Each object appears whole, and after those it names, which were written before it: a
+   * garbage collection of git fails on a new commit whose tree comes a moment later.
    */
   async flush(): Promise<void> {
     const temporary = new Map([...this.#staged.keys()].map((path) => [path, this.#temporaryPath()]));
@@ -126,7 +127,7 @@ export class DurableFs {
     if (staged !== undefined) return staged;
     if (/\.(?:idx|pack)$/.test(whole)) {
       const content = readPackFile(whole, this.#salvages);
-      notePackRead(content.length);
+      this.#packCache.bytes += content.length;
       return content;
     }
     return readFileSync(whole, options);
@@ -153,7 +154,7 @@ export class DurableFs {
   }
 }
 
-/** Writes a new file that, as git does it, nobody may write to afterwards. */
+/** Writes a new read-only file, as git does. */
 export async function writeDurable(path: string, data: Uint8Array): Promise<void> {
   const file = await open(path, 'wx', 0o400);
   try {
@@ -174,7 +175,7 @@ async function refused(): Promise<never> {
   throw Object.assign(new Error('The repository is changed by storing objects only.'), { code: 'EPERM' });
 }
 
-/** A garbage collection of git removes folders that are empty, at any time: there is none between these two calls, mostly. */
+/** A garbage collection of git may remove the new folder between the two calls, so they are tried again. */
 function place(temporary: string, path: string): void {
   for (let tries = TRIES; ; tries--) {
     try {

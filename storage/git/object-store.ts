@@ -1,7 +1,11 @@
 /** The objects of one repository for the time of one job: isomorphic-git reads and writes them. */
+import { readdirSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { deflateSync, inflateSync, constants as zlib } from 'node:zlib';
 import { packObjects, readObject, writeObject } from 'isomorphic-git';
-import { DurableFs } from './durable-fs.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { isMissing } from '../atomic-file.ts';
+import { DurableFs, type PackCache } from './durable-fs.ts';
 import {
   damagedObject,
   type GitObject,
@@ -11,7 +15,6 @@ import {
   unwrapObject,
   wrapObject,
 } from './object.ts';
-import { type PackCache, packCache, packsOf } from './pack-cache.ts';
 
 /**
  * What git itself takes for loose objects: written once, and compressed well when they are packed. They are compressed and
@@ -26,14 +29,15 @@ const LOOKS = 20;
 export class ObjectStore {
   readonly #gitdir: string;
   readonly #fs: DurableFs;
-  #cache: PackCache;
+  #cache: object;
   /** Commits and trees that were read: a job asks for the same few again and again. */
   readonly #known = new Map<string, GitObject>();
 
   constructor(repository: string) {
     this.#gitdir = repository;
-    this.#fs = new DurableFs(repository);
-    this.#cache = packCache(repository);
+    const kept = packCache(repository);
+    this.#fs = new DurableFs(repository, kept);
+    this.#cache = kept.cache;
   }
 
   /** Whether it is there; of those in packs, whether it can be read. */
@@ -128,7 +132,38 @@ export class ObjectStore {
     }
   }
 
-  #on(): { fs: DurableFs; gitdir: string; cache: PackCache } {
+  #on(): { fs: DurableFs; gitdir: string; cache: object } {
     return { fs: this.#fs, gitdir: this.#gitdir, cache: this.#cache };
   }
+}
+
+/** Of the repository that was used last. */
+let kept: PackCache = { packs: '', bytes: 0, cache: {} };
+
+/**
+ * What isomorphic-git has read of packs, kept between the jobs of a thread; an empty one when any pack is another than it was.
+ * It reads and checks a pack as a whole, and takes its index apart: with 60,000 objects 50 to 100 ms for every job.
+ */
+function packCache(repository: string): PackCache {
+  const packs = packsOf(repository);
+  if (kept.packs !== packs || kept.bytes > LIMITS.gitPackCacheBytes) kept = { packs, bytes: 0, cache: {} };
+  return kept;
+}
+
+/** Which packs there are: differs whenever any of them is another, empty while git removes one. */
+function packsOf(repository: string): string {
+  const dir = join(resolve(repository), 'objects', 'pack');
+  const lines = [dir];
+  try {
+    for (const name of readdirSync(dir).sort()) {
+      if (!/\.(?:idx|pack)$/.test(name)) continue;
+      const { size, mtimeMs, ino } = statSync(join(dir, name));
+      lines.push(`${name} ${size} ${mtimeMs} ${ino}`);
+    }
+  } catch (error) {
+    // A pack that git removes just now: nothing is kept of it.
+    if (!isMissing(error)) throw error;
+    return '';
+  }
+  return lines.join('\n');
 }

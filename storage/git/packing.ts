@@ -13,7 +13,7 @@ import type { PackLooseResult } from '../../protocol/git-jobs.ts';
 import { namesInSync, syncDir } from '../atomic-file.ts';
 import { writeDurable } from './durable-fs.ts';
 import { isObjectId, objectId, unwrapObject } from './object.ts';
-import { idsInIndex, makePack, type PackEntry, packEntry, readPlainPack } from './plain-pack.ts';
+import { idsInIndex, makePack, type PackEntry, packEntry, readPlainPack } from './pack-format.ts';
 
 export type PackLimits = {
   /** From how many loose objects on they are packed. */
@@ -166,14 +166,14 @@ async function finishCutOff(objectsDir: string, dir: string): Promise<void> {
     const isPlaced = existsSync(join(dir, `${name}.idx`)) && existsSync(join(dir, `${name}.pack`));
     if (isPlaced && readPlainPack(join(dir, name)) !== null) await finish(objectsDir, dir, name);
     else {
-      // Without its index nobody has used it; one that is damaged replaces nothing, and stays for what is whole in it.
+      // Without its index it was never used. A damaged one replaces nothing, and stays for the objects that are whole.
       for (const end of isPlaced ? ['keep'] : ['pack', 'keep']) rmSync(join(dir, `${name}.${end}`), { force: true });
       await syncDir(dir);
     }
   }
 }
 
-/** git programs write why they keep a pack, and people nothing. */
+/** git programs write another text into the file, and users none. */
 function isOurs(keep: string): boolean {
   return readFileSync(keep, 'utf8').startsWith(OURS);
 }

@@ -1,12 +1,32 @@
 /** The bare repository of the git store for the time of one job: one tree, `apps/<id>/…`, on the branch `main`. */
+import { mkdir, rm, stat, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitRevision } from '../../protocol/git-jobs.ts';
-import { type Commit, parseCommit, parseTag, type Signature, serializeCommit } from './commit.ts';
-import { damaged, damagedObject, isObjectId } from './object.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { exists, mkdirDurable, renameDurable, syncTree, writeFileAtomic } from '../atomic-file.ts';
+import {
+  type Commit,
+  damaged,
+  damagedObject,
+  FOLDER_MODE,
+  isObjectId,
+  parseCommit,
+  parseTag,
+  parseTree,
+  type Signature,
+  serializeCommit,
+  serializeTree,
+  type TreeEntry,
+} from './object.ts';
 import { ObjectStore } from './object-store.ts';
 import { MAIN, Refs, TAGS } from './refs.ts';
-import { folderIn, readTree, type TreeEntry, withFolder } from './tree.ts';
 
+const FILE_MODE = '100644';
+/** What git writes for files, with and without a bit that apps have no use for. */
+const FILE_MODES = new Set([FILE_MODE, '100755', '100664']);
+/** Deeper folders are not made by anything that keeps to the rules for names. */
+const MAX_DEPTH = 128;
 const APPS = 'apps';
 /** Tags of tags of tags… */
 const PEEL_DEPTH = 8;
@@ -81,4 +101,129 @@ export class Repository {
     const id = folderIn(root, APPS);
     return id === null ? [] : readTree(this.objects, id);
   }
+}
+
+const HEAD = `ref: ${MAIN}\n`;
+const CONFIG = '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n';
+
+/** The commit of `main`. A repository without any branch or tag gets its root commit. Rejects with `STORE_DAMAGED`. */
+export async function openRepository(path: string, by: Signature): Promise<string> {
+  if (!(await exists(path))) await create(path);
+  try {
+    const repository = new Repository(path);
+    if (!repository.refs.any()) await makeRoot(repository, by);
+    const main = repository.main();
+    await repository.commit(main);
+    await mend(path);
+    return main;
+  } catch (error) {
+    if (!(await exists(join(path, 'HEAD')))) throw damaged('it has no HEAD', error);
+    throw error;
+  }
+}
+
+/** Without these two files git does not take the folder for a repository. What they say is always the same. */
+async function mend(path: string): Promise<void> {
+  for (const [name, content] of Object.entries({ HEAD, config: CONFIG })) {
+    const file = join(path, name);
+    const { size } = await stat(file).catch(() => ({ size: 0 }));
+    if (size === 0) await writeFileAtomic(file, content);
+  }
+}
+
+async function create(path: string): Promise<void> {
+  await mkdirDurable(dirname(path));
+  const making = join(dirname(path), `.${basename(path)}.tmp`);
+  await rm(making, { recursive: true, force: true });
+  for (const folder of ['objects/info', 'objects/pack', 'refs/heads', 'refs/tags']) {
+    await mkdir(join(making, folder), { recursive: true, mode: 0o700 });
+  }
+  await writeFile(join(making, 'HEAD'), HEAD, { mode: 0o600 });
+  await writeFile(join(making, 'config'), CONFIG, { mode: 0o600 });
+  await syncTree(making);
+  await renameDurable(making, path);
+}
+
+async function makeRoot(repository: Repository, by: Signature): Promise<void> {
+  const tree = await repository.objects.put('tree', Buffer.alloc(0));
+  const root = await repository.putCommit({ ...by, tree, parents: [], message: 'Begin' });
+  await repository.objects.sync();
+  await repository.refs.set(MAIN, root, null);
+}
+
+export async function readTree(objects: ObjectStore, id: string): Promise<TreeEntry[]> {
+  return parseTree(id, await objects.readAs('tree', id));
+}
+
+/** The id of the folder of this name; null when there is none, or a file. */
+export function folderIn(entries: TreeEntry[], name: string): string | null {
+  return entries.find((entry) => entry.name === name && entry.mode === FOLDER_MODE)?.id ?? null;
+}
+
+/** A new tree: the entries with the folder of this name replaced, or removed when `id` is null. */
+export function withFolder(
+  objects: ObjectStore,
+  entries: TreeEntry[],
+  name: string,
+  id: string | null,
+): Promise<string> {
+  const others = entries.filter((entry) => entry.name !== name);
+  const own = id === null ? [] : [{ mode: FOLDER_MODE, name, id }];
+  return objects.put('tree', serializeTree([...others, ...own]));
+}
+
+/**
+ * Path → id of the content of every file below the tree. Rejects with `ARCHIVE_ENTRY_TYPE` for links and the like, with
+ * `ARCHIVE_PATH` for what lies too deep, and with `ARCHIVE_TOO_LARGE`: a few trees that name each other again and again have more
+ * files than any disk.
+ */
+export async function filesOf(objects: ObjectStore, tree: string): Promise<Map<string, string>> {
+  const files = new Map<string, string>();
+  let entries = 0;
+  const walk = async (id: string, prefix: string, depth: number): Promise<void> => {
+    if (depth > MAX_DEPTH)
+      throw new SvcError('ARCHIVE_PATH', `The repository has a folder nested deeper than ${MAX_DEPTH} levels here.`, {
+        path: prefix.slice(0, LIMITS.archiveNameBytes),
+      });
+    for (const { mode, name, id: child } of await readTree(objects, id)) {
+      const path = prefix + name;
+      if (++entries > LIMITS.archiveEntries)
+        throw new SvcError('ARCHIVE_TOO_LARGE', `The app has more than ${LIMITS.archiveEntries} entries.`, { path });
+      if (mode === FOLDER_MODE) await walk(child, `${path}/`, depth + 1);
+      else if (FILE_MODES.has(mode)) files.set(path, child);
+      else
+        throw new SvcError('ARCHIVE_ENTRY_TYPE', 'The repository has a link here; only files are allowed.', { path });
+    }
+  };
+  await walk(tree, '', 0);
+  return files;
+}
+
+/** Writes the trees of these files, path → id of the content; returns the id of the topmost. */
+export function writeTree(objects: ObjectStore, files: Map<string, string>): Promise<string> {
+  const root: Folder = { files: new Map(), folders: new Map() };
+  for (const [path, id] of files) {
+    const segments = path.split('/');
+    const name = segments.pop()!;
+    let folder = root;
+    for (const segment of segments) {
+      let next = folder.folders.get(segment);
+      if (next === undefined) {
+        next = { files: new Map(), folders: new Map() };
+        folder.folders.set(segment, next);
+      }
+      folder = next;
+    }
+    folder.files.set(name, id);
+  }
+  return writeFolder(objects, root);
+}
+
+type Folder = { files: Map<string, string>; folders: Map<string, Folder> };
+
+async function writeFolder(objects: ObjectStore, { files, folders }: Folder): Promise<string> {
+  const entries: TreeEntry[] = [...files].map(([name, id]) => ({ mode: FILE_MODE, name, id }));
+  for (const [name, folder] of folders)
+    entries.push({ mode: FOLDER_MODE, name, id: await writeFolder(objects, folder) });
+  return objects.put('tree', serializeTree(entries));
 }

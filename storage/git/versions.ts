@@ -1,10 +1,78 @@
-/** Versions of an app: annotated tags `<app>/v<n>`, whose numbers are given once. */
+/** Versions of an app: commits of `main` with the app replaced, and annotated tags `<app>/v<n>`, whose numbers are given once. */
 import { SvcError } from '../../protocol/errors.ts';
-import type { GitTag, GitVersion, GitVersionInfo, ListVersionsResult } from '../../protocol/git-jobs.ts';
+import type { CommitResult, GitTag, GitVersion, GitVersionInfo, ListVersionsResult } from '../../protocol/git-jobs.ts';
 import { versionNumber } from '../../protocol/ids.ts';
-import { parseTag, type Signature, serializeTag } from './commit.ts';
-import { DELETED, TAGS } from './refs.ts';
+import { parseTag, type Signature, serializeTag } from './object.ts';
+import { DELETED, MAIN, TAGS } from './refs.ts';
 import type { Repository } from './repository.ts';
+
+export type VersionCommit = {
+  main: string;
+  app: string;
+  tree: string | null;
+  message: string;
+  by: Signature;
+  always?: boolean;
+};
+
+/** Makes the commit of a version; no name is moved to it. `tree` is the app's, null to remove it; what `main` has already is committed with `always` only. All objects are durable when it resolves. */
+export async function commitTree(
+  repository: Repository,
+  { main, app, tree, message, by, always = false }: VersionCommit,
+): Promise<CommitResult> {
+  const unchanged = !always && (await repository.appTree(main, app)) === tree;
+  const commit = unchanged
+    ? main
+    : await repository.putCommit({
+        ...by,
+        tree: await repository.treeWithApp(main, app, tree),
+        parents: [main],
+        message,
+      });
+  await repository.objects.sync();
+  return { commit, parent: main, tree, unchanged };
+}
+
+/**
+ * Tags the commit and brings it to `main`: as it is, or merged when another app was published meanwhile. Resolves with the
+ * commit of `main`, all durable; done twice, the second time changes nothing. The caller lets no two run at a time.
+ */
+export async function settle(
+  repository: Repository,
+  { app, commit, tag, by }: { app: string; commit: string; tag: GitTag | null; by: Signature },
+): Promise<string> {
+  const tagId = tag === null ? null : await putTag(repository, commit, tag, by);
+  const main = repository.main();
+  const next = await onMain(repository, { main, app, commit, title: tag?.name ?? app, by });
+  await repository.objects.sync();
+  if (tag !== null && tagId !== null) await nameTag(repository, tag.name, tagId);
+  if (next !== main) await repository.refs.set(MAIN, next, main);
+  return next;
+}
+
+/** Only the tag: a version that `main` does not have. */
+export async function tagOnly(repository: Repository, commit: string, tag: GitTag, by: Signature): Promise<void> {
+  const id = await putTag(repository, commit, tag, by);
+  await repository.objects.sync();
+  if (id !== null) await nameTag(repository, tag.name, id);
+}
+
+/** The commit that `main` moves to: itself when the app is there as it shall be, however it came to be. */
+async function onMain(
+  repository: Repository,
+  { main, app, commit, title, by }: { main: string; app: string; commit: string; title: string; by: Signature },
+): Promise<string> {
+  if (main === commit) return main;
+  if ((await repository.commit(commit)).parents.includes(main)) return commit;
+  const tree = await repository.appTree(commit, app);
+  if ((await repository.appTree(main, app)) === tree) return main;
+  return repository.putCommit({
+    ...by,
+    tree: await repository.treeWithApp(main, app, tree),
+    parents: [main, commit],
+    message: `Merge ${title}`,
+  });
+}
 
 const INFO = 'svc: ';
 
@@ -54,7 +122,7 @@ export function nextNumber(repository: Repository, app: string): number {
   return highest + 1;
 }
 
-/** Sets the tag aside, or all of the app's, so that it is no version any more and its number stays taken. */
+/** Moves the tag, or all of the app's, to `refs/deleted/`: it is not a version any more, and its number stays taken. */
 export async function retire(repository: Repository, app: string, tag: string | null): Promise<string[]> {
   const all = [...numbered(repository.refs.list(`${TAGS}${app}/`), TAGS, app)];
   const leaving = all.filter(({ name }) => tag === null || name === tag);
@@ -95,11 +163,10 @@ function parseInfo(json: string): GitVersionInfo | null {
     return null;
   }
   const { sha256, version, uploadedAt, files, bytes } = value ?? {};
-  const whole =
-    typeof sha256 === 'string' &&
-    typeof version === 'string' &&
-    typeof uploadedAt === 'string' &&
-    typeof files === 'number' &&
-    typeof bytes === 'number';
-  return whole ? { sha256, version, uploadedAt, files, bytes } : null;
+  const isWhole = [sha256, version, uploadedAt].every(isText) && [files, bytes].every(Number.isFinite);
+  return isWhole ? ({ sha256, version, uploadedAt, files, bytes } as GitVersionInfo) : null;
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string';
 }

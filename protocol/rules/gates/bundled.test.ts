@@ -21,6 +21,6 @@ for (const app of apps.filter((path) => existsSync(join(root, path, 'app.json'))
       const path = join(root, app, file);
       return existsSync(path) ? { text: readFileSync(path, 'utf8') } : { refused: 'does not exist' };
     };
-    checkHandlers(read, { queries, actions }, ids);
+    assert.deepEqual(checkHandlers(read, { queries, actions }, ids), []);
   });
 }

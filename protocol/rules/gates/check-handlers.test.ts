@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { SvcError } from '../../errors.ts';
+import type { SvcError } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
-import { checkHandlers, type ReadHandler } from './check-handlers.ts';
+import { checkHandlers, invalidHandler, keepsFromLoading, type ReadHandler } from './check-handlers.ts';
 
 const HANDLER = 'export default async () => {};\n';
 const AUTOMATION = 'automations/digest/handler.js';
@@ -23,14 +23,8 @@ function check(files: Record<string, string>, there = files): SvcError | null {
     Object.keys(files).flatMap((file) => new RegExp(`^${kind}/([^/]+)(?:/handler)?\\.js$`).exec(file)?.[1] ?? []);
   const tools = (kind: string) => named(kind).map((name) => ({ name }));
   const manifest = { queries: tools('queries'), actions: tools('actions') };
-  try {
-    checkHandlers(reader(there), manifest, named('automations'));
-    return null;
-  } catch (error) {
-    assert.ok(error instanceof SvcError, String((error as Error).stack));
-    assert.equal(error.code, 'INVALID_HANDLER');
-    return error;
-  }
+  const found = checkHandlers(reader(there), manifest, named('automations'));
+  return found.length === 0 ? null : invalidHandler(found);
 }
 
 /** `<rule> <line>:<column>`, with the file in front where it is not the one asked about. */
@@ -233,6 +227,26 @@ describe('the order and number of findings', () => {
     const text = `${HANDLER}\r\n\r\u2028\u2029  Date.now()`;
     assert.deepEqual(findings({ [AUTOMATION]: text }, AUTOMATION), ['date-now 6:3']);
   });
+});
+
+test('files that cannot be loaded are told from those that break a rule', () => {
+  const files = {
+    [QUERY]: `${HANDLER}export const touch = ({ db }) => db.run('DELETE FROM t'); // governance: allow-nothing a`,
+    'queries/broken.js': '(',
+    [ACTION]: 'export const add = 1;',
+    'actions/lost.js': `import '../lib/none.js';\n${HANDLER}`,
+    [AUTOMATION]: `import 'fs';\n${HANDLER}Date.now();`,
+  };
+  const told = (check(files)?.issues ?? []).map((issue) => `${issue.keyword} ${keepsFromLoading(issue)}`);
+  assert.deepEqual(told, [
+    'default-export true',
+    'import true',
+    'node-builtin false',
+    'date-now false',
+    'syntax true',
+    'query-handlers-read-only false',
+    'waiver false',
+  ]);
 });
 
 describe('waivers', () => {

@@ -1,9 +1,22 @@
-/** The gates that handlers pass when an app is published (specification, "Rules"; decisions, section 7). */
+/** The gates that handlers pass on their way in (specification, "Rules"; decisions, section 7). */
+import type { AnyNode, Program } from 'acorn';
+import { ancestor } from 'acorn-walk';
 import { type InputIssue, SvcError } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
-import { type Inspection, inspect, type LocalImport, type ModuleKind } from './inspect.ts';
-import { TimeBudget, TookTooLong } from './parse.ts';
-import type { Finding, Reach } from './rules.ts';
+import { isNodeModule, resolveSpecifier } from '../handler-imports.ts';
+import { checkDeterminism } from './determinism.ts';
+import { checkReadOnly } from './read-only-queries.ts';
+import { type Finding, LOADING_RULES, type Reach, Waivers } from './rules.ts';
+import {
+  Lines,
+  Names,
+  parseModule,
+  type SyntaxFault,
+  staticText,
+  stepsWithin,
+  TookTooLong,
+  tooDeep,
+} from './syntax.ts';
 
 /** The text of an app's file, or why a handler could not be loaded from it: what follows "The file". */
 export type HandlerSource = { text: string } | { refused: string };
@@ -14,8 +27,10 @@ export type ReadHandler = (file: string) => HandlerSource;
 /** What the manifest says of them that matters here. */
 export type Declared = { queries: { name: string }[]; actions: { name: string }[] };
 
-type Module = Inspection & { reach: Reach };
+/** What a file is by its name: only handlers need a default export. */
+type ModuleKind = keyof Reach | 'module';
 type HandlerKind = keyof Reach;
+type Module = Inspection & { reach: Reach };
 
 const MESSAGE_CHARS = 500;
 
@@ -24,17 +39,20 @@ export type KnownModules = Map<string, { text: string; kind: ModuleKind; inspect
 
 /**
  * Checks every handler that the manifest or an automation's id declares, and the app's own modules that they import. `automationIds`
- * are those with an `automation.json`.
- * @throws {SvcError} `INVALID_HANDLER` with every finding, up to `LIMITS.inputIssues`, ordered by file, line and column.
+ * are those with an `automation.json`. Answers every finding, ordered by file, line and column.
+ * @throws {SvcError} `INVALID_HANDLER` when it takes more than `ms`.
  */
 export function checkHandlers(
   read: ReadHandler,
   manifest: Declared,
   automationIds: string[],
   ms: number = LIMITS.handlerCheckMs,
-): void {
+): InputIssue[] {
   const check = handlerCheck(read, manifest, automationIds, { ms });
-  while (!check.next().done);
+  for (;;) {
+    const { done, value } = check.next();
+    if (done) return value;
+  }
 }
 
 /** The same in steps, a file each, for those who have other things to do meanwhile. */
@@ -43,26 +61,30 @@ export function* handlerCheck(
   manifest: Declared,
   automationIds: string[],
   { ms = LIMITS.handlerCheckMs, known = new Map() }: { ms?: number; known?: KnownModules } = {},
-): Generator<void, void> {
+): Generator<void, InputIssue[]> {
   const handlers = new Map<string, HandlerKind>();
   for (const { name } of manifest.queries) handlers.set(`queries/${name}.js`, 'query');
   for (const { name } of manifest.actions) handlers.set(`actions/${name}.js`, 'action');
   for (const id of automationIds) handlers.set(`automations/${id}/handler.js`, 'automation');
   const modules = new Modules(read, handlers, ms, known);
   for (const [file, kind] of handlers) yield* modules.follow(file, kind);
-  const issues = modules.issues();
-  if (issues.length > 0) throw invalidHandler(issues);
+  return modules.issues();
+}
+
+/** Whether the file of the finding cannot be loaded: then no version may have it. Other findings refuse publications only. */
+export function keepsFromLoading({ keyword }: InputIssue): boolean {
+  return LOADING_RULES.some((rule) => rule === keyword);
 }
 
 class Modules {
   readonly #read: ReadHandler;
   readonly #handlers: Map<string, HandlerKind>;
-  /** By path; a text is the reason why there is no such module. */
+  /** By path; a text says why the module cannot be read. */
   readonly #modules = new Map<string, Module | string>();
 
   readonly #known: KnownModules;
   readonly #ms: number;
-  readonly #budget: TimeBudget;
+  readonly #step: () => void;
   /** The file that took longest so far. */
   #slowest = { file: '', ms: -1 };
 
@@ -71,7 +93,7 @@ class Modules {
     this.#handlers = handlers;
     this.#ms = ms;
     this.#known = known;
-    this.#budget = new TimeBudget(ms);
+    this.#step = stepsWithin(ms);
   }
 
   issues(): InputIssue[] {
@@ -114,7 +136,7 @@ class Modules {
       if (ms > this.#slowest.ms) this.#slowest = { file, ms };
     };
     try {
-      const inspection = inspect(file, text, kind, this.#budget);
+      const inspection = inspect(file, text, kind, this.#step);
       this.#known.set(file, { text, kind, inspection });
       return inspection;
     } catch (error) {
@@ -130,7 +152,7 @@ class Modules {
   #issuesOf(file: string): InputIssue[] {
     const module = this.#modules.get(file) as Module | string;
     if (typeof module === 'string') {
-      // Of other modules it is said where they are imported.
+      // Other modules are reported where they are imported.
       if (!this.#handlers.has(file)) return [];
       return [{ path: file, keyword: 'import', message: `The file ${module}.`, line: 1, column: 1 }];
     }
@@ -153,12 +175,13 @@ class Modules {
   }
 }
 
-/** Names in the text of a module have no limit of their own. */
+/** A message quotes names of the module, which may have any length. */
 function shorten(message: string): string {
   return message.length <= MESSAGE_CHARS ? message : `${message.slice(0, MESSAGE_CHARS)}…`;
 }
 
-function invalidHandler(issues: InputIssue[]): SvcError {
+/** `INVALID_HANDLER` for these findings, at least one; it lists up to `LIMITS.inputIssues`. */
+export function invalidHandler(issues: InputIssue[]): SvcError {
   const [{ path, line, column, keyword, message }] = issues as [InputIssue];
   const shown = issues.slice(0, LIMITS.inputIssues);
   const others = issues.length - 1;
@@ -173,4 +196,106 @@ function invalidHandler(issues: InputIssue[]): SvcError {
       issues: shown,
     },
   );
+}
+
+/** An import of a file of the app. A missing one is a fault where it is `needed`: when the module cannot load without. */
+type LocalImport = { file: string; at: number; needed: boolean };
+
+type Inspection = { findings: Finding[]; imports: LocalImport[]; lines: Lines };
+
+const outsideAutomations = ({ automation }: Reach): boolean => !automation;
+
+/** Everything that is to be found in the text of one module, and what it imports; `file` is its path in the app. `step` may throw. */
+export function inspect(file: string, text: string, kind: ModuleKind, step: () => void): Inspection {
+  const lines = new Lines(text);
+  if (file.endsWith('.json')) return { findings: jsonFindings(text), imports: [], lines };
+  const parsed = parseModule(text, step);
+  if (!('program' in parsed)) return { findings: [syntax(parsed)], imports: [], lines };
+  try {
+    const { program, comments } = parsed;
+    const waivers = new Waivers(comments, lines);
+    const names = new Names(program, step);
+    const { imports, findings } = importsOf(file, program);
+    if (kind !== 'module') findings.push(...checkDefaultExport(program));
+    const found = [...checkDeterminism(program, names), ...checkReadOnly(program, names, kind === 'query')];
+    for (const finding of found) if (!waivers.waives(finding)) findings.push(finding);
+    for (const finding of waivers.findings) findings.push(finding);
+    return { findings, imports, lines };
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return { findings: [syntax(tooDeep())], imports: [], lines };
+  }
+}
+
+function syntax(fault: SyntaxFault): Finding {
+  return { rule: 'syntax', ...fault };
+}
+
+function jsonFindings(text: string): Finding[] {
+  try {
+    JSON.parse(text);
+    return [];
+  } catch (error) {
+    return [syntax({ at: 0, message: `It is not valid JSON: ${(error as Error).message}.` })];
+  }
+}
+
+/** Values that are no function, whatever is in them. */
+const NO_FUNCTIONS = new Set<AnyNode['type']>([
+  'ArrayExpression',
+  'BinaryExpression',
+  'ClassDeclaration',
+  'ClassExpression',
+  'Literal',
+  'ObjectExpression',
+  'TemplateLiteral',
+  'UnaryExpression',
+]);
+
+function checkDefaultExport(program: Program): Finding[] {
+  const must = 'a handler must export default an async function.';
+  if (!hasDefaultExport(program))
+    return [{ rule: 'default-export', at: 0, message: `It has no default export; ${must}` }];
+  for (const node of program.body) {
+    if (node.type !== 'ExportDefaultDeclaration' || !NO_FUNCTIONS.has(node.declaration.type)) continue;
+    return [
+      { rule: 'default-export', at: node.declaration.start, message: `Its default export is no function; ${must}` },
+    ];
+  }
+  return [];
+}
+
+function hasDefaultExport({ body }: Program): boolean {
+  return body.some((node) => {
+    if (node.type === 'ExportDefaultDeclaration') return true;
+    if (node.type === 'ExportAllDeclaration') return node.exported != null && isDefault(node.exported);
+    return node.type === 'ExportNamedDeclaration' && node.specifiers.some(({ exported }) => isDefault(exported));
+  });
+}
+
+function isDefault(name: AnyNode): boolean {
+  return name.type === 'Identifier' ? name.name === 'default' : staticText(name) === 'default';
+}
+
+/** The app's own files that a module imports, and imports that the loader of handlers refuses whatever is there. */
+function importsOf(file: string, program: Program): { imports: LocalImport[]; findings: Finding[] } {
+  const imports: LocalImport[] = [];
+  const findings: Finding[] = [];
+  const add = (source: AnyNode | null | undefined, needed: boolean): void => {
+    const specifier = source ? staticText(source) : null;
+    if (!source || specifier === null) return;
+    const target = resolveSpecifier(specifier, file);
+    if ('file' in target) imports.push({ file: target.file, at: source.start, needed });
+    else if (needed) {
+      const message = `It imports "${specifier}": ${target.refused}`;
+      // Automations have another rule for it.
+      const applies = isNodeModule(specifier) ? { applies: outsideAutomations } : {};
+      findings.push({ rule: 'import', at: source.start, message, ...applies });
+    }
+  };
+  for (const node of program.body) {
+    if ('source' in node) add(node.source, true);
+  }
+  ancestor(program, { ImportExpression: ({ source }) => add(source, false) });
+  return { imports, findings };
 }

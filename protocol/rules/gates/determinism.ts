@@ -2,8 +2,8 @@
 import type { AnyNode, Pattern, Program } from 'acorn';
 import { simple } from 'acorn-walk';
 import { isNodeModule } from '../handler-imports.ts';
-import { globalMember, type Names, staticKey, staticText } from './names.ts';
 import type { DeterminismRule, Finding, Reach } from './rules.ts';
+import { globalMember, type Names, staticKey, staticText } from './syntax.ts';
 
 const RANDOM = 'differs from run to run; take the value from the input, or keep it with ctx.state.set.';
 const REQUEST = 'bypasses the run: it ends neither with it nor at its deadline; use ctx.fetch.';

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { SvcError } from '../../errors.ts';
-import { checkHandlers, type ReadHandler } from './check-handlers.ts';
+import type { SvcError } from '../../errors.ts';
+import { checkHandlers, invalidHandler, type ReadHandler } from './check-handlers.ts';
 import { FIXED_RULES, QUERY_RULE, WAIVABLE_RULES } from './rules.ts';
 
 const text = readFileSync(join(dirname(fileURLToPath(import.meta.url)), '../../../docs/handler-rules.md'), 'utf8');
@@ -15,13 +15,8 @@ function check(file: string, source: string): SvcError | null {
   const read: ReadHandler = (asked) => (asked === file ? { text: source } : { refused: 'does not exist' });
   const isQuery = file.startsWith('queries/');
   const manifest = { queries: isQuery ? [{ name: 'list' }] : [], actions: [] };
-  try {
-    checkHandlers(read, manifest, isQuery ? [] : ['digest']);
-    return null;
-  } catch (error) {
-    assert.ok(error instanceof SvcError, String(error));
-    return error;
-  }
+  const found = checkHandlers(read, manifest, isQuery ? [] : ['digest']);
+  return found.length === 0 ? null : invalidHandler(found);
 }
 
 const rows = [...text.matchAll(/^\| `([a-z-]+)` \|[^|]*\| `([^|]+)` \|/gm)].map(([, rule = '', example = '']) => ({

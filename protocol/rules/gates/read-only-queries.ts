@@ -2,8 +2,8 @@
 import type { AnyNode, CallExpression, Program } from 'acorn';
 import { simple } from 'acorn-walk';
 import { type Token, tokenizedStatements } from '../sql.ts';
-import { type Names, staticKey } from './names.ts';
 import { type Finding, QUERY_RULE, type Reach } from './rules.ts';
+import { type Names, staticKey } from './syntax.ts';
 
 const SQL_METHODS = new Set(['run', 'get', 'all', 'exec', 'prepare', 'batch']);
 /** Of what a handler may run at all: `refuseUnsafe` lets no VACUUM through, and no PRAGMA that sets something. */
@@ -15,8 +15,7 @@ const PLACEHOLDER = ' _ ';
 const inQueries = ({ query, action, automation }: Reach): boolean => query && !action && !automation;
 
 /**
- * Every finding, in no order; `isQuery` says that the file is a query's own handler, which is one whoever imports it. A
- * finding stands where the SQL text begins.
+ * Every finding, in no order, placed where the SQL text begins. `isQuery`: the file is a query's handler, whatever else imports it.
  */
 export function checkReadOnly(program: Program, names: Names, isQuery: boolean): Finding[] {
   const calls: CallExpression[] = [];

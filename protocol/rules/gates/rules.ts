@@ -3,10 +3,13 @@
  * waivers: `// governance: allow-<rule> <reason>` on the line of a finding, or alone on the line above it.
  */
 import type { Comment } from 'acorn';
-import type { Lines } from './parse.ts';
+import type { Lines } from './syntax.ts';
 
-/** Rules of files that cannot be loaded otherwise, and of waivers themselves: no comment waives them. */
-export const FIXED_RULES = ['syntax', 'default-export', 'import', 'waiver'] as const;
+/** Rules of files that cannot be loaded otherwise: every version is held to them. */
+export const LOADING_RULES = ['syntax', 'default-export', 'import'] as const;
+
+/** Rules that no comment waives: those, and the one of waivers themselves. */
+export const FIXED_RULES = [...LOADING_RULES, 'waiver'] as const;
 
 /** Rules of automations: a run is decided by its input and `ctx`, so that running it again does the same. */
 export const DETERMINISM_RULES = [

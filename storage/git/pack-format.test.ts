@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { LIMITS } from '../../protocol/limits.ts';
-import { checkPackSizes } from './pack-sizes.ts';
+import { checkPackSizes } from './pack-format.ts';
 
 const BLOB = 3;
 const OFS_DELTA = 6;

@@ -4,8 +4,8 @@ import { existsSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { LIMITS } from '../protocol/limits.ts';
-import { LockFile } from './git/ref-lock.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { LockFile } from '../git/refs.ts';
 import { isRunning } from './process-identity.ts';
 
 /** 0 is this process's own group to the system, the last two are more than a pid can be. */

@@ -1,14 +1,95 @@
 /**
- * The code of versions that the git store has on disk: it lies where the commit that published it says, and the version's
- * own folder is a link to it. Nothing uses code that no link leads to.
+ * What the git store keeps beside its repository: the mark that says where it is, the changes that are under way, and the
+ * code of versions, which lies where the commit that published it says; the version's own folder is a link to it. Nothing
+ * uses code that no link leads to.
  */
 import { readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
-import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { isAppId } from '../protocol/ids.ts';
-import { isMissing, isThere, mkdirDurable, moveDir, namesIn, renameDurable, syncDir } from './atomic-file.ts';
+import {
+  clearPlace,
+  isMissing,
+  isNoFile,
+  isRecord,
+  isThere,
+  mkdirDurable,
+  moveDir,
+  namesIn,
+  readJson,
+  removeDurable,
+  renameDurable,
+  syncDir,
+  writeFileAtomic,
+} from './atomic-file.ts';
 import { isObjectId } from './git/object.ts';
 import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from './layout.ts';
+import { sweepTemporary } from './trash.ts';
 import { removeVersion } from './versions.ts';
+
+/** `damaged` for what somebody changed or put in the file's place: we write it atomically. */
+function readIfWhole(path: string): Promise<unknown> {
+  return readJson(path, 'damaged').catch((error: unknown) => {
+    if (isNoFile(error)) return 'damaged';
+    throw error;
+  });
+}
+
+/** The absolute `appsStoreRoot`, and whether the mark says it: one that is damaged stands for the usual place. Null without a mark. */
+export async function readStoreMark(layout: Layout): Promise<{ root: string; isWhole: boolean } | null> {
+  const mark = await readIfWhole(layout.storeMark);
+  if (mark === undefined) return null;
+  // Only a hand that edits it leaves it damaged: it still says that there is a store.
+  const named = isRecord(mark) ? mark.appsStoreRoot : undefined;
+  const isWhole = typeof named === 'string' && named !== '';
+  const root = isWhole ? named : 'code-store';
+  return { root: isAbsolute(root) ? root : join(layout.dataDir, root), isWhole };
+}
+
+export async function writeStoreMark(layout: Layout, root: string): Promise<void> {
+  await mkdirDurable(layout.appsDir);
+  const inside = relative(layout.dataDir, root);
+  // A data directory can be moved as a whole.
+  const isInside = inside !== '' && !inside.startsWith('..') && !isAbsolute(inside);
+  const mark = { appsStoreRoot: isInside ? inside : root };
+  await clearPlace(layout.storeMark);
+  await writeFileAtomic(layout.storeMark, `${JSON.stringify(mark)}\n`);
+}
+
+/** `store` only keeps a new version; `activate` makes an older one active, and `commit` makes main say so. */
+export type ChangeUnderWay =
+  | { kind: 'publish' | 'store' | 'activate'; versionId: string; commit: string }
+  | { kind: 'remove' };
+
+/** Null when there is none. */
+export async function readChange(store: CodeStorePaths, app: string): Promise<ChangeUnderWay | 'damaged' | null> {
+  const value = await readIfWhole(store.publishing(app));
+  if (value === undefined) return null;
+  const { kind, versionId, commit } = isRecord(value) ? value : {};
+  if (kind === 'remove') return { kind };
+  if (kind !== 'publish' && kind !== 'store' && kind !== 'activate') return 'damaged';
+  if (typeof versionId !== 'string' || typeof commit !== 'string' || !isObjectId(commit)) return 'damaged';
+  return { kind, versionId, commit };
+}
+
+export async function writeChange(store: CodeStorePaths, app: string, change: ChangeUnderWay): Promise<void> {
+  await mkdirDurable(store.publishingDir);
+  await clearPlace(store.publishing(app));
+  await writeFileAtomic(store.publishing(app), `${JSON.stringify(change)}\n`);
+}
+
+export async function removeChange(store: CodeStorePaths, app: string): Promise<void> {
+  const path = store.publishing(app);
+  if (!(await isThere(path))) return;
+  await clearPlace(path);
+  await removeDurable(path);
+}
+
+/** Ids of the apps that have one, after a crash. */
+export async function listChanges(store: CodeStorePaths): Promise<string[]> {
+  await sweepTemporary(store.publishingDir);
+  const names = await namesIn(store.publishingDir);
+  return names.flatMap((name) => (name.endsWith('.json') ? [name.slice(0, -5)] : [])).filter(isAppId);
+}
 
 /** Puts a staged version into place, its code at `at`; all or nothing after a crash. */
 export async function installLinked(app: AppPaths, versionId: string, staged: VersionPaths, at: string): Promise<void> {

@@ -1,10 +1,8 @@
-/**
- * What a backup is: a gzipped tar archive of the files named below, `manifest.json` last, so that it can be written and
- * verified in one pass. Pure.
- */
-import { SvcError } from './errors.ts';
-import { isAppId, isSessionId, isVersionId } from './ids.ts';
-import { LIMITS } from './limits.ts';
+/** The format of a backup: a gzipped tar archive of these files, `manifest.json` last, so that one pass verifies it. */
+import { SvcError } from '../../protocol/errors.ts';
+import { isAppId, isSessionId, isVersionId } from '../../protocol/ids.ts';
+import type { BackupHead } from '../../protocol/jobs.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 
 export const BACKUP_FORMAT = 1;
 export const BACKUP_EXTENSION = '.svc-backup.tar.gz';
@@ -24,17 +22,7 @@ export type BackupDatabase = {
   tables: { name: string; rows: number }[];
 };
 
-/** `takenAt` is ISO 8601, the time at which the backup was begun. */
-export type BackupHead = { format: number; svcVersion: string; takenAt: string };
 export type BackupManifest = BackupHead & { databases: BackupDatabase[]; files: BackupFile[] };
-
-/**
- * One thing to pack, from where it lies to its path in the backup. What is missing there is left out. A folder is packed
- * with everything below it, `versions` with the folders in it that are versions: where one is a link, what it leads to.
- */
-export type BackupSource =
-  | { kind: 'database' | 'file' | 'folder' | 'versions'; path: string; from: string }
-  | { kind: 'text'; path: string; text: string };
 
 const GATEWAY_DATABASES = new Set(['runtime.sqlite', 'identity.sqlite', 'analytics.sqlite']);
 const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json', 'apps/_store.json']);
@@ -91,13 +79,8 @@ export function parseBackupManifest(text: string): BackupManifest {
       `it has format ${value.format}, made by a newer svc (${String(value.svcVersion)}); this one reads ${BACKUP_FORMAT}`,
       BACKUP_MANIFEST,
     );
-  const isWhole =
-    value?.format === BACKUP_FORMAT &&
-    typeof value.svcVersion === 'string' &&
-    typeof value.takenAt === 'string' &&
-    isListOf(value.databases, isDatabase) &&
-    isListOf(value.files, isFile);
-  if (!isWhole) throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
+  if (value?.format !== BACKUP_FORMAT || !hasShape(value, MANIFEST))
+    throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
   return value as BackupManifest;
 }
 
@@ -139,26 +122,23 @@ export function invalidBackup(reason: string, path?: string, cause?: unknown): S
   return new SvcError('INVALID_BACKUP', `The backup is incomplete or changed: ${reason}.`, { ...extra, cause });
 }
 
-function isListOf<T>(value: unknown, isItem: (item: Partial<T> | null) => boolean): value is T[] {
-  return Array.isArray(value) && value.every((item) => isItem(item as Partial<T> | null));
-}
+/** What each member must be; a list holds objects of the shape in it. */
+type Shape = { [member: string]: 'text' | 'integer' | 'count' | [Shape] };
 
-function isFile(file: Partial<BackupFile> | null): boolean {
-  return typeof file?.path === 'string' && isCount(file.bytes) && typeof file.sha256 === 'string';
-}
+const TABLE: Shape = { name: 'text', rows: 'count' };
+const MANIFEST: Shape = {
+  svcVersion: 'text',
+  takenAt: 'text',
+  databases: [{ path: 'text', userVersion: 'integer', integrity: 'text', tables: [TABLE] }],
+  files: [{ path: 'text', bytes: 'count', sha256: 'text' }],
+};
 
-function isDatabase(database: Partial<BackupDatabase> | null): boolean {
-  return (
-    typeof database?.path === 'string' &&
-    Number.isSafeInteger(database.userVersion) &&
-    typeof database.integrity === 'string' &&
-    isListOf<{ name: string; rows: number }>(
-      database.tables,
-      (table) => typeof table?.name === 'string' && isCount(table.rows),
-    )
-  );
-}
-
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
+function hasShape(value: unknown, shape: Shape): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(shape).every(([name, wanted]) => {
+    const member = (value as Record<string, unknown>)[name];
+    if (Array.isArray(wanted)) return Array.isArray(member) && member.every((item) => hasShape(item, wanted[0]));
+    if (wanted === 'text') return typeof member === 'string';
+    return Number.isSafeInteger(member) && (wanted === 'integer' || (member as number) >= 0);
+  });
 }

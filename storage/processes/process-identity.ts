@@ -8,10 +8,7 @@ export function identityOf(pid: number): ProcessIdentity {
   return { pid, startedAs: startedAs(pid) };
 }
 
-/**
- * `same`: the very process runs. `gone`: it does not, though another may have its pid. `unknown`: something runs under this
- * pid, and this system cannot say whether it is the same.
- */
+/** `unknown`: something has this pid, and the system cannot say whether it is the same process. */
 export function compareIdentity(recorded: ProcessIdentity): 'same' | 'gone' | 'unknown' {
   if (!isRunning(recorded.pid)) return 'gone';
   const now = startedAs(recorded.pid);
@@ -20,10 +17,7 @@ export function compareIdentity(recorded: ProcessIdentity): 'same' | 'gone' | 'u
   return now === recorded.startedAs ? 'same' : 'gone';
 }
 
-/**
- * Kills the process group that `leader` was started as the first of, those included that outlived it. A group keeps its number
- * while it has members; when another process has that pid by now, nothing is left of the group.
- */
+/** Kills the group that `leader` led, also what outlived it; not when another process has its pid by now. */
 export function killGroup(leader: ProcessIdentity): void {
   const now = startedAs(leader.pid);
   if (now !== null && leader.startedAs !== null && now !== leader.startedAs) return;

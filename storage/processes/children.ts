@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { LIMITS } from '../protocol/limits.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { compareIdentity, identityOf, killGroup, type ProcessIdentity } from './process-identity.ts';
 
 /** The role of a process that leads a group of its own: what it started ends with it. */
@@ -13,10 +13,7 @@ export type ChildRecord = ProcessIdentity & { role: string; instance: string };
 
 const POLL_MS = 10;
 
-/**
- * Keeps `run/children.json` up to date. Written whole under a temporary name, without fsync: a crash of the machine ends
- * the children too.
- */
+/** Keeps `run/children.json` up to date, written without fsync: a crash of the machine ends the children too. */
 export class Children {
   readonly #path: string;
   readonly #instance: string;
@@ -49,10 +46,7 @@ export class Children {
   }
 }
 
-/**
- * Ends the processes that a dead gateway left running and waits until they are gone. Only those whose identity matches:
- * a pid that was given to another program since is left alone. Answers what was ended; rejects when one does not end.
- */
+/** Ends what a dead gateway left running, by identity and not by pid alone. Rejects when one does not end. */
 export async function reapChildren(path: string): Promise<ChildRecord[]> {
   const records = readRecords(path);
   // A group may have outlived its leader. Where the system does not say when a process started, nothing is certain enough.

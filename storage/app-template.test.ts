@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { renameApp } from './rename-app.ts';
+import { renameApp } from './app-template.ts';
 
 /** A template "feeds" with one automation. */
 function template(t: TestContext, automation: object): string {

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { isDiskFull } from '../protocol/errors.ts';
+import { isDiskFull } from '../../protocol/errors.ts';
 import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
 
 export class DataLockedError extends Error {
@@ -42,9 +42,9 @@ export function acquireDataLock(path: string): DataLock {
       writeFileSync(written, mine, { mode: 0o600, flag: 'wx' });
     } catch (error) {
       if (!isDiskFull(error)) throw error;
-      const target = targetOf(identity);
-      mine = target;
-      place = () => created(() => symlinkSync(target, path));
+      // A link that leads nowhere and says who holds it: up to 59 bytes of it need no block on the disk.
+      mine = `${identity.pid} ${identity.startedAs ?? ''}`;
+      place = () => created(() => symlinkSync(mine, path));
     }
     for (let tries = 1; !place(); tries++) {
       const found = readLock(path);
@@ -98,14 +98,6 @@ function readLock(path: string): string | null {
   } catch {
     return null;
   }
-}
-
-/**
- * On a full disk the lock is a link that leads nowhere and says who holds it: up to 59 bytes of it are kept in the entry of the
- * file itself, and need no block.
- */
-function targetOf({ pid, startedAs }: ProcessIdentity): string {
-  return `${pid} ${startedAs ?? ''}`;
 }
 
 function parseIdentity(text: string | null): ProcessIdentity | null {

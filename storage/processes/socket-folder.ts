@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { isDiskFull } from '../protocol/errors.ts';
+import { isDiskFull } from '../../protocol/errors.ts';
 import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
 
 type Note = { folder: string; owner: ProcessIdentity };

@@ -2,9 +2,8 @@
  * Finds members of a JSON object in its text, without parsing the others: the time that takes does not depend on what they
  * hold. Whoever parses the whole text in the end finds what is malformed in them. Pure.
  */
-
-import { LIMITS } from './limits.ts';
-import { endOfText } from './rules/json-depth.ts';
+import { LIMITS } from '../limits.ts';
+import { endOfText } from './json-depth.ts';
 
 const QUOTE = 0x22;
 const COLON = 0x3a;

@@ -1,8 +1,9 @@
 // A few trees that name each other again and again stand for more files than any disk has.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { serializeTree } from './object.ts';
 import type { ObjectStore } from './object-store.ts';
-import { filesOf, serializeTree } from './tree.ts';
+import { filesOf } from './repository.ts';
 
 /** `levels` trees, each with `width` folders that are all the next one; the last has files. */
 function nested(levels: number, width: number): ObjectStore {

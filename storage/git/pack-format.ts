@@ -1,10 +1,12 @@
 /**
- * Packs of version 2 whose objects are whole, none stored as the difference from another: made, and read again to be joined.
- * isomorphic-git makes and indexes packs too, and takes several times as long.
+ * Packs of version 2 as bytes. Makes packs of whole objects (without deltas), reads them again to join them, and checks the sizes
+ * in any pack. isomorphic-git makes and indexes packs too, but takes several times as long.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { crc32, deflateSync } from 'node:zlib';
+import { crc32, deflateSync, inflateSync } from 'node:zlib';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing } from '../atomic-file.ts';
 import type { GitObject, ObjectType } from './object.ts';
 
@@ -46,8 +48,8 @@ export function makePack(entries: Iterable<PackEntry>): PlainPack {
 }
 
 /**
- * The entries of the pack `<base>.pack` and its index. Null when it is gone or not whole, or has an object that is stored as the
- * difference from another: that cannot stand in another pack as it is.
+ * The entries of the pack `<base>.pack` and its index. Null when it is gone or not whole, or has a delta, which cannot be copied
+ * into another pack as it is.
  */
 export function readPlainPack(base: string): PackEntry[] | null {
   const index = readIfThere(`${base}.idx`);
@@ -123,4 +125,89 @@ function withSum(content: Buffer): Buffer {
 function isSummed(file: Buffer): boolean {
   if (file.length < INDEX_HEAD + ID_BYTES) return false;
   return createHash('sha1').update(file.subarray(0, -ID_BYTES)).digest().equals(file.subarray(-ID_BYTES));
+}
+
+const OFS_DELTA = 6;
+const REF_DELTA = 7;
+
+/**
+ * Checks the sizes in a pack before it is inflated as a whole: each object starts with its size, and a delta with that of its
+ * result. Nothing larger than `LIMITS.gitObjectBytes` is inflated. Throws `BACKUP_TOO_LARGE`; another error when it is no
+ * whole pack.
+ */
+export function checkPackSizes(pack: Buffer): void {
+  if (pack.toString('latin1', 0, 4) !== 'PACK') throw new Error('It is no pack.');
+  const end = pack.length - ID_BYTES;
+  let left = pack.readUInt32BE(8);
+  let total = 0;
+  for (let at = PACK_HEAD; left > 0; left--) {
+    const { type, size, next } = objectHead(pack, at);
+    checkSize(size);
+    const data = afterBase(pack, type, next);
+    const { content, read } = inflated(pack.subarray(data, end), size);
+    const result = type === OFS_DELTA || type === REF_DELTA ? deltaResult(content) : size;
+    checkSize(result);
+    total += result;
+    if (total > LIMITS.gitBundleInflatedBytes)
+      throw tooLarge(`its objects have more than ${LIMITS.gitBundleInflatedBytes} bytes`);
+    at = data + read;
+  }
+}
+
+function checkSize(size: number): void {
+  if (size > LIMITS.gitObjectBytes)
+    throw tooLarge(`an object of it has ${size} bytes, and may have ${LIMITS.gitObjectBytes}`);
+}
+
+function tooLarge(why: string): SvcError {
+  return new SvcError('BACKUP_TOO_LARGE', `The git bundle cannot be imported: ${why}.`);
+}
+
+/** Type and size: three bits and four, then seven a byte, the lowest first. */
+function objectHead(pack: Buffer, start: number): { type: number; size: number; next: number } {
+  const first = byteAt(pack, start);
+  const rest = first & 0x80 ? varint(pack, start + 1) : { value: 0, next: start + 1 };
+  return { type: (first >> 4) & 7, size: (first & 15) + rest.value * 16, next: rest.next };
+}
+
+/** Where the data begin, behind the name of what a delta is made on. */
+function afterBase(pack: Buffer, type: number, start: number): number {
+  if (type === REF_DELTA) return start + ID_BYTES;
+  let at = start;
+  if (type === OFS_DELTA) while (byteAt(pack, at++) & 0x80);
+  return at;
+}
+
+/** A delta begins with the sizes of what it is made on and of its result. */
+function deltaResult(delta: Buffer): number {
+  const base = varint(delta, 0);
+  return varint(delta, base.next).value;
+}
+
+function varint(bytes: Buffer, start: number): { value: number; next: number } {
+  let at = start;
+  let value = 0;
+  for (let scale = 1; ; scale *= 128) {
+    const byte = byteAt(bytes, at++);
+    value += (byte & 0x7f) * scale;
+    if (!(byte & 0x80)) return { value, next: at };
+  }
+}
+
+function byteAt(bytes: Buffer, at: number): number {
+  const byte = bytes[at];
+  if (byte === undefined) throw new Error('It ends too early.');
+  return byte;
+}
+
+/** The content, which must have this size, and how many bytes it was read from. */
+function inflated(bytes: Buffer, size: number): { content: Buffer; read: number } {
+  // The types of Node do not know what `info` makes of the answer.
+  const options = { maxOutputLength: Math.max(size, 1), info: true };
+  const { buffer, engine } = inflateSync(bytes, options) as unknown as {
+    buffer: Buffer;
+    engine: { bytesWritten: number };
+  };
+  if (buffer.length !== size) throw new Error('An object has another size than it says.');
+  return { content: buffer, read: engine.bytesWritten };
 }
