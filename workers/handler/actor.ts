@@ -1,6 +1,6 @@
 /**
- * The thread of one live version of an app, or of one automation of it (`dist/actor.js`). It starts blank, with all its code
- * loaded, and becomes an actor when it is handed a spec.
+ * The thread of one live version of an app, or of one automation of it (`dist/actor.js`). It starts blank, with all our code
+ * loaded, and becomes an actor when the host hands it a spec.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,18 +10,16 @@ import { getHeapStatistics } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { parentPort, threadId } from 'node:worker_threads';
 import { type ActorSpec, type Frame, Kind } from '../../protocol/frames.ts';
-import { DbClient } from '../../protocol/wire/db-client.ts';
-import type { Link } from '../../protocol/wire/link.ts';
-import { openLink } from '../link.ts';
+import { type Link, openLink } from '../../protocol/wire/link.ts';
 import { Calls, type Runner } from './calls.ts';
+import { loadSqlite } from './database.ts';
 import { Failures } from './failure.ts';
 import { Fires } from './fire-runner.ts';
 import { closeGlobals } from './globals.ts';
+import type { FromActor, ToActor } from './host.ts';
 import { AppLog } from './log.ts';
 import { Modules } from './modules.ts';
-import { loadSqlite, Reader } from './reader.ts';
 import { installJsonRules } from './result.ts';
-import type { FromActor, ToActor } from './threads.ts';
 import { Tools } from './tools.ts';
 import { loadValidators } from './validators.ts';
 
@@ -30,51 +28,35 @@ const host = parentPort;
 const tell = (message: FromActor): void => host.postMessage(message);
 
 class Actor {
+  readonly #runner: Runner;
   readonly #calls: Calls;
   readonly #failures: Failures;
   readonly #log: AppLog;
-  /** What takes the answers to a fire's questions; null in the thread of an app. */
-  readonly #fires: Fires | null;
-  readonly #reader: Reader | null = null;
-  readonly #writer: DbClient | null = null;
   readonly #supervisor: Link;
   #stopping = false;
 
   /** Throws when the version cannot be run. */
   constructor(spec: ActorSpec, failures: Failures) {
-    this.#failures = failures;
-    this.#log = new AppLog({
+    const send = (frame: Frame): void => this.#supervisor.send(frame);
+    const log = new AppLog({
       app: spec.shownApp,
       versionId: spec.versionId,
-      write: (line, callId) =>
-        this.#supervisor.send(callId === undefined ? [Kind.log, line] : [Kind.log, line, callId]),
+      write: (line, callId) => send(callId === undefined ? [Kind.log, line] : [Kind.log, line, callId]),
       now: Date.now,
     });
-    const send = (frame: Frame): void => this.#supervisor.send(frame);
     const modules = new Modules(spec.codeDir);
     const validators = loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8'));
-    const log = this.#log;
-    let runner: Runner;
-    if (spec.automation === null) {
-      const reader = new Reader(spec.dataFile);
-      const writer = new DbClient((handlers, session) =>
-        openLink(spec.writerSocket, spec.writerTicket, handlers, session),
-      );
-      this.#reader = reader;
-      this.#writer = writer;
-      this.#fires = null;
-      runner = new Tools({ spec, modules, validators, reader, writer, log });
-    } else {
-      this.#fires = new Fires({ spec, modules, validators, log, send });
-      runner = this.#fires;
-    }
-    this.#calls = new Calls({ runner, failures, send });
+    const env = { spec, modules, validators, log, send };
+    this.#failures = failures;
+    this.#log = log;
+    this.#runner = spec.automation === null ? new Tools(env) : new Fires(env);
+    this.#calls = new Calls(this.#runner, failures, log, send);
     this.#supervisor = openLink(spec.supervisorSocket, spec.supervisorTicket, {
       onFrame: (frame) => this.#receive(frame),
       onClose: () => this.#supervisorGone(),
     });
-    this.#supervisor.send([Kind.ready, { pid: process.pid, threadId }]);
-    closeGlobals(this.#log.console());
+    send([Kind.ready, { pid: process.pid, threadId }]);
+    closeGlobals(log.console());
     process.on('unhandledRejection', (reason) => this.#report('Unhandled promise rejection', reason));
     process.on('uncaughtException', (error) => this.#crash(error));
   }
@@ -83,8 +65,7 @@ class Actor {
   async stop(): Promise<void> {
     this.#stopping = true;
     await this.#calls.idle();
-    this.#writer?.end();
-    this.#reader?.close();
+    this.#runner.close();
     this.#supervisor.close();
   }
 
@@ -104,14 +85,14 @@ class Actor {
         ]);
         break;
       case Kind.answer:
-        this.#fires?.answered(frame);
+        this.#runner.answered(frame);
         break;
       default:
         this.#supervisor.close(new Error('The supervisor sent a frame that an actor does not take.'));
     }
   }
 
-  /** The end of this connection is the end of the actor: nobody else could hand it a call. */
+  /** Calls come over this connection only, so its end is the end of the actor. */
   #supervisorGone(): void {
     if (!this.#stopping) tell({ type: 'crashed', detail: 'The connection to the supervisor was lost.' });
     process.exit(this.#stopping ? 0 : 1);
@@ -120,22 +101,22 @@ class Actor {
   /** An error outside every call, such as in a timer: the state of the app's code is in doubt, so the thread ends. */
   #crash(error: unknown): void {
     this.#report('An error that nothing caught ended the app', error);
-    // The close writes what is queued, the last line of the log included.
+    // Closing writes what is queued, such as the last line of the log.
     this.#supervisor.close();
     tell({ type: 'crashed', detail: this.#failures.message(error) });
     process.exit(1);
   }
 
   #report(what: string, thrown: unknown): void {
-    this.#log.report('error', `${what}: ${this.#failures.message(thrown)}`, this.#failures.fields(thrown));
+    this.#log.report(`${what}: ${this.#failures.message(thrown)}`, this.#failures.fields(thrown));
   }
 }
 
-/** What buffers and the like hold. Over the budget it counts only what is still used. */
+/** Bytes of buffers and the like; over the budget, garbage is collected first. */
 function bytesOutsideHeap(budget: number): number {
   const bytes = getHeapStatistics().external_memory;
   if (bytes <= budget) return bytes;
-  // The host has V8 hand out its collector to new contexts.
+  // The host's flag gives new contexts V8's collector.
   (runInNewContext('gc') as () => void)();
   return getHeapStatistics().external_memory;
 }

@@ -1,40 +1,115 @@
 /** The calls that an actor works on: each is run, and answered exactly once, however it ends. */
 import { SvcError } from '../../protocol/errors.ts';
-import { type CancelReason, type DispatchFrame, type Frame, Kind, type ToolKindValue } from '../../protocol/frames.ts';
-import { Call } from './call.ts';
+import { type CancelReason, type Frame, type FrameOf, Kind, type ToolKindValue } from '../../protocol/frames.ts';
 import type { Failures } from './failure.ts';
+import type { AppLog, LogOrigin } from './log.ts';
 import type { Answer } from './result.ts';
 
-/** What the calls of an actor run: the tools of an app, or an automation. */
-export type Runner = {
-  /** `id` is the call's number, `body` the JSON text of the request. Rejects with whatever the handler threw. */
-  run(id: number, call: Call, kind: ToolKindValue, body: Uint8Array): Promise<Answer>;
-  /** To the app's log: a call failed through a fault of the handler. */
-  report(id: number, call: Call, message: string, fields: Record<string, unknown>): void;
-};
-
-export type CallsOptions = {
-  runner: Runner;
-  failures: Failures;
-  /** To the supervisor. Throws when the frame is too large. */
-  send(frame: Frame): void;
+const REASONS: Record<CancelReason, string> = {
+  deadline: 'its time is up',
+  cancelled: 'it is not wanted any more',
+  'client-gone': 'its caller has gone away',
+  shutdown: 'the app is being stopped',
 };
 
 // App code could put its own in their place.
+const { parse } = JSON;
 const { now } = Date;
 const { floor } = Math;
 const elapsed = performance.now.bind(performance);
 
+/** One call while it runs: until when, and whether its answer is still wanted. */
+export class Call {
+  readonly id: number;
+  readonly tool: string;
+  readonly traceId: string;
+  /** Milliseconds since the epoch. */
+  readonly deadline: number;
+  /** Of its lines in the log. */
+  readonly origin: LogOrigin;
+  /** Whether its lines carry its number, for those who follow a run. */
+  followed = false;
+  /** Something that it wrote is stored. */
+  wrote = false;
+  /** Ends all its fetches; made by the first of them. */
+  fetchEnd: AbortSignal | null = null;
+  /** Why its signal aborted. */
+  #aborted: Error | null = null;
+  /** The supervisor has answered it, so it may change nothing more. */
+  #over = false;
+  #controller: AbortController | null = null;
+  #onOver: ((reason: Error) => void) | null = null;
+
+  constructor(id: number, tool: string, traceId: string, deadline: number) {
+    this.id = id;
+    this.tool = tool;
+    this.traceId = traceId;
+    this.deadline = deadline;
+    this.origin = { tool, traceId };
+  }
+
+  /** Made on the first use: most handlers never ask for it. */
+  get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      if (this.#aborted !== null) this.#controller.abort(this.#aborted);
+    }
+    return this.#controller.signal;
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /**
+   * Aborts the signal. An action whose caller has gone away may finish: what it writes counts, and the change is announced. Any
+   * other reason ends the call.
+   */
+  cancel(reason: CancelReason): void {
+    if (this.#over) return;
+    const error = new DOMException(`The call was cancelled: ${REASONS[reason]}.`, 'AbortError');
+    this.#over = reason !== 'client-gone';
+    if (this.#over || this.#aborted === null) this.#aborted = error;
+    this.#controller?.abort(error);
+    if (this.#over) this.#onOver?.(error);
+  }
+
+  /** Throws once the call is over, so that a handler that runs on changes nothing more. */
+  assertWanted(): void {
+    if (this.#over) throw this.#aborted;
+  }
+
+  /** Tells the one `listener` when the call is over before its handler is done. */
+  onOver(listener: (reason: Error) => void): void {
+    this.#onOver = listener;
+  }
+}
+
+/** What the calls of an actor run: the tools of an app, or an automation. */
+export type Runner = {
+  /** Rejects with whatever the handler threw. */
+  run(call: Call, kind: ToolKindValue, request: Record<string, unknown>): Promise<Answer>;
+  /** Takes the supervisor's answer to something that a call asked. */
+  answered(frame: FrameOf<'answer'>): void;
+  /** Closes what the calls shared. */
+  close(): void;
+};
+
 export class Calls {
   readonly #runner: Runner;
-  readonly #options: CallsOptions;
+  readonly #failures: Failures;
+  readonly #log: AppLog;
+  readonly #send: (frame: Frame) => void;
   readonly #running = new Map<number, Call>();
   #whenIdle: (() => void) | null = null;
   #finished = 0;
 
-  constructor(options: CallsOptions) {
-    this.#runner = options.runner;
-    this.#options = options;
+  /** `send` throws when the frame is too large. */
+  constructor(runner: Runner, failures: Failures, log: AppLog, send: (frame: Frame) => void) {
+    this.#runner = runner;
+    this.#failures = failures;
+    this.#log = log;
+    this.#send = send;
   }
 
   /** Calls that somebody waits for, and those that were answered, for the heartbeat. */
@@ -42,23 +117,23 @@ export class Calls {
     return { running: this.#running.size, finished: this.#finished };
   }
 
-  dispatch(frame: DispatchFrame): void {
+  dispatch(frame: FrameOf<'dispatch'>): void {
     const startedAt = elapsed();
     const id = frame[1];
-    // In whole milliseconds, as timers want them; the supervisor counts in fractions.
-    const call = new Call(frame[4], frame[6], now() + floor(frame[2]));
+    // Timers take whole milliseconds; the supervisor counts in fractions.
+    const call = new Call(id, frame[4], frame[6], now() + floor(frame[2]));
     this.#running.set(id, call);
-    this.#run(id, call, frame[3], frame[5]).then(
-      (answer) => this.#answer(id, call, [Kind.result, id, answer.status, answer.body, elapsed() - startedAt]),
-      (error: unknown) => this.#fail(id, call, error, elapsed() - startedAt),
+    this.#run(call, frame[3], frame[5]).then(
+      (answer) => this.#answer(call, [Kind.result, id, answer.status, answer.body, elapsed() - startedAt]),
+      (error: unknown) => this.#fail(call, error, elapsed() - startedAt),
     );
   }
 
-  /** Nobody waits for this call any more. It is answered all the same when it ends, so that its place is free again. */
+  /** The caller no longer waits. The call is answered all the same when it ends, so that its place is free again. */
   cancel(id: number, reason: CancelReason): void {
     const call = this.#running.get(id);
     call?.cancel(reason);
-    if (call?.over) this.#forget(id);
+    if (call?.over) this.#forget(call);
   }
 
   /** Resolves once no call is running that somebody waits for. */
@@ -69,33 +144,52 @@ export class Calls {
     });
   }
 
-  #run(id: number, call: Call, kind: ToolKindValue, body: Uint8Array): Promise<Answer> {
-    if (call.deadline > now()) return this.#runner.run(id, call, kind, body);
-    return Promise.reject(new SvcError('HANDLER_ERROR', 'The call timed out before it could start.'));
-  }
-
-  #answer(id: number, call: Call, frame: Frame): void {
+  #run(call: Call, kind: ToolKindValue, body: Uint8Array): Promise<Answer> {
     try {
-      this.#options.send(frame);
-      this.#forget(id);
+      if (call.deadline > now()) return this.#runner.run(call, kind, parseRequest(body));
+      throw new SvcError('HANDLER_ERROR', 'The call timed out before it could start.');
     } catch (error) {
-      this.#fail(id, call, error, 0);
+      return Promise.reject(error);
     }
   }
 
-  #fail(id: number, call: Call, error: unknown, handlerMs: number): void {
-    const { failures, send } = this.#options;
-    const body = failures.toBody(error);
+  #answer(call: Call, frame: Frame): void {
+    try {
+      this.#send(frame);
+      this.#forget(call);
+    } catch (error) {
+      this.#fail(call, error, 0);
+    }
+  }
+
+  #fail(call: Call, error: unknown, handlerMs: number): void {
+    const { id, origin, followed, wrote } = call;
+    const body = this.#failures.toBody(error);
     if ((body.code === 'HANDLER_ERROR' || body.code === 'INTERNAL') && !call.over) {
-      this.#runner.report(id, call, body.message, failures.fields(error));
+      this.#log.report(body.message, this.#failures.fields(error), origin, followed ? id : undefined);
     }
-    send(call.wrote ? [Kind.error, id, body, handlerMs, true] : [Kind.error, id, body, handlerMs]);
-    this.#forget(id);
+    this.#send(wrote ? [Kind.error, id, body, handlerMs, true] : [Kind.error, id, body, handlerMs]);
+    this.#forget(call);
   }
 
-  #forget(id: number): void {
+  #forget({ id }: Call): void {
     if (!this.#running.delete(id)) return;
     this.#finished++;
     if (this.#running.size === 0) this.#whenIdle?.();
   }
+}
+
+/** The request's JSON, which must be an object; an empty body is `{}`. Throws `BAD_REQUEST`. */
+function parseRequest(body: Uint8Array): Record<string, unknown> {
+  if (body.length === 0) return {};
+  let request: unknown;
+  try {
+    request = parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+  } catch {
+    throw new SvcError('BAD_REQUEST', 'The body is not valid JSON.');
+  }
+  if (typeof request !== 'object' || request === null || Array.isArray(request)) {
+    throw new SvcError('BAD_REQUEST', 'The body must be a JSON object.');
+  }
+  return request as Record<string, unknown>;
 }

@@ -1,11 +1,24 @@
-/** `db`: an app's database as a handler sees it (decisions, section 3). Reads run here, writes go to the writer. */
-
-import type { Row, RunResult } from '../../protocol/frames.ts';
+/**
+ * `db` and `tx`: an app's database as a handler sees it (decisions, section 3). Pure reads run here, on the actor's own read-only
+ * connection; everything else goes to the writer.
+ */
+import { readFileSync, statSync } from 'node:fs';
+import Sqlite from 'better-sqlite3';
+import { isDiskFull } from '../../protocol/errors.ts';
+import type { Row, RunResult, SqlParams, SqlStatement, SqlValue } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
-import { closeClass } from './built-ins.ts';
-import type { Call } from './call.ts';
-import { toParams, toStatements } from './parameters.ts';
-import type { Reader } from './reader.ts';
+import {
+  bindIntegers,
+  collectRows,
+  permit,
+  type RowStatement,
+  readRow,
+  readRows,
+  StatementCache,
+} from '../writer/statements.ts';
+import type { Call } from './calls.ts';
+import { isPlain } from './result.ts';
 
 /** What `db.prepare(sql)` gives. */
 export type HandlerStatement = {
@@ -14,37 +27,41 @@ export type HandlerStatement = {
   run(...params: unknown[]): Promise<RunResult>;
 };
 
-// What a handler is given shows nothing but what it is for: these reach behind it, and only this module has them.
-let ask: <T>(of: Operations, operation: (client: DbClient) => Promise<T>) => Promise<T>;
-let block: (of: Operations, why: string | null) => void;
-let settle: (of: Operations) => Promise<void> | null;
-let finish: (of: Operations) => Promise<void>;
+const ENDED = 'This transaction has ended; tx cannot be used after its callback.';
+// It would wait for the lane that the transaction holds, and the transaction for it.
+const IN_TRANSACTION = 'A transaction of this call is open: write through its tx, not through db.';
 
-/** The operations of `db` and of `tx` alike, each one message to the writer. Errors keep SQLite's `code`. */
-class Operations {
+// Handlers hold the object, so these are no methods of it.
+/** Resolves when what the call asked and did not await is answered, and rejects when some of it failed; null when there is nothing. */
+export let settled: (db: CallDatabase) => Promise<void> | null;
+/** Resolves when what the call asked is answered, however it ended. */
+export let finished: (db: CallDatabase) => Promise<void>;
+
+/** The `db` of one call, or the `tx` of a transaction. Each operation is one message to the writer. Errors keep SQLite's `code`. */
+export class CallDatabase {
   readonly #client: DbClient;
-  readonly #tx: number;
+  /** Null in a transaction, which reads its own writes. */
+  readonly #reader: Reader | null;
   readonly #call: Call;
+  /** The number of the transaction; 0 outside. */
+  readonly #tx: number;
   /** Why it cannot be used now. */
   #blocked: string | null = null;
   /** What was asked and not answered; made with the first of it, because most calls only read. */
   #pending: Set<Promise<unknown>> | null = null;
 
   static {
-    ask = (of, operation) => of.#ask(operation);
-    block = (of, why) => {
-      of.#blocked = why;
-    };
-    settle = (of) => (of.#pending !== null && of.#pending.size > 0 ? of.#settle(of.#pending) : null);
-    finish = async (of) => {
-      while (of.#pending !== null && of.#pending.size > 0) await Promise.allSettled(of.#pending);
+    settled = (db) => (db.#pending !== null && db.#pending.size > 0 ? db.#settle(db.#pending) : null);
+    finished = async (db) => {
+      while (db.#pending !== null && db.#pending.size > 0) await Promise.allSettled(db.#pending);
     };
   }
 
-  constructor(client: DbClient, tx: number, call: Call) {
+  constructor(client: DbClient, reader: Reader | null, call: Call, tx = 0) {
     this.#client = client;
-    this.#tx = tx;
+    this.#reader = reader;
     this.#call = call;
+    this.#tx = tx;
   }
 
   prepare(sql: string): HandlerStatement {
@@ -57,10 +74,22 @@ class Operations {
 
   /** The first row, or null. */
   get(sql: string, ...params: unknown[]): Promise<Row | null> {
+    try {
+      const statement = this.#readable(sql);
+      if (statement !== null) return Promise.resolve(statement.get(toParams(params)));
+    } catch (error) {
+      return Promise.reject(error);
+    }
     return this.#ask((client) => client.get(toText(sql), toParams(params), this.#tx));
   }
 
   all(sql: string, ...params: unknown[]): Promise<Row[]> {
+    try {
+      const statement = this.#readable(sql);
+      if (statement !== null) return Promise.resolve(statement.all(toParams(params)));
+    } catch (error) {
+      return Promise.reject(error);
+    }
     return this.#ask((client) => client.all(toText(sql), toParams(params), this.#tx));
   }
 
@@ -78,6 +107,47 @@ class Operations {
     return this.#ask((client) => client.exec(toText(sql), this.#tx));
   }
 
+  /**
+   * Runs `work` while holding the app's write lane, commits when it returns, and rolls back when it throws, when the call is over,
+   * or (in the writer) when the lease is over.
+   */
+  transaction<T>(work: (tx: CallDatabase) => Promise<T> | T): Promise<T> {
+    if (this.#tx !== 0) return Promise.reject(new Error('Transactions do not nest: use the open tx.'));
+    if (typeof work !== 'function') return Promise.reject(new TypeError('db.transaction takes a function (tx) => ….'));
+    return this.#ask((client) => this.#inTransaction(client, work));
+  }
+
+  async #inTransaction<T>(client: DbClient, work: (tx: CallDatabase) => Promise<T> | T): Promise<T> {
+    this.#blocked = IN_TRANSACTION;
+    try {
+      const number = await client.begin();
+      const tx = new CallDatabase(client, null, this.#call, number);
+      try {
+        this.#call.assertWanted();
+        const value = await Promise.race([work(tx), new Promise<never>((_, reject) => this.#call.onOver(reject))]);
+        await settled(tx);
+        tx.#blocked = ENDED;
+        await client.commit(number);
+        return value;
+      } catch (error) {
+        tx.#blocked = ENDED;
+        // Not awaited: a writer that was lost has rolled back already. It comes before whatever this connection asks next, and
+        // may fail where the transaction has ended by itself.
+        client.rollback(number).catch(() => {});
+        throw error;
+      }
+    } finally {
+      this.#blocked = null;
+    }
+  }
+
+  /** The statement when it is a pure read that this thread can answer, else null. */
+  #readable(sql: string): ReadStatement | null {
+    if (this.#reader === null) return null;
+    this.#call.assertWanted();
+    return this.#reader.statement(toText(sql));
+  }
+
   async #settle(pending: Set<Promise<unknown>>): Promise<void> {
     while (pending.size > 0) await Promise.all(pending);
   }
@@ -91,7 +161,7 @@ class Operations {
     } catch (error) {
       return Promise.reject(error);
     }
-    // The promise that is handed out has no other handler of ours, so that a failure that nobody looks at is still reported.
+    // We handle the inner promise only, so that a failure that the handler ignores is still reported as unhandled.
     this.#pending ??= new Set();
     const pending = this.#pending;
     // By hand: `finally` makes three promises more, for each statement.
@@ -113,99 +183,235 @@ class Operations {
   }
 }
 
-const ENDED = 'This transaction has ended; tx cannot be used after its callback.';
-// It would wait for the lane that the transaction holds, and the transaction for it.
-const IN_TRANSACTION = 'A transaction of this call is open: write through its tx, not through db.';
-
-/** What `db.transaction` hands to its callback. */
-export class Transaction extends Operations {
-  transaction(): Promise<never> {
-    return Promise.reject(new Error('Transactions do not nest: use the open tx.'));
-  }
-}
-
-/** The `db` of one call. */
-export class CallDatabase extends Operations {
-  readonly #reader: Reader;
-  readonly #call: Call;
-
-  constructor(client: DbClient, reader: Reader, call: Call) {
-    super(client, 0, call);
-    this.#reader = reader;
-    this.#call = call;
-  }
-
-  override get(sql: string, ...params: unknown[]): Promise<Row | null> {
-    try {
-      this.#call.assertWanted();
-      const statement = this.#reader.statement(toText(sql));
-      if (statement !== null) return Promise.resolve(statement.get(toParams(params)));
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    return super.get(sql, ...params);
-  }
-
-  override all(sql: string, ...params: unknown[]): Promise<Row[]> {
-    try {
-      this.#call.assertWanted();
-      const statement = this.#reader.statement(toText(sql));
-      if (statement !== null) return Promise.resolve(statement.all(toParams(params)));
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    return super.all(sql, ...params);
-  }
-
-  /**
-   * Runs `work` while holding the app's write lane, commits when it returns, and rolls back when it throws, when the
-   * call is over, or (in the writer) when the lease is over.
-   */
-  transaction<T>(work: (tx: Transaction) => Promise<T> | T): Promise<T> {
-    if (typeof work !== 'function') return Promise.reject(new TypeError('db.transaction takes a function (tx) => ….'));
-    return ask(this, (client) => this.#inTransaction(client, work));
-  }
-
-  async #inTransaction<T>(client: DbClient, work: (tx: Transaction) => Promise<T> | T): Promise<T> {
-    block(this, IN_TRANSACTION);
-    try {
-      const number = await client.begin();
-      const tx = new Transaction(client, number, this.#call);
-      try {
-        this.#call.assertWanted();
-        const value = await Promise.race([work(tx), this.#call.whenOver()]);
-        await settle(tx);
-        block(tx, ENDED);
-        await client.commit(number);
-        return value;
-      } catch (error) {
-        block(tx, ENDED);
-        // Not awaited: a writer that was lost has rolled back already, and is not worth waiting for. It comes before
-        // whatever this connection asks next, and fails where the transaction has ended by itself, which is all we want.
-        client.rollback(number).catch(() => {});
-        throw error;
-      }
-    } finally {
-      block(this, null);
-    }
-  }
-}
-
-closeClass(Operations);
-closeClass(Transaction);
-closeClass(CallDatabase);
-
-/** Resolves when what the call asked and did not await is answered, and rejects when some of it failed; null when there is nothing. */
-export function settled(db: CallDatabase): Promise<void> | null {
-  return settle(db);
-}
-
-/** Resolves when what the call asked is answered, however it ended. */
-export function finished(db: CallDatabase): Promise<void> {
-  return finish(db);
-}
-
 function toText(sql: unknown): string {
   if (typeof sql !== 'string') throw new TypeError(`SQL must be a string, not ${sql === null ? 'null' : typeof sql}.`);
   return sql;
+}
+
+/**
+ * The arguments that followed the SQL text: values by position, one array of them, or one plain object of named ones. Throws a
+ * `TypeError` that names the parameter.
+ */
+export function toParams(args: readonly unknown[]): SqlParams {
+  if (args.length === 0) return [];
+  if (args.length === 1) {
+    const only = args[0];
+    if (Array.isArray(only)) return positional(only);
+    if (typeof only === 'object' && only !== null && isPlain(only)) return named(only as Record<string, unknown>);
+  }
+  return positional(args);
+}
+
+/** The statements of a batch: `[[sql, ...params], …]`. */
+function toStatements(statements: unknown): SqlStatement[] {
+  if (!Array.isArray(statements)) throw new TypeError('db.batch takes an array of [sql, ...params].');
+  if (statements.length > LIMITS.batchStatements) {
+    throw new RangeError(`A batch takes at most ${LIMITS.batchStatements} statements.`);
+  }
+  return statements.map((statement: unknown, index) => {
+    if (!Array.isArray(statement) || typeof statement[0] !== 'string') {
+      throw new TypeError(`Statement ${index + 1} of the batch must be an array [sql, ...params].`);
+    }
+    return [statement[0], toParams(statement.slice(1))];
+  });
+}
+
+function positional(values: readonly unknown[]): SqlValue[] {
+  const bound = new Array<SqlValue>(values.length);
+  for (let i = 0; i < values.length; i++) bound[i] = toSql(values[i], i + 1);
+  return bound;
+}
+
+function named(values: Record<string, unknown>): Record<string, SqlValue> {
+  const bound: Record<string, SqlValue> = {};
+  for (const name of Object.keys(values)) bound[name] = toSql(values[name], name);
+  return bound;
+}
+
+function toSql(value: unknown, which: number | string): SqlValue {
+  switch (typeof value) {
+    case 'string':
+    case 'number':
+      return value;
+    case 'boolean':
+      return value ? 1 : 0;
+    case 'undefined':
+      return null;
+    case 'bigint':
+      if (BigInt.asIntN(64, value) !== value) throw unbindable(which, 'an integer of more than 64 bits');
+      return value;
+    case 'object':
+      if (value === null || value instanceof Uint8Array) return value;
+      if (value instanceof Date) {
+        if (Number.isNaN(value.getTime())) throw unbindable(which, 'an invalid date');
+        return value.toISOString();
+      }
+      throw unbindable(
+        which,
+        Array.isArray(value) ? 'an array' : 'an object',
+        ' Bind JSON.stringify(value) to store it as text.',
+      );
+    default:
+      throw unbindable(which, `a ${typeof value}`);
+  }
+}
+
+function unbindable(which: number | string, what: string, hint = ''): TypeError {
+  return new TypeError(`SQL parameter ${typeof which === 'number' ? which : `"${which}"`} is ${what}.${hint}`);
+}
+
+/** Loads SQLite's native code, so that the first read of a thread need not, and nothing loads after app code has run. */
+export function loadSqlite(): void {
+  new Sqlite(':memory:').close();
+}
+
+/** The actor's connection. The first read opens it. */
+export class Reader {
+  readonly #file: string;
+  /** Null for a text that is no pure read. */
+  readonly #statements = new StatementCache<ReadStatement | null>(LIMITS.statementCache);
+  #db: Sqlite.Database | null = null;
+  #snapshot: Snapshot | null = null;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  /**
+   * The statement, when it can be answered here; null when it has to go to the writer: it writes, or there is no database yet,
+   * which the writer then creates. Throws SQLite's errors.
+   */
+  statement(sql: string): ReadStatement | null {
+    const known = this.#statements.get(sql);
+    if (known !== undefined) return known;
+    const db = this.#open();
+    if (db === null) return null;
+    const prepared = this.#prepare(db, sql);
+    const { statement } = prepared;
+    const readable = statement.reader && statement.readonly ? new ReadStatement(prepared.db, statement) : null;
+    // A snapshot may be replaced, so its statements are not kept.
+    if (prepared.db === db) this.#statements.set(sql, readable);
+    return readable;
+  }
+
+  /** A statement outside the cache; null while there is no database. Throws SQLite's errors. */
+  prepare(sql: string): RowStatement | null {
+    const db = this.#open();
+    return db === null ? null : this.#prepare(db, sql).statement;
+  }
+
+  close(): void {
+    this.#snapshot?.db.close();
+    this.#snapshot = null;
+    this.#db?.close();
+    this.#db = null;
+  }
+
+  /** On a disk without room for the index of the log, the statement reads a snapshot. */
+  #prepare(db: Sqlite.Database, sql: string): { db: Sqlite.Database; statement: RowStatement } {
+    permit(sql);
+    try {
+      return { db, statement: db.prepare<[SqlParams], unknown>(sql) };
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      if (this.#snapshot === null || stateOf(this.#file) !== this.#snapshot.state) {
+        this.#snapshot?.db.close();
+        this.#snapshot = takeSnapshot(this.#file);
+      }
+      if (this.#snapshot === null) throw error;
+      const snapshot = this.#snapshot.db;
+      return { db: snapshot, statement: snapshot.prepare<[SqlParams], unknown>(sql) };
+    }
+  }
+
+  #open(): Sqlite.Database | null {
+    if (this.#db !== null) return this.#db;
+    try {
+      this.#db = new Sqlite(this.#file, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
+    } catch (error) {
+      if ((error as { code?: unknown }).code === 'SQLITE_CANTOPEN') return null;
+      throw error;
+    }
+    this.#db.defaultSafeIntegers(true);
+    return this.#db;
+  }
+}
+
+/** Integers from here on may have been rounded on their way into a number. */
+const ROUNDED = 2 ** 53;
+
+/**
+ * A pure read. Its integers come as numbers, which costs much less than taking each as a bigint first; where a row holds a number
+ * that may be a rounded integer, the read runs again with bigints. The first run changes nothing.
+ */
+class ReadStatement {
+  readonly #db: Sqlite.Database;
+  readonly #plain: RowStatement;
+  #exact: RowStatement | null = null;
+
+  constructor(db: Sqlite.Database, statement: RowStatement) {
+    this.#db = db;
+    this.#plain = statement.safeIntegers(false);
+  }
+
+  /** The first row, or null. Throws SQLite's errors. */
+  get(params: SqlParams): Row | null {
+    const row = this.#plain.get(bindIntegers(params)) as Row | undefined;
+    if (row === undefined) return null;
+    return plainBytes(row) < 0 ? readRow(this.#withBigints(), params) : row;
+  }
+
+  /** All rows, within the limits of `readRows`. Throws SQLite's errors. */
+  all(params: SqlParams): Row[] {
+    const rows = this.#plain.iterate(bindIntegers(params)) as IterableIterator<Row>;
+    return collectRows(rows, plainBytes) ?? readRows(this.#withBigints(), params);
+  }
+
+  #withBigints(): RowStatement {
+    this.#exact ??= this.#db.prepare<[SqlParams], unknown>(this.#plain.source).safeIntegers(true);
+    return this.#exact;
+  }
+}
+
+/** As the writer counts the bytes of a row, but -1 when a number may be a rounded integer. */
+function plainBytes(row: Row): number {
+  let bytes = 0;
+  for (const key in row) {
+    const value = row[key];
+    if (typeof value === 'number') {
+      if (value >= ROUNDED || value <= -ROUNDED) return -1;
+      bytes += 8;
+    } else bytes += typeof value === 'string' || value instanceof Uint8Array ? value.length : 8;
+  }
+  return bytes;
+}
+
+/** `state` as `stateOf` says when it was read. */
+type Snapshot = { db: Sqlite.Database; state: string };
+
+/** Where a file of SQLite says with which kind of log it is written, and read: 2 stands for a write-ahead log, 1 for none. */
+const LOG_KINDS = [18, 19];
+
+/**
+ * The whole database in memory: before the first read of a file SQLite makes the index of its log, for which a full disk has no
+ * room. Null when the file is too large, has a log, or is being changed. Throws SQLite's errors.
+ */
+function takeSnapshot(file: string): Snapshot | null {
+  const state = stateOf(file);
+  if (state === null) return null;
+  const bytes = readFileSync(file);
+  if (stateOf(file) !== state) return null;
+  for (const at of LOG_KINDS) if (bytes[at] === 2) bytes[at] = 1;
+  const db = new Sqlite(bytes);
+  db.pragma('query_only = ON');
+  db.defaultSafeIntegers(true);
+  return { db, state };
+}
+
+/** Differs after every change; null where no snapshot can be taken. Whoever writes has a log that is not empty. */
+function stateOf(file: string): string | null {
+  const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
+  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
+  if (found === undefined || (log?.size ?? 0) > 0 || found.size > LIMITS.databaseSnapshotBytes) return null;
+  return `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
 }

@@ -1,25 +1,12 @@
 /** Runs the fires of one automation: its handler with its own `ctx`, and what the handler returns (decisions, section 6). */
-import { SvcError } from '../../protocol/errors.ts';
-import { type ActorSpec, type AnswerFrame, type Frame, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
-import { Asks } from './ask-client.ts';
-import type { Call } from './call.ts';
-import type { Runner } from './calls.ts';
-import { boundFetch } from './context.ts';
-import { HttpClient } from './http-client.ts';
-import type { AppLog } from './log.ts';
-import type { Modules } from './modules.ts';
-import { parseRequest } from './request.ts';
+import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { type AskVerb, type Frame, type FrameOf, Kind, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Call, Runner } from './calls.ts';
+import { type FetchInput, HttpClient } from './fetch.ts';
 import { type Answer, isPlain, toJsonBytes } from './result.ts';
-import { checkOutput, type Validators } from './validators.ts';
-
-export type FiresOptions = {
-  spec: ActorSpec;
-  modules: Modules;
-  validators: Validators;
-  log: AppLog;
-  /** To the supervisor. Throws when the frame is too large. */
-  send(frame: Frame): void;
-};
+import type { Environment } from './tools.ts';
+import { checkOutput } from './validators.ts';
 
 /** What the supervisor says of a fire; without `input` the handler gets undefined. */
 type FireRequest = {
@@ -30,67 +17,62 @@ type FireRequest = {
   input?: unknown;
 };
 
-// App code could put its own in its place.
+// App code could put its own in their place.
 const { parse } = JSON;
 const { freeze } = Object;
+const startImmediate = setImmediate;
 
 export class Fires implements Runner {
-  readonly #options: FiresOptions;
+  readonly #env: Environment;
   readonly #http: HttpClient;
-  readonly #asks = new Map<number, Asks>();
-  readonly #runIds = new WeakMap<Call, string>();
+  readonly #asks = new Set<Asks>();
 
-  constructor(options: FiresOptions) {
-    this.#options = options;
-    this.#http = new HttpClient(options.spec.egress);
+  constructor(env: Environment) {
+    this.#env = env;
+    this.#http = new HttpClient(env.spec.egress);
   }
 
-  async run(id: number, call: Call, kind: ToolKindValue, body: Uint8Array): Promise<Answer> {
-    const { spec, send } = this.#options;
+  async run(call: Call, kind: ToolKindValue, body: Record<string, unknown>): Promise<Answer> {
+    const { spec, send } = this.#env;
     if (kind !== ToolKind.fire || call.tool !== spec.automation) {
       throw new SvcError('HANDLER_ERROR', `This thread runs the automation "${spec.automation}" and nothing else.`);
     }
-    const request = parseRequest(body) as FireRequest;
-    const asks = new Asks(id, send);
-    this.#asks.set(id, asks);
-    this.#runIds.set(call, request.runId);
+    const request = body as FireRequest;
+    const asks = new Asks(call.id, send);
+    this.#asks.add(asks);
+    call.origin.runId = request.runId;
+    call.followed = true;
     call.onOver((reason) => asks.end(() => reason));
     try {
-      return this.#toAnswer(await this.#runHandler(id, call, request, asks));
+      return this.#toAnswer(await this.#runHandler(call, request, asks));
     } finally {
-      this.#asks.delete(id);
+      this.#asks.delete(asks);
       asks.end(tooLate);
     }
   }
 
-  /** The supervisor's answer to something that a fire asked; one that comes too late is not missed. */
-  answered(frame: AnswerFrame): void {
-    for (const asks of this.#asks.values()) asks.answered(frame);
+  /** Ignores an answer that comes after its fire has ended. */
+  answered(frame: FrameOf<'answer'>): void {
+    for (const asks of this.#asks) asks.answered(frame);
   }
 
-  report(id: number, call: Call, message: string, fields: Record<string, unknown>): void {
-    const { tool, traceId } = call;
-    const runId = this.#runIds.get(call);
-    const origin = { tool, traceId, ...(runId === undefined ? {} : { runId }) };
-    this.#options.log.report('error', message, fields, origin, id);
-  }
+  close(): void {}
 
-  async #runHandler(id: number, call: Call, request: FireRequest, asks: Asks): Promise<unknown> {
-    const { modules, log } = this.#options;
-    const { tool, traceId } = call;
-    const { runId, now, input } = request;
-    const handler = await modules.handler(`automations/${tool}/handler.js`);
+  async #runHandler(call: Call, request: FireRequest, asks: Asks): Promise<unknown> {
+    const { modules, log } = this.#env;
+    const { now, input } = request;
+    const handler = await modules.handler(`automations/${call.tool}/handler.js`);
     call.assertWanted();
     const automation = freeze(request.automation);
     const ctx = contextOf(call, asks, this.#http, now, input);
-    const value = await handler({ ctx, log: log.logger({ tool, traceId, runId }, id), input, automation });
-    // The run is not over before what the handler asked for is done, also where it did not wait for it.
+    const value = await handler({ ctx, log: log.logger(call.origin, call.id), input, automation });
+    // The run ends after everything that the handler asked for, also where it did not wait.
     if (asks.open) await asks.settled();
     return value;
   }
 
   #toAnswer(value: unknown): Answer {
-    const { spec, validators } = this.#options;
+    const { spec, validators } = this.#env;
     const returned = typeof value === 'object' && value !== null && isPlain(value) ? value : {};
     const { summary, output } = returned as { summary?: unknown; output?: unknown };
     const body = toJsonBytes(typeof summary === 'string' ? { summary, output } : { output }, spec.maxResultBytes);
@@ -120,10 +102,128 @@ function contextOf(call: Call, asks: Asks, http: HttpClient, now: number, input:
       list: (filter: unknown) => asks.ask('runs.list', { filter }),
     },
     input,
-    fetch: (target: string | URL | Request, init?: RequestInit) => boundFetch(call, http, target, init),
+    fetch: (target: FetchInput, init?: RequestInit) => http.fetch(call, target, init),
     get signal() {
       return call.signal;
     },
     now,
   };
+}
+
+/** A question that was answered with an error: `code` as in the table of error codes, `path` where there is one. */
+export class AskError extends Error {
+  readonly code: string;
+  readonly path?: string;
+
+  constructor({ code, message, path }: ErrorBody) {
+    super(message);
+    this.name = 'AskError';
+    this.code = code;
+    if (path !== undefined) this.path = path;
+  }
+}
+
+type Question = {
+  verb: AskVerb;
+  payload: Uint8Array;
+  resolve(frame: FrameOf<'answer'>): void;
+  reject(error: unknown): void;
+};
+
+/** Numbers are never used twice in a thread, so that no answer reaches the fire after the one that asked. */
+let lastAsk = 0;
+
+/**
+ * What one fire asks of the supervisor: each question is a promise, paired with its answer by a number. Only so many are under way at
+ * a time; the others wait here in order.
+ */
+class Asks {
+  readonly #callId: number;
+  readonly #send: (frame: Frame) => void;
+  readonly #waiting = new Set<Question>();
+  readonly #asked = new Map<number, Question>();
+  #refusal: (() => unknown) | null = null;
+  #whenSettled: (() => void) | null = null;
+
+  constructor(callId: number, send: (frame: Frame) => void) {
+    this.#callId = callId;
+    this.#send = send;
+  }
+
+  /**
+   * Resolves with the answer. Rejects with an `AskError`, also for arguments that JSON cannot say or that take more than
+   * `LIMITS.askBytes` (`INVALID_INPUT`); and with the reason that `end` was given, once nothing can be asked any more.
+   */
+  async ask(verb: AskVerb, args: Record<string, unknown>): Promise<unknown> {
+    if (this.#refusal !== null) throw this.#refusal();
+    const payload = encode(verb, args);
+    const [, , ok, body] = await new Promise<FrameOf<'answer'>>((resolve, reject) => {
+      this.#waiting.add({ verb, payload, resolve, reject });
+      this.#next();
+    });
+    const value: unknown = body.length === 0 ? undefined : parse(asBuffer(body).toString());
+    // Made here, so that its stack shows where the handler waited for it.
+    if (!ok) throw new AskError(value as ErrorBody);
+    return value;
+  }
+
+  answered(frame: FrameOf<'answer'>): void {
+    const question = this.#asked.get(frame[1]);
+    if (question === undefined) return;
+    this.#asked.delete(frame[1]);
+    question.resolve(frame);
+    this.#next();
+    if (this.#asked.size === 0) this.#whenSettled?.();
+  }
+
+  /** A question is not answered yet. */
+  get open(): boolean {
+    return this.#asked.size > 0;
+  }
+
+  /** Resolves when all questions are answered, also those that follow from the answers. */
+  async settled(): Promise<void> {
+    while (this.#asked.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#whenSettled = resolve;
+      });
+      // The handler may use the last answer to ask again.
+      await new Promise<void>((resolve) => startImmediate(resolve));
+    }
+  }
+
+  /** Rejects what was asked, and whatever is asked from now on, with a fresh `reason`. */
+  end(reason: () => unknown): void {
+    if (this.#refusal !== null) return;
+    this.#refusal = reason;
+    // Most fires ask nothing.
+    if (this.#asked.size === 0 && this.#waiting.size === 0) return;
+    for (const question of [...this.#asked.values(), ...this.#waiting]) question.reject(reason());
+    this.#asked.clear();
+    this.#waiting.clear();
+    this.#whenSettled?.();
+  }
+
+  #next(): void {
+    for (const question of this.#waiting) {
+      if (this.#asked.size >= LIMITS.runNodesAtOnce) return;
+      this.#waiting.delete(question);
+      const askId = ++lastAsk;
+      this.#asked.set(askId, question);
+      this.#send([Kind.ask, askId, this.#callId, question.verb, question.payload]);
+    }
+  }
+}
+
+function encode(verb: AskVerb, args: Record<string, unknown>): Uint8Array {
+  try {
+    return toJsonBytes(args, LIMITS.askBytes, { name: `What ctx.${verb} was given`, advice: '' });
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    throw new AskError({ code: 'INVALID_INPUT', message: error.message });
+  }
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

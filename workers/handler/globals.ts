@@ -1,17 +1,22 @@
 /**
  * What app code finds on `globalThis`: the language, the web's data types, timers, and nothing that reaches the machine
  * (specification, "Handler worker surface"). Handlers are trusted code; this keeps them on the documented path.
+ *
+ * What is left cannot be replaced, and its classes cannot be changed. App code that put its own `Map.prototype.set` or
+ * `Array.prototype.push`, or a `path` on `Object.prototype`, would be handed the sockets of Node's HTTP client or ours, or decide
+ * where they lead. Open stays what app code changes for good reasons and our code does not depend on: the methods of
+ * `Object.prototype`, errors (`this.name = …`), dates, numbers' helpers, and `RegExp.prototype`, which gets ten times as slow.
  */
-
 import { SvcError } from '../../protocol/errors.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
-import { StatementError } from '../writer/failure.ts';
-import { AskError } from './ask-client.ts';
-import { closeBuiltIns, closeClass } from './built-ins.ts';
-import { EgressError, loadHttpClient } from './http-client.ts';
+import { StatementError } from '../writer/statements.ts';
+import { CallDatabase } from './database.ts';
+import { EgressError, loadHttpClient } from './fetch.ts';
+import { AskError } from './fire-runner.ts';
+import { HandlerContext } from './tools.ts';
 
-/** Of ours, as app code catches them. */
-const ERRORS = [SvcError, DbError, StatementError, AskError, EgressError];
+/** Our classes that app code sees. */
+const OURS = [CallDatabase, HandlerContext, SvcError, DbError, StatementError, AskError, EgressError];
 
 const ECMASCRIPT =
   'AggregateError Array ArrayBuffer AsyncDisposableStack Atomics BigInt BigInt64Array BigUint64Array Boolean DataView Date ' +
@@ -33,34 +38,111 @@ const WEB =
 // Node's own fetch looks at `global`, which is another name for `globalThis`.
 const ALLOWED = new Set(`${ECMASCRIPT} ${WEB} global`.split(' '));
 
-/** Of Node's HTTP client: it is loaded with the first of them that is used. */
-const OF_HTTP_CLIENT = ['FormData', 'Headers', 'Request', 'Response'];
+/** Of Node's HTTP client, which is loaded with the first of them that is used. */
+const OF_HTTP_CLIENT = new Set(['FormData', 'Headers', 'Request', 'Response']);
 
-/**
- * Removes every global that is not on the list, puts `console` in the place of Node's, and closes what is left. Called once, before
- * app code.
- */
+/** Names that app code may give another value. */
+const OPEN = new Set(
+  (
+    'Date Math Intl Temporal Error AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError ' +
+    'SuppressedError DOMException console globalThis global'
+  ).split(' '),
+);
+
+// Taken before app code runs.
+const { create, defineProperty, freeze, getOwnPropertyDescriptor, getPrototypeOf, preventExtensions } = Object;
+const { apply, ownKeys } = Reflect;
+const TypedArray = getPrototypeOf(Uint8Array) as typeof Uint8Array;
+/** Of `Object.prototype` only the names are fixed, at the end. */
+const LEFT = new Set<unknown>([Object.prototype, RegExp.prototype]);
+
+/** Prototypes that have no global name. */
+const HIDDEN = [
+  [][Symbol.iterator](),
+  new Map().keys(),
+  new Set().keys(),
+  ''[Symbol.iterator](),
+  'a'.matchAll(/a/g),
+  (function* () {})(),
+  (async function* () {})(),
+  async () => {},
+  function* () {},
+  async function* () {},
+  new Uint8Array(0),
+];
+
+/** Removes every other global, puts `console` in the place of Node's, and closes what is left. Called once, before app code. */
 export function closeGlobals(console: object): void {
   for (const name of Object.getOwnPropertyNames(globalThis)) {
     if (ALLOWED.has(name) || Reflect.deleteProperty(globalThis, name)) continue;
     // V8's own `gc`, which the host has it make, can only be emptied.
     Reflect.defineProperty(globalThis, name, { value: undefined, writable: false });
   }
-  Object.defineProperty(globalThis, 'console', { value: console, writable: true, configurable: true });
-  for (const name of OF_HTTP_CLIENT) loadFirst(name);
-  closeBuiltIns([...ALLOWED]);
-  for (const thrown of ERRORS) closeClass(thrown);
+  defineProperty(globalThis, 'console', { value: console, writable: true, configurable: true });
+  for (const hidden of HIDDEN) {
+    for (
+      let proto = getPrototypeOf(hidden);
+      proto !== null && proto !== Object.prototype;
+      proto = getPrototypeOf(proto)
+    )
+      close(proto);
+  }
+  for (const name of ALLOWED) closeGlobal(name);
+  preventExtensions(Object.prototype);
+  for (const one of OURS) closeClass(one);
 }
 
-function loadFirst(name: string): void {
-  const found = Object.getOwnPropertyDescriptor(globalThis, name);
-  const load = found?.get;
-  if (load === undefined) return;
-  Object.defineProperty(globalThis, name, {
-    ...found,
+function closeGlobal(name: string): void {
+  const found = getOwnPropertyDescriptor(globalThis, name);
+  if (found === undefined || !found.configurable) return;
+  if (found.get === undefined) {
+    fix(name, found.value);
+    return;
+  }
+  // Node loads what is behind some names when they are first used.
+  const load = found.get;
+  defineProperty(globalThis, name, {
+    configurable: true,
+    enumerable: found.enumerable ?? false,
     get: () => {
-      loadHttpClient();
-      return Reflect.apply(load, globalThis, []);
+      if (OF_HTTP_CLIENT.has(name)) loadHttpClient();
+      const value: unknown = apply(load, globalThis, []);
+      fix(name, value);
+      return value;
     },
   });
+}
+
+function fix(name: string, value: unknown): void {
+  const open = OPEN.has(name);
+  if (!open) closeClass(value);
+  defineProperty(globalThis, name, { value, writable: open, configurable: open });
+}
+
+function closeClass(value: unknown): void {
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return;
+  close(value);
+  const { prototype } = value as { prototype?: unknown };
+  if ((typeof prototype === 'object' && prototype !== null) || typeof prototype === 'function') close(prototype);
+}
+
+function close(value: object): void {
+  if (LEFT.has(value)) return;
+  if (value === TypedArray.prototype || value instanceof TypedArray) closeTypedArray(value);
+  else freeze(value);
+}
+
+/**
+ * In V8, a frozen prototype makes every write of a byte by its index some 70 times as slow, and a changed `constructor` every
+ * `subarray`. So the members are fixed one by one, except `constructor`, which Node's buffers do not use.
+ */
+function closeTypedArray(prototype: object): void {
+  for (const key of ownKeys(prototype)) {
+    if (key === 'constructor') continue;
+    const isValue = getOwnPropertyDescriptor(prototype, key)?.get === undefined;
+    defineProperty(prototype, key, { configurable: false, ...(isValue && { writable: false }) });
+  }
+  preventExtensions(prototype);
+  // V8 makes an object fast again that becomes a prototype.
+  create(prototype);
 }

@@ -1,54 +1,200 @@
 /**
- * A handler host (`dist/host.js`): a process that holds app actors, each in a thread. This thread only starts, stops and
- * reports them; calls go past it, over each actor's own connection.
+ * A handler host (`dist/host.js`): a process that holds app actors, each in a thread. This thread only starts, stops and reports
+ * them; calls go past it, over each actor's own connection.
  */
+import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { setFlagsFromString } from 'node:v8';
-import { type Frame, type HostBootstrap, Kind } from '../../protocol/frames.ts';
-import type { Link } from '../../protocol/wire/link.ts';
+import { Worker } from 'node:worker_threads';
+import { type ActorSpec, type Frame, type FrameOf, type HostBootstrap, Kind } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { type Link, openLink, pong } from '../../protocol/wire/link.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
-import { openLink, pong } from '../link.ts';
-import { Threads } from './threads.ts';
+import { MemoryWatch, type Watched } from './memory-watch.ts';
 
-function run({ supervisorSocket, ticket, actorMemoryMb, spare = true }: HostBootstrap): void {
-  // For the threads' own measurements; app code does not get at it.
-  setFlagsFromString('--expose-gc');
-  let threads: Threads | null = null;
-  const link: Link = openLink(supervisorSocket, ticket, { onFrame: receive, onClose: () => end(threads) });
-  link.send([Kind.ready, { pid: process.pid }]);
-  threads = new Threads({
-    file: new URL('./actor.js', import.meta.url),
-    memoryMb: actorMemoryMb,
-    spare,
-    onExited: (actorId, reason, detail) => link.send([Kind.exited, actorId, reason, detail]),
-  });
-  process.stdin.on('close', () => end(threads));
+/** Host → thread. */
+export type ToActor = { type: 'start'; spec: ActorSpec } | { type: 'stop' } | { type: 'measure'; budget: number };
 
-  function receive(frame: Frame): void {
-    switch (frame[0]) {
-      case Kind.start:
-        threads?.start(frame[1]);
-        break;
-      case Kind.stop:
-        threads?.stop(frame[1], frame[2]);
-        break;
-      case Kind.ping:
-        link.send(pong(frame[1], { actors: threads?.count ?? 0 }));
-        break;
-      default:
-        link.close(new Error('The supervisor sent a frame that a handler host does not take.'));
+/**
+ * Thread → host. `ready`: `osThread` is the system's number of the thread, 0 where it is not known. `measured`: the bytes outside its
+ * heap. `failed`: it could not start. `crashed`: an error that nothing caught is about to end the thread.
+ */
+export type FromActor =
+  | { type: 'ready'; osThread: number }
+  | { type: 'measured'; bytes: number }
+  | { type: 'failed' | 'crashed'; detail: string };
+
+const MiB = 1024 * 1024;
+
+type ExitReason = FrameOf<'exited'>[2];
+
+class ActorThread implements Watched {
+  readonly worker: Worker;
+  readonly memoryMb: number;
+  ready = false;
+  stopping = false;
+  detail = '';
+  /** It was ended because of its memory. */
+  outOfMemory = false;
+  /** The system's number of its thread; 0 where that is not known. */
+  osThread = 0;
+
+  constructor(worker: Worker, memoryMb: number) {
+    this.worker = worker;
+    this.memoryMb = memoryMb;
+  }
+
+  tell(message: ToActor): void {
+    this.worker.postMessage(message);
+  }
+
+  ask(): void {
+    this.tell({ type: 'measure', budget: this.memoryMb * MiB });
+  }
+
+  /** As Linux counts them; null elsewhere. */
+  faults(): number | null {
+    try {
+      const stat = readFileSync(`/proc/self/task/${this.osThread}/stat`, 'utf8');
+      // The name in parentheses may hold spaces; the numbered fields start after it, at field 3.
+      return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[7]);
+    } catch {
+      return null;
     }
+  }
+
+  end(): void {
+    this.outOfMemory = true;
+    this.detail ||= `The app needed more than ${this.memoryMb} MiB of memory outside of its heap, in buffers and the like.`;
+    void this.worker.terminate();
+  }
+
+  exitReason(): ExitReason {
+    if (this.outOfMemory) return 'memory';
+    if (this.stopping) return 'stopped';
+    return this.ready ? 'crash' : 'failed_to_start';
   }
 }
 
-/** Ends at once. An exit waits for the threads, and one in a native loop would keep it waiting for ever. */
-function end(threads: Threads | null): never {
-  if (threads !== null && threads.count > 0) process.kill(process.pid, 'SIGKILL');
-  process.exit(0);
+class Host {
+  readonly #bootstrap: HostBootstrap;
+  readonly #link: Link;
+  readonly #memory: MemoryWatch;
+  readonly #actors = new Map<number, ActorThread>();
+  /** A blank thread, so that a cold start need not wait for one. */
+  #spare: Worker | null = null;
+  #spareTimer: NodeJS.Timeout | undefined;
+
+  constructor(bootstrap: HostBootstrap) {
+    // For the threads' measurements; app code has no access to it.
+    setFlagsFromString('--expose-gc');
+    this.#bootstrap = bootstrap;
+    this.#memory = new MemoryWatch(bootstrap.actorMemoryMb * MiB);
+    this.#link = openLink(bootstrap.supervisorSocket, bootstrap.ticket, {
+      onFrame: (frame) => this.#receive(frame),
+      onClose: () => this.#end(),
+    });
+    this.#link.send([Kind.ready, { pid: process.pid }]);
+    process.stdin.on('close', () => this.#end());
+    if (bootstrap.spare !== false) this.#startSpare();
+  }
+
+  #receive(frame: Frame): void {
+    switch (frame[0]) {
+      case Kind.start:
+        this.#start(frame[1]);
+        break;
+      case Kind.stop:
+        this.#stop(frame[1], frame[2]);
+        break;
+      case Kind.ping:
+        this.#link.send(pong(frame[1], { actors: this.#actors.size }));
+        break;
+      default:
+        this.#link.close(new Error('The supervisor sent a frame that a handler host does not take.'));
+    }
+  }
+
+  /** Ends at once: an exit would wait for the threads, and one in a native loop never ends. */
+  #end(): never {
+    if (this.#actors.size > 0) process.kill(process.pid, 'SIGKILL');
+    process.exit(0);
+  }
+
+  #start(spec: ActorSpec): void {
+    let worker: Worker;
+    try {
+      worker = this.#takeSpare() ?? this.#startThread();
+    } catch (error) {
+      this.#link.send([Kind.exited, spec.actorId, 'failed_to_start', (error as Error).message]);
+      return;
+    }
+    const { actorMemoryMb } = this.#bootstrap;
+    const actor = new ActorThread(worker, actorMemoryMb);
+    this.#actors.set(spec.actorId, actor);
+    this.#memory.add(actor);
+    worker.on('message', (message: FromActor) => {
+      if (message.type === 'measured') this.#memory.measured(actor, message.bytes);
+      else if (message.type === 'ready') Object.assign(actor, { ready: true, osThread: message.osThread });
+      else actor.detail = message.detail;
+    });
+    worker.on('error', (error: NodeJS.ErrnoException) => {
+      actor.outOfMemory ||= error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+      actor.detail ||= actor.outOfMemory ? `The app needed more than ${actorMemoryMb} MiB of memory.` : error.message;
+    });
+    worker.on('exit', () => {
+      this.#memory.remove(actor);
+      this.#actors.delete(spec.actorId);
+      this.#link.send([Kind.exited, spec.actorId, actor.exitReason(), actor.detail]);
+    });
+    actor.tell({ type: 'start', spec });
+  }
+
+  /** Without `force` the actor finishes its calls first. A thread in native code ends only when that returns. */
+  #stop(actorId: number, force: boolean): void {
+    const actor = this.#actors.get(actorId);
+    if (actor === undefined) return;
+    actor.stopping = true;
+    if (force) void actor.worker.terminate();
+    else actor.tell({ type: 'stop' });
+  }
+
+  #takeSpare(): Worker | null {
+    const spare = this.#spare;
+    this.#spare = null;
+    spare?.removeAllListeners();
+    if (this.#bootstrap.spare === false) return spare;
+    // The next one starts later, because a burst of starts needs the processor.
+    clearTimeout(this.#spareTimer);
+    this.#spareTimer = setTimeout(() => this.#startSpare(), LIMITS.spareDelayMs);
+    return spare;
+  }
+
+  #startSpare(): void {
+    try {
+      const spare = this.#startThread();
+      // Without a spare, the next start makes its own thread.
+      spare.on('error', () => {});
+      spare.on('exit', () => {
+        if (this.#spare === spare) this.#spare = null;
+      });
+      this.#spare = spare;
+    } catch {
+      this.#spare = null;
+    }
+  }
+
+  #startThread(): Worker {
+    const resourceLimits = {
+      maxOldGenerationSizeMb: this.#bootstrap.actorMemoryMb,
+      maxYoungGenerationSizeMb: LIMITS.actorYoungMb,
+    };
+    return new Worker(new URL('./actor.js', import.meta.url), { env: {}, argv: [], resourceLimits });
+  }
 }
 
-// SQLite creates the index of a log here, where the last one to close the database removed it.
+// This process too may create the index of a database's log.
 process.umask(PRIVATE_UMASK);
 const lines = createInterface({ input: process.stdin });
-lines.once('line', (line) => run(JSON.parse(line) as HostBootstrap));
+lines.once('line', (line) => new Host(JSON.parse(line) as HostBootstrap));

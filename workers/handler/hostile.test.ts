@@ -164,7 +164,7 @@ after(() => supervisor.close());
 
 type Looked = { found: string[]; traps: string[]; seen: number };
 
-/** `traps` are the functions that it could put its own in the place of: those that `built-ins.ts` leaves open. */
+/** `traps` are the functions that it could put its own in the place of: those that `globals.ts` leaves open. */
 function assertNothing({ found, traps, seen }: Looked): void {
   assert.deepEqual(found, []);
   assert.ok(seen > 1000, `${seen} objects`);

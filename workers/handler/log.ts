@@ -1,16 +1,17 @@
-/** An app's log: `log` and `console` of its handlers, as JSON lines that go to the supervisor. Never blocks, never throws. */
+/** An app's log: `log` and `console` of its handlers, as JSON lines for the supervisor. Never blocks, never throws. */
 import { format } from 'node:util';
 import { LIMITS } from '../../protocol/limits.ts';
+import { safely } from './failure.ts';
 
-export type Level = 'debug' | 'info' | 'warn' | 'error';
+type Level = 'debug' | 'info' | 'warn' | 'error';
 
 /** `log` as handlers see it: a text and fields in any order, `log.info('saved', { id })`. */
-export type Logger = Record<Level, (...args: unknown[]) => void>;
+type Logger = Record<Level, (...args: unknown[]) => void>;
 
-/** Who a line is from; its members stand in the line. `runId` in lines of an automation's run only. */
+/** Members of a line that say who wrote it; `runId` for runs of automations only. */
 export type LogOrigin = { tool: string | null; traceId: string | null; runId?: string };
 
-export type LogSink = {
+type LogSink = {
   app: string;
   versionId: string;
   /** Takes one line of JSON, without the newline. `callId` is the call whose followers get it too. */
@@ -45,36 +46,24 @@ export class AppLog {
     };
   }
 
-  /** A line of the actor itself about the app's code, such as the stack of an error. */
-  report(
-    level: Level,
-    msg: string,
-    fields: Record<string, unknown>,
-    origin: LogOrigin = GATEWAY,
-    callId?: number,
-  ): void {
-    this.#log(level, origin, [msg, fields], callId);
+  /** An error line of the actor itself about the app's code, such as the stack of an error. */
+  report(msg: string, fields: Record<string, unknown>, origin: LogOrigin = GATEWAY, callId?: number): void {
+    this.#log('error', origin, [msg, fields], callId);
   }
 
-  /** `console` for app code. Its lines name no call, because it is one object for all that run. */
+  /** `console` for app code: one object for all calls, so its lines name none. */
   console(): Record<string, (...args: unknown[]) => void> {
     const write =
       (level: Level) =>
       (...args: unknown[]): void =>
         this.#log(level, GATEWAY, [safely(() => format(...args), 'a value that cannot be shown')]);
-    const [debug, info, warn, error, nothing] = [
-      write('debug'),
-      write('info'),
-      write('warn'),
-      write('error'),
-      () => {},
-    ];
+    const [debug, info, warn, error] = [write('debug'), write('info'), write('warn'), write('error')];
     const assert = (condition: unknown, ...args: unknown[]): void => {
       if (!condition) error('Assertion failed', ...args);
     };
     const ignored = 'clear count countReset group groupCollapsed groupEnd time timeEnd timeLog timeStamp'.split(' ');
     return {
-      ...Object.fromEntries(ignored.map((name) => [name, nothing])),
+      ...Object.fromEntries(ignored.map((name) => [name, () => {}])),
       ...{ log: info, info, dir: info, dirxml: info, table: info, debug, trace: debug, warn, error, assert },
     };
   }
@@ -82,7 +71,7 @@ export class AppLog {
   #log(level: Level, origin: LogOrigin, args: unknown[], callId?: number): void {
     const now = this.#sink.now();
     if (now - this.#windowStart >= WINDOW_MS) this.#startWindow(now);
-    // Over the limit nothing is formatted either: a loop that logs costs little more than the loop.
+    // Nor is anything formatted over the limit, so that a loop that logs costs little.
     if (this.#windowBytes >= LIMITS.logBacklogBytes) {
       if (this.#dropped++ === 0) startTimer(() => this.#startWindow(this.#sink.now()), WINDOW_MS).unref();
       return;
@@ -99,13 +88,8 @@ export class AppLog {
   }
 
   #write(now: number, level: Level, origin: LogOrigin, args: unknown[], callId?: number): void {
-    const head = {
-      ts: new Date(now).toISOString(),
-      level,
-      app: this.#sink.app,
-      versionId: this.#sink.versionId,
-      ...origin,
-    };
+    const { app, versionId } = this.#sink;
+    const head = { ts: new Date(now).toISOString(), level, app, versionId, ...origin };
     const line = safely(
       () => toLine(head, args),
       stringify({ ...head, msg: 'A log line could not be written as JSON.' }),
@@ -124,7 +108,7 @@ function toLine(head: object, args: unknown[]): string {
   return stringify({ ...head, msg: msg.slice(0, LIMITS.logLineBytes / 8), truncated: true });
 }
 
-/** Texts become the message, objects fields, an error both. No field takes the place of one in `head`. */
+/** Texts become the message, objects fields, an error both. A field that `head` has gets an underscore. */
 function readArguments(head: object, args: unknown[]): { msg: string; fields: Record<string, unknown> } {
   const texts: string[] = [];
   const fields: Record<string, unknown> = {};
@@ -147,12 +131,4 @@ function readArguments(head: object, args: unknown[]): { msg: string; fields: Re
 function codeOf(error: Error): { code?: unknown } {
   const { code } = error as { code?: unknown };
   return code === undefined ? {} : { code };
-}
-
-function safely<T>(make: () => T, otherwise: T): T {
-  try {
-    return make();
-  } catch {
-    return otherwise;
-  }
 }

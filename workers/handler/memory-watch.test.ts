@@ -21,7 +21,7 @@ let rss = 1000;
 
 function watching(count: number): Thread[] {
   rss = 1000;
-  watch = new MemoryWatch({ budget: BUDGET, rss: () => rss });
+  watch = new MemoryWatch(BUDGET, () => rss);
   threads.push(...Array.from({ length: count }, () => new Thread()));
   for (const thread of threads) watch.add(thread);
   watch.look();

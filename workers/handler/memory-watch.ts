@@ -1,31 +1,26 @@
 /**
- * Bounds what actors hold outside their JavaScript heaps (buffers, shared memory, WebAssembly), which V8's own limits do not
- * count. The process's resident memory is looked at from outside; when it has grown, each thread is asked for its share. One
- * that does not answer while memory goes on growing is judged by its page faults: who touches new memory has them.
+ * Bounds what actors hold outside their JavaScript heaps (buffers, shared memory, WebAssembly), which V8's limits do not count.
+ * When the resident memory of the process has grown, each thread is asked for its share. A thread that does not answer while
+ * memory still grows is judged by its page faults, which come with new memory.
  */
+import process from 'node:process';
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** A thread, as far as its memory is concerned. */
+/** What the watch needs of a thread. */
 export type Watched = {
-  /** It answers by `MemoryWatch.measured`, when it gets to it. */
+  /** Its answer goes to `MemoryWatch.measured`. */
   ask(): void;
   /** Page faults so far; null where the system does not tell. */
   faults(): number | null;
-  /** Ends it, for its memory. */
+  /** Ends it because of its memory. */
   end(): void;
 };
 
-export type MemoryWatchOptions = {
-  /** What one thread may hold outside its heap, in bytes. */
-  budget: number;
-  /** Resident memory of the whole process, in bytes. */
-  rss(): number;
-};
-
 export class MemoryWatch {
-  readonly #options: MemoryWatchOptions;
+  readonly #budget: number;
+  readonly #rss: () => number;
   readonly #threads = new Set<Watched>();
-  /** Memory that was found to be nobody's fault. */
+  /** Resident memory that no thread has too much of. */
   #calm = Number.POSITIVE_INFINITY;
   /** Threads that were asked and have not answered. */
   readonly #silent = new Set<Watched>();
@@ -34,8 +29,10 @@ export class MemoryWatch {
   #askedAt = 0;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(options: MemoryWatchOptions) {
-    this.#options = options;
+  /** `budget` is what one thread may hold outside its heap, `rss` the resident memory of the process, both in bytes. */
+  constructor(budget: number, rss: () => number = () => process.memoryUsage.rss()) {
+    this.#budget = budget;
+    this.#rss = rss;
   }
 
   add(thread: Watched): void {
@@ -56,21 +53,20 @@ export class MemoryWatch {
   /** The thread's answer: bytes that it holds outside its heap. */
   measured(thread: Watched, bytes: number): void {
     this.#silent.delete(thread);
-    if (bytes > this.#options.budget) thread.end();
+    if (bytes > this.#budget) thread.end();
   }
 
   look(): void {
-    const { budget, rss } = this.#options;
-    const now = rss();
+    const now = this.#rss();
     if (this.#silent.size === 0) {
       if (this.#askedAt > 0) this.#calm = now;
       this.#askedAt = 0;
       this.#calm = Math.min(this.#calm, now);
-      if (now > this.#calm + budget / 2) this.#ask(now);
-    } else if (now > this.#askedAt + budget) {
+      if (now > this.#calm + this.#budget / 2) this.#ask(now);
+    } else if (now > this.#askedAt + this.#budget) {
       const worst = this.#greediest();
       if (worst && this.#silent.has(worst)) worst.end();
-      // Ending takes its time; the next one is due only if memory goes on growing.
+      // Ending takes a while; the next thread ends only if memory still grows.
       this.#ask(now);
     }
   }
@@ -85,7 +81,7 @@ export class MemoryWatch {
     }
   }
 
-  /** Who touched most new memory since the threads were asked; among equals, one that has not answered. */
+  /** The thread with the most page faults since it was asked; among equals, one that has not answered. */
   #greediest(): Watched | null {
     let worst: Watched | null = null;
     let most = -1;

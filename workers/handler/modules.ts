@@ -1,6 +1,6 @@
 /**
- * Loads handlers: ES modules from the version's own folder, linked to nothing but files of that folder. Modules are named
- * by their path inside it (`queries/list.js`), which is what stacks and messages show.
+ * Loads handlers: ES modules from the version's folder, which import only files of that folder. Stacks and messages show their
+ * path inside it (`queries/list.js`).
  */
 import { lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ export type Handler = (args: object) => unknown;
 export class Modules {
   readonly #root: string;
   readonly #modules = new Map<string, Module>();
-  /** One that failed to load stays so: the files of a version do not change. */
+  /** A failure stays, because the files of a version do not change. */
   readonly #handlers = new Map<string, Handler | Promise<Handler>>();
   /** Graphs are linked one after the other, so that none sees a module that another is still linking. */
   #linked: Promise<unknown> = Promise.resolve();
@@ -25,10 +25,7 @@ export class Modules {
     this.#root = root;
   }
 
-  /**
-   * The default export of `file` (`queries/list.js`), at once when it is loaded already. Rejects with an error whose message
-   * names the file and says what is wrong with it.
-   */
+  /** The default export of `file` (`queries/list.js`), at once when it is loaded. Rejects with an error that names the file. */
   handler(file: string): Handler | Promise<Handler> {
     const known = this.#handlers.get(file);
     if (known !== undefined) return known;
@@ -71,7 +68,7 @@ export class Modules {
     });
   }
 
-  /** Reads and parses `file` and all that it imports, so that every error is found before anything is linked. */
+  /** Reads and parses `file` and all that it imports, to find every error before anything is linked. */
   #graph(file: string, importer: string | null): Module {
     const added = new Map<string, Module>();
     const add = (name: string, from: string | null): void => {
@@ -146,9 +143,9 @@ function asLoadError(file: string, error: unknown): Error {
 }
 
 /**
- * Where a module does not parse: `:line:column` counted from 1, or nothing. V8 tells Node, but Node tells only the callers of
- * `vm.Script`, which knows no `import` and `export`; so the text is parsed once more as a script, with those words replaced by others
- * of the same length. Nothing is said when that finds another error.
+ * Where a module does not parse: `:line:column` counted from 1, or nothing. Node tells the place only for a `vm.Script`, which knows
+ * no `import` and `export`; so the text is parsed again as a script, with those words replaced by others of the same length.
+ * Says nothing when that finds another error.
  */
 function locateSyntaxError(text: string, file: string, error: Error): string {
   const script = text

@@ -8,12 +8,12 @@ export type Answer = { status: number; body: Buffer };
 const MIN_STATUS = 200;
 const MAX_STATUS = 599;
 
-/** What is turned into JSON, as messages call it, and what they advise when it is too large. */
+/** What messages call the value, and what they advise when it is too large. */
 type Subject = { name: string; advice: string };
 
 const RESULT: Subject = { name: 'The result', advice: ' (maxResultBytes); return less, or page it' };
 
-/** How far a result is looked through for single values that are too large: it must cost next to nothing. */
+/** How far a result is searched for single values that are too large; it must cost next to nothing. */
 const LOOK_DEPTH = 2;
 const LOOK_MEMBERS = 16;
 
@@ -27,15 +27,15 @@ const NULL = Buffer.from('null');
 const base64 = Buffer.prototype.toString;
 const bufferToJson = Buffer.prototype.toJSON;
 
-/** True while a result is turned into JSON; app code that calls JSON.stringify itself gets the language's own rules. */
+/** True while a result is turned into JSON. Otherwise JSON.stringify follows the language's rules, for app code. */
 let encoding = false;
 
 /**
- * Teaches JSON.stringify the rules for results, so that it needs no replacer function, which would cost several times the
- * encoding itself. Called once per thread, before app code.
+ * Teaches JSON.stringify the rules for results: a replacer function would cost several times the encoding itself. Called once per
+ * thread, before app code.
  */
 export function installJsonRules(): void {
-  // Without this method JSON.stringify throws, for app code too: being more lenient there hurts nobody.
+  // Without it JSON.stringify throws; that it no longer does in app code is harmless.
   define(BigInt.prototype, function (this: bigint) {
     const number = Number(this);
     return Number.isSafeInteger(number) ? number : String(this);
@@ -84,10 +84,7 @@ export function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null;
 }
 
-/**
- * The JSON text of a value; `null` for what JSON leaves out. Throws `HANDLER_ERROR` for what JSON cannot say and for more than
- * `maxBytes`, in the words of `subject`.
- */
+/** The JSON text of a value; `null` for undefined. Throws `HANDLER_ERROR` for what JSON cannot say and for more than `maxBytes`. */
 export function toJsonBytes(value: unknown, maxBytes: number, subject: Subject = RESULT): Buffer {
   if (value === undefined) return NULL;
   let text: string | undefined;
@@ -107,15 +104,13 @@ export function toJsonBytes(value: unknown, maxBytes: number, subject: Subject =
   if (text === undefined) return NULL;
   // The text is never longer than its bytes, so that a result far over the limit is not copied first.
   const body = text.length > maxBytes ? null : Buffer.from(text);
-  if (body === null || body.length > maxBytes) {
-    throw tooLarge(subject, maxBytes);
-  }
+  if (body === null || body.length > maxBytes) throw tooLarge(subject, maxBytes);
   return body;
 }
 
 /**
- * Whether a single text or buffer near the top of the value is over the limit. It would have to be copied whole, and an
- * allocation of that size ends the process where a thread's heap is full; any other value grows in steps, which end the thread.
+ * Whether a single text or buffer near the top of the value is over the limit. Copying it takes one large allocation, which on a
+ * full heap ends the process; any other value grows in steps, which end only the thread.
  */
 function holdsTooMuch(value: unknown, maxBytes: number, depth: number): boolean {
   if (typeof value === 'string') return value.length > maxBytes;
@@ -137,10 +132,10 @@ function tooLarge({ name, advice }: Subject, maxBytes: number): SvcError {
 /** Where something is (a JSON Pointer), and what it is. */
 type Lost = { path: string; what: string };
 
-/** What JSON has a form for, as `Object.prototype.toString` calls it; a class without a name of its own is an object. */
+/** What JSON has a form for, as `Object.prototype.toString` calls it. */
 const SAID = new Set(['Object', 'Array', 'Number', 'String', 'Boolean', 'BigInt', 'Arguments', 'Module']);
 
-/** The first thing in a value that JSON.stringify leaves out, or makes an empty object of, without an error; null when there is none. */
+/** The first thing in a value that JSON.stringify silently drops, or turns into an empty object; null when there is none. */
 function lostIn(value: unknown): Lost | null {
   if (typeof value === 'symbol') return { path: '', what: 'a symbol' };
   if (typeof value === 'function') return hasToJson(value) ? null : { path: '', what: 'a function' };

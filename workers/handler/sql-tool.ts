@@ -1,30 +1,38 @@
-/** The built-in tool behind `svc sql`: one statement of the caller's own against the app's database. */
-
+/** The built-in tools behind `svc sql` and `svc_sql_*`: the tables of an app's database, and one statement of the caller. */
 import { SvcError } from '../../protocol/errors.ts';
 import type { Row, SqlParams, SqlValue } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
-import { bindIntegers, numberIfSafe, type RowStatement } from '../writer/rows.ts';
-import { toParams } from './parameters.ts';
-import type { Reader } from './reader.ts';
+import { bindIntegers, numberIfSafe, type RowStatement } from '../writer/statements.ts';
+import { type Reader, toParams } from './database.ts';
 
 /** Rows as arrays, at most `LIMITS.sqlRows` of them; `truncated` when there were more. */
 type Rows = { columns: string[]; rows: SqlValue[][]; truncated: boolean };
-/** `tables` are those that it wrote, by its triggers and cascades too; null where that cannot be told. */
+/** `tables` are those that it wrote, also by triggers and cascades; null when that is not known. */
 type Written = ({ changes: number; lastInsertRowid: number | bigint } | Rows) & { tables: string[] | null };
 
-/** Runs `{ sql, params? }`; `status` is that of the result frame. What SQLite refuses is `BAD_REQUEST`, with SQLite's own words. */
+type Column = { name: string; type: string; notNull: boolean; primaryKey: boolean; default: string | null };
+type Table = { name: string; type: string; sql: string; columns: Column[] };
+
+/**
+ * Runs `{ sql, params?, mode? }`; `status` is that of the result frame. With `mode` "read" only what reads is run, with "write" only
+ * what changes rows, both as SQLite itself judges it; "describe" takes no statement. What SQLite refuses is `BAD_REQUEST`, with
+ * SQLite's own words.
+ */
 export async function runSql(
   request: Record<string, unknown>,
   reader: Reader,
   writer: DbClient,
-): Promise<{ status: number; value: Rows | Written }> {
-  const { sql, params } = request;
+): Promise<{ status: number; value: Rows | Written | { tables: Table[] } }> {
+  const { sql, params, mode } = request;
+  if (mode === 'describe') return { status: 200, value: { tables: tablesOf(reader) } };
   if (typeof sql !== 'string' || sql.trim() === '')
     throw new SvcError('BAD_REQUEST', 'The body needs a statement in "sql".');
   try {
     const bound = toParams(params === undefined || params === null ? [] : [params]);
     const statement = reader.prepare(sql) ?? (await createDatabase(reader, writer, sql));
+    if (mode === 'read' && !statement.readonly) throw new Error('This statement writes; svc_sql_read only reads.');
+    if (mode === 'write') checkChangesRows(reader, statement, sql, bound);
     if (statement.readonly && statement.reader) return { status: 200, value: read(statement, bound) };
     const tables = writtenTables(reader, sql, bound);
     const value = statement.reader ? fromRows(await writer.all(sql, bound)) : await writer.run(sql, bound);
@@ -34,7 +42,7 @@ export async function runSql(
   }
 }
 
-/** The writer makes the file with the first statement that it is given. */
+/** The writer makes the file for its first statement. */
 async function createDatabase(reader: Reader, writer: DbClient, sql: string): Promise<RowStatement> {
   await writer.all('SELECT 1');
   const statement = reader.prepare(sql);
@@ -42,18 +50,57 @@ async function createDatabase(reader: Reader, writer: DbClient, sql: string): Pr
   return statement;
 }
 
-/** Steps of a program that change what their operands do not name: the schema, a virtual table, the whole file. */
-const UNNAMED = new Set(['VUpdate', 'SetCookie', 'ParseSchema', 'Destroy', 'Vacuum']);
+/** Steps of a program that change the schema or the whole file. */
+const STRUCTURAL = ['SetCookie', 'ParseSchema', 'Destroy', 'Vacuum', 'JournalMode'];
+/** Steps that change what no operand names: those, and a virtual table. */
+const UNNAMED = new Set(['VUpdate', ...STRUCTURAL]);
+/** Steps that change rows. */
+const ROWS = new Set(['OpenWrite', 'Clear', 'VUpdate']);
 
 type Step = { opcode: string; p1: bigint; p2: bigint };
 
-/** What SQLite's own program for the statement opens to write (`EXPLAIN`). Throws nothing: what it cannot tell is null. */
+/** Throws unless SQLite's own program for the statement changes rows, and nothing but rows. */
+function checkChangesRows(reader: Reader, statement: RowStatement, sql: string, params: SqlParams): void {
+  const steps = statement.readonly ? [] : programOf(reader, sql, params);
+  const isStructural = steps.some(({ opcode }) => STRUCTURAL.includes(opcode));
+  if (isStructural || !steps.some(({ opcode }) => ROWS.has(opcode)))
+    throw new Error('svc_sql_write runs one INSERT, UPDATE, DELETE or REPLACE; tables are changed by migrations.');
+}
+
+/** The tables and views that an app made, with their columns; none before its first migration. */
+function tablesOf(reader: Reader): Table[] {
+  const rows = (sql: string, params: SqlParams) =>
+    (reader.prepare(sql)?.all(params) ?? []) as Record<string, SqlValue>[];
+  const tables = rows(
+    "SELECT name, type, sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+    [],
+  );
+  return tables.map(({ name, type, sql }) => ({
+    name: name as string,
+    type: type as string,
+    sql: sql as string,
+    columns: rows('SELECT name, type, "notnull", pk, dflt_value FROM pragma_table_xinfo(?) WHERE hidden <> 1', [
+      name as string,
+    ]).map((column) => ({
+      name: column.name as string,
+      type: column.type as string,
+      notNull: column.notnull === 1n,
+      primaryKey: column.pk !== 0n,
+      default: column.dflt_value as string | null,
+    })),
+  }));
+}
+
+function programOf(reader: Reader, sql: string, params: SqlParams): Step[] {
+  return (reader.prepare(`EXPLAIN ${sql}`)?.all(bindIntegers(params)) ?? []) as Step[];
+}
+
+/** What SQLite's program for the statement (`EXPLAIN`) opens to write; null when that is not known. Never throws. */
 function writtenTables(reader: Reader, sql: string, params: SqlParams): string[] | null {
   try {
-    const rows = (text: string, bound: SqlParams): unknown[] => reader.prepare(text)?.all(bound) ?? [];
-    const schema = rows('SELECT rootpage, tbl_name AS name FROM sqlite_schema WHERE rootpage > 0', []);
+    const schema = reader.prepare('SELECT rootpage, tbl_name AS name FROM sqlite_schema WHERE rootpage > 0')?.all([]);
     const roots = new Map((schema as { rootpage: bigint; name: string }[]).map((one) => [one.rootpage, one.name]));
-    const steps = rows(`EXPLAIN ${sql}`, bindIntegers(params)) as Step[];
+    const steps = programOf(reader, sql, params);
     if (steps.some(({ opcode }) => UNNAMED.has(opcode))) return null;
     const written = steps.flatMap(({ opcode, p1, p2 }) =>
       opcode === 'OpenWrite' ? [p2] : opcode === 'Clear' ? [p1] : [],
@@ -76,7 +123,7 @@ function read(statement: RowStatement, params: SqlParams): Rows {
   return { columns, rows, truncated: false };
 }
 
-/** What a write with RETURNING gave. */
+/** Of a write with RETURNING. */
 function fromRows(rows: Row[]): Rows {
   const columns = Object.keys(rows[0] ?? {});
   const shown = rows.slice(0, LIMITS.sqlRows);

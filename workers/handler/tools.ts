@@ -1,74 +1,93 @@
 /** Runs the queries and actions of an app, and the `sql` tool: input checked, handler called, value turned into an answer. */
-
 import { SvcError } from '../../protocol/errors.ts';
-import { type ActorSpec, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
-import type { DbClient } from '../../protocol/wire/db-client.ts';
-import type { Call } from './call.ts';
-import type { Runner } from './calls.ts';
-import { HandlerContext } from './context.ts';
-import { CallDatabase, finished, settled } from './database.ts';
-import { HttpClient } from './http-client.ts';
+import { type ActorSpec, type Frame, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
+import { DbClient } from '../../protocol/wire/db-client.ts';
+import { openLink } from '../../protocol/wire/link.ts';
+import type { Call, Runner } from './calls.ts';
+import { CallDatabase, finished, Reader, settled } from './database.ts';
+import { type FetchInput, HttpClient } from './fetch.ts';
 import type { AppLog } from './log.ts';
 import type { Modules } from './modules.ts';
-import type { Reader } from './reader.ts';
-import { parseRequest } from './request.ts';
 import { type Answer, actionAnswer, queryAnswer } from './result.ts';
 import { runSql } from './sql-tool.ts';
 import { checkInput, type Validators } from './validators.ts';
 
-/** What all calls of an app share. */
+/** What all calls of an actor share. */
 export type Environment = {
   spec: ActorSpec;
   modules: Modules;
   validators: Validators;
-  reader: Reader;
-  writer: DbClient;
   log: AppLog;
+  /** To the supervisor. Throws when the frame is too large. */
+  send(frame: Frame): void;
 };
+
+/** `ctx`: what a handler has beyond its database and its log (decisions, section 3). */
+export class HandlerContext {
+  readonly traceId: string;
+  /** Milliseconds since the epoch. */
+  readonly deadline: number;
+  readonly fetch: (input: FetchInput, init?: RequestInit) => Promise<Response>;
+  readonly #call: Call;
+
+  constructor(call: Call, http: HttpClient) {
+    this.#call = call;
+    this.fetch = (input, init) => http.fetch(call, input, init);
+    this.traceId = call.traceId;
+    this.deadline = call.deadline;
+  }
+
+  /** Aborts when the caller has gone or the time is up. A getter of each object would cost more than the rest of a call. */
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
+}
 
 export class Tools implements Runner {
   readonly #env: Environment;
+  readonly #reader: Reader;
+  readonly #writer: DbClient;
   readonly #http: HttpClient;
   readonly #app: Readonly<{ id: string; name: string; version: string; versionId: string }>;
   readonly #tools: { query: ReadonlySet<string>; action: ReadonlySet<string> };
 
   constructor(env: Environment) {
-    const { app, name, version, versionId, queries, actions } = env.spec;
+    const { app, name, version, versionId, queries, actions, dataFile, writerSocket, writerTicket, egress } = env.spec;
     this.#env = env;
-    this.#http = new HttpClient(env.spec.egress);
+    this.#reader = new Reader(dataFile);
+    this.#writer = new DbClient((handlers, session) => openLink(writerSocket, writerTicket, handlers, session));
+    this.#http = new HttpClient(egress);
     this.#app = Object.freeze({ id: app, name, version, versionId });
     this.#tools = { query: new Set(queries), action: new Set(actions) };
   }
 
-  async run(_id: number, call: Call, kind: ToolKindValue, body: Uint8Array): Promise<Answer> {
-    const { spec, reader, writer } = this.#env;
-    const request = parseRequest(body);
+  async run(call: Call, kind: ToolKindValue, request: Record<string, unknown>): Promise<Answer> {
+    const { maxResultBytes } = this.#env.spec;
     switch (kind) {
-      case ToolKind.query: {
-        const value = await this.#runHandler(call, 'query', request.input ?? {});
-        return queryAnswer(value, spec.maxResultBytes);
-      }
-      case ToolKind.action: {
-        const value = await this.#runHandler(call, 'action', request.input ?? {});
-        return actionAnswer(value, spec.maxResultBytes);
-      }
-      case ToolKind.fire:
-      case ToolKind.server:
-        throw new SvcError('HANDLER_ERROR', 'This thread runs the tools of an app, not its automations.');
+      case ToolKind.query:
+        return queryAnswer(await this.#runHandler(call, 'query', request.input ?? {}), maxResultBytes);
+      case ToolKind.action:
+        return actionAnswer(await this.#runHandler(call, 'action', request.input ?? {}), maxResultBytes);
       case ToolKind.sql: {
-        const { status, value } = await runSql(request, reader, writer);
-        return { ...queryAnswer(value, spec.maxResultBytes), status };
+        const { status, value } = await runSql(request, this.#reader, this.#writer);
+        return { ...queryAnswer(value, maxResultBytes), status };
       }
+      default:
+        throw new SvcError('HANDLER_ERROR', 'This thread runs the tools of an app, not its automations.');
     }
   }
 
-  report(_id: number, { tool, traceId }: Call, message: string, fields: Record<string, unknown>): void {
-    this.#env.log.report('error', message, fields, { tool, traceId });
+  /** Only automations ask. */
+  answered(): void {}
+
+  close(): void {
+    this.#writer.end();
+    this.#reader.close();
   }
 
   async #runHandler(call: Call, kind: 'query' | 'action', input: unknown): Promise<unknown> {
-    const { tool, traceId } = call;
-    const { validators, modules, log, reader, writer } = this.#env;
+    const { tool } = call;
+    const { validators, modules, log } = this.#env;
     const query = kind === 'query';
     if (!this.#tools[kind].has(tool)) {
       throw new SvcError(query ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION', `The app has no ${kind} "${tool}".`);
@@ -77,8 +96,8 @@ export class Tools implements Runner {
     const loaded = modules.handler(`${query ? 'queries' : 'actions'}/${tool}.js`);
     const handler = typeof loaded === 'function' ? loaded : await loaded;
     call.assertWanted();
-    const db = new CallDatabase(writer, reader, call);
-    const toolLog = log.logger({ tool, traceId });
+    const db = new CallDatabase(this.#writer, this.#reader, call);
+    const toolLog = log.logger(call.origin);
     const ctx = new HandlerContext(call, this.#http);
     try {
       // Two literals: spreading a common part costs more than everything else here.
@@ -87,7 +106,7 @@ export class Tools implements Runner {
           ? { input, query: input, db, log: toolLog, app: this.#app, ctx }
           : { input, body: input, db, log: toolLog, app: this.#app, ctx },
       );
-      // No answer leaves before the writes it reports: also those that the handler did not await.
+      // No answer leaves before the writes it reports, even those that the handler did not await.
       const unsettled = settled(db);
       if (unsettled !== null) await unsettled;
       return value;

@@ -1,17 +1,24 @@
-/** Checks inputs, and what automations answer, with the validators that activation compiled (`validators.js` in the version's prepared folder). */
+/** Checks inputs, and what automations answer, with the validators that activation compiled (`validators.js`). */
 import { compileFunction } from 'node:vm';
+import ucs2length from 'ajv/dist/runtime/ucs2length.js';
+import uri from 'ajv/dist/runtime/uri.js';
+import ValidationError from 'ajv/dist/runtime/validation_error.js';
+import * as formats from 'ajv-formats/dist/formats.js';
 import { type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { ajvRequire } from './ajv-runtime.ts';
+
+// App code could put its own in their place.
+const { hasOwn, keys } = Object;
+const { isArray } = Array;
 
 /** What Ajv reports of one failing value. */
 type SchemaError = { instancePath: string; keyword: string; message?: string; params?: Record<string, unknown> };
 type Validate = ((input: unknown) => boolean) & { errors?: SchemaError[] | null };
 
-/** Validators by tool name; a tool without a schema has none and takes any object. Those of automations judge their output. */
+/** By tool name; a tool without a schema has none and takes any object. Those of automations check their output. */
 export type Validators = Record<'queries' | 'actions' | 'automations', Record<string, Validate>>;
 
-/** Runs the text of `validators.js`, CommonJS of our own making. */
+/** Runs the text of `validators.js`, which is CommonJS. */
 export function loadValidators(code: string): Validators {
   const module: { exports: Partial<Validators> } = { exports: {} };
   compileFunction(code, ['exports', 'require', 'module'], { filename: 'validators.js' })(
@@ -25,44 +32,38 @@ export function loadValidators(code: string): Validators {
 
 /** Throws `INVALID_INPUT` with the first failing value in `path` and up to `LIMITS.inputIssues` of them in `issues`. */
 export function checkInput(validators: Record<string, Validate>, tool: string, input: unknown): void {
-  const validate = Object.hasOwn(validators, tool) ? validators[tool] : undefined;
+  const validate = hasOwn(validators, tool) ? validators[tool] : undefined;
   if (validate === undefined) {
-    if (typeof input === 'object' && input !== null && !Array.isArray(input)) return;
+    if (typeof input === 'object' && input !== null && !isArray(input)) return;
     throw invalid([{ path: '', message: 'must be object', keyword: 'type' }]);
   }
   const issues = faults(validate, input);
   if (issues !== null) throw invalid(issues);
 }
 
-/**
- * Throws `HANDLER_ERROR` with the first failing value in `path`, and the others in `issues`. Without a schema all is well, and
- * `output` is not asked for the value.
- */
+/** Throws `HANDLER_ERROR` with the issues as `checkInput` does. Without a schema it does not ask for the value. */
 export function checkOutput(validators: Record<string, Validate>, automation: string, output: () => unknown): void {
-  const validate = Object.hasOwn(validators, automation) ? validators[automation] : undefined;
+  const validate = hasOwn(validators, automation) ? validators[automation] : undefined;
   const issues = validate === undefined ? null : faults(validate, output());
   if (issues === null) return;
   const { path, message } = firstOf(issues);
   throw new SvcError('HANDLER_ERROR', `output${path} ${message}`, { path, issues });
 }
 
-/** What the schema has against the value; null when it takes it. */
+/** Why the schema rejects the value; null when it accepts it. */
 function faults(validate: Validate, value: unknown): InputIssue[] | null {
   try {
     if (validate(value)) return null;
   } catch (error) {
-    // A schema that refers to itself goes as deep as its input does, and the stack does not.
+    // A schema that refers to itself goes as deep as its input, until the stack ends.
     if (!(error instanceof RangeError)) throw error;
     return [{ path: '', message: 'nests too deeply to be checked', keyword: 'depth' }];
   }
-  return (validate.errors ?? []).slice(0, LIMITS.inputIssues).map(toIssue);
+  const errors = (validate.errors ?? []).slice(0, LIMITS.inputIssues);
+  return errors.map((error) => ({ path: error.instancePath, message: explain(error), keyword: error.keyword }));
 }
 
-function toIssue(error: SchemaError): InputIssue {
-  return { path: error.instancePath, message: explain(error), keyword: error.keyword };
-}
-
-/** Ajv's message, with the name or values it leaves out. */
+/** Ajv's message, with the name or values that it omits. */
 function explain({ keyword, message = `does not match "${keyword}"`, params = {} }: SchemaError): string {
   switch (keyword) {
     case 'additionalProperties':
@@ -87,4 +88,42 @@ function invalid(issues: InputIssue[]): SvcError {
 
 function firstOf(issues: InputIssue[]): InputIssue {
   return issues[0] ?? { path: '', message: 'is not valid', keyword: '' };
+}
+
+/**
+ * Whether two JSON values are equal in the sense of JSON Schema (`const`, `enum`, `uniqueItems`). Ajv's own comparison calls the
+ * `constructor`, `valueOf` and `toString` of the values, which the sender of an input chooses.
+ */
+function jsonEqual(one: unknown, other: unknown): boolean {
+  if (one === other) return true;
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return false;
+  if (isArray(one) || isArray(other)) {
+    if (!isArray(one) || !isArray(other) || one.length !== other.length) return false;
+    for (let i = 0; i < one.length; i++) if (!jsonEqual(one[i], other[i])) return false;
+    return true;
+  }
+  const names = keys(one);
+  if (names.length !== keys(other).length) return false;
+  for (const name of names) {
+    if (
+      !hasOwn(other, name) ||
+      !jsonEqual((one as Record<string, unknown>)[name], (other as Record<string, unknown>)[name])
+    )
+      return false;
+  }
+  return true;
+}
+
+/** What compiled validators require; bundled into the actor, which has no packages to load from. */
+const MODULES: Readonly<Record<string, unknown>> = {
+  'ajv/dist/runtime/equal': { default: jsonEqual },
+  'ajv/dist/runtime/ucs2length': ucs2length,
+  'ajv/dist/runtime/uri': uri,
+  'ajv/dist/runtime/validation_error': ValidationError,
+  'ajv-formats/dist/formats': formats,
+};
+
+function ajvRequire(id: string): unknown {
+  if (!hasOwn(MODULES, id)) throw new Error(`A validator may not load "${id.slice(0, 80)}".`);
+  return MODULES[id];
 }

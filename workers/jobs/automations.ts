@@ -4,22 +4,19 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   AUTOMATION_ID,
+  type AutomationFault,
   type AutomationManifest,
+  automationFault,
+  automationFile,
+  invalidAutomation,
   type MintedSecret,
   type PendingWebhook,
   pendingWebhook,
   provisionedWebhook,
 } from '../../protocol/automation.ts';
-import { type AutomationChange, editAutomation } from '../../protocol/automation-edit.ts';
+import { type AutomationChange, editAutomation, mintWebhook } from '../../protocol/automation-edit.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { parseAutomation } from '../../protocol/rules/automation-check.ts';
-import {
-  type AutomationFault,
-  automationFault,
-  automationFile,
-  invalidAutomation,
-} from '../../protocol/rules/automation-issues.ts';
-import { mintWebhook } from '../../protocol/webhook-mint.ts';
 import { readAutomation, readUploaded } from '../../storage/automations.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
 import { writeNewFile } from './files.ts';
@@ -65,8 +62,7 @@ export function checkAutomations(paths: string[], code: string, now: number): Ch
     if ('issues' in parsed) faults.push(...parsed.issues.map((issue) => automationFault(id, issue)));
     else checked.push({ id, text, manifest: parsed.manifest });
   }
-  const [first, ...others] = faults;
-  if (first !== undefined) throw invalidAutomation([first, ...others]);
+  if (faults.length > 0) throw invalidAutomation(faults);
   return checked;
 }
 
@@ -87,7 +83,7 @@ export async function prepareAutomations(
     const live = active === null ? null : await liveManifest(active, id);
     const change: AutomationChange = {};
     const uploadedBefore = before.get(id)?.enabled;
-    // Somebody switched it since that upload, and this one has no other opinion.
+    // A user switched it after that upload, and this upload does not change the switch.
     if (live !== null && uploadedBefore === manifest.enabled && live.enabled !== manifest.enabled) {
       change.enabled = live.enabled;
     }
@@ -102,9 +98,8 @@ export async function prepareAutomations(
 }
 
 /**
- * Whether a stored version with the content of an upload can stand for it: none of its automations was damaged since, and
- * its webhooks have the addresses that the upload would get. Else a webhook that was removed to be given a new secret would
- * come back with the old one.
+ * Whether a stored version with the content of an upload can be used for it: its automations are undamaged, and its webhooks have
+ * the addresses that the upload would get. Otherwise a webhook that was removed to get a new secret would return with the old one.
  */
 export async function isReusable(
   stored: VersionPaths,
@@ -128,7 +123,7 @@ async function liveManifest(version: VersionPaths, id: string): Promise<Automati
   return stored === null || 'issues' in stored ? null : stored.manifest;
 }
 
-/** A push does not change an address. One that is to be signed from now on needs a key that nobody has yet. */
+/** A push keeps the address, unless signing was added or removed: a signed webhook needs a new key. */
 function takenOver(live: AutomationManifest | null, pending: PendingWebhook): AutomationChange['webhook'] {
   const webhook = live === null ? undefined : provisionedWebhook(live);
   if (webhook === undefined || (webhook.signing ?? false) !== (pending.signing ?? false)) return undefined;

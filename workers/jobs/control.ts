@@ -12,18 +12,14 @@ const CANCELLED = 0;
 const STEP = 1;
 const LENGTH = 2;
 
-export type JobMemory = SharedArrayBuffer;
-
-export function jobMemory(): JobMemory {
-  return new SharedArrayBuffer(4 * HEAD + TEXT_BYTES);
-}
-
 /** The job's side and the process's side of it alike. */
-class Control {
+export class Control {
+  readonly memory: SharedArrayBuffer;
   readonly #head: Int32Array;
   readonly #text: Uint8Array;
 
-  constructor(memory: JobMemory) {
+  constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(4 * HEAD + TEXT_BYTES)) {
+    this.memory = memory;
     this.#head = new Int32Array(memory, 0, HEAD);
     this.#text = new Uint8Array(memory, 4 * HEAD);
   }
@@ -74,20 +70,14 @@ class Control {
   }
 }
 
-export type { Control };
-
-export function controlOf(memory: JobMemory): Control {
-  return new Control(memory);
-}
-
 /** Of the job that this thread does; a thread does one at a time. */
-let current: Control = new Control(jobMemory());
+let current = new Control();
 
-export function beginJob(memory: JobMemory): void {
+export function beginJob(memory: SharedArrayBuffer): void {
   current = new Control(memory);
 }
 
-/** Throws `OVERLOADED` when nobody wants the job's result any more. */
+/** Throws `OVERLOADED` when the job's result is not wanted any more. */
 export function checkCancelled(): void {
   if (current.cancelled) throw new SvcError('OVERLOADED', 'The work was cancelled.');
 }

@@ -1,23 +1,36 @@
 /**
- * Takes snapshots of drafts: the worktree is copied and prepared like an uploaded version, so that what runs and what is served
- * never changes under a call. Not durable, for the worktree has it all.
+ * What drafts run on. Their worktree is copied and prepared like an uploaded version, so that what runs and what is served never
+ * changes under a call; not durably, for the worktree has it all. And they get a copy of the live data.
  */
-import { rmSync } from 'node:fs';
-import { basename, join } from 'node:path';
-import { draftVersion } from '../../protocol/bridge.ts';
-import type { DraftMigration, Snapshot, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
+import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import type { Database } from 'better-sqlite3';
+import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { versionId } from '../../protocol/ids.ts';
-import { namesInSync } from '../../storage/atomic-file.ts';
+import type {
+  DraftMigration,
+  SeedJob,
+  SeedResult,
+  Snapshot,
+  SnapshotJob,
+  SnapshotResult,
+} from '../../protocol/jobs.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { draftVersion } from '../../protocol/origins.ts';
+import { namesInSync, syncFile } from '../../storage/atomic-file.ts';
 import { AppPaths, type VersionPaths } from '../../storage/layout.ts';
+import { type AppFile, hashed, readFolder } from './app-files.ts';
+import type { ExtractedFile } from './archive.ts';
 import { makeFolder, writeNewFile } from './files.ts';
-import { contentHash, prepareFiles } from './ingest.ts';
-import { readWorktree, type WorktreeFile } from './worktree.ts';
+import { checkFiles, contentHash, prepareFiles } from './prepare.ts';
+
+type SnapshotFile = AppFile & ExtractedFile;
 
 const MIGRATION = /^migrations\/(\d{4}_[^/]*\.sql)$/;
 
 /** Throws what an upload of the files would be refused with. */
 export function takeSnapshot(job: SnapshotJob): SnapshotResult {
-  const files = readWorktree(job.folder);
+  const files = existsSync(job.folder) ? readFolder(job.folder).map(hashed) : [];
   const sha256 = contentHash(files);
   const { previous } = job;
   if (previous?.summary.sha256 === sha256) return null;
@@ -34,7 +47,7 @@ export function takeSnapshot(job: SnapshotJob): SnapshotResult {
   }
 }
 
-function prepare(job: SnapshotJob, files: WorktreeFile[], sha256: string, at: number, placed: VersionPaths): Snapshot {
+function prepare(job: SnapshotJob, files: SnapshotFile[], sha256: string, at: number, placed: VersionPaths): Snapshot {
   const { app, session, previous } = job;
   // Of a process that died while it did the same.
   for (const dir of [placed.code, placed.prepared]) rmSync(dir, { recursive: true, force: true });
@@ -42,15 +55,14 @@ function prepare(job: SnapshotJob, files: WorktreeFile[], sha256: string, at: nu
   for (const { path, content } of files) writeNewFile(join(placed.code, path), content);
   // Compiling schemas is the longest part by far, and most edits are to something else.
   const before = previous === null ? null : new AppPaths(job.draft).version(previous.summary.versionId);
-  const { summary } = prepareFiles({ app, versionId: versionId(at, sha256), uploadedAt: at, sha256, files }, placed, {
-    owner: { app, draft: { session, version: draftVersion(sha256) } },
-    compressed: false,
-    before,
-  });
+  const content = { app, versionId: versionId(at, sha256), uploadedAt: at, sha256, files };
+  const owner = { app, draft: { session, version: draftVersion(sha256) } };
+  const preparation = { owner, compressed: false, before };
+  const summary = prepareFiles(content, checkFiles(content, placed.code), placed, preparation);
   return { summary, migrations: migrationsOf(files) };
 }
 
-function migrationsOf(files: WorktreeFile[]): DraftMigration[] {
+function migrationsOf(files: SnapshotFile[]): DraftMigration[] {
   return files.flatMap(({ path, sha256 }) => {
     const name = MIGRATION.exec(path)?.[1];
     return name === undefined ? [] : [{ name, sha256 }];
@@ -65,4 +77,58 @@ function removeOthers(draft: AppPaths, newest: VersionPaths, before: VersionPath
       if (!kept.includes(name)) rmSync(join(dir, name), { recursive: true, force: true });
     }
   }
+}
+
+/** What SQLite keeps beside a database. */
+const COMPANIONS = ['-wal', '-shm', '-journal'];
+
+/** Gives a draft a copy of the live data to work on. The live data is only read, as it is at one moment, while others go on writing. */
+export async function seed({ from, to }: SeedJob): Promise<SeedResult> {
+  const unfinished = `${to}.tmp`;
+  remove(unfinished);
+  try {
+    const userVersion = existsSync(from) ? await copy(from, unfinished) : null;
+    // What is left of the log of the old data would be taken for that of the new.
+    remove(to);
+    if (userVersion !== null) renameSync(unfinished, to);
+    await syncFile(dirname(to), 'r');
+    return { userVersion: userVersion ?? 0 };
+  } catch (error) {
+    remove(unfinished);
+    throw error;
+  }
+}
+
+/** Null when there is nothing in it. */
+async function copy(from: string, to: string): Promise<number | null> {
+  // Made here, because SQLite would let others read it.
+  writeFileSync(to, '', { mode: 0o600 });
+  try {
+    const { default: Sqlite } = await import('better-sqlite3');
+    using(new Sqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs }), (db) =>
+      db.prepare('VACUUM INTO ?').run(to),
+    );
+    if (statSync(to).size === 0) {
+      remove(to);
+      return null;
+    }
+    // SQLite does not flush the copy.
+    await syncFile(to, 'r+');
+    return using(new Sqlite(to, { readonly: true }), (db) => Number(db.pragma('user_version', { simple: true })));
+  } catch (error) {
+    if (isDiskFull(error)) throw error;
+    throw new SvcError('INTERNAL', `The live data cannot be copied: ${(error as Error).message}.`, { cause: error });
+  }
+}
+
+function using<T>(db: Database, work: (db: Database) => T): T {
+  try {
+    return work(db);
+  } finally {
+    db.close();
+  }
+}
+
+function remove(file: string): void {
+  for (const suffix of ['', ...COMPANIONS]) rmSync(file + suffix, { force: true });
 }

@@ -9,8 +9,8 @@ import {
   type Token,
   type TreeAdapter,
 } from 'parse5';
-import { bridgeTag, type PageOwner } from '../../protocol/bridge.ts';
 import { SvcError } from '../../protocol/errors.ts';
+import { type BridgeOwner, bridgeTag } from '../../protocol/origins.ts';
 
 /** `scriptHashes` are sources for the page's policy, `'sha256-…'` with their quotes, each once. */
 export type BridgedPage = { html: string; scriptHashes: string[] };
@@ -19,7 +19,7 @@ export type BridgedPage = { html: string; scriptHashes: string[] };
  * The page with the bridge's tag first in its head. Throws `ARCHIVE_TOO_LARGE` for a page that parses to more elements than
  * it has characters: tags such as `<b>` that are never closed are opened again in every paragraph, without end.
  */
-export function bridgePage(html: string, owner: PageOwner, path: string): BridgedPage {
+export function bridgePage(html: string, owner: BridgeOwner, path: string): BridgedPage {
   const { headAt, inlineScripts } = scan(html, path);
   const scriptHashes = [...new Set(inlineScripts.map(scriptHash))];
   return { html: html.slice(0, headAt) + bridgeTag(owner) + html.slice(headAt), scriptHashes };

@@ -7,6 +7,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,10 +20,11 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { StaticEntry, VersionSummary } from '../../protocol/manifest.ts';
 import { automation } from '../../testing/apps.ts';
 import { appFiles, type Entry, gnuName, paxName, tar, tarball, tarEntry } from '../../testing/archive.ts';
-import { check, ingest } from './ingest.ts';
+import { check, ingest, readSource } from './ingest.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'ingest-'));
 after(() => rmSync(root, { recursive: true, force: true }));
+const HANDLER = 'export default async () => {};\n';
 let uploads = 0;
 
 /** Takes an archive in; `staging` is its own folder. */
@@ -234,14 +236,14 @@ test('the summary says what the version is', async () => {
   };
   const files = {
     ...appFiles('notes', manifest),
-    'queries/list.js': '',
-    'actions/add.js': '',
-    'actions/clear.js': '',
+    'queries/list.js': HANDLER,
+    'actions/add.js': HANDLER,
+    'actions/clear.js': HANDLER,
     'migrations/0001_notes.sql': 'CREATE TABLE notes (id);',
     'migrations/0002_more.sql': 'ALTER TABLE notes ADD text;',
     'migrations/README.md': 'About them.',
     'automations/daily/automation.json': automation(),
-    'automations/daily/handler.js': '',
+    'automations/daily/handler.js': HANDLER,
     'automations/shared.js': '',
   };
   const { staging, summary } = await staged(tarball(files));
@@ -268,6 +270,30 @@ test('the summary says what the version is', async () => {
   assert.deepEqual(JSON.parse(readFileSync(join(staging, 'prepared/version.json'), 'utf8')), summary);
   const code = join(staging, 'code');
   assert.deepEqual(await check({ code, app: 'notes' }), { manifestSha256: summary.manifestSha256 });
+});
+
+const tools = { queries: [{ name: 'list' }] };
+
+test('handlers that break a rule are told of in the summary, up to a limit', async () => {
+  const writes = Array.from(
+    { length: LIMITS.inputIssues + 1 },
+    (_, n) => `export const f${n} = ({ db }) => db.run('DELETE FROM t');\n`,
+  );
+  const { summary, staging } = await staged(
+    tarball({ ...appFiles('notes', tools), 'queries/list.js': HANDLER + writes.join('') }),
+  );
+  assert.equal(summary.warnings?.length, LIMITS.inputIssues);
+  const { path, keyword, line } = summary.warnings?.[0] ?? {};
+  assert.deepEqual([path, keyword, line], ['queries/list.js', 'query-handlers-read-only', 2]);
+  assert.deepEqual(JSON.parse(readFileSync(join(staging, 'prepared/version.json'), 'utf8')).warnings, summary.warnings);
+});
+
+test('a handler that cannot be loaded is refused, beside the one that breaks a rule', async () => {
+  const broken = { ...appFiles('notes', { ...tools, actions: [{ name: 'add' }] }), 'actions/add.js': '(' };
+  const error = await refused(
+    tarball({ ...broken, 'queries/list.js': `${HANDLER}export const f = (db) => db.run('DELETE FROM t');` }),
+  );
+  assert.deepEqual([error.code, error.issues?.map(({ keyword }) => keyword)], ['INVALID_HANDLER', ['syntax']]);
 });
 
 test('the same content is the same version, however it was packed', async () => {
@@ -362,4 +388,18 @@ test('thousands of small files are taken', async () => {
   );
   const { summary } = await staged(tarball({ ...appFiles('notes'), ...files }));
   assert.equal(summary.files, 4002);
+});
+
+test('the text of a handler is read, or why it cannot be is said; no symbolic link is followed', () => {
+  const code = join(root, 'sources');
+  mkdirSync(join(code, 'lib/folder.js'), { recursive: true });
+  writeFileSync(join(code, 'lib/a.js'), 'a');
+  writeFileSync(join(code, 'lib/large.js'), 'a'.repeat(5 * 1024 * 1024 + 1));
+  symlinkSync(join(code, 'lib'), join(code, 'link'));
+  assert.deepEqual(readSource(code, 'lib/a.js'), { text: 'a' });
+  assert.deepEqual(readSource(code, 'lib/none.js'), { refused: 'does not exist' });
+  assert.deepEqual(readSource(code, `lib/${'a'.repeat(300)}.js`), { refused: 'does not exist' });
+  assert.deepEqual(readSource(code, 'lib/folder.js'), { refused: 'is not a file' });
+  assert.deepEqual(readSource(code, 'lib/large.js'), { refused: 'is larger than 5242880 bytes' });
+  assert.match((readSource(code, 'link/a.js') as { refused: string }).refused, /behind a symbolic link/);
 });

@@ -1,30 +1,23 @@
-/** Takes the files of a version in: checks them, and prepares what serving them needs (decisions, sections 2 and 7). */
-import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+/** Takes the files of a version in: gathers, checks, commits and prepares them (decisions, sections 2 and 7). */
+import { lstatSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { MintedSecret } from '../../protocol/automation.ts';
-import { versionId } from '../../protocol/ids.ts';
-import type { CheckJob, CheckResult, IngestJob, IngestResult } from '../../protocol/jobs.ts';
+import { type InputIssue, SvcError } from '../../protocol/errors.ts';
+import type { SentFiles } from '../../protocol/git-jobs.ts';
+import { versionId, versionTag } from '../../protocol/ids.ts';
+import type { CheckJob, CheckResult, CommitOrder, IngestJob, IngestResult } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type {
-  ActionDefinition,
-  Manifest,
-  QueryDefinition,
-  QuerySummary,
-  VersionSummary,
-} from '../../protocol/manifest.ts';
-import { flatAutomations } from '../../protocol/rules/automation-issues.ts';
-import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
-import { namesInSync } from '../../storage/atomic-file.ts';
+import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
+import type { HandlerSource } from '../../protocol/rules/gates/check-handlers.ts';
+import { checkManifest } from '../../protocol/rules/manifest-check.ts';
+import { namesInSync, syncTree } from '../../storage/atomic-file.ts';
 import { VersionPaths } from '../../storage/layout.ts';
-import { syncTree } from '../../storage/sync-tree.ts';
-import { type CheckedAutomation, checkAutomations, isReusable, prepareAutomations } from './automations.ts';
-import type { ExtractedFile } from './extract.ts';
-import { writeNewFile } from './files.ts';
-import { checkMigrations, checkUnchanged, type LiveMigration, migrationsIn } from './migrations.ts';
-import { checkSources, commitFiles, gatherFiles } from './source.ts';
-import { prepareStatic, type StaticOptions } from './static.ts';
-import { compileValidators, validatorsLike } from './validators.ts';
+import { hashed, readFolder } from './app-files.ts';
+import { type ExtractedFile, extractArchive } from './archive.ts';
+import { type CheckedAutomation, isReusable, prepareAutomations } from './automations.ts';
+import { makeFolder } from './files.ts';
+import { checkAddedMigrations, checkUnchanged, type LiveMigration, migrationsIn } from './migrations.ts';
+import { checkFiles, checkHandlerFiles, contentHash, hashText, prepareFiles, readManifest } from './prepare.ts';
+import { compileValidators } from './validators.ts';
 
 /** Stages the version in `staging/code` and `staging/prepared`. One that is refused leaves nothing: the folder is removed. */
 export async function ingest(job: IngestJob): Promise<IngestResult> {
@@ -32,11 +25,12 @@ export async function ingest(job: IngestJob): Promise<IngestResult> {
   try {
     // Of a process that died while it did the same.
     for (const dir of [staged.code, staged.prepared]) rmSync(dir, { recursive: true, force: true });
-    const files = await gatherFiles(job, staged.code);
+    const gathered = await gatherFiles(job, staged.code);
+    const { files } = gathered;
     const sha256 = contentHash(files);
     const active = job.active === null ? null : new VersionPaths(job.active.code, job.active.prepared);
     const known = await findKnown(job, sha256, files, staged, active);
-    return known === null ? await prepare(job, sha256, files, staged, active) : { known };
+    return known === null ? await prepare(job, sha256, gathered, staged, active) : { known };
   } catch (error) {
     rmSync(job.staging, { recursive: true, force: true });
     throw error;
@@ -67,35 +61,35 @@ export async function check(job: CheckJob): Promise<CheckResult> {
   const manifest = checkManifest(text, job.app);
   checkHandlerFiles(manifest, paths);
   compileValidators(manifest);
-  return { manifestSha256: hashOf(text) };
+  return { manifestSha256: hashText(text) };
 }
 
 async function prepare(
   job: IngestJob,
   sha256: string,
-  files: ExtractedFile[],
+  { files, sent, ...gathered }: Gathered,
   staged: VersionPaths,
   active: VersionPaths | null,
-): Promise<{ staged: VersionSummary; minted: MintedSecret[]; commit: string | null }> {
+): Promise<Extract<IngestResult, { staged: VersionSummary }>> {
   const { app, uploadedAt } = job;
-  const id = job.commit?.versionId ?? versionId(uploadedAt, sha256);
-  const { summary, manifest, automations } = prepareFiles({ app, versionId: id, uploadedAt, sha256, files }, staged, {
-    owner: { app },
-    compressed: true,
-    before: active,
-  });
+  const id = await nameVersion(job, sha256);
+  const content = { app, versionId: id, uploadedAt, sha256, files };
+  const checked = checkFiles(content, staged.code);
+  const { manifest, automations } = checked;
   // A version that is brought back is as it was published, whatever the data has had since.
   if (active !== null && !('tag' in job.source)) {
     const paths = files.map((file) => file.path);
     checkUnchanged(paths, (path) => readFileSync(join(staged.code, path)), migrationsOf(active.code));
   }
-  if ('session' in job.source) await checkSources(staged.code, manifest, automations);
+  const warnings = await checkSources(job, staged.code, manifest, automations);
+  const preparation = { owner: { app }, compressed: true, before: active };
+  const summary = prepareFiles(content, { ...checked, warnings }, staged, preparation);
   // From here on files are rewritten that the repository keeps as their author wrote them.
-  const commit = await commitFiles(job, staged.code, manifest);
+  const commit = gathered.commit ?? (await commitFiles(job, id, staged.code, manifest));
   const minted = await prepareAutomations(automations, staged, active);
   await syncTree(staged.code);
   await syncTree(staged.prepared);
-  return { staged: summary, minted, commit };
+  return { staged: summary, minted, commit, sent };
 }
 
 /** Nothing where the files of the version are gone: they are brought back when it is next needed. */
@@ -107,109 +101,123 @@ function migrationsOf(code: string): LiveMigration[] {
   }));
 }
 
-/** What a version is made of; `uploadedAt` in milliseconds since the epoch. */
-export type VersionContent = {
-  app: string;
-  versionId: string;
-  uploadedAt: number;
-  sha256: string;
-  files: ExtractedFile[];
-};
+/** Files sorted by path; the commit that has them already, and what a session sent. */
+type Gathered = { files: ExtractedFile[]; commit: string | null; sent: SentFiles | null };
 
-/** Checks the files in `staged.code` and writes `staged.prepared`. Throws the errors of manifests, migrations and automations. */
-export function prepareFiles(
-  { app, versionId, uploadedAt, sha256, files }: VersionContent,
-  staged: VersionPaths,
-  preparation: StaticOptions,
-): { summary: VersionSummary; manifest: Manifest; automations: CheckedAutomation[] } {
-  const paths = files.map((file) => file.path);
-  const text = readManifest(staged.code, paths);
-  const manifest = checkManifest(text, app);
-  checkHandlerFiles(manifest, paths);
-  const migrations = checkMigrations(paths, (path) => readFileSync(join(staged.code, path)));
-  const automations = checkAutomations(paths, staged.code, uploadedAt);
-  const flat = flatAutomations(paths);
-  const validators = validatorsLike(validatorsOf(preparation.before), manifest, automations);
-
-  const summary: VersionSummary = {
-    versionId,
-    sha256,
-    manifestSha256: hashOf(text),
-    uploadedAt,
-    files: files.length,
-    bytes: files.reduce((sum, file) => sum + file.bytes, 0),
-    name: manifest.name,
-    version: manifest.version,
-    ...(manifest.description === undefined ? {} : { description: manifest.description }),
-    kind: manifest.kind ?? 'app',
-    queries: manifest.queries.map(summarize),
-    actions: manifest.actions.map(summarizeAction),
-    knobs: manifest.knobs ?? [],
-    ...(manifest.uses === undefined || manifest.uses.length === 0 ? {} : { uses: manifest.uses }),
-    ...(manifest.network === undefined ? {} : { network: manifest.network }),
-    migrations,
-    automations: automations.length,
-    ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),
-  };
-  writeNewFile(staged.validators, validators);
-  writeNewFile(staged.static, JSON.stringify(prepareStatic(files, staged, preparation)));
-  writeNewFile(staged.summary, JSON.stringify(summary));
-  return { summary, manifest, automations };
+/**
+ * Writes the files into the new folder `code`. Throws `MERGE_CONFLICT`, `NO_CHANGES`, and `INVALID_MIGRATION` for one whose
+ * number was published meanwhile.
+ */
+async function gatherFiles({ source, commit, app }: IngestJob, code: string): Promise<Gathered> {
+  if ('archive' in source) return { files: await extractArchive(source.archive, code), commit: null, sent: null };
+  const { repository } = ordered(commit);
+  makeFolder(code);
+  if ('tag' in source) {
+    const { git } = await import('./git/operations.ts');
+    const { commit } = await git.checkout({ repository, from: source.tag, app, to: code });
+    return { files: readFolder(code).map(hashed), commit, sent: null };
+  }
+  const { mergeApp } = await import('./git/merge.ts');
+  const merged = await mergeApp({ repository, app, base: source.base, folder: source.session, to: code });
+  if ('unresolved' in merged) throw unresolved(app, merged.unresolved);
+  if ('conflicts' in merged) throw mergeConflict(app, merged.conflicts);
+  if (!merged.changed && !source.anew) throw new SvcError('NO_CHANGES', `The session changes nothing of "${app}".`);
+  const files = readFolder(code).map(hashed);
+  checkAddedMigrations(
+    files.map(({ path }) => path),
+    merged,
+  );
+  return { files, commit: null, sent: merged.sent };
 }
 
-/** The text of `validators.js`; null when it cannot be read. */
-function validatorsOf(version: VersionPaths | null): string | null {
+/**
+ * Holds the handlers to their rules. A publication, as every upload to the git store is, is refused for each finding. Other
+ * versions are refused for files that cannot be loaded; what else was found is answered, up to `LIMITS.inputIssues`. A version
+ * that is brought back passed when it came. Throws `INVALID_HANDLER`.
+ */
+async function checkSources(
+  { source, commit }: IngestJob,
+  code: string,
+  manifest: Manifest,
+  automations: CheckedAutomation[],
+): Promise<InputIssue[]> {
+  if ('tag' in source && !source.imported) return [];
+  const { checkHandlers, invalidHandler, keepsFromLoading } = await import(
+    '../../protocol/rules/gates/check-handlers.ts'
+  );
+  const ids = automations.map(({ id }) => id);
+  const found = checkHandlers((file) => readSource(code, file), manifest, ids);
+  const isPublication = commit !== null && !('tag' in source);
+  const refused = isPublication ? found : found.filter(keepsFromLoading);
+  if (refused.length > 0) throw invalidHandler(refused);
+  return found.slice(0, LIMITS.inputIssues);
+}
+
+/** The tag of the version, the app's next unless it is brought back. On the tarball backend its time and content name it. */
+async function nameVersion({ source, commit, app, uploadedAt }: IngestJob, sha256: string): Promise<string> {
+  if ('tag' in source) return source.tag;
+  if (commit === null) return versionId(uploadedAt, sha256);
+  const { git } = await import('./git/operations.ts');
+  return versionTag(app, (await git.nextNumber({ repository: commit.repository, app })).number);
+}
+
+/** The commit that holds the files, of which no ref says anything yet; null on the tarball backend. */
+async function commitFiles(
+  { commit, app, uploadedAt: at }: IngestJob,
+  versionId: string,
+  code: string,
+  manifest: Manifest,
+): Promise<string | null> {
+  if (commit === null) return null;
+  const { git } = await import('./git/operations.ts');
+  const { repository, author, message } = commit;
+  // The tag's name makes it another commit than that of an earlier version with the same files.
+  const text = `${message ?? `${manifest.name} ${manifest.version}`}\n\nVersion: ${versionId}\n`;
+  const order = { repository, app, folder: code, message: text, author, at, always: true };
+  return (await git.commitApp(order)).commit;
+}
+
+function mergeConflict(app: string, files: string[]): SvcError {
+  const message = `The session and what was published of "${app}" meanwhile change the same lines of ${named(files)}.`;
+  const advice = 'Update the app in the session, resolve the marked lines, then publish again.';
+  return new SvcError('MERGE_CONFLICT', `${message} ${advice}`, { files });
+}
+
+function unresolved(app: string, files: string[]): SvcError {
+  const message = `Both sides of a conflict are still marked in ${named(files)} of "${app}".`;
+  const advice = 'Choose between the marks, then publish again.';
+  return new SvcError('MERGE_CONFLICT', `${message} ${advice}`, { files, path: files[0] ?? '' });
+}
+
+function named(files: string[]): string {
+  return files.length === 1 ? (files[0] ?? '') : `${files.length} files`;
+}
+
+function ordered(commit: CommitOrder | null): CommitOrder {
+  if (commit === null) throw new Error('Only the git store has sessions and tags.');
+  return commit;
+}
+
+/** The text of an app's file, or why a handler could not be loaded from it. Follows no link out of the folder. */
+export function readSource(code: string, file: string): HandlerSource {
+  let path = code;
   try {
-    return version === null ? null : readFileSync(version.validators, 'utf8');
-  } catch {
-    // It is only a shortcut: whatever is wrong with it, they are compiled.
-    return null;
-  }
-}
-
-/** sha256 over the sorted names and the bytes of the files: the same for every way to pack them. */
-export function contentHash(files: ExtractedFile[]): string {
-  const hash = createHash('sha256');
-  for (const { path, sha256 } of files) hash.update(`${path}\0${sha256}\n`);
-  return hash.digest('hex');
-}
-
-function readManifest(code: string, paths: string[]): string {
-  if (paths.includes('app.json')) return readFileSync(join(code, 'app.json'), 'utf8');
-  const top = paths[0]?.split('/')[0];
-  const isWrapped = paths.includes(`${top}/app.json`) && paths.every((path) => path.startsWith(`${top}/`));
-  const hint = isWrapped ? `; everything is in the folder "${top}": pack what is in it, not the folder itself` : '';
-  throw manifestIssue('', `is missing at the top${hint}`, 'required');
-}
-
-function checkHandlerFiles(manifest: Manifest, paths: string[]): void {
-  const present = new Set(paths);
-  for (const list of ['queries', 'actions'] as const) {
-    for (const [i, { name }] of manifest[list].entries()) {
-      const file = `${list}/${name}.js`;
-      if (!present.has(file))
-        throw manifestIssue(`${list}[${i}].name`, `is "${name}", but there is no file ${file}`, 'file');
+    let bytes = 0;
+    let isFile = false;
+    for (const segment of file.split('/')) {
+      path = join(path, segment);
+      const status = lstatSync(path);
+      if (status.isSymbolicLink()) return { refused: 'is or lies behind a symbolic link, which is not followed' };
+      isFile = status.isFile();
+      bytes = status.size;
     }
+    if (!isFile) return { refused: 'is not a file' };
+    if (bytes > LIMITS.archiveFileBytes) return { refused: `is larger than ${LIMITS.archiveFileBytes} bytes` };
+    return { text: readFileSync(path, 'utf8') };
+  } catch (error) {
+    const { code: reason } = error as NodeJS.ErrnoException;
+    if (reason === 'ENOENT' || reason === 'ENOTDIR' || reason === 'ENAMETOOLONG') return { refused: 'does not exist' };
+    if (reason === 'EACCES' || reason === 'EPERM') return { refused: `cannot be read (${reason})` };
+    throw error;
   }
-}
-
-function summarize({ name, description, timeoutMs }: QueryDefinition): QuerySummary {
-  return {
-    name,
-    ...(description === undefined ? {} : { description }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-  };
-}
-
-function summarizeAction(action: ActionDefinition): VersionSummary['actions'][number] {
-  const { confirmation, writes = [] } = action;
-  return {
-    ...summarize(action),
-    ...(confirmation === undefined ? {} : { confirmation }),
-    writes: [...new Set(writes)],
-  };
-}
-
-function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
 }

@@ -1,12 +1,11 @@
-/** Puts the files of a new app into a folder: a blank one, or a template that gets an id and a name of its own. */
+/** Writes the files of a new app into a folder: a blank app, or a template with a new id and name. */
 import { copyFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { LayOutJob, LayOutResult } from '../../protocol/templates.ts';
-import { writeBlankApp } from '../../storage/blank-app.ts';
+import type { LayOutJob, LayOutResult } from '../../protocol/jobs.ts';
+import { renameApp, writeBlankApp } from '../../storage/app-template.ts';
+import { syncTree } from '../../storage/atomic-file.ts';
 import { closeToOthers, openToOthers } from '../../storage/private-tree.ts';
-import { renameApp } from '../../storage/rename-app.ts';
-import { syncTree } from '../../storage/sync-tree.ts';
-import { extractArchive } from './extract.ts';
+import { extractArchive } from './archive.ts';
 import { makeFolder } from './files.ts';
 
 export async function layOut(job: LayOutJob): Promise<LayOutResult> {

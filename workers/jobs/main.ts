@@ -1,34 +1,160 @@
 /**
- * The jobs process: what costs CPU or disk, or reads what strangers sent, done by threads at the supervisor's order. Entry of
- * dist/jobs.js. It runs under Node's permission model, holds no thread while there is nothing to do, and ends with its parent.
+ * The jobs process: what costs CPU or disk, or reads what strangers sent, done by threads at the supervisor's order, each within its
+ * time and memory. Entry of dist/jobs.js. It runs under Node's permission model, holds no thread while there is nothing to do, and
+ * ends with its parent.
  */
 import { createInterface } from 'node:readline';
-import { type Frame, Kind } from '../../protocol/frames.ts';
-import type { JobsBootstrap } from '../../protocol/jobs.ts';
+import { Piscina } from 'piscina';
+import { type Frame, type FrameOf, Kind } from '../../protocol/frames.ts';
+import type { JobAnswer, JobFailure, JobPool, JobsBootstrap } from '../../protocol/jobs.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { openLink, pong } from '../../protocol/wire/link.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
-import { openLink, pong } from '../link.ts';
-import { Runner } from './runner.ts';
+import { Control } from './control.ts';
 
-function run({ supervisorSocket, ticket, ...settings }: JobsBootstrap): void {
-  const runner = new Runner({
-    ...settings,
-    rss: () => process.memoryUsage.rss(),
-    onDone: (id, answer) => {
-      try {
-        link.send([Kind.jobDone, id, answer]);
-      } catch (error) {
-        link.send([Kind.jobDone, id, { failed: 'fault', detail: `its answer: ${(error as Error).message}` }]);
+type Answer = JobAnswer<unknown> | JobFailure;
+
+/** A job under way. `step` is the limited step that was seen last, and since when, in milliseconds. */
+type Running = { control: Control; ending: AbortController; step: number | null; since: number };
+
+const MiB = 1024 * 1024;
+const THREADS: Record<JobPool, { maxThreads: number; idleTimeout: number }> = {
+  work: { maxThreads: LIMITS.jobThreads, idleTimeout: LIMITS.jobIdleMs },
+  drafts: { maxThreads: LIMITS.jobThreadsOfDrafts, idleTimeout: LIMITS.draftIdleMs },
+  long: { maxThreads: LIMITS.jobThreadsForLong, idleTimeout: LIMITS.jobIdleMs },
+};
+
+/** Runs jobs in threads, and ends the thread of one that does not keep to its limits. */
+class Runner {
+  readonly #settings: JobsBootstrap;
+  readonly #pools: Record<JobPool, Pool>;
+  readonly #running = new Map<number, Running>();
+  #looking: NodeJS.Timeout | null = null;
+
+  constructor(settings: JobsBootstrap) {
+    this.#settings = settings;
+    this.#pools = {
+      work: new Pool('work', settings),
+      drafts: new Pool('drafts', settings),
+      long: new Pool('long', settings),
+    };
+  }
+
+  /** Threads that live now, with a job or without. */
+  get threads(): number {
+    return Object.values(this.#pools).reduce((sum, pool) => sum + pool.threads, 0);
+  }
+
+  get jobs(): number {
+    return this.#running.size;
+  }
+
+  /** Never rejects. */
+  async run([, id, name, poolName, ms, job]: FrameOf<'job'>): Promise<Answer> {
+    const control = new Control();
+    const ending = new AbortController();
+    this.#running.set(id, { control, ending, step: null, since: 0 });
+    this.#looking ??= setInterval(() => this.#look(), LIMITS.jobsLookMs);
+    const timer = setTimeout(() => ending.abort({ failed: 'time', detail: '' } satisfies JobFailure), ms);
+    try {
+      return await this.#pools[poolName].run(name, { job, memory: control.memory }, ending.signal);
+    } catch (error) {
+      return ending.signal.aborted ? (ending.signal.reason as Answer) : failureOf(error);
+    } finally {
+      clearTimeout(timer);
+      this.#running.delete(id);
+      if (this.#running.size === 0 && this.#looking) {
+        clearInterval(this.#looking);
+        this.#looking = null;
       }
-    },
-    onMemory: () => {
-      // As V8 says it of its own heap: the supervisor looks for these words.
-      process.stderr.write(`FATAL ERROR: out of memory: it used more than ${settings.memoryMb} MiB\n`);
+    }
+  }
+
+  /** Its result is not wanted any more. Jobs that look for it end soon; what they have written is theirs to remove. */
+  cancel(id: number): void {
+    this.#running.get(id)?.control.cancel();
+  }
+
+  #look(): void {
+    const { memoryMb } = this.#settings;
+    if (process.memoryUsage.rss() > memoryMb * MiB) {
+      // In the words of V8, which the supervisor looks for.
+      process.stderr.write(`FATAL ERROR: out of memory: it used more than ${memoryMb} MiB\n`);
       end();
-    },
-  });
-  const link = openLink(supervisorSocket, ticket, {
+    }
+    const now = performance.now();
+    for (const running of this.#running.values()) {
+      const { step } = running.control;
+      if (step !== running.step) {
+        running.step = step;
+        running.since = now;
+      } else if (step !== null && now - running.since > LIMITS.schemasMs) {
+        const error = running.control.readVerdict();
+        if (error !== null) running.ending.abort({ ok: false, error } satisfies Answer);
+      }
+    }
+  }
+}
+
+class Pool {
+  readonly #name: JobPool;
+  readonly #settings: JobsBootstrap;
+  #piscina: Piscina | null = null;
+  /** Why the last one was given up. */
+  #failure: unknown;
+
+  constructor(name: JobPool, settings: JobsBootstrap) {
+    this.#name = name;
+    this.#settings = settings;
+  }
+
+  get threads(): number {
+    return this.#piscina?.threads.length ?? 0;
+  }
+
+  async run(name: string, order: object, signal: AbortSignal): Promise<JobAnswer<unknown>> {
+    this.#piscina ??= this.#start();
+    const started = this.#piscina;
+    try {
+      return (await started.run(order, { name, signal })) as JobAnswer<unknown>;
+    } catch (error) {
+      throw this.#piscina === started ? error : this.#failure;
+    }
+  }
+
+  #start(): Piscina {
+    const { thread, threadMemoryMb } = this.#settings;
+    const resourceLimits = { maxOldGenerationSizeMb: threadMemoryMb };
+    const pool = new Piscina({ filename: thread, minThreads: 0, ...THREADS[this.#name], resourceLimits });
+    // A thread failed without a job, as one does whose module cannot be loaded: piscina would let the jobs wait for ever.
+    pool.on('error', (error: unknown) => {
+      this.#piscina = null;
+      this.#failure = error;
+      void pool.destroy();
+    });
+    return pool;
+  }
+}
+
+/** A thread that died takes its own job with it, and no other. */
+function failureOf(error: unknown): JobFailure {
+  const { code, stack } = error as { code?: unknown; stack?: string };
+  return { failed: code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'memory' : 'fault', detail: stack ?? String(error) };
+}
+
+function start(settings: JobsBootstrap): void {
+  const runner = new Runner(settings);
+  const run = async (frame: FrameOf<'job'>): Promise<void> => {
+    const answer = await runner.run(frame);
+    try {
+      link.send([Kind.jobDone, frame[1], answer]);
+    } catch (error) {
+      link.send([Kind.jobDone, frame[1], { failed: 'fault', detail: `its answer: ${(error as Error).message}` }]);
+    }
+  };
+  const link = openLink(settings.supervisorSocket, settings.ticket, {
     onFrame: (frame: Frame) => {
-      if (frame[0] === Kind.job) void runner.run(frame);
+      if (frame[0] === Kind.job) void run(frame);
       else if (frame[0] === Kind.cancel) runner.cancel(frame[1]);
       else if (frame[0] === Kind.ping) link.send(pong(frame[1], { threads: runner.threads, jobs: runner.jobs }));
     },
@@ -45,4 +171,4 @@ function end(): void {
 
 process.umask(PRIVATE_UMASK);
 const lines = createInterface({ input: process.stdin });
-lines.once('line', (line) => run(JSON.parse(line) as JobsBootstrap));
+lines.once('line', (line) => start(JSON.parse(line) as JobsBootstrap));

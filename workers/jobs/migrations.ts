@@ -31,8 +31,8 @@ export function checkMigrations(paths: string[], read: (path: string) => Buffer)
 }
 
 /**
- * Throws `INVALID_MIGRATION` for one that the live data has had as another text: under its number it would never run. `live` has
- * the texts of the active version, in their order; a version may have fewer, as one that is gone back to has.
+ * Throws `INVALID_MIGRATION` for one that ran on the live data with another text: it would never run. `live` has the texts of the
+ * active version, in order; a version may have fewer.
  */
 export function checkUnchanged(paths: string[], read: (path: string) => Buffer, live: LiveMigration[]): void {
   const files = migrationsIn(paths);
@@ -61,10 +61,9 @@ function sqlOf(text: Buffer): string {
 }
 
 /**
- * Whether the migrations that a session adds have numbers of their own, when two sessions may each have added the next one.
- * `merged` are the files of the app with what was published since, `added` those of them that only the session has, `lacking`
- * those that it has not. Throws `INVALID_MIGRATION` with the session's file in `path`, and when it has not the other one yet,
- * both in `files`.
+ * Two sessions may each have added the next migration. `merged` are the app's files with what was published since, `added` those
+ * that only the session has, `lacking` those that it lacks. Throws `INVALID_MIGRATION` with the session's file in `path`, and with
+ * both in `files` when the session lacks the other one.
  */
 export function checkAddedMigrations(
   merged: string[],

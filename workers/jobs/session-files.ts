@@ -1,25 +1,25 @@
 /**
- * The files of an app in a session: listed, read, written and removed under the rules of archives (decisions, section 7). The
- * folder may be edited by other programs at the same time; nothing in it is taken for granted, and no link is followed.
+ * Lists, reads, writes and removes the files of an app in a session, by the rules for archives (decisions, section 7). Other
+ * programs may edit the folder at the same time. No link is followed.
  */
 import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
-import type { FileConditions, SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
+import type { FileConditions, SessionFilesJob, SessionFilesResult } from '../../protocol/jobs.ts';
 import { isMissing, mkdirDurable, removeDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
-import { ArchiveRules, entryTypeError, pathError } from './archive-rules.ts';
-import { isMomentary } from './worktree.ts';
+import { isMomentary } from './app-files.ts';
+import { ArchiveRules, entryTypeError, pathError } from './archive.ts';
 
 const SUBJECT = 'The app';
 
-export function sessionFiles(job: SessionFilesJob): Promise<SessionFilesResult[SessionFilesJob['work']]> {
+export async function sessionFiles(job: SessionFilesJob): Promise<SessionFilesResult[SessionFilesJob['work']]> {
   switch (job.work) {
     case 'list':
-      return Promise.resolve(list(job.folder));
+      return list(job.folder);
     case 'read':
-      return Promise.resolve(read(job.folder, job.path));
+      return read(job.folder, job.path);
     case 'put':
       return put(job.folder, job.path, job.bytes, job.conditions);
     case 'delete':
@@ -82,14 +82,14 @@ function admit(folder: string, path: string, size: number): string {
     try {
       rules.admit({ path: other, type: 'File', size: lstatSync(join(folder, other)).size });
     } catch (error) {
-      // What another program put there is refused when it is published, not here.
+      // Publishing refuses what another program put there.
       if (!(error instanceof SvcError) && !isMissing(error)) throw error;
     }
   }
   return rules.admit({ path, type: 'File', size }).path;
 }
 
-/** Null when there is no such file. Throws for what is no plain file, or lies behind a link. */
+/** Null for a missing file. Throws for a link, or a path behind one. */
 function bytesOf(folder: string, path: string): Buffer | null {
   const segments = path.split('/');
   if (segments.some((segment) => segment === '' || segment === '.' || segment === '..' || /[\\\0]/.test(segment)))
@@ -103,13 +103,12 @@ function bytesOf(folder: string, path: string): Buffer | null {
     }
     return readFileSync(join(folder, path));
   } catch (error) {
-    // A name that no file can have, none has.
     if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return null;
     throw error;
   }
 }
 
-/** Sorted; links and what else is no file are left out, and so are files that are just being written. */
+/** Sorted; without links, other special files, and files that are being written. */
 function plainFiles(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !isMomentary(entry))
@@ -138,7 +137,7 @@ function removeEmpty(folder: string, path: string): void {
     try {
       rmdirSync(join(folder, at));
     } catch {
-      // There is more in it, or somebody just put something there.
+      // It is not empty.
       return;
     }
   }

@@ -1,84 +1,56 @@
 /** The job thread: what costs CPU or disk on behalf of the supervisor. piscina calls the exported functions by name. Entry of dist/job.js. */
-import type { SeedJob, SeedResult, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
-import { type ErrorBody, isDiskFull, SvcError } from '../../protocol/errors.ts';
-import type { GitJob, GitOperation, GitOperations } from '../../protocol/git-jobs.ts';
-import type {
-  CheckJob,
-  CheckResult,
-  IngestJob,
-  IngestResult,
-  JobAnswer,
-  OutputJob,
-  PackJob,
-  PackResult,
-} from '../../protocol/jobs.ts';
-import type { SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
-import type { LayOutJob, LayOutResult } from '../../protocol/templates.ts';
-import { beginJob, type JobMemory } from './control.ts';
-import { takeSnapshot } from './draft.ts';
+import { readFileSync } from 'node:fs';
+import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import type { GitJob } from '../../protocol/git-jobs.ts';
+import type { JobAnswer, LayOutJob, OutputJob, PackJob, SessionFilesJob } from '../../protocol/jobs.ts';
+import { checkOutput, loadValidators } from '../handler/validators.ts';
+import { beginJob, checkCancelled, timeLimited } from './control.ts';
+import { seed as seedDraft, takeSnapshot } from './draft.ts';
 import * as jobs from './ingest.ts';
 
-/** A job, and the memory by which the process watches it. */
-type Order<T> = { job: T; memory: JobMemory };
-
-export function ingest({ job, memory }: Order<IngestJob>): Promise<JobAnswer<IngestResult>> {
-  return answer(memory, () => jobs.ingest(job));
+/** A function of the thread: it takes a job, and the memory by which the process watches it. A fault of our own rejects, with its stack for the log. */
+function answers<J, R>(work: (job: J) => R | Promise<R>) {
+  return async ({ job, memory }: { job: J; memory: SharedArrayBuffer }): Promise<JobAnswer<R>> => {
+    beginJob(memory);
+    try {
+      return { ok: true, value: await work(job) };
+    } catch (error) {
+      if (error instanceof SvcError) return { ok: false, error: error.toBody() };
+      if (!isDiskFull(error)) throw error;
+      return { ok: false, error: new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed.').toBody() };
+    }
+  };
 }
 
-export function check({ job, memory }: Order<CheckJob>): Promise<JobAnswer<CheckResult>> {
-  return answer(memory, () => jobs.check(job));
-}
+export const ingest = answers(jobs.ingest);
+export const check = answers(jobs.check);
+export const snapshot = answers(takeSnapshot);
+export const seed = answers(seedDraft);
 
-export function judgeOutput({ job, memory }: Order<OutputJob>): Promise<JobAnswer<void>> {
-  return answer(memory, async () => (await import('./output.ts')).judgeOutput(job));
-}
+/**
+ * Holds what an embedding host returned for a fire against the automation's `outputSchema`, as an actor's thread does for its own.
+ * Fails with `HANDLER_ERROR` and the first failing value in `path`.
+ */
+export const judgeOutput = answers(({ validators, automation, output }: OutputJob) =>
+  timeLimited((about) => {
+    about(new SvcError('HANDLER_ERROR', 'Checking the output took too long; make it or its schema simpler.'));
+    const { automations } = loadValidators(readFileSync(validators, 'utf8'));
+    checkOutput(automations, automation, () => (output === null ? undefined : JSON.parse(output)));
+  }),
+);
 
-/** Loaded on use: it brings SQLite into the thread. */
-export function pack({ job, memory }: Order<PackJob>): Promise<JobAnswer<PackResult>> {
-  return answer(memory, async () => (await import('./pack.ts')).pack(job));
-}
+// The rest is loaded on use: uploads do not need it.
 
-/** Loaded on use: uploads have no need of it. */
-export function sessionFiles({
-  job,
-  memory,
-}: Order<SessionFilesJob>): Promise<JobAnswer<SessionFilesResult[SessionFilesJob['work']]>> {
-  return answer(memory, async () => (await import('./session-files.ts')).sessionFiles(job));
-}
+/** Fails with `OVERLOADED` when it was cancelled, and `STORAGE_FULL`, `BACKUP_TOO_LARGE` or `INVALID_BACKUP`. */
+export const pack = answers(async ({ workspace, work }: PackJob) => {
+  const { BackupWorkspace, packManifest, packSources } = await import('../../storage/backup/pack.ts');
+  const files = new BackupWorkspace(workspace);
+  if ('finish' in work) return { files: 1, bytes: await packManifest(files, work.finish) };
+  return packSources(files, work.sources, checkCancelled);
+});
 
-/** Loaded on use likewise. */
-export function layOut({ job, memory }: Order<LayOutJob>): Promise<JobAnswer<LayOutResult>> {
-  return answer(memory, async () => (await import('./lay-out.ts')).layOut(job));
-}
-
-/** Loaded on use: uploads need none of it. */
-export function git({ job, memory }: Order<GitJob>): Promise<JobAnswer<GitOperations[GitOperation]['result']>> {
-  return answer(memory, async () => (await import('./git/run-operation.ts')).runGit(job));
-}
-
-export function snapshot({ job, memory }: Order<SnapshotJob>): Promise<JobAnswer<SnapshotResult>> {
-  return answer(memory, async () => takeSnapshot(job));
-}
-
-/** Loaded on use: it brings SQLite into the thread. */
-export function seed({ job, memory }: Order<SeedJob>): Promise<JobAnswer<SeedResult>> {
-  return answer(memory, async () => (await import('./seed.ts')).seed(job));
-}
-
-/** A fault of our own rejects, with its stack for the log. */
-async function answer<T>(memory: JobMemory, work: () => Promise<T>): Promise<JobAnswer<T>> {
-  beginJob(memory);
-  try {
-    return { ok: true, value: await work() };
-  } catch (error) {
-    const body = errorBody(error);
-    if (body === null) throw error;
-    return { ok: false, error: body };
-  }
-}
-
-function errorBody(error: unknown): ErrorBody | null {
-  if (error instanceof SvcError) return error.toBody();
-  if (isDiskFull(error)) return new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed.').toBody();
-  return null;
-}
+export const sessionFiles = answers(async (job: SessionFilesJob) =>
+  (await import('./session-files.ts')).sessionFiles(job),
+);
+export const layOut = answers(async (job: LayOutJob) => (await import('./lay-out.ts')).layOut(job));
+export const git = answers(async (job: GitJob) => (await import('./git/operations.ts')).runGit(job));

@@ -7,10 +7,10 @@ import { runInNewContext } from 'node:vm';
 import { _, Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
 import formats from 'ajv-formats';
+import { automationFault, invalidAutomation } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
-import { automationFault, invalidAutomation } from '../../protocol/rules/automation-issues.ts';
 import { manifestIssue } from '../../protocol/rules/manifest-check.ts';
 import { loadValidators, type Validators } from '../handler/validators.ts';
 import type { CheckedAutomation } from './automations.ts';
@@ -36,7 +36,7 @@ function schemaJudge(): Ajv2020 {
   return metaSchema;
 }
 
-/** To be raised when the same schemas compile to another text, as by another Ajv: then no earlier text is taken for theirs. */
+/** Raise it when the same schemas compile to another text, as with another Ajv: stored texts are then not reused. */
 const FORM = 2;
 
 /** A schema that is compiled to a function, and the error of a version that has it when it cannot be used. */
@@ -124,7 +124,7 @@ function judgedOutputs(automations: CheckedAutomation[]): Judged[] {
   });
 }
 
-/** An Ajv of its own for each schema: equal `$id`s never meet, and nothing is kept. */
+/** Each schema gets its own Ajv, so that equal `$id`s do not clash and nothing is kept. */
 function compile(schema: JsonSchema, fail: Fail): string {
   checkDraft(schema, fail);
   const judge = schemaJudge();

@@ -1,4 +1,4 @@
-/** An MCP server over streamable HTTP: the SDK's transport, with answers of bounded size and no streams but those of calls. */
+/** An MCP server over streamable HTTP: the SDK's transport, with answers of bounded size and no streams except those of calls. */
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   INTERNAL_ERROR,
@@ -19,7 +19,7 @@ export class HttpTransport extends StreamableHTTPClientTransport {
     });
   }
 
-  /** As the SDK's; but a request whose stream ends without an answer is answered with an error, where that waits for ever. */
+  /** As the SDK's, which waits for ever when a stream ends without an answer; here an error is the answer. */
   override send(message: JSONRPCMessage | JSONRPCMessage[], options: SendOptions = {}): Promise<void> {
     if (Array.isArray(message) || !isJSONRPCRequest(message)) return super.send(message, options);
     const { id } = message;
@@ -29,25 +29,25 @@ export class HttpTransport extends StreamableHTTPClientTransport {
     };
     return super.send(message, {
       ...options,
-      // Nobody waits for this one where the answer has come.
+      // The SDK ignores it after an answer.
       onRequestStreamEnd: () => this.onmessage?.({ jsonrpc: '2.0', id, error }),
     });
   }
 
-  /** Ends the connection. The server is told that its session is over, as far as it listens. */
+  /** Tells the server, if it listens, that its session is over, and ends the connection. */
   override async close(): Promise<void> {
-    // It may be gone, or have forgotten the session: either is what we want.
+    // The server may be gone, or have forgotten the session.
     await Promise.race([this.terminateSession().catch(() => {}), pause(LIMITS.toolServerEndMs)]);
     await super.close();
   }
 }
 
 function boundedFetch(maxBytes: number): (url: string | URL, init?: RequestInit) => Promise<Response> {
-  /** Answers that were cut off and may be asked for again: they would be as long the next time. */
+  /** Answers that were cut off. Asked for again, they would be as long. */
   let cut = 0;
   return async (url, init) => {
     if (init?.method === 'GET') {
-      // A stream that resumes no answer is for a server that speaks unasked: we offer it nothing, and it has no bound.
+      // A stream that resumes no answer is for messages that the server starts, which have no bound.
       const resumes = new Headers(init.headers).has('last-event-id');
       if (!resumes || cut > 0) {
         if (resumes) cut--;

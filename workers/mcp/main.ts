@@ -1,48 +1,66 @@
 /**
- * The process that talks to MCP servers. Entry of dist/mcp.js. What they send is not ours: it is read here, where it can block
- * or crash nothing else. When this process loses its supervisor it ends its servers, then itself.
+ * The process that talks to MCP servers. Entry of dist/mcp.js. It reads here what they send, where that can block or crash nothing
+ * else. When this process loses its supervisor it ends its servers, then itself.
  */
 import { createInterface } from 'node:readline';
-import { type Frame, Kind } from '../../protocol/frames.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { type FrameOf, Kind } from '../../protocol/frames.ts';
 import type { ToolServersBootstrap } from '../../protocol/tool-servers.ts';
-import { openLink, pong } from '../link.ts';
-import { Calls } from './calls.ts';
-import { ToolServer } from './tool-server.ts';
+import { openLink, pong } from '../../protocol/wire/link.ts';
+import { failure, ToolServer } from './tool-server.ts';
 
-function run({ supervisorSocket, ticket, servers, limits }: ToolServersBootstrap): void {
-  const now = () => performance.now();
-  const tools = Object.entries(servers).map(
-    ([name, entry]) =>
-      new ToolServer(name, entry, {
-        limits,
-        now,
-        random: Math.random,
-        onState: (state, detail, said) => link.send([Kind.toolServer, name, state, detail, said]),
-        onProcess: (pid, alive) => link.send([Kind.toolProcess, pid, alive]),
-      }),
-  );
-  const calls = new Calls({
-    servers: new Map(tools.map((server) => [server.name, server])),
-    send: (frame) => link.send(frame),
-    now,
-  });
+function run({ supervisorSocket, ticket, servers: entries, limits }: ToolServersBootstrap): void {
+  const running = new Map<number, AbortController>();
+  const servers = new Map<string, ToolServer>();
+  for (const [name, entry] of Object.entries(entries)) {
+    const server = new ToolServer(name, entry, limits, {
+      state: (state, detail, said) => link.send([Kind.toolServer, name, state, detail, said]),
+      process: (pid, alive) => link.send([Kind.toolProcess, pid, alive]),
+    });
+    servers.set(name, server);
+  }
+
+  async function call(tool: string, body: Uint8Array, signal: AbortSignal, remainingMs: number): Promise<Buffer> {
+    // The name of a server has no dot; that of a tool may.
+    const dot = tool.indexOf('.');
+    const server = servers.get(tool.slice(0, dot));
+    if (!server) throw failure(`No MCP server is configured as ${tool.slice(0, dot)}.`);
+    const args = JSON.parse(Buffer.from(body).toString()) as Record<string, unknown>;
+    return await server.call(tool.slice(dot + 1), args, signal, remainingMs);
+  }
+
+  async function dispatch([, callId, remainingMs, , tool, body]: FrameOf<'dispatch'>): Promise<void> {
+    const began = performance.now();
+    const controller = new AbortController();
+    running.set(callId, controller);
+    try {
+      const answer = await call(tool, body, controller.signal, remainingMs);
+      link.send([Kind.result, callId, 200, answer, performance.now() - began]);
+    } catch (error) {
+      const failed = error instanceof SvcError ? error : failure((error as Error).message);
+      link.send([Kind.error, callId, failed.toBody(), performance.now() - began]);
+    } finally {
+      running.delete(callId);
+    }
+  }
+
   let ending = false;
   const end = () => {
     if (ending) return;
     ending = true;
-    void Promise.all(tools.map((server) => server.close())).then(() => process.exit(0));
+    void Promise.all([...servers.values()].map((server) => server.close())).then(() => process.exit(0));
   };
   const link = openLink(supervisorSocket, ticket, {
-    onFrame: (frame: Frame) => {
-      if (frame[0] === Kind.dispatch) void calls.dispatch(frame);
-      else if (frame[0] === Kind.cancel) calls.cancel(frame);
-      else if (frame[0] === Kind.ping) link.send(pong(frame[1], { calls: calls.running }));
+    onFrame: (frame) => {
+      if (frame[0] === Kind.dispatch) void dispatch(frame);
+      else if (frame[0] === Kind.cancel) running.get(frame[1])?.abort();
+      else if (frame[0] === Kind.ping) link.send(pong(frame[1], { calls: running.size }));
     },
     onClose: end,
   });
   // Whatever ends this process, its servers are not left behind.
   process.on('exit', () => {
-    for (const server of tools) server.kill();
+    for (const server of servers.values()) server.kill();
   });
   process.stdin.on('close', end);
   link.send([Kind.ready, { pid: process.pid }]);

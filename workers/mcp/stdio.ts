@@ -1,6 +1,6 @@
 /**
- * An MCP server as a process of ours: JSON lines over its standard input and output. The SDK's own transport starts a server
- * in our process group and ends only the one process; here each server leads a group, so that what it started ends with it.
+ * An MCP server as our process: JSON lines over its standard input and output. The SDK's transport starts a server in our process
+ * group and ends only the one process; here each server leads a group, so that its children end with it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { type JSONRPCMessage, ReadBuffer, serializeMessage, type Transport } from '@modelcontextprotocol/client';
@@ -16,7 +16,7 @@ export class StdioTransport implements Transport {
   onmessage?: Transport['onmessage'];
   /** How the process ended, or why it was ended; null while it runs. */
   ended: string | null = null;
-  /** What it wrote first, or some of it, is no message. */
+  /** It wrote something else than messages. */
   garbled = false;
 
   readonly #entry: StdioServerEntry;
@@ -29,14 +29,11 @@ export class StdioTransport implements Transport {
   #heard = false;
   #stderr = '';
 
-  constructor(
-    entry: StdioServerEntry,
-    options: { maxMessageBytes: number; onProcess(pid: number, alive: boolean): void },
-  ) {
+  constructor(entry: StdioServerEntry, maxMessageBytes: number, onProcess: (pid: number, alive: boolean) => void) {
     this.#entry = entry;
-    this.#onProcess = options.onProcess;
-    this.#maxMessageBytes = options.maxMessageBytes;
-    this.#buffer = new ReadBuffer({ maxBufferSize: options.maxMessageBytes });
+    this.#onProcess = onProcess;
+    this.#maxMessageBytes = maxMessageBytes;
+    this.#buffer = new ReadBuffer({ maxBufferSize: maxMessageBytes });
     this.#gone = new Promise((resolve) => {
       this.#resolveGone = resolve;
     });
@@ -47,7 +44,7 @@ export class StdioTransport implements Transport {
     return this.#stderr.trim();
   }
 
-  /** Starts the process. Rejects when that cannot be done, with the system's code for it in `ended`. */
+  /** Starts the process. Rejects when that fails, with the system's code in `ended`. */
   start(): Promise<void> {
     return new Promise((resolve, reject) => {
       const { command, args = [], env = {}, cwd } = this.#entry;
@@ -70,7 +67,7 @@ export class StdioTransport implements Transport {
       server.once('exit', (code, signal) =>
         this.#exited(server, signal ? `ended by ${signal}` : `exited with code ${code}`),
       );
-      // A server that does not read any more breaks the pipe; its end is what we act on.
+      // A server that no longer reads breaks the pipe; we act on its end.
       server.stdin.on('error', () => {});
       server.stdout.on('data', (chunk: Buffer) => this.#receive(chunk));
       server.stderr.on('data', (chunk: Buffer) => {
@@ -88,7 +85,7 @@ export class StdioTransport implements Transport {
     });
   }
 
-  /** Ends the server: its input is closed, then it is told to end, then it is killed, with all that it started. */
+  /** Closes the server's input, then tells it to end, then kills it with all its children. */
   async close(): Promise<void> {
     const server = this.#process;
     if (this.ended !== null || !server) return;
@@ -100,14 +97,14 @@ export class StdioTransport implements Transport {
     clearTimeout(killed);
   }
 
-  /** Ends the server at once, with all that it started. */
+  /** Kills the server at once, with all its children. */
   kill(): void {
     if (this.ended === null) this.#signal('SIGKILL');
   }
 
   #receive(chunk: Buffer): void {
     if (this.ended !== null) return;
-    // What is no JSON at all is skipped by the reader without a word.
+    // The reader silently skips lines that are not JSON.
     this.garbled ||= !this.#heard && chunk[0] !== OPEN_BRACE;
     this.#heard = true;
     try {
@@ -130,10 +127,10 @@ export class StdioTransport implements Transport {
   }
 
   #exited(server: ChildProcess, how: string): void {
-    // What it started would go on without it. The group keeps its number while it has members.
+    // Its children would go on without it. The group keeps its number while it has members.
     this.#signal('SIGKILL');
     this.#onProcess(server.pid as number, false);
-    // Its last words are still on the way, unless another process holds its output open.
+    // Its last output is still on the way, unless another process holds it open.
     const finish = () => {
       clearTimeout(timer);
       this.#finish(how);
@@ -156,7 +153,7 @@ export class StdioTransport implements Transport {
     try {
       process.kill(-pid, signal);
     } catch {
-      // Nothing of it is left.
+      // The group has ended.
     }
   }
 }

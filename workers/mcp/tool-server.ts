@@ -4,27 +4,32 @@
  *   idle ─call→ connecting ─ready→ connected ─lost→ failed ─call, once the wait is over→ connecting
  *                    └──── failure ──────────────────↑
  */
-import { Client, ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client';
+import {
+  type CallToolResult,
+  Client,
+  ProtocolError,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+} from '@modelcontextprotocol/client';
 import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import {
   isStdio,
   type ToolServerEntry,
   type ToolServerLimits,
   type ToolServerState,
 } from '../../protocol/tool-servers.ts';
-import { answerOf, failure } from './answer.ts';
 import { HttpTransport } from './http.ts';
 import { StdioTransport } from './stdio.ts';
 
-export type ToolServerOptions = {
-  limits: ToolServerLimits;
-  now(): number;
-  random(): number;
-  onState(state: ToolServerState, detail: string, said: string): void;
-  onProcess(pid: number, alive: boolean): void;
+/** Told of the connection's state, with the end of what a failed server wrote to its standard error, and of its processes. */
+type Listener = {
+  state(state: ToolServerState, detail: string, said: string): void;
+  process(pid: number, alive: boolean): void;
 };
 
-/** Names listed to a caller who asked for a tool that is not there. */
+/** Tools that are named to a caller who asked for an unknown one. */
 const NAMED_TOOLS = 20;
 /** An answer travels inside a message, and text in it is escaped once more. */
 const MESSAGE_OVERHEAD = 3;
@@ -39,19 +44,21 @@ type Session = {
 export class ToolServer {
   readonly name: string;
   readonly #entry: ToolServerEntry;
-  readonly #options: ToolServerOptions;
+  readonly #limits: ToolServerLimits;
+  readonly #tell: Listener;
   #session: Promise<Session> | null = null;
-  /** Every transport that has not ended, those that are about to included. */
+  /** Every transport that has not ended yet. */
   readonly #open = new Set<Session['transport']>();
   #failures = 0;
   #retryAt = 0;
   #lastError = '';
   #closing = false;
 
-  constructor(name: string, entry: ToolServerEntry, options: ToolServerOptions) {
+  constructor(name: string, entry: ToolServerEntry, limits: ToolServerLimits, tell: Listener) {
     this.name = name;
     this.#entry = entry;
-    this.#options = options;
+    this.#limits = limits;
+    this.#tell = tell;
   }
 
   /**
@@ -59,25 +66,21 @@ export class ToolServer {
    * an error, does not answer in `timeoutMs`, answers too much, or `signal` aborts, on which the server is told.
    */
   async call(tool: string, args: Record<string, unknown>, signal: AbortSignal, timeoutMs: number): Promise<Buffer> {
-    const deadline = this.#options.now() + timeoutMs;
-    const first = await this.#connected(signal);
-    try {
-      return await this.#callOn(first, tool, args, signal, deadline);
-    } catch (error) {
-      // A server that was started again knows nothing of the session, and has not looked at the call.
-      if (!isForgotten(error)) throw this.#explain(tool, error, first, signal);
-      this.#failed(first, 'it has forgotten the session');
-      this.#retryAt = 0;
-    }
-    const second = await this.#connected(signal);
-    try {
-      return await this.#callOn(second, tool, args, signal, deadline);
-    } catch (error) {
-      throw this.#explain(tool, error, second, signal);
+    const deadline = performance.now() + timeoutMs;
+    for (let isFirst = true; ; isFirst = false) {
+      const session = await this.#connected(signal);
+      try {
+        return await this.#callOn(session, tool, args, signal, deadline);
+      } catch (error) {
+        // A server that was started again does not know the session, and says so before it looks at the call.
+        if (!isFirst || !isForgotten(error)) throw this.#explain(tool, error, session, signal);
+        this.#failed(session, 'it has forgotten the session');
+        this.#retryAt = 0;
+      }
     }
   }
 
-  /** Ends the connection, and the server where it is a process of ours. */
+  /** Ends the connection, and the server when it is our process. */
   async close(): Promise<void> {
     this.#closing = true;
     await Promise.all([...this.#open].map((transport) => transport.close()));
@@ -90,7 +93,7 @@ export class ToolServer {
 
   async #connected(signal: AbortSignal): Promise<Session> {
     if (!this.#session) {
-      const wait = this.#retryAt - this.#options.now();
+      const wait = this.#retryAt - performance.now();
       if (wait > 0)
         throw failure(
           `The MCP server ${this.name} is down: ${this.#lastError}. It is tried again in ${Math.ceil(wait)} ms.`,
@@ -101,12 +104,11 @@ export class ToolServer {
   }
 
   async #connect(): Promise<Session> {
-    const { startMs, answerBytes } = this.#options.limits;
+    const { startMs, answerBytes } = this.#limits;
     const maxMessageBytes = MESSAGE_OVERHEAD * answerBytes;
     const transport = isStdio(this.#entry)
-      ? new StdioTransport(this.#entry, { maxMessageBytes, onProcess: this.#options.onProcess })
+      ? new StdioTransport(this.#entry, maxMessageBytes, this.#tell.process)
       : new HttpTransport(this.#entry, maxMessageBytes);
-    // `version` is of this client, which has none of its own.
     const client = new Client({ name: 'svc-gateway', version: '1' }, { capabilities: {} });
     const session: Session = { client, transport, tools: new Set(), down: false };
     this.#open.add(transport);
@@ -127,7 +129,7 @@ export class ToolServer {
       throw failure(`The MCP server ${this.name} is down: ${why}.`);
     }
     client.onclose = () => this.#failed(session, endOf(transport) ?? 'the connection ended');
-    this.#options.onState('connected', '', '');
+    this.#tell.state('connected', '', '');
     return session;
   }
 
@@ -144,14 +146,14 @@ export class ToolServer {
     signal: AbortSignal,
     deadline: number,
   ): Promise<Buffer> {
-    const timeout = Math.max(1, deadline - this.#options.now());
+    const timeout = Math.max(1, deadline - performance.now());
     if (!session.tools.has(tool)) await this.#list(session, { timeout, signal });
     if (!session.tools.has(tool)) throw failure(this.#unknown(tool, [...session.tools]));
-    // The second signal ends the stream on which the answer would come.
+    // `requestSignal` ends the stream of the answer.
     const options = { timeout, signal, requestSignal: signal };
     const result = await session.client.callTool({ name: tool, arguments: args }, options);
     this.#failures = 0;
-    return answerOf(`${this.name}.${tool}`, result, this.#options.limits.answerBytes);
+    return answerOf(`${this.name}.${tool}`, result, this.#limits.answerBytes);
   }
 
   #unknown(tool: string, tools: string[]): string {
@@ -161,7 +163,7 @@ export class ToolServer {
     return `The MCP server ${this.name} has no tool ${tool}. ${has}`;
   }
 
-  /** What a failed call comes to. A connection that cannot be used any more is given up. */
+  /** The error for the caller. Gives up a connection that can no longer be used. */
   #explain(tool: string, error: unknown, session: Session, signal: AbortSignal): SvcError {
     const name = `${this.name}.${tool}`;
     if (signal.aborted) return this.#cancelled();
@@ -189,26 +191,26 @@ export class ToolServer {
     if (transport instanceof StdioTransport && transport.garbled)
       return 'what it writes to its standard output is not MCP; messages for people belong on standard error';
     if (time.aborted || (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout))
-      return `it did not answer within ${this.#options.limits.startMs} ms`;
+      return `it did not answer within ${this.#limits.startMs} ms`;
     if (error instanceof SdkHttpError) return `it answered HTTP ${error.status}`;
     if (isUnreachable(error)) return unreachable(error);
     return (error as Error).message.replace(/\.$/, '');
   }
 
-  /** From here on the server is down; calls that are still under way on its connection fail. */
+  /** The server is down from now on; calls on its connection fail. */
   #failed(session: Session, why: string): void {
     if (session.down) return;
     session.down = true;
     const { transport } = session;
-    const { backoffMs, backoffMaxMs } = this.#options.limits;
-    // With jitter, so that servers which one fault took down do not all start at once.
-    const wait = Math.min(backoffMaxMs, backoffMs * 2 ** this.#failures++) * (0.75 + this.#options.random() / 2);
-    this.#retryAt = this.#options.now() + wait;
+    const { backoffMs, backoffMaxMs } = this.#limits;
+    // With jitter, so that servers do not all start at once after one fault took them down.
+    const wait = Math.min(backoffMaxMs, backoffMs * 2 ** this.#failures++) * (0.75 + Math.random() / 2);
+    this.#retryAt = performance.now() + wait;
     this.#lastError = why;
     this.#session = null;
     const gone = () => this.#open.delete(transport);
     transport.close().then(gone, gone);
-    if (!this.#closing) this.#options.onState('failed', why, transport instanceof StdioTransport ? transport.said : '');
+    if (!this.#closing) this.#tell.state('failed', why, transport instanceof StdioTransport ? transport.said : '');
   }
 }
 
@@ -222,7 +224,6 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, why: () =
   });
 }
 
-/** The server does not know the session (any more), which it says before it looks at the call. */
 function isForgotten(error: unknown): boolean {
   return error instanceof SdkHttpError && error.status === 404;
 }
@@ -230,7 +231,7 @@ function isForgotten(error: unknown): boolean {
 const CONNECTION_LOST: string[] = [SdkErrorCode.ConnectionClosed, SdkErrorCode.NotConnected, SdkErrorCode.SendFailed];
 
 function isUnreachable(error: unknown): boolean {
-  // What `fetch` rejects with when there is no answer at all.
+  // `fetch` rejects with a `TypeError` when there is no answer at all.
   return error instanceof TypeError || (error instanceof SdkError && CONNECTION_LOST.includes(error.code));
 }
 
@@ -242,4 +243,45 @@ function unreachable(error: unknown): string {
 
 function endOf(transport: Session['transport']): string | null {
   return transport instanceof StdioTransport ? transport.ended : null;
+}
+
+/** A failed call. `message` is for the automation's author and holds no path of the gateway. */
+export function failure(message: string): SvcError {
+  const text = message.length > LIMITS.errorMessageChars ? `${message.slice(0, LIMITS.errorMessageChars)}…` : message;
+  return new SvcError('TOOL_SERVER_FAILED', text);
+}
+
+/**
+ * JSON text of the structured result where there is one; else of the one text part, read as JSON where it is JSON; else of
+ * all parts. Throws `TOOL_SERVER_FAILED` for a result that reports an error, with its text, and for one over `maxBytes`.
+ */
+export function answerOf(name: string, result: CallToolResult, maxBytes: number): Buffer {
+  if (result.isError) throw failure(`${name} failed: ${textOf(result) || 'it gives no reason'}`);
+  const body = Buffer.from(jsonOf(result));
+  if (body.length > maxBytes)
+    throw failure(`${name} answered ${body.length} bytes; at most ${maxBytes} are taken. Ask it for less.`);
+  return body;
+}
+
+function jsonOf({ structuredContent, content }: CallToolResult): string {
+  if (structuredContent !== undefined) return JSON.stringify(structuredContent);
+  const [part] = content;
+  if (content.length !== 1 || part?.type !== 'text') return JSON.stringify(content);
+  return isJson(part.text) ? part.text : JSON.stringify(part.text);
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function textOf({ content }: CallToolResult): string {
+  return content
+    .flatMap((part) => (part.type === 'text' ? [part.text] : []))
+    .join('\n')
+    .trim();
 }

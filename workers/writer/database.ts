@@ -1,11 +1,18 @@
-/** One open database file: its settings, its prepared statements, and the operations that answer with plain values. */
+/** One open database file: its settings, its prepared statements, and the operations, which answer with plain values. */
 import Sqlite from 'better-sqlite3';
 import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { refuseUnsafe } from '../../protocol/rules/sql.ts';
-import { describeFailure, StatementError } from './failure.ts';
-import { bindIntegers, numberIfSafe, type RowStatement, readRow, readRows } from './rows.ts';
-import { StatementCache } from './statement-cache.ts';
+import {
+  bindIntegers,
+  describeFailure,
+  numberIfSafe,
+  permit,
+  type RowStatement,
+  readRow,
+  readRows,
+  StatementCache,
+  StatementError,
+} from './statements.ts';
 
 export type Durability = 'full' | 'normal';
 
@@ -50,7 +57,7 @@ export class Database {
     this.#release = db.prepare('RELEASE part');
     this.#undo = db.prepare('ROLLBACK TO part');
     this.#walPages = db.prepare('PRAGMA wal_checkpoint(NOOP)');
-    // Everything prepared from here on is a caller's. Their integers come as bigint, so that none is rounded.
+    // Integers in statements of callers, prepared from here on, come as bigint, so that none is rounded.
     db.defaultSafeIntegers(true);
   }
 
@@ -79,7 +86,7 @@ export class Database {
     return readRow(this.#prepare(sql), params);
   }
 
-  /** Throws when the rows are over `LIMITS.readRows` or `LIMITS.readBytes`; what the statement wrote is then undone. */
+  /** Throws, and undoes what the statement wrote, when the rows are over `LIMITS.readRows` or `LIMITS.readBytes`. */
   all(sql: string, params: SqlParams): Row[] {
     const statement = this.#prepare(sql);
     return statement.readonly ? readRows(statement, params) : this.#allOrNone(() => readRows(statement, params));
@@ -107,23 +114,23 @@ export class Database {
     return this.#walPages.get() as WalPages;
   }
 
-  /** Copies what is in the log to the database file, as far as no reader still needs the old pages. */
+  /** Copies the log into the database file, as far as no reader needs the old pages. */
   checkpoint(): void {
     this.#db.pragma('wal_checkpoint(PASSIVE)');
   }
 
-  /** Empties the log, when nobody else reads, and closes the file. Never throws. */
+  /** Empties the log, unless somebody reads, and closes the file. Never throws. */
   close(): void {
     try {
       this.#db.pragma('busy_timeout = 0');
       this.#db.pragma('wal_checkpoint(TRUNCATE)');
     } catch {
-      // What could not be copied stays in the log, where the next one to open the file finds it.
+      // What could not be copied stays in the log, for the next one to open the file.
     }
     this.#db.close();
   }
 
-  /** Closes a handle whose state is in doubt: whatever was open in it is rolled back. */
+  /** Closes a handle whose state is in doubt, which rolls back its transaction. */
   abandon(): void {
     this.#db.close();
   }
@@ -161,9 +168,4 @@ export class Database {
       throw error;
     }
   }
-}
-
-function permit(sql: string): void {
-  const refusal = refuseUnsafe(sql);
-  if (refusal) throw new StatementError(refusal.code, refusal.message);
 }

@@ -5,14 +5,12 @@ import { join } from 'node:path';
 import { after, beforeEach, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { type DbFrame, DbOp, Kind, type Row, type RunResult } from '../../protocol/frames.ts';
+import { DbOp, type FrameOf, Kind, type Row, type RunResult } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Clock } from './clock.ts';
 import { Database } from './database.ts';
-import { type Asker, groupLength, type Lane } from './lane.ts';
-import { Lanes, type LanesOptions } from './lanes.ts';
+import { type Asker, type Clock, groupLength, type Lane, Lanes, type LaneTools } from './lane.ts';
 import { checkpoint, migrate } from './maintenance.ts';
-import { Pulse } from './pulse.ts';
+import { Pulse } from './watch.ts';
 
 /** Time that stands still until a test moves it; `tick` is added at every look at it. */
 class TestClock implements Clock {
@@ -121,7 +119,7 @@ class Client implements Asker {
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      this.#lane.receive(this, [Kind.db, id, op, tx, ...rest] as unknown as DbFrame);
+      this.#lane.receive(this, [Kind.db, id, op, tx, ...rest] as unknown as FrameOf<'db'>);
     });
   }
 }
@@ -136,7 +134,7 @@ let file: string;
 let client: Client;
 let files = 0;
 
-function newLanes(options: Partial<LanesOptions> = {}): Lanes {
+function newLanes(options: Partial<LaneTools> = {}): Lanes {
   return new Lanes({
     clock,
     pulse: new Pulse(),
@@ -531,20 +529,16 @@ test('a drain finishes what waits and closes everything', async () => {
   assert.equal(existsSync(`${file}-wal`), false);
 });
 
-const run = { request: [Kind.db, 1, DbOp.run, 0, 'x', []] as DbFrame };
-const batch = { request: [Kind.db, 1, DbOp.batch, 0, Array.from({ length: 600 }, () => ['x', []])] as DbFrame };
-const begin = { request: [Kind.db, 1, DbOp.begin, 0] as DbFrame };
-const GROUPS: [name: string, queue: { request: DbFrame }[], length: number][] = [
+const run = { request: [Kind.db, 1, DbOp.run, 0, 'x', []] as FrameOf<'db'> };
+const batch = { request: [Kind.db, 1, DbOp.batch, 0, Array.from({ length: 600 }, () => ['x', []])] as FrameOf<'db'> };
+const begin = { request: [Kind.db, 1, DbOp.begin, 0] as FrameOf<'db'> };
+const GROUPS: [name: string, queue: { request: FrameOf<'db'> }[], length: number][] = [
   ['nothing', [], 0],
   ['what is before a begin', [run, run, begin, run], 2],
   ['nothing before a begin that is first', [begin, run], 0],
   ['at most the limit', Array.from({ length: LIMITS.groupCommit + 1 }, () => run), LIMITS.groupCommit],
   ['a batch counts as its statements', [run, batch, batch], 2],
-  [
-    'the first is always taken',
-    [{ request: [Kind.db, 1, DbOp.batch, 0, Array.from({ length: 5000 }, () => ['x', []])] }],
-    1,
-  ],
+  ['the first is always taken', [{ request: [Kind.db, 1, DbOp.batch, 0, Array(5000).fill(['x', []])] }], 1],
 ];
 for (const [name, queue, length] of GROUPS) {
   test(`group: ${name}`, () => assert.equal(groupLength(queue), length));

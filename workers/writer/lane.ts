@@ -1,21 +1,24 @@
 /**
- * The lane of one database: everything that writes to it stands in one queue. What waits when the lane comes round runs
+ * The lanes of the writer: everything that writes to one database stands in one queue. What waits when the lane has its turn runs
  * in one transaction and is answered after its commit (group commit, output gate). `begin` takes the lane under a lease.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { type DbFrame, DbOp } from '../../protocol/frames.ts';
+import { DbOp, type FrameOf } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Clock } from './clock.ts';
 import type { Database } from './database.ts';
-import { describeFailure } from './failure.ts';
-import type { Pulse } from './pulse.ts';
+import { describeFailure } from './statements.ts';
+import type { Pulse } from './watch.ts';
 
-/** What the writer has done since it started; shown in its heartbeats. */
-export type Counters = { commits: number; statements: number; rows: number; groupMax: number; checkpoints: number };
+const DRAIN_POLL_MS = 10;
 
-export function newCounters(): Counters {
-  return { commits: 0, statements: 0, rows: 0, groupMax: 0, checkpoints: 0 };
-}
+/** Time as the lanes see it, so that tests decide when a lease ends. */
+export type Clock = {
+  /** Milliseconds that only grow. */
+  now(): number;
+  /** Calls `then` once after `ms`, unless the returned function was called before. */
+  after(ms: number, then: () => void): () => void;
+};
 
 /** Who asked, and where the answer goes. One object per connection. */
 export type Asker = {
@@ -27,25 +30,116 @@ export type Asker = {
   close(reason: Error): void;
 };
 
-export type MigrateFrame = Extract<DbFrame, { 2: typeof DbOp.migrate }>;
+type MigrateFrame = Extract<FrameOf<'db'>, { 2: typeof DbOp.migrate }>;
 
-/** What a lane is given; one set for all lanes of the writer. */
+/** What all lanes of a writer use. */
 export type LaneTools = {
   clock: Clock;
   pulse: Pulse;
-  counters: Counters;
   open(file: string): Database;
-  /** The lane has something to do: its `turn` is to be called soon. */
-  ready(lane: Lane): void;
   /** Applies migrations in a thread of their own. */
   migrate(file: string, files: MigrateFrame[4], backupTo: string | null): Promise<number[]>;
   /** Checkpoints in a thread of its own; never rejects. */
   checkpoint(file: string): Promise<void>;
-  /** A number that no transaction had before, nor will have in a later writer. */
-  nextTx(): number;
 };
 
-type Waiting = { asker: Asker; request: DbFrame };
+/** All lanes: whose turn it is, which files are open, and when they are closed. */
+export class Lanes {
+  readonly tools: LaneTools;
+  /** What the writer has done since it started; shown in its heartbeats. */
+  readonly counters = { commits: 0, statements: 0, rows: 0, groupMax: 0, checkpoints: 0 };
+  readonly #lanes = new Map<string, Lane>();
+  readonly #ready = new Set<Lane>();
+  #roundScheduled = false;
+  // Above every number that an earlier writer gave, as long as it began fewer than a thousand transactions a millisecond.
+  #lastTx = Date.now() * 1000;
+
+  constructor(tools: LaneTools) {
+    this.tools = tools;
+  }
+
+  /** Databases that are open. */
+  get open(): number {
+    let count = 0;
+    for (const lane of this.#lanes.values()) if (lane.isOpen) count++;
+    return count;
+  }
+
+  /** The lane of `file`; `name` is what the supervisor calls it. */
+  join(file: string, name: string, asker: Asker): Lane {
+    let lane = this.#lanes.get(file);
+    if (!lane) {
+      lane = new Lane(file, name, this);
+      this.#lanes.set(file, lane);
+    }
+    lane.askers.add(asker);
+    return lane;
+  }
+
+  leave(lane: Lane, asker: Asker): void {
+    lane.leave(asker);
+    if (lane.askers.size === 0) this.#retireLater(lane);
+  }
+
+  /** Resolves once everything that was accepted is done and every file is closed. */
+  async drain(): Promise<void> {
+    do await delay(DRAIN_POLL_MS);
+    while ([...this.#lanes.values()].some((lane) => !lane.isQuiet));
+    // The last answers are on their way out.
+    await delay(DRAIN_POLL_MS);
+    for (const lane of this.#lanes.values()) lane.close();
+  }
+
+  /** A number that is used for one transaction only, also by later writers. */
+  nextTx(): number {
+    return ++this.#lastTx;
+  }
+
+  /** The lane has something to do: its turn comes soon. */
+  schedule(lane: Lane): void {
+    this.#ready.add(lane);
+    if (this.#roundScheduled) return;
+    this.#roundScheduled = true;
+    setImmediate(this.#round);
+  }
+
+  /** Opens `file`; over `LIMITS.openDatabases` the quiet one that was used longest ago is closed. */
+  openDatabase(file: string): Database {
+    if (this.open >= LIMITS.openDatabases) {
+      let oldest: Lane | null = null;
+      for (const lane of this.#lanes.values()) {
+        if (lane.isOpen && lane.isQuiet && (!oldest || lane.lastUsed < oldest.lastUsed)) oldest = lane;
+      }
+      oldest?.close();
+    }
+    return this.tools.open(file);
+  }
+
+  /** One lane at a time: between two commits, answers go out and requests come in. */
+  readonly #round = (): void => {
+    const [lane] = this.#ready;
+    if (lane) {
+      this.#ready.delete(lane);
+      lane.turn();
+    }
+    this.#roundScheduled = this.#ready.size > 0;
+    if (this.#roundScheduled) setImmediate(this.#round);
+  };
+
+  #retireLater(lane: Lane): void {
+    this.tools.clock.after(LIMITS.databaseIdleMs, () => {
+      if (lane.askers.size > 0 || this.#lanes.get(lane.file) !== lane) return;
+      if (!lane.isQuiet) {
+        this.#retireLater(lane);
+        return;
+      }
+      lane.close();
+      this.#lanes.delete(lane.file);
+    });
+  }
+}
+
+type Waiting = { asker: Asker; request: FrameOf<'db'> };
 type Lease = { tx: number; asker: Asker; cancelExpiry: () => void };
 type LeaseEnd = 'committed' | 'rolled back' | 'expired';
 
@@ -60,25 +154,28 @@ class Failure {
 
 export class Lane {
   readonly file: string;
+  readonly askers = new Set<Asker>();
+  /** On the writer's clock. */
+  lastUsed: number;
+  readonly #lanes: Lanes;
   readonly #tools: LaneTools;
   readonly #name: Uint8Array;
-  readonly #askers = new Set<Asker>();
   readonly #queue: Waiting[] = [];
   #database: Database | null = null;
   #lease: Lease | null = null;
-  /** The last transaction that is over, so that a late operation hears why. */
+  /** The latest transaction that ended, to tell a late operation why. */
   #ended: { tx: number; how: LeaseEnd } = { tx: 0, how: 'committed' };
-  /** A migration works on the file; everything waits. */
+  /** A migration or a release works on the file; everything waits. */
   #held = false;
   #checkpoint: Promise<void> | null = null;
   #commitsSinceCheck = 0;
-  #lastUsed: number;
 
-  constructor(file: string, name: string, tools: LaneTools) {
+  constructor(file: string, name: string, lanes: Lanes) {
     this.file = file;
     this.#name = Buffer.from(name);
-    this.#tools = tools;
-    this.#lastUsed = tools.clock.now();
+    this.#lanes = lanes;
+    this.#tools = lanes.tools;
+    this.lastUsed = lanes.tools.clock.now();
   }
 
   get isOpen(): boolean {
@@ -90,26 +187,13 @@ export class Lane {
     return this.#queue.length === 0 && this.#lease === null && !this.#held && this.#checkpoint === null;
   }
 
-  get hasAskers(): boolean {
-    return this.#askers.size > 0;
-  }
-
-  /** On the writer's clock. */
-  get lastUsed(): number {
-    return this.#lastUsed;
-  }
-
-  join(asker: Asker): void {
-    this.#askers.add(asker);
-  }
-
-  /** The connection of `asker` ended: its transaction is rolled back, and what it has waiting is dropped at its turn. */
+  /** The connection of `asker` ended: its transaction is rolled back; its waiting operations are dropped at their turn. */
   leave(asker: Asker): void {
-    this.#askers.delete(asker);
+    this.askers.delete(asker);
     if (this.#lease?.asker === asker) this.#endLease('rolled back');
   }
 
-  receive(asker: Asker, request: DbFrame): void {
+  receive(asker: Asker, request: FrameOf<'db'>): void {
     if (request[3] !== 0) {
       this.#inTransaction(asker, request);
     } else if (this.#queue.length >= LIMITS.laneQueue) {
@@ -123,13 +207,13 @@ export class Lane {
     }
   }
 
-  /** Runs the next group, or the next operation that needs the lane for itself. */
+  /** Runs the next group, or the next operation that needs the lane alone. */
   turn(): void {
     if (this.#lease || this.#held) return;
-    this.#lastUsed = this.#tools.clock.now();
+    this.lastUsed = this.#tools.clock.now();
     this.#tools.pulse.enter(this.#name);
     const length = groupLength(this.#queue);
-    if (length > 0) this.#commitGroup(this.#queue.splice(0, length), this.#lastUsed + LIMITS.groupMs);
+    if (length > 0) this.#commitGroup(this.#queue.splice(0, length), this.lastUsed + LIMITS.groupMs);
     else if (this.#queue.length > 0) this.#alone(this.#queue.shift() as Waiting);
     this.#tools.pulse.leave();
     this.#wake();
@@ -146,21 +230,21 @@ export class Lane {
   }
 
   #wake(): void {
-    if (this.#queue.length > 0 && !this.#lease && !this.#held) this.#tools.ready(this);
+    if (this.#queue.length > 0 && !this.#lease && !this.#held) this.#lanes.schedule(this);
   }
 
   #open(): Database {
-    this.#database ??= this.#tools.open(this.file);
+    this.#database ??= this.#lanes.openDatabase(this.file);
     return this.#database;
   }
 
   /**
-   * Commits the group and answers it. When the transaction fails, half of the group runs again and the rest goes back
-   * to the head of the queue, until whoever is to blame is alone: an error reaches exactly those whom it concerns, and a
-   * success is only ever told of a commit.
+   * Commits the group and answers it. When the transaction fails, half of the group runs again and the rest goes back to the head
+   * of the queue, until the operation that fails is alone. So an error reaches only its own asker, and success means a commit.
    */
   #commitGroup(group: Waiting[], until = Number.POSITIVE_INFINITY): void {
-    const { clock, counters } = this.#tools;
+    const { counters } = this.#lanes;
+    const { clock } = this.#tools;
     let database: Database;
     try {
       database = this.#open();
@@ -197,9 +281,9 @@ export class Lane {
     this.#afterCommit(database);
   }
 
-  #perform(database: Database, request: DbFrame): unknown {
-    const { counters, pulse } = this.#tools;
-    pulse.beat();
+  #perform(database: Database, request: FrameOf<'db'>): unknown {
+    const { counters } = this.#lanes;
+    this.#tools.pulse.beat();
     counters.statements++;
     try {
       switch (request[2]) {
@@ -230,7 +314,7 @@ export class Lane {
     try {
       database.rollback();
     } catch {
-      // A handle that cannot even roll back is not used again; the file is consistent without it.
+      // The file is consistent without a handle that cannot even roll back.
       this.#database = null;
       database.abandon();
     }
@@ -242,26 +326,29 @@ export class Lane {
     asker.begins(request[1]);
     this.#tools.pulse.beat();
     if (request[2] === DbOp.begin) this.#begin(waiting);
-    else if (request[2] === DbOp.migrate) void this.#migrate(asker, request);
-    else void this.#release(asker, request[1]);
+    else if (request[2] !== DbOp.migrate) void this.#hold(asker, request[1], () => this.#release(asker));
+    else {
+      const [, id, , , files, backupTo] = request;
+      void this.#hold(asker, id, () => this.#migrate(files, backupTo));
+    }
   }
 
   #begin(waiting: Waiting): void {
     const { asker, request } = waiting;
-    const { clock, nextTx } = this.#tools;
     try {
       this.#open().begin();
     } catch (error) {
       failAll([waiting], error);
       return;
     }
-    const tx = nextTx();
-    this.#lease = { tx, asker, cancelExpiry: clock.after(LIMITS.leaseMs, () => this.#endLease('expired')) };
+    const tx = this.#lanes.nextTx();
+    const cancelExpiry = this.#tools.clock.after(LIMITS.leaseMs, () => this.#endLease('expired'));
+    this.#lease = { tx, asker, cancelExpiry };
     asker.answer(request[1], tx);
   }
 
-  /** An operation of the transaction that holds the lane runs at once: nobody else can be in between. */
-  #inTransaction(asker: Asker, request: DbFrame): void {
+  /** An operation of the transaction that holds the lane runs at once. */
+  #inTransaction(asker: Asker, request: FrameOf<'db'>): void {
     const [, id, op, tx] = request;
     const database = this.#database;
     if (!database || this.#lease?.tx !== tx || this.#lease.asker !== asker) {
@@ -289,7 +376,7 @@ export class Lane {
       asker.fail(id, describeFailure(error));
       return;
     }
-    this.#tools.counters.commits++;
+    this.#lanes.counters.commits++;
     this.#endLease('committed');
     asker.answer(id, null);
     this.#afterCommit(database);
@@ -311,15 +398,12 @@ export class Lane {
     return `The transaction held the database for more than ${LIMITS.leaseMs} ms and was rolled back.`;
   }
 
-  async #migrate(asker: Asker, request: MigrateFrame): Promise<void> {
-    const [, id, , , files, backupTo] = request;
+  /** Waits for the checkpoint, works while everything else waits, and answers. */
+  async #hold(asker: Asker, id: number, work: () => unknown): Promise<void> {
     this.#held = true;
-    // Nothing but the migration has the file open.
     await this.#checkpoint;
-    // Statements prepared for the old schema go with the handle.
-    this.close();
     try {
-      asker.answer(id, await this.#tools.migrate(this.file, files, backupTo));
+      asker.answer(id, await work());
     } catch (error) {
       asker.fail(id, describeFailure(error));
     }
@@ -327,17 +411,19 @@ export class Lane {
     this.#wake();
   }
 
-  /** The app goes: the file is let go of, and whoever else is still connected to it is cut off. */
-  async #release(asker: Asker, id: number): Promise<void> {
-    this.#held = true;
-    await this.#checkpoint;
-    for (const other of this.#askers) {
+  #migrate(files: MigrateFrame[4], backupTo: string | null): Promise<number[]> {
+    // Nothing but the migration may have the file open, and statements prepared for the old schema go with the handle.
+    this.close();
+    return this.#tools.migrate(this.file, files, backupTo);
+  }
+
+  /** The app goes: closes the file and every other connection to it. */
+  #release(asker: Asker): null {
+    for (const other of this.askers) {
       if (other !== asker) other.close(new Error('The database was closed.'));
     }
     this.close();
-    asker.answer(id, null);
-    this.#held = false;
-    this.#wake();
+    return null;
   }
 
   #afterCommit(database: Database): void {
@@ -351,22 +437,22 @@ export class Lane {
   }
 
   /**
-   * The log starts over only when all of it is in the database file, which under constant writing a thread never
-   * reaches. Once the log is long, the little that came in meanwhile is copied here, between two groups.
+   * The log starts over only when all of it is in the database file, which a thread never reaches under constant writing. Once
+   * the log is long, what is left is copied here, between two groups.
    */
   #checkpointed(): void {
     this.#checkpoint = null;
-    this.#tools.counters.checkpoints++;
+    this.#lanes.counters.checkpoints++;
     if (!this.#database || this.#lease || this.#held) return;
     if (this.#database.walPages().log >= LIMITS.walPages) this.#database.checkpoint();
   }
 }
 
 /**
- * How many from the head of the queue go into one transaction: up to `LIMITS.groupCommit` statements, and none behind
- * an operation that needs the lane for itself. A batch counts as its statements; the first one is always taken.
+ * How many from the head of the queue go into one transaction: up to `LIMITS.groupCommit` statements, before the next operation
+ * that needs the lane alone. A batch counts as its statements; the first operation is always taken.
  */
-export function groupLength(queue: readonly { request: DbFrame }[]): number {
+export function groupLength(queue: readonly { request: FrameOf<'db'> }[]): number {
   let statements = 0;
   let length = 0;
   for (const { request } of queue) {

@@ -1,26 +1,29 @@
-/** The SQLite writer: the one process that writes databases (architecture, "SQLite writer"). Entry of dist/writer.js. */
+/** The SQLite writer: the one process that writes databases. Entry of dist/writer.js. */
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { type Frame, Kind, type SessionBegun } from '../../protocol/frames.ts';
+import { createInterface } from 'node:readline';
+import type { Duplex } from 'node:stream';
+import type { ErrorBody } from '../../protocol/errors.ts';
+import { DbOp, type Frame, type FrameOf, Kind, type SessionBegun } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { FrameError } from '../../protocol/wire/codec.ts';
+import { Link, openLink, pong } from '../../protocol/wire/link.ts';
+import { openTicket } from '../../protocol/wire/ticket.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
-import { openLink, pong } from '../link.ts';
-import { Begun } from './begun.ts';
-import { systemClock } from './clock.ts';
-import { Connection } from './connection.ts';
 import { Database, type Durability } from './database.ts';
-import { Lanes } from './lanes.ts';
-import { Pulse } from './pulse.ts';
+import { type Asker, type Lane, Lanes } from './lane.ts';
 import { Threads } from './threads.ts';
+import { Begun, Pulse } from './watch.ts';
 
 /** One line of JSON on stdin. When stdin ends, the parent is gone and so is the writer. */
-export type WriterBootstrap = {
+type WriterBootstrap = {
   supervisorSocket: string;
   /** Where clients connect; made here, for this user only. */
   writerSocket: string;
   /** Role `writer`, and role `writer-watch` for the watch thread. */
   ticket: string;
   watchTicket: string;
-  /** Hex; what the tickets of clients are signed with. */
+  /** Hex; it signs the tickets of clients. */
   key: string;
   durability: Durability;
   /** The one database that it writes; null for all but those in `elsewhere`, which other writers write. */
@@ -30,69 +33,219 @@ export type WriterBootstrap = {
   begun: SessionBegun[] | null;
 };
 
-function start(bootstrap: WriterBootstrap): void {
-  const { supervisorSocket, writerSocket, durability } = bootstrap;
-  const key = Buffer.from(bootstrap.key, 'hex');
-  const pulse = new Pulse();
-  const begun = new Begun(systemClock);
-  const elsewhere = new Set(bootstrap.elsewhere);
-  const before = bootstrap.begun === null ? null : new Map(bootstrap.begun);
-  const threads = new Threads(new URL('./writer-thread.js', import.meta.url));
-  const lanes = new Lanes({
-    clock: systemClock,
-    pulse,
-    open: (file) => Database.open(file, durability),
-    migrate: (file, files, backupTo) => threads.migrate(file, files, backupTo),
-    checkpoint: (file) => threads.checkpoint(file),
-  });
-  let stopping = false;
+class Writer {
+  readonly lanes: Lanes;
+  readonly begun = new Begun(() => performance.now());
+  readonly key: Buffer;
+  /** No new work is taken; open transactions may end. */
+  stopping = false;
+  readonly #bootstrap: WriterBootstrap;
+  readonly #elsewhere: ReadonlySet<string>;
+  readonly #before: ReadonlyMap<number, number> | null;
+  readonly #pulse = new Pulse();
+  readonly #threads = new Threads(new URL('./writer-thread.js', import.meta.url));
 
-  const server = createServer((socket) => {
-    new Connection(socket, {
-      lanes,
-      key,
-      begun,
-      writes: (file) => (bootstrap.only === null ? !elsewhere.has(file) : file === bootstrap.only),
-      left: (session) => (before === null ? -1 : (before.get(session) ?? 0)),
-      isStopping: () => stopping,
-      log,
+  constructor(bootstrap: WriterBootstrap) {
+    this.#bootstrap = bootstrap;
+    this.#elsewhere = new Set(bootstrap.elsewhere);
+    this.#before = bootstrap.begun && new Map(bootstrap.begun);
+    this.key = Buffer.from(bootstrap.key, 'hex');
+    this.lanes = new Lanes({
+      clock: {
+        now: () => performance.now(),
+        after: (ms, then) => {
+          const timer = setTimeout(then, ms);
+          return () => clearTimeout(timer);
+        },
+      },
+      pulse: this.#pulse,
+      open: (file) => Database.open(file, bootstrap.durability),
+      migrate: (file, files, backupTo) => this.#threads.migrate(file, files, backupTo),
+      checkpoint: (file) => this.#threads.checkpoint(file),
     });
-  });
-  // The socket of a writer that was killed is still there.
-  rmSync(writerSocket, { force: true });
-  server.listen(writerSocket, () => {
-    chmodSync(writerSocket, 0o600);
-    const link = openLink(supervisorSocket, bootstrap.ticket, {
-      onFrame: (frame: Frame) => {
-        if (frame[0] === Kind.ping) link.send(pong(frame[1], { ...lanes.counters, open: lanes.open }));
-        else if (frame[0] === Kind.stop && !stopping) {
-          stopping = true;
-          void lanes.drain().then(() => process.exit(0));
+  }
+
+  listen(): void {
+    const { writerSocket } = this.#bootstrap;
+    // The socket of a writer that was killed is still there.
+    rmSync(writerSocket, { force: true });
+    createServer((socket) => new Connection(socket, this)).listen(writerSocket, () => {
+      chmodSync(writerSocket, 0o600);
+      this.#report();
+    });
+  }
+
+  /** Whether this writer writes that database. */
+  writes(file: string): boolean {
+    const { only } = this.#bootstrap;
+    return only === null ? !this.#elsewhere.has(file) : file === only;
+  }
+
+  /** How far a session had come with the writers before this one; -1 when that is not known. */
+  cameTo(session: number): number {
+    // It asks after a connection that this writer itself closed: the outcome of its last operations is not known.
+    if (this.#before === null || this.begun.knows(session)) return -1;
+    return this.#before.get(session) ?? 0;
+  }
+
+  #report(): void {
+    const { supervisorSocket, ticket, watchTicket } = this.#bootstrap;
+    const link = openLink(supervisorSocket, ticket, {
+      onFrame: (frame) => {
+        if (frame[0] === Kind.ping) link.send(pong(frame[1], { ...this.lanes.counters, open: this.lanes.open }));
+        else if (frame[0] === Kind.stop && !this.stopping) {
+          this.stopping = true;
+          void this.lanes.drain().then(() => process.exit(0));
         }
       },
       onClose: () => process.exit(0),
     });
     link.send([Kind.ready, { pid: process.pid }]);
-    setImmediate(() =>
-      threads.watch({ pulse: pulse.memory, begun: begun.memory }, supervisorSocket, bootstrap.watchTicket),
-    );
-  });
+    const memory = { pulse: this.#pulse.memory, begun: this.begun.memory };
+    setImmediate(() => this.#threads.watch(memory, supervisorSocket, watchTicket));
+  }
 }
 
-function log(message: string): void {
-  process.stderr.write(`${message}\n`);
+/** One client: its ticket names the only database it reaches. A frame that is not as it should be ends it. */
+class Connection implements Asker {
+  readonly #writer: Writer;
+  readonly #link: Link;
+  readonly #helloTimer: NodeJS.Timeout;
+  #lane: Lane | null = null;
+  #name = 'a stranger';
+  #maintain = false;
+  #session = 0;
+  #place = -1;
+
+  constructor(stream: Duplex, writer: Writer) {
+    this.#writer = writer;
+    this.#link = new Link(stream, {
+      onFrame: (frame) => this.#receive(frame),
+      onClose: (error) => this.#closed(error),
+    });
+    this.#helloTimer = setTimeout(() => this.close(new Error('No hello.')), LIMITS.helloMs);
+  }
+
+  get closed(): boolean {
+    return this.#link.closed;
+  }
+
+  begins(id: number): void {
+    this.#writer.begun.mark(this.#place, id);
+  }
+
+  answer(id: number, value: unknown): void {
+    try {
+      this.#link.send([Kind.dbResult, id, value]);
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.fail(id, { code: 'SQLITE_TOOBIG', message: 'The statement was run, but its result is too large to send.' });
+    }
+  }
+
+  fail(id: number, error: ErrorBody): void {
+    this.#link.send([Kind.dbError, id, error]);
+  }
+
+  close(reason: Error): void {
+    this.#link.close(reason);
+  }
+
+  #receive(frame: Frame): void {
+    if (!this.#lane) {
+      this.#hello(frame);
+      return;
+    }
+    if (frame[0] === Kind.resume) {
+      this.#link.send([Kind.resumed, this.#writer.cameTo(frame[1])]);
+      return;
+    }
+    if (!isRequest(frame)) {
+      this.close(new Error('Not a request.'));
+      return;
+    }
+    const [, id, op, tx] = frame;
+    if (op >= DbOp.userVersion && !this.#maintain) {
+      this.fail(id, { code: 'SQLITE_AUTH', message: 'This connection may not do maintenance.' });
+    } else if (tx === 0 && this.#writer.stopping) {
+      this.fail(id, { code: 'WRITER_UNAVAILABLE', message: 'The gateway is stopping; this statement was not run.' });
+    } else {
+      this.#lane.receive(this, frame);
+    }
+  }
+
+  #hello(frame: Frame): void {
+    const ticket = frame[0] === Kind.hello ? openTicket(frame[1], this.#writer.key) : null;
+    if (ticket?.role !== 'database') {
+      this.close(new Error('No valid ticket.'));
+      return;
+    }
+    if (!this.#writer.writes(ticket.file)) {
+      this.close(new Error(`Another writer writes the database of ${ticket.name}.`));
+      return;
+    }
+    const session = frame[2];
+    if (Number.isSafeInteger(session) && (session as number) > 0) {
+      this.#session = session as number;
+      this.#place = this.#writer.begun.open(this.#session);
+    }
+    clearTimeout(this.#helloTimer);
+    this.#name = ticket.name;
+    this.#maintain = ticket.maintain;
+    this.#lane = this.#writer.lanes.join(ticket.file, ticket.name, this);
+  }
+
+  #closed(error: Error | null): void {
+    clearTimeout(this.#helloTimer);
+    if (error) process.stderr.write(`The connection of ${this.#name} was closed: ${error.message}\n`);
+    if (this.#session > 0) this.#writer.begun.close(this.#session, this.#place);
+    if (this.#lane) this.#writer.lanes.leave(this.#lane, this);
+  }
+}
+
+/** A worker's frames are hostile: each is checked to have the shape that its type promises. */
+function isRequest(frame: Frame): frame is FrameOf<'db'> {
+  if (frame[0] !== Kind.db) return false;
+  const [, id, op, tx, first, second] = frame as unknown[];
+  if (!Number.isSafeInteger(id) || !Number.isSafeInteger(tx)) return false;
+  switch (op) {
+    case DbOp.run:
+    case DbOp.get:
+    case DbOp.all:
+      return typeof first === 'string' && isParams(second);
+    case DbOp.batch:
+      return Array.isArray(first) && first.length <= LIMITS.batchStatements && first.every(isStatement);
+    case DbOp.exec:
+      return typeof first === 'string';
+    case DbOp.commit:
+    case DbOp.rollback:
+      return tx !== 0;
+    case DbOp.begin:
+    case DbOp.userVersion:
+    case DbOp.close:
+      return tx === 0;
+    case DbOp.migrate:
+      return tx === 0 && Array.isArray(first) && first.every(isFile) && (second === null || typeof second === 'string');
+    default:
+      return false;
+  }
+}
+
+/** SQLite judges the values. */
+function isParams(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}
+
+function isStatement(value: unknown): boolean {
+  return Array.isArray(value) && typeof value[0] === 'string' && isParams(value[1]);
+}
+
+function isFile(value: unknown): boolean {
+  const file = value as { name?: unknown; path?: unknown } | null;
+  return typeof file?.name === 'string' && typeof file.path === 'string';
 }
 
 process.umask(PRIVATE_UMASK);
-let input = '';
-let started = false;
-process.stdin.setEncoding('utf8');
-process.stdin.on('data', (chunk: string) => {
-  if (started) return;
-  input += chunk;
-  const end = input.indexOf('\n');
-  if (end < 0) return;
-  started = true;
-  start(JSON.parse(input.slice(0, end)) as WriterBootstrap);
-});
-process.stdin.on('end', () => process.exit(0));
+createInterface({ input: process.stdin })
+  .once('line', (line) => new Writer(JSON.parse(line) as WriterBootstrap).listen())
+  .once('close', () => process.exit(0));

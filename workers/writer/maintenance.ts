@@ -1,4 +1,4 @@
-/** The long work on a database, done in a thread: copying the log into the file, and migrations with the backup before. */
+/** Long work on a database, done in a thread: copying the log into the file, and migrations with a backup before them. */
 import {
   closeSync,
   constants,
@@ -18,7 +18,7 @@ import { isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import type { MigrationFile } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** Loaded on use, because a thread that only watches has no need of it. */
+/** Loads SQLite on use, because the watch thread does without. */
 async function openDatabase(file: string): Promise<Sqlite.Database> {
   const { default: Database } = await import('better-sqlite3');
   return new Database(file);
@@ -42,10 +42,10 @@ export async function checkpoint(file: string): Promise<void> {
 }
 
 /**
- * Applies the files whose number is above `PRAGMA user_version`, in order, in one transaction; returns their numbers.
- * A database that holds anything is copied to `backupTo` first. When there are none, what was committed is made durable: after
- * a crash or a failed disk that is not known of what is found in the log. Throws `MIGRATION_FAILED` with the file in `path`, or
- * `STORAGE_FULL`, before anything is begun where that can be known; nothing has changed then (decisions, section 2).
+ * Applies the files whose number is above `PRAGMA user_version`, in order, in one transaction; returns their numbers. A database that
+ * holds anything is copied to `backupTo` first. Without such files it makes durable what was committed, because after a crash
+ * the log may hold commits that never reached the disk. Throws `MIGRATION_FAILED` with the file in `path`, or `STORAGE_FULL`;
+ * nothing has changed then (decisions, section 2).
  */
 export async function migrate(
   file: string,
@@ -66,7 +66,7 @@ export async function migrate(
     if (backupTo !== null && holdsData) {
       let isCopied = false;
       if (emptyLog(db)) {
-        // SQLite's locks of a file end when anything of this process closes it: nothing may have it open then.
+        // Closing the file anywhere in this process would end SQLite's locks on it, so SQLite closes it first.
         db.close();
         isCopied = backUp(backupTo, (to) => cloned(clone, file, to));
         db = await openToMigrate(file);
@@ -87,7 +87,7 @@ export async function migrate(
 function makeDurable(db: Sqlite.Database): void {
   const [{ log, checkpointed }] = db.pragma('wal_checkpoint(PASSIVE)') as [{ log: number; checkpointed: number }];
   if (log === checkpointed) return;
-  // Somebody reads what is in the log: the flush of a commit behind it is one of it all.
+  // A reader needs the log; the flush of one more commit flushes all of it.
   const version = db.pragma('user_version', { simple: true });
   db.transaction(() => db.pragma(`user_version = ${version}`)).immediate();
 }
@@ -98,8 +98,8 @@ function migrationNumber(name: string): number {
 }
 
 function apply(db: Sqlite.Database, pending: MigrationFile[]): void {
-  // As SQLite advises for changing schemas: with enforcement on, dropping a table to rebuild it would delete the rows
-  // that refer to it. What the migrations leave behind is checked as a whole instead.
+  // As SQLite advises for changing schemas: with enforcement on, dropping a table to rebuild it would delete the rows that refer
+  // to it. The result of the migrations is checked instead.
   db.pragma('foreign_keys = OFF');
   let current = pending[0] as MigrationFile;
   db.exec('BEGIN IMMEDIATE');
@@ -115,7 +115,7 @@ function apply(db: Sqlite.Database, pending: MigrationFile[]): void {
     db.exec('COMMIT');
   } catch (error) {
     if (db.inTransaction) db.exec('ROLLBACK');
-    // The disk is to blame, not the file.
+    // The disk failed, not the migration.
     if (isDiskFull(error) || isDiskFault(error)) throw error;
     const name = current.name;
     throw new SvcError('MIGRATION_FAILED', `${name}: ${(error as Error).message}`, { path: `migrations/${name}` });
@@ -152,38 +152,35 @@ function megabytes(bytes: number): string {
   return `${(bytes / 1_000_000).toFixed(1)} MB`;
 }
 
-/**
- * The log of a large migration is as large as the database, and would stay. Somebody who reads just now may keep it from being
- * emptied: the writer then cuts it to `LIMITS.walBytes` when it next starts over.
- */
+/** Empties the log, which may be as large as the database. A reader may prevent that; the writer then cuts the log later. */
 function truncateLog(db: Sqlite.Database): void {
   try {
     db.pragma(`busy_timeout = ${LIMITS.truncateLogMs}`);
     db.pragma('wal_checkpoint(TRUNCATE)');
   } catch {
-    // What was committed is in the log, where everybody finds it.
+    // The log holds the commit.
   }
 }
 
-/** A file that shares the blocks of another until one of them is changed. Throws where the file system has none. */
+/** Makes a file that shares the blocks of another until one changes. Throws where the file system cannot. */
 export type Clone = (from: string, to: string) => void;
 
 function cloneFile(from: string, to: string): void {
   copyFileSync(from, to, constants.COPYFILE_FICLONE_FORCE);
 }
 
-/** Whether the file is all there is: nobody reads what is in the log, and nobody writes meanwhile. */
+/** Whether the file now holds everything: the log is empty, and there is no reader of it. */
 function emptyLog(db: Sqlite.Database): boolean {
   try {
     const [{ busy }] = db.pragma('wal_checkpoint(TRUNCATE)') as [{ busy: number }];
     return busy === 0;
   } catch {
-    // A disk that fails here is met again by what follows, which says so.
+    // The next step meets the same failure and reports it.
     return false;
   }
 }
 
-/** Takes no room and no time on file systems that share blocks between files. False where they do not. */
+/** Whether `clone` made a copy, which takes no room and no time. */
 function cloned(clone: Clone, file: string, to: string): boolean {
   try {
     clone(file, to);
@@ -194,11 +191,11 @@ function cloned(clone: Clone, file: string, to: string): boolean {
   }
 }
 
-/** `make` writes the copy, and says whether it did. It is under its name only when all of it is on the disk. */
+/** `make` writes the copy, and says whether it did. The copy gets its name once all of it is on the disk. */
 function backUp(to: string, make: (to: string) => boolean): boolean {
   mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
   const unfinished = `${to}.tmp`;
-  // Of a copy that was cut off; nobody else makes one of this database now.
+  // Left over from a crash: only one copy of a database is made at a time.
   for (const name of readdirSync(dirname(to))) if (name.endsWith('.tmp')) rmSync(join(dirname(to), name));
   try {
     if (!make(unfinished)) return false;

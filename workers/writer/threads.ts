@@ -1,17 +1,18 @@
 /** The writer's threads as its main thread sees them. */
 import { Worker } from 'node:worker_threads';
 import type { MigrationFile } from '../../protocol/frames.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { StatementError } from './failure.ts';
-import type { MigrationOutcome, ThreadTask } from './thread.ts';
+import { StatementError } from './statements.ts';
+import type { ThreadTask } from './thread.ts';
 import type { WatchedMemory } from './watch.ts';
 
-/** What a thread that only looks at a counter may take. */
+/** The watch thread only looks at a counter. */
 const WATCH_MEMORY = { maxOldGenerationSizeMb: 8, maxYoungGenerationSizeMb: 2, stackSizeMb: 1 };
 
 export class Threads {
   readonly #entry: URL;
-  #checkpointer: Checkpointer | null = null;
+  /** One thread for the checkpoints of all lanes. It ends when there have been none for a while. */
+  #checkpointer: Worker | null = null;
+  readonly #checkpoints = new Map<string, () => void>();
 
   /** `entry` is the built `thread.ts`. */
   constructor(entry: URL) {
@@ -19,17 +20,16 @@ export class Threads {
   }
 
   watch(memory: WatchedMemory, supervisorSocket: string, ticket: string): void {
-    this.#start({ mode: 'watch', memory, supervisorSocket, ticket }, { resourceLimits: WATCH_MEMORY });
+    const workerData: ThreadTask = { mode: 'watch', memory, supervisorSocket, ticket };
+    new Worker(this.#entry, { workerData, resourceLimits: WATCH_MEMORY });
   }
 
-  /** Rejects with the failure that the thread reported, or when it died. */
+  /** Rejects with the error of the migration, or when its thread died. */
   migrate(file: string, files: MigrationFile[], backupTo: string | null): Promise<number[]> {
     return new Promise((resolve, reject) => {
-      const worker = this.#start({ mode: 'migrate', file, files, backupTo });
-      worker.once('message', (outcome: MigrationOutcome) => {
-        if ('applied' in outcome) resolve(outcome.applied);
-        else reject(Object.assign(new Error(outcome.error.message), outcome.error));
-      });
+      const workerData: ThreadTask = { mode: 'migrate', file, files, backupTo };
+      const worker = new Worker(this.#entry, { workerData });
+      worker.once('message', resolve);
       worker.once('error', reject);
       worker.once('exit', () => reject(new StatementError('SQLITE_INTERRUPT', 'The migration was interrupted.')));
     });
@@ -37,50 +37,27 @@ export class Threads {
 
   /** Resolves when the log was copied as far as possible, or could not be. */
   checkpoint(file: string): Promise<void> {
-    this.#checkpointer ??= new Checkpointer(this.#start({ mode: 'checkpoint' }), () => {
-      this.#checkpointer = null;
+    this.#checkpointer ??= this.#startCheckpointer();
+    const worker = this.#checkpointer;
+    return new Promise((resolve) => {
+      this.#checkpoints.set(file, resolve);
+      worker.postMessage(file);
     });
-    return this.#checkpointer.checkpoint(file);
   }
 
-  #start(task: ThreadTask, options: { resourceLimits?: typeof WATCH_MEMORY } = {}): Worker {
-    return new Worker(this.#entry, { ...options, workerData: task });
-  }
-}
-
-/** One thread for the checkpoints of all lanes; it ends when there have been none for a while. */
-class Checkpointer {
-  readonly #worker: Worker;
-  readonly #waiting = new Map<string, () => void>();
-  readonly #idle: NodeJS.Timeout;
-
-  constructor(worker: Worker, onEnd: () => void) {
-    this.#worker = worker;
-    this.#idle = setTimeout(() => this.#endIfIdle(), LIMITS.databaseIdleMs);
-    worker.on('message', (file: string) => this.#done(file));
+  #startCheckpointer(): Worker {
+    const workerData: ThreadTask = { mode: 'checkpoint' };
+    const worker = new Worker(this.#entry, { workerData });
+    const done = (file: string): void => {
+      this.#checkpoints.get(file)?.();
+      this.#checkpoints.delete(file);
+    };
+    worker.on('message', done);
     worker.on('error', () => {});
     worker.once('exit', () => {
-      clearTimeout(this.#idle);
-      onEnd();
-      for (const file of [...this.#waiting.keys()]) this.#done(file);
+      this.#checkpointer = null;
+      for (const file of [...this.#checkpoints.keys()]) done(file);
     });
-  }
-
-  checkpoint(file: string): Promise<void> {
-    this.#idle.refresh();
-    return new Promise((resolve) => {
-      this.#waiting.set(file, resolve);
-      this.#worker.postMessage(file);
-    });
-  }
-
-  #done(file: string): void {
-    this.#waiting.get(file)?.();
-    this.#waiting.delete(file);
-  }
-
-  #endIfIdle(): void {
-    if (this.#waiting.size > 0) this.#idle.refresh();
-    else void this.#worker.terminate();
+    return worker;
   }
 }

@@ -1,19 +1,183 @@
-/** The watch thread: tells the supervisor when the main thread is stuck in a statement, and ends an orphan that is. */
-import { Kind } from '../../protocol/frames.ts';
+/**
+ * The watch thread, and what the main thread shows to it through shared memory: the statement it is busy with, and how far each
+ * client has come. Main thread stuck in a statement → nothing more begins → the supervisor is told, and replaces the writer.
+ */
+import { Kind, type SessionBegun } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { openLink } from '../link.ts';
-import { Begun } from './begun.ts';
-import { Pulse, StuckDetector } from './pulse.ts';
+import { openLink } from '../../protocol/wire/link.ts';
+
+const BUSY = 0;
+const BEAT = 1;
+const NAME_LENGTH = 2;
+const HALT = 3;
+const PULSE_CELLS = 4;
+const NAME_OFFSET = PULSE_CELLS * Int32Array.BYTES_PER_ELEMENT;
+/** The key of a draft: two ids and what is between them. */
+const NAME_BYTES = 256;
+
+/**
+ * Whether the main thread is inside SQLite, for whose database, and a counter that moves with every statement. It costs a store of
+ * a few bytes, and no look at the clock.
+ */
+export class Pulse {
+  readonly memory: SharedArrayBuffer;
+  readonly #cells: Int32Array;
+  readonly #name: Uint8Array;
+
+  /** The watch thread is given the memory of the main thread. */
+  constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(NAME_OFFSET + NAME_BYTES)) {
+    this.memory = memory;
+    this.#cells = new Int32Array(memory, 0, PULSE_CELLS);
+    this.#name = new Uint8Array(memory, NAME_OFFSET, NAME_BYTES);
+  }
+
+  /** Before work on the database of `name`, in UTF-8. */
+  enter(name: Uint8Array): void {
+    const length = Math.min(name.length, NAME_BYTES);
+    this.#name.set(name.subarray(0, length));
+    this.#cells[NAME_LENGTH] = length;
+    this.beat();
+    Atomics.store(this.#cells, BUSY, 1);
+  }
+
+  /** Before each statement. Does not return after `halt`: the process is about to be killed. */
+  beat(): void {
+    // This order makes sure that either the watch thread counts this statement, or this statement does not begin.
+    Atomics.add(this.#cells, BEAT, 1);
+    if (Atomics.load(this.#cells, HALT) !== 0) Atomics.wait(this.#cells, HALT, 1);
+  }
+
+  leave(): void {
+    Atomics.store(this.#cells, BUSY, 0);
+  }
+
+  /** The watch thread takes the statement of this beat for stuck: nothing begins after it. False when it has ended by now. */
+  halt(beat: number): boolean {
+    Atomics.store(this.#cells, HALT, 1);
+    if (this.read() === beat) return true;
+    Atomics.store(this.#cells, HALT, 0);
+    Atomics.notify(this.#cells, HALT);
+    return false;
+  }
+
+  /** The count of statements so far while there is work, else null. */
+  read(): number | null {
+    return Atomics.load(this.#cells, BUSY) === 1 ? Atomics.load(this.#cells, BEAT) : null;
+  }
+
+  /** Whose database is worked on. */
+  name(): string {
+    return Buffer.from(this.#name.slice(0, Atomics.load(this.#cells, NAME_LENGTH))).toString();
+  }
+}
+
+/** The first cell says whether there was a session too many, of which nothing is known. */
+const HEAD = 1;
+/** Of a session: its number, and the highest id of its operations that has begun. */
+const CELLS = 2;
+const NO_PLACE = -1;
+
+/**
+ * How far each client has come: the next writer does what had not begun. A session is kept for a while after its end, because its
+ * client may ask on a new connection.
+ */
+export class Begun {
+  readonly memory: SharedArrayBuffer;
+  readonly #cells: Float64Array;
+  readonly #now: () => number;
+  readonly #places = new Map<number, number>();
+  #used = 0;
+  /** Places of sessions that ended, oldest first. */
+  readonly #ended: { session: number; place: number; at: number }[] = [];
+
+  /** `now` in milliseconds. The watch thread is given the memory of the main thread. */
+  constructor(now: () => number, memory?: SharedArrayBuffer) {
+    this.#now = now;
+    this.memory =
+      memory ?? new SharedArrayBuffer((HEAD + CELLS * LIMITS.writerSessions) * Float64Array.BYTES_PER_ELEMENT);
+    this.#cells = new Float64Array(this.memory);
+  }
+
+  /** Answers the session's place, for `mark` and `close`. */
+  open(session: number): number {
+    const place = this.#free();
+    if (place === NO_PLACE) {
+      this.#cells[0] = 1;
+      return NO_PLACE;
+    }
+    this.#cells[place] = session;
+    this.#cells[place + 1] = 0;
+    this.#places.set(session, place);
+    return place;
+  }
+
+  /** The operation is about to begin. One of a group that failed begins again, which changes nothing here. */
+  mark(place: number, id: number): void {
+    if (place !== NO_PLACE && id > (this.#cells[place + 1] as number)) this.#cells[place + 1] = id;
+  }
+
+  close(session: number, place: number): void {
+    if (place !== NO_PLACE) this.#ended.push({ session, place, at: this.#now() });
+  }
+
+  /** Whether it is one of this writer's, of now or of a while ago. */
+  knows(session: number): boolean {
+    return this.#cells[0] !== 0 || this.#places.has(session);
+  }
+
+  /** All sessions; null when there were too many. */
+  read(): SessionBegun[] | null {
+    if (this.#cells[0] !== 0) return null;
+    const all: SessionBegun[] = [];
+    for (let place = HEAD; place < this.#cells.length; place += CELLS) {
+      const session = this.#cells[place] as number;
+      if (session !== 0) all.push([session, this.#cells[place + 1] as number]);
+    }
+    return all;
+  }
+
+  #free(): number {
+    const [oldest] = this.#ended;
+    if (oldest && this.#now() - oldest.at > LIMITS.handoverMs) {
+      this.#ended.shift();
+      this.#places.delete(oldest.session);
+      return oldest.place;
+    }
+    return this.#used < LIMITS.writerSessions ? HEAD + CELLS * this.#used++ : NO_PLACE;
+  }
+}
+
+/**
+ * Decides that the main thread is stuck: it sees the same statement at every look for `limitMs`. It counts looks, not time, so that
+ * a machine that was suspended does not wake up to a verdict.
+ */
+export class StuckDetector {
+  readonly #limit: number;
+  #last: number | null = null;
+  #looks = 0;
+
+  constructor(everyMs: number, limitMs: number) {
+    this.#limit = Math.ceil(limitMs / everyMs);
+  }
+
+  /** Takes what `Pulse.read` says; true once for each statement that is stuck. */
+  look(beat: number | null): boolean {
+    this.#looks = beat !== null && beat === this.#last ? this.#looks + 1 : 0;
+    this.#last = beat;
+    return this.#looks === this.#limit;
+  }
+}
 
 /** Of `Pulse` and `Begun`. */
 export type WatchedMemory = { pulse: SharedArrayBuffer; begun: SharedArrayBuffer };
 
 const LOOKS = 10;
 
+/** The work of the watch thread. It also ends an orphan whose main thread is stuck. */
 export function watch(memory: WatchedMemory, supervisorSocket: string, ticket: string): void {
   const everyMs = LIMITS.writerStuckMs / LOOKS;
   const pulse = new Pulse(memory.pulse);
-  const begun = new Begun(performance, memory.begun);
+  const begun = new Begun(() => performance.now(), memory.begun);
   const detector = new StuckDetector(everyMs, LIMITS.writerStuckMs);
   const link = openLink(supervisorSocket, ticket, {
     onFrame: () => {},

@@ -9,12 +9,11 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
-import { DbOp, type Frame, Kind, type PongFrame, type SessionBegun, type StuckFrame } from '../../protocol/frames.ts';
+import { DbOp, type Frame, type FrameOf, Kind, type SessionBegun } from '../../protocol/frames.ts';
 import { encodeFrame } from '../../protocol/wire/codec.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
-import { Link } from '../../protocol/wire/link.ts';
+import { Link, openLink } from '../../protocol/wire/link.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
-import { openLink } from '../link.ts';
 
 const ENTRY = fileURLToPath(new URL('../../dist/writer.js', import.meta.url));
 const insert = 'INSERT INTO t VALUES (?)';
@@ -134,7 +133,7 @@ test('concurrent statements share commits, keep their order, and are counted', a
     values,
   );
   supervisor.send([Kind.ping, 7]);
-  const [, n, stats] = await supervisor.frame<PongFrame>(Kind.pong);
+  const [, n, stats] = await supervisor.frame<FrameOf<'pong'>>(Kind.pong);
   assert.equal(n, 7);
   assert.ok(stats.rss && stats.heapUsed > 0 && stats.cpuUser, JSON.stringify(stats));
   const { statements, commits, groupMax, open } = stats.counters ?? {};
@@ -309,7 +308,7 @@ test('what waits behind a statement without end is done by the next writer, once
   // The first one is there when the writer gets stuck, the second one when its connection is not even accepted.
   const waiting = Array.from({ length: 20 }, (_, i) => other.run(insert, [i]));
   const early = late.run(insert, ['late']);
-  const [, app, , begun] = await supervisor.frame<StuckFrame>(Kind.stuck);
+  const [, app, , begun] = await supervisor.frame<FrameOf<'stuck'>>(Kind.stuck);
   assert.equal(app, 'looping');
   writer.kill('SIGKILL');
   await ended(writer);
@@ -350,7 +349,7 @@ test('a statement without end is reported with the name of its app', async () =>
   const endless = assert.rejects(
     db.all('WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT count(*) FROM n'),
   );
-  const [, app] = await supervisor.frame<StuckFrame>(Kind.stuck);
+  const [, app] = await supervisor.frame<FrameOf<'stuck'>>(Kind.stuck);
   assert.equal(app, 'looping');
   writer.kill('SIGKILL');
   await endless;

@@ -3,8 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
-import { exportBundle, importBundle } from './bundle.ts';
-import * as git from './operations.ts';
+import { git } from './operations.ts';
 
 let store: GitFixture;
 let other: GitFixture;
@@ -28,7 +27,7 @@ async function publish(app: string, text: string): Promise<void> {
 
 async function exported(): Promise<string> {
   const to = store.fresh();
-  await exportBundle({ repository: store.repository, to });
+  await git.exportBundle({ repository: store.repository, to });
   return to;
 }
 
@@ -45,9 +44,9 @@ describe('a bundle', () => {
       { id: 'notes', tag: 'notes/v1' },
       { id: 'todos', tag: null },
     ];
-    assert.deepEqual(await importBundle({ repository: other.repository, from: file }), { main, tags: 3, apps });
+    assert.deepEqual(await git.importBundle({ repository: other.repository, from: file }), { main, tags: 3, apps });
     assert.deepEqual(
-      await importBundle({ repository: other.repository, from: file }),
+      await git.importBundle({ repository: other.repository, from: file }),
       { main, tags: 3, apps },
       'again',
     );
@@ -63,7 +62,7 @@ describe('a bundle', () => {
     store.git('gc', '-q');
     const file = store.fresh();
     store.git('bundle', 'create', '-q', file, '--all');
-    await importBundle({ repository: other.repository, from: file });
+    await git.importBundle({ repository: other.repository, from: file });
     other.fsck();
     assert.equal(
       (await git.listVersions({ repository: other.repository, app: 'todos', limit: 9, before: null })).total,
@@ -78,7 +77,7 @@ describe('a bundle', () => {
     const bad = other.fresh();
     const refused = async (content: Buffer | string): Promise<void> => {
       writeFileSync(bad, content);
-      await assert.rejects(importBundle({ repository: other.repository, from: bad }), { code: 'INVALID_BACKUP' });
+      await assert.rejects(git.importBundle({ repository: other.repository, from: bad }), { code: 'INVALID_BACKUP' });
     };
     await refused('');
     await refused('# v2 git bundle\n');
@@ -87,7 +86,7 @@ describe('a bundle', () => {
     for (let at = 20; at < whole.length; at += 11) await refused(whole.subarray(0, at));
     assert.equal(existsSync(join(other.repository, 'importing')), false, 'nothing is left');
     await publish('todos', '2');
-    await assert.rejects(importBundle({ repository: store.repository, from: file }), { code: 'RESTORE_TARGET' });
+    await assert.rejects(git.importBundle({ repository: store.repository, from: file }), { code: 'RESTORE_TARGET' });
   });
 });
 

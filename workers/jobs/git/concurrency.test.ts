@@ -5,9 +5,9 @@ import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { objectId } from '../../../storage/git/object.ts';
-import { LockFile } from '../../../storage/git/ref-lock.ts';
+import { LockFile } from '../../../storage/git/refs.ts';
 import { GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
-import * as git from './operations.ts';
+import { git } from './operations.ts';
 
 /** More than a reader that looks twice takes, and fewer than one that gives up. */
 const STEPS = 100;
@@ -59,8 +59,8 @@ describe('side by side', () => {
     for (const app of apps) {
       const { files } = await git.treeOf({ repository: store.repository, app, from: 'main' });
       const sha = files?.[0]?.sha ?? '';
-      const { content } = await git.readBlob({ repository: store.repository, sha });
-      assert.equal(Buffer.from(content).toString(), `${app} 12`);
+      const content = await store.blob(sha);
+      assert.equal(content.toString(), `${app} 12`);
       const { total } = await git.listVersions({ repository: store.repository, app, limit: 1, before: null });
       assert.equal(total, 12);
     }
@@ -85,10 +85,10 @@ describe('side by side', () => {
       }
     };
     const replacing = replace();
-    const { content } = await git.readBlob({ repository: store.repository, sha });
+    const content = await store.blob(sha);
     done = true;
     await replacing;
-    assert.equal(Buffer.from(content).toString(), 'kept');
+    assert.equal(content.toString(), 'kept');
   });
 
   test('an index without its pack, as git leaves it for a moment, is passed over', NEEDS_GIT, async () => {
@@ -101,8 +101,8 @@ describe('side by side', () => {
     // Many, as the order in which they are looked at is the file system's.
     for (let n = 0; n < 20; n++) copyFileSync(join(packs, index), join(packs, `.tmp-${n}-${index}`));
     const sha = store.git('rev-parse', 'main:apps/one/a.md').trim();
-    const { content } = await git.readBlob({ repository: store.repository, sha });
-    assert.equal(Buffer.from(content).toString(), 'kept');
+    const content = await store.blob(sha);
+    assert.equal(content.toString(), 'kept');
   });
 
   test('no object is there before those that it names', async () => {

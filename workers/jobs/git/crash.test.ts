@@ -3,14 +3,14 @@ import { describe, test } from 'node:test';
 import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { whyNoShim } from '../../../testing/shim/compile.ts';
 import { CrashPlan, runOn } from '../../../testing/shim/crash.ts';
-import * as git from './operations.ts';
+import { git } from './operations.ts';
 
 /** Commits and settles in a process of its own, which ends where the plan says. */
 function publish(store: GitFixture, folder: string, plan: CrashPlan): number | null {
   const by = JSON.stringify({ ...store.by, app: 'todos' });
   return runOn(
     plan,
-    `import * as git from '${new URL('./operations.ts', import.meta.url).href}';
+    `import { git } from '${new URL('./operations.ts', import.meta.url).href}';
     const by = ${by};
     const { commit } = await git.commitApp({ ...by, folder: '${folder}', message: 'x' });
     await git.settle({ ...by, commit, tag: { name: 'todos/v2', message: 'x' } });`,

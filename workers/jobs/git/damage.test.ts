@@ -14,7 +14,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
-import * as git from './operations.ts';
+import { git } from './operations.ts';
 
 let store: GitFixture;
 beforeEach(async () => {

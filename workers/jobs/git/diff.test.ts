@@ -8,7 +8,7 @@ import type { GitFileDiff } from '../../../protocol/git-jobs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { contents, type Files, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { diffApp } from './diff.ts';
-import { commitApp, settle } from './operations.ts';
+import { git } from './operations.ts';
 
 let store: GitFixture;
 beforeEach(async () => {
@@ -20,8 +20,8 @@ afterEach(() => store.remove());
 async function diff(before: Files | null, after: Files | null): Promise<GitFileDiff[]> {
   const job = { ...store.by, app: 'todos' };
   const folder = before === null ? null : store.folder(before);
-  const { commit } = await commitApp({ ...job, folder, message: 'x' });
-  await settle({ ...job, commit, tag: null });
+  const { commit } = await git.commitApp({ ...job, folder, message: 'x' });
+  await git.settle({ ...job, commit, tag: null });
   const now = after === null ? null : store.folder(after);
   const result = await diffApp({
     repository: store.repository,

@@ -6,8 +6,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { NEEDS_GIT } from '../../../testing/git-fixture.ts';
-import { mergeMarked, mergeText } from './merge-text.ts';
-import { hasMarks } from './text.ts';
+import { hasMarks, mergeMarked, mergeText } from './merge-text.ts';
 
 describe('merging a text', () => {
   const rows: [name: string, base: string, ours: string, theirs: string, merged: string | null][] = [

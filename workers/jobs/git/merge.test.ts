@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import type { MergeAppResult } from '../../../protocol/git-jobs.ts';
 import { contents, type Files, GitFixture } from '../../../testing/git-fixture.ts';
 import { mergeApp, updateApp } from './merge.ts';
-import { commitApp, settle } from './operations.ts';
+import { git } from './operations.ts';
 
 let store: GitFixture;
 beforeEach(async () => {
@@ -15,8 +15,8 @@ afterEach(() => store.remove());
 
 async function publish(files: Files | null): Promise<string> {
   const folder = files === null ? null : store.folder(files);
-  const { commit } = await commitApp({ ...store.by, app: 'todos', folder, message: 'x' });
-  await settle({ ...store.by, app: 'todos', commit, tag: null });
+  const { commit } = await git.commitApp({ ...store.by, app: 'todos', folder, message: 'x' });
+  await git.settle({ ...store.by, app: 'todos', commit, tag: null });
   return commit;
 }
 

@@ -1,13 +1,11 @@
 /** Merges a session's files of an app and what `main` has: onto `main` to publish them, or into the session to bring it up to date. */
-import type { MergeAppJob, MergeAppResult, UpdateAppJob, UpdateAppResult } from '../../../protocol/git-jobs.ts';
+import type { MergeAppJob, MergeAppResult, UpdateAppResult } from '../../../protocol/git-jobs.ts';
+import { syncTree } from '../../../storage/atomic-file.ts';
 import { objectId } from '../../../storage/git/object.ts';
-import { Repository } from '../../../storage/git/repository.ts';
-import { filesOf } from '../../../storage/git/tree.ts';
-import { syncTree } from '../../../storage/sync-tree.ts';
-import { type AppFiles, readFolder, writeFolder } from './folder.ts';
-import { type FileIds, markConflicts, mergeFiles } from './merge-files.ts';
-import { mergeMarked, mergeText } from './merge-text.ts';
-import { hasMarks } from './text.ts';
+import { filesOf, Repository } from '../../../storage/git/repository.ts';
+import { fingerprint } from '../../../storage/sessions.ts';
+import { type GitFiles, gitFiles, readFolder, writeFolder } from '../app-files.ts';
+import { asText, hasMarks, mergeMarked, mergeText } from './merge-text.ts';
 
 /** The result is written to `to` when there is no conflict. Throws the errors of archives, and `STORE_DAMAGED`. */
 export async function mergeApp(job: MergeAppJob): Promise<MergeAppResult> {
@@ -18,8 +16,7 @@ export async function mergeApp(job: MergeAppJob): Promise<MergeAppResult> {
     if (id !== undefined && hasMarks(await read(id))) unresolved.push(path);
   }
   if (unresolved.length > 0) return { unresolved };
-  const tools = { read, keep, mergeText };
-  const { conflicts, files } = await mergeFiles({ base, ours: published, theirs: session }, tools);
+  const { conflicts, files } = await mergeFiles({ base, ours: published, theirs: session }, { read, keep });
   if (conflicts.length > 0) return { conflicts };
   await write(job.to, files, read);
   const without = (side: FileIds): string[] => [...files.keys()].filter((path) => !side.has(path)).sort();
@@ -28,15 +25,19 @@ export async function mergeApp(job: MergeAppJob): Promise<MergeAppResult> {
     main,
     added: without(published),
     lacking: without(session),
+    sent: {
+      files: fingerprint([...session].map(([path, sha]) => ({ path, sha }))),
+      same: changedFiles(session, files).length === 0,
+    },
   };
 }
 
 /** The session's files with what was published since are written to `to`. Throws the errors of archives, and `STORE_DAMAGED`. */
-export async function updateApp(job: UpdateAppJob): Promise<UpdateAppResult> {
+export async function updateApp(job: MergeAppJob): Promise<UpdateAppResult> {
   const { main, base, published, session, read, keep } = await open(job);
   const sides = { base, ours: session, theirs: published };
-  const merged = await mergeFiles(sides, { read, keep, mergeText });
-  const files = await markConflicts(sides, merged, { read, keep, mergeMarked });
+  const merged = await mergeFiles(sides, { read, keep });
+  const files = await markConflicts(sides, merged, { read, keep });
   await write(job.to, files, read);
   await syncTree(job.to);
   const inConflict = new Set(merged.conflicts);
@@ -44,22 +45,14 @@ export async function updateApp(job: UpdateAppJob): Promise<UpdateAppResult> {
   return { main, merged: taken, conflicts: merged.conflicts };
 }
 
-type Opened = {
-  main: string;
-  base: FileIds;
-  published: FileIds;
-  session: FileIds;
-  /** Of the repository only what is needed is read: mostly that is what another session published meanwhile. */
-  read: (id: string) => Promise<Buffer>;
-  keep: (content: Buffer) => string;
-};
+type Opened = Contents & { main: string; base: FileIds; published: FileIds; session: FileIds };
 
 async function open({ app, base, folder, ...job }: MergeAppJob): Promise<Opened> {
   const repository = new Repository(job.repository);
   const main = repository.main();
   const published = await idsAt(repository, main, app);
-  const session = readFolder(folder);
-  // Of an app that is not on main any more nobody's change can be in the way: all that the session has of it is new.
+  const session = gitFiles(readFolder(folder));
+  // When the app is not on main any more, nothing can conflict: all files of the session are new.
   const isGone = base === null || published.size === 0;
   const contents = new Map([...session.values()].map(({ id, content }) => [id, content]));
   return {
@@ -77,12 +70,12 @@ async function open({ app, base, folder, ...job }: MergeAppJob): Promise<Opened>
 }
 
 async function write(to: string, files: FileIds, read: Opened['read']): Promise<void> {
-  const merged: AppFiles = new Map();
+  const merged: GitFiles = new Map();
   for (const [path, id] of files) merged.set(path, { id, content: await read(id) });
   writeFolder(to, merged);
 }
 
-/** Sorted paths of the files that one has and the other has not, or not the same. */
+/** Sorted paths of the files that differ. */
 function changedFiles(before: FileIds, after: FileIds): string[] {
   const paths = new Set([...before.keys(), ...after.keys()]);
   return [...paths].filter((path) => before.get(path) !== after.get(path)).sort();
@@ -91,4 +84,85 @@ function changedFiles(before: FileIds, after: FileIds): string[] {
 async function idsAt(repository: Repository, commit: string, app: string): Promise<Map<string, string>> {
   const tree = await repository.appTree(commit, app);
   return tree === null ? new Map() : filesOf(repository.objects, tree);
+}
+
+/** Path → id of the content. */
+type FileIds = ReadonlyMap<string, string>;
+type Sides = { base: FileIds; ours: FileIds; theirs: FileIds };
+
+type Contents = {
+  /** Of the repository only what is needed is read: mostly that is what another session published meanwhile. */
+  read: (id: string) => Promise<Buffer>;
+  /** Takes the content of a merged file and returns its id. */
+  keep: (content: Buffer) => string;
+};
+
+/** `conflicts` are sorted paths; `files` is the result when there are none. */
+async function mergeFiles(
+  { base, ours, theirs }: Sides,
+  contents: Contents,
+): Promise<{ conflicts: string[]; files: Map<string, string> }> {
+  const files = new Map<string, string>();
+  const conflicts = new Set<string>();
+  for (const path of new Set([...base.keys(), ...ours.keys(), ...theirs.keys()])) {
+    const sides = { base: base.get(path), ours: ours.get(path), theirs: theirs.get(path) };
+    const merged = await mergeFile(sides, contents);
+    if (merged === null) conflicts.add(path);
+    else if (merged !== undefined) files.set(path, merged);
+  }
+  // A path in conflict stays on one side at least, so that collisions with it count.
+  for (const path of collisions([...files.keys(), ...conflicts])) conflicts.add(path);
+  return { conflicts: [...conflicts].sort(), files };
+}
+
+/** The files of `ours` with what the merge made of them: texts in conflict hold both sides, all else in conflict stays as it is there. */
+async function markConflicts(
+  { base, ours, theirs }: Sides,
+  { conflicts, files }: { conflicts: string[]; files: ReadonlyMap<string, string> },
+  { read, keep }: Contents,
+): Promise<Map<string, string>> {
+  const marked = new Map(files);
+  for (const path of conflicts) {
+    const [left, right] = [ours.get(path), theirs.get(path)];
+    if (left === undefined) marked.delete(path);
+    else marked.set(path, left);
+    if (left === undefined || right === undefined) continue;
+    const before = base.get(path);
+    const o = before === undefined ? '' : asText(await read(before));
+    const [a, b] = [asText(await read(left)), asText(await read(right))];
+    if (o !== null && a !== null && b !== null) marked.set(path, keep(Buffer.from(mergeMarked(o, a, b))));
+  }
+  return marked;
+}
+
+/** The id that wins; undefined: the file is gone; null: a conflict. */
+async function mergeFile(
+  { base, ours, theirs }: Record<'base' | 'ours' | 'theirs', string | undefined>,
+  { read, keep }: Contents,
+): Promise<string | null | undefined> {
+  if (ours === theirs || base === theirs) return ours;
+  if (base === ours) return theirs;
+  if (base === undefined || ours === undefined || theirs === undefined) return null;
+  const [o, a, b] = [asText(await read(base)), asText(await read(ours)), asText(await read(theirs))];
+  if (o === null || a === null || b === null) return null;
+  const text = mergeText(o, a, b);
+  return text === null ? null : keep(Buffer.from(text));
+}
+
+/** Paths that cannot be there together: a file and a folder of one name, or names that differ in upper and lower case only. */
+function collisions(paths: string[]): Set<string> {
+  const found = new Set<string>();
+  const taken = new Map<string, { name: string; isFile: boolean; path: string }>();
+  for (const path of paths) {
+    const segments = path.split('/');
+    for (let depth = 1; depth <= segments.length; depth++) {
+      const name = segments.slice(0, depth).join('/');
+      const isFile = depth === segments.length;
+      const folded = name.normalize('NFC').toLowerCase();
+      const other = taken.get(folded);
+      if (other === undefined) taken.set(folded, { name, isFile, path });
+      else if (other.path !== path && (other.name !== name || other.isFile || isFile)) found.add(path).add(other.path);
+    }
+  }
+  return found;
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import type { CommitResult, GitVersionInfo } from '../../../protocol/git-jobs.ts';
 import { contents, type Files, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
-import * as git from './operations.ts';
+import { git } from './operations.ts';
 
 const info: GitVersionInfo = {
   sha256: 'ab',
@@ -236,7 +236,7 @@ describe('folders', () => {
     await publish('todos', { 'a.png': bytes, 'ü/ß.txt': 'x\r\n', 'a-b/c.txt': '1', 'a/c.txt': '2', 'a.txt': '3' });
     const { files: listed } = await git.treeOf({ repository: store.repository, app: 'todos', from: 'main' });
     const sha = listed?.find(({ path }) => path === 'a.png')?.sha ?? '';
-    assert.deepEqual(Buffer.from((await git.readBlob({ repository: store.repository, sha })).content), bytes);
+    assert.deepEqual(await store.blob(sha), bytes);
     assert.equal(store.git('hash-object', join(store.dir, 'folder-1', 'a.png')).trim(), sha);
     assert.deepEqual(
       listed?.map(({ path }) => path),

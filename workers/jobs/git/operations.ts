@@ -1,50 +1,120 @@
-/** The operations on the repository of the git store; each opens it, and closes it again. */
-import type {
-  BranchesJob,
-  BranchJob,
-  CheckoutJob,
-  CheckoutResult,
-  CommitAppJob,
-  CommitResult,
-  CommitTreeJob,
-  ListVersionsJob,
-  ListVersionsResult,
-  MainResult,
-  NextNumberJob,
-  NextNumberResult,
-  OpenRepositoryJob,
-  PackLooseJob,
-  PackLooseResult,
-  ReadBlobJob,
-  ReadBlobResult,
-  RetireJob,
-  RetireResult,
-  SettleJob,
-  TagOnlyJob,
-  TreeOfJob,
-  TreeOfResult,
-} from '../../../protocol/git-jobs.ts';
+/** What jobs do on the repository of the git store; each opens it, and closes it again. */
+import { statSync } from 'node:fs';
+import type { GitJob, GitOperations } from '../../../protocol/git-jobs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { openRepository as open } from '../../../storage/git/create.ts';
-import { packLoose as pack } from '../../../storage/git/packing.ts';
-import { Repository } from '../../../storage/git/repository.ts';
-import { settle as settleNames, tagOnly as tagCommit } from '../../../storage/git/settle.ts';
-import { filesOf, writeTree } from '../../../storage/git/tree.ts';
-import { commitTree as makeCommit } from '../../../storage/git/version-commit.ts';
-import { listVersions as list, nextNumber as next, retire as setAside } from '../../../storage/git/versions.ts';
-import { syncTree } from '../../../storage/sync-tree.ts';
-import { listed, readFiles, readFolder, writeFolder } from './folder.ts';
+import { syncTree } from '../../../storage/atomic-file.ts';
+import { readBundle, writeBundle } from '../../../storage/git/bundle.ts';
+import { packLoose } from '../../../storage/git/packing.ts';
+import { filesOf, openRepository, Repository, writeTree } from '../../../storage/git/repository.ts';
+import { commitTree, listVersions, nextNumber, retire, settle, tagOnly } from '../../../storage/git/versions.ts';
+import { gitFiles, listed, readFiles, readFolder, writeFolder } from '../app-files.ts';
 
-export async function openRepository({ repository, author, at }: OpenRepositoryJob): Promise<MainResult> {
-  return { main: await open(repository, { author, at }) };
-}
+type Result = GitOperations[keyof GitOperations]['result'];
+type Operations = {
+  [O in keyof GitOperations]: (job: GitOperations[O]['job']) => Promise<GitOperations[O]['result']>;
+};
 
-export async function commitApp(job: CommitAppJob): Promise<CommitResult> {
-  const { app, folder, message, author, at, always = false } = job;
-  const repository = new Repository(job.repository);
-  const main = repository.main();
-  const tree = folder === null ? null : await putFolder(repository, main, app, folder);
-  return makeCommit(repository, { main, app, tree, message, by: { author, at }, always });
+export const git: Operations = {
+  async openRepository({ repository, author, at }) {
+    return { main: await openRepository(repository, { author, at }) };
+  },
+
+  async commitApp({ app, folder, message, author, at, always = false, ...job }) {
+    const repository = new Repository(job.repository);
+    const main = repository.main();
+    const tree = folder === null ? null : await putFolder(repository, main, app, folder);
+    return commitTree(repository, { main, app, tree, message, by: { author, at }, always });
+  },
+
+  async commitTree({ app, from, message, author, at, ...job }) {
+    const repository = new Repository(job.repository);
+    const tree = await repository.appTree(await repository.resolve(from), app);
+    return commitTree(repository, { main: repository.main(), app, tree, message, by: { author, at } });
+  },
+
+  async settle({ repository, app, commit, tag, author, at }) {
+    return { main: await settle(new Repository(repository), { app, commit, tag, by: { author, at } }) };
+  },
+
+  async tagOnly({ repository, commit, tag, author, at }) {
+    await tagOnly(new Repository(repository), commit, tag, { author, at });
+  },
+
+  listVersions: ({ repository, app, ...page }) => listVersions(new Repository(repository), app, page),
+
+  nextNumber: async ({ repository, app }) => ({ number: nextNumber(new Repository(repository), app) }),
+
+  retire: async ({ repository, app, tag }) => ({ retired: await retire(new Repository(repository), app, tag) }),
+
+  async checkout({ app, from, to, durable = false, ...job }) {
+    const repository = new Repository(job.repository);
+    const commit = await repository.resolve(from);
+    const tree = await repository.appTree(commit, app);
+    if (tree === null) return { commit: null, files: [] };
+    const files = await readFiles(repository.objects, await filesOf(repository.objects, tree));
+    writeFolder(to, files);
+    if (durable) await syncTree(to);
+    return { commit, files: listed(files) };
+  },
+
+  async treeOf({ app, from, ...job }) {
+    const repository = new Repository(job.repository);
+    const commit = await repository.resolve(from);
+    const tree = await repository.appTree(commit, app);
+    if (tree === null) return { commit, files: null };
+    return { commit, files: listed(await readFiles(repository.objects, await filesOf(repository.objects, tree))) };
+  },
+
+  // Loaded on use, as they bring more packages.
+  mergeApp: async (job) => (await import('./merge.ts')).mergeApp(job),
+  updateApp: async (job) => (await import('./merge.ts')).updateApp(job),
+  diffApp: async (job) => (await import('./diff.ts')).diffApp(job),
+
+  async branch({ repository, name, to }) {
+    const { refs } = new Repository(repository);
+    const ref = `refs/heads/${name}`;
+    if (to === null) await refs.remove([ref]);
+    else await refs.put(ref, to);
+  },
+
+  async branches({ repository, prefix, branches }) {
+    const { refs } = new Repository(repository);
+    const there = refs.list(`refs/heads/${prefix}`);
+    const wanted = new Map(Object.entries(branches).map(([name, to]) => [`refs/heads/${prefix}${name}`, to]));
+    for (const [ref, to] of wanted) if (there.get(ref) !== to) await refs.set(ref, to, there.get(ref) ?? null);
+    const leaving = [...there.keys()].filter((ref) => !wanted.has(ref));
+    if (leaving.length > 0) await refs.remove(leaving);
+  },
+
+  async exportBundle({ repository, to }) {
+    const written = await writeBundle(new Repository(repository), to);
+    return { ...written, bytes: statSync(to).size };
+  },
+
+  async importBundle({ repository: path, from }) {
+    const read = await readBundle(new Repository(path), path, from);
+    // Opened again: its refs and objects have changed.
+    const repository = new Repository(path);
+    const apps: { id: string; tag: string | null }[] = [];
+    for (const id of await repository.appIds(read.main))
+      apps.push({ id, tag: await tagOnMain(repository, read.main, id) });
+    return { ...read, apps };
+  },
+
+  packLoose: ({ repository }) =>
+    packLoose(repository, {
+      looseObjects: LIMITS.gitLooseObjects,
+      packObjects: LIMITS.gitPackObjects,
+      packBytes: LIMITS.gitPackBytes,
+      objectBytes: LIMITS.gitPackedObjectBytes,
+      joinedPacks: LIMITS.gitJoinedPacks,
+      joinedBytes: LIMITS.gitJoinedPackBytes,
+    }),
+};
+
+export function runGit(job: GitJob): Promise<Result> {
+  const operation = git[job.operation] as (job: GitJob) => Promise<Result>;
+  return operation(job);
 }
 
 /** The folder's tree. What `main` has of the app already is not looked at twice. */
@@ -53,94 +123,17 @@ async function putFolder(repository: Repository, main: string, app: string, fold
   const before = await repository.appTree(main, app);
   const known = new Set(before === null ? [] : (await filesOf(objects, before)).values());
   const ids = new Map<string, string>();
-  for (const [path, { id, content }] of readFolder(folder)) {
+  for (const [path, { id, content }] of gitFiles(readFolder(folder))) {
     if (!known.has(id) || !(await objects.has(id))) await objects.put('blob', content);
     ids.set(path, id);
   }
   return writeTree(objects, ids);
 }
 
-export async function commitTree(job: CommitTreeJob): Promise<CommitResult> {
-  const { app, from, message, author, at } = job;
-  const repository = new Repository(job.repository);
-  const tree = await repository.appTree(await repository.resolve(from), app);
-  return makeCommit(repository, { main: repository.main(), app, tree, message, by: { author, at } });
-}
-
-export async function settle(job: SettleJob): Promise<MainResult> {
-  const { app, commit, tag, author, at } = job;
-  const repository = new Repository(job.repository);
-  return { main: await settleNames(repository, { app, commit, tag, by: { author, at } }) };
-}
-
-export async function tagOnly({ commit, tag, author, at, ...job }: TagOnlyJob): Promise<MainResult> {
-  const repository = new Repository(job.repository);
-  await tagCommit(repository, commit, tag, { author, at });
-  return { main: repository.main() };
-}
-
-export function listVersions({ app, limit, before, ...job }: ListVersionsJob): Promise<ListVersionsResult> {
-  return list(new Repository(job.repository), app, { limit, before });
-}
-
-export async function nextNumber({ app, ...job }: NextNumberJob): Promise<NextNumberResult> {
-  const repository = new Repository(job.repository);
-  return { number: next(repository, app) };
-}
-
-export async function retire({ app, tag, ...job }: RetireJob): Promise<RetireResult> {
-  const repository = new Repository(job.repository);
-  return { retired: await setAside(repository, app, tag) };
-}
-
-export async function checkout({ app, from, to, durable = false, ...job }: CheckoutJob): Promise<CheckoutResult> {
-  const repository = new Repository(job.repository);
-  const commit = await repository.resolve(from);
-  const tree = await repository.appTree(commit, app);
-  if (tree === null) return { commit: null, files: [] };
-  const files = await readFiles(repository.objects, await filesOf(repository.objects, tree));
-  const written = writeFolder(to, files);
-  if (durable) await syncTree(to);
-  return { commit, files: written };
-}
-
-export async function treeOf({ app, from, ...job }: TreeOfJob): Promise<TreeOfResult> {
-  const repository = new Repository(job.repository);
-  const commit = await repository.resolve(from);
-  const tree = await repository.appTree(commit, app);
-  if (tree === null) return { commit, files: null };
-  return { commit, files: listed(await readFiles(repository.objects, await filesOf(repository.objects, tree))) };
-}
-
-export async function readBlob({ sha, ...job }: ReadBlobJob): Promise<ReadBlobResult> {
-  return { content: await new Repository(job.repository).objects.readAs('blob', sha) };
-}
-
-export async function branch({ name, to, ...job }: BranchJob): Promise<MainResult> {
-  const repository = new Repository(job.repository);
-  const ref = `refs/heads/${name}`;
-  if (to === null) await repository.refs.remove([ref]);
-  else await repository.refs.put(ref, to);
-  return { main: repository.main() };
-}
-
-export async function branches({ prefix, branches: wanted, ...job }: BranchesJob): Promise<MainResult> {
-  const repository = new Repository(job.repository);
-  const there = repository.refs.list(`refs/heads/${prefix}`);
-  const refs = new Map(Object.entries(wanted).map(([name, to]) => [`refs/heads/${prefix}${name}`, to]));
-  for (const [ref, to] of refs) if (there.get(ref) !== to) await repository.refs.set(ref, to, there.get(ref) ?? null);
-  const leaving = [...there.keys()].filter((ref) => !refs.has(ref));
-  if (leaving.length > 0) await repository.refs.remove(leaving);
-  return { main: repository.main() };
-}
-
-export function packLoose({ repository }: PackLooseJob): Promise<PackLooseResult> {
-  return pack(repository, {
-    looseObjects: LIMITS.gitLooseObjects,
-    packObjects: LIMITS.gitPackObjects,
-    packBytes: LIMITS.gitPackBytes,
-    objectBytes: LIMITS.gitPackedObjectBytes,
-    joinedPacks: LIMITS.gitJoinedPacks,
-    joinedBytes: LIMITS.gitJoinedPackBytes,
-  });
+/** The newest tag with the files that `main` has of the app. */
+async function tagOnMain(repository: Repository, main: string, app: string): Promise<string | null> {
+  const tree = await repository.appTree(main, app);
+  const { versions } = await listVersions(repository, app, { limit: LIMITS.listRowsMax, before: null });
+  for (const { tag, commit } of versions) if ((await repository.appTree(commit, app)) === tree) return tag;
+  return null;
 }

@@ -9,7 +9,7 @@ import { type PackLimits, packLoose } from '../../../storage/git/packing.ts';
 import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { whyNoShim } from '../../../testing/shim/compile.ts';
 import { CrashPlan, runOn } from '../../../testing/shim/crash.ts';
-import * as git from './operations.ts';
+import { git } from './operations.ts';
 
 const LIMITS: PackLimits = {
   looseObjects: 10,

@@ -1,7 +1,15 @@
-/** The rules for what an uploaded archive may hold (specification, "Limits"; decisions, section 2). Pure. */
+/** What an uploaded archive may hold (specification, "Limits"; decisions, section 2), and its unpacking. */
+import { createHash } from 'node:crypto';
+import { closeSync, createReadStream, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { Parser, type ReadEntry } from 'tar';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { STATIC_TYPES } from '../../protocol/rules/static-files.ts';
+import { makeFolder, openNew } from './files.ts';
 
 /** What may be stored: what may be served, migrations, and text for people. */
 const EXTENSIONS = new Set([...Object.keys(STATIC_TYPES), '.sql', '.md', '.txt']);
@@ -125,4 +133,142 @@ function safeName(path: string): string {
 function isGitName(segment: string): boolean {
   const plain = segment.replace(/[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g, '');
   return /^(?:\.git|\.gitmodules|\.gitattributes)[. ]*(?::.*)?$|^gi[0-9a-z]{1,4}~\d+[. ]*$/i.test(plain);
+}
+
+/** `path` is relative with `/`. */
+export type ExtractedFile = { path: string; bytes: number; sha256: string };
+
+const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
+const INFLATED_BYTES = LIMITS.archiveTotalBytes + LIMITS.archiveEntries * LIMITS.archiveOverheadBytes;
+const CHUNK_BYTES = 256 * 1024;
+
+/**
+ * Unpacks `archive` into the new folder `target`; answers its files, sorted by path. Throws the archive errors of
+ * decisions, section 2, and then leaves what was written so far to the caller.
+ */
+export async function extractArchive(archive: string, target: string): Promise<ExtractedFile[]> {
+  makeFolder(target);
+  const unpacking = new Unpacking(target);
+  try {
+    await pipeline(createReadStream(archive), createGunzip({ chunkSize: CHUNK_BYTES }), unpacking);
+  } catch (error) {
+    throw isZlibError(error) ? notAnArchive(`gunzip says "${error.message}"`, error) : error;
+  } finally {
+    unpacking.close();
+  }
+  return unpacking.files.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** Takes the inflated archive. Every entry is judged before its content is written. */
+class Unpacking extends Writable {
+  readonly files: ExtractedFile[] = [];
+  readonly #target: string;
+  readonly #rules = new ArchiveRules();
+  readonly #parser = new Parser({ brotli: false, zstd: false, maxMetaEntrySize: LIMITS.archiveMetaBytes });
+  #inflated = 0;
+  #sawEnd = false;
+  /** The file that is being written. */
+  #writing: number | null = null;
+
+  constructor(target: string) {
+    super();
+    this.#target = target;
+    this.#parser.on('entry', (entry: ReadEntry) => this.#entry(entry));
+    this.#parser.on('ignoredEntry', (entry: ReadEntry) => this.#refuseIgnored(entry));
+    this.#parser.on('meta', (text: string) => checkMeta(text));
+    this.#parser.on('warn', (_code: string, message: string, data: { header?: TarHeader }) =>
+      refuseWarned(message, data.header),
+    );
+    this.#parser.on('eof', () => {
+      this.#sawEnd = true;
+    });
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error) => void): void {
+    attempt(() => this.#take(chunk), done);
+  }
+
+  override _final(done: (error?: Error) => void): void {
+    attempt(() => {
+      if (!this.#sawEnd) this.#parser.end();
+      if (!this.#sawEnd) throw notAnArchive('it ends too early');
+    }, done);
+  }
+
+  close(): void {
+    if (this.#writing !== null) closeSync(this.#writing);
+    this.#writing = null;
+  }
+
+  #take(chunk: Buffer): void {
+    // The parser would inflate what is gzip again, uncounted.
+    if (this.#inflated === 0 && chunk.subarray(0, 2).equals(GZIP_MAGIC)) throw notAnArchive('it is compressed twice');
+    this.#inflated += chunk.length;
+    if (this.#inflated > INFLATED_BYTES) {
+      throw new SvcError('ARCHIVE_TOO_LARGE', `The archive inflates to more than ${INFLATED_BYTES} bytes.`);
+    }
+    // What follows the end is only counted: padding, as tar writes it.
+    if (!this.#sawEnd) this.#parser.write(chunk);
+  }
+
+  #entry(entry: ReadEntry): void {
+    const { kind, path } = this.#rules.admit({ path: entry.path, type: entry.header.type, size: entry.size });
+    if (kind === 'folder') {
+      makeFolder(join(this.#target, path));
+      entry.resume();
+      return;
+    }
+    const file = openNew(join(this.#target, path));
+    this.#writing = file;
+    const hash = createHash('sha256');
+    let bytes = 0;
+    entry.on('data', (chunk: Buffer) => {
+      hash.update(chunk);
+      writeFileSync(file, chunk);
+      bytes += chunk.length;
+    });
+    entry.on('end', () => {
+      if (bytes !== entry.size) throw notAnArchive('it ends too early');
+      this.close();
+      this.files.push({ path, bytes, sha256: hash.digest('hex') });
+    });
+  }
+
+  #refuseIgnored(entry: ReadEntry): void {
+    if (entry.meta) throw pathError(entry.path, `its metadata is larger than ${LIMITS.archiveMetaBytes} bytes`);
+    throw entryTypeError(entry.path, entry.type);
+  }
+}
+
+function attempt(work: () => void, done: (error?: Error) => void): void {
+  try {
+    work();
+  } catch (error) {
+    done(error as Error);
+    return;
+  }
+  done();
+}
+
+type TarHeader = { path?: string; type?: string };
+
+/** Long names come as text before their entry; the parser would cut one at a NUL and take the rest of it for valid. */
+function checkMeta(text: string): void {
+  const nul = text.replace(/\0+$/, '').indexOf('\0');
+  if (nul >= 0) throw pathError(text.slice(0, nul).replace(/^\d+ path=/, ''), 'it holds a NUL');
+}
+
+function refuseWarned(message: string, header: TarHeader | undefined): never {
+  const isLink = header?.type === 'Link' || header?.type === 'SymbolicLink';
+  if (isLink) throw entryTypeError(header.path ?? '', header.type ?? '');
+  throw notAnArchive(message);
+}
+
+function notAnArchive(reason: string, cause?: unknown): SvcError {
+  return new SvcError('INVALID_ARCHIVE', `The upload is not a whole gzipped tar archive: ${reason}.`, { cause });
+}
+
+function isZlibError(error: unknown): error is Error {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' && code.startsWith('Z_');
 }

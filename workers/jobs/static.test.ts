@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { brotliCompressSync, brotliDecompressSync, constants, gunzipSync, gzipSync } from 'node:zlib';
 import { VersionPaths } from '../../storage/layout.ts';
-import { CompressedCopies, type CompressedSizes } from './compressed.ts';
+import { CompressedCopies, type CompressedSizes } from './static.ts';
 
 const BYTES = Buffer.from('body { margin: 0 }\n'.repeat(500));
 const FILE = { path: 'a.css', etag: '"1"', bytes: BYTES };

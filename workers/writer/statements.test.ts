@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { StatementCache } from './statement-cache.ts';
+import { StatementCache } from './statements.ts';
 
 test('what is used stays, what is not goes', () => {
   const cache = new StatementCache<number>(4);

@@ -1,7 +1,7 @@
 /**
- * Node's own HTTP client, behind `ctx.fetch`: loaded when something first needs it, because it takes milliseconds and two MiB, and
- * connected only to where the app may go. Each connection is judged when it is made, redirects included, by the address that it
- * then goes to. Its dispatcher for everybody, which app code could find, is closed.
+ * `ctx.fetch`: Node's own HTTP client, ended with the call and connected only to where the app may go. It judges each connection
+ * when it is made, redirects included, by the address that it goes to. The client takes milliseconds and two MiB, so it is
+ * loaded on the first use; the dispatcher that it shares, which app code could find, is closed.
  */
 import type * as dns from 'node:dns';
 import type * as net from 'node:net';
@@ -9,6 +9,10 @@ import type * as os from 'node:os';
 import process from 'node:process';
 import type * as tls from 'node:tls';
 import { Egress, type EgressPolicy } from '../../protocol/rules/egress.ts';
+import { joinSignals } from '../../protocol/signals.ts';
+import type { Call } from './calls.ts';
+
+export type FetchInput = string | URL | Request;
 
 /** What a handler's fetch rejects with where the app may not connect. */
 export class EgressError extends Error {
@@ -26,7 +30,7 @@ type Connected = (error: Error | null, socket: net.Socket | null) => void;
 type Connector = (options: ConnectOptions, connected: Connected) => void;
 type AgentClass = new (options: { connect: Connector }) => object;
 
-/** How Node's client, and every copy of it in a process, finds the dispatcher for requests without one of their own. */
+/** How Node's client, and every copy of it in a process, finds the dispatcher that it shares. */
 const SHARED_DISPATCHER = Symbol.for('undici.globalDispatcher.1');
 const USED = (
   'FormData Headers Request Response AbortController AbortSignal Blob File ReadableStream ReadableStreamDefaultReader ' +
@@ -34,10 +38,14 @@ const USED = (
   'TextDecoder TextEncoder'
 ).split(' ');
 const CONNECT_MS = 10_000;
+/** A fetch ends so long after the deadline: by then the supervisor has answered that the time is up, which says more. */
+const LATE_MS = 250;
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
 
 // Taken before app code runs.
 const nativeFetch = globalThis.fetch;
+const NativeURL = globalThis.URL;
+const { now } = Date;
 const { defineProperty, freeze, getOwnPropertyDescriptor } = Object;
 const nodesRequest = getOwnPropertyDescriptor(globalThis, 'Request');
 const { apply, get } = Reflect;
@@ -47,7 +55,7 @@ const { getBuiltinModule } = process as unknown as { getBuiltinModule(name: stri
 
 let agentClass: AgentClass | null = null;
 
-/** Loads Node's client, once. To be called before anything else does: what it leaves for everybody is taken away. */
+/** Loads Node's client, once, before anything else does, and closes what it shares. */
 export function loadHttpClient(): void {
   if (agentClass !== null) return;
   // Reading the class is what loads it, and puts it in the place of our own getter.
@@ -64,18 +72,17 @@ export function loadHttpClient(): void {
     },
   });
   defineProperty(globalThis, SHARED_DISPATCHER, { value: closed, writable: false, configurable: false });
-  // What a response is made of is closed now, not when app code asks for it by name.
+  // Closes what responses are made of now, not when app code asks for it by name.
   for (const name of USED) get(globalThis, name);
 }
 
-/** Whether it is a `Request` of Node's. */
-export function isRequest(input: unknown): input is Request {
+function isRequest(input: unknown): input is Request {
   loadHttpClient();
   const { Request: NativeRequest } = globalThis;
   return input instanceof NativeRequest;
 }
 
-/** `fetch` within the policy. Rejects with an `EgressError` where it does not let the connection be made. */
+/** `fetch` within the policy. */
 export class HttpClient {
   readonly #policy: EgressPolicy;
   #agent: object | null = null;
@@ -84,10 +91,23 @@ export class HttpClient {
     this.#policy = policy;
   }
 
-  async fetch(input: string | URL | Request, init: RequestInit): Promise<Response> {
+  /**
+   * Ends with the call, also when nobody awaits it, and with the signal that the handler gave. http and https only. Rejects with
+   * an `EgressError` where the policy does not let the connection be made.
+   */
+  async fetch(call: Call, input: FetchInput, init?: RequestInit): Promise<Response> {
+    const request = typeof input === 'object' && isRequest(input) ? input : null;
+    // Taken as text once, so that the address that is judged is the one that is requested.
+    const target = request ?? String(input);
+    const { protocol } = new NativeURL(request ? request.url : String(target));
+    if (protocol !== 'http:' && protocol !== 'https:') {
+      throw new TypeError(`ctx.fetch takes http and https addresses, not "${protocol}".`);
+    }
+    const own = init?.signal ?? request?.signal;
+    const signal = own ? joinSignals([own, endOf(call)]).signal : endOf(call);
     try {
-      // The client takes it from here, whatever app code put there.
-      return await nativeFetch(input, { ...init, dispatcher: this.#dispatcher() } as RequestInit);
+      // Node's client uses this dispatcher, whatever app code put there.
+      return await nativeFetch(target, { ...init, signal, dispatcher: this.#dispatcher() } as RequestInit);
     } catch (error) {
       // Undici says only that it failed.
       const { cause } = error as { cause?: unknown };
@@ -101,6 +121,12 @@ export class HttpClient {
     this.#agent = new (agentClass as AgentClass)({ connect: connector(this.#policy) });
     return this.#agent;
   }
+}
+
+/** One signal for all fetches of a call, since it is kept until the deadline. */
+function endOf(call: Call): AbortSignal {
+  call.fetchEnd ??= joinSignals([call.signal], Math.max(0, call.deadline - now()) + LATE_MS).signal;
+  return call.fetchEnd;
 }
 
 function connector(policy: EgressPolicy): Connector {

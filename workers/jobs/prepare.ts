@@ -1,0 +1,145 @@
+/** Checks the files of a version or draft, and prepares what serving them needs (decisions, section 2). */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { flatAutomations } from '../../protocol/automation.ts';
+import type { InputIssue } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type {
+  ActionDefinition,
+  Manifest,
+  QueryDefinition,
+  QuerySummary,
+  VersionSummary,
+} from '../../protocol/manifest.ts';
+import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
+import type { VersionPaths } from '../../storage/layout.ts';
+import type { ExtractedFile } from './archive.ts';
+import { type CheckedAutomation, checkAutomations } from './automations.ts';
+import { writeNewFile } from './files.ts';
+import { checkMigrations } from './migrations.ts';
+import { prepareStatic, type StaticOptions } from './static.ts';
+import { validatorsLike } from './validators.ts';
+
+/** What a version is made of; `uploadedAt` in milliseconds since the epoch. */
+export type VersionContent = {
+  app: string;
+  versionId: string;
+  uploadedAt: number;
+  sha256: string;
+  files: ExtractedFile[];
+};
+
+/** What was found in files that were found valid. */
+export type CheckedFiles = {
+  manifestSha256: string;
+  manifest: Manifest;
+  migrations: number;
+  automations: CheckedAutomation[];
+  warnings?: InputIssue[];
+};
+
+/** Throws the errors of manifests, migrations and automations for the files in `code`; handlers are checked apart. */
+export function checkFiles({ app, uploadedAt, files }: VersionContent, code: string): CheckedFiles {
+  const paths = files.map((file) => file.path);
+  const text = readManifest(code, paths);
+  const manifest = checkManifest(text, app);
+  checkHandlerFiles(manifest, paths);
+  const migrations = checkMigrations(paths, (path) => readFileSync(join(code, path)));
+  const automations = checkAutomations(paths, code, uploadedAt);
+  return { manifestSha256: hashText(text), manifest, migrations, automations };
+}
+
+/** Writes `staged.prepared`. Throws the errors of schemas and pages. */
+export function prepareFiles(
+  { versionId, uploadedAt, sha256, files }: VersionContent,
+  { manifestSha256, manifest, migrations, automations, warnings = [] }: CheckedFiles,
+  staged: VersionPaths,
+  preparation: StaticOptions,
+): VersionSummary {
+  const flat = flatAutomations(files.map((file) => file.path));
+  const validators = validatorsLike(validatorsOf(preparation.before), manifest, automations);
+
+  const summary: VersionSummary = {
+    versionId,
+    sha256,
+    manifestSha256,
+    uploadedAt,
+    files: files.length,
+    bytes: files.reduce((sum, file) => sum + file.bytes, 0),
+    name: manifest.name,
+    version: manifest.version,
+    ...(manifest.description === undefined ? {} : { description: manifest.description }),
+    kind: manifest.kind ?? 'app',
+    queries: manifest.queries.map(summarize),
+    actions: manifest.actions.map(summarizeAction),
+    knobs: manifest.knobs ?? [],
+    ...(manifest.uses === undefined || manifest.uses.length === 0 ? {} : { uses: manifest.uses }),
+    ...(manifest.network === undefined ? {} : { network: manifest.network }),
+    migrations,
+    automations: automations.length,
+    ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),
+    ...(warnings.length === 0 ? {} : { warnings }),
+  };
+  writeNewFile(staged.validators, validators);
+  writeNewFile(staged.static, JSON.stringify(prepareStatic(files, staged, preparation)));
+  writeNewFile(staged.summary, JSON.stringify(summary));
+  return summary;
+}
+
+/** The text of `validators.js`; null when it cannot be read. */
+function validatorsOf(version: VersionPaths | null): string | null {
+  try {
+    return version === null ? null : readFileSync(version.validators, 'utf8');
+  } catch {
+    // It is only a shortcut: whatever is wrong with it, they are compiled.
+    return null;
+  }
+}
+
+/** sha256 over the sorted names and the bytes of the files: the same for every way to pack them. */
+export function contentHash(files: ExtractedFile[]): string {
+  const hash = createHash('sha256');
+  for (const { path, sha256 } of files) hash.update(`${path}\0${sha256}\n`);
+  return hash.digest('hex');
+}
+
+export function readManifest(code: string, paths: string[]): string {
+  if (paths.includes('app.json')) return readFileSync(join(code, 'app.json'), 'utf8');
+  const top = paths[0]?.split('/')[0];
+  const isWrapped = paths.includes(`${top}/app.json`) && paths.every((path) => path.startsWith(`${top}/`));
+  const hint = isWrapped ? `; everything is in the folder "${top}": pack what is in it, not the folder itself` : '';
+  throw manifestIssue('', `is missing at the top${hint}`, 'required');
+}
+
+export function checkHandlerFiles(manifest: Manifest, paths: string[]): void {
+  const present = new Set(paths);
+  for (const list of ['queries', 'actions'] as const) {
+    for (const [i, { name }] of manifest[list].entries()) {
+      const file = `${list}/${name}.js`;
+      if (!present.has(file))
+        throw manifestIssue(`${list}[${i}].name`, `is "${name}", but there is no file ${file}`, 'file');
+    }
+  }
+}
+
+function summarize({ name, description, timeoutMs }: QueryDefinition): QuerySummary {
+  return {
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  };
+}
+
+function summarizeAction(action: ActionDefinition): VersionSummary['actions'][number] {
+  const { confirmation, writes = [] } = action;
+  return {
+    ...summarize(action),
+    ...(confirmation === undefined ? {} : { confirmation }),
+    writes: [...new Set(writes)],
+  };
+}
+
+export function hashText(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
