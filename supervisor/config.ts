@@ -60,7 +60,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** What the value must be, and where in it the fault is when that is not the whole; null when it is as it must be. */
+/** What the value must be, and where in it the fault is when that is not the whole; null for a sound value. */
 type Check = (value: unknown) => string | EntryFault | null;
 
 const text: Check = (value) => (typeof value === 'string' && value !== '' ? null : 'a non-empty string');
@@ -74,27 +74,28 @@ const integer =
     Number.isInteger(value) && (value as number) >= min && (value as number) <= max
       ? null
       : `an integer from ${min} to ${max}`;
-const origins: Check = (value) =>
-  Array.isArray(value) && value.every((item) => typeof item === 'string' && /^https?:\/\/[^/\s]+$/.test(item))
-    ? null
-    : 'a list of origins such as "https://example.org"';
+const listOf =
+  (isItem: (item: string) => boolean, wanted: string): Check =>
+  (value) =>
+    Array.isArray(value) && value.every((item) => typeof item === 'string' && isItem(item)) ? null : wanted;
+const origins = listOf((item) => /^https?:\/\/[^/\s]+$/.test(item), 'a list of origins such as "https://example.org"');
 
 const HOST_NAME = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i;
 const domain: Check = (value) =>
   typeof value === 'string' && HOST_NAME.test(value) && value.includes('.')
     ? null
     : 'a domain such as "apps.example.org"';
-const hostNames: Check = (value) =>
-  Array.isArray(value) && value.every((item) => typeof item === 'string' && (HOST_NAME.test(item) || isIP(item) !== 0))
-    ? null
-    : 'a list of host names or addresses without port, such as "gateway.lan"';
+const hostNames = listOf(
+  (item) => HOST_NAME.test(item) || isIP(item) !== 0,
+  'a list of host names or addresses without port, such as "gateway.lan"',
+);
 
 const webAddress: Check = (value) =>
   typeof value === 'string' && /^https?:\/\/\S+$/.test(value) && URL.canParse(value)
     ? null
     : 'an address such as "https://example.org/templates.json"';
 
-/** As git takes them: on one line, and nothing that its own format uses. */
+/** As git takes them: on one line, without the characters that its format uses. */
 const person: Check = (value) => {
   const wanted = '{ "name", "email" } of one line each, without < and >';
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return wanted;
@@ -118,70 +119,44 @@ const egress: Check = (value) => {
 const DAY = LIMITS.dayMs;
 const MiB = 1024 * 1024;
 
-/** What each key must be; a key that is not here is an error. */
-const CHECKS: Record<keyof Config, Check> = {
-  dataDir: text,
-  appsDir: text,
-  appsStoreRoot: text,
-  commitAuthor: person,
-  templatesUrl: webAddress,
-  host: text,
-  port: integer(0, 65_535),
-  edge: oneOf('auto', 'uws', 'node'),
-  versionRetention: integer(LIMITS.minVersionRetention, 1000),
-  handlerHosts: integer(1, 64),
-  maxLiveActors: integer(1, 10_000),
-  actorMemoryMb: integer(16, 16_384),
-  actorIdleMs: integer(1000, DAY),
-  queryTimeoutMs: integer(10, LIMITS.toolTimeoutMs),
-  actionTimeoutMs: integer(10, LIMITS.toolTimeoutMs),
-  automationTimeoutMs: integer(1000, LIMITS.automationTimeoutMaxMs),
-  mailboxLimit: integer(1, 1_000_000),
-  maxResultBytes: integer(1024, 64 * MiB),
-  durability: oneOf('full', 'normal'),
-  corsOrigins: origins,
-  pageOrigins: oneOf('auto', 'isolated', 'shared'),
-  appDomain: domain,
-  allowedHosts: hostNames,
-  egress,
-  trashDays: integer(0, 3650),
-  mcpServers: toolServersFault,
-  log: oneOf('debug', 'info', 'warn', 'error', 'silent'),
+/** What each key is by default, and what it must be; a key that is not here is an error. */
+const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key], check: Check] } = {
+  appsDir: [null, text],
+  appsStoreRoot: [null, text],
+  commitAuthor: [DEFAULTS.commitAuthor, person],
+  templatesUrl: [null, webAddress],
+  host: [DEFAULTS.host, text],
+  port: [DEFAULTS.port, integer(0, 65_535)],
+  edge: ['auto', oneOf('auto', 'uws', 'node')],
+  versionRetention: [DEFAULTS.versionRetention, integer(LIMITS.minVersionRetention, 1000)],
+  handlerHosts: [Math.max(1, availableParallelism() - 1), integer(1, 64)],
+  maxLiveActors: [DEFAULTS.maxLiveActors, integer(1, 10_000)],
+  actorMemoryMb: [DEFAULTS.actorMemoryMb, integer(16, 16_384)],
+  actorIdleMs: [DEFAULTS.actorIdleMs, integer(1000, DAY)],
+  queryTimeoutMs: [DEFAULTS.queryTimeoutMs, integer(10, LIMITS.toolTimeoutMs)],
+  actionTimeoutMs: [DEFAULTS.actionTimeoutMs, integer(10, LIMITS.toolTimeoutMs)],
+  automationTimeoutMs: [DEFAULTS.automationTimeoutMs, integer(1000, LIMITS.automationTimeoutMaxMs)],
+  mailboxLimit: [DEFAULTS.mailboxLimit, integer(1, 1_000_000)],
+  maxResultBytes: [DEFAULTS.maxResultBytes, integer(1024, 64 * MiB)],
+  durability: ['full', oneOf('full', 'normal')],
+  corsOrigins: [[], origins],
+  pageOrigins: ['auto', oneOf('auto', 'isolated', 'shared')],
+  appDomain: [null, domain],
+  allowedHosts: [[], hostNames],
+  egress: [{ allow: [], deny: [] }, egress],
+  trashDays: [DEFAULTS.trashDays, integer(0, 3650)],
+  mcpServers: [{}, toolServersFault],
+  log: ['info', oneOf('debug', 'info', 'warn', 'error', 'silent')],
 };
+const CHECKS = new Map<string, Check>([['dataDir', text]]);
+for (const [key, [, check]] of Object.entries(SETTINGS)) CHECKS.set(key, check);
 
 /** Every key of the configuration file, for documents and messages. */
-export const CONFIG_KEYS = Object.keys(CHECKS) as (keyof Config)[];
+export const CONFIG_KEYS = [...CHECKS.keys()] as (keyof Config)[];
 
 export function defaultConfig(dataDir: string): Config {
-  return {
-    dataDir,
-    appsDir: null,
-    appsStoreRoot: null,
-    commitAuthor: { ...DEFAULTS.commitAuthor },
-    templatesUrl: null,
-    host: DEFAULTS.host,
-    port: DEFAULTS.port,
-    edge: 'auto',
-    versionRetention: DEFAULTS.versionRetention,
-    handlerHosts: Math.max(1, availableParallelism() - 1),
-    maxLiveActors: DEFAULTS.maxLiveActors,
-    actorMemoryMb: DEFAULTS.actorMemoryMb,
-    actorIdleMs: DEFAULTS.actorIdleMs,
-    queryTimeoutMs: DEFAULTS.queryTimeoutMs,
-    actionTimeoutMs: DEFAULTS.actionTimeoutMs,
-    automationTimeoutMs: DEFAULTS.automationTimeoutMs,
-    mailboxLimit: DEFAULTS.mailboxLimit,
-    maxResultBytes: DEFAULTS.maxResultBytes,
-    durability: 'full',
-    corsOrigins: [],
-    pageOrigins: 'auto',
-    appDomain: null,
-    allowedHosts: [],
-    egress: { allow: [], deny: [] },
-    trashDays: DEFAULTS.trashDays,
-    mcpServers: {},
-    log: 'info',
-  };
+  const settings = Object.entries(SETTINGS).map(([key, [byDefault]]) => [key, structuredClone(byDefault)]);
+  return { dataDir, ...(Object.fromEntries(settings) as Omit<Config, 'dataDir'>) };
 }
 
 /** Checks a part of a configuration. Throws `ConfigError` for the first key that is unknown or wrong. */
@@ -189,7 +164,7 @@ export function checkConfig(value: unknown, source: string): Partial<Config> {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new ConfigError(`${source} must be a JSON object.`);
   for (const [key, setting] of Object.entries(value)) {
-    const check = Object.hasOwn(CHECKS, key) ? CHECKS[key as keyof Config] : undefined;
+    const check = CHECKS.get(key);
     if (!check)
       throw new ConfigError(`${source} has the unknown key "${key}". Known keys: ${CONFIG_KEYS.join(', ')}.`, key);
     const fault = check(setting);
@@ -219,11 +194,11 @@ export function loadConfig(path: string): Partial<Config> {
 
 /** The whole configuration; later parts win. Relative folders are taken from the current one. */
 export function resolveConfig(dataDir: string, ...parts: Partial<Config>[]): Config {
+  const defaults: Record<string, unknown> = defaultConfig(dataDir);
   const config: Config = Object.assign(defaultConfig(dataDir), ...parts);
-  const folders = { appsDir: config.appsDir ?? 'apps', appsStoreRoot: config.appsStoreRoot ?? 'code-store' };
-  const { templatesUrl, appDomain, ...settings } = config;
-  const optional = { ...(templatesUrl === null ? {} : { templatesUrl }), ...(appDomain === null ? {} : { appDomain }) };
-  checkConfig({ ...settings, ...folders, ...optional }, 'the configuration');
+  // Null stands for "none" where it is the default.
+  const given = Object.entries(config).filter(([key, value]) => value !== null || defaults[key] !== null);
+  checkConfig(Object.fromEntries(given), 'the configuration');
   config.dataDir = resolve(config.dataDir);
   for (const key of ['appsDir', 'appsStoreRoot'] as const) {
     if (config[key] !== null) config[key] = resolve(config.dataDir, config[key]);

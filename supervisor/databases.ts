@@ -1,34 +1,25 @@
 /** The supervisor's connections to the SQLite writer: the gateway's own databases, and upkeep of the apps'. */
 
 import { ERROR_CODES, errorFromBody } from '../protocol/errors.ts';
-import { Kind, type MigrationFile } from '../protocol/frames.ts';
+import type { MigrationFile } from '../protocol/frames.ts';
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
-import { connectLink } from '../protocol/wire/link.ts';
-import type { Ticket } from '../protocol/wire/ticket.ts';
-
-export type DatabasesOptions = {
-  /** Where the writer of that database file is reached. */
-  writerSocket(file: string): string;
-  ticket(ticket: Ticket): string;
-  /** The file of an app's database. */
-  dataFile(app: string): string;
-};
+import { openLink } from '../protocol/wire/link.ts';
+import type { Layout } from '../storage/layout.ts';
+import type { Tree } from './tree/tree.ts';
 
 export class Databases {
-  readonly #options: DatabasesOptions;
+  readonly #tree: Pick<Tree, 'writerSocket' | 'ticket'>;
+  readonly #layout: Layout;
 
-  constructor(options: DatabasesOptions) {
-    this.#options = options;
+  constructor(tree: Pick<Tree, 'writerSocket' | 'ticket'>, layout: Layout) {
+    this.#tree = tree;
+    this.#layout = layout;
   }
 
   /** A client for one database file; `maintain` allows migrations and closing. It connects when it is first used. */
   client(name: string, file: string, maintain: boolean): DbClient {
-    const { writerSocket, ticket } = this.#options;
-    return new DbClient((handlers, session) => {
-      const link = connectLink(writerSocket(file), handlers);
-      link.send([Kind.hello, ticket({ role: 'database', name, file, maintain }), session]);
-      return link;
-    });
+    const ticket = this.#tree.ticket({ role: 'database', name, file, maintain });
+    return new DbClient((handlers, session) => openLink(this.#tree.writerSocket(file), ticket, handlers, session));
   }
 
   /** Migrations that the app's database has had: SQLite's `user_version`. */
@@ -52,7 +43,7 @@ export class Databases {
   }
 
   async #maintain<T>(app: string, work: (client: DbClient) => Promise<T>): Promise<T> {
-    const client = this.client(app, this.#options.dataFile(app), true);
+    const client = this.client(app, this.#layout.app(app).data, true);
     try {
       return await work(client);
     } catch (error) {

@@ -88,9 +88,3 @@ export type ExtensionPoints = {
   runnerStatus?: RunnerStatus;
   fireAutomationFactory?: FireAutomationFactory;
 };
-
-/** Names of the seams in `options` that this version has no use for. */
-export function unusedExtensionPoints(options: ExtensionPoints): string[] {
-  const names = ['runnerStatus'] as const;
-  return names.filter((name) => options[name] !== undefined);
-}

@@ -6,10 +6,11 @@ import { type Config, ConfigError, resolveConfig } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { handleNodeRequest } from './edge/node.ts';
-import { type ExtensionPoints, GATEWAY_KINDS, type GatewayKind, unusedExtensionPoints } from './extension-points.ts';
-import type { Authorize } from './http/access/caller.ts';
+import { type ExtensionPoints, GATEWAY_KINDS, type GatewayKind } from './extension-points.ts';
+import type { Authorize } from './http/access/access.ts';
 import { createLog, streamOf } from './operations/log-stream.ts';
-import { type Assembly, assemble, disassemble } from './wiring.ts';
+import type { Services } from './services.ts';
+import { type Assembly, assemble, disassemble, type Host } from './wiring.ts';
 
 export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
   ExtensionPoints & {
@@ -29,28 +30,6 @@ export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
     onFatal?: (reason: string) => void;
   };
 
-/** A gateway that was built. `start` before the first request, `stop` at the end. */
-export type Gateway = {
-  readonly config: Config;
-  readonly log: Logger;
-  /** Null without the Bearer check. It changes when the token is rotated. */
-  readonly token: string | null;
-  /** Serves one request of a Node HTTP server. False when the path is not the gateway's and nothing was done. */
-  handle(req: IncomingMessage, res: ServerResponse): boolean;
-  /** The same for an edge. */
-  readonly exchangeHandler: ExchangeHandler;
-  /** Ready for requests once it resolves. Rejects when the data directory is in use (`DATA_LOCKED`) or damaged. */
-  start(): Promise<void>;
-  /** Lets calls end for up to `drainMs` (10 s), ends streams, flushes, stops every process. May be called twice. */
-  stop(drainMs?: number): Promise<void>;
-  /** Kills every process of the gateway, without asking and without waiting. */
-  destroy(): void;
-  /** Stores and activates an app folder's archive, as the upload route does. */
-  readonly deployments: Deployments;
-  /** Tells status pages what listens. */
-  setListening(listening: { edge: 'uws' | 'node'; url: string }): void;
-};
-
 /** Builds a gateway; nothing runs and nothing is written until `start`. Throws `ConfigError`. */
 export function buildGateway(options: GatewayOptions): Gateway {
   const {
@@ -64,73 +43,85 @@ export function buildGateway(options: GatewayOptions): Gateway {
     fireAutomationFactory,
     ...settings
   } = options;
-  const unused = unusedExtensionPoints(options);
-  if (unused.length > 0)
-    throw new ConfigError(`This version of the gateway does not support: ${unused.join(', ')}.`, unused[0]);
+  if (runnerStatus !== undefined)
+    throw new ConfigError('This version of the gateway does not support: runnerStatus.', 'runnerStatus');
   if (auth && authorize !== undefined)
     throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
   if (!GATEWAY_KINDS.includes(kind)) throw new ConfigError(`"kind" must be ${GATEWAY_KINDS.join(', ')}.`, 'kind');
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? createLog(config.log);
-  return new RunningParts(config, auth, log, { authorize, conversationRunner, fireAutomationFactory, kind, onFatal });
+  const host = { auth, authorize, kind, conversationRunner, fireAutomationFactory };
+  return new Gateway(config, log, host, (reason) => onFatal?.(reason));
 }
 
-/** What the host put in place of our own, and whom it wants told. */
-type GivenParts = {
-  [Name in 'authorize' | 'conversationRunner' | 'fireAutomationFactory' | 'onFatal']: GatewayOptions[Name] | undefined;
-} & { kind: GatewayKind };
+type Listening = ReturnType<Services['listening']>;
 
-class RunningParts implements Gateway {
+/** A gateway that was built. `start` before the first request, `stop` at the end. */
+export class Gateway {
   readonly config: Config;
   readonly log: Logger;
-  readonly #auth: boolean;
-  readonly #given: GivenParts;
+  readonly #host: Omit<Host, 'listening' | 'onFatal'>;
+  readonly #onFatal: (reason: string) => void;
   #starting: Promise<Assembly> | null = null;
   #parts: Assembly | null = null;
   #stopped: Promise<void> | null = null;
-  #listening: { edge: 'uws' | 'node'; url: string } | null = null;
+  #listening: Listening = null;
 
-  constructor(config: Config, auth: boolean, log: Logger, given: GivenParts) {
+  /** @internal `buildGateway` checks what it gives. */
+  constructor(
+    config: Config,
+    log: Logger,
+    host: Omit<Host, 'listening' | 'onFatal'>,
+    onFatal: (reason: string) => void,
+  ) {
     this.config = config;
-    this.#auth = auth;
     this.log = log;
-    this.#given = given;
+    this.#host = host;
+    this.#onFatal = onFatal;
   }
 
+  /** Null without the Bearer check. It changes when the token is rotated. */
   get token(): string | null {
     return this.#parts?.services.access?.token ?? null;
   }
 
+  /** Stores and activates an app folder's archive, as the upload route does. */
   get deployments(): Deployments {
     return this.#started().services.deployments;
   }
 
-  readonly exchangeHandler: ExchangeHandler = (exchange) => this.#started().pipeline.handle(exchange);
+  /** Serves the requests of an edge, once the gateway was started. */
+  get exchangeHandler(): ExchangeHandler {
+    return this.#started().pipeline.handle;
+  }
 
+  /** Serves one request of a Node HTTP server. False when the path is not the gateway's and nothing was done. */
   handle(req: IncomingMessage, res: ServerResponse): boolean {
     const { pipeline } = this.#started();
     // A framework that mounts us below a path may have shortened `url`; the whole one is what our routes are about.
     const url = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '/';
     if (!pipeline.claims(url.split('?', 1)[0] as string, req.headers.host)) return false;
     handleNodeRequest(req, res, {
-      handler: this.exchangeHandler,
+      handler: pipeline.handle,
       onFault: (error) => this.log.error({ err: error }, 'A request failed unexpectedly.'),
     });
     return true;
   }
 
-  setListening(listening: { edge: 'uws' | 'node'; url: string }): void {
+  /** Tells status pages what listens. */
+  setListening(listening: NonNullable<Listening>): void {
     this.#listening = listening;
   }
 
+  /** Ready for requests once it resolves. Rejects when the data directory is in use (`DATA_LOCKED`) or damaged. */
   async start(): Promise<void> {
     if (this.#starting) throw new Error('The gateway was already started.');
-    this.#starting = assemble(this.config, this.#auth, this.log, {
-      ...this.#given,
+    this.#starting = assemble(this.config, this.log, {
+      ...this.#host,
       listening: () => this.#listening,
       onFatal: (reason) => {
         this.log.fatal(reason);
-        void this.stop(0).then(() => this.#given.onFatal?.(reason));
+        void this.stop(0).then(() => this.#onFatal(reason));
       },
     });
     try {
@@ -141,6 +132,7 @@ class RunningParts implements Gateway {
     }
   }
 
+  /** Lets calls end for up to `drainMs` (10 s), ends streams, flushes, stops every process. May be called twice. */
   stop(drainMs: number = LIMITS.drainMs): Promise<void> {
     if (!this.#starting) return Promise.resolve();
     this.#stopped ??= this.#starting
@@ -152,6 +144,7 @@ class RunningParts implements Gateway {
     return this.#stopped;
   }
 
+  /** Kills every process of the gateway, without asking and without waiting. */
   destroy(): void {
     this.#parts?.services.tree.destroy();
   }

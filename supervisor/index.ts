@@ -18,6 +18,6 @@ export type {
   RunQuery,
 } from './extension-points.ts';
 export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
-export type { Authorize, HostNeed, HostRequest } from './http/access/caller.ts';
+export type { Authorize, HostNeed, HostRequest } from './http/access/access.ts';
 export type { Capability } from './http/access/grants.ts';
 export { type RunningGateway, type ServeOptions, serve } from './serve.ts';

@@ -1,32 +1,23 @@
 /** What the routes work with: the parts of a gateway, connected once in `wiring.ts`. */
 import type { Logger } from 'pino';
-import type { AppLogs } from '../storage/app-log.ts';
-import type { Layout } from '../storage/layout.ts';
-import type { Registry } from '../storage/registry.ts';
 import type { GitStoreServices } from './authoring/open-authoring.ts';
 import type { Templates } from './authoring/templates.ts';
 import type { Automations } from './automations/automations.ts';
 import type { Config } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
-import type { Apps } from './dispatch/apps.ts';
-import type { ChangeStreams } from './dispatch/changes.ts';
+import type { Apps, AppsOptions } from './dispatch/apps.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
-import type { Idempotency } from './dispatch/idempotency.ts';
 import type { Access } from './http/access/access.ts';
-import type { ProgramTokens } from './http/access/program-tokens.ts';
 import type { Backups } from './operations/backups.ts';
 import type { EventLoopMonitor } from './operations/event-loop.ts';
 import type { ConsoleFiles } from './pages/console-files.ts';
-import type { Pages } from './pages/pages.ts';
 import type { Preferences } from './pages/preferences.ts';
-import type { Tree } from './tree/tree.ts';
 
-export type Services = {
+export type Services = AppsOptions & {
   version: string;
   config: Config;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
-  programTokens: ProgramTokens;
   apps: Apps;
   /** To the tools of the live apps. */
   dispatcher: Dispatcher;
@@ -36,14 +27,7 @@ export type Services = {
   /** Sessions, drafts and authoring; null on the tarball backend. */
   gitStore: GitStoreServices;
   templates: Templates;
-  registry: Registry;
-  layout: Layout;
-  tree: Tree;
-  changes: ChangeStreams;
-  pages: Pages;
   consoleFiles: ConsoleFiles;
-  logs: AppLogs;
-  idempotency: Idempotency;
   preferences: Preferences;
   eventLoop: EventLoopMonitor;
   log: Logger;

@@ -4,15 +4,15 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { LIMITS } from '../protocol/limits.ts';
 import { AppLogs } from '../storage/app-log.ts';
-import { isMissing, mkdirDurable, writeFileAtomic } from '../storage/atomic-file.ts';
-import { Children, reapChildren } from '../storage/children.ts';
-import { acquireDataLock, type DataLock } from '../storage/data-lock.ts';
+import { mkdirDurable } from '../storage/atomic-file.ts';
 import { Layout } from '../storage/layout.ts';
+import { Children, reapChildren } from '../storage/processes/children.ts';
+import { acquireDataLock, type DataLock } from '../storage/processes/data-lock.ts';
+import { makeSocketFolder } from '../storage/processes/socket-folder.ts';
+import { writeProfile } from '../storage/profile.ts';
 import { Registry } from '../storage/registry.ts';
-import { makeSocketFolder } from '../storage/socket-folder.ts';
-import { sweepTmp, sweepTrash } from '../storage/trash.ts';
+import { sweepDaily } from '../storage/trash.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations } from './automations/automations.ts';
 import type { Config } from './config.ts';
@@ -23,10 +23,8 @@ import { Apps } from './dispatch/apps.ts';
 import { ChangeStreams } from './dispatch/changes.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
-import { LiveApps } from './dispatch/live-apps.ts';
 import type { ExtensionPoints, GatewayKind } from './extension-points.ts';
-import { Access } from './http/access/access.ts';
-import type { Authorize } from './http/access/caller.ts';
+import { Access, type Authorize } from './http/access/access.ts';
 import { Places } from './http/access/places.ts';
 import { ProgramTokens } from './http/access/program-tokens.ts';
 import { SignIns } from './http/access/sign-ins.ts';
@@ -41,9 +39,9 @@ import { Pages } from './pages/pages.ts';
 import { Preferences } from './pages/preferences.ts';
 import { allRoutes } from './routes/all.ts';
 import type { Services } from './services.ts';
-import { consoleFile, packageRoot, withRealPaths } from './tree/entry-points.ts';
+import { packageRoot, withRealPaths } from './tree/entry-points.ts';
+import type { TreeOptions } from './tree/specifications.ts';
 import { Tree } from './tree/tree.ts';
-import type { TreeOptions } from './tree/tree-options.ts';
 
 export const VERSION: string = (
   JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string }
@@ -52,55 +50,47 @@ export const VERSION: string = (
 /** A gateway that runs. */
 export type Assembly = {
   services: Services;
-  router: Router;
   pipeline: Pipeline;
   jobs: Jobs;
   lock: DataLock;
   sweeping: NodeJS.Timeout;
 };
 
-/**
- * Resolves when the gateway can answer. When it rejects nothing is left: no process, no lock. `onFatal` is called when the
- * gateway cannot go on later.
- */
-export async function assemble(
-  config: Config,
-  auth: boolean,
-  log: Logger,
-  hooks: {
-    conversationRunner: ExtensionPoints['conversationRunner'] | undefined;
-    fireAutomationFactory: ExtensionPoints['fireAutomationFactory'] | undefined;
-    authorize: Authorize | undefined;
-    kind: GatewayKind;
-    listening: Services['listening'];
-    onFatal(reason: string): void;
-  },
-): Promise<Assembly> {
+/** What the host of a gateway provides, and what it is told. */
+export type Host = {
+  /** False when the host checks who calls; `authorize` then decides, if given. */
+  auth: boolean;
+  authorize: Authorize | undefined;
+  kind: GatewayKind;
+  conversationRunner: ExtensionPoints['conversationRunner'] | undefined;
+  fireAutomationFactory: ExtensionPoints['fireAutomationFactory'] | undefined;
+  listening: Services['listening'];
+  /** The gateway cannot go on. */
+  onFatal(reason: string): void;
+};
+
+/** Resolves when the gateway can answer. When it rejects nothing is left: no process, no lock. */
+export async function assemble(config: Config, log: Logger, host: Host): Promise<Assembly> {
   const layout = new Layout(config.dataDir, config.appsDir ?? undefined, config.appsStoreRoot ?? undefined);
   const room = await roomToStart(layout.dataDir);
   const lock = acquireDataLock(layout.lock);
-  let tree: Tree | null = null;
-  let access: Access | null = null;
-  let tokens: ProgramTokens | null = null;
+  const undo: (() => unknown)[] = [];
   try {
     await checkStore(layout);
     const reaped = await reapChildren(layout.children);
     if (reaped.length > 0)
       log.warn({ pids: reaped.map((child) => child.pid) }, 'Ended the processes of a gateway that died.');
-    const children = new Children(layout.children, randomUUID());
     const logs = new AppLogs({ layout });
+    const appLog = logs.append.bind(logs);
     // Hosts and jobs are told which folders they may use, so these must be there.
     for (const dir of [...codeDirs(layout), layout.tmpDir, layout.templatesCache]) await mkdirDurable(dir);
     const changes = new ChangeStreams();
-    const onProcess = recordOf(children, log);
-    const running = createTree(config, layout, log, logs, changes, onProcess, hooks);
-    tree = running;
-    const databases = new Databases({
-      writerSocket: (file) => running.writerSocket(file),
-      ticket: (ticket) => running.ticket(ticket),
-      dataFile: (app) => layout.app(app).data,
-    });
-    const treeReady = running.start();
+    const onProcess = recordOf(new Children(layout.children, randomUUID()), log);
+    const onWriterLost = (app: string) => changes.reset(app);
+    const tree = new Tree({ ...treeOptions(config, layout, log, host), appLog, onWriterLost, onProcess });
+    undo.push(() => tree.destroy());
+    const databases = new Databases(tree, layout);
+    const treeReady = tree.start();
     // Observed here too, so that a failure below does not leave it unhandled.
     treeReady.catch(() => {});
     const opening = Registry.open({
@@ -111,98 +101,53 @@ export async function assemble(
       bringBack: (app, versionId) => deployments.bringBack(app, versionId),
     });
     opening.catch(() => {});
-    await writeProfile(layout, hooks.kind, log);
+    await unlessFull(log, writeProfile(layout.profile, host.kind));
     const registry = await opening;
-    const identity = databases.client('_identity', layout.identityDb, false);
-    const programTokens = await ProgramTokens.open({
-      db: identity,
-      file: layout.identityDb,
-      registered: (app) => registry.has(app),
-      log,
-    });
-    tokens = programTokens;
-    if (auth) {
+    const identity = { db: databases.client('_identity', layout.identityDb, false), file: layout.identityDb, log };
+    const programTokens = await ProgramTokens.open({ ...identity, registered: (app) => registry.has(app) });
+    undo.push(() => programTokens.close());
+    let access: Access | null = null;
+    if (host.auth) {
       access = await Access.open(layout.token, {
         places: new Places(config),
-        signIns: await SignIns.open({ db: identity, file: layout.identityDb, log }),
+        signIns: await SignIns.open(identity),
         programTokens,
         registeredAt: (app) => registry.registeredAt(app),
         log,
       });
     }
-    access?.whenEnded(() => {
-      changes.readers.endAll();
-      logs.endFollowers();
-    });
-    const pages = new Pages({ log, clientFile: consoleFile('client.js') });
+    undo.push(() => access?.close());
+    access?.whenEnded(() => changes.readers.endAll());
+    const pages = new Pages(log);
     const jobs = new Jobs({
-      createChild: (events) => running.jobsChild(jobFolders(layout), events),
+      createChild: (events) => tree.jobsChild(jobFolders(layout), events),
       onFault: (what) => log.error(what),
     });
-    const apps: Apps = new Apps({ layout, registry, tree, jobs });
     const idempotency = new Idempotency(databases.client('_runtime', layout.runtimeDb, false));
-    const store = openStore({ layout, config, jobs, log });
-    const deployments: Deployments = new Deployments({
-      layout,
-      registry,
-      store,
-      databases,
-      actors: new LiveApps({
-        apps,
-        automations: () => automations,
-        tree,
-        changes,
-        pages,
-        logs,
-        programTokens,
-        idempotency,
-      }),
-      versionRetention: config.versionRetention,
-      log,
-    });
-    const backups = new Backups({
-      layout,
-      config,
-      svcVersion: VERSION,
-      apps: () => registry.ids(),
-      hold: (app, work) => deployments.hold(app, work),
-      pack: (job, signal) => jobs.pack(job, signal),
-    });
-    const dispatcher = new Dispatcher({
-      apps,
-      changes,
-      idempotency,
-      config,
-      keyOf: (id) => id,
-      uses: (id) => apps.uses(id),
-      describing: { registry, deployments },
-    });
-    const automations: Automations = new Automations({
+    const parts = { config, layout, log, registry, databases, tree, jobs, changes, pages, logs, idempotency };
+    const apps = new Apps({ ...parts, programTokens });
+    const store = openStore(parts);
+    const { versionRetention } = config;
+    const deployments: Deployments = new Deployments({ ...parts, store, apps, versionRetention });
+    const backups = new Backups({ ...parts, svcVersion: VERSION, deployments });
+    const dispatcher = new Dispatcher({ ...parts, apps });
+    const automations = new Automations({
+      ...parts,
       dispatcher,
-      config,
       apps,
-      changes,
       deployments,
-      registry,
-      layout,
-      databases,
-      tree,
-      jobs,
-      log,
-      appLog: (app, line) => logs.append(app, line),
-      baseUrl: () => hooks.listening()?.url ?? null,
+      appLog,
+      baseUrl: () => host.listening()?.url ?? null,
       onProcess,
-      conversationRunner: hooks.conversationRunner ?? null,
-      fireAutomationFactory: hooks.fireAutomationFactory ?? null,
+      conversationRunner: host.conversationRunner ?? null,
+      fireAutomationFactory: host.fireAutomationFactory ?? null,
     });
-    const templates = openTemplates({ layout, config, log });
-    const gitStore = openAuthoring(
-      { layout, config, registry, deployments, jobs, tree, databases, changes, pages, logs, idempotency, log },
-      templates,
-    );
+    apps.connect({ deployments, automations });
+    const templates = openTemplates(parts);
+    const gitStore = openAuthoring({ ...parts, deployments }, templates);
     const services: Services = {
+      ...parts,
       version: VERSION,
-      config,
       access,
       programTokens,
       apps,
@@ -212,21 +157,13 @@ export async function assemble(
       backups,
       gitStore,
       templates,
-      registry,
-      layout,
-      tree,
-      changes,
-      pages,
       consoleFiles: new ConsoleFiles(log),
-      logs,
-      idempotency,
-      preferences: new Preferences(identity),
+      preferences: new Preferences(identity.db),
       eventLoop: new EventLoopMonitor(),
-      log,
-      listening: hooks.listening,
+      listening: host.listening,
     };
     const router = new Router(allRoutes(services));
-    const authorize = hooks.authorize ?? null;
+    const authorize = host.authorize ?? null;
     const pipeline = new Pipeline({ router, access, authorize, corsOrigins: config.corsOrigins, log });
     await treeReady;
     // What a crash left may need the writer.
@@ -236,11 +173,12 @@ export async function assemble(
     await automations.open();
     templates.open();
     services.eventLoop.start();
-    return { services, router, pipeline, jobs, lock, sweeping: sweepDaily(layout, config.trashDays, log) };
+    const sweeping = sweepDaily(layout, config.trashDays, (error) =>
+      log.warn({ err: error }, 'Old files could not be removed.'),
+    );
+    return { services, pipeline, jobs, lock, sweeping };
   } catch (error) {
-    tree?.destroy();
-    access?.close();
-    void tokens?.close();
+    for (const step of undo) void step();
     lock.release();
     throw await room.explain(error);
   }
@@ -252,27 +190,13 @@ function codeDirs({ appsDir, codeStore }: Layout): string[] {
 }
 
 /** What jobs use: they write uploads, versions and repositories, and read besides the templates that were fetched. */
-function jobFolders({ tmpDir, appsDir, codeStore, templatesCache }: Layout): {
-  readable: string[];
-  writable: string[];
-} {
-  const writable = [tmpDir, appsDir, ...(codeStore === null ? [] : [codeStore.root])];
-  return {
-    readable: withRealPaths([templatesCache]),
-    writable: withRealPaths(writable),
-  };
+function jobFolders({ tmpDir, appsDir, codeStore, templatesCache }: Layout) {
+  const writable = [tmpDir, appsDir, ...(codeStore === null ? [] : [codeStore.dir])];
+  return { readable: withRealPaths([templatesCache]), writable: withRealPaths(writable) };
 }
 
-function createTree(
-  config: Config,
-  layout: Layout,
-  log: Logger,
-  logs: AppLogs,
-  changes: ChangeStreams,
-  onProcess: TreeOptions['onProcess'],
-  { listening, onFatal }: { listening: Services['listening']; onFatal(reason: string): void },
-): Tree {
-  return new Tree({
+function treeOptions(config: Config, layout: Layout, log: Logger, { listening, onFatal }: Host) {
+  return {
     ...config,
     egress: { allow: config.egress.allow ?? [], deny: config.egress.deny ?? [] },
     codeDirs: codeDirs(layout),
@@ -283,18 +207,14 @@ function createTree(
       return { codeDir: code, preparedDir: prepared, dataFile: paths.data };
     },
     log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
-    appLog: (app, line) => logs.append(app, line),
-    onWriterReady: () => log.debug('The SQLite writer is ready.'),
-    onWriterLost: (app) => changes.reset(app),
     onFatal,
-    onProcess,
     gatewayPort: () => {
       const url = listening()?.url;
       if (url === undefined) return config.port || null;
       const { port, protocol } = new URL(url);
       return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
     },
-  });
+  } satisfies Partial<TreeOptions>;
 }
 
 /** Keeps the record of processes on disk, by which the next gateway finds those that are left of this one. */
@@ -310,51 +230,16 @@ function recordOf(children: Children, log: Logger): TreeOptions['onProcess'] {
   };
 }
 
-/** Removes left-over uploads now, and old trash now and every day; nobody waits for it. */
-function sweepDaily(layout: Layout, trashDays: number, log: Logger): NodeJS.Timeout {
-  const report = (error: unknown) => log.warn({ err: error }, 'Old files could not be removed.');
-  const sweep = () => void sweepTrash(layout, trashDays, Date.now()).catch(report);
-  void sweepTmp(layout, Date.now()).catch(report);
-  sweep();
-  return setInterval(sweep, LIMITS.dayMs).unref();
-}
-
-/** `profile.json` (specification, "Gateway profile"): made once, and its `kind` is what the gateway is now. */
-async function writeProfile(layout: Layout, kind: GatewayKind, log: Logger): Promise<void> {
-  let profile: object = { id: 'local', kind, label: 'Local gateway', createdAt: new Date().toISOString() };
-  try {
-    const stored = JSON.parse(readFileSync(layout.profile, 'utf8')) as { kind?: unknown };
-    if (stored.kind === kind) return;
-    profile = { ...stored, kind };
-  } catch (error) {
-    if (!isMissing(error)) return;
-  }
-  await unlessFull(log, writeFileAtomic(layout.profile, `${JSON.stringify(profile, null, 2)}\n`));
-}
-
 /** Never rejects: what fails is logged, and the rest is taken down all the same. */
 export async function disassemble(
   { services, pipeline, jobs, lock, sweeping }: Assembly,
   drainMs: number,
 ): Promise<void> {
-  const {
-    automations,
-    deployments,
-    backups,
-    changes,
-    gitStore,
-    templates,
-    tree,
-    logs,
-    access,
-    programTokens,
-    log,
-    eventLoop,
-  } = services;
+  const { automations, deployments, backups, changes, gitStore, templates, tree, logs, access, log } = services;
   clearInterval(sweeping);
   pipeline.draining = true;
   changes.closeAll();
-  eventLoop.stop();
+  services.eventLoop.stop();
   const steps: (() => unknown)[] = [
     () => backups.stop(),
     // Uploads need the writer to end well, so they come first.
@@ -362,7 +247,7 @@ export async function disassemble(
     () => templates.stop(),
     () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
-    () => programTokens.close(),
+    () => services.programTokens.close(),
     () => jobs.close(),
     () => tree.stop(drainMs),
     () => logs.flush(),

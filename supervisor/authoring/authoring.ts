@@ -1,29 +1,32 @@
 /**
- * What creates and changes apps without an editor: a blank app, a template, new names, automations (decisions, section 7). All
- * of it is done in a session, the caller's or one of its own, and published at once when the caller says so.
+ * Creates and changes apps without an editor: a blank app, a template, new names, automations (decisions, section 7). It works
+ * in the caller's session or in a new one, and publishes at once when the caller says so.
  */
-
-import { freeId, freeName, nameFromId } from '../../protocol/app-names.ts';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId, unknownSession } from '../../protocol/ids.ts';
+import { checkAppId, freeId, freeName, nameFromId, unknownSession } from '../../protocol/ids.ts';
+import type { LayOutJob } from '../../protocol/jobs.ts';
+import type { Registry } from '../../storage/registry.ts';
+import type { PublishResult } from '../deployments/deploy.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
-import { type AutomationDraft, createAutomation, deleteAutomation, updateAutomation } from './automation-files.ts';
-import { editManifest, readName } from './manifest-file.ts';
-import type { Published } from './session-publishing.ts';
-import type { Sessions } from './sessions.ts';
+import { templateFolder } from '../tree/entry-points.ts';
+import {
+  type AutomationDraft,
+  createAutomation,
+  deleteAutomation,
+  editManifest,
+  readName,
+  updateAutomation,
+} from './app-edits.ts';
+import type { ReplaceAutomation, Sessions } from './sessions.ts';
 import type { Templates } from './templates.ts';
 
 export type AuthoringOptions = {
   sessions: Sessions;
   templates: Templates;
   jobs: Pick<Jobs, 'layOut'>;
-  /** The folder of the blank app. */
-  blank: string;
-  /** The apps that are registered, by id, with their names. */
-  live(): Promise<ReadonlyMap<string, string>>;
-  now(): number;
+  registry: Pick<Registry, 'has' | 'states'>;
 };
 
 /** `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached. */
@@ -33,7 +36,7 @@ export type Where = { sessionId?: string; publish?: boolean; origin: string };
  * `sessionId` is where the change is staged; null when it was published from a session that was made for it and is closed
  * again. `staged`: it is not published yet.
  */
-export type Staged = { app: string; sessionId: string | null; staged: boolean; published?: Published };
+export type Staged = { app: string; sessionId: string | null; staged: boolean; published?: PublishResult };
 
 const CLONES = 'clones';
 
@@ -47,14 +50,8 @@ export class Authoring {
 
   /** A blank app. Rejects with `CONFLICT` when the id is taken. */
   async create(id: string, name: string | undefined, where: Where): Promise<Staged> {
-    checkAppId(id);
-    await this.#checkFree(id);
-    return this.#inSession(id, where, async (sessionId) => {
-      const { jobs, sessions, blank } = this.#options;
-      await sessions.add(sessionId, id, async (to) => {
-        await jobs.layOut({ source: { blank }, to, id, name: name ?? nameFromId(id) });
-      });
-    });
+    this.#checkFree(id);
+    return this.#layOut(id, { blank: templateFolder('_blank') }, name ?? nameFromId(id), where);
   }
 
   /** An app like a template, under an id and a name that are free. Rejects with `UNKNOWN_TEMPLATE`, `CONFLICT`. */
@@ -74,21 +71,21 @@ export class Authoring {
     wantedName: string | undefined,
     where: Where,
   ): Promise<Staged> {
-    const { sessions, jobs, live } = this.#options;
-    if (wanted !== undefined) {
-      checkAppId(wanted);
-      await this.#checkFree(wanted);
-    }
-    const apps = await live();
+    if (wanted !== undefined) this.#checkFree(wanted);
+    const states = await this.#options.registry.states();
+    const apps = new Map(states.map((state) => [state.id, state.active?.name ?? state.id]));
     const staged = await this.#staged(apps);
     const ids = new Set(staged.map((one) => one.app));
     const id = wanted ?? freeId(row.id, (candidate) => apps.has(candidate) || ids.has(candidate));
     const names = new Set([...apps.values(), ...staged.map((one) => one.name)]);
     const name = wantedName ?? freeName(row.name, (candidate) => names.has(candidate));
+    return this.#layOut(id, source, name === row.name ? null : name, where);
+  }
+
+  #layOut(id: string, source: LayOutJob['source'], name: string | null, where: Where): Promise<Staged> {
+    const { sessions, jobs } = this.#options;
     return this.#inSession(id, where, (sessionId) =>
-      sessions.add(sessionId, id, async (to) => {
-        await jobs.layOut({ source, to, id, name: name === row.name ? null : name });
-      }),
+      sessions.add(sessionId, id, async (to) => void (await jobs.layOut({ source, to, id, name }))),
     );
   }
 
@@ -105,39 +102,36 @@ export class Authoring {
 
   /** Another name or description; an empty description removes it. */
   rename(app: string, change: { name?: string; description?: string }, where: Where): Promise<Staged> {
-    return this.#inSession(app, where, (sessionId) =>
-      this.#options.sessions.edit(sessionId, app, (folder) => editManifest(folder, change)),
-    );
+    return this.#edit(app, where, (folder) => editManifest(folder, change));
   }
 
   /** Rejects with `CONFLICT` when there is one of this id, and with `INVALID_AUTOMATION`. */
-  async createAutomation(app: string, draft: AutomationDraft & { id: string }, where: Where): Promise<Staged> {
-    return this.#inSession(app, where, (sessionId) =>
-      this.#options.sessions.edit(sessionId, app, (folder, tools) =>
-        createAutomation(folder, draft, this.#options.now(), tools),
-      ),
-    );
+  createAutomation(app: string, draft: AutomationDraft & { id: string }, where: Where): Promise<Staged> {
+    return this.#edit(app, where, (folder, replace) => createAutomation(folder, draft, replace));
   }
 
   /** Rejects with `UNKNOWN_AUTOMATION`, `INVALID_AUTOMATION`. */
   updateAutomation(app: string, draft: AutomationDraft & { id: string }, where: Where): Promise<Staged> {
-    return this.#inSession(app, where, (sessionId) =>
-      this.#options.sessions.edit(sessionId, app, (folder, tools) =>
-        updateAutomation(folder, draft, this.#options.now(), tools),
-      ),
-    );
+    return this.#edit(app, where, (folder, replace) => updateAutomation(folder, draft, replace));
   }
 
   /** Rejects with `UNKNOWN_AUTOMATION`. */
   deleteAutomation(app: string, id: string, where: Where): Promise<Staged> {
-    return this.#inSession(app, where, (sessionId) =>
-      this.#options.sessions.edit(sessionId, app, (folder, tools) => deleteAutomation(folder, id, tools)),
-    );
+    return this.#edit(app, where, (folder, replace) => deleteAutomation(folder, id, replace));
+  }
+
+  #edit(
+    app: string,
+    where: Where,
+    work: (folder: string, replace: ReplaceAutomation) => Promise<void>,
+  ): Promise<Staged> {
+    return this.#inSession(app, where, (sessionId) => this.#options.sessions.edit(sessionId, app, work));
   }
 
   /** Live apps only: `Sessions.add` looks at the session and at `main`. */
-  async #checkFree(id: string): Promise<void> {
-    if ((await this.#options.live()).has(id))
+  #checkFree(id: string): void {
+    checkAppId(id);
+    if (this.#options.registry.has(id))
       throw new SvcError('CONFLICT', `An app "${id}" already exists; choose another id.`, { path: 'id' });
   }
 

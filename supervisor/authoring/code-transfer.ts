@@ -7,13 +7,13 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import type { MintedWebhook } from '../../protocol/automation.ts';
-import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { type ErrorBody, type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import type { Deployments } from '../deployments/deploy.ts';
-import type { GitRepository } from '../deployments/store/git-jobs.ts';
+import type { Git } from '../deployments/store/git-store.ts';
 
 export type CodeTransferOptions = {
-  git: Pick<GitRepository, 'exportBundle' | 'importBundle'>;
+  git: Git;
   deployments: Pick<Deployments, 'adopt' | 'forgo' | 'records'>;
   tmpDir: string;
   log: Pick<Logger, 'warn'>;
@@ -25,7 +25,7 @@ export type CodeTransferOptions = {
  */
 export type Imported = {
   main: string;
-  apps: { id: string; versionId: string }[];
+  apps: { id: string; versionId: string; warnings?: InputIssue[] }[];
   failed: { id: string; error: ErrorBody }[];
   webhooks: MintedWebhook[];
 };
@@ -40,7 +40,7 @@ export class CodeTransfer {
   /** Has `send` send a file that is gone when it resolves. */
   async export(send: (path: string) => Promise<void>): Promise<void> {
     await this.#inFile(async (path) => {
-      await this.#options.git.exportBundle({ to: path });
+      await this.#options.git('exportBundle', { to: path });
       await send(path);
     });
   }
@@ -54,7 +54,7 @@ export class CodeTransfer {
     return this.#inFile(async (path) => {
       if (body.errored) throw body.errored;
       await pipeline(body, createWriteStream(path, { flags: 'wx', mode: 0o600 }));
-      const { main, apps } = await git.importBundle({ from: path });
+      const { main, apps } = await git('importBundle', { from: path });
       const result: Imported = { main, apps: [], failed: [], webhooks: [] };
       for (const { id, tag } of apps) await this.#adopt(id, tag, origin, result);
       return result;
@@ -66,8 +66,8 @@ export class CodeTransfer {
     try {
       if (!isAppId(id) || tag === null)
         throw new SvcError('UNKNOWN_VERSION', 'No tag of the bundle has the files of this app on main.');
-      const { webhooks } = await deployments.adopt(id, tag, origin);
-      result.apps.push({ id, versionId: tag });
+      const { webhooks, ...found } = await deployments.adopt(id, tag, origin);
+      result.apps.push({ id, versionId: tag, ...found });
       result.webhooks.push(...webhooks);
     } catch (error) {
       // While nothing is live the import can be sent again; it goes on where it was.

@@ -3,13 +3,13 @@ import type { Layout } from '../../storage/layout.ts';
 import type { Registry } from '../../storage/registry.ts';
 import type { Config } from '../config.ts';
 import type { Deployments } from '../deployments/deploy.ts';
-import { gitRepository } from '../deployments/store/git-jobs.ts';
-import { Drafts, type DraftsOptions } from '../drafts/drafts.ts';
+import { gitOn } from '../deployments/store/git-store.ts';
+import type { DraftsOptions } from '../drafts/draft.ts';
+import { Drafts } from '../drafts/drafts.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { templateFolder } from '../tree/entry-points.ts';
 import { Authoring } from './authoring.ts';
 import { CodeTransfer } from './code-transfer.ts';
-import { sessionRepository } from './repository.ts';
 import { Sessions } from './sessions.ts';
 import { Templates } from './templates.ts';
 
@@ -37,20 +37,10 @@ export function openAuthoring(parts: AuthoringParts, templates: Templates): GitS
   const { layout, config, registry, deployments, jobs, log } = parts;
   const store = layout.codeStore;
   if (store === null) return null;
-  const git = gitRepository(jobs, store.repository);
-  const sessions = new Sessions({
-    store,
-    repository: sessionRepository(git, store.repository, config.commitAuthor, Date.now),
-    jobs,
-    publish: (app, { message, ...draft }) =>
-      deployments.publish(app, { ...draft, ...(message === null ? {} : { message }) }),
-    registeredAt: (app) => registry.registeredAt(app),
-    log,
-  });
+  const git = gitOn(jobs, store.repository);
+  const sessions = new Sessions({ store, git, author: config.commitAuthor, jobs, registry, deployments, log });
   const drafts = new Drafts({ ...parts, source: sessions });
-  const live = async (): Promise<Map<string, string>> =>
-    new Map((await registry.states()).map(({ id, active }) => [id, active?.name ?? id]));
-  const authoring = new Authoring({ sessions, templates, jobs, blank: templateFolder('_blank'), live, now: Date.now });
+  const authoring = new Authoring({ sessions, templates, jobs, registry });
   const code = new CodeTransfer({ git, deployments, tmpDir: layout.tmpDir, log });
   return { sessions, drafts, authoring, code };
 }

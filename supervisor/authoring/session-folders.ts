@@ -1,43 +1,37 @@
 /** The folders of the apps in sessions, and what the records of the sessions say of them: always both, whatever is cut off. */
 import { rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import type { CheckoutResult, DiffAppResult, TreeOfResult, UpdateAppResult } from '../../protocol/git-jobs.ts';
+import type { UpdateAppResult } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
+import { isFolder } from '../../storage/atomic-file.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
-import { unknownApp } from '../../storage/registry.ts';
-import { readSession, type SessionApp, type SessionRecord, writeSession } from '../../storage/session-record.ts';
-import { isFolder, isWaiting, replaceApp, stagingFolder } from '../../storage/sessions.ts';
+import { type Registry, unknownApp } from '../../storage/registry.ts';
+import {
+  fingerprint,
+  isWaiting,
+  readSession,
+  replaceFolder,
+  type SessionApp,
+  type SessionRecord,
+  stagingFolder,
+  writeSession,
+} from '../../storage/sessions.ts';
+import type { PublishedFiles, SessionCopy } from '../deployments/publication.ts';
+import type { Git } from '../deployments/store/git-store.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
-
-/** What sessions need of the repository; commits are in hex. Rejects with `STORE_DAMAGED`. */
-export type SessionRepository = {
-  /** The commit of `main`. */
-  main(): Promise<string>;
-  /** Writes the app's files as `main` or a commit has them into the empty folder `to`, durably. */
-  checkout(app: string, from: string, to: string): Promise<CheckoutResult>;
-  /** The files of the app as `main` or a commit has them. */
-  files(app: string, from: string): Promise<TreeOfResult>;
-  /** Merges what `main` has of the app since `base` with the folder, into the empty folder `to`, durably. */
-  update(app: string, base: string | null, folder: string, to: string): Promise<UpdateAppResult>;
-  /** What a folder, taken from the commit `since`, changes of the app as `main` has it. */
-  diff(app: string, since: string | null, folder: string): Promise<DiffAppResult>;
-  /** Points the branch at a commit, or removes it. */
-  branch(name: string, to: string | null): Promise<void>;
-  /** Makes these branches, name after the prefix → commit, all that there are below it. */
-  branches(prefix: string, branches: ReadonlyMap<string, string>): Promise<void>;
-  /** Whether the commit is a version of the app. */
-  isPublished(app: string, commit: string): Promise<boolean>;
-};
 
 export type SessionFoldersOptions = {
   store: CodeStorePaths;
-  repository: SessionRepository;
-  /** When the app was registered, in milliseconds since the epoch; null when it is not. */
-  registeredAt(app: string): number | null;
+  git: Git;
+  jobs: Pick<Jobs, 'sessionFiles'>;
+  registry: Pick<Registry, 'registeredAt'>;
+  log: Pick<Logger, 'warn'>;
 };
 
-/** The caller sees to it that one thing at a time is done to an app of a session. */
+/** The caller makes one change at a time to an app of a session. */
 export class SessionFolders {
   readonly #options: SessionFoldersOptions;
   /** The records, by session. */
@@ -51,21 +45,21 @@ export class SessionFolders {
 
   /** Its folder, taken from `main` when it is not there. */
   async checkedOut(id: string, app: string): Promise<string> {
-    const { store, repository } = this.#options;
+    const { store, git } = this.#options;
     const session = store.session(id);
     const record = await this.record(id);
     checkAppId(app);
     const known = record.apps[app];
-    // Only when the disk refused it: everything else ends at the next start.
+    // Only when the disk refused it: the start ends everything else.
     if (known?.from !== undefined && (await isWaiting(store, known.from)))
-      await replaceApp(store, id, app, join(store.sessionsDir, known.from));
-    // Somebody may have removed the folder of one that was taken.
+      await replaceFolder(store, [id, app], join(store.sessionsDir, known.from));
+    // The folder of one that was taken may have been removed by hand.
     if (known !== undefined && (await isFolder(session.app(app)))) return session.app(app);
-    // Before the files: when it is removed meanwhile, they are those of an app that is gone.
-    const since = this.since(app);
+    // Before the files: when the app is removed meanwhile, they are those of an app that is gone.
+    const since = this.#since(app);
     await this.replace(id, app, async (staged) => {
-      const { commit } = await repository.checkout(app, 'main', staged);
-      if (commit === null) throw since === null ? unknownApp(app) : neverActive(app);
+      const { commit } = await git('checkout', { app, from: 'main', to: staged, durable: true });
+      if (commit === null) throw since.since === undefined ? unknownApp(app) : neverActive(app);
       return { base: commit, ...since };
     });
     return session.app(app);
@@ -73,26 +67,85 @@ export class SessionFolders {
 
   /** The commit that the app's files came from; null when they came from none, or from an app that was removed since. */
   async baseOf(id: string, app: string): Promise<string | null> {
-    const { base, since } = await this.entry(id, app);
-    return since === undefined || since === this.#options.registeredAt(app) ? base : null;
+    return this.#baseOf(app, await this.#entry(id, app));
+  }
+
+  /** The app as its publication uses it. */
+  async copyOf(id: string, app: string): Promise<SessionCopy> {
+    await this.checkedOut(id, app);
+    return this.#copy(id, app, await this.#entry(id, app), null);
+  }
+
+  /** The apps whose publication from the session a crash cut off. */
+  async cutOff(id: string): Promise<{ app: string; copy: SessionCopy }[]> {
+    return Object.entries((await this.record(id)).apps).flatMap(([app, { publishing, ...before }]) =>
+      publishing === undefined ? [] : [{ app, copy: this.#copy(id, app, before, publishing) }],
+    );
+  }
+
+  #copy(id: string, app: string, before: SessionApp, noted: SessionCopy['noted']): SessionCopy {
+    return {
+      folder: this.#options.store.session(id).app(app),
+      base: this.#baseOf(app, before),
+      noted,
+      note: async (publishing) => void (await this.#remember(id, app, { ...before, publishing })),
+      drop: async () => void (await this.#remember(id, app, before)),
+      follow: (published) => this.#follow(id, app, published),
+    };
+  }
+
+  /** The files become those that were published, so that the next edit is one of them. What was edited since stays. */
+  async #follow(id: string, app: string, { commit, files, same }: PublishedFiles): Promise<void> {
+    const { store, git, jobs, log } = this.#options;
+    const entry = { base: commit, ...this.#since(app) };
+    const folder = store.session(id).app(app);
+    try {
+      // The author's next change must not be in conflict with this one.
+      if (same ?? fingerprint((await git('treeOf', { app, from: commit })).files ?? []) === files) {
+        // Known to this gateway even when there is no room to write it down.
+        this.#unwritten.set(`${id}/${app}`, entry);
+        await this.#remember(id, app, entry, commit);
+      } else {
+        if (fingerprint(await jobs.sessionFiles({ work: 'list', folder })) !== files)
+          throw new Error('its files were edited while it was published');
+        const checkout = async (to: string) => {
+          await git('checkout', { app, from: commit, to, durable: true });
+          return entry;
+        };
+        await this.replace(id, app, checkout, commit);
+      }
+      await git('branch', { name: branchOf(id), to: commit });
+    } catch (error) {
+      // It is published. What the session has of it is older, and merges with it like any other change.
+      log.warn({ session: id, app, err: error }, 'A session could not be updated after its publication.');
+    }
+  }
+
+  #baseOf(app: string, { base, since }: SessionApp): string | null {
+    return since === undefined || since === this.#options.registry.registeredAt(app) ? base : null;
   }
 
   /** What is known of an app in the session. Rejects with `UNKNOWN_SESSION`. */
-  async entry(id: string, app: string): Promise<SessionApp> {
+  async #entry(id: string, app: string): Promise<SessionApp> {
     const record = await this.record(id);
     return this.#unwritten.get(`${id}/${app}`) ?? record.apps[app] ?? { base: null };
   }
 
-  /** For the record of an app that is taken now: which of those that may come to have its id it is. Null when it is not registered. */
-  since(app: string): { since: number } | null {
-    const since = this.#options.registeredAt(app);
-    return since === null ? null : { since };
+  /** For the record of an app that is taken now: which of those that may come to have its id it is. */
+  #since(app: string): { since?: number } {
+    const since = this.#options.registry.registeredAt(app);
+    return since === null ? {} : { since };
   }
 
-  /** As `remember`; known to this gateway even when there is no room to write it down. */
-  async rememberSurely(id: string, app: string, entry: SessionApp, head: string): Promise<void> {
-    this.#unwritten.set(`${id}/${app}`, entry);
-    await this.remember(id, app, entry, head);
+  /** Takes what `main` has of the app into the session. The way out of a `MERGE_CONFLICT`. */
+  async update(id: string, app: string): Promise<UpdateAppResult> {
+    const folder = await this.checkedOut(id, app);
+    const base = await this.baseOf(id, app);
+    const since = this.#since(app);
+    return this.replace(id, app, async (to) => {
+      const result = await this.#options.git('updateApp', { app, base, folder, to });
+      return { ...result, ...since, base: result.main, same: result.merged.length + result.conflicts.length === 0 };
+    });
   }
 
   /** Of a session that is closed. */
@@ -118,7 +171,7 @@ export class SessionFolders {
       const { base, since, same = false } = result;
       const entry = { base, ...(since === undefined ? {} : { since }) };
       // The record first: it says that the folder is to take the place, should that be cut off.
-      const before = await this.remember(id, app, { ...entry, ...(same ? {} : { from: basename(staged) }) }, head);
+      const before = await this.#remember(id, app, { ...entry, ...(same ? {} : { from: basename(staged) }) }, head);
       if (!same) await this.#put(id, app, staged, before);
     } catch (error) {
       const { apps = {} } = (await readSession(store.session(id)).catch(() => null)) ?? {};
@@ -131,17 +184,16 @@ export class SessionFolders {
   }
 
   async #put(id: string, app: string, staged: string, before: SessionRecord): Promise<void> {
-    const { store } = this.#options;
     try {
-      await replaceApp(store, id, app, staged);
+      await replaceFolder(this.#options.store, [id, app], staged);
     } catch (error) {
-      await this.remember(id, app, before.apps[app], before.base);
+      await this.#remember(id, app, before.apps[app], before.base);
       throw error;
     }
   }
 
-  /** One record is written at a time, whatever apps are at work. Answers the record before; without `entry` the app is in it no more. */
-  async remember(id: string, app: string, entry: SessionApp | undefined, head?: string): Promise<SessionRecord> {
+  /** One record is written at a time. Answers the record before; without `entry` the app leaves it. */
+  async #remember(id: string, app: string, entry: SessionApp | undefined, head?: string): Promise<SessionRecord> {
     return this.#serial.run(id, async () => {
       const record = await this.record(id);
       const { [app]: _, ...others } = record.apps;
@@ -178,7 +230,7 @@ export function branchOf(id: string): string {
   return BRANCHES + id;
 }
 
-/** There is a version of it, which nobody made live: `main` has nothing of it. */
+/** It has versions, but none is live, so that `main` does not have it. */
 function neverActive(app: string): SvcError {
   return new SvcError(
     'NO_ACTIVE_VERSION',

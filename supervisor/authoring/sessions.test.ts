@@ -4,20 +4,19 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
-import { CodeStorePaths } from '../../storage/layout.ts';
-import { readSession, type SessionRecord, writeSession } from '../../storage/session-record.ts';
+import type { GitFile, GitJob } from '../../protocol/git-jobs.ts';
+import type { SessionFilesJob, SessionFilesResult } from '../../protocol/jobs.ts';
+import { CodeStorePaths, Layout } from '../../storage/layout.ts';
+import { fingerprint, readSession, type SessionRecord, writeSession } from '../../storage/sessions.ts';
 import { NEEDS_GIT } from '../../testing/git-fixture.ts';
-import { diffApp } from '../../workers/jobs/git/diff.ts';
-import { updateApp } from '../../workers/jobs/git/merge.ts';
-import * as operations from '../../workers/jobs/git/operations.ts';
+import { git as operations, runGit } from '../../workers/jobs/git/operations.ts';
 import { sessionFiles } from '../../workers/jobs/session-files.ts';
-import { sessionRepository } from './repository.ts';
-import { fingerprint } from './session-publishing.ts';
+import { recoverSession } from '../deployments/publication.ts';
+import { type Git, GitStore } from '../deployments/store/git-store.ts';
 import { Sessions } from './sessions.ts';
 
 const author = { name: 'svc', email: 'svc@localhost' };
-const published: { app: string; folder: string; base: string | null }[] = [];
+const published: { app: string; base: string | null }[] = [];
 /** App → when it was registered. */
 const registered = new Map<string, number>();
 let root: string;
@@ -27,7 +26,7 @@ let sessions: Sessions;
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'svc-sessions-'));
   store = new CodeStorePaths(join(root, 'code-store'));
-  await mkdir(store.root, { recursive: true });
+  await mkdir(store.dir, { recursive: true });
   const { repository } = store;
   await operations.openRepository({ repository, author, at: Date.now() });
   await publish('notes', {
@@ -35,30 +34,31 @@ before(async () => {
     'index.html': '<h1>Notes</h1>',
     'queries/list.js': 'export default 1;',
   });
-  const git = {
-    openRepository: (job: object) => operations.openRepository({ repository, ...job } as never),
-    checkout: (job: object) => operations.checkout({ repository, ...job } as never),
-    treeOf: (job: object) => operations.treeOf({ repository, ...job } as never),
-    updateApp: (job: object) => updateApp({ repository, ...job } as never),
-    diffApp: (job: object) => diffApp({ repository, ...job } as never),
-    branch: (job: object) => operations.branch({ repository, ...job } as never),
-    branches: (job: object) => operations.branches({ repository, ...job } as never),
-    listVersions: (job: object) => operations.listVersions({ repository, ...job } as never),
-  };
+  const git: Git = (operation, job) => runGit({ operation, ...job, repository } as GitJob) as Promise<never>;
+  const registry = { registeredAt: (app: string) => registered.get(app) ?? null, loaded: () => undefined };
+  const log = { warn: (...args: unknown[]) => assert.fail(`warned: ${JSON.stringify(args)}`), error: () => {} };
+  const codeStore = new GitStore({ layout: new Layout(root), paths: store, git, author, log });
   sessions = new Sessions({
     store,
-    repository: sessionRepository(git, repository, author, Date.now),
+    git,
+    author,
     jobs: {
       sessionFiles: <W extends SessionFilesJob['work']>(job: SessionFilesJob & { work: W }) =>
         sessionFiles(job) as Promise<SessionFilesResult[W]>,
     },
-    publish: async (app, draft) => {
-      published.push({ app, ...draft });
-      const { commit } = await commitApp(app, draft.folder);
-      return { id: app, version: 1, tag: `${app}/v1`, sha: commit, migrationsApplied: [], webhooks: [] };
+    deployments: {
+      publish: async (app, { session }) => {
+        published.push({ app, base: session.base });
+        const files = fingerprint((await sessionFiles({ work: 'list', folder: session.folder })) as GitFile[]);
+        const { commit } = await commitApp(app, session.folder);
+        await session.note({ commit, files });
+        await session.follow({ commit, files });
+        return { id: app, version: 1, tag: `${app}/v1`, sha: commit, migrationsApplied: [], webhooks: [] };
+      },
+      recoverSession: (app, session) => recoverSession({ registry, store: codeStore }, app, session),
     },
-    registeredAt: (app) => registered.get(app) ?? null,
-    log: { warn: (...args: unknown[]) => assert.fail(`warned: ${JSON.stringify(args)}`) },
+    registry,
+    log,
   });
 });
 

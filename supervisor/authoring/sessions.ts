@@ -4,13 +4,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import type { DiffAppResult, GitFile, GitFileDiff, ListChange } from '../../protocol/git-jobs.ts';
+import type { DiffAppResult, GitAuthor, GitFile, GitFileDiff, ListChange } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
+import type { FileConditions, SessionFilesResult } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { FileConditions, SessionFilesResult } from '../../protocol/session-files.ts';
-import type { CodeStorePaths } from '../../storage/layout.ts';
+import { exists } from '../../storage/atomic-file.ts';
 import {
   appFolders,
   createSession,
@@ -18,24 +17,18 @@ import {
   listSessions,
   removeAutomation,
   removeSession,
-  replaceAutomation,
+  replaceFolder,
   stagingFolder,
   sweepSessions,
   touchedAt,
 } from '../../storage/sessions.ts';
-import type { Jobs } from '../jobs/jobs.ts';
+import type { Deployments, PublishResult } from '../deployments/deploy.ts';
 import { SerialByKey } from '../serial.ts';
-import { BRANCHES, branchOf, SessionFolders, type SessionRepository } from './session-folders.ts';
-import { type Published, type PublishFolder, SessionPublishing } from './session-publishing.ts';
+import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
 
-export type SessionsOptions = {
-  store: CodeStorePaths;
-  repository: SessionRepository;
-  jobs: Pick<Jobs, 'sessionFiles'>;
-  publish: PublishFolder;
-  /** When the app was registered, in milliseconds since the epoch; null when it is not. */
-  registeredAt(app: string): number | null;
-  log: Pick<Logger, 'warn'>;
+export type SessionsOptions = SessionFoldersOptions & {
+  author: GitAuthor;
+  deployments: Pick<Deployments, 'publish' | 'recoverSession'>;
   now?(): number;
 };
 
@@ -52,11 +45,8 @@ export type SessionRow = {
   damaged?: string;
 };
 
-/** What is done to several files at once, all or nothing. `fill` writes the automation's files into an empty folder, durably. */
-export type EditTools = {
-  replaceAutomation(automation: string, fill: (folder: string) => Promise<void>): Promise<void>;
-  removeAutomation(automation: string): Promise<void>;
-};
+/** Replaces all files of an automation, or none: `fill` writes them into an empty folder, durably; null removes them. */
+export type ReplaceAutomation = (automation: string, fill: ((folder: string) => Promise<void>) | null) => Promise<void>;
 
 /**
  * `behind` are the apps of which something was published since they were taken: their differences have it, in reverse. `network` and
@@ -76,7 +66,6 @@ type AppDiff = DiffAppResult & { app: string };
 export class Sessions {
   readonly #options: Required<SessionsOptions>;
   readonly #folders: SessionFolders;
-  readonly #publishing: SessionPublishing;
   readonly #serial = new SerialByKey();
   readonly #edited: ((sessionId: string, app: string) => void)[] = [];
   readonly #closed: ((sessionId: string) => void | Promise<void>)[] = [];
@@ -88,24 +77,23 @@ export class Sessions {
   constructor(options: SessionsOptions) {
     this.#options = { now: Date.now, ...options };
     this.#folders = new SessionFolders(options);
-    this.#publishing = new SessionPublishing({ ...options, folders: this.#folders });
   }
 
   /** Ends or removes what a crash cut off, once it is known what is live. What the repository refuses is logged. */
   async open(): Promise<void> {
-    const { store, repository, log } = this.#options;
+    const { store, git, deployments, log } = this.#options;
     await sweepSessions(store);
-    const bases = new Map<string, string>();
+    const branches: Record<string, string> = {};
     for (const id of await listSessions(store)) {
       try {
-        await this.#publishing.finish(id);
-        bases.set(id, (await this.#folders.record(id)).base);
+        for (const { app, copy } of await this.#folders.cutOff(id)) await deployments.recoverSession(app, copy);
+        branches[id] = (await this.#folders.record(id)).base;
       } catch (error) {
         log.warn({ session: id, err: error }, 'A session cannot be read.');
       }
     }
     try {
-      await repository.branches(BRANCHES, bases);
+      await git('branches', { prefix: BRANCHES, branches });
     } catch (error) {
       log.warn({ err: error }, 'The branches of the sessions could not be repaired.');
     }
@@ -133,23 +121,21 @@ export class Sessions {
       throw new SvcError(
         'INVALID_ID',
         'A session id has 1 to 64 of A-Z, a-z, 0-9, "-" and "_", not "-" or "_" first.',
-        {
-          path: 'sessionId',
-        },
+        { path: 'sessionId' },
       );
     }
-    const { store, repository, now } = this.#options;
+    const { store, git, now } = this.#options;
     if ((await listSessions(store)).length >= LIMITS.sessions) {
       throw new SvcError('CONFLICT', `There are already ${LIMITS.sessions} sessions; delete unused ones.`);
     }
-    const base = await repository.main();
+    const base = await this.#main();
     if (this.#closing.has(id))
       throw new SvcError('CONFLICT', `The session "${id}" is being closed; try again.`, { path: 'sessionId' });
     const record = { createdAt: now(), base, apps: {}, ...(unfinished ? { unfinished } : {}) };
     if (!(await createSession(store, id, record)))
       throw new SvcError('CONFLICT', `A session "${id}" already exists.`, { path: 'sessionId' });
     try {
-      await repository.branch(branchOf(id), base);
+      await git('branch', { name: branchOf(id), to: base });
     } catch (error) {
       await removeSession(store, id);
       throw error;
@@ -157,7 +143,16 @@ export class Sessions {
     return { sessionId: id, base };
   }
 
-  /** What an unfinished session was opened for is done, and somebody will hear of it. */
+  /** The commit of `main`. Rejects with `STORE_DAMAGED`. */
+  async #main(): Promise<string> {
+    const { store, git, author, now } = this.#options;
+    // A new one in its place would give the numbers of versions a second time.
+    if (!(await exists(store.repository)))
+      throw new SvcError('STORE_DAMAGED', 'The git repository is missing; restore it from a clone or a backup.');
+    return (await git('openRepository', { author, at: now() })).main;
+  }
+
+  /** The work that an unfinished session was opened for is done, and its caller will hear of it. */
   async keep(id: string): Promise<void> {
     await this.#folders.keep(id);
   }
@@ -182,7 +177,7 @@ export class Sessions {
         if (!isGone) log.warn({ session: sessionId, err: error }, 'A session cannot be read.');
       }
     }
-    // Of a damaged one it is not known when it was opened.
+    // The record of a damaged one does not say when it was opened.
     const age = ({ createdAt, touchedAt }: SessionRow): number => createdAt ?? touchedAt;
     return rows.sort((a, b) => age(b) - age(a) || (a.sessionId < b.sessionId ? -1 : 1));
   }
@@ -194,15 +189,14 @@ export class Sessions {
       return { sessionId, base, createdAt, touchedAt: await touchedAt(session), apps: Object.keys(apps).sort() };
     } catch (error) {
       if (!(error instanceof SvcError) || error.code !== 'SESSION_DAMAGED') throw error;
-      const apps = await appFolders(session);
-      const damaged = error.message;
-      return { sessionId, base: null, createdAt: null, touchedAt: await touchedAt(session), apps, damaged };
+      const known = { touchedAt: await touchedAt(session), apps: await appFolders(session) };
+      return { sessionId, base: null, createdAt: null, ...known, damaged: error.message };
     }
   }
 
-  /** Its drafts are gone with it. What was begun in it ends first: a publication is whole, or never was. Rejects with `UNKNOWN_SESSION`. */
+  /** With its drafts. What is under way in it ends first. Rejects with `UNKNOWN_SESSION`. */
   async remove(id: string): Promise<void> {
-    const { store, repository, log } = this.#options;
+    const { store, git, log } = this.#options;
     if (!(await this.has(id)) || this.#closing.has(id)) throw unknownSession(id);
     this.#closing.add(id);
     try {
@@ -211,7 +205,7 @@ export class Sessions {
       this.#folders.forget(id);
       for (const told of this.#closed) await told(id);
       // It is closed, whatever becomes of the name, which the next session of this id takes over.
-      await repository.branch(branchOf(id), null).catch((error: unknown) => {
+      await git('branch', { name: branchOf(id), to: null }).catch((error: unknown) => {
         log.warn({ session: id, err: error }, 'The branch of a closed session could not be removed.');
       });
     } finally {
@@ -240,13 +234,11 @@ export class Sessions {
   }
 
   async files(id: string, app: string): Promise<GitFile[]> {
-    const folder = await this.folder(id, app);
-    return this.#options.jobs.sessionFiles({ work: 'list', folder });
+    return this.#options.jobs.sessionFiles({ work: 'list', folder: await this.folder(id, app) });
   }
 
   async readFile(id: string, app: string, path: string): Promise<SessionFilesResult['read']> {
-    const folder = await this.folder(id, app);
-    return this.#options.jobs.sessionFiles({ work: 'read', folder, path });
+    return this.#options.jobs.sessionFiles({ work: 'read', folder: await this.folder(id, app), path });
   }
 
   async putFile(
@@ -267,36 +259,34 @@ export class Sessions {
     );
   }
 
-  /** Runs `work` on the app's folder while nothing else is done to it, then tells that it was edited. */
-  async edit<T>(id: string, app: string, work: (folder: string, tools: EditTools) => Promise<T>): Promise<T> {
+  /** Runs `work` on the app's folder while nothing else changes it, then tells that it was edited. */
+  async edit<T>(id: string, app: string, work: (folder: string, replace: ReplaceAutomation) => Promise<T>): Promise<T> {
     const { store } = this.#options;
-    const tools: EditTools = {
-      replaceAutomation: async (automation, fill) => {
-        const staged = await stagingFolder(store);
-        try {
-          await fill(staged);
-          await replaceAutomation(store, [id, app, automation], staged);
-        } finally {
-          await rm(staged, { recursive: true, force: true });
-        }
-      },
-      removeAutomation: (automation) => removeAutomation(store, id, app, automation),
+    const replace: ReplaceAutomation = async (automation, fill) => {
+      if (fill === null) return removeAutomation(store, id, app, automation);
+      const staged = await stagingFolder(store);
+      try {
+        await fill(staged);
+        await replaceFolder(store, [id, app, automation], staged);
+      } finally {
+        await rm(staged, { recursive: true, force: true });
+      }
     };
-    const result = await this.#exclusively(id, app, async () => work(await this.#folders.checkedOut(id, app), tools));
+    const result = await this.#exclusively(id, app, async () => work(await this.#folders.checkedOut(id, app), replace));
     this.#tellEdited(id, app);
     return result;
   }
 
   /**
-   * Puts a new app into the session; `fill` writes its files into an empty folder. Nothing of it stays when that rejects.
+   * Puts a new app into the session; `fill` writes its files into an empty folder, which is removed when that rejects.
    * Rejects with `CONFLICT` when the session or `main` has an app of this id.
    */
   async add(id: string, app: string, fill: (folder: string) => Promise<void>): Promise<void> {
     checkAppId(app);
-    const { repository } = this.#options;
+    const { git } = this.#options;
     await this.#exclusively(id, app, async () => {
       const record = await this.#folders.record(id);
-      const taken = record.apps[app] !== undefined || (await repository.files(app, 'main')).files !== null;
+      const taken = record.apps[app] !== undefined || (await git('treeOf', { app, from: 'main' })).files !== null;
       if (taken) throw new SvcError('CONFLICT', `An app "${app}" already exists; choose another id.`, { path: 'id' });
       await this.#folders.replace(id, app, async (staged) => {
         await fill(staged);
@@ -311,16 +301,7 @@ export class Sessions {
    * changed are kept both, between marks. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`.
    */
   async update(id: string, app: string): Promise<{ base: string; merged: string[]; conflicts: string[] }> {
-    const { repository } = this.#options;
-    const { main, merged, conflicts } = await this.#exclusively(id, app, async () => {
-      const folder = await this.#folders.checkedOut(id, app);
-      const base = await this.#folders.baseOf(id, app);
-      const since = this.#folders.since(app);
-      return this.#folders.replace(id, app, async (staged) => {
-        const result = await repository.update(app, base, folder, staged);
-        return { ...result, ...since, base: result.main, same: result.merged.length + result.conflicts.length === 0 };
-      });
-    });
+    const { main, merged, conflicts } = await this.#exclusively(id, app, () => this.#folders.update(id, app));
     if (merged.length + conflicts.length > 0) this.#tellEdited(id, app);
     return { base: main, merged, conflicts };
   }
@@ -336,15 +317,16 @@ export class Sessions {
   }
 
   async #compare(id: string, app: string | null): Promise<{ base: string; head: string; apps: AppDiff[] }> {
-    const { store, repository } = this.#options;
+    const { store, git } = this.#options;
     return this.#within(id, async () => {
       const record = await this.#folders.record(id);
       if (app !== null) await this.#exclusively(id, app, () => this.#folders.checkedOut(id, app));
-      const base = await repository.main();
+      const base = await this.#main();
       const apps: AppDiff[] = [];
       for (const one of app === null ? Object.keys(record.apps).sort() : [app]) {
         const since = await this.#folders.baseOf(id, one);
-        apps.push({ app: one, ...(await repository.diff(one, since, store.session(id).app(one))) });
+        const job = { app: one, since, folder: store.session(id).app(one), against: 'main' };
+        apps.push({ app: one, ...(await git('diffApp', job)) });
       }
       return { base, head: record.base, apps };
     });
@@ -357,9 +339,12 @@ export class Sessions {
   async publish(
     id: string,
     { app = null, message = null, origin }: { app?: string | null; message?: string | null; origin: string },
-  ): Promise<Published> {
+  ): Promise<PublishResult> {
     const one = app ?? (await this.#onlyChanged(id));
-    const published = await this.#exclusively(id, one, () => this.#publishing.publish(id, one, { message, origin }));
+    const published = await this.#exclusively(id, one, async () => {
+      const session = await this.#folders.copyOf(id, one);
+      return this.#options.deployments.publish(one, { session, message, origin });
+    });
     this.#tellEdited(id, one);
     return published;
   }
@@ -373,9 +358,7 @@ export class Sessions {
     throw new SvcError(
       'BAD_REQUEST',
       `The session changes several apps; name the one to publish: ${changed.join(', ')}.`,
-      {
-        path: 'app',
-      },
+      { path: 'app' },
     );
   }
 

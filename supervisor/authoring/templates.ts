@@ -6,12 +6,13 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
+import type { RemoteTemplate, TemplateRow } from '../../protocol/answers.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
+import type { LayOutJob } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { joinSignals } from '../../protocol/signals.ts';
-import type { LayOutJob, RemoteTemplate, TemplateRow } from '../../protocol/templates.ts';
-import { exists, mkdirDurable, readJson, writeFileAtomic } from '../../storage/atomic-file.ts';
+import { exists, isRecord, mkdirDurable, readJson, writeFileAtomic } from '../../storage/atomic-file.ts';
 
 export type TemplatesOptions = {
   /** The folder of those that come with the gateway, one app folder each. */
@@ -37,7 +38,7 @@ export class Templates {
     this.#options = options;
   }
 
-  /** Starts fetching the catalog; nobody waits for it. */
+  /** Starts fetching the catalog in the background. */
   open(): void {
     const { url, log } = this.#options;
     if (url === null) return;
@@ -53,16 +54,10 @@ export class Templates {
 
   /** Those that come with the gateway first; of two with one id, that one. */
   async list(): Promise<TemplateRow[]> {
-    return (await this.#all()).map(({ id, name, description, version, source, queries, actions, automations }) => ({
-      id,
-      name,
-      description,
-      version,
-      source,
-      queries,
-      actions,
-      automations,
-    }));
+    return (await this.#all()).map((row) => {
+      const { url: _, sha256: __, ...shown } = row as RemoteTemplate;
+      return shown;
+    });
   }
 
   /** Where the template's files are. Rejects with `UNKNOWN_TEMPLATE`, or `TEMPLATE_FAILED` when it cannot be fetched. */
@@ -182,21 +177,20 @@ function readCatalog(value: unknown, catalogUrl: string): RemoteTemplate[] | nul
 }
 
 function remoteRow(value: unknown, catalogUrl: string): RemoteTemplate | null {
-  if (typeof value !== 'object' || value === null) return null;
-  const entry = value as Record<string, unknown>;
-  const { id, name, sha256 } = entry;
+  if (!isRecord(value)) return null;
+  const { id, name, sha256 } = value;
   if (typeof id !== 'string' || !isAppId(id) || typeof name !== 'string' || name === '') return null;
-  const url = webAddress(entry.url, catalogUrl);
+  const url = webAddress(value.url, catalogUrl);
   if (url === null || typeof sha256 !== 'string' || !SHA256.test(sha256)) return null;
   return {
     id,
-    name: name.slice(0, LIMITS.textChars),
-    description: typeof entry.description === 'string' ? entry.description.slice(0, LIMITS.textChars) : '',
-    version: typeof entry.version === 'string' ? entry.version.slice(0, LIMITS.textChars) : '',
+    name: text(name),
+    description: text(value.description),
+    version: text(value.version),
     source: 'remote',
-    queries: count(entry.queries),
-    actions: count(entry.actions),
-    automations: count(entry.automations),
+    queries: count(value.queries),
+    actions: count(value.actions),
+    automations: count(value.automations),
     url,
     sha256,
   };
@@ -215,6 +209,10 @@ function isRemote(row: TemplateRow | RemoteTemplate): row is RemoteTemplate {
 
 function lengthOf(value: unknown): number {
   return Array.isArray(value) ? value.length : 0;
+}
+
+function text(value: unknown): string {
+  return typeof value === 'string' ? value.slice(0, LIMITS.textChars) : '';
 }
 
 function count(value: unknown): number {

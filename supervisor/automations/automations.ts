@@ -78,7 +78,7 @@ export class Automations {
       now: Date.now,
       log,
     });
-    this.runEvents = new RunEvents({ ledger: this.runs, readers: options.changes.readers });
+    this.runEvents = new RunEvents(this.runs, options.changes.readers);
     this.toolServers = toolServers(options);
     this.fires = new Fires({
       catalog: this.catalog,
@@ -104,13 +104,7 @@ export class Automations {
     this.webhooks = new Webhooks({
       catalog: this.catalog,
       fires: this.fires,
-      claimMessage: (message, runId) => this.runs.claimMessage(message, runId),
-      keyOf: async ({ app, manifest }) => {
-        const keys = await readWebhookKeys(layout.app(app));
-        for (const trigger of manifest.triggers)
-          if (trigger.kind === 'webhook' && 'id' in trigger) return keys.get(trigger.id) ?? null;
-        return null;
-      },
+      keyOf: async ({ app }, slug) => (await readWebhookKeys(layout.app(app))).get(slug) ?? null,
     });
     this.enablement = new Enablement({
       layout,
@@ -180,18 +174,11 @@ export class Automations {
       },
       yieldTurn: (rest) => void setImmediate(rest),
       fire: (automation, scheduledAt) => this.#fireCron(automation, scheduledAt),
-      lastFired: (ref) => {
-        const automation = this.catalog.get(ref);
-        return automation ? this.runs.cronFired(automation) : Promise.resolve(null);
-      },
-      watchedFrom: (ref, at) => {
-        const automation = this.catalog.get(ref);
-        if (!automation) return;
-        this.runs.noteCronFired(automation, at).catch((error: unknown) => {
-          this.#log.warn(
-            { err: error, automation: ref },
-            'It could not be noted since when an automation is scheduled.',
-          );
+      lastFired: (automation) => this.runs.cronFired(automation),
+      watchedFrom: (automation, at) => {
+        this.runs.noteCronFired(automation, at).catch((err: unknown) => {
+          const message = 'It could not be noted since when an automation is scheduled.';
+          this.#log.warn({ err, automation: automation.ref }, message);
         });
       },
       log: (level, message) => this.#log[level](message),

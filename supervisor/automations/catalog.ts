@@ -1,11 +1,13 @@
-/**
- * The automations of every active version, in memory only: the files are the truth, and this is what they said when they were
- * last read. Resolves refs and slugs without a scan.
- */
+/** The automations of every active version, as their files said when they were last read; found by ref and slug without a scan. */
 import type { Logger } from 'pino';
-import { type AutomationManifest, automationRef, provisionedWebhook } from '../../protocol/automation.ts';
+import {
+  type AutomationManifest,
+  automationRef,
+  flatAutomation,
+  provisionedWebhook,
+} from '../../protocol/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { flatAutomation } from '../../protocol/rules/automation-issues.ts';
+import { inParallel } from '../../storage/atomic-file.ts';
 import { listAutomations, readAutomation } from '../../storage/automations.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
 import type { Registry } from '../../storage/registry.ts';
@@ -24,10 +26,7 @@ export type LiveAutomation = {
   readonly manifest: LiveManifest;
 };
 
-/**
- * An automation whose file cannot be used. `code` is one of `AutomationIssueCode`, `flat_file` for one that lies where nothing reads
- * it, or `INTERNAL` for a disk that fails.
- */
+/** A file that cannot be used. `code`: an `AutomationIssueCode`, `flat_file` where nothing reads it, `INTERNAL` for the disk. */
 export type AutomationFault = { ref: string; code: string; message: string; path?: string };
 
 export type CatalogOptions = {
@@ -37,9 +36,6 @@ export type CatalogOptions = {
 };
 
 type AppAutomations = { live: LiveAutomation[]; faults: AutomationFault[] };
-
-/** Apps that are read at a time when all of them are. */
-const APPS_AT_ONCE = 16;
 
 export class AutomationCatalog {
   readonly #options: CatalogOptions;
@@ -51,8 +47,6 @@ export class AutomationCatalog {
   readonly #listeners: ((app: string) => void)[] = [];
   /** Loads of an app under way; only the latest one counts. */
   readonly #loads = new Map<string, symbol>();
-  #reading = 0;
-  readonly #waiting: (() => void)[] = [];
 
   constructor(options: CatalogOptions) {
     this.#options = options;
@@ -60,10 +54,7 @@ export class AutomationCatalog {
 
   /** Reads the active version of every app that has automations. Never rejects: what cannot be read is a fault. */
   async loadAll(): Promise<void> {
-    const ids = this.#options.registry.ids();
-    for (let at = 0; at < ids.length; at += APPS_AT_ONCE) {
-      await Promise.all(ids.slice(at, at + APPS_AT_ONCE).map((id) => this.load(id)));
-    }
+    await inParallel(this.#options.registry.ids(), LIMITS.automationsAtOnce, (id) => this.load(id));
   }
 
   /** Reads the active version of an app again, after it or one of its files changed. Never rejects. */
@@ -77,7 +68,7 @@ export class AutomationCatalog {
       this.#options.log.error({ app, err: error }, 'The automations of an app could not be read.');
       found = { live: [], faults: [unreadable(`${app}/*`)] };
     }
-    // A later load, or the removal of the app, knows better.
+    // A later load, or the removal of the app, has replaced this one.
     if (this.#loads.get(app) !== load) return;
     this.#loads.delete(app);
     for (const { ref, message } of found.faults) this.#options.log.warn({ automation: ref }, `Left out: ${message}`);
@@ -129,22 +120,19 @@ export class AutomationCatalog {
     const { active } = await registry.state(app);
     // An app without automations costs no look at the disk.
     if (active === null) return { live: [], faults: [] };
-    const { versionId, flatAutomations = [] } = active;
-    const flat = flatAutomations.map((name) => flatFault(app, name));
-    if (active.automations === 0) return { live: [], faults: flat };
+    const { versionId, flatAutomations = [], automations } = active;
+    const found: AppAutomations = { live: [], faults: flatAutomations.map((name) => flatFault(app, name)) };
+    if (automations === 0) return found;
     const version = layout.app(app).version(versionId);
-    const ids = await listAutomations(version);
-    const found: (LiveAutomation | AutomationFault | null)[] = ids.map(() => null);
-    const queue = ids.entries();
-    // A few that take one after another: a thousand promises that wait would outlive young collections, and stay as garbage.
-    const takeTurns = async (): Promise<void> => {
-      for (const [at, id] of queue) found[at] = await this.#inTurn(() => this.#readOne(app, versionId, version, id));
-    };
-    await Promise.all(Array.from({ length: Math.min(LIMITS.automationsAtOnce, ids.length) }, takeTurns));
-    return {
-      live: found.filter((one): one is LiveAutomation => one !== null && 'manifest' in one),
-      faults: [...found.filter((one): one is AutomationFault => one !== null && 'code' in one), ...flat].sort(byRef),
-    };
+    // One after another: other apps are read meanwhile, and every wait lets the event loop get to its other work.
+    for (const id of await listAutomations(version)) {
+      const one = await this.#readOne(app, versionId, version, id);
+      if (one === null) continue;
+      if ('manifest' in one) found.live.push(one);
+      else found.faults.push(one);
+    }
+    found.faults.sort(byRef);
+    return found;
   }
 
   async #readOne(
@@ -166,49 +154,29 @@ export class AutomationCatalog {
     }
   }
 
-  /** At most `LIMITS.automationsAtOnce` files are open, and the event loop gets to its other work between them. */
-  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#reading >= LIMITS.automationsAtOnce) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#reading++;
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#reading--;
-      else setImmediate(next);
-    }
-  }
-
   #replace(app: string, found: AppAutomations): void {
     const isEmpty = found.live.length + found.faults.length === 0;
     // Most apps have no automations, and a start reads every one of them.
     if (isEmpty && !this.#apps.has(app)) return;
     for (const automation of this.#apps.get(app)?.live ?? []) {
       this.#byRef.delete(automation.ref);
-      this.#unclaim(automation);
+      this.#claim(automation, (claimants) => claimants.filter((one) => one !== automation));
     }
     if (isEmpty) this.#apps.delete(app);
     else this.#apps.set(app, found);
     for (const automation of found.live) {
       this.#byRef.set(automation.ref, automation);
-      this.#claim(automation);
+      this.#claim(automation, (claimants) => [...claimants, automation].sort(byRef));
     }
     for (const listener of this.#listeners) listener(app);
   }
 
-  #claim(automation: LiveAutomation): void {
-    const slug = provisionedWebhook(automation.manifest)?.id;
+  #claim({ manifest }: LiveAutomation, change: (claimants: LiveAutomation[]) => LiveAutomation[]): void {
+    const slug = provisionedWebhook(manifest)?.id;
     if (slug === undefined) return;
-    const claimants = this.#bySlug.get(slug) ?? [];
-    this.#bySlug.set(slug, [...claimants, automation].sort(byRef));
-  }
-
-  #unclaim(automation: LiveAutomation): void {
-    const slug = provisionedWebhook(automation.manifest)?.id;
-    if (slug === undefined) return;
-    const claimants = (this.#bySlug.get(slug) ?? []).filter((claimant) => claimant !== automation);
-    if (claimants.length === 0) this.#bySlug.delete(slug);
-    else this.#bySlug.set(slug, claimants);
+    const claimants = change(this.#bySlug.get(slug) ?? []);
+    if (claimants.length > 0) this.#bySlug.set(slug, claimants);
+    else this.#bySlug.delete(slug);
   }
 }
 

@@ -1,12 +1,11 @@
-/**
- * Rewrites the files of live automations: switches them on and off, and gives pending webhooks their addresses (decisions,
- * section 6). In the app's line of deployments, so that no version comes or goes meanwhile.
- */
+/** Rewrites files of live automations, in the app's line of deployments: switches them, mints webhooks (decisions, section 6). */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import {
   type AutomationManifest,
+  automationFault,
   automationRef,
+  invalidAutomation,
   type MintedSecret,
   type MintedWebhook,
   mintedWebhook,
@@ -14,10 +13,8 @@ import {
   provisionedWebhook,
   signingKeys,
 } from '../../protocol/automation.ts';
-import { type AutomationChange, editAutomation } from '../../protocol/automation-edit.ts';
+import { editAutomation, mintWebhook } from '../../protocol/automation-edit.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { automationFault, invalidAutomation } from '../../protocol/rules/automation-issues.ts';
-import { mintWebhook } from '../../protocol/webhook-mint.ts';
 import { addWebhookKeys, pruneWebhookKeys, readAutomation, writeAutomation } from '../../storage/automations.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
 import { type Registry, unknownApp } from '../../storage/registry.ts';
@@ -48,10 +45,10 @@ export class Enablement {
 
   /** Durable, and in the catalog, once it resolves. Rejects as `manifest` does. */
   async setEnabled(app: string, id: string, enabled: boolean): Promise<LiveAutomation> {
-    await this.#held(app, async () => {
-      const version = await this.#live(app);
+    await this.#held(app, async (version) => {
       const stored = await this.#read(version, app, id);
-      if (stored.manifest.enabled !== enabled) await write(version, id, stored, { enabled });
+      if (stored.manifest.enabled !== enabled)
+        await writeAutomation(version, id, editAutomation(stored.text, { enabled }));
     });
     const automation = this.#options.catalog.get(automationRef(app, id));
     if (automation === undefined) throw unknownAutomation(app, id);
@@ -81,14 +78,10 @@ export class Enablement {
     return minted;
   }
 
-  /**
-   * Mints the webhook of one automation where it is pending; with `renew` also one that was minted, whose address and secret
-   * then are void. Rejects as `manifest` does, and with `BAD_REQUEST` for an automation without a webhook.
-   */
+  /** Mints a pending webhook; with `renew` a minted one again. Rejects as `manifest`, and with `BAD_REQUEST` without one. */
   async provisionOne(app: string, id: string, renew: boolean, origin: string): Promise<MintedWebhook[]> {
     const minted: MintedWebhook[] = [];
-    await this.#held(app, async () => {
-      const version = await this.#live(app);
+    await this.#held(app, async (version) => {
       const stored = await this.#read(version, app, id);
       const pending = pendingWebhook(stored.manifest);
       const webhook = pending ?? provisionedWebhook(stored.manifest);
@@ -101,20 +94,19 @@ export class Enablement {
   }
 
   async #mint(app: string, tell: (secret: MintedSecret) => void): Promise<void> {
-    const isPending = ({ manifest }: LiveAutomation) => pendingWebhook(manifest) !== undefined;
-    if (!this.#options.catalog.list(app).some(isPending)) return;
-    await this.#held(app, async () => {
-      const version = await this.#live(app);
-      for (const { id } of this.#options.catalog.list(app).filter(isPending)) {
+    const pending = () => this.#options.catalog.list(app).filter(({ manifest }) => pendingWebhook(manifest));
+    if (pending().length === 0) return;
+    await this.#held(app, async (version) => {
+      for (const { id } of pending()) {
         const stored = await readAutomation(version, id);
         if (stored === null || 'issues' in stored) continue;
-        const pending = pendingWebhook(stored.manifest);
-        if (pending !== undefined) tell(await this.#mintOne(version, app, id, stored, pending));
+        const webhook = pendingWebhook(stored.manifest);
+        if (webhook) tell(await this.#mintOne(version, app, id, stored, webhook));
       }
     });
   }
 
-  /** Gives a webhook an address and a secret; one that has them loses those. */
+  /** Gives a webhook a new address and secret; the old ones end. */
   async #mintOne(
     version: VersionPaths,
     app: string,
@@ -127,17 +119,17 @@ export class Enablement {
     const paths = this.#options.layout.app(app);
     // Before the file: a webhook that is there has its key.
     await addWebhookKeys(paths, signingKeys([secret]));
-    await write(version, id, stored, { webhook, renew: true });
+    await writeAutomation(version, id, editAutomation(stored.text, { webhook, renew: true }));
     // That of the old address, and of one whose mint was cut off.
     await pruneWebhookKeys(paths);
     return secret;
   }
 
-  /** In the app's line; the catalog then knows what was written, also when not everything could be. */
-  async #held(app: string, work: () => Promise<void>): Promise<void> {
+  /** In the app's line, with its active version; the catalog then knows what was written, also when not everything could be. */
+  async #held(app: string, work: (version: VersionPaths) => Promise<void>): Promise<void> {
     const held = await this.#options.deployments.hold(app, async () => {
       try {
-        await work();
+        await work(await this.#live(app));
       } finally {
         await this.#options.catalog.load(app);
       }
@@ -157,14 +149,8 @@ export class Enablement {
     const stored = await readAutomation(version, id);
     if (stored === null) throw unknownAutomation(app, id);
     if ('manifest' in stored) return stored;
-    const [first, ...others] = stored.issues.map((issue) => automationFault(id, issue));
-    if (first === undefined) throw unknownAutomation(app, id);
-    throw invalidAutomation([first, ...others]);
+    throw invalidAutomation(stored.issues.map((issue) => automationFault(id, issue)));
   }
-}
-
-async function write(version: VersionPaths, id: string, { text }: Stored, change: AutomationChange): Promise<void> {
-  await writeAutomation(version, id, editAutomation(text, change));
 }
 
 export function unknownAutomation(app: string, id: string): SvcError {

@@ -19,7 +19,7 @@ function scene() {
     start: () => {},
     stop: async () => {},
   };
-  let events: Omit<ChildEvents, 'onProcess' | 'log'> | undefined;
+  let events: ChildEvents | undefined;
   const servers = new McpToolServers({
     servers: {
       git: { command: 'git-server', env: { TOKEN: 'secret' } },

@@ -1,7 +1,4 @@
-/**
- * The tools of MCP servers, for automations. The servers are spoken to in a process of its own (workers/mcp), started on the
- * first call; here are its calls, what it says of its servers, and what has to be cleared away when it dies.
- */
+/** The tools of MCP servers: the supervisor's side of the process (workers/mcp) that talks to them, started on the first call. */
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { type Frame, Kind, ToolKind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -14,23 +11,11 @@ import {
   type ToolServerSettings,
   type ToolServerState,
 } from '../../protocol/tool-servers.ts';
-import { GROUP_LEADER } from '../../storage/children.ts';
-import { identityOf, killGroup, type ProcessIdentity } from '../../storage/process-identity.ts';
+import { GROUP_LEADER } from '../../storage/processes/children.ts';
+import { identityOf, killGroup, type ProcessIdentity } from '../../storage/processes/process-identity.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
 
-/** What automations need of MCP servers. */
-export interface ToolServers {
-  names(): string[];
-  has(server: string): boolean;
-  /**
-   * What the tool answers to `args`, both as JSON text, `args` of an object; neither is read here. Rejects with `TOOL_SERVER_FAILED`, or `OVERLOADED` when too many calls are under way; at once when
-   * `signal` aborts, on which the server is told.
-   */
-  callForJson(server: string, tool: string, args: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
-  stop(): Promise<void>;
-}
-
-/** What is shown of a server: nothing of its environment, arguments, address or headers. */
+/** What is shown of a server; its environment, arguments, address and headers may be secret. */
 export type ToolServerStatus = {
   name: string;
   kind: 'stdio' | 'http';
@@ -44,7 +29,7 @@ export type ToolServersOptions = {
   /** The longest a call may take, whatever its signal says: `automationTimeoutMs`. */
   callMs: number;
   /** `Tree.toolServerChild`. */
-  createChild(settings: ToolServerSettings, events: Omit<ChildEvents, 'onProcess' | 'log'>): Child;
+  createChild(settings: ToolServerSettings, events: ChildEvents): Child;
   /** A server's process came into being or is gone: the record of children on disk is due. */
   onProcess(pid: number, role: string, alive: boolean): void;
   log(level: 'info' | 'warn', message: string): void;
@@ -63,10 +48,10 @@ type Call = {
   reject(error: SvcError): void;
 };
 
-export class McpToolServers implements ToolServers {
+export class McpToolServers {
   readonly #options: ToolServersOptions;
   readonly #now: () => number;
-  readonly #child: Child | null;
+  readonly #child: Child;
   readonly #answerBytes: number;
   readonly #servers: Map<string, ToolServerStatus>;
   readonly #calls = new Map<number, Call>();
@@ -87,25 +72,14 @@ export class McpToolServers implements ToolServers {
     );
     const limits = { ...TOOL_SERVER_LIMITS, ...options.limits };
     this.#answerBytes = limits.answerBytes;
-    this.#child =
-      this.#servers.size === 0
-        ? null
-        : options.createChild(
-            { servers: options.servers, limits },
-            {
-              onReady: () => this.#ready(),
-              onFrame: (frame) => this.#onFrame(frame),
-              onExit: (reason) => this.#onExit(reason),
-            },
-          );
-  }
-
-  names(): string[] {
-    return [...this.#servers.keys()];
-  }
-
-  has(server: string): boolean {
-    return this.#servers.has(server);
+    this.#child = options.createChild(
+      { servers: options.servers, limits },
+      {
+        onReady: () => this.#ready(),
+        onFrame: (frame) => this.#onFrame(frame),
+        onExit: (reason) => this.#onExit(reason),
+      },
+    );
   }
 
   /** Of each server, in the order of the configuration. */
@@ -113,65 +87,59 @@ export class McpToolServers implements ToolServers {
     return [...this.#servers.values()].map((server) => ({ ...server }));
   }
 
+  /**
+   * What the tool answers to `args`, both as JSON text, `args` of an object; neither is read here. Rejects with `TOOL_SERVER_FAILED`,
+   * or `OVERLOADED` when too many calls are under way; at once when `signal` aborts, on which the server is told.
+   */
   async callForJson(server: string, tool: string, args: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     const child = this.#child;
-    if (!child || !this.#servers.has(server)) throw failed(this.#unknown(server));
+    if (!this.#servers.has(server)) {
+      const configured = [...this.#servers.keys()].join(', ');
+      throw failed(`No MCP server is configured as ${server.slice(0, 80)}. Configured are ${configured}.`);
+    }
     if (this.#stopping) throw failed('The gateway stops.');
     if (this.#calls.size >= LIMITS.toolServerCalls)
       throw new SvcError('OVERLOADED', 'Too many calls to MCP servers are running. Try again later.');
     if (signal.aborted) throw cancelled(server, signal);
-    this.#wake(child);
-    return await new Promise<Uint8Array>((resolve, reject) => {
-      const id = ++this.#nextId;
-      const settle = () => {
-        this.#calls.delete(id);
-        signal.removeEventListener('abort', abort);
-        clearTimeout(timer);
-      };
-      const call: Call = {
-        id,
-        name: `${server}.${tool}`,
-        body: args,
-        deadline: this.#now() + this.#options.callMs,
-        sent: false,
-        resolve: (answer) => {
-          settle();
-          resolve(answer);
-        },
-        reject: (error) => {
-          settle();
+    this.#wake();
+    const id = ++this.#nextId;
+    let cleanUp = () => {};
+    try {
+      return await new Promise<Uint8Array>((resolve, reject) => {
+        const deadline = this.#now() + this.#options.callMs;
+        const call: Call = { id, name: `${server}.${tool}`, body: args, deadline, sent: false, resolve, reject };
+        const giveUp = (reason: 'client-gone' | 'deadline', error: SvcError) => {
+          if (call.sent) child.send([Kind.cancel, id, reason]);
           reject(error);
-        },
-      };
-      const giveUp = (reason: 'client-gone' | 'deadline', error: SvcError) => {
-        if (call.sent) child.send([Kind.cancel, id, reason]);
-        call.reject(error);
-      };
-      const abort = () => giveUp('client-gone', cancelled(server, signal));
-      const late = () => giveUp('deadline', failed(`${call.name} did not answer in time.`));
-      const timer = setTimeout(late, this.#options.callMs);
-      signal.addEventListener('abort', abort, { once: true });
-      this.#calls.set(id, call);
-      if (child.state === 'running') this.#send(child, call);
-    });
+        };
+        const abort = () => giveUp('client-gone', cancelled(server, signal));
+        const late = () => giveUp('deadline', failed(`${call.name} did not answer in time.`));
+        const timer = setTimeout(late, this.#options.callMs);
+        signal.addEventListener('abort', abort, { once: true });
+        cleanUp = () => {
+          clearTimeout(timer);
+          signal.removeEventListener('abort', abort);
+        };
+        this.#calls.set(id, call);
+        if (child.state === 'running') this.#send(call);
+      });
+    } finally {
+      this.#calls.delete(id);
+      cleanUp();
+    }
   }
 
   /** Ends the process and its servers, those that do not want to as well. */
   async stop(): Promise<void> {
     this.#stopping = true;
     this.#rejectAll('The gateway stops.');
-    await this.#child?.stop(LIMITS.toolServerEndMs + LIMITS.terminateMs + LIMITS.cancelGraceMs);
+    await this.#child.stop(LIMITS.toolServerEndMs + LIMITS.terminateMs + LIMITS.cancelGraceMs);
     this.#killProcesses();
   }
 
-  #unknown(server: string): string {
-    const names = this.names();
-    const has = names.length === 0 ? 'No MCP servers are configured.' : `Configured are ${names.join(', ')}.`;
-    return `No MCP server is configured as ${server}. ${has}`;
-  }
-
   /** Starts the process on its first call; one that kept dying is tried again after a while. */
-  #wake(child: Child): void {
+  #wake(): void {
+    const child = this.#child;
     if (child.state === 'stopped') child.start();
     if (child.state !== 'failed') return;
     if (this.#now() - this.#failedAt < LIMITS.restartWindowMs)
@@ -180,14 +148,14 @@ export class McpToolServers implements ToolServers {
   }
 
   #ready(): void {
-    for (const call of [...this.#calls.values()]) if (this.#child) this.#send(this.#child, call);
+    for (const call of [...this.#calls.values()]) this.#send(call);
   }
 
-  #send(child: Child, call: Call): void {
+  #send(call: Call): void {
     call.sent = true;
     const remainingMs = Math.max(1, call.deadline - this.#now());
     try {
-      child.send([Kind.dispatch, call.id, remainingMs, ToolKind.server, call.name, call.body, '']);
+      this.#child.send([Kind.dispatch, call.id, remainingMs, ToolKind.server, call.name, call.body, '']);
     } catch {
       call.reject(failed(`The arguments for ${call.name} are too large.`));
     }
@@ -196,20 +164,14 @@ export class McpToolServers implements ToolServers {
   #onExit(reason: string): void {
     this.#killProcesses();
     for (const server of this.#servers.values()) if (server.state === 'connected') server.state = 'idle';
-    if (this.#child?.state === 'failed') {
+    if (this.#child.state === 'failed') {
       this.#failedAt = this.#now();
       this.#rejectAll(`The process that talks to MCP servers does not stay up: ${reason}.`);
       return;
     }
+    const why = `failed: the process that talks to MCP servers ended (${reason}). Whether the tool did its work is not known.`;
     // Those that it did not have yet wait for the next one.
-    for (const call of [...this.#calls.values()]) {
-      if (call.sent)
-        call.reject(
-          failed(
-            `${call.name} failed: the process that talks to MCP servers ended (${reason}). Whether the tool did its work is not known.`,
-          ),
-        );
-    }
+    for (const call of [...this.#calls.values()]) if (call.sent) call.reject(failed(`${call.name} ${why}`));
   }
 
   /** A process that was killed could not end its servers. */

@@ -11,24 +11,12 @@ import type { VersionSummary } from '../../protocol/manifest.ts';
 import { exists, removeDurable } from '../../storage/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import { stageCurrent, writeCurrent, writePending } from '../../storage/versions.ts';
-
-/** What an activation needs of the app's database; the SQLite writer does it. */
-export type ActivationDatabases = {
-  /** SQLite's `user_version`: how many migrations the data has had. */
-  userVersion(app: string): Promise<number>;
-  /**
-   * Copies the data to `backupTo` unless that is null, then applies the files in one transaction and sets `user_version`.
-   * Resolves with their numbers. Rejects with `MIGRATION_FAILED` when SQL failed and nothing was changed.
-   */
-  migrate(app: string, files: MigrationFile[], backupTo: string | null): Promise<number[]>;
-  /** What is found in the data is on the disk when it resolves. */
-  makeDurable(app: string): Promise<void>;
-};
+import type { Databases } from '../databases.ts';
 
 export type ActivationTools = {
-  databases: ActivationDatabases;
+  databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable'>;
   /** Resolves when nothing has the app's files open. */
-  letGo(app: string): Promise<void>;
+  letGo(): Promise<void>;
 };
 
 /** Resolves with the numbers of the migrations that were applied. When it rejects, the pointer has not moved. */
@@ -84,9 +72,11 @@ async function migrate(
     return await databases.migrate(id, files, backupTo);
   } catch (error) {
     const failed = error instanceof SvcError && error.code === 'MIGRATION_FAILED';
-    if (!(error instanceof SvcError)) await letGo(id);
+    if (!(error instanceof SvcError)) await letGo();
     if (failed || (await databases.userVersion(id)) < version.migrations) {
       await removeDurable(app.pending);
+      // A writer that died leaves half a copy.
+      if (backupTo !== null) await rm(`${backupTo}.tmp`, { force: true }).catch(() => {});
       throw error;
     }
     await databases.makeDurable(id);

@@ -209,6 +209,17 @@ test('a migration whose answer is lost counts as done when it was committed', as
   assert.equal((await deployments.record('notes')).version, '2');
 });
 
+test('half a copy of the data goes with the writer that died making it', async () => {
+  const { upload, layout, databases } = await start(newDataDir());
+  await upload(version('1', 1));
+  databases.migrate = async (_app, _files, backupTo) => {
+    writeFileSync(`${backupTo}.tmp`, 'half');
+    throw new Error('The writer is gone.');
+  };
+  await assert.rejects(upload(version('2', 2)), /writer is gone/);
+  assert.deepEqual(readdirSync(layout.app('notes').backupsDir), []);
+});
+
 test('a refused archive or id leaves nothing and changes nothing', async () => {
   const { upload, layout, deployments } = await start(newDataDir());
   await assert.rejects(upload(Buffer.from('text')), isRejected('INVALID_ARCHIVE'));

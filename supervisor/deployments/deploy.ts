@@ -1,32 +1,73 @@
+/** Uploads, publications, activations and removals of apps, and what the registry's routes answer (decisions, sections 2 and 7). */
 import { createWriteStream } from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
 import { type MintedWebhook, mintedWebhook } from '../../protocol/automation.ts';
-import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { type InputIssue, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, versionNumber, versionTag } from '../../protocol/ids.ts';
-import type { Manifest } from '../../protocol/manifest.ts';
+import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import { exists, writeFileAtomic } from '../../storage/atomic-file.ts';
 import { type AppState, unknownApp } from '../../storage/registry.ts';
 import { moveToTrash, purgeApp } from '../../storage/trash.ts';
 import { readVersion } from '../../storage/versions.ts';
 import { SerialByKey } from '../serial.ts';
-import { removeMarks } from './app-folder.ts';
-import { appRecord, type VersionPage } from './app-record.ts';
-import type {
-  ActivationResult,
-  DeploymentsOptions,
-  PublishOptions,
-  PublishResult,
-  UploadOptions,
-} from './deployment.ts';
 import { Manifests } from './manifests.ts';
-import { Releases, unknownVersion } from './releases.ts';
+import {
+  afterwards,
+  conclude,
+  letGo,
+  Publication,
+  type PublicationOptions,
+  type PublicationOrder,
+  pruneKeys,
+  recover,
+  recoverSession,
+  removeMarks,
+  type SessionCopy,
+  stagingFolder,
+  unknownVersion,
+} from './publication.ts';
+import type { VersionPage } from './store/code-store.ts';
+
+export type DeploymentsOptions = Omit<PublicationOptions, 'now'> & { now?(): number };
+
+/** `origin` is where the gateway is reached, for the addresses of webhooks, such as `http://127.0.0.1:8787`. */
+export type UploadOptions = {
+  activate?: boolean;
+  origin?: string;
+  /** Called when all of the archive is there; what it throws refuses the upload. */
+  received?(): void;
+};
+
+export type PublishResult = {
+  id: string;
+  /** n of the tag `<id>/v<n>`. */
+  version: number;
+  tag: string;
+  /** The version's commit, which holds what was merged: the new base of the session's files. */
+  sha: string;
+  migrationsApplied: number[];
+  webhooks: MintedWebhook[];
+} & Pick<VersionSummary, 'network' | 'uses'>;
+
+/** `warnings` are what publishing would refuse its handlers for. */
+export type AdoptionResult = { webhooks: MintedWebhook[]; warnings?: InputIssue[] };
+
+export type ActivationResult = {
+  id: string;
+  activeVersion: string;
+  previousVersion: string | null;
+  /** Numbers of the migrations that the data has had and this version does not know. */
+  migrationsAhead: number[];
+  /** Minted when a version was brought back whose webhook the live one does not have. */
+  webhooks: MintedWebhook[];
+};
 
 export class Deployments {
-  readonly #options: Required<DeploymentsOptions>;
-  readonly #releases: Releases;
+  readonly #options: PublicationOptions;
   readonly #serial = new SerialByKey();
   readonly #manifests: Manifests;
   readonly #underWay = new Set<Promise<unknown>>();
@@ -34,21 +75,25 @@ export class Deployments {
 
   constructor(options: DeploymentsOptions) {
     this.#options = { now: Date.now, ...options };
-    this.#releases = new Releases(this.#options);
     this.#manifests = new Manifests(options.layout);
   }
 
-  /** Puts right what was cut off. Before anything is served. What fails is logged, and tried again when the app is changed. */
+  /** Puts right what was cut off, before anything is served. A failure is logged, and tried again when the app is changed. */
   async open(): Promise<void> {
     const { store } = this.#options;
     const message = 'A change of an app that was cut off could not be put right yet.';
     for (const id of await store.open()) {
-      await this.#releases.afterwards(id, message, async () => void (await this.#releases.current(id)));
+      await afterwards(this.#options, id, message, async () => void (await recover(this.#options, id)));
     }
     await store.tidy();
   }
 
-  /** Every app, sorted by id. Of an app that has not changed, the record is the same object. */
+  /** After `open`: what a crash left of a session's publication is finished in the session too, or forgotten. */
+  recoverSession(id: string, session: SessionCopy): Promise<void> {
+    return recoverSession(this.#options, id, session);
+  }
+
+  /** Every app, sorted by id. The record of an app that has not changed is the same object. */
   async records(): Promise<AppRecord[]> {
     return (await this.#options.registry.states()).map((state) => this.#recordOf(state));
   }
@@ -80,36 +125,36 @@ export class Deployments {
     body: Readable,
     { activate = true, origin = '', received }: UploadOptions = {},
   ): Promise<UploadAnswer> {
-    // It may fail before anybody reads it, and an error that nobody listens to would end the process.
+    // It may fail before it is read, and an error without a listener would end the process.
     body.on('error', () => {});
+    const staging = stagingFolder(this.#options.layout);
+    const archive = join(staging, 'upload.tgz');
     return this.#changing(async () => {
       try {
         checkAppId(id);
-        return await this.#releases.staging('upload', async (staging) => {
-          const archive = join(staging, 'upload.tgz');
-          if (body.errored) throw body.errored;
-          await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
-          received?.();
-          const request = { source: { archive }, staging, activate };
-          const release = await this.#serial.run(id, () => this.#releases.add(id, request));
-          const { versionId, sha256, files, bytes, network, uses } = release.version;
-          return {
-            id,
-            versionId,
-            activeVersion: release.active?.versionId ?? null,
-            sha256,
-            files,
-            bytes,
-            deduplicated: release.duplicate,
-            migrationsApplied: release.migrationsApplied,
-            pruned: release.pruned,
-            ...(network === undefined ? {} : { network }),
-            ...(uses === undefined ? {} : { uses }),
-            webhooks: release.minted.map((secret) => mintedWebhook(id, secret, origin)),
-          };
-        });
+        await mkdir(staging, { mode: 0o700 });
+        if (body.errored) throw body.errored;
+        await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
+        received?.();
+        const order = { source: { archive }, activate, staging };
+        const published = await this.#serial.run(id, () => this.#publish(id, order));
+        const { sha256, files, bytes } = published.version;
+        return {
+          id,
+          versionId: published.version.versionId,
+          activeVersion: (activate ? published.version : published.previous)?.versionId ?? null,
+          sha256,
+          files,
+          bytes,
+          deduplicated: published.isDuplicate,
+          migrationsApplied: published.migrationsApplied,
+          pruned: published.pruned,
+          ...present(published.version, ['network', 'uses', 'warnings']),
+          webhooks: webhooksOf(id, published, origin),
+        };
       } finally {
         body.destroy();
+        await rm(staging, { recursive: true, force: true });
       }
     });
   }
@@ -117,37 +162,34 @@ export class Deployments {
   /**
    * Merges a session's files of an app onto what is live and makes the result the live version; registers the app if it is new.
    * Rejects with `NO_GIT_STORE`, `NO_CHANGES`, `MERGE_CONFLICT`, `STORE_DAMAGED`, and the errors of manifests, handlers,
-   * automations and migrations: then nothing is live that was not, and the session's files are never written.
+   * automations and migrations: then what was live still is, and the session's files are as they were. `message` is what the
+   * commit says, by default the version's name.
    */
-  publish(id: string, { folder, base, message, committed, origin = '' }: PublishOptions): Promise<PublishResult> {
-    const { registry } = this.#options;
-    return this.#changing(async () => {
+  publish(
+    id: string,
+    { session, message = null, origin = '' }: { session: SessionCopy; message?: string | null; origin?: string },
+  ): Promise<PublishResult> {
+    return this.#changingApp(id, async () => {
       checkAppId(id);
       if (this.#options.store.backend !== 'git')
         throw new SvcError('NO_GIT_STORE', 'Publishing needs the git store: svc serve --store git.');
-      return this.#releases.staging('publish', async (staging) => {
-        const release = await this.#serial.run(id, () => {
-          const source = { session: folder, base, anew: !registry.has(id) };
-          return this.#releases.add(id, { source, staging, activate: true, message, committed });
-        });
-        const { versionId: tag, network, uses } = release.version;
-        return {
-          id,
-          version: versionNumber(id, tag) as number,
-          tag,
-          sha: release.commit as string,
-          migrationsApplied: release.migrationsApplied,
-          ...(network === undefined ? {} : { network }),
-          ...(uses === undefined ? {} : { uses }),
-          webhooks: release.minted.map((secret) => mintedWebhook(id, secret, origin)),
-        };
-      });
+      const published = await this.#publish(id, { source: { session }, activate: true, message });
+      const { versionId: tag } = published.version;
+      return {
+        id,
+        version: versionNumber(id, tag) as number,
+        tag,
+        sha: published.commit as string,
+        migrationsApplied: published.migrationsApplied,
+        ...present(published.version, ['network', 'uses']),
+        webhooks: webhooksOf(id, published, origin),
+      };
     });
   }
 
   /** Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION`, `MIGRATION_FAILED`, and on the git store with `STORE_DAMAGED`. */
   activate(id: string, versionId: string, { origin = '' }: { origin?: string } = {}): Promise<ActivationResult> {
-    return this.#changing(() => this.#serial.run(id, () => this.#releases.activate(id, versionId, origin)));
+    return this.#changingApp(id, () => this.#activate(id, versionId, origin));
   }
 
   /**
@@ -159,88 +201,84 @@ export class Deployments {
     version: number | string | null,
     { origin = '' }: { origin?: string } = {},
   ): Promise<ActivationResult> {
-    return this.#changing(() =>
-      this.#serial.run(id, async () => {
-        const named = version === null ? await this.#versionBefore(id) : versionNamed(id, version);
-        return this.#releases.activate(id, named, origin);
-      }),
-    );
+    return this.#changingApp(id, async () => {
+      const named = version === null ? await this.#versionBefore(id) : versionNamed(id, version);
+      return this.#activate(id, named, origin);
+    });
   }
 
   /**
    * Registers an app that was imported into the git store, with one of its versions live. Rejects with `CONFLICT`,
-   * `UNKNOWN_VERSION`, and the errors of manifests, automations and migrations.
+   * `UNKNOWN_VERSION`, and the errors of manifests, handlers, automations and migrations.
    */
-  adopt(id: string, versionId: string, origin: string): Promise<{ webhooks: MintedWebhook[] }> {
-    return this.#changing(() =>
-      this.#serial.run(id, async () => ({ webhooks: await this.#releases.adopt(id, versionId, origin) })),
-    );
+  adopt(id: string, versionId: string, origin: string): Promise<AdoptionResult> {
+    return this.#changingApp(id, async () => {
+      if (this.#options.registry.has(id)) throw new SvcError('CONFLICT', `There is an app "${id}" already.`);
+      const source = { tag: versionId, imported: true } as const;
+      const published = await this.#publish(id, { source, activate: true });
+      return { ...present(published.version, ['warnings']), webhooks: webhooksOf(id, published, origin) };
+    });
   }
 
   /** Takes an app that is in the store and not registered out of it, with its versions: its id can then be taken by another. */
   forgo(id: string): Promise<void> {
     const { registry, store } = this.#options;
-    return this.#changing(() =>
-      this.#serial.run(id, async () => {
-        if (registry.has(id)) return;
-        await store.begin(id, { kind: 'remove' });
-        await store.finish(id);
-      }),
-    );
+    return this.#changingApp(id, async () => {
+      if (registry.has(id)) return;
+      await store.begin(id, { kind: 'remove' });
+      await conclude(store, id);
+    });
   }
 
   /** Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION` or `VERSION_ACTIVE`. */
   deleteVersion(id: string, versionId: string): Promise<{ id: string; versionId: string; deleted: true }> {
     const { layout, store } = this.#options;
-    return this.#changing(() =>
-      this.#serial.run(id, async () => {
-        const { active } = await this.#releases.registered(id);
-        const found = (await readVersion(layout.app(id), versionId)) ?? (await store.find(id, versionId));
-        if (found === null) throw unknownVersion(id, versionId);
-        if (active?.versionId === versionId) {
-          throw new SvcError('VERSION_ACTIVE', `The version ${versionId} is active; activate another one first.`);
-        }
-        await store.delete(id, versionId);
-        await this.#releases.pruneKeys(id);
-        return { id, versionId, deleted: true } as const;
-      }),
-    );
+    return this.#changingApp(id, async () => {
+      const state = await recover(this.#options, id);
+      if (state === null) throw unknownApp(id);
+      const found = (await readVersion(layout.app(id), versionId)) ?? (await store.find(id, versionId));
+      if (found === null) throw unknownVersion(id, versionId);
+      if (state.active?.versionId === versionId)
+        throw new SvcError('VERSION_ACTIVE', `The version ${versionId} is active; activate another one first.`);
+      await store.delete(id, versionId);
+      await pruneKeys(this.#options, id);
+      return { id, versionId, deleted: true };
+    });
   }
 
   /** Its data goes with it: to the trash, or at once when `purge` is set. Rejects with `UNKNOWN_APP`. */
   remove(id: string, { purge = false }: { purge?: boolean } = {}): Promise<{ id: string; deleted: true }> {
-    const { registry, layout, now, store } = this.#options;
-    const releases = this.#releases;
-    return this.#changing(() =>
-      this.#serial.run(id, async () => {
-        if (!registry.has(id)) throw unknownApp(id);
-        const app = layout.app(id);
-        await store.begin(id, { kind: 'remove' });
-        if (!purge) await removeMarks(app);
-        else if (await exists(app.dir)) await writeFileAtomic(app.disposable, '');
-        try {
-          // First of all no new call may find the app and start it again.
-          await registry.deregister(id);
-        } catch (error) {
-          await removeMarks(app);
-          await store.abandon(id);
-          throw error;
-        }
-        try {
-          await releases.letGo(id);
-          if (purge) await purgeApp(layout, id);
-          else await moveToTrash(layout, id, now());
-        } catch (error) {
-          throw this.#notCleared(id, error);
-        }
-        // After the folder: a crash here leaves only what the first upload of an app of this name removes as well.
-        await releases.afterwards(id, 'The history of an app that was removed is still there.', () =>
-          this.#options.actors.forget(id),
-        );
-        await releases.afterwards(id, 'The code of an app that was removed is still on main.', () => store.finish(id));
-        return { id, deleted: true } as const;
-      }),
-    );
+    const { registry, layout, now, store, apps } = this.#options;
+    return this.#changingApp(id, async () => {
+      if (!registry.has(id)) throw unknownApp(id);
+      const app = layout.app(id);
+      await store.begin(id, { kind: 'remove' });
+      if (!purge) await removeMarks(app);
+      else if (await exists(app.dir)) await writeFileAtomic(app.disposable, '');
+      try {
+        // First of all no new call may find the app and start it again.
+        await registry.deregister(id);
+      } catch (error) {
+        await removeMarks(app);
+        await store.abandon(id);
+        throw error;
+      }
+      try {
+        await letGo(this.#options, id);
+        if (purge) await purgeApp(layout, id);
+        else await moveToTrash(layout, id, now());
+      } catch (error) {
+        throw this.#notCleared(id, error);
+      }
+      // After the folder: a crash here leaves only what the first upload of an app of this name removes as well.
+      await afterwards(this.#options, id, 'The history of an app that was removed is still there.', () =>
+        apps.forget(id),
+      );
+      await afterwards(this.#options, id, 'The code of an app that was removed is still on main.', () =>
+        conclude(store, id),
+      );
+      return { id, deleted: true };
+    });
   }
 
   /**
@@ -259,16 +297,39 @@ export class Deployments {
 
   /** For the repair of an app: whether a version whose files are gone is in its place again. Never rejects. */
   bringBack(id: string, versionId: string): Promise<boolean> {
-    return this.#releases.bringBack(id, versionId);
+    return new Publication(this.#options, id, { source: { tag: versionId }, activate: false }).bringBack();
   }
 
-  /** Resolves when what is under way now has ended, well or not, and nothing is done in the background any more. */
+  /** Resolves when what is under way now has ended, well or not, and no work is left in the background. */
   async settled(): Promise<void> {
     await Promise.allSettled([...this.#underWay, this.#options.store.close()]);
   }
 
+  async #publish(id: string, order: PublicationOrder): Promise<Publication> {
+    const published = await new Publication(this.#options, id, order).run();
+    const { versionId } = published.version;
+    this.#options.log.info({ app: id, version: versionId, activated: order.activate }, 'Published a version.');
+    return published;
+  }
+
+  async #activate(id: string, versionId: string, origin: string): Promise<ActivationResult> {
+    const { registry, layout, databases } = this.#options;
+    if (!registry.has(id)) throw unknownApp(id);
+    const published = await this.#publish(id, { source: { tag: versionId }, activate: true });
+    const { version, previous } = published;
+    const done = (await exists(layout.app(id).data)) ? await databases.userVersion(id) : 0;
+    const ahead = Math.max(0, done - version.migrations);
+    return {
+      id,
+      activeVersion: versionId,
+      previousVersion: previous?.versionId ?? null,
+      migrationsAhead: Array.from({ length: ahead }, (_, at) => version.migrations + 1 + at),
+      webhooks: webhooksOf(id, published, origin),
+    };
+  }
+
   #recordOf(state: AppState): AppRecord {
-    const record = this.#records.get(state) ?? appRecord(state, this.#options.store.backend);
+    const record = this.#records.get(state) ?? recordOf(state, this.#options.store.backend);
     this.#records.set(state, record);
     return record;
   }
@@ -292,6 +353,11 @@ export class Deployments {
     );
   }
 
+  /** One at a time for each app. */
+  #changingApp<T>(id: string, work: () => Promise<T>): Promise<T> {
+    return this.#changing(() => this.#serial.run(id, work));
+  }
+
   async #changing<T>(work: () => Promise<T>): Promise<T> {
     const change = work();
     this.#underWay.add(change);
@@ -304,6 +370,34 @@ export class Deployments {
       this.#underWay.delete(change);
     }
   }
+}
+
+function recordOf({ id, registeredAt, updatedAt, active }: AppState, backend: AppRecord['backend']): AppRecord {
+  return {
+    id,
+    name: active?.name ?? id,
+    version: active?.version ?? '',
+    ...(active?.description === undefined ? {} : { description: active.description }),
+    kind: active?.kind ?? 'app',
+    backend,
+    status: active === null ? 'no_active_version' : 'active',
+    activeVersion: active?.versionId ?? null,
+    registeredAt,
+    updatedAt,
+    queries: active?.queries.length ?? 0,
+    actions: active?.actions.length ?? 0,
+    automations: active?.automations ?? 0,
+  };
+}
+
+/** Those of the members that the version has. */
+function present<K extends keyof VersionSummary>(version: VersionSummary, members: K[]): Pick<VersionSummary, K> {
+  const entries = members.flatMap((member) => (version[member] === undefined ? [] : [[member, version[member]]]));
+  return Object.fromEntries(entries) as Pick<VersionSummary, K>;
+}
+
+function webhooksOf(id: string, { minted }: Publication, origin: string): MintedWebhook[] {
+  return minted.map((secret) => mintedWebhook(id, secret, origin));
 }
 
 /** `3` and `v3` are the tag `<id>/v3`. */

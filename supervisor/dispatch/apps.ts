@@ -1,13 +1,20 @@
-/** What is live: finds the app of a call, its actor and its files, from memory once it was used (decisions, section 3). */
+/**
+ * What is live: finds the app of a call, its actor and its files, from memory once it was used (decisions, section 3). Puts
+ * versions to work and takes apps away, in everything that knows of a live app, in the right order.
+ */
 import { SvcError } from '../../protocol/errors.ts';
-import type { VersionSummary } from '../../protocol/manifest.ts';
+import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
+import type { AppLogs } from '../../storage/app-log.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { type Registry, unknownApp } from '../../storage/registry.ts';
 import { isIntact, readVersion } from '../../storage/versions.ts';
+import type { ProgramTokens } from '../http/access/program-tokens.ts';
 import type { Jobs } from '../jobs/jobs.ts';
-import type { PageVersion } from '../pages/pages.ts';
+import type { Pages, PageVersion } from '../pages/pages.ts';
 import type { Actor } from '../tree/actor/actor.ts';
 import type { Tree } from '../tree/tree.ts';
+import type { ChangeStreams } from './changes.ts';
+import type { Idempotency } from './idempotency.ts';
 
 /**
  * An app that can be called, with the version that serves, whose manifest is sound. `id` is what callers see, `key` what its
@@ -15,24 +22,52 @@ import type { Tree } from '../tree/tree.ts';
  */
 export type App = { readonly id: string; readonly key: string; readonly active: VersionSummary };
 
-/** Finds apps for callers: the live ones, or the drafts of one session. */
-export type AppsView = Pick<Apps, 'get' | 'actor' | 'serving'>;
+/** The apps that callers reach: the live ones, or the drafts of one session. */
+export type AppsView = Pick<Apps, 'get' | 'actor' | 'serving' | 'keyOf'> & {
+  /** The apps whose tools the pages of an app may call, as its manifest says; none for a draft. */
+  uses(id: string): readonly string[] | Promise<readonly string[]>;
+  ids(): readonly string[] | Promise<readonly string[]>;
+  /** Null when no version is active. Rejects with `INVALID_MANIFEST`. */
+  manifest(id: string): Promise<Manifest | null>;
+};
 
 export type AppsOptions = {
   layout: Layout;
   registry: Registry;
   tree: Tree;
   jobs: Jobs;
+  changes: ChangeStreams;
+  pages: Pages;
+  logs: AppLogs;
+  programTokens: ProgramTokens;
+  idempotency: Idempotency;
 };
 
-export class Apps {
+/** What is made after the apps, because it works with them. */
+type LaterParts = {
+  deployments: Pick<AppsView, 'manifest'>;
+  automations: {
+    catalog: { load(app: string): Promise<unknown> };
+    runs: { forgetApp(app: string): Promise<void> };
+    removed(app: string): Promise<void>;
+  };
+};
+
+export class Apps implements AppsView {
   readonly #options: AppsOptions;
   readonly #ready = new Map<string, App>();
   readonly #loading = new Map<string, Promise<App>>();
   readonly #pages = new Map<string, { version: VersionSummary; files: PageVersion }>();
 
+  #later!: LaterParts;
+
   constructor(options: AppsOptions) {
     this.#options = options;
+  }
+
+  /** Call it before any other method. */
+  connect(parts: LaterParts): void {
+    this.#later = parts;
   }
 
   /** The app; at once when it was used before. Throws or rejects with `UNKNOWN_APP`, `NO_ACTIVE_VERSION`, `INVALID_MANIFEST`. */
@@ -61,19 +96,30 @@ export class Apps {
   /** Throws `UNKNOWN_APP` when the app was removed since it was looked up, and `OVERLOADED` while the gateway stops. */
   actor({ id, active }: App): Actor {
     const { registry, tree } = this.#options;
-    const existing = tree.existing(id);
+    const existing = tree.apps.get(id);
     if (existing) return existing;
     if (!registry.has(id)) throw unknownApp(id);
-    // A new version may have come since.
+    // A new version may have been activated since.
     return tree.actor(id, registry.loaded(id)?.active ?? active);
   }
 
   /** The version whose tools are callable now: during a swap, still the old one until the new one is ready. */
   serving(app: App): VersionSummary {
-    return this.#options.tree.existing(app.key)?.summary ?? app.active;
+    return this.#options.tree.apps.get(app.key)?.summary ?? app.active;
   }
 
-  /** The apps whose tools the pages of this one may call, as its manifest says; none when it cannot be called itself. */
+  keyOf(id: string): string {
+    return id;
+  }
+
+  ids(): readonly string[] {
+    return this.#options.registry.ids();
+  }
+
+  manifest(id: string): Promise<Manifest | null> {
+    return this.#later.deployments.manifest(id);
+  }
+
   async uses(id: string): Promise<readonly string[]> {
     const { active } = await this.#options.registry.state(id);
     return active?.uses ?? [];
@@ -92,16 +138,19 @@ export class Apps {
     return (await readVersion(layout.app(id), versionId)) === null ? null : this.#filesOf(id, versionId);
   }
 
-  /** Makes a version the one that serves, or none. Resolves when calls go to it. */
-  async swap(id: string, active: VersionSummary | null): Promise<void> {
+  /** Makes a version the one that serves. Resolves when calls go to it. */
+  async swap(id: string, active: VersionSummary): Promise<void> {
+    const { tree, changes } = this.#options;
+    // First what a run may do, then its code: no run has the code of this version with the permissions of the one before.
+    await this.#later.automations.catalog.load(id);
     this.#ready.delete(id);
-    const { tree } = this.#options;
-    if (!active) {
-      await Promise.all([tree.remove(id), tree.removeFires(id)]);
-      return;
-    }
     tree.swapFires(id, active);
-    await tree.existing(id)?.swap(active);
+    await tree.apps.get(id)?.swap(active);
+    changes.reload(id);
+  }
+
+  versionsAtWork(id: string): ReadonlySet<string> {
+    return this.#options.tree.versionsAtWork(id);
   }
 
   /** Replaces the threads of an app and its automations, and lifts their quarantines. Throws as `actor` does. */
@@ -110,17 +159,29 @@ export class Apps {
     this.#options.tree.restartFires(app.id);
   }
 
-  /** Ends the app's actor and its fires: the app goes away. */
+  /** Ends everything that an app does: its runs first, then its calls, then what follows it. */
   async stop(id: string): Promise<void> {
+    const { tree, changes, pages, logs } = this.#options;
+    await this.#later.automations.removed(id);
     this.#ready.delete(id);
     this.#pages.delete(id);
-    const { tree } = this.#options;
     await Promise.all([tree.remove(id), tree.removeFires(id)]);
+    changes.closeApp(id);
+    pages.forget(id);
+    await logs.close(id);
   }
 
-  /** A registry record with what only the process tree knows. */
+  /** Removes what is remembered of an app that was removed for good. */
+  async forget(id: string): Promise<void> {
+    const { programTokens, idempotency } = this.#options;
+    await programTokens.forgetApp(id);
+    await idempotency.forget(id);
+    await this.#later.automations.runs.forgetApp(id);
+  }
+
+  /** A registry record with the status that only the process tree knows. */
   withStatus<T extends { id: string; status: string }>(record: T): T {
-    const state = this.#options.tree.existing(record.id)?.state;
+    const state = this.#options.tree.apps.get(record.id)?.state;
     return state === 'quarantined' || state === 'failed_to_start' ? { ...record, status: 'quarantined' } : record;
   }
 
@@ -141,10 +202,10 @@ export class Apps {
     const { active } = await this.#options.registry.state(id);
     if (!active) throw noActiveVersion(id);
     await this.#recheck(id, active);
-    // It may have been removed between.
+    // It may have been removed meanwhile.
     if (!this.#options.registry.has(id)) throw unknownApp(id);
     const app = { id, key: id, active };
-    // A deployment may have come between: then the next call loads again.
+    // A version may have been activated meanwhile: then the next call loads again.
     if (this.#options.registry.loaded(id)?.active === active) this.#ready.set(id, app);
     return app;
   }

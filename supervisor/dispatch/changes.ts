@@ -3,7 +3,6 @@ import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { type EventReader, EventReaders } from '../http/event-streams.ts';
-import { ChangeRing } from './change-ring.ts';
 
 /** One table changed. `action` is the tool that did it. */
 export type Change = { table: string; action: string; source: 'handler' | 'agent' | 'external' | 'automation' };
@@ -37,12 +36,11 @@ export class ChangeStreams {
     this.readers = new EventReaders(heartbeatMs);
   }
 
-  /** Streams open now. */
   get subscribers(): number {
     return this.readers.count;
   }
 
-  /** Apps and drafts about which something is remembered. */
+  /** Apps and drafts that have events or subscribers. */
   get size(): number {
     return this.#apps.size;
   }
@@ -56,7 +54,10 @@ export class ChangeStreams {
   emit(app: string, change: Change): void {
     const changes = this.#changesOf(app);
     const { ring } = changes;
-    const event = new ChangeEvent(app, change, ring.last + 1, this.#now());
+    const { table, action, source } = change;
+    const bytesKept = EVENT_BYTES + 2 * (app.length + 2 * table.length + action.length);
+    // A spread would cost every write 5 us: what it copies and what follows lie in two pieces of memory.
+    const event = { app, table, action, source, seq: ring.last + 1, ts: this.#now(), bytes: bytesKept };
     this.#ringBytes -= ring.bytes;
     ring.append(event);
     this.#ringBytes += ring.bytes;
@@ -67,14 +68,14 @@ export class ChangeStreams {
     let bytes: Buffer | undefined;
     for (const { reader, tables } of changes.subscribers) {
       if (tables !== undefined && !tables.has(change.table)) continue;
-      bytes ??= event.toBytes();
+      bytes ??= changeEvent(event);
       reader.deliver(bytes);
     }
   }
 
   /**
-   * Tells every subscriber to fetch everything again, whatever tables it asked for: something may have changed and nobody
-   * knows what. It takes a number, so that those who are away find a gap when they return.
+   * Tells every subscriber to fetch everything again, whatever tables it asked for: something unknown may have changed. It
+   * takes a number, so that those who are away find a gap when they return.
    */
   reset(app: string): void {
     const { ring, subscribers } = this.#changesOf(app);
@@ -90,7 +91,7 @@ export class ChangeStreams {
     for (const { reader } of this.#apps.get(app)?.subscribers ?? []) reader.deliver(bytes);
   }
 
-  /** Whether anybody follows the app. */
+  /** Whether the app has subscribers. */
   watched(app: string): boolean {
     return (this.#apps.get(app)?.subscribers.size ?? 0) > 0;
   }
@@ -108,21 +109,13 @@ export class ChangeStreams {
     const subscriber: Subscriber = { reader, tables };
     subscribers.add(subscriber);
 
-    const missed = options.lastEventId
-      ? missedEvents(ring, options.lastEventId, tables, this.readers.backlogBytes)
-      : [];
+    const { lastEventId, stale } = options;
+    const missed = lastEventId ? missedEvents(ring, lastEventId, tables, this.readers.backlogBytes) : [];
     // The id is for a client that loses its connection before the first event: it can then say where it was. What it missed
     // brings ids of its own; a connection that ends in the middle of that is taken up again from there.
-    const id =
-      missed?.length === 0
-        ? `id: ${ring.last}
-`
-        : '';
-    const opening = Buffer.from(`retry: ${LIMITS.changeRetryMs}
-${id}: changes of ${appOfKey(app)}
-
-`);
-    const behind = options.stale ? [reloadEvent(app, this.#now())] : [];
+    const id = missed?.length === 0 ? `id: ${ring.last}\n` : '';
+    const opening = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n${id}: changes of ${appOfKey(app)}\n\n`);
+    const behind = stale ? [reloadEvent(app, this.#now())] : [];
     reader.write(Buffer.concat([opening, ...(missed ?? [resetEvent(app, ring.last, this.#now())]), ...behind]));
   }
 
@@ -152,7 +145,7 @@ ${id}: changes of ${appOfKey(app)}
     return changes;
   }
 
-  /** Makes some room to spare, so that the next event need not come here again. */
+  /** Makes more room than needed, so that the next event does not trim again. */
   #trim(): void {
     for (const { ring } of this.#apps.values()) {
       if (this.#ringBytes <= LIMITS.changeRingsBytes * 0.9) return;
@@ -176,7 +169,7 @@ function missedEvents(
   const missed: Buffer[] = [];
   for (const change of events) {
     if (tables && !tables.has(change.table)) continue;
-    const bytes = change.toBytes();
+    const bytes = changeEvent(change);
     size += bytes.length;
     if (size > mostBytes) return undefined;
     missed.push(bytes);
@@ -188,38 +181,13 @@ function missedEvents(
 const EVENT_BYTES = 160;
 
 /**
- * One change, which is kept. Its bytes are not: small buffers are pieces of larger ones of Node's, and each would keep up to 8 KiB
- * from being freed.
+ * One change, which is kept. Its text is not: small buffers are pieces of larger ones of Node's, and each would keep up to
+ * 8 KiB from being freed.
  */
-class ChangeEvent {
-  readonly table: string;
-  readonly bytes: number;
-  readonly #app: string;
-  readonly #change: Change;
-  readonly #seq: number;
-  readonly #ts: number;
+type ChangeEvent = Change & { app: string; seq: number; ts: number; bytes: number };
 
-  constructor(app: string, change: Change, seq: number, ts: number) {
-    this.table = change.table;
-    this.bytes = EVENT_BYTES + 2 * (app.length + 2 * change.table.length + change.action.length);
-    this.#app = app;
-    this.#change = change;
-    this.#seq = seq;
-    this.#ts = ts;
-  }
-
-  toBytes(): Buffer {
-    const { table, action, source } = this.#change;
-    return event('change', this.#seq, {
-      app: appOfKey(this.#app),
-      table,
-      tables: [table],
-      action,
-      source,
-      ts: this.#ts,
-      seq: this.#seq,
-    });
-  }
+function changeEvent({ app, table, action, source, ts, seq }: ChangeEvent): Buffer {
+  return event('change', seq, { app: appOfKey(app), table, tables: [table], action, source, ts, seq });
 }
 
 function resetEvent(app: string, seq: number, ts: number): Buffer {
@@ -232,4 +200,61 @@ function reloadEvent(app: string, ts: number): Buffer {
 
 function event(name: string, id: number, data: object): Buffer {
   return Buffer.from(`event: ${name}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`);
+}
+
+/**
+ * Keeps the newest `capacity` events of an app, for replay. Numbers are consecutive, so an event's place follows from its
+ * number. The array grows with the events, so that an app with few of them costs little. `bytes` is what an event takes in memory.
+ */
+export class ChangeRing<T extends { readonly bytes: number }> {
+  readonly #capacity: number;
+  #entries: T[] = [];
+  /** Index of the oldest entry, once the ring is full. */
+  #head = 0;
+  /** Number of the newest event, kept or not. */
+  last: number;
+  /** Bytes of all events kept. */
+  bytes = 0;
+
+  /** `start` is the number before the first event. */
+  constructor(start: number, capacity: number) {
+    this.last = start;
+    this.#capacity = capacity;
+  }
+
+  /** Adds event number `last + 1`. */
+  append(entry: T): void {
+    this.last += 1;
+    this.bytes += entry.bytes;
+    if (this.#entries.length < this.#capacity) {
+      this.#entries.push(entry);
+      return;
+    }
+    this.bytes -= (this.#entries[this.#head] as T).bytes;
+    this.#entries[this.#head] = entry;
+    this.#head = (this.#head + 1) % this.#capacity;
+  }
+
+  /** Forgets the events, not the number: a reader that has not seen them all finds a gap. */
+  clear(): void {
+    this.#entries = [];
+    this.#head = 0;
+    this.bytes = 0;
+  }
+
+  /** Takes a number for something that is not kept, and forgets what came before it. */
+  skip(): void {
+    this.clear();
+    this.last += 1;
+  }
+
+  /** The events after number `seq`, oldest first; undefined when some of them are gone or `seq` is not one of its numbers. */
+  since(seq: number): T[] | undefined {
+    const missed = this.last - seq;
+    const kept = this.#entries.length;
+    if (!(missed >= 0 && missed <= kept)) return undefined;
+    const events: T[] = [];
+    for (let i = kept - missed; i < kept; i++) events.push(this.#entries[(this.#head + i) % kept] as T);
+    return events;
+  }
 }

@@ -1,36 +1,28 @@
 /** `svc_describe`: what apps there are and what they can do (decisions, section 3). */
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
-import type { VersionSummary } from '../../protocol/manifest.ts';
-import type { Deployments } from '../deployments/deploy.ts';
+import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import { type AppsView, noActiveVersion } from './apps.ts';
 import { inTurns, KeptArray } from './kept-array.ts';
 
-type ToolLine = { name: string; description?: string };
+type ToolLine = { name: string; description: string | undefined };
 type AppLine =
   | {
       app: string;
       name: string;
       version: string;
-      description?: string;
+      description: string | undefined;
       kind: string;
       queries: ToolLine[];
-      actions: (ToolLine & { confirmation?: string })[];
+      actions: (ToolLine & { confirmation: string | undefined })[];
     }
   | { app: string; error: ErrorBody };
-
-/** The parts of the gateway that know. */
-export type Describing = {
-  apps: Pick<AppsView, 'get'>;
-  deployments: Pick<Deployments, 'manifest'>;
-  registry: { ids(): readonly string[] | Promise<readonly string[]> };
-};
 
 /**
  * The `data` of the answer; without an app in `body` it lists `among`, by default every app. Rejects with the error to
  * answer.
  */
-export async function describe(
-  services: Describing,
+export async function describeApps(
+  apps: AppsView,
   body: Record<string, unknown>,
   among?: readonly string[],
 ): Promise<unknown> {
@@ -47,11 +39,9 @@ export async function describe(
     if (query !== undefined || action !== undefined) {
       throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
     }
-    return { apps: await linesOf(services, among ?? (await services.registry.ids())) };
+    return { apps: await linesOf(apps, among ?? (await apps.ids())) };
   }
-  await services.apps.get(id);
-  const manifest = await services.deployments.manifest(id);
-  if (!manifest) throw noActiveVersion(id);
+  const manifest = await manifestOf(apps, id);
   if (query === undefined && action === undefined) return { ...manifest, app: id };
   const kind = query === undefined ? 'action' : 'query';
   const name = query ?? action;
@@ -65,17 +55,24 @@ export async function describe(
   return { app: id, name: manifest.name, version: manifest.version, [kind]: definition };
 }
 
-/** What the answers of several views were last. */
-const kept = new WeakMap<Describing['apps'], KeptArray>();
-
-/** The whole answer of a successful call that names no app, which lists every app. */
-export async function describeAll({ apps, registry }: Omit<Describing, 'deployments'>): Promise<Buffer> {
-  const array = kept.get(apps) ?? new KeptArray('{"isError":false,"data":{"apps":', '}}');
-  kept.set(apps, array);
-  return array.bytesOf(await linesOf({ apps }, await registry.ids()));
+export async function manifestOf(apps: AppsView, id: string): Promise<Manifest> {
+  await apps.get(id);
+  const manifest = await apps.manifest(id);
+  if (!manifest) throw noActiveVersion(id);
+  return manifest;
 }
 
-function linesOf({ apps }: Pick<Describing, 'apps'>, ids: readonly string[]): Promise<AppLine[]> {
+/** What the answers of several views were last. */
+const kept = new WeakMap<AppsView, KeptArray>();
+
+/** The whole answer of a successful call that names no app, which lists every app. */
+export async function describeAll(apps: AppsView): Promise<Buffer> {
+  const array = kept.get(apps) ?? new KeptArray('{"isError":false,"data":{"apps":', '}}');
+  kept.set(apps, array);
+  return array.bytesOf(await linesOf(apps, await apps.ids()));
+}
+
+function linesOf(apps: AppsView, ids: readonly string[]): Promise<AppLine[]> {
   return inTurns(ids, (id) => {
     const fault = (error: unknown): AppLine => {
       if (!(error instanceof SvcError)) throw error;
@@ -102,21 +99,14 @@ function lineOf(app: string, active: VersionSummary): AppLine {
   return line;
 }
 
-function appLine(app: string, active: VersionSummary): AppLine {
+function appLine(app: string, { name, version, description, kind, queries, actions }: VersionSummary): AppLine {
   return {
     app,
-    name: active.name,
-    version: active.version,
-    ...(active.description === undefined ? {} : { description: active.description }),
-    kind: active.kind,
-    queries: active.queries.map(({ name, description }) => ({
-      name,
-      ...(description === undefined ? {} : { description }),
-    })),
-    actions: active.actions.map(({ name, description, confirmation }) => ({
-      name,
-      ...(description === undefined ? {} : { description }),
-      ...(confirmation === undefined ? {} : { confirmation }),
-    })),
+    name,
+    version,
+    description,
+    kind,
+    queries: queries.map((tool) => ({ name: tool.name, description: tool.description })),
+    actions: actions.map(({ name, description, confirmation }) => ({ name, description, confirmation })),
   };
 }

@@ -1,16 +1,17 @@
 /**
- * The one way to the tools of apps, whoever asks: HTTP, drafts, `ctx.tool` of an automation (specification, "Three-tool
+ * The one way to the tools of apps, for HTTP, drafts and `ctx.tool` (specification, "Three-tool
  * dispatcher"; decisions, section 3). `resolve` finds the tool, `submit` runs it, `announce` tells the app's subscribers what an
  * action wrote before its answer leaves, `remember` runs an action under an idempotency key and records its answer.
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import type { ActionSummary, QuerySummary, VersionSummary } from '../../protocol/manifest.ts';
+import { membersOf } from '../../protocol/rules/json-members.ts';
 import type { Config } from '../config.ts';
 import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
 import type { App, AppsView } from './apps.ts';
 import type { Change, ChangeStreams } from './changes.ts';
-import { type Describing, describe, describeAll } from './describe.ts';
 import type { Idempotency, RecordedAnswer } from './idempotency.ts';
 
 export type DispatcherOptions = {
@@ -18,11 +19,6 @@ export type DispatcherOptions = {
   changes: ChangeStreams;
   idempotency: Idempotency;
   config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
-  describing: Omit<Describing, 'apps'>;
-  /** What an app is kept under, see `App`. */
-  keyOf(id: string): string;
-  /** The apps whose tools the pages of an app may call; none for a draft. */
-  uses(id: string): readonly string[] | Promise<readonly string[]>;
 };
 
 /** A tool of an app that can be called now. */
@@ -33,14 +29,8 @@ export type Target =
 /** What a call is made with. `body` is JSON text whose `input` member is the input; empty for `{}`. */
 export type Request = { body: Uint8Array; traceId: string; source: Change['source'] };
 
-/** Where the answer of a call goes: exactly one of them is called, once. */
-export type Sink = {
-  /** `body` is JSON text, to be copied before this returns; `status` is 200 for queries. */
-  answered(status: number, body: Uint8Array, timing: CallTiming): void;
-  failed(error: SvcError, timing: CallTiming): void;
-  /** `answered` or `failed` threw, or the gateway itself failed. */
-  faulted(error: unknown): void;
-};
+/** Where the answer of a call goes, see `CallReply`. `answered` copies the body before it returns. */
+export type Sink = { answered: CallReply['result'] } & Pick<CallReply, 'failed' | 'faulted'>;
 
 /** Where the answer of an action goes that is recorded under its idempotency key first. */
 export type RecordedSink = Pick<Sink, 'failed' | 'faulted'> & {
@@ -55,18 +45,12 @@ export type RecordedSink = Pick<Sink, 'failed' | 'faulted'> & {
 const NOT_RUN = new Set(['UNKNOWN_ACTION', 'INVALID_INPUT', 'STORAGE_FULL']);
 
 export class Dispatcher {
+  readonly apps: AppsView;
   readonly #options: DispatcherOptions;
 
   constructor(options: DispatcherOptions) {
+    this.apps = options.apps;
     this.#options = options;
-  }
-
-  keyOf(id: string): string {
-    return this.#options.keyOf(id);
-  }
-
-  uses(id: string): readonly string[] | Promise<readonly string[]> {
-    return this.#options.uses(id);
   }
 
   /**
@@ -74,39 +58,71 @@ export class Dispatcher {
    * `WRONG_KIND`.
    */
   resolve(id: string, kind: Target['kind'], name: string): Target | Promise<Target> {
-    const app = this.#options.apps.get(id);
+    const app = this.apps.get(id);
     return app instanceof Promise
       ? app.then((found) => this.#toolOf(found, kind, name))
       : this.#toolOf(app, kind, name);
   }
 
-  /** Runs a tool; its time runs from now on. What it returns calls the call off: nobody wants its answer any more. */
+  /** Runs a tool; its time runs from now on. Answers a function that abandons the call. */
   submit(target: Target, request: Request, sink: Sink): () => void {
     const call = this.#callOf(target, request, sink);
-    const actor = this.#options.apps.actor(target.app);
+    const actor = this.apps.actor(target.app);
     actor.submit(call);
     return () => actor.abandon(call);
   }
 
   /**
-   * Runs an action once for a key, also when its caller goes away, for whoever asks again wants its answer. `input` tells a
+   * Runs an action once for a key, also when its caller goes away, because a retry needs its answer. `input` tells a
    * repetition from another call, see `Idempotency.claim`. Rejects as that does.
    */
   async remember(target: Target, key: string, input: unknown, request: Request, sink: RecordedSink): Promise<void> {
-    const { apps, idempotency } = this.#options;
+    const { idempotency } = this.#options;
     const { app, tool } = target;
-    // Made now: its time runs from when it was asked for.
-    const call = this.#callOf(target, request, new RecordingSink(idempotency, app.key, key, sink));
+    const faulted = (error: unknown) => sink.faulted(error);
+    const record = (answer: RecordedAnswer, timing: CallTiming) =>
+      void idempotency.record(app.key, key, answer).then(() => sink.recorded(answer, timing), faulted);
+    // Made now, because its time runs from here.
+    const call = this.#callOf(target, request, {
+      answered: (status, body, timing) => record(sink.answerOf(status, body), timing),
+      failed: (error, timing) => {
+        if (timing.started && !NOT_RUN.has(error.code)) record(sink.errorOf(error), timing);
+        else idempotency.release(app.key, key).then(() => sink.failed(error, timing), faulted);
+      },
+      faulted,
+    });
     const known = await idempotency.claim(app.key, key, tool.name, input);
     if (known) {
       sink.recorded(known, null);
       return;
     }
     try {
-      apps.actor(app).submit(call);
+      this.apps.actor(app).submit(call);
     } catch (error) {
       call.fail(error as SvcError);
     }
+  }
+
+  /**
+   * Runs one SQL statement of a caller's own in the app's thread, within `LIMITS.sqlMs`: `body` is JSON text with `sql`, `params`
+   * and `mode`, see `sql-tool.ts`. Subscribers hear of the tables that it wrote. Rejects with the app's error.
+   */
+  async sql(id: string, { body, traceId, source }: Request, sink: Sink): Promise<() => void> {
+    const app = await this.apps.get(id);
+    const reply: CallReply = {
+      result: (status, answer, timing) => {
+        if (status === 201) this.#announceSql(app, answer, source);
+        sink.answered(200, answer, timing);
+      },
+      failed: (error, timing) => sink.failed(error, timing),
+      outcomeUnknown: () => this.#options.changes.reset(app.key),
+      faulted: (error) => sink.faulted(error),
+    };
+    const request = { kind: ToolKind.sql, tool: 'sql', body, traceId, allowedMs: LIMITS.sqlMs };
+    const call = new Call(request, reply, performance.now());
+    const actor = this.apps.actor(app);
+    actor.submit(call);
+    return () => actor.abandon(call);
   }
 
   /** Tells the subscribers of an app what an action that answered with this status wrote. */
@@ -120,29 +136,20 @@ export class Dispatcher {
     this.#options.changes.reset(app.key);
   }
 
-  /** Data of `svc_describe`; without an app in `body` it lists `among`, by default every app. Rejects with the error to answer. */
-  describe(body: Record<string, unknown>, among?: readonly string[]): Promise<unknown> {
-    return describe({ apps: this.#options.apps, ...this.#options.describing }, body, among);
-  }
-
-  /** The whole answer that lists every app. */
-  describeAll(): Promise<Buffer> {
-    return describeAll({ apps: this.#options.apps, registry: this.#options.describing.registry });
-  }
-
-  ids(): readonly string[] | Promise<readonly string[]> {
-    return this.#options.describing.registry.ids();
+  /** One event for each table that a statement wrote; a `reset` where its answer does not name them. */
+  #announceSql({ key }: App, answer: Uint8Array, source: Change['source']): void {
+    const { changes } = this.#options;
+    const text = membersOf(answer, ['tables'])?.get('tables');
+    const tables: unknown = text === undefined ? null : JSON.parse(Buffer.from(text).toString());
+    if (!isTableList(tables)) changes.reset(key);
+    else for (const table of tables) changes.emit(key, { table, action: 'sql', source });
   }
 
   #toolOf(app: App, kind: Target['kind'], name: string): Target {
-    const summary = this.#options.apps.serving(app);
-    if (kind === 'query') {
-      const tool = summary.queries.find((one) => one.name === name);
-      if (tool) return { app, kind, tool };
-    } else {
-      const tool = summary.actions.find((one) => one.name === name);
-      if (tool) return { app, kind, tool };
-    }
+    const summary = this.apps.serving(app);
+    const tools = kind === 'query' ? summary.queries : summary.actions;
+    const tool = tools.find((one) => one.name === name);
+    if (tool) return { app, kind, tool } as Target;
     throw unknownTool(app.id, summary, kind, name);
   }
 
@@ -155,7 +162,7 @@ export class Dispatcher {
   }
 }
 
-/** Tells subscribers what was written, as soon as its commit is known, and then whoever called. */
+/** Tells subscribers what was written as soon as the commit is known, and then the caller. */
 class AnnouncedReply implements CallReply {
   readonly #dispatcher: Dispatcher;
   readonly #target: Target;
@@ -187,47 +194,6 @@ class AnnouncedReply implements CallReply {
   }
 }
 
-/** Records an answer under its key, and hands it on once it is recorded. */
-class RecordingSink implements Sink {
-  readonly #idempotency: Idempotency;
-  readonly #app: string;
-  readonly #key: string;
-  readonly #sink: RecordedSink;
-
-  constructor(idempotency: Idempotency, app: string, key: string, sink: RecordedSink) {
-    this.#idempotency = idempotency;
-    this.#app = app;
-    this.#key = key;
-    this.#sink = sink;
-  }
-
-  answered(status: number, body: Uint8Array, timing: CallTiming): void {
-    this.#record(this.#sink.answerOf(status, body), timing);
-  }
-
-  failed(error: SvcError, timing: CallTiming): void {
-    if (timing.started && !NOT_RUN.has(error.code)) {
-      this.#record(this.#sink.errorOf(error), timing);
-      return;
-    }
-    this.#idempotency.release(this.#app, this.#key).then(
-      () => this.#sink.failed(error, timing),
-      (cause: unknown) => this.faulted(cause),
-    );
-  }
-
-  faulted(error: unknown): void {
-    this.#sink.faulted(error);
-  }
-
-  #record(answer: RecordedAnswer, timing: CallTiming): void {
-    this.#idempotency.record(this.#app, this.#key, answer).then(
-      () => this.#sink.recorded(answer, timing),
-      (error: unknown) => this.faulted(error),
-    );
-  }
-}
-
 /** The app that is asked for. Throws `BAD_REQUEST`. */
 export function appOf(body: Record<string, unknown>): string {
   const id = body.app;
@@ -240,6 +206,12 @@ export function toolOf(body: Record<string, unknown>, kind: Target['kind']): str
   const name = body[kind];
   if (typeof name === 'string') return name;
   throw new SvcError('BAD_REQUEST', `Say which ${kind}: "${kind}" must be a string.`, { path: kind });
+}
+
+/** The app's own thread says what it wrote, and is not believed. */
+function isTableList(value: unknown): value is string[] {
+  if (!Array.isArray(value) || value.length > LIMITS.sqlRows) return false;
+  return value.every((name) => typeof name === 'string' && name.length <= LIMITS.textChars);
 }
 
 function unknownTool(app: string, summary: VersionSummary, wanted: Target['kind'], name: string): SvcError {

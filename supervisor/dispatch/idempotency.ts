@@ -81,34 +81,27 @@ export class Idempotency {
   }
 
   /** Stores the answer; it is replayed from now on. */
-  async record(app: string, key: string, answer: RecordedAnswer): Promise<void> {
-    try {
-      await survive(() =>
-        this.#db.run('UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [
-          answer.status,
-          answer.body,
-          app,
-          key,
-        ]),
-      );
-    } finally {
-      this.#running.delete(`${app}\0${key}`);
-    }
+  record(app: string, key: string, { status, body }: RecordedAnswer): Promise<void> {
+    return this.#end(app, key, 'UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [status, body]);
   }
 
   /** The call did not run: the key may be used again. */
-  async release(app: string, key: string): Promise<void> {
-    try {
-      await survive(() => this.#db.run('DELETE FROM idempotency WHERE app = ? AND key = ?', [app, key]));
-    } finally {
-      this.#running.delete(`${app}\0${key}`);
-    }
+  release(app: string, key: string): Promise<void> {
+    return this.#end(app, key, 'DELETE FROM idempotency WHERE app = ? AND key = ?', []);
   }
 
   /** The app was removed: a later one of its name starts without its keys. */
   async forget(app: string): Promise<void> {
     await this.#open();
     await this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]);
+  }
+
+  async #end(app: string, key: string, sql: string, params: (number | Buffer)[]): Promise<void> {
+    try {
+      await survive(() => this.#db.run(sql, [...params, app, key]));
+    } finally {
+      this.#running.delete(`${app}\0${key}`);
+    }
   }
 
   async #open(): Promise<void> {

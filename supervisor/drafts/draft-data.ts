@@ -1,22 +1,19 @@
 /** The data of one draft: a copy of the live data, with the draft's own migrations applied. */
 import { join } from 'node:path';
-import type { DraftMigration, SeedJob, SeedResult } from '../../protocol/drafts.ts';
-import type { MigrationFile } from '../../protocol/frames.ts';
+import type { DraftMigration } from '../../protocol/jobs.ts';
 import { exists } from '../../storage/atomic-file.ts';
 import { type DraftSeed, readSeed, removeSeed, writeSeed } from '../../storage/draft-seed.ts';
 import type { AppPaths } from '../../storage/layout.ts';
+import type { Databases } from '../databases.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 
 export type DraftDataOptions = {
   /** What the draft is kept under. */
   key: string;
   draft: AppPaths;
   live: AppPaths;
-  databases: {
-    userVersion(key: string): Promise<number>;
-    migrate(key: string, files: MigrationFile[], backupTo: string | null): Promise<number[]>;
-    close(key: string): Promise<void>;
-  };
-  jobs: { seed(job: SeedJob): Promise<SeedResult> };
+  databases: Pick<Databases, 'userVersion' | 'migrate' | 'close'>;
+  jobs: Pick<Jobs, 'seed'>;
   /** Ends what has the data open, and keeps it from being opened again until the data is there. */
   release(): Promise<void>;
   /** To the draft's log. */
@@ -72,7 +69,7 @@ export class DraftData {
     const { userVersion, applied, applying = [] } = seed;
     for (const arrived of [applied, [...applied, ...applying]])
       if (migrated === userVersion + arrived.length) return { userVersion, applied: arrived };
-    // The file is gone, or somebody else's.
+    // The file is gone, or is not the one that was copied.
     return null;
   }
 

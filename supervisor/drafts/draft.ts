@@ -5,19 +5,29 @@
  *   whole ─first call→ its data is copied and migrated → callable, or a migration failed
  */
 import { createHash } from 'node:crypto';
-import { draftVersion } from '../../protocol/bridge.ts';
-import type { Snapshot, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
+import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import { appOfKey } from '../../protocol/ids.ts';
+import { draftKey } from '../../protocol/ids.ts';
+import type { Snapshot } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { draftVersion } from '../../protocol/origins.ts';
+import type { AppLogs } from '../../storage/app-log.ts';
 import { exists, isMissing, mkdirDurable } from '../../storage/atomic-file.ts';
 import { FolderWatch, type WatchBudget } from '../../storage/folder-watch.ts';
+import type { AppPaths, Layout } from '../../storage/layout.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
+import type { Sessions } from '../authoring/sessions.ts';
+import type { Config } from '../config.ts';
+import type { Databases } from '../databases.ts';
 import type { App } from '../dispatch/apps.ts';
-import type { PageVersion } from '../pages/pages.ts';
+import type { ChangeStreams } from '../dispatch/changes.ts';
+import type { Idempotency } from '../dispatch/idempotency.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import type { Pages, PageVersion } from '../pages/pages.ts';
 import { SerialByKey } from '../serial.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
-import { type Brought, DraftData, type DraftDataOptions } from './draft-data.ts';
+import type { Tree } from '../tree/tree.ts';
+import { type Brought, DraftData } from './draft-data.ts';
 
 /** Errors that say nothing about the files: the same is tried again with the next request. */
 const PASSING = new Set(['UNKNOWN_SESSION', 'UNKNOWN_APP', 'STORAGE_FULL', 'OVERLOADED', 'INTERNAL', 'STORE_DAMAGED']);
@@ -25,20 +35,21 @@ const PASSING = new Set(['UNKNOWN_SESSION', 'UNKNOWN_APP', 'STORAGE_FULL', 'OVER
 /** How often the folder may go while it is looked at. */
 const FOLDER_TRIES = 3;
 
-export type DraftOptions = Omit<DraftDataOptions, 'say'> & {
-  session: string;
-  /** The worktree's folder. */
-  folder(): Promise<string>;
-  jobs: { snapshot(job: SnapshotJob): Promise<SnapshotResult> } & DraftDataOptions['jobs'];
-  budget: WatchBudget;
-  /** Another snapshot serves from now on: resolves when calls go to it. `before` is the one that it replaces. */
-  swap(snapshot: Snapshot, before: Snapshot | null): Promise<void>;
-  /** What the draft's pages show is no longer what is served. */
-  reload(): void;
-  /** A line of JSON for its log. */
-  appLog(line: string): void;
-  /** What went wrong while nobody waited for it. */
-  warn(error: unknown): void;
+/** Where drafts come from. */
+export type DraftSource = Pick<Sessions, 'has' | 'folder' | 'apps' | 'onEdited' | 'onClosed'>;
+
+export type DraftsOptions = {
+  source: DraftSource;
+  layout: Layout;
+  tree: Tree;
+  databases: Databases;
+  changes: ChangeStreams;
+  pages: Pages;
+  logs: AppLogs;
+  idempotency: Idempotency;
+  config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
+  log: Logger;
+  jobs: Pick<Jobs, 'seed' | 'snapshot'>;
 };
 
 export class Draft {
@@ -46,7 +57,10 @@ export class Draft {
   readonly app: string;
   /** When it was last asked for anything, on the clock of `performance.now`. */
   lastUsed = performance.now();
-  readonly #options: DraftOptions;
+  readonly #options: DraftsOptions;
+  readonly #session: string;
+  readonly #paths: AppPaths;
+  readonly #live: AppPaths;
   readonly #data: DraftData;
   readonly #watch: FolderWatch;
   readonly #serial = new SerialByKey();
@@ -65,20 +79,30 @@ export class Draft {
   /** Why nothing runs in it any more. */
   #over: SvcError | null = null;
 
-  constructor(options: DraftOptions) {
-    this.key = options.key;
-    this.app = appOfKey(options.key);
+  constructor(options: DraftsOptions, session: string, app: string, budget: WatchBudget) {
+    const { layout, tree } = options;
+    this.key = draftKey(session, app);
+    this.app = app;
     this.#options = options;
-    this.#data = new DraftData({ ...options, say: (level, message) => this.#say(level, message) });
-    this.#watch = new FolderWatch(options.budget, () => this.#noticed());
+    this.#session = session;
+    this.#paths = layout.app(this.key);
+    this.#live = layout.app(app);
+    this.#data = new DraftData({
+      ...options,
+      key: this.key,
+      draft: this.#paths,
+      live: this.#live,
+      release: () => tree.remove(this.key, new SvcError('CONFLICT', 'The draft is copying the live data; try again.')),
+      say: (level, message) => this.#say(level, message),
+    });
+    this.#watch = new FolderWatch(budget, () => this.#noticed());
   }
 
   /** Its folder; settings begin as those of live. */
   async open(): Promise<void> {
-    const { draft, live } = this.#options;
-    if (await exists(draft.settings)) return;
-    await mkdirDurable(draft.dir);
-    await writeSettings(draft, await readSettings(live));
+    if (await exists(this.#paths.settings)) return;
+    await mkdirDurable(this.#paths.dir);
+    await writeSettings(this.#paths, await readSettings(this.#live));
   }
 
   /** Why the worktree as it is cannot be run or served. As of the last `refreshed`. */
@@ -101,7 +125,7 @@ export class Draft {
 
   get files(): PageVersion {
     const { versionId } = this.snapshot.summary;
-    const { code, prepared } = this.#options.draft.version(versionId);
+    const { code, prepared } = this.#paths.version(versionId);
     return { id: this.key, versionId, codeDir: code, preparedDir: prepared };
   }
 
@@ -139,13 +163,13 @@ export class Draft {
     if (!this.#resting) this.#refreshSoon();
   }
 
-  /** Nobody uses it: until somebody does, its files are not looked at. */
+  /** It is not in use: its files are not watched until it is used again. */
   rest(): void {
     this.#resting = true;
     this.#watch.stop();
   }
 
-  /** Resolves when nothing of it is under way or open; its folder can then be removed. */
+  /** Resolves when no work of it is under way and no file is open; its folder can then be removed. */
   async close(): Promise<void> {
     this.#over = new SvcError('UNKNOWN_SESSION', 'The session was closed.');
     clearTimeout(this.#settling);
@@ -171,7 +195,7 @@ export class Draft {
     if (this.#over || !this.#edited) return;
     this.#refreshing ??= this.#serial.run(this.key, () => this.#refresh());
     this.#refreshing.catch((error: unknown) => {
-      if (!this.#over) this.#options.warn(error);
+      if (!this.#over) this.#warn(error);
     });
   }
 
@@ -192,7 +216,7 @@ export class Draft {
   async #look(): Promise<void> {
     const before = { snapshot: this.#snapshot, version: this.version };
     try {
-      const folder = await this.#options.folder();
+      const folder = await this.#options.source.folder(this.#session, this.app);
       this.#edited = false;
       const [followed, taken] = await Promise.allSettled([this.#watch.follow(folder), this.#take(folder)]);
       if (followed.status === 'rejected') throw followed.reason;
@@ -211,14 +235,14 @@ export class Draft {
     this.#callable = null;
     if (this.#fault !== null) this.#say('error', `${this.#fault.code}: ${this.#fault.message}`);
     // Pages load again while the new code starts: their calls wait for it.
-    this.#options.reload();
+    this.#options.changes.reload(this.key);
     if (this.#fault === null && this.#snapshot !== before.snapshot) await this.#serve(this.snapshot, before.snapshot);
   }
 
   async #take(folder: string): Promise<void> {
-    const { session, draft, jobs } = this.#options;
-    const job = { app: this.app, session, folder, draft: draft.dir, at: Date.now(), previous: this.#snapshot };
-    this.#snapshot = (await jobs.snapshot(job)) ?? this.#snapshot;
+    const place = { app: this.app, session: this.#session, folder, draft: this.#paths.dir };
+    const job = { ...place, at: Date.now(), previous: this.#snapshot };
+    this.#snapshot = (await this.#options.jobs.snapshot(job)) ?? this.#snapshot;
   }
 
   async #serve(snapshot: Snapshot, before: Snapshot | null): Promise<void> {
@@ -227,11 +251,13 @@ export class Draft {
       await this.#prepareData(snapshot, (migrations, dir) => this.#data.bring(migrations, dir)).catch(
         (error: unknown) => {
           // The next call tries again, and hears of it.
-          if (error !== this.#migrationFault) this.#options.warn(error);
+          if (error !== this.#migrationFault) this.#warn(error);
         },
       );
     }
-    await this.#options.swap(snapshot, before);
+    const { tree, pages } = this.#options;
+    if (before) pages.forget(this.key, before.summary.versionId);
+    await tree.existing(this.key)?.swap(snapshot.summary);
   }
 
   async #makeCallable(): Promise<App> {
@@ -256,7 +282,7 @@ export class Draft {
     this.#migrationFault = null;
     this.#dataOf = null;
     try {
-      const { migrationsDir } = this.#options.draft.version(snapshot.summary.versionId);
+      const { migrationsDir } = this.#paths.version(snapshot.summary.versionId);
       const brought = await work(snapshot.migrations, migrationsDir);
       this.#dataOf = snapshot;
       return brought;
@@ -271,10 +297,19 @@ export class Draft {
     }
   }
 
+  /** What went wrong while no caller waited for it. */
+  #warn(error: unknown): void {
+    // The session is being closed.
+    if (error instanceof SvcError && error.code === 'UNKNOWN_SESSION') return;
+    const what = { session: this.#session, app: this.app, err: error };
+    this.#options.log.warn(what, 'A draft could not follow its files.');
+  }
+
   #say(level: 'info' | 'warn' | 'error', message: string): void {
     const versionId = this.#snapshot?.summary.versionId ?? null;
     const ts = new Date().toISOString();
-    this.#options.appLog(
+    this.#options.logs.append(
+      this.key,
       JSON.stringify({ ts, level, app: this.app, versionId, tool: null, traceId: null, msg: message }),
     );
   }

@@ -1,58 +1,19 @@
 /**
- * Drafts: the apps of sessions, each with files, tools, data, change stream, log and settings of its own, beside the live apps and
- * without touching them (decisions, section 7).
+ * Drafts: the apps of sessions, running beside the live apps. Each has its own files, tools, data, change stream, log and settings
+ * (decisions, section 7).
  */
 import { rm } from 'node:fs/promises';
-import type { Logger } from 'pino';
-import type { Snapshot } from '../../protocol/drafts.ts';
-import { SvcError } from '../../protocol/errors.ts';
 import { draftKey, isAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { AppLogs } from '../../storage/app-log.ts';
 import { namesIn } from '../../storage/atomic-file.ts';
 import { WatchBudget } from '../../storage/folder-watch.ts';
-import type { Layout } from '../../storage/layout.ts';
 import { unknownApp } from '../../storage/registry.ts';
 import { sweepTemporary } from '../../storage/trash.ts';
-import type { Config } from '../config.ts';
-import type { Databases } from '../databases.ts';
 import { Manifests } from '../deployments/manifests.ts';
 import type { App, AppsView } from '../dispatch/apps.ts';
-import type { ChangeStreams } from '../dispatch/changes.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
-import type { Idempotency } from '../dispatch/idempotency.ts';
-import type { Jobs } from '../jobs/jobs.ts';
-import type { Pages } from '../pages/pages.ts';
-import type { Tree } from '../tree/tree.ts';
-import { Draft } from './draft.ts';
+import { Draft, type DraftsOptions } from './draft.ts';
 import type { Brought } from './draft-data.ts';
-
-/** Where drafts come from: the sessions, as far as the drafts know them. */
-export type DraftSource = {
-  has(sessionId: string): boolean | Promise<boolean>;
-  /** The app's folder in the session's worktree, taken into the session on first use. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
-  folder(sessionId: string, app: string): Promise<string>;
-  /** The apps that were taken into the session. Rejects with `UNKNOWN_SESSION`. */
-  apps(sessionId: string): Promise<string[]>;
-  /** Told after the gateway itself changed files of an app. */
-  onEdited(told: (sessionId: string, app: string) => void): void;
-  /** Told when a session has gone; it waits for what is returned. */
-  onClosed(told: (sessionId: string) => void | Promise<void>): void;
-};
-
-export type DraftsOptions = {
-  source: DraftSource;
-  layout: Layout;
-  tree: Tree;
-  databases: Databases;
-  changes: ChangeStreams;
-  pages: Pages;
-  logs: AppLogs;
-  idempotency: Idempotency;
-  config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
-  log: Logger;
-  jobs: Pick<Jobs, 'seed' | 'snapshot'>;
-};
 
 export class Drafts {
   readonly #options: DraftsOptions;
@@ -92,36 +53,16 @@ export class Drafts {
 
   /** For the tools of a session's drafts, under the ids of their apps. */
   dispatcher(session: string): Dispatcher {
-    const { changes, idempotency, config, source } = this.#options;
-    const apps = this.#view(session);
-    return new Dispatcher({
-      apps,
-      changes,
-      idempotency,
-      config,
-      keyOf: (id) => draftKey(session, id),
-      uses: () => [],
-      describing: {
-        registry: { ids: () => source.apps(session) },
-        deployments: {
-          manifest: async (id) => {
-            const { key, active } = await apps.get(id);
-            return await this.#manifests.get(key, active.versionId);
-          },
-        },
-      },
-    });
+    const { changes, idempotency, config } = this.#options;
+    return new Dispatcher({ apps: this.#view(session), changes, idempotency, config });
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */
-  async resetData(
-    session: string,
-    app: string,
-  ): Promise<{ seeded: true; migrationsApplied: Brought['migrationsApplied'] }> {
+  async resetData(session: string, app: string): Promise<Brought> {
     const draft = await this.draft(session, app);
-    const { migrationsApplied } = await draft.resetData();
+    const brought = await draft.resetData();
     this.#options.changes.reset(draft.key);
-    return { seeded: true, migrationsApplied };
+    return brought;
   }
 
   /** Ends the drafts of a session that is gone, and removes what is kept of them. Never rejects. */
@@ -151,39 +92,14 @@ export class Drafts {
   }
 
   async #open(session: string, app: string): Promise<Draft> {
-    const { source, layout, databases, changes, logs, log, jobs } = this.#options;
+    const { source } = this.#options;
     if (!isSessionId(session) || !(await source.has(session))) throw unknownSession(session);
     if (!isAppId(app)) throw unknownApp(app);
     await source.folder(session, app);
-    const key = draftKey(session, app);
-    const draft = new Draft({
-      key,
-      session,
-      draft: layout.app(key),
-      live: layout.app(app),
-      databases,
-      budget: this.#budget,
-      jobs,
-      folder: () => source.folder(session, app),
-      release: () => this.#options.tree.remove(key, beingReset()),
-      swap: (snapshot, before) => this.#swap(key, snapshot, before),
-      reload: () => changes.reload(key),
-      appLog: (line) => logs.append(key, line),
-      warn: (error) => {
-        // The session is being closed.
-        if (error instanceof SvcError && error.code === 'UNKNOWN_SESSION') return;
-        log.warn({ session, app, err: error }, 'A draft could not follow its files.');
-      },
-    });
+    const draft = new Draft(this.#options, session, app, this.#budget);
     await draft.open();
-    this.#drafts.set(key, draft);
+    this.#drafts.set(draft.key, draft);
     return draft;
-  }
-
-  async #swap(key: string, { summary }: Snapshot, before: Snapshot | null): Promise<void> {
-    const { tree, pages } = this.#options;
-    if (before) pages.forget(key, before.summary.versionId);
-    await tree.existing(key)?.swap(summary);
   }
 
   async #close(key: string, session: string): Promise<void> {
@@ -200,10 +116,18 @@ export class Drafts {
   }
 
   #view(session: string): AppsView {
-    const { tree } = this.#options;
+    const { tree, source } = this.#options;
     const known = (app: string): Draft | undefined => this.#drafts.get(draftKey(session, app));
+    const get = (id: string) => known(id)?.get() ?? this.draft(session, id).then((draft) => draft.get());
     return {
-      get: (id) => known(id)?.get() ?? this.draft(session, id).then((draft) => draft.get()),
+      get,
+      keyOf: (id) => draftKey(session, id),
+      uses: () => [],
+      ids: () => source.apps(session),
+      manifest: async (id) => {
+        const { key, active } = await get(id);
+        return await this.#manifests.get(key, active.versionId);
+      },
       actor: ({ id, key, active }: App) => {
         const draft = known(id);
         // It may have been closed since the app was looked up.
@@ -225,8 +149,4 @@ export class Drafts {
       if (draft.lastUsed < before && !this.#options.changes.watched(draft.key)) draft.rest();
     }
   }
-}
-
-function beingReset(): SvcError {
-  return new SvcError('CONFLICT', 'The draft is copying the live data; try again.');
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AnswerBudget, type WaitingAnswer } from './answer-budget.ts';
+import { AnswerBudget, type WaitingAnswer } from './exchange.ts';
 
 function waiting(cut: string[], name: string, bytes: number): WaitingAnswer {
   return { bytes, cutOff: () => cut.push(name) };

@@ -1,7 +1,4 @@
-/**
- * Keeps connections from using up the process's file descriptors, without which the supervisor cannot open a file or reach
- * its children.
- */
+/** Keeps descriptors free of connections: without any, the supervisor cannot open a file or reach its children. */
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { LIMITS } from '../../protocol/limits.ts';
 
@@ -20,6 +17,18 @@ export function connectionLimit(descriptors: number): number {
   return Math.min(LIMITS.connections, descriptors - Math.min(LIMITS.descriptorReserve, Math.ceil(descriptors / 2)));
 }
 
+/** `take` gives the lowest free descriptor, or null when there is none. */
+const DEV_NULL = {
+  take: (): number | null => {
+    try {
+      return openSync('/dev/null', 'r');
+    } catch {
+      return null;
+    }
+  },
+  release: closeSync,
+};
+
 /**
  * Tells an edge that cannot count its connections when to stop taking any, and when to go on. Descriptors are given out
  * from the lowest free number, so that number says how many are in use at least. Hundreds of connections are taken in one
@@ -28,7 +37,7 @@ export function connectionLimit(descriptors: number): number {
 export class DescriptorGuard {
   readonly #most: number;
   readonly #onChange: (isFull: boolean) => void;
-  readonly #system: Descriptors;
+  readonly #system: typeof DEV_NULL;
   #spares: number[] = [];
   #isFull = false;
   #timer: NodeJS.Timeout | undefined;
@@ -37,7 +46,7 @@ export class DescriptorGuard {
   constructor(
     onChange: (isFull: boolean) => void,
     most: number = connectionLimit(descriptorLimit()),
-    system: Descriptors = DEV_NULL,
+    system: typeof DEV_NULL = DEV_NULL,
   ) {
     this.#onChange = onChange;
     this.#most = most;
@@ -83,17 +92,3 @@ export class DescriptorGuard {
     this.#spares = [];
   }
 }
-
-/** Where descriptors come from: `take` gives the lowest free one, or null when there is none. */
-export type Descriptors = { take(): number | null; release(descriptor: number): void };
-
-const DEV_NULL: Descriptors = {
-  take: () => {
-    try {
-      return openSync('/dev/null', 'r');
-    } catch {
-      return null;
-    }
-  },
-  release: closeSync,
-};

@@ -7,11 +7,9 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { eventually } from '../../testing/edges.ts';
-import { AnswerBudget } from './answer-budget.ts';
-import { BodyBudget } from './body-budget.ts';
-import type { Edge, Exchange, ExchangeHandler, ResponseStream } from './edge.ts';
+import { type Edge, type Exchange, type ExchangeHandler, type ResponseStream, sendError } from './edge.ts';
+import { AnswerBudget, BodyBudget } from './exchange.ts';
 import { type EdgeKind, openEdge } from './open-edge.ts';
-import { sendError } from './response.ts';
 
 const KINDS = ['uws', 'node'] as const;
 const LIMIT = 1000;

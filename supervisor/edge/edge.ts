@@ -3,9 +3,14 @@
  * bytes. An embedding host's `(req, res)` is wrapped by the `node` adapter too.
  */
 import type { Readable } from 'node:stream';
-import type { SvcError } from '../../protocol/errors.ts';
-import type { AnswerBudget } from './answer-budget.ts';
-import type { BodyBudget, BodyRoom } from './body-budget.ts';
+import { errorEnvelope, type SvcError } from '../../protocol/errors.ts';
+
+/** What gives room to the bytes of bodies. */
+export type BodyRoom = {
+  /** False, with nothing taken, when there is no room for so many bytes more. */
+  take(bytes: number): boolean;
+  give(bytes: number): void;
+};
 
 /** Lower-case names. `content-length` is set by the edge and never given here. */
 export type ResponseHeaders = Record<string, string | string[]>;
@@ -47,11 +52,10 @@ export type Exchange = {
   /** Called at most once, when the client goes away before the answer is complete; at once if it has gone already. */
   onAbort(callback: () => void): void;
   /**
-   * Collects the body. `onError` gets `PAYLOAD_TOO_LARGE` as soon as a declared or received length is over `limit`
-   * (the rest of the body is thrown away), `OVERLOADED` when there is no room for it, or `BAD_REQUEST` when it did not
-   * arrive in time; the connection ends with the answer. Either callback may run before this returns; neither runs after an
-   * abort. `room` is asked for the bytes in place of the budget of all. Must be called in the turn in which the exchange was
-   * handed over, and at most once.
+   * Collects the body. `onError` gets `PAYLOAD_TOO_LARGE` as soon as a declared or received length is over `limit` (the rest
+   * is thrown away), `OVERLOADED` when `room` (by default the budget of all bodies) has no room for it, or `BAD_REQUEST` when
+   * it did not arrive in time; the connection ends with the answer. Either callback may run before this returns; neither runs
+   * after an abort. Must be called in the turn in which the exchange was handed over, and at most once.
    */
   readBody(limit: number, onBody: (body: Buffer) => void, onError: (error: SvcError) => void, room?: BodyRoom): void;
   /** Bytes of the body that `readBody` has so far. */
@@ -63,6 +67,8 @@ export type Exchange = {
    * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Called like `readBody`.
    */
   streamBody(limit: number, timeoutMs: number): Readable;
+  /** Headers for whatever is answered, besides its own; `vary` is appended. */
+  addHeaders(headers: ResponseHeaders): void;
   /**
    * The whole answer. A HEAD request gets the headers and the length, without the body; 204 and 304 have neither body nor
    * length. A `Buffer` is not copied: leave it unchanged. `constant` are headers that many answers share: made by
@@ -76,17 +82,6 @@ export type Exchange = {
 
 export type ExchangeHandler = (exchange: Exchange) => void;
 
-export type EdgeOptions = {
-  /** Gets every well-formed request. It should not throw: what it throws is answered as `INTERNAL` and given to `onFault`. */
-  handler: ExchangeHandler;
-  /** Told what `handler`, or a callback it gave to `readBody`, threw. For the log. */
-  onFault(error: unknown): void;
-  /** What `readBody` may hold, from the first byte until the answer; by default shared by all edges of the process. */
-  bodies?: BodyBudget;
-  /** What `send` may hold for readers that do not read; by default shared likewise. */
-  answers?: AnswerBudget;
-};
-
 /** A listening HTTP server. */
 export type Edge = {
   readonly kind: 'uws' | 'node';
@@ -97,3 +92,25 @@ export type Edge = {
   /** Ends every connection, idle or not, open streams too. Their exchanges hear of it through `onAbort`. */
   close(): Promise<void>;
 };
+
+export type Answer = { status: number; headers: ResponseHeaders; body: string };
+
+/** The answer for an error: one shape for every route (decisions, section 1). */
+export function errorAnswer(error: SvcError): Answer {
+  return {
+    status: error.status,
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      ...error.headers,
+    },
+    body: JSON.stringify(errorEnvelope(error.toBody())),
+  };
+}
+
+/** Answers with an error; does nothing when the exchange has its answer already. */
+export function sendError(exchange: Pick<Exchange, 'send'>, error: SvcError): void {
+  const { status, headers, body } = errorAnswer(error);
+  exchange.send(status, headers, body);
+}

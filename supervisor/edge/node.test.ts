@@ -6,10 +6,10 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import express from 'express';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { EdgeOptions, ExchangeHandler } from './edge.ts';
+import { type ExchangeHandler, sendError } from './edge.ts';
+import type { EdgeOptions } from './exchange.ts';
 import { handleNodeRequest } from './node.ts';
 import { openEdge } from './open-edge.ts';
-import { sendError } from './response.ts';
 
 const echo: ExchangeHandler = (exchange) => {
   exchange.readBody(

@@ -2,21 +2,44 @@
  * The portable edge: HTTP by node:http. Its parser is strict (llhttp, never the insecure mode); `framing.ts` adds what it
  * does not look at. An embedding host's requests come in through `handleNodeRequest`.
  */
-import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { PROCESS_ANSWERS } from './answer-budget.ts';
-import { PROCESS_BODIES } from './body-budget.ts';
 import { connectionLimit, descriptorLimit } from './descriptors.ts';
-import type { Edge, EdgeOptions, ExchangeHandler } from './edge.ts';
+import {
+  type ConstantHeaders,
+  type Edge,
+  type Exchange,
+  type ExchangeHandler,
+  errorAnswer,
+  type ResponseHeaders,
+  type ResponseStream,
+  sendError,
+} from './edge.ts';
+import {
+  BaseExchange,
+  bodyTooSlow,
+  type EdgeOptions,
+  type EdgeState,
+  isBodyless,
+  stateOf,
+  type WaitingAnswer,
+} from './exchange.ts';
 import { checkFraming, type FramingRules } from './framing.ts';
-import { NodeExchange, type NodeState } from './node-exchange.ts';
-import { bodyTooSlow, errorAnswer, guard, sendError } from './response.ts';
 
 const HTTP_1_1: FramingRules = { chunked: true, hostRequired: true };
 const HTTP_1_0: FramingRules = { chunked: false, hostRequired: false };
+/** Longer bodies are sent in slices of this size, so that it is seen whether the client takes any. */
+const SLICE_BYTES = 256 * 1024;
+const NO_BODY = Buffer.alloc(0);
 
 export function createNodeEdge(options: EdgeOptions): Edge {
   const state = stateOf(options);
@@ -100,13 +123,9 @@ export function handleNodeRequest(req: IncomingMessage, res: ServerResponse, opt
   serve(stateOf(options), req, res, options.handler);
 }
 
-function stateOf({ bodies = PROCESS_BODIES, answers = PROCESS_ANSWERS, onFault }: EdgeOptions): NodeState {
-  return { draining: false, bodies, answers, onFault };
-}
-
 /** False when the request was refused: nothing that follows on its connection may be served. */
 function serve(
-  state: NodeState,
+  state: EdgeState,
   req: IncomingMessage,
   res: ServerResponse,
   handler: ExchangeHandler,
@@ -115,7 +134,7 @@ function serve(
   const exchange = new NodeExchange(state, req, res);
   const refusal = refuse(exchange, req) ?? (hasTooManyWaiting ? tooManyWaiting() : null);
   if (refusal === null) {
-    guard(exchange, state.onFault, () => handler(exchange));
+    exchange.guard(() => handler(exchange));
     return true;
   }
   exchange.closeAfter();
@@ -150,4 +169,152 @@ function rawAnswer(error: SvcError): string {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const length = `content-length: ${Buffer.byteLength(body)}\r\n`;
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}${length}connection: close\r\n\r\n${body}`;
+}
+
+/** One request and its answer, the gateway's own or an embedding host's. */
+class NodeExchange extends BaseExchange implements Exchange {
+  readonly #req: IncomingMessage;
+  readonly #res: ServerResponse;
+  #waiting: WaitingAnswer | null = null;
+
+  constructor(edge: EdgeState, req: IncomingMessage, res: ServerResponse) {
+    // A host's router may have cut off the part of the path under which it mounted us.
+    const target = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '';
+    const [path = '', query = ''] = target.split(/\?(.*)/s);
+    const headers = req.rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text));
+    super(edge, req.method ?? '', path, query, headers);
+    this.#req = req;
+    this.#res = res;
+    res.on('close', () => {
+      clearTimeout(this.timer);
+      this.giveBodyBack();
+      if (this.#waiting !== null) edge.answers.done(this.#waiting);
+      if (!res.writableFinished) this.abort();
+    });
+    // A write to a closing socket makes the response fail; `close` reports that, and an error without a listener ends the process.
+    res.on('error', () => {});
+  }
+
+  protected override bodyLength(): number {
+    return parsedBody(this.#req)?.length ?? super.bodyLength();
+  }
+
+  protected startReading(): void {
+    const req = this.#req;
+    const parsed = parsedBody(req);
+    if (parsed !== null) {
+      this.received(parsed, true);
+      return;
+    }
+    this.timer ??= setTimeout(() => this.refuseBody(bodyTooSlow()), LIMITS.requestTimeoutMs);
+    req.on('data', (chunk: Buffer) => this.received(chunk, false)).on('end', () => this.received(NO_BODY, true));
+    req.on('close', () => this.cutUploadShort());
+  }
+
+  protected pauseReading(): void {
+    this.#req.pause();
+  }
+
+  protected resumeReading(): void {
+    this.#req.resume();
+  }
+
+  protected answer(status: number, own: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
+    const headers = constant ? { ...constant.headers, ...own } : own;
+    const write = () => {
+      const bodyless = isBodyless(status);
+      const length = bodyless ? {} : { 'content-length': Buffer.byteLength(body) };
+      this.#endWhenStalled();
+      this.#res.writeHead(status, this.#headersFor(headers, length));
+      if (bodyless || this.method === 'HEAD') this.#res.end();
+      else if (body.length > SLICE_BYTES) this.#writeLarge(typeof body === 'string' ? Buffer.from(body) : body);
+      else this.#res.end(body);
+    };
+    if (this.holding) this.held = write;
+    else write();
+  }
+
+  protected open(status: number, headers: ResponseHeaders): ResponseStream {
+    const res = this.#res;
+    res.writeHead(status, this.#headersFor(headers, {}));
+    const isOver = () => this.aborted || res.writableEnded;
+    this.timer = undefined;
+    res.on('drain', () => {
+      clearTimeout(this.timer);
+      this.timer = undefined;
+    });
+    return {
+      write: (chunk) => {
+        if (isOver() || res.write(chunk)) return true;
+        this.timer ??= setTimeout(() => res.destroy(), LIMITS.stalledReaderMs);
+        return false;
+      },
+      get buffered() {
+        return isOver() ? 0 : res.writableLength;
+      },
+      onDrain: (callback) => {
+        res.on('drain', callback);
+      },
+      end: () => {
+        if (!isOver()) res.end();
+      },
+    };
+  }
+
+  protected discardBody(): void {
+    if (parsedBody(this.#req) !== null) return;
+    this.closing = true;
+    this.holding = true;
+    const release = () => {
+      clearTimeout(this.timer);
+      this.release();
+    };
+    this.timer = setTimeout(release, LIMITS.lingerMs);
+    this.#req.once('end', release).resume();
+  }
+
+  /** It is over when `close` tells so. */
+  #writeLarge(body: Buffer): void {
+    const res = this.#res;
+    const { answers } = this.edge;
+    const waiting = { bytes: body.length, cutOff: () => res.destroy() };
+    let at = 0;
+    const more = (): void => {
+      let takes = true;
+      while (takes && at < body.length) {
+        takes = res.write(body.subarray(at, at + SLICE_BYTES));
+        at += SLICE_BYTES;
+      }
+      if (at >= body.length) res.end();
+    };
+    res.on('drain', () => {
+      answers.progress(waiting);
+      if (!res.writableEnded) more();
+    });
+    more();
+    this.#waiting = waiting;
+    answers.wait(waiting);
+  }
+
+  /**
+   * Ends the connection when the client takes nothing of this answer. Node looks after half of the time whether anything
+   * was taken, and ends it after the other half.
+   */
+  #endWhenStalled(): void {
+    const res = this.#res;
+    res.setTimeout(LIMITS.stalledReaderMs / 2, () => res.destroy());
+  }
+
+  #headersFor(headers: ResponseHeaders, more: OutgoingHttpHeaders): OutgoingHttpHeaders {
+    return this.closing || this.edge.draining ? { ...headers, ...more, connection: 'close' } : { ...headers, ...more };
+  }
+}
+
+/** The bytes of a body that a host's body parser has consumed, or null when it is still to be read. */
+function parsedBody(req: IncomingMessage): Buffer | null {
+  if (!req.readableDidRead && !req.readableEnded) return null;
+  const body = (req as { body?: unknown }).body;
+  if (body === undefined || body === null) return NO_BODY;
+  if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
 }

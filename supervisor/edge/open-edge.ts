@@ -1,5 +1,6 @@
 /** Chooses the edge: uWebSockets.js where its binary loads, else node:http (architecture, "Libraries"). */
-import type { Edge, EdgeOptions } from './edge.ts';
+import type { Edge } from './edge.ts';
+import type { EdgeOptions } from './exchange.ts';
 import { createNodeEdge } from './node.ts';
 import { createUwsEdge } from './uws.ts';
 

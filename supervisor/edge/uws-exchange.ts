@@ -3,230 +3,156 @@
  * answer, and the bytes of a body chunk are gone when its callback returns.
  */
 
-import type { HttpResponse } from 'uWebSockets.js';
-import { Readable } from 'node:stream';
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { AnswerBudget, WaitingAnswer } from './answer-budget.ts';
-import { type BodyBudget, type BodyRoom, noRoomForBody } from './body-budget.ts';
-import type { ConstantHeaders, Exchange, ResponseHeaders, ResponseStream } from './edge.ts';
-import { declaredLength, findHeader, type HeaderList } from './framing.ts';
-import type { ParserTurn } from './parser-turn.ts';
-import { ReaderWatch } from './reader-watch.ts';
 import {
   type Answer,
-  bodyCutShort,
-  bodyTooLarge,
-  bodyTooSlow,
-  checkHeaders,
+  type ConstantHeaders,
+  type Exchange,
+  type ExchangeHandler,
   errorAnswer,
-  guard,
+  type ResponseHeaders,
+  type ResponseStream,
+  sendError,
+} from './edge.ts';
+import {
+  BaseExchange,
+  type EdgeState,
   isBodyless,
   KEPT,
   KEPT_FOR,
   NOWHERE,
-  sendError,
   statusLine,
-} from './response.ts';
-import { UwsStream } from './uws-stream.ts';
+  type WaitingAnswer,
+} from './exchange.ts';
+import { checkFraming, type FramingRules, findHeader, type HeaderList } from './framing.ts';
+import { ReaderWatch, UwsStream } from './uws-stream.ts';
 
 /** Longer bodies are sent from the caller's buffer as the socket takes them; shorter ones the socket may copy. */
 const COPY_BYTES = 64 * 1024;
-
 const NO_BODY = Buffer.alloc(0);
-
 const LINE_BREAK = '\r\n';
-
 const MAY_HAVE_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
+const RULES: FramingRules = { chunked: false, hostRequired: true };
 
-/** What the exchanges of one edge share. */
-export type UwsState = {
-  draining: boolean;
-  readonly turn: ParserTurn;
-  readonly bodies: BodyBudget;
-  readonly answers: AnswerBudget;
-  readonly onFault: (error: unknown) => void;
-};
+/**
+ * Which requests the native parser may still be at. It reads a whole buffer before it returns to the event loop, and goes on to
+ * what it takes for the next request once this one is answered, else it ends the connection. So no answer leaves in the turn of
+ * its request: no buffer holds two requests that run, whatever the parser takes for the end of the first.
+ */
+export class ParserTurn {
+  #number = 0;
+  #entered = false;
+  #waiting: (() => void)[] = [];
 
-export class UwsExchange implements Exchange {
-  readonly method: string;
-  readonly path: string;
-  readonly query: string;
-  aborted = false;
+  /** To be called where the parser hands something over. Returns the turn's number. */
+  enter(): number {
+    if (!this.#entered) {
+      this.#entered = true;
+      setImmediate(this.#leave);
+    }
+    return this.#number;
+  }
+
+  isOver(turn: number): boolean {
+    return turn !== this.#number;
+  }
+
+  /** Runs `callback` at the end of the turn that was entered last. */
+  afterwards(callback: () => void): void {
+    this.#waiting.push(callback);
+  }
+
+  readonly #leave = (): void => {
+    this.#entered = false;
+    this.#number += 1;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const callback of waiting) callback();
+  };
+}
+
+export type UwsState = EdgeState & { readonly turn: ParserTurn };
+
+/** One callback for all requests: headers are read at once, so no two requests are at it together. */
+let collected: string[] = [];
+function collect(name: string, value: string): void {
+  collected.push(name, value);
+}
+
+/** What the native parser calls with each request: hands it over, or refuses it. */
+export function requestHandler(
+  edge: UwsState,
+  handler: ExchangeHandler,
+): (res: HttpResponse, req: HttpRequest) => void {
+  return (res, req) => {
+    const headers: string[] = [];
+    collected = headers;
+    req.forEach(collect);
+    // Without a query the native call returns undefined, whatever its type says.
+    const query: string | undefined = req.getQuery();
+    const exchange = new UwsExchange(edge, res, req.getCaseSensitiveMethod(), req.getUrl(), query ?? '', headers);
+    const refusal = checkFraming(exchange.path, exchange.query, headers, RULES);
+    if (refusal === null) exchange.guard(() => handler(exchange));
+    else exchange.refuse(refusal);
+  };
+}
+
+class UwsExchange extends BaseExchange implements Exchange {
   readonly #res: HttpResponse;
-  readonly #headers: HeaderList;
-  readonly #edge: UwsState;
-  /** `send` or `stream` was called. */
-  #answered = false;
+  readonly #turn: ParserTurn;
   /** The last byte was handed to the socket. */
   #complete = false;
-  /** The connection ends with the answer. */
-  #closing = false;
-  /** The answer waits until the rest of the body was thrown away, or the parser has left its buffer. */
-  #holding = false;
-  #held: (() => void) | null = null;
   /** When the parser was last at this request. */
   #parsed: number;
-  #timer: NodeJS.Timeout | undefined;
-  /** Bytes of the body that were taken from `#room`. */
-  #bodyBytes = 0;
-  #room: BodyRoom;
-  /** While `readBody` collects: what it was given for errors. */
-  #onBodyError: ((error: SvcError) => void) | null = null;
   /** A large answer that the socket did not take at once. */
   #waiting: (WaitingAnswer & { watch: ReaderWatch }) | null = null;
   #stream: UwsStream | null = null;
-  #upload: Readable | null = null;
   #paused = false;
-  #onAbort: (() => void) | null = null;
 
   constructor(edge: UwsState, res: HttpResponse, method: string, path: string, query: string, headers: HeaderList) {
-    this.#edge = edge;
+    super(edge, method, path, query, headers);
     this.#res = res;
-    this.method = method;
-    this.path = path;
-    this.query = query;
-    this.#headers = headers;
-    this.#room = edge.bodies;
+    this.#turn = edge.turn;
     this.#parsed = edge.turn.enter();
     // Such a request says how long its body is. Where it does not, the length may be hidden from us (a header without a
     // name), and what follows on the connection may be that body.
-    this.#closing = MAY_HAVE_BODY.has(method) && findHeader(headers, 'content-length') === undefined;
-    res.onAborted(() => this.#abort());
+    this.closing = MAY_HAVE_BODY.has(method) && findHeader(headers, 'content-length') === undefined;
+    res.onAborted(() => this.abort());
   }
 
-  header(name: string): string | undefined {
-    return findHeader(this.#headers, name);
-  }
-
-  onAbort(callback: () => void): void {
-    if (this.aborted) callback();
-    else this.#onAbort = callback;
-  }
-
-  get bodyReceived(): number {
-    return this.#bodyBytes;
-  }
-
-  readBody(
-    limit: number,
-    onBody: (body: Buffer) => void,
-    onError: (error: SvcError) => void,
-    room: BodyRoom = this.#edge.bodies,
-  ): void {
-    // A length was declared, or there is no body: chunked bodies do not come this far.
-    const length = declaredLength(this.#headers);
-    if (length > limit) {
-      this.#discardBody();
-      onError(bodyTooLarge(limit));
-      return;
-    }
+  /** A length was declared, or there is no body: chunked bodies do not come this far. */
+  protected startReading(length: number): void {
     // Of a body of no bytes the parser says nothing when the head came in several pieces.
-    if (length === 0) {
-      onBody(NO_BODY);
-      return;
+    if (length === 0) this.received(NO_BODY, true);
+    else {
+      this.#res.onData((chunk, last) => {
+        this.#parsed = this.#turn.enter();
+        this.received(copy(chunk), last);
+      });
     }
-    this.#room = room;
-    this.#onBodyError = onError;
-    let parts: Buffer[] | null = null;
-    this.#res.onData((chunk, last) => {
-      if (this.#onBodyError === null) return;
-      this.#parsed = this.#edge.turn.enter();
-      const isTaken = room.take(chunk.byteLength);
-      // To make room, this very body may have been refused.
-      if (this.#onBodyError === null) {
-        if (isTaken) room.give(chunk.byteLength);
-        return;
-      }
-      if (!isTaken) {
-        clearTimeout(this.#timer);
-        if (!last) this.#discardBody();
-        this.refuseBody(noRoomForBody());
-        return;
-      }
-      this.#bodyBytes += chunk.byteLength;
-      if (last && parts === null) {
-        this.#onBodyError = null;
-        guard(this, this.#edge.onFault, () => onBody(copy(chunk)));
-        return;
-      }
-      if (parts === null) {
-        parts = [];
-        this.#timer = setTimeout(() => this.refuseBody(bodyTooSlow()), LIMITS.requestTimeoutMs);
-      }
-      parts.push(copy(chunk));
-      if (!last) return;
-      clearTimeout(this.#timer);
-      this.#onBodyError = null;
-      const body = Buffer.concat(parts);
-      guard(this, this.#edge.onFault, () => onBody(body));
-    });
   }
 
-  refuseBody(error: SvcError): void {
-    const onError = this.#onBodyError;
-    if (onError === null || this.aborted) return;
-    this.#onBodyError = null;
-    this.#closing = true;
-    this.#giveBodyBack();
-    if (!this.#holding) clearTimeout(this.#timer);
-    guard(this, this.#edge.onFault, () => onError(error));
+  protected pauseReading(): void {
+    this.#paused = true;
+    this.#res.pause();
   }
 
-  streamBody(limit: number, timeoutMs: number): Readable {
-    const upload = new Readable({
-      read: () => this.#resume(),
-      destroy: (error, callback) => {
-        clearTimeout(this.#timer);
-        this.#resume();
-        callback(error);
-      },
-    });
-    // Its consumer may be done with it when it fails, and an error that nobody hears ends the process.
-    upload.on('error', () => {});
-    this.#upload = upload;
-    const length = declaredLength(this.#headers);
-    if (length > limit) {
-      upload.destroy(bodyTooLarge(limit));
-      this.#discardBody();
-      return upload;
-    }
-    if (length === 0) {
-      upload.push(null);
-      return upload;
-    }
-    this.#timer = setTimeout(() => {
-      this.#closing = true;
-      upload.destroy(bodyTooSlow(timeoutMs));
-    }, timeoutMs);
-    this.#res.onData((chunk, last) => {
-      if (upload.destroyed) return;
-      this.#parsed = this.#edge.turn.enter();
-      if (chunk.byteLength > 0 && !upload.push(copy(chunk)) && !last) {
-        this.#paused = true;
-        this.#res.pause();
-      }
-      if (!last) return;
-      clearTimeout(this.#timer);
-      upload.push(null);
-    });
-    return upload;
+  protected resumeReading(): void {
+    if (!this.#paused || this.aborted || this.#complete) return;
+    this.#paused = false;
+    this.#res.resume();
   }
 
-  send(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
-    if (this.#answered || this.aborted) return;
-    checkHeaders(headers);
-    this.#answered = true;
-    if (this.#isHeld()) this.#held = () => this.#write(status, headers, body, constant);
+  protected answer(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
+    if (this.#isHeld()) this.held = () => this.#write(status, headers, body, constant);
     else this.#write(status, headers, body, constant);
   }
 
-  stream(status: number, headers: ResponseHeaders): ResponseStream {
-    if (this.#answered || this.aborted) return NOWHERE;
-    checkHeaders(headers);
-    this.#answered = true;
+  protected open(status: number, headers: ResponseHeaders): ResponseStream {
     if (this.method === 'HEAD') {
-      if (this.#isHeld()) this.#held = () => this.#writeHead(status, headers, true);
+      if (this.#isHeld()) this.held = () => this.#writeHead(status, headers, true);
       else this.#writeHead(status, headers, true);
       return NOWHERE;
     }
@@ -237,32 +163,32 @@ export class UwsExchange implements Exchange {
 
   /** Answers a request that must not reach a handler and ends its connection. */
   refuse(error: SvcError): void {
-    this.#closing = true;
+    this.closing = true;
     if (error.code === 'LENGTH_REQUIRED') this.#refuseChunks(error);
     else sendError(this, error);
   }
 
   /**
-   * Answers at once, and throws the body away until its end, so that its sender gets to read the answer. The parser finds no
-   * end behind a chunk extension: then the connection ends after `LIMITS.lingerMs`.
+   * Answers at once and throws the body away, so that its sender gets to read the answer. The parser finds no end behind a chunk
+   * extension: then the connection ends after `LIMITS.lingerMs`.
    */
   #refuseChunks(error: SvcError): void {
     const close = () => {
       if (!this.aborted) this.#res.close();
     };
-    this.#timer = setTimeout(close, LIMITS.lingerMs);
+    this.timer = setTimeout(close, LIMITS.lingerMs);
     this.#res.onData((_chunk, last) => {
       if (last) setImmediate(close);
     });
-    this.#answered = true;
-    this.#edge.turn.afterwards(() => {
+    this.answered = true;
+    this.#turn.afterwards(() => {
       if (!this.aborted) this.#writeOpen(errorAnswer(error));
     });
   }
 
   /**
-   * A whole answer after which the connection stays as it is: no native call ends it. So its body, which whitespace at the end
-   * does not change, is written as if it were the end of the last header: the native code puts a line break behind that.
+   * A whole answer without a native call that ends it, so that the connection stays open. The body is written as the end of the
+   * last header, behind which the native code puts a line break; JSON may end in one.
    */
   #writeOpen({ status, headers, body }: Answer): void {
     const res = this.#res;
@@ -278,36 +204,28 @@ export class UwsExchange implements Exchange {
 
   /** Whether the client means to go on with the connection after the answer. */
   get #isKept(): boolean {
-    return findHeader(this.#headers, 'connection') !== 'close';
+    return findHeader(this.headers, 'connection') !== 'close';
   }
 
   /** Whether the answer has to wait: for the rest of the body to be thrown away, or for the parser (`ParserTurn`). */
   #isHeld(): boolean {
-    const { turn } = this.#edge;
-    if (!this.#holding && !turn.isOver(this.#parsed)) {
-      this.#holding = true;
-      turn.afterwards(() => this.#release());
+    const turn = this.#turn;
+    if (!this.holding && !turn.isOver(this.#parsed)) {
+      this.holding = true;
+      turn.afterwards(() => this.release());
     }
-    return this.#holding;
+    return this.holding;
   }
 
-  /** Throws the rest of the body away and holds the answer until then, so that the sender gets to read it. */
-  #discardBody(): void {
-    this.#closing = true;
-    this.#holding = true;
-    this.#timer = setTimeout(() => this.#release(), LIMITS.lingerMs);
+  protected discardBody(): void {
+    this.closing = true;
+    this.holding = true;
+    this.timer = setTimeout(() => this.release(), LIMITS.lingerMs);
     this.#res.onData((_chunk, last) => {
       if (!last) return;
-      clearTimeout(this.#timer);
-      setImmediate(() => this.#release());
+      clearTimeout(this.timer);
+      setImmediate(() => this.release());
     });
-  }
-
-  #release(): void {
-    this.#holding = false;
-    const held = this.#held;
-    this.#held = null;
-    if (!this.aborted) held?.();
   }
 
   #write(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
@@ -320,7 +238,7 @@ export class UwsExchange implements Exchange {
       this.#writeLarge(status, headers, typeof body === 'string' ? Buffer.from(body) : body, constant);
     } else {
       this.#finished();
-      const close = this.#closing || this.#edge.draining;
+      const close = this.closing || this.edge.draining;
       res.cork(() => {
         // Without a status line of ours the native code writes the one for 200.
         if (status !== 200) res.writeStatus(statusLine(status));
@@ -331,18 +249,17 @@ export class UwsExchange implements Exchange {
   }
 
   /**
-   * The native call that takes the length and ends the answer never counts it as complete: the connection does not end by
-   * itself, and the next request on it ends it. So the length is written as a header, except where the connection ends here.
-   * There the answer is left open, because `res` is gone after one that was ended, and touching it ends the process; and
-   * the connection is closed in the next turn, because what is written while the parser runs leaves when it is done.
+   * The native call that takes the length and ends the answer never counts it as complete, and the next request ends the
+   * connection. So the length is written as a header, except where the connection ends here: there the answer stays open (to
+   * touch `res` after its end ends the process), and the connection is closed once the parser has let go of what was written.
    */
   #writeHeadOnly(status: number, headers: ResponseHeaders, length: number, constant?: ConstantHeaders): void {
-    if (!this.#closing && !this.#edge.draining) {
+    if (!this.closing && !this.edge.draining) {
       this.#writeHead(status, { ...headers, 'content-length': String(length) }, true, constant);
       return;
     }
     const res = this.#res;
-    this.#onAbort = null;
+    this.abortCallback = null;
     if (length === 0) this.#finished();
     res.cork(() => {
       res.writeStatus(statusLine(status));
@@ -365,7 +282,7 @@ export class UwsExchange implements Exchange {
   #writeLarge(status: number, headers: ResponseHeaders, body: Buffer, constant?: ConstantHeaders): void {
     const res = this.#res;
     this.#writeHead(status, headers, false, constant);
-    this.#resume();
+    this.resumeReading();
     let isTaken = false;
     const send = (offset: number): void => {
       const [taken, done] = res.tryEnd(offset === 0 ? body : body.subarray(offset), body.length);
@@ -386,7 +303,7 @@ export class UwsExchange implements Exchange {
       if (this.#complete) return true;
       if (res.getWriteOffset() > offset) {
         watch.progress();
-        this.#edge.answers.progress(waiting);
+        this.edge.answers.progress(waiting);
       }
       return false;
     };
@@ -394,14 +311,14 @@ export class UwsExchange implements Exchange {
     const waiting = { bytes, watch, cutOff };
     this.#waiting = waiting;
     res.onWritable(sendMore);
-    this.#edge.answers.wait(waiting);
+    this.edge.answers.wait(waiting);
   }
 
   /** Status and headers; `whole` when nothing follows, not even a length. */
   #writeHead(status: number, headers: ResponseHeaders, whole: boolean, constant?: ConstantHeaders): void {
     const res = this.#res;
     if (whole) this.#finished();
-    const close = this.#closing || this.#edge.draining;
+    const close = this.closing || this.edge.draining;
     res.cork(() => {
       res.writeStatus(statusLine(status));
       writeHeaders(res, headers, constant, !close && this.#isKept);
@@ -410,47 +327,31 @@ export class UwsExchange implements Exchange {
     });
   }
 
-  /** Goes on reading the socket, which a slow consumer of the body had stopped. */
-  #resume(): void {
-    if (!this.#paused || this.aborted || this.#complete) return;
-    this.#paused = false;
-    this.#res.resume();
-  }
-
   /** Right before the last byte is handed over: from then on `res` is gone, and a paused socket would stay so. */
   #finished(): void {
-    clearTimeout(this.#timer);
-    this.#giveBodyBack();
-    this.#resume();
+    clearTimeout(this.timer);
+    this.giveBodyBack();
+    this.resumeReading();
     this.#stopWaiting();
     this.#complete = true;
-    this.#onAbort = null;
-  }
-
-  #giveBodyBack(): void {
-    this.#room.give(this.#bodyBytes);
-    this.#bodyBytes = 0;
+    this.abortCallback = null;
   }
 
   #stopWaiting(): void {
     if (this.#waiting === null) return;
     this.#waiting.watch.stop();
-    this.#edge.answers.done(this.#waiting);
+    this.edge.answers.done(this.#waiting);
     this.#waiting = null;
   }
 
-  #abort(): void {
+  protected override abort(): void {
     if (this.#complete) return;
-    clearTimeout(this.#timer);
-    this.#giveBodyBack();
+    clearTimeout(this.timer);
+    this.giveBodyBack();
     this.#stopWaiting();
     this.aborted = true;
-    this.#held = null;
     this.#stream?.abandon();
-    if (this.#upload !== null && !this.#upload.readableEnded) this.#upload.destroy(bodyCutShort());
-    const callback = this.#onAbort;
-    this.#onAbort = null;
-    if (callback !== null) guard(this, this.#edge.onFault, callback);
+    super.abort();
   }
 }
 

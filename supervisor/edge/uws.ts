@@ -1,13 +1,11 @@
 /**
- * The fast edge: HTTP by uWebSockets.js, in native code. Its parser checks less than node:http does, so each request is
- * held against `framing.ts` first, chunked bodies are refused (`LENGTH_REQUIRED`), and a connection that sent a malformed
- * request is ended with the answer.
+ * The fast edge: HTTP by uWebSockets.js, in native code. Its parser checks less than node:http does, so `framing.ts` checks
+ * each request first, chunked bodies are refused (`LENGTH_REQUIRED`), and a malformed request ends its connection.
  *
- * What the native parser itself refuses gets no answer: HTTP/1.0 and 2.0, more than 48 headers, over 4 KiB of headers that
- * arrive in pieces, and whatever is not a request line. It ends such a connection, at the latest after 10 s. It ends one,
- * too, on which a request arrives before the one before it was answered (pipelining; answers never leave in the turn of
- * their request, see `ParserTurn`), and one whose body stands still for 10 s. It takes a header without a name for the end
- * of the headers: a Content-Length behind it is not seen.
+ * The native parser ends a connection without an answer, at the latest after 10 s, for HTTP/1.0 and 2.0, more than 48 headers,
+ * over 4 KiB of headers in pieces, what is no request line, a request that arrives before the one before it was answered
+ * (pipelining; see `ParserTurn`), and a body that stands still. It takes a header without a name for the end of the headers: a
+ * Content-Length behind it is not seen.
  */
 
 import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
@@ -16,14 +14,10 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { type AddressInfo, createServer } from 'node:net';
 import { dirname, join } from 'node:path';
-import { PROCESS_ANSWERS } from './answer-budget.ts';
-import { PROCESS_BODIES } from './body-budget.ts';
 import { DescriptorGuard } from './descriptors.ts';
-import type { Edge, EdgeOptions } from './edge.ts';
-import { checkFraming, type FramingRules } from './framing.ts';
-import { ParserTurn } from './parser-turn.ts';
-import { guard } from './response.ts';
-import { UwsExchange, type UwsState } from './uws-exchange.ts';
+import type { Edge } from './edge.ts';
+import { type EdgeOptions, stateOf } from './exchange.ts';
+import { ParserTurn, requestHandler, type UwsState } from './uws-exchange.ts';
 
 type Native = typeof import('uWebSockets.js');
 type ListenCallback = (socket: us_listen_socket | false) => void;
@@ -33,16 +27,9 @@ type App = TemplatedApp & {
   close?(): void;
 };
 
-const RULES: FramingRules = { chunked: false, hostRequired: true };
 /** Of the native listen. Without it a second process may take the same port and share its connections. */
 const EXCLUSIVE_PORT = 1;
 const PACKAGE = 'uWebSockets.js';
-
-/** One callback for all requests: headers are read at once, so no two requests are at it together. */
-let collected: string[] = [];
-function collect(name: string, value: string): void {
-  collected.push(name, value);
-}
 
 /** Throws, with a message for the log, when the native module is not installed, does not load, or is too old. */
 export function createUwsEdge(options: EdgeOptions): Edge {
@@ -50,27 +37,11 @@ export function createUwsEdge(options: EdgeOptions): Edge {
   const app = uws.App() as App;
   if (app.close === undefined) throw new Error(`The installed ${PACKAGE} is too old: its app.close() is missing.`);
   const close = app.close.bind(app);
-  const state: UwsState = {
-    draining: false,
-    turn: new ParserTurn(),
-    bodies: options.bodies ?? PROCESS_BODIES,
-    answers: options.answers ?? PROCESS_ANSWERS,
-    onFault: options.onFault,
-  };
+  const state: UwsState = { ...stateOf(options), turn: new ParserTurn() };
   let listenSocket: us_listen_socket | null = null;
   let address: { host: string; port: number } | null = null;
 
-  app.any('/*', (res, req) => {
-    const headers: string[] = [];
-    collected = headers;
-    req.forEach(collect);
-    // Without a query the native call returns undefined, whatever its type says.
-    const query: string | undefined = req.getQuery();
-    const exchange = new UwsExchange(state, res, req.getCaseSensitiveMethod(), req.getUrl(), query ?? '', headers);
-    const refusal = checkFraming(exchange.path, exchange.query, headers, RULES);
-    if (refusal === null) guard(exchange, state.onFault, () => options.handler(exchange));
-    else exchange.refuse(refusal);
-  });
+  app.any('/*', requestHandler(state, options.handler));
 
   const closeListenSocket = (): void => {
     if (listenSocket !== null) uws.us_listen_socket_close(listenSocket);
@@ -130,7 +101,7 @@ function loadNative(): Native {
   } catch {
     throw new Error(`${PACKAGE} is not installed.`);
   }
-  // The project's own package keeps its binaries beside the entry, the repackaged one in a folder of their own.
+  // The project's own package keeps its binaries beside the entry, the repackaged one in the folder `binaries`.
   const file = [join(folder, binary), join(folder, '..', 'binaries', binary)].find((path) => existsSync(path));
   if (file === undefined) {
     throw new Error(`${PACKAGE} has no binary for ${process.platform} ${process.arch} and Node ${process.version}.`);

@@ -12,11 +12,9 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { EDGES, eventually } from '../../testing/edges.ts';
 import { inPieces } from '../../testing/smuggling/run-vector.ts';
 import { VECTORS, type Vector } from '../../testing/smuggling/vectors.ts';
-import { AnswerBudget } from './answer-budget.ts';
-import { BodyBudget } from './body-budget.ts';
-import type { ExchangeHandler } from './edge.ts';
+import { type ExchangeHandler, sendError } from './edge.ts';
+import { AnswerBudget, BodyBudget } from './exchange.ts';
 import { openEdge } from './open-edge.ts';
-import { sendError } from './response.ts';
 
 const AUTH = 'Authorization: Bearer secret';
 const OPEN_PATH = '/svc/_health';

@@ -1,8 +1,8 @@
 /** Answers of the JSON routes: one header set, one way for an error to leave the gateway. */
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
-import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
-import { constantHeaders, errorAnswer } from '../edge/response.ts';
+import { type Exchange, errorAnswer, type ResponseHeaders } from '../edge/edge.ts';
+import { constantHeaders } from '../edge/exchange.ts';
 
 /** The headers of every JSON answer. */
 export const JSON_HEADERS = constantHeaders({
@@ -10,6 +10,8 @@ export const JSON_HEADERS = constantHeaders({
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
 });
+
+export const NO_STORE: ResponseHeaders = { 'cache-control': 'no-store' };
 
 export function answerJson(exchange: Exchange, status: number, value: unknown, headers: ResponseHeaders = {}): void {
   exchange.send(status, headers, JSON.stringify(value), JSON_HEADERS);

@@ -13,31 +13,32 @@ const HEARTBEAT = Buffer.from(':\n\n');
 /** `gone`: it reads no more, tell it nothing. `caughtUp`: it was behind and has read what waited for it. */
 export type ReaderEvents = { gone(): void; caughtUp(): void };
 
+/** The readers that are open, and how many of them have something waiting. */
+type Open = { readonly readers: Map<EventReader, ReaderEvents>; waiting: number };
+
 export class EventReaders {
-  readonly #readers = new Map<EventReader, ReaderEvents>();
+  readonly #open: Open = { readers: new Map(), waiting: 0 };
   readonly #heartbeat: NodeJS.Timeout;
-  /** Readers for whom something waits. */
-  #waiting = 0;
 
   constructor(heartbeatMs: number = LIMITS.changeHeartbeatMs) {
     this.#heartbeat = setInterval(() => {
-      for (const reader of this.#readers.keys()) reader.deliver(HEARTBEAT);
+      for (const reader of this.#open.readers.keys()) reader.deliver(HEARTBEAT);
     }, heartbeatMs).unref();
   }
 
   /** Streams open now. */
   get count(): number {
-    return this.#readers.size;
+    return this.#open.readers.size;
   }
 
   /** What one reader may have waiting now. */
   get backlogBytes(): number {
-    return Math.min(LIMITS.subscriberBacklogBytes, LIMITS.backlogsBytes / Math.max(1, this.#waiting));
+    return backlogBytes(this.#open);
   }
 
   /**
-   * Answers `exchange` with an event stream. Null when there is nobody to tell anything: the client has gone, or asked for
-   * the headers only. Throws `OVERLOADED` when too many are open.
+   * Answers `exchange` with an event stream. Null when there is no reader: the client has gone, or asked for the headers only.
+   * Throws `OVERLOADED` when too many are open.
    */
   open(exchange: Exchange, on: ReaderEvents): EventReader | null {
     if (exchange.aborted) return null;
@@ -45,22 +46,21 @@ export class EventReaders {
       exchange.stream(200, HEADERS).end();
       return null;
     }
-    if (this.#readers.size >= LIMITS.subscribers) {
+    if (this.count >= LIMITS.subscribers) {
       throw new SvcError('OVERLOADED', 'Too many event streams are open; close some, or try again later.', {
         headers: { 'retry-after': '5' },
       });
     }
-    const reader = new EventReader(this, exchange.stream(200, HEADERS), on);
-    this.#readers.set(reader, on);
+    const reader = new EventReader(this.#open, exchange.stream(200, HEADERS), on);
     exchange.onAbort(() => {
-      if (this.forget(reader)) on.gone();
+      if (reader.forget()) on.gone();
     });
     return reader;
   }
 
   /** Ends every stream that is open now; who still may can open another one. */
   endAll(): void {
-    for (const [reader, on] of [...this.#readers]) {
+    for (const [reader, on] of [...this.#open.readers]) {
       reader.end();
       on.gone();
     }
@@ -70,38 +70,23 @@ export class EventReaders {
   stop(): void {
     clearInterval(this.#heartbeat);
   }
-
-  /** For readers only: whether `reader` was still open. */
-  forget(reader: EventReader): boolean {
-    reader.wait(false);
-    return this.#readers.delete(reader);
-  }
-
-  /** For readers only. */
-  has(reader: EventReader): boolean {
-    return this.#readers.has(reader);
-  }
-
-  /** For readers only: one more, or one less, has something waiting. */
-  addWaiting(by: 1 | -1): void {
-    this.#waiting += by;
-  }
 }
 
 export class EventReader {
-  readonly #readers: EventReaders;
+  readonly #open: Open;
   readonly #stream: ResponseStream;
   #behind = false;
   /** Something waits for it to read. */
   #waiting = false;
 
-  constructor(readers: EventReaders, stream: ResponseStream, on: ReaderEvents) {
-    this.#readers = readers;
+  constructor(open: Open, stream: ResponseStream, on: ReaderEvents) {
+    this.#open = open;
     this.#stream = stream;
+    open.readers.set(this, on);
     stream.onDrain(() => {
-      if (!readers.has(this)) return;
-      this.wait(stream.buffered > 0);
-      if (!this.#behind || stream.buffered > readers.backlogBytes) return;
+      if (!open.readers.has(this)) return;
+      this.#wait(stream.buffered > 0);
+      if (!this.#behind || stream.buffered > backlogBytes(open)) return;
       this.#behind = false;
       on.caughtUp();
     });
@@ -115,7 +100,7 @@ export class EventReader {
   /** Writes, unless the reader is behind, or is from now on; says whether it wrote. */
   deliver(bytes: Buffer): boolean {
     if (this.#behind) return false;
-    if (this.#stream.buffered > this.#readers.backlogBytes) {
+    if (this.#stream.buffered > backlogBytes(this.#open)) {
       this.#behind = true;
       return false;
     }
@@ -125,18 +110,27 @@ export class EventReader {
 
   /** Writes, whatever waits already. */
   write(bytes: Buffer): void {
-    if (!this.#stream.write(bytes)) this.wait(true);
+    if (!this.#stream.write(bytes)) this.#wait(true);
   }
 
   /** Ends the stream; `gone` is not told. */
   end(): void {
-    this.#readers.forget(this);
+    this.forget();
     this.#stream.end();
   }
 
-  /** For `EventReaders` and itself. */
-  wait(waiting: boolean): void {
-    if (waiting !== this.#waiting) this.#readers.addWaiting(waiting ? 1 : -1);
+  /** Counts it as open no more; says whether it was. */
+  forget(): boolean {
+    this.#wait(false);
+    return this.#open.readers.delete(this);
+  }
+
+  #wait(waiting: boolean): void {
+    if (waiting !== this.#waiting) this.#open.waiting += waiting ? 1 : -1;
     this.#waiting = waiting;
   }
+}
+
+function backlogBytes({ waiting }: Open): number {
+  return Math.min(LIMITS.subscriberBacklogBytes, LIMITS.backlogsBytes / Math.max(1, waiting));
 }

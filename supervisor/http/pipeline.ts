@@ -2,16 +2,14 @@
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
-import { ownerOfPath, type PageOwner, pageHost } from '../../protocol/origins.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { pagePolicy } from '../pages/pages.ts';
+import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
+import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
+import { pagePolicy, redirect } from '../pages/pages.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
-import type { Access } from './access/access.ts';
-import { ADMIN, type Authorize, type Caller, demand, HostCaller, homeOf, NOBODY } from './access/caller.ts';
+import { type Access, ADMIN, type Authorize, type Caller, demand, HostCaller, NOBODY } from './access/access.ts';
 import { isForeign, isNavigation } from './access/fetch-metadata.ts';
 import { EMBEDDED, type Place } from './access/places.ts';
 import { answerError } from './answers.ts';
-import { corsHeaders, HeaderedExchange, preflightHeaders } from './cors.ts';
 import type { Match, Params, Route, Router } from './router.ts';
 
 export type PipelineOptions = {
@@ -22,6 +20,12 @@ export type PipelineOptions = {
   authorize: Authorize | null;
   corsOrigins: readonly string[];
   log: Logger;
+};
+
+/** The answer to a preflight request, besides the methods. */
+const PREFLIGHT: ResponseHeaders = {
+  'access-control-allow-headers': 'authorization, content-type, idempotency-key, if-match, last-event-id, traceparent',
+  'access-control-max-age': '600',
 };
 
 export class Pipeline {
@@ -44,10 +48,10 @@ export class Pipeline {
     }
   }
 
-  readonly handle = (plain: Exchange): void => {
+  readonly handle = (exchange: Exchange): void => {
     const { corsOrigins } = this.#options;
-    const cors = corsOrigins.length > 0 ? corsHeaders(plain, corsOrigins) : null;
-    const exchange = cors ? new HeaderedExchange(plain, cors) : plain;
+    const cors = corsOrigins.length > 0 ? corsHeaders(exchange, corsOrigins) : null;
+    if (cors !== null) exchange.addHeaders(cors);
     let place = EMBEDDED;
     try {
       if (this.draining) throw stoppingError();
@@ -63,7 +67,7 @@ export class Pipeline {
     if (exchange.method === 'GET' && exchange.header('service-worker') === 'script') {
       throw new SvcError('FORBIDDEN', 'Service workers are not allowed: they would outlive their version of the app.');
     }
-    // Whose files are at "/" is told by the cookie where the host name only stands in for an id.
+    // Where the host name only stands in for an id, the cookie says whose files are at "/".
     const known = place.kind === 'page' && place.owner === null ? this.#caller(exchange, place) : undefined;
     const path = this.#pathOf(exchange, place, known);
     const match = router.match(exchange.method, path);
@@ -73,7 +77,7 @@ export class Pipeline {
     }
     const needs = 'route' in match ? match.route.needs : match.open ? 'anyone' : 'admin';
     const caller = needs === 'anyone' ? NOBODY : (known ?? this.#caller(exchange, place));
-    // Programs with a token go where they like.
+    // Programs with a token may use any address.
     if (exchange.method === 'GET' && (caller instanceof SvcError || caller.kind === 'session')) {
       const elsewhere = rightPlace(exchange, place, path, match, this.#options.access);
       if (elsewhere !== null) {
@@ -91,7 +95,7 @@ export class Pipeline {
       throw foreign();
     if ('error' in match) throw match.error;
     const { route, params } = match;
-    // Whatever led here: a page that ran at the console would be the console.
+    // A page that ran at the console could do all that the console can.
     if (place.kind === 'console' && caller.kind === 'session' && needs === 'page') throw foreign();
     if (needs !== 'anyone' && needs !== 'route') demand(caller, needs, subjectOf(route, params));
     if (caller.expiresAt !== null) this.#options.access?.endStreamsAt(caller.expiresAt);
@@ -114,8 +118,8 @@ export class Pipeline {
   /** The path of the route: at a page's own origin, its files are at `/` as well. */
   #pathOf(exchange: Exchange, place: Place, known: Caller | SvcError | undefined): string {
     if (place.kind !== 'page' || this.#options.router.claims(exchange.path)) return exchange.path;
-    const home = homeOf(known === undefined || known instanceof SvcError ? NOBODY : known, place);
-    return home === null ? exchange.path : home + exchange.path;
+    const owner = place.owner ?? (known === undefined || known instanceof SvcError ? null : known.owner);
+    return owner === null ? exchange.path : pagePath(owner) + exchange.path;
   }
 
   #fail(exchange: Exchange, place: Place, error: unknown): void {
@@ -127,8 +131,19 @@ export class Pipeline {
     const allow = 'error' in match ? match.error.headers?.allow : undefined;
     if (allow === undefined)
       throw 'error' in match ? match.error : new SvcError('NOT_FOUND', 'Nothing is served at this address.');
-    exchange.send(204, { allow, ...(crossOrigin ? preflightHeaders(allow) : {}) }, '');
+    exchange.send(204, { allow, ...(crossOrigin ? { ...PREFLIGHT, 'access-control-allow-methods': allow } : {}) }, '');
   }
+}
+
+/** For the origins that the configuration names; null for others, which may not read the answer (decisions, section 1). */
+function corsHeaders(exchange: Exchange, origins: readonly string[]): ResponseHeaders | null {
+  const origin = exchange.header('origin');
+  if (origin === undefined || !origins.includes(origin)) return null;
+  return {
+    'access-control-allow-origin': origin,
+    vary: 'origin',
+    'access-control-expose-headers': 'server-timing, idempotency-replayed, etag',
+  };
 }
 
 /** Whose page or file is asked for, however its address is written; null when it is none. */
@@ -162,7 +177,7 @@ function rightPlace(
   access: Access | null,
 ): string | null {
   if (place.base === null) return null;
-  const query = exchange.query === '' ? '' : `?${exchange.query}`;
+  const query = queryText(exchange);
   if (place.kind === 'loopback') return isNavigation(exchange) ? `${place.base}${exchange.path}${query}` : null;
   const owner = ownerOf(match);
   if (place.kind === 'console') {
@@ -176,15 +191,14 @@ function rightPlace(
   return `${access?.places.originOf(place, owner)}${path}${query}`;
 }
 
-/** Where somebody who opens a page without a session signs in, and comes back from; null where a program is told with an error. */
+/** Where a browser without a session signs in before it comes back to this page; null where the answer is an error. */
 function signInAddress(exchange: Exchange, place: Place, owner: PageOwner | null): string | null {
   if (place.kind !== 'page' && owner === null) return null;
-  const query = exchange.query === '' ? '' : `?${exchange.query}`;
-  const address = encodeURIComponent(`${place.origin}${exchange.path}${query}`);
+  const address = encodeURIComponent(`${place.origin}${exchange.path}${queryText(exchange)}`);
   if (place.kind === 'shared') return `/svc/#enter=${address}`;
   return place.kind === 'page' ? `${place.base}/svc/_enter?to=${address}` : null;
 }
 
-function redirect(exchange: Exchange, place: Place, location: string): void {
-  exchange.send(303, { ...pagePolicy(place), location, 'cache-control': 'no-store' }, '');
+function queryText({ query }: Exchange): string {
+  return query === '' ? '' : `?${query}`;
 }

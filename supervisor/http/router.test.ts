@@ -6,7 +6,6 @@ const route = (method: Route['method'], path: string): Route => ({
   method,
   path,
   needs: 'admin',
-  summary: path,
   handle: () => {},
 });
 const router = new Router([
@@ -40,6 +39,7 @@ for (const [method, path, expected, params] of [
 for (const [method, path, code, allow] of [
   ['POST', '/svc/_apps', 'METHOD_NOT_ALLOWED', 'GET, HEAD, OPTIONS'],
   ['PUT', '/svc/_apps/todos', 'METHOD_NOT_ALLOWED', 'GET, HEAD, DELETE, OPTIONS'],
+  ['POST', '/svc/todos/app.js', 'METHOD_NOT_ALLOWED', 'GET, HEAD, OPTIONS'],
   ['GET', '/svc/_apps/todos/upload', 'METHOD_NOT_ALLOWED', 'POST, OPTIONS'],
   ['GET', '/svc/_apps/%zz', 'BAD_REQUEST', undefined],
   ['GET', '/svcx/todos/', 'NOT_FOUND', undefined],

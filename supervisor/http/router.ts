@@ -1,26 +1,36 @@
 /** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for what cannot be decoded. */
 import { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { Caller } from './access/caller.ts';
+import type { Caller } from './access/access.ts';
 import type { Capability } from './access/grants.ts';
 import type { Place } from './access/places.ts';
 
 /** Path parameters by name; the last one of a route that ends in `*` is the undecoded rest of the path. */
 export type Params = Record<string, string>;
 
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+/**
+ * What the caller must be allowed: a capability for the app that `:app` or `:id` names, or for its draft in the session `:sid`
+ * below `/svc/_draft/`. `anyone`: no caller is looked for. `route`: the app is named in the body or query, so the handler asks
+ * (`demand`).
+ */
+export type Needs = Capability | 'anyone' | 'route';
+
+type Handle = (exchange: Exchange, params: Params, caller: Caller, place: Place) => void | Promise<void>;
+
+/** Each is described in docs/http-api.md. */
 export type Route = {
-  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  method: Method;
   /** Segments, `:name` for a parameter, `*` at the end for the rest (which may be empty). */
   path: string;
-  /**
-   * What the caller must be allowed: a capability for the app that `:app` or `:id` names, or for its draft in the session `:sid` below
-   * `/svc/_draft/`. `anyone`: nobody is asked. `route`: the app is named in the body or query, so the handler asks (`demand`).
-   */
-  needs: Capability | 'anyone' | 'route';
-  /** One line for the documentation. */
-  summary: string;
-  handle(exchange: Exchange, params: Params, caller: Caller, place: Place): void | Promise<void>;
+  needs: Needs;
+  handle: Handle;
 };
+
+export function route(method: Method, path: string, needs: Needs, handle: Handle): Route {
+  return { method, path, needs, handle };
+}
 
 /** First segments that belong to the gateway; everything else is the host's. */
 const OUR_PREFIXES = new Set(['svc', '_svc-user', '_svc-hook', '_svc-conversations']);
@@ -33,7 +43,7 @@ type Node = {
 };
 type Leaf = Map<string, Route>;
 
-/** A route and its parameters, or why there is none; `open` errors are told without a token too. */
+/** A route and its parameters, or why there is none; `open` errors are answered without a token too. */
 export type Match = { route: Route; params: Params } | { error: SvcError; open?: boolean };
 
 export class Router {

@@ -44,7 +44,7 @@ export class JobQueue<J extends QueuedJob> {
     return true;
   }
 
-  /** Takes back those that were under way, in front of all others, each to run alone. */
+  /** Puts jobs that were under way back in front of all others, each to run alone. */
   again(jobs: J[]): void {
     for (const job of jobs) {
       job.alone = true;
@@ -67,7 +67,7 @@ export class JobQueue<J extends QueuedJob> {
     return chosen === null ? null : this.#begin(chosen);
   }
 
-  /** It ended, or is not wanted any more. */
+  /** It ended, or was cancelled. */
   remove(job: J): void {
     this.#running.delete(job);
     this.#waiting = this.#waiting.filter((one) => one !== job);

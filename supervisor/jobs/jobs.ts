@@ -3,7 +3,6 @@
  * jobs that wait and those under way, and what becomes of them when the process dies.
  */
 import { basename, dirname } from 'node:path';
-import type { SeedJob, SeedResult, SnapshotJob, SnapshotResult } from '../../protocol/drafts.ts';
 import { type ErrorCode, errorFromBody, SvcError } from '../../protocol/errors.ts';
 import { type Frame, Kind } from '../../protocol/frames.ts';
 import type { GitOperation, GitOperations } from '../../protocol/git-jobs.ts';
@@ -15,20 +14,25 @@ import type {
   JobAnswer,
   JobFailure,
   JobName,
-  JobPool,
+  LayOutJob,
+  LayOutResult,
   OutputJob,
   PackJob,
   PackResult,
+  SeedJob,
+  SeedResult,
+  SessionFilesJob,
+  SessionFilesResult,
+  SnapshotJob,
+  SnapshotResult,
 } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { SessionFilesJob, SessionFilesResult } from '../../protocol/session-files.ts';
-import type { LayOutJob, LayOutResult } from '../../protocol/templates.ts';
 import { type Child, type ChildEvents, OUT_OF_MEMORY } from '../tree/child.ts';
 import { JobQueue, type QueuedJob } from './job-queue.ts';
 
 export type JobsOptions = {
   /** The process, which is started with the first job: `Tree.jobsChild`. */
-  createChild(events: Omit<ChildEvents, 'onProcess' | 'log'>): Child;
+  createChild(events: ChildEvents): Child;
   /** For the log: a job failed of itself, by a fault of ours. */
   onFault(what: string): void;
   jobMs?: number;
@@ -40,12 +44,16 @@ type Job = QueuedJob & {
   name: JobName;
   job: object;
   ms: number;
-  subject: Subject;
+  subject: keyof typeof SUBJECTS;
   /** Done twice it leaves what it leaves when it is done once. */
   repeatable: boolean;
   resolve(value: unknown): void;
   reject(error: SvcError): void;
 };
+
+/** How a job is run; by default once, in the pool `work`, for `jobMs`. */
+type Terms = Pick<Job, 'subject' | 'party'> &
+  Partial<Pick<Job, 'pool' | 'ms' | 'repeatable'>> & { signal?: AbortSignal | undefined };
 
 const QUEUE = {
   threads: { work: LIMITS.jobThreads, drafts: LIMITS.jobThreadsOfDrafts, long: LIMITS.jobThreadsForLong },
@@ -61,9 +69,7 @@ const REPEATABLE = new Set<GitOperation>([
   'settle',
   'tagOnly',
   'listVersions',
-  'nextNumber',
   'treeOf',
-  'readBlob',
   'diffApp',
   'branch',
   'branches',
@@ -71,21 +77,17 @@ const REPEATABLE = new Set<GitOperation>([
 
 export class Jobs {
   readonly #child: Child;
-  readonly #onFault: (what: string) => void;
-  readonly #jobMs: number;
-  readonly #now: () => number;
+  readonly #options: Required<Omit<JobsOptions, 'createChild'>>;
   readonly #queue = new JobQueue<Job>(QUEUE);
   #nextId = 0;
   /** Until then the process is kept without work. */
   #keepUntil = 0;
-  #resting: NodeJS.Timeout | null = null;
+  #resting: NodeJS.Timeout | undefined;
   #failedAt = 0;
   #closed = false;
 
   constructor({ createChild, onFault, jobMs = LIMITS.jobMs, now = () => performance.now() }: JobsOptions) {
-    this.#onFault = onFault;
-    this.#jobMs = jobMs;
-    this.#now = now;
+    this.#options = { onFault, jobMs, now };
     this.#child = createChild({
       onReady: () => this.#pump(),
       onFrame: (frame) => this.#onFrame(frame),
@@ -95,33 +97,33 @@ export class Jobs {
 
   /** Checks and stages an uploaded archive. Rejects with the archive's or manifest's error. */
   ingest(job: IngestJob): Promise<IngestResult> {
-    return this.#run('ingest', job, { subject: UPLOAD, party: job.app, repeatable: true });
+    return this.#run('ingest', job, { subject: 'upload', party: job.app, repeatable: true });
   }
 
   /** Checks the manifest of a stored version again. Rejects with `INVALID_MANIFEST`. */
   check(job: CheckJob): Promise<CheckResult> {
-    return this.#run('check', job, { subject: UPLOAD, party: job.app, repeatable: true });
+    return this.#run('check', job, { subject: 'upload', party: job.app, repeatable: true });
   }
 
   /** Rejects with `HANDLER_ERROR` for an output that its automation's schema does not take. */
   judgeOutput(job: OutputJob): Promise<void> {
-    return this.#run('judgeOutput', job, { subject: OUTPUT, party: job.app, repeatable: true });
+    return this.#run('judgeOutput', job, { subject: 'output', party: job.app, repeatable: true });
   }
 
   /** Reads or writes the files of an app in a session. Rejects with the errors of archives, `NOT_FOUND`, `PRECONDITION_FAILED`. */
   sessionFiles<W extends SessionFilesJob['work']>(job: SessionFilesJob & { work: W }): Promise<SessionFilesResult[W]> {
     const repeatable = job.work === 'list' || job.work === 'read';
-    return this.#run('sessionFiles', job, { subject: FILES, party: basename(job.folder), repeatable });
+    return this.#run('sessionFiles', job, { subject: 'files', party: basename(job.folder), repeatable });
   }
 
   /** Puts the files of a new app into a folder. */
   layOut(job: LayOutJob): Promise<LayOutResult> {
-    return this.#run('layOut', job, { subject: FILES, party: job.id });
+    return this.#run('layOut', job, { subject: 'files', party: job.id });
   }
 
   /** Packs a part of a backup. Rejects with the job's own error, soon after `signal` aborts with `OVERLOADED`. */
   pack(job: PackJob, signal?: AbortSignal): Promise<PackResult> {
-    return this.#run('pack', job, { subject: BACKUP, party: null, pool: 'long', ms: LIMITS.backupPartMs, signal });
+    return this.#run('pack', job, { subject: 'backup', party: null, pool: 'long', ms: LIMITS.backupPartMs, signal });
   }
 
   /** Does an operation on the repository of the git store. Rejects with its error. */
@@ -129,81 +131,48 @@ export class Jobs {
     const party = 'app' in job ? job.app : null;
     const order = { operation, ...job };
     if (operation.endsWith('Bundle'))
-      return this.#run('git', order, { subject: BUNDLE, party, pool: 'long', ms: LIMITS.backupPartMs });
-    // Nobody waits for packing, so no publication shall wait for its thread.
-    const pool = operation === 'packLoose' ? 'long' : undefined;
-    return this.#run('git', order, {
-      subject: GIT,
-      party,
-      ...(pool && { pool }),
-      repeatable: REPEATABLE.has(operation),
-    });
+      return this.#run('git', order, { subject: 'bundle', party, pool: 'long', ms: LIMITS.backupPartMs });
+    // Packing is not urgent: no publication waits for its thread.
+    const pool = operation === 'packLoose' ? 'long' : 'work';
+    return this.#run('git', order, { subject: 'git', party, pool, repeatable: REPEATABLE.has(operation) });
   }
 
   /** Copies and prepares the files of a draft. Rejects with what an upload of them would be refused with. */
   snapshot(job: SnapshotJob): Promise<SnapshotResult> {
-    return this.#run('snapshot', job, { subject: DRAFT, party: job.app, pool: 'drafts', repeatable: true });
+    return this.#run('snapshot', job, { subject: 'draft', party: job.app, pool: 'drafts', repeatable: true });
   }
 
   /** Copies live data for a draft. */
   seed(job: SeedJob): Promise<SeedResult> {
     const party = basename(dirname(job.from));
-    return this.#run('seed', job, { subject: SEED, party, ms: LIMITS.draftSeedMs, repeatable: true });
+    return this.#run('seed', job, { subject: 'seed', party, ms: LIMITS.draftSeedMs, repeatable: true });
   }
 
   /** Ends the process; jobs under way reject, and so do later ones. */
   async close(): Promise<void> {
     this.#closed = true;
-    if (this.#resting) clearTimeout(this.#resting);
+    clearTimeout(this.#resting);
     for (const job of this.#all()) this.#reject(job, stopping());
     await this.#child.stop(LIMITS.terminateMs);
   }
 
-  async #run<T>(
-    name: JobName,
-    job: object,
-    {
-      subject,
-      party,
-      pool = 'work',
-      ms = this.#jobMs,
-      repeatable = false,
-      signal,
-    }: {
-      subject: Subject;
-      party: string | null;
-      pool?: JobPool;
-      ms?: number;
-      repeatable?: boolean;
-      signal?: AbortSignal | undefined;
-    },
-  ): Promise<T> {
+  async #run<T>(name: JobName, job: object, { signal, ...terms }: Terms): Promise<T> {
     if (this.#closed) throw stopping();
     this.#wake();
     const id = ++this.#nextId;
     const cancel = () => {
       const waits = this.#queue.waiting.find((one) => one.id === id);
-      if (waits) this.#reject(waits, cancelled(subject));
+      if (waits) this.#reject(waits, cancelled(terms.subject));
       else this.#child.send([Kind.cancel, id, 'cancelled']);
     };
-    if (signal?.aborted) throw cancelled(subject);
+    if (signal?.aborted) throw cancelled(terms.subject);
     try {
       return await new Promise<T>((resolve, reject) => {
-        const one: Job = {
-          id,
-          name,
-          job,
-          ms,
-          subject,
-          party,
-          pool,
-          repeatable,
-          alone: false,
-          resolve: resolve as (value: unknown) => void,
-          reject,
-        };
-        if (!this.#queue.add(one)) {
-          reject(full(subject));
+        const { jobMs: ms } = this.#options;
+        const defaults = { pool: 'work', ms, repeatable: false, alone: false } as const;
+        const settle = { resolve: resolve as (value: unknown) => void, reject };
+        if (!this.#queue.add({ id, name, job, ...defaults, ...terms, ...settle })) {
+          reject(overloaded(`Too many ${SUBJECTS[terms.subject][3]} wait already; try again.`, 5));
           return;
         }
         signal?.addEventListener('abort', cancel, { once: true });
@@ -222,7 +191,7 @@ export class Jobs {
   #wake(): void {
     const child = this.#child;
     if (child.state !== 'failed') return;
-    if (this.#now() - this.#failedAt < LIMITS.restartWindowMs) throw down();
+    if (this.#options.now() - this.#failedAt < LIMITS.restartWindowMs) throw down();
     child.revive();
   }
 
@@ -234,22 +203,20 @@ export class Jobs {
     if (this.#queue.isEmpty) this.#rest();
   }
 
-  #send(child: Child, { id, name, pool, ms, job, ...one }: Job): void {
+  #send(child: Child, job: Job): void {
     try {
-      child.send([Kind.job, id, name, pool, ms, job]);
+      child.send([Kind.job, job.id, job.name, job.pool, job.ms, job.job]);
     } catch (error) {
-      const sent = [...this.#queue.running].find((running) => running.id === id) as Job;
-      this.#queue.remove(sent);
-      one.reject(new SvcError('INTERNAL', 'A job of the gateway is too large to be sent.', { cause: error }));
+      this.#reject(job, new SvcError('INTERNAL', 'A job of the gateway is too large to be sent.', { cause: error }));
     }
   }
 
   /** Without work the process ends after a while. */
   #rest(): void {
-    if (this.#resting) clearTimeout(this.#resting);
+    clearTimeout(this.#resting);
     this.#resting = setTimeout(() => {
       if (this.#queue.isEmpty && this.#child.state === 'running') void this.#child.stop(LIMITS.terminateMs);
-    }, this.#keepUntil - this.#now()).unref();
+    }, this.#keepUntil - this.#options.now()).unref();
   }
 
   /** Throws for a frame that this process may not send; its connection is then closed. */
@@ -260,9 +227,9 @@ export class Jobs {
     if (!job) return;
     this.#queue.remove(job);
     const idleMs = job.pool === 'drafts' ? LIMITS.draftIdleMs : LIMITS.jobIdleMs;
-    this.#keepUntil = Math.max(this.#keepUntil, this.#now() + idleMs);
+    this.#keepUntil = Math.max(this.#keepUntil, this.#options.now() + idleMs);
     try {
-      settle(job, answer, this.#onFault);
+      settle(job, answer, this.#options.onFault);
     } catch (error) {
       job.reject(new SvcError('INTERNAL', 'A job of the gateway got a malformed answer.'));
       throw error;
@@ -276,15 +243,19 @@ export class Jobs {
     const again: Job[] = [];
     for (const job of hit) {
       // Whatever was alone with its memory is what took it.
-      if (isMemory && hit.length === 1) this.#reject(job, tooMuch(job.subject));
+      if (isMemory && hit.length === 1) this.#reject(job, tooMuch(job.subject, 'memory'));
       else if (job.repeatable && !job.alone) again.push(job);
-      else this.#reject(job, died(job.subject));
+      else {
+        const [, work] = SUBJECTS[job.subject];
+        const advice = 'its process ended. Check whether it was done, then try again.';
+        this.#reject(job, overloaded(`${work} was interrupted: ${advice}`));
+      }
     }
     this.#queue.again(again);
     // Where the culprit is known, the death is not the process's own.
     if (hit.length === 1 && !this.#closed) this.#child.revive();
     if (this.#child.state === 'failed') {
-      this.#failedAt = this.#now();
+      this.#failedAt = this.#options.now();
       for (const job of this.#all()) this.#reject(job, down());
     }
     this.#pump();
@@ -301,87 +272,47 @@ function settle(
   answer: JobAnswer<unknown> | JobFailure,
   onFault: (what: string) => void,
 ): void {
-  if ('failed' in answer) {
-    if (answer.failed === 'time') reject(tooLong(subject));
-    else if (answer.failed === 'memory') reject(tooMuch(subject));
-    else {
-      onFault(`a job (${name}) failed: ${answer.detail}`);
-      reject(new SvcError('INTERNAL', 'A job of the gateway failed; see the log.'));
-    }
-  } else if (answer.ok) resolve(answer.value);
-  else reject(errorFromBody(answer.error));
+  if (!('failed' in answer)) {
+    if (answer.ok) resolve(answer.value);
+    else reject(errorFromBody(answer.error));
+  } else if (answer.failed !== 'fault') reject(tooMuch(subject, answer.failed));
+  else {
+    onFault(`a job (${name}) failed: ${answer.detail}`);
+    reject(new SvcError('INTERNAL', 'A job of the gateway failed; see the log.'));
+  }
 }
 
-/** What a job is about, for errors: of one that takes too much, and of too many that wait. */
-type Subject = { code: ErrorCode; work: string; advice: string; many: string };
+/** What a job is about, for the errors of one that takes too much, and of too many that wait. */
+type Subject = [code: ErrorCode, work: string, advice: string, many: string];
 
-const UPLOAD: Subject = {
-  code: 'INVALID_ARCHIVE',
-  work: 'Checking the upload',
-  advice: 'make it or its schemas simpler',
-  many: 'uploads and publications',
-};
-const OUTPUT: Subject = {
-  code: 'HANDLER_ERROR',
-  work: 'Checking the output of a run',
-  advice: 'make it or its schema simpler',
-  many: 'outputs of runs',
-};
-const FILES: Subject = {
-  code: 'ARCHIVE_TOO_LARGE',
-  work: 'Reading the files of a session',
-  advice: 'make them fewer',
-  many: 'reads and changes of the files of sessions',
-};
-const DRAFT: Subject = {
-  code: 'ARCHIVE_TOO_LARGE',
-  work: 'Preparing the draft',
-  advice: 'make its files fewer or its schemas simpler',
-  many: 'drafts to be prepared',
-};
-const SEED: Subject = {
-  code: 'OVERLOADED',
-  work: 'Copying the live data',
-  advice: 'try again when the gateway has less to do',
-  many: 'copies of live data',
-};
-const BACKUP: Subject = {
-  code: 'BACKUP_TOO_LARGE',
-  work: 'Packing an app',
-  advice: 'its data or code is too large',
-  many: 'backups',
-};
-const BUNDLE: Subject = {
-  code: 'BACKUP_TOO_LARGE',
-  work: 'Reading or writing the git bundle',
-  advice: 'it is too large',
-  many: 'git bundles',
-};
-const GIT: Subject = {
-  code: 'OVERLOADED',
-  work: 'Working on the git repository',
-  advice: 'try again',
-  many: 'operations on the git repository',
-};
+const SUBJECTS = {
+  upload: ['INVALID_ARCHIVE', 'Checking the upload', 'make it or its schemas simpler', 'uploads and publications'],
+  output: ['HANDLER_ERROR', 'Checking the output of a run', 'make it or its schema simpler', 'outputs of runs'],
+  files: [
+    'ARCHIVE_TOO_LARGE',
+    'Reading the files of a session',
+    'make them fewer',
+    'reads and changes of the files of sessions',
+  ],
+  draft: [
+    'ARCHIVE_TOO_LARGE',
+    'Preparing the draft',
+    'make its files fewer or its schemas simpler',
+    'drafts to be prepared',
+  ],
+  seed: ['OVERLOADED', 'Copying the live data', 'try again when the gateway has less to do', 'copies of live data'],
+  backup: ['BACKUP_TOO_LARGE', 'Packing an app', 'its data or code is too large', 'backups'],
+  bundle: ['BACKUP_TOO_LARGE', 'Reading or writing the git bundle', 'it is too large', 'git bundles'],
+  git: ['OVERLOADED', 'Working on the git repository', 'try again', 'operations on the git repository'],
+} satisfies Record<string, Subject>;
 
-function tooLong({ code, work, advice }: Subject): SvcError {
-  return new SvcError(code, `${work} took too long; ${advice}.`);
+function tooMuch(subject: Job['subject'], what: 'time' | 'memory'): SvcError {
+  const [code, work, advice] = SUBJECTS[subject];
+  return new SvcError(code, `${work} took too ${what === 'time' ? 'long' : 'much memory'}; ${advice}.`);
 }
 
-function tooMuch({ code, work, advice }: Subject): SvcError {
-  return new SvcError(code, `${work} took too much memory; ${advice}.`);
-}
-
-function died({ work }: Subject): SvcError {
-  return overloaded(`${work} was interrupted: its process ended. Check whether it was done, then try again.`);
-}
-
-function cancelled({ work }: Subject): SvcError {
-  return overloaded(`${work} was cancelled.`);
-}
-
-function full({ many }: Subject): SvcError {
-  return overloaded(`Too many ${many} wait already; try again.`, 5);
+function cancelled(subject: Job['subject']): SvcError {
+  return overloaded(`${SUBJECTS[subject][1]} was cancelled.`);
 }
 
 function down(): SvcError {

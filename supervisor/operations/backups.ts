@@ -1,26 +1,25 @@
-/** Backups of a gateway that runs: made by job threads, app by app, while everybody goes on working. */
+/** Backups of a running gateway: job threads make them, app by app, while calls go on. */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { BackupSource } from '../../protocol/backup.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import type { PackJob, PackResult } from '../../protocol/jobs.ts';
+import type { BackupSource, PackJob } from '../../protocol/jobs.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import { BackupWorkspace } from '../../storage/backup/pack.ts';
 import { takeBackup } from '../../storage/backup/take.ts';
 import type { Layout } from '../../storage/layout.ts';
+import type { Registry } from '../../storage/registry.ts';
 import { type Config, defaultConfig } from '../config.ts';
+import type { Deployments } from '../deployments/deploy.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 
 export type BackupsOptions = {
   layout: Layout;
   config: Config;
   svcVersion: string;
-  /** Ids of the apps that are registered. */
-  apps(): readonly string[];
-  /** As in `BackupPlan`. */
-  hold(app: string, work: () => Promise<void>): Promise<number | null>;
-  pack(job: PackJob, signal: AbortSignal): Promise<PackResult>;
-  now?(): number;
+  registry: Pick<Registry, 'ids'>;
+  deployments: Pick<Deployments, 'hold'>;
+  jobs: Pick<Jobs, 'pack'>;
 };
 
 export class Backups {
@@ -33,8 +32,7 @@ export class Backups {
   }
 
   /**
-   * Makes a backup and gives its file to `use`; when that is done, or the signal says that nobody wants it any more, nothing
-   * of it is left. Rejects with `CONFLICT` while another one is under way, and with `STORAGE_FULL` or `BACKUP_TOO_LARGE`.
+   * Makes a backup and gives its file to `use`. When that is done, or the signal aborts, the backup is removed. Rejects with `CONFLICT` while another one is under way, and with `STORAGE_FULL` or `BACKUP_TOO_LARGE`.
    */
   async take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
     if (this.#underWay !== null)
@@ -50,14 +48,14 @@ export class Backups {
     }
   }
 
-  /** Ends the one that is under way; resolves when nothing of it is left. */
+  /** Cancels the one that is under way; resolves when its files are gone. */
   async stop(): Promise<void> {
     this.#stopping.abort(new SvcError('OVERLOADED', 'The gateway is stopping; the backup was cancelled.'));
     await this.#underWay;
   }
 
   async #take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
-    const { layout, config, svcVersion, apps, hold, pack, now = Date.now } = this.#options;
+    const { layout, config, svcVersion, registry, deployments, jobs } = this.#options;
     const folder = join(layout.tmpDir, `backup-${randomUUID()}`);
     try {
       signal.throwIfAborted();
@@ -66,13 +64,13 @@ export class Backups {
         layout,
         config: configText(config),
         svcVersion,
-        takenAt: now(),
-        apps: [...apps()],
-        hold,
+        takenAt: Date.now(),
+        apps: [...registry.ids()],
+        hold: (app, work) => deployments.hold(app, work),
         pack: async (work) => {
           signal.throwIfAborted();
           // The job looks at it between two chunks; a thread that is ended in the middle would still be writing when we clean up.
-          return pack({ workspace: folder, work: await this.#within(folder, work) }, signal);
+          return jobs.pack({ workspace: folder, work: await this.#within(folder, work) }, signal);
         },
       });
       signal.throwIfAborted();

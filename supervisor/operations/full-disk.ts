@@ -8,7 +8,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { exists, mkdirDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
 
 export type RoomToStart = {
-  /** Why the start failed, for people; what a first start left on a full disk is removed. */
+  /** Why the start failed, in a message for the operator; what a first start left on a full disk is removed. */
   explain(error: unknown): Promise<unknown>;
 };
 

@@ -1,4 +1,4 @@
-/** Takes the gateway's own log to standard error. It never waits for whoever reads it and never throws; what finds no room is counted. */
+/** Writes the gateway's own log to standard error. It never waits for its reader and never throws; it counts the lines it drops. */
 import { constants, openSync, writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isatty } from 'node:tty';

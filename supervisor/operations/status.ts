@@ -2,13 +2,9 @@
 
 import { readFile } from 'node:fs/promises';
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
-import type { RetireReason } from '../../protocol/frames.ts';
-import type { AutomationsStatus } from '../automations/automations.ts';
-import type { ToolServerStatus } from '../automations/tool-servers.ts';
 import type { Services } from '../services.ts';
 import type { Actor } from '../tree/actor/actor.ts';
 import type { Child } from '../tree/child.ts';
-import type { EventLoopDelay } from './event-loop.ts';
 import { streamOf } from './log-stream.ts';
 
 // Linux reports both in these units on every architecture Node runs on.
@@ -48,32 +44,9 @@ export type ProcessStatus = {
   actors?: ActorStatus[];
 };
 
-export type SystemStatus = {
-  version: string;
-  node: string;
-  pid: number;
-  uptimeMs: number;
-  edge: 'uws' | 'node' | null;
-  url: string | null;
-  dataDir: string;
-  /** Of the supervisor, since the last time this status was asked for. */
-  eventLoop: EventLoopDelay;
-  processes: ProcessStatus[];
-  /** The MCP servers of the configuration, in its order. */
-  toolServers: ToolServerStatus[];
-  automations: AutomationsStatus;
-  counters: {
-    subscribers: number;
-    changeRingBytes: number;
-    /** Of the apps' logs. */
-    droppedLogLines: number;
-    /** Of the gateway's own log; 0 where the host has given it a logger. */
-    droppedGatewayLogLines: number;
-    retired: Record<RetireReason, number>;
-  };
-};
+export type SystemStatus = Awaited<ReturnType<typeof systemStatus>>;
 
-export async function systemStatus(services: Services): Promise<SystemStatus> {
+export async function systemStatus(services: Services) {
   const { tree } = services;
   await Promise.all(
     tree.actors.flatMap((actor) => actor.generations.map((generation) => generation.refreshStats(STATS_MS))),
@@ -91,18 +64,11 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
     cpuMs: Math.round((cpu.user + cpu.system) / 1000),
     lastExit: null,
   };
-  const resting = tree.actors
-    .filter((actor) => actor.generations.length === 0)
-    .map((actor) => ({ actor, host: tree.hosts.hostOf(actor.key) }));
   const hosts = await Promise.all(
-    tree.hosts.all.map(async (host) => {
-      const actors = tree.actors.flatMap((actor) => actorsOn(host, actor));
-      const homeless = resting.filter((entry) => entry.host === host).map(({ actor }) => restingStatus(actor));
-      return {
-        ...(await childStatus(host)),
-        actors: [...actors, ...homeless].sort(byName),
-      };
-    }),
+    tree.hosts.all.map(async (host) => ({
+      ...(await childStatus(host)),
+      actors: tree.actors.flatMap((actor) => statusOn(host, actor, tree.hosts.hostOf(actor.key))).sort(byName),
+    })),
   );
   return {
     version: services.version,
@@ -112,6 +78,7 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
     edge: listening?.edge ?? null,
     url: listening?.url ?? null,
     dataDir: services.config.dataDir,
+    /** Since the last time this status was asked for. */
     eventLoop: services.eventLoop.take(),
     processes: [
       supervisor,
@@ -120,12 +87,15 @@ export async function systemStatus(services: Services): Promise<SystemStatus> {
       ...(tree.jobs ? [await childStatus(tree.jobs)] : []),
       ...(tree.toolServers ? [await childStatus(tree.toolServers)] : []),
     ],
+    /** The MCP servers of the configuration, in its order. */
     toolServers: services.automations.toolServers?.status() ?? [],
     automations: services.automations.status(),
     counters: {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,
+      /** Of the apps' logs. */
       droppedLogLines: services.logs.droppedLines,
+      /** Of the gateway's own log; 0 where the host has given it a logger. */
       droppedGatewayLogLines: streamOf(services.log)?.droppedLines ?? 0,
       retired: tree.retired,
     },
@@ -154,45 +124,29 @@ async function childStatus(child: Child): Promise<ProcessStatus> {
   };
 }
 
-function actorsOn(host: Child, actor: Actor): ActorStatus[] {
+/** One for each thread of the actor on `host`; an actor without threads is shown where it would start. */
+function statusOn(host: Child, actor: Actor, home: Child): ActorStatus[] {
+  const { app, automation, restarts, lastExit } = actor;
+  const common = { app, automation, restarts, mailbox: actor.mailbox.size, lastExit };
+  if (actor.generations.length === 0 && home === host) {
+    const { versionId } = actor.summary;
+    return [{ ...common, versionId, state: actor.state, uptimeMs: null, inFlight: 0, memory: null, calls: 0 }];
+  }
   return actor.generations
     .filter((generation) => generation.host === host)
-    .map((generation) => ({
-      app: actor.app,
-      automation: actor.automation,
-      versionId: generation.spec.versionId,
-      state: generation.state,
-      uptimeMs: generation.startedAt === 0 ? null : Math.round(performance.now() - generation.startedAt),
-      restarts: actor.restarts,
-      mailbox: actor.mailbox.size,
-      inFlight: generation.inFlight.size,
-      memory: generation.stats?.heapUsed ?? null,
-      calls: generation.calls,
-      lastExit: actor.lastExit,
+    .map(({ spec, state, startedAt, inFlight, stats, calls }) => ({
+      ...common,
+      versionId: spec.versionId,
+      state,
+      uptimeMs: startedAt === 0 ? null : Math.round(performance.now() - startedAt),
+      inFlight: inFlight.size,
+      memory: stats?.heapUsed ?? null,
+      calls,
     }));
 }
 
-function restingStatus(actor: Actor): ActorStatus {
-  return {
-    app: actor.app,
-    automation: actor.automation,
-    versionId: actor.summary.versionId,
-    state: actor.state,
-    uptimeMs: null,
-    restarts: actor.restarts,
-    mailbox: actor.mailbox.size,
-    inFlight: 0,
-    memory: null,
-    calls: 0,
-    lastExit: actor.lastExit,
-  };
-}
-
-/** Bytes and milliseconds. `null` where the system does not tell (no `/proc`). */
-type ProcessUsage = { rss: number; cpuMs: number };
-
-/** As the operating system counts it, so that a stuck child need not be asked. */
-async function processUsage(pid: number): Promise<ProcessUsage | null> {
+/** As the operating system counts it, so that a stuck child need not be asked; null without `/proc`. */
+async function processUsage(pid: number): Promise<{ rss: number; cpuMs: number } | null> {
   try {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
     // The command name in parentheses may hold spaces; the numbered fields start after it, at field 3.

@@ -1,55 +1,56 @@
-/** The files of the gateway's own page, the console at `/svc/`: read once, served from memory. */
+/** The gateway's own files for browsers, the console and the page bridge: read once, served from memory. */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
 import { answerError } from '../http/answers.ts';
-import { type OwnFile, openOwnFile, serveOwnFile } from '../http/assets.ts';
+import { Asset, serveAsset } from '../http/assets.ts';
 import { consoleFile } from '../tree/entry-points.ts';
 import { pagePolicy } from './pages.ts';
 
 const TYPES = {
-  'index.html': 'text/html; charset=utf-8',
-  'console.js': 'text/javascript; charset=utf-8',
-  'console.css': 'text/css; charset=utf-8',
-  'view.js': 'text/javascript; charset=utf-8',
-  'session.js': 'text/javascript; charset=utf-8',
-  'automations.js': 'text/javascript; charset=utf-8',
-  'runs.js': 'text/javascript; charset=utf-8',
-  'automations.css': 'text/css; charset=utf-8',
+  html: 'text/html; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
 };
 
-/** Parts of the console's script and style, by the names under which they are asked for. */
-const PARTS = ['view.js', 'session.js', 'automations.js', 'runs.js', 'automations.css'] as const;
+type OwnFile = { type: string; etag: string; bytes: Buffer };
 
 export class ConsoleFiles {
   readonly #log: Logger;
+  readonly #pathOf: (name: string) => string;
   readonly #files = new Map<string, Promise<OwnFile>>();
 
-  constructor(log: Logger) {
+  constructor(log: Logger, pathOf: (name: string) => string = consoleFile) {
     this.#log = log;
+    this.#pathOf = pathOf;
   }
 
-  /** Throws `NOT_FOUND` for what is no part of the console. */
-  servePart(exchange: Exchange, place: Place, name: string): void {
-    const part = PARTS.find((one) => one === name);
-    if (!part) throw new SvcError('NOT_FOUND', 'The console has no such file.');
-    this.serve(exchange, place, part);
-  }
-
-  serve(exchange: Exchange, place: Place, name: keyof typeof TYPES): void {
-    const fail = (error: unknown) => answerError(exchange, error, this.#log, pagePolicy(place));
+  /** `name` is one of those that are built. */
+  serve(exchange: Exchange, place: Place, name: string): void {
+    const policy = pagePolicy(place);
+    const fail = (error: unknown) => answerError(exchange, error, this.#log, policy);
     let file = this.#files.get(name);
     if (!file) {
-      file = openOwnFile(consoleFile(name), TYPES[name]);
+      file = openFile(this.#pathOf(name));
       this.#files.set(name, file);
     }
     file.then(
-      (ready) => serveOwnFile(exchange, ready, pagePolicy(place), fail),
+      ({ type, etag, bytes }) => {
+        const asset = new Asset(type, etag, [], { ...policy, 'cache-control': 'no-cache' });
+        serveAsset(exchange, asset, () => bytes, fail);
+      },
       (error: unknown) => {
         this.#files.delete(name);
         fail(error);
       },
     );
   }
+}
+
+async function openFile(path: string): Promise<OwnFile> {
+  const bytes = await readFile(path);
+  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 32)}"`;
+  return { type: TYPES[path.slice(path.lastIndexOf('.') + 1) as keyof typeof TYPES], etag, bytes };
 }

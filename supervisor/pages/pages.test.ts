@@ -9,6 +9,7 @@ import type { StaticEntry } from '../../protocol/manifest.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { type Answer, send, serveExchanges } from '../../testing/exchange-server.ts';
 import { EMBEDDED } from '../http/access/places.ts';
+import { ConsoleFiles } from './console-files.ts';
 import { Pages } from './pages.ts';
 
 const CSP =
@@ -66,10 +67,11 @@ async function setUp(t: TestContext) {
     symlinkSync('..', join(code, 'linked'));
   }
   const clientFile = join(folder, 'client.js');
-  const pages = new Pages({ log: pino({ enabled: false }), clientFile });
+  const pages = new Pages(pino({ enabled: false }));
+  const consoleFiles = new ConsoleFiles(pino({ enabled: false }), (name) => join(folder, name));
   const port = await serveExchanges(t, (exchange) => {
     if (exchange.path === '/svc/_client.js') {
-      pages.clientScript(exchange, EMBEDDED);
+      consoleFiles.serve(exchange, EMBEDDED, 'client.js');
       return;
     }
     const [, pinned, rest = ''] = /^\/svc\/todos(?:\/_v\/(v\d))?(.*)$/.exec(exchange.path) ?? [];
@@ -159,17 +161,6 @@ test('the folder without its slash redirects, with its query', async (t) => {
     const answer = await send(port, 'GET', path);
     assert.deepEqual([answer.status, answer.headers.location], [308, location]);
     assertPolicy(answer, path);
-  }
-});
-
-test('methods other than GET and HEAD are refused', async (t) => {
-  const { port } = await setUp(t);
-  for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
-    for (const path of ['/svc/todos', '/svc/todos/', '/svc/todos/app.js', '/svc/todos/nothing', '/svc/_client.js']) {
-      const answer = await send(port, method, path);
-      assert.deepEqual([answer.status, answer.headers.allow], [405, 'GET, HEAD'], `${method} ${path}`);
-      assertPolicy(answer, path);
-    }
   }
 });
 

@@ -8,11 +8,9 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { StaticEntry } from '../../protocol/manifest.ts';
 import { staticType } from '../../protocol/rules/static-files.ts';
 import { VersionPaths } from '../../storage/layout.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { errorAnswer } from '../edge/response.ts';
+import { type Exchange, errorAnswer, type ResponseHeaders } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
-import { Asset, type OwnFile, openOwnFile, serveAsset, serveOwnFile } from '../http/assets.ts';
-import type { Encoding } from '../http/conditional.ts';
+import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
 import { ReadCache } from './read-cache.ts';
 
 /** The version whose files are asked for; the folders are absolute. */
@@ -60,31 +58,37 @@ export function sendPageError(exchange: Exchange, place: Place, error: SvcError)
 
 export class Pages {
   readonly #log: Pick<Logger, 'error'>;
-  readonly #clientFile: string;
   readonly #files = new ReadCache<Buffer>(LIMITS.staticCacheBytes, (bytes) => bytes.length);
   readonly #indexes = new ReadCache<PageIndex>(LIMITS.staticIndexBytes, (index) => index.bytes);
-  #client: Promise<OwnFile> | undefined;
 
-  /** `clientFile` is the built page bridge, `dist/console/client.js`. */
-  constructor({ log, clientFile }: { log: Pick<Logger, 'error'>; clientFile: string }) {
+  constructor(log: Pick<Logger, 'error'>) {
     this.#log = log;
-    this.#clientFile = clientFile;
   }
 
   /**
-   * Answers with a file of `version`. `rest` is the undecoded path after `/svc/<id>`, or after `/svc/<id>/_v/<versionId>`
-   * with `pinned`: the address then names the version, so what it gives never changes.
+   * Answers a GET or HEAD with a file of `version`. `rest` is the undecoded path after `/svc/<id>`, or after
+   * `/svc/<id>/_v/<versionId>` with `pinned`: the address then names the version, so what it gives never changes.
    */
   serve(exchange: Exchange, place: Place, version: PageVersion, rest: string, pinned = false): void {
-    const fail = this.#fail(exchange, place);
+    const fail = (error: unknown) => this.#fail(exchange, place, error);
     try {
-      checkMethod(exchange);
       if (rest === '') {
         redirectToFolder(exchange, place);
         return;
       }
       const path = filePath(rest);
-      const send = (index: PageIndex): void => this.#send(exchange, place, version, index, path, pinned);
+      const send = (index: PageIndex): void => {
+        const page = index.pages.get(path);
+        if (!page) throw notFound();
+        // A page carries the bridge, which is the gateway's and not the version's: it is looked at again even when pinned.
+        const kept = pinned && !page.type.startsWith('text/html');
+        serveAsset(
+          exchange,
+          assetOf(page, place, kept),
+          (encoding) => this.#bytes(version, page, path, encoding),
+          fail,
+        );
+      };
       const index = this.#index(version);
       if (index instanceof Promise) index.then(send).catch(fail);
       else send(index);
@@ -93,39 +97,11 @@ export class Pages {
     }
   }
 
-  /** Answers with the page bridge, `/svc/_client.js`. */
-  clientScript(exchange: Exchange, place: Place): void {
-    const fail = this.#fail(exchange, place);
-    try {
-      checkMethod(exchange);
-    } catch (error) {
-      fail(error);
-      return;
-    }
-    this.#client ??= openOwnFile(this.#clientFile, 'text/javascript; charset=utf-8');
-    this.#client.then(
-      (file) => serveOwnFile(exchange, file, pagePolicy(place), fail),
-      (error: unknown) => {
-        this.#client = undefined;
-        fail(error);
-      },
-    );
-  }
-
   /** Drops what is kept of a retired version, or of all versions of an app that was removed. */
   forget(id: string, versionId?: string): void {
     const prefix = versionId === undefined ? `${id}/` : `${id}/${versionId}/`;
     this.#indexes.forget(prefix);
     this.#files.forget(prefix);
-  }
-
-  #send(exchange: Exchange, place: Place, version: PageVersion, index: PageIndex, path: string, pinned: boolean): void {
-    const page = index.pages.get(path);
-    if (!page) throw notFound();
-    // A page carries the bridge, which is the gateway's and not the version's: it is looked at again even when pinned.
-    const kept = pinned && !page.type.startsWith('text/html');
-    const read = (encoding: Encoding) => this.#bytes(version, page, path, encoding);
-    serveAsset(exchange, assetOf(page, place, kept), read, this.#fail(exchange, place));
   }
 
   #bytes(version: PageVersion, page: Page, path: string, encoding: Encoding): Buffer | Promise<Buffer> {
@@ -146,15 +122,11 @@ export class Pages {
     });
   }
 
-  #fail(exchange: Exchange, place: Place): (error: unknown) => void {
-    return (error) => {
-      if (error instanceof SvcError) {
-        sendPageError(exchange, place, error);
-        return;
-      }
+  #fail(exchange: Exchange, place: Place, error: unknown): void {
+    if (!(error instanceof SvcError))
       this.#log.error({ err: error, path: exchange.path }, 'A static file could not be read.');
-      sendPageError(exchange, place, new SvcError('INTERNAL', 'The file could not be read; the log has the details.'));
-    };
+    const unread = () => new SvcError('INTERNAL', 'The file could not be read; the log has the details.');
+    sendPageError(exchange, place, error instanceof SvcError ? error : unread());
   }
 }
 
@@ -175,11 +147,9 @@ function assetOf(page: Page, place: Place, kept: boolean): Asset {
   return asset;
 }
 
-function checkMethod(exchange: Exchange): void {
-  if (exchange.method === 'GET' || exchange.method === 'HEAD') return;
-  throw new SvcError('METHOD_NOT_ALLOWED', 'Files can only be read: use GET or HEAD.', {
-    headers: { allow: 'GET, HEAD' },
-  });
+/** Sends a browser elsewhere, for this time only. */
+export function redirect(exchange: Exchange, place: Place, location: string, headers: ResponseHeaders = {}): void {
+  exchange.send(303, { ...pagePolicy(place), ...headers, location, 'cache-control': 'no-store' }, '');
 }
 
 /** Relative addresses in a page only work below the folder. */

@@ -2,12 +2,9 @@
 import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { authoringRoutes } from './authoring.ts';
-import { automationRoutes } from './automations.ts';
-import { backupRoutes } from './backup.ts';
-import { codeRoutes } from './code.ts';
-import { draftRoutes, gitStoreOf } from './drafts.ts';
-import { fireRoutes } from './fire.ts';
-import { hookRoutes } from './hooks.ts';
+import { automationRoutes, fireRoutes, hookRoutes } from './automations.ts';
+import { draftRoutes } from './drafts.ts';
+import { mcpRoutes } from './mcp.ts';
 import { pageRoutes } from './pages.ts';
 import { registryRoutes } from './registry.ts';
 import { runRoutes } from './runs.ts';
@@ -17,12 +14,15 @@ import { signInRoutes } from './sign-in.ts';
 import { systemRoutes } from './system.ts';
 import { tokenRoutes } from './tokens.ts';
 import { toolRoutes } from './tools.ts';
+import { transferRoutes } from './transfers.ts';
 
 export function allRoutes(services: Services): Route[] {
-  const { apps, automations, templates, listening } = services;
+  const { apps, automations, listening } = services;
   const { catalog, enablement, fires, runs, runEvents, webhooks } = automations;
+  const registered = (app: string) => apps.registered(app);
   return [
     ...toolRoutes(services),
+    ...mcpRoutes(services),
     ...registryRoutes(services),
     ...automationRoutes({
       catalog,
@@ -30,26 +30,19 @@ export function allRoutes(services: Services): Route[] {
       listening,
       nextRunAt: (ref) => automations.scheduler.nextRunAt(ref),
       lastRuns: (refs) => runs.lastRuns(refs.flatMap((ref) => catalog.get(ref) ?? [])),
-      registered: (app) => apps.registered(app),
+      registered,
     }),
-    ...fireRoutes({ catalog, apps, fires }),
+    ...fireRoutes({ catalog, registered, fires }),
     ...runRoutes({ runs, runEvents, cancelRun: (runId) => fires.cancel(runId) }),
     ...hookRoutes(webhooks),
     ...settingsRoutes(services),
     ...systemRoutes(services),
     ...tokenRoutes(services),
-    ...backupRoutes(services),
-    ...sessionRoutes({ sessions: () => gitStoreOf(services).sessions, listening }),
-    ...authoringRoutes({ authoring: () => gitStoreOf(services).authoring, templates, listening }),
-    ...codeRoutes({ code: () => gitStoreOf(services).code, listening, log: services.log }),
+    ...transferRoutes(services),
+    ...sessionRoutes(services),
+    ...authoringRoutes(services),
     ...draftRoutes(services),
-    ...signInRoutes({
-      access: services.access,
-      listening,
-      registry: services.registry,
-      sessions: async () => (await services.gitStore?.sessions.list())?.map(({ sessionId }) => sessionId) ?? [],
-      appsOfSession: async (session) => (await services.gitStore?.sessions.apps(session)) ?? [],
-    }),
+    ...signInRoutes(services),
     ...pageRoutes(services),
   ];
 }

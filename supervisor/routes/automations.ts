@@ -1,15 +1,20 @@
-/** The automations of live versions: what there is, switching them, and minting webhooks (decisions, section 6). */
-
+/**
+ * The automations of live versions: what there is, switching and running them, minting webhooks, and where webhooks come in
+ * (decisions, section 6).
+ */
 import type { AutomationRow, ShownRun, ShownTrigger } from '../../protocol/answers.ts';
-import { parseRef, type Trigger } from '../../protocol/automation.ts';
+import { automationRef, parseRef, type Trigger, WEBHOOK_ROUTE_PREFIX } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
 import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../automations/catalog.ts';
 import { type Enablement, unknownAutomation } from '../automations/enablement.ts';
-import { demand } from '../http/access/caller.ts';
+import type { Fires } from '../automations/fires/fires.ts';
+import { answerFailedRun, type Webhooks } from '../automations/webhooks/webhooks.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { demand } from '../http/access/access.ts';
 import { answerJson } from '../http/answers.ts';
-import type { Route } from '../http/router.ts';
+import { type Route, route } from '../http/router.ts';
 import { originOf, pageOf, queryOf, readJson } from './requests.ts';
 
 export type AutomationRoutesOptions = {
@@ -36,73 +41,47 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
   const rowOf = async (automation: LiveAutomation): Promise<AutomationRow> =>
     (await rowsOf([automation]))[0] as AutomationRow;
   return [
-    {
-      method: 'GET',
-      path: '/svc/_automations',
-      needs: 'route',
-      summary:
-        'The automations of every active version, or of one app (`?app=`), sorted by ref (`?limit=`, `?after=<ref>`, `?before=<ref>`), with those whose files are damaged.',
-      handle: async (exchange, _params, caller) => {
-        const query = queryOf(exchange);
-        const app = query.get('app') ?? undefined;
-        demand(caller, app === undefined ? 'admin' : 'manage', app ?? null);
-        if (app !== undefined) await options.registered(app);
-        const errors: AutomationFault[] = catalog.faults(app);
-        const all = catalog.list(app);
-        const page = pageOf(
-          query,
-          all,
-          ({ ref }) => ref,
-          (ref) => parseRef(ref) !== null,
-        );
-        const answer = { rows: await rowsOf(page), errors, total: all.length };
-        answerJson(exchange, 200, answer, { 'cache-control': 'no-store' });
-      },
-    },
-    {
-      method: 'GET',
-      path: '/svc/_automations/:app/:id',
-      needs: 'manage',
-      summary: 'One automation with its manifest.',
-      handle: async (exchange, { app = '', id = '' }) => {
-        checkAppId(app);
-        const manifest = await enablement.manifest(app, id);
-        const automation = catalog.get(`${app}/${id}`);
-        if (automation === undefined) throw unknownAutomation(app, id);
-        const shown = { ...manifest, triggers: manifest.triggers.map(shownTrigger) };
-        answerJson(exchange, 200, { ...(await rowOf(automation)), manifest: shown }, { 'cache-control': 'no-store' });
-      },
-    },
-    {
-      method: 'POST',
-      path: '/svc/_automations/:app/:id/enabled',
-      needs: 'manage',
-      summary: 'Switch an automation on or off: `{ "enabled" }`.',
-      handle: async (exchange, { app = '', id = '' }) => {
-        const { enabled } = await readJson(exchange);
-        checkAppId(app);
-        if (typeof enabled !== 'boolean')
-          throw new SvcError('BAD_REQUEST', '"enabled" must be true or false.', { path: 'enabled' });
-        answerJson(exchange, 200, await rowOf(await enablement.setEnabled(app, id, enabled)));
-      },
-    },
-    {
-      method: 'POST',
-      path: '/svc/_automations/_provision',
-      needs: 'route',
-      summary:
-        'Give the pending webhooks of live versions their addresses and secrets: `{ "app"? }`, or of one automation: `{ "ref", "renew"? }`.',
-      handle: async (exchange, _params, caller) => {
-        const origin = originOf(exchange, options.listening());
-        const { one, app } = provisionRequest(await readJson(exchange));
-        const named = one?.app ?? app;
-        demand(caller, named === null ? 'admin' : 'manage', named);
-        const webhooks = one
-          ? await enablement.provisionOne(one.app, one.id, one.renew, origin)
-          : await enablement.provision(app, origin);
-        answerJson(exchange, 200, { webhooks });
-      },
-    },
+    route('GET', '/svc/_automations', 'route', async (exchange, _params, caller) => {
+      const query = queryOf(exchange);
+      const app = query.get('app') ?? undefined;
+      demand(caller, app === undefined ? 'admin' : 'manage', app ?? null);
+      if (app !== undefined) await options.registered(app);
+      const errors: AutomationFault[] = catalog.faults(app);
+      const all = catalog.list(app);
+      const page = pageOf(
+        query,
+        all,
+        ({ ref }) => ref,
+        (ref) => parseRef(ref) !== null,
+      );
+      const answer = { rows: await rowsOf(page), errors, total: all.length };
+      answerJson(exchange, 200, answer, { 'cache-control': 'no-store' });
+    }),
+    route('GET', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }) => {
+      checkAppId(app);
+      const manifest = await enablement.manifest(app, id);
+      const automation = catalog.get(`${app}/${id}`);
+      if (automation === undefined) throw unknownAutomation(app, id);
+      const shown = { ...manifest, triggers: manifest.triggers.map(shownTrigger) };
+      answerJson(exchange, 200, { ...(await rowOf(automation)), manifest: shown }, { 'cache-control': 'no-store' });
+    }),
+    route('POST', '/svc/_automations/:app/:id/enabled', 'manage', async (exchange, { app = '', id = '' }) => {
+      const { enabled } = await readJson(exchange);
+      checkAppId(app);
+      if (typeof enabled !== 'boolean')
+        throw new SvcError('BAD_REQUEST', '"enabled" must be true or false.', { path: 'enabled' });
+      answerJson(exchange, 200, await rowOf(await enablement.setEnabled(app, id, enabled)));
+    }),
+    route('POST', '/svc/_automations/_provision', 'route', async (exchange, _params, caller) => {
+      const origin = originOf(exchange, options.listening());
+      const { one, app } = provisionRequest(await readJson(exchange));
+      const named = one?.app ?? app;
+      demand(caller, named === null ? 'admin' : 'manage', named);
+      const webhooks = one
+        ? await enablement.provisionOne(one.app, one.id, one.renew, origin)
+        : await enablement.provision(app, origin);
+      answerJson(exchange, 200, { webhooks });
+    }),
   ];
 }
 
@@ -147,4 +126,47 @@ function shownTrigger(trigger: Trigger): ShownTrigger {
 
 function shownRun({ input, output, ...run }: RunRecord): ShownRun {
   return run;
+}
+
+export type FireRoutesOptions = Pick<AutomationRoutesOptions, 'registered'> & {
+  catalog: Pick<AutomationCatalog, 'get'>;
+  fires: Pick<Fires, 'start'>;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
+};
+
+export function fireRoutes({ catalog, registered, fires, now = Date.now }: FireRoutesOptions): Route[] {
+  return [
+    route('POST', '/svc/_automations/:app/:id/run', 'manage', async (exchange, { app = '', id = '' }) => {
+      const { input } = await readJson(exchange);
+      checkAppId(app);
+      const waits = queryOf(exchange).get('wait') === '1';
+      await registered(app);
+      const automation = catalog.get(automationRef(app, id));
+      if (!automation) throw unknownAutomation(app, id);
+      const started = await fires.start({ automation, trigger: { kind: 'manual', origin: null }, at: now(), input });
+      if (!waits) {
+        answerJson(exchange, 202, { runId: started.run.runId });
+        return;
+      }
+      const run = await untilGone(exchange, started.ended);
+      if (run?.state === 'ok') answerJson(exchange, 200, run);
+      else if (run) answerFailedRun(exchange, run);
+    }),
+  ];
+}
+
+/** Null when the client goes away first; the run goes on. */
+function untilGone(exchange: Exchange, ended: Promise<RunRecord>): Promise<RunRecord | null> {
+  const gone = new Promise<null>((resolve) => exchange.onAbort(() => resolve(null)));
+  return Promise.race([ended, gone]);
+}
+
+export function hookRoutes(webhooks: Webhooks): Route[] {
+  return [
+    // Everything below the prefix, undecoded: what is no slug is refused by the webhook's own rules, without a token.
+    route('POST', `${WEBHOOK_ROUTE_PREFIX}*`, 'anyone', (exchange, { '*': rest = '' }) =>
+      webhooks.receive(exchange, rest.slice(1)),
+    ),
+  ];
 }

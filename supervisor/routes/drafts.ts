@@ -1,20 +1,20 @@
 /** Drafts over HTTP: previews of the apps of a session, with tools, streams, logs, settings and data of their own (decisions, section 7). */
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, draftKey } from '../../protocol/ids.ts';
+import { type BridgeOwner, bridgeTag } from '../../protocol/origins.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
 import type { GitStoreServices } from '../authoring/open-authoring.ts';
 import type { Draft } from '../drafts/draft.ts';
 import type { Drafts } from '../drafts/drafts.ts';
-import { faultPage } from '../drafts/fault-page.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { demand } from '../http/access/caller.ts';
+import { demand } from '../http/access/access.ts';
 import type { Place } from '../http/access/places.ts';
-import { answerJson } from '../http/answers.ts';
-import type { Route } from '../http/router.ts';
+import { answerJson, NO_STORE } from '../http/answers.ts';
+import { type Route, route } from '../http/router.ts';
 import { pagePolicy, redirectToFolder, sendPageError } from '../pages/pages.ts';
 import type { Services } from '../services.ts';
-import { answerLogs } from './logs.ts';
 import { queryOf, readJson, subscriptionOf } from './requests.ts';
+import { answerLogs } from './system.ts';
 import { answerTool } from './tools.ts';
 
 export function draftRoutes(services: Services): Route[] {
@@ -33,82 +33,46 @@ export function draftRoutes(services: Services): Route[] {
   };
 
   return [
-    {
-      method: 'POST',
-      path: '/svc/_draft/:sid/_tool/:tool',
-      needs: 'route',
-      summary: 'The dispatcher on the drafts of a session: `svc_describe`, `svc_read`, `svc_write`.',
-      handle: (exchange, { sid = '', tool = '' }, caller) =>
-        answerTool(drafts().dispatcher(sid), exchange, tool, caller, services.log),
-    },
-    {
-      method: 'GET',
-      path: '/svc/_draft/:sid/_logs',
-      needs: 'route',
-      summary: 'Log entries of a draft (`?app=`, `?limit=`, `?before=`), oldest first; `?follow=1` streams new ones.',
-      handle: async (exchange, { sid = '' }, caller) => {
-        const app = queryOf(exchange).get('app');
-        if (app === null) throw new SvcError('BAD_REQUEST', 'Name the app: ?app=<id>.', { path: 'app' });
-        demand(caller, 'manage', draftKey(sid, app));
-        const { key } = await drafts().draft(sid, app);
-        await answerLogs(services.logs, exchange, key);
-      },
-    },
-    {
-      method: 'GET',
-      path: '/svc/_draft/:sid/_apps/:id/settings',
-      needs: 'settings',
-      summary: "A draft's knobs, the user's preferences, and the draft's own settings.",
-      handle: async (exchange, { sid = '', id = '' }) =>
-        answerJson(exchange, 200, (await settings(sid, id)).answer, { 'cache-control': 'no-store' }),
-    },
-    {
-      method: 'PUT',
-      path: '/svc/_draft/:sid/_apps/:id/settings',
-      needs: 'settings',
-      summary: "Replace a draft's own settings with the object that is sent.",
-      handle: async (exchange, { sid = '', id = '' }) => {
-        const wanted = await readJson(exchange);
-        const { draft, answer } = await settings(sid, id);
-        const stored = await writeSettings(services.layout.app(draft.key), wanted);
-        answerJson(exchange, 200, { ...answer, settings: stored });
-      },
-    },
-    {
-      method: 'POST',
-      path: '/svc/_sessions/:sid/apps/:id/reset-data',
-      needs: 'manage',
-      summary: 'Replace the data of a draft by a fresh copy of the live data, with its migrations applied.',
-      handle: async (exchange, { sid = '', id = '' }) => {
-        checkAppId(id);
-        answerJson(exchange, 200, await drafts().resetData(sid, id));
-      },
-    },
-    {
-      method: 'GET',
-      path: '/svc/_draft/:sid/:id/_changes',
-      needs: 'stream',
-      summary:
-        'The change stream of a draft, with `reload` when its files changed (`?version=`: of the page that asks).',
-      handle: async (exchange, { sid = '', id = '' }) => {
-        const draft = await drafts().draft(sid, id);
-        await draft.refreshed();
-        services.changes.subscribe(draft.key, exchange, subscriptionOf(exchange, draft.version));
-      },
-    },
-    {
-      method: 'GET',
-      path: '/svc/_draft/:sid/:id/*',
-      needs: 'page',
-      summary: "The preview: a draft's page and its other files.",
-      handle: async (exchange, { sid = '', id = '', '*': rest = '' }, _caller, place) => {
+    route('POST', '/svc/_draft/:sid/_tool/:tool', 'route', (exchange, { sid = '', tool = '' }, caller) =>
+      answerTool(drafts().dispatcher(sid), exchange, tool, caller, services.log),
+    ),
+    route('GET', '/svc/_draft/:sid/_logs', 'route', async (exchange, { sid = '' }, caller) => {
+      const app = queryOf(exchange).get('app');
+      if (app === null) throw new SvcError('BAD_REQUEST', 'Name the app: ?app=<id>.', { path: 'app' });
+      demand(caller, 'manage', draftKey(sid, app));
+      const { key } = await drafts().draft(sid, app);
+      await answerLogs(services, exchange, key);
+    }),
+    route('GET', '/svc/_draft/:sid/_apps/:id/settings', 'settings', async (exchange, { sid = '', id = '' }) =>
+      answerJson(exchange, 200, (await settings(sid, id)).answer, NO_STORE),
+    ),
+    route('PUT', '/svc/_draft/:sid/_apps/:id/settings', 'settings', async (exchange, { sid = '', id = '' }) => {
+      const wanted = await readJson(exchange);
+      const { draft, answer } = await settings(sid, id);
+      const stored = await writeSettings(services.layout.app(draft.key), wanted);
+      answerJson(exchange, 200, { ...answer, settings: stored });
+    }),
+    route('POST', '/svc/_sessions/:sid/apps/:id/reset-data', 'manage', async (exchange, { sid = '', id = '' }) => {
+      checkAppId(id);
+      answerJson(exchange, 200, await drafts().resetData(sid, id));
+    }),
+    route('GET', '/svc/_draft/:sid/:id/_changes', 'stream', async (exchange, { sid = '', id = '' }) => {
+      const draft = await drafts().draft(sid, id);
+      await draft.refreshed();
+      services.changes.subscribe(draft.key, exchange, subscriptionOf(exchange, draft.version));
+    }),
+    route(
+      'GET',
+      '/svc/_draft/:sid/:id/*',
+      'page',
+      async (exchange, { sid = '', id = '', '*': rest = '' }, _caller, place) => {
         const draft = await drafts().draft(sid, id);
         await draft.refreshed();
         if (rest === '') redirectToFolder(exchange, place);
         else if (draft.fault === null) services.pages.serve(exchange, place, draft.files, rest);
         else sendFault(exchange, place, draft, sid, draft.fault);
       },
-    },
+    ),
   ];
 }
 
@@ -123,6 +87,48 @@ function sendFault(exchange: Exchange, place: Place, { app, version }: Draft, se
     { ...pagePolicy(place), 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
     faultPage(fault, { app, draft: { session, version } }),
   );
+}
+
+/** Shows the error, and loads itself again once it is mended. */
+function faultPage(error: SvcError, owner: BridgeOwner): string {
+  const where = error.path === undefined || error.path === '' ? '' : `<p class="where">${escaped(error.path)}</p>`;
+  // The message is about the first of them.
+  const issues = (error.issues ?? [])
+    .slice(1)
+    .map(
+      ({ path, message, line, column }) =>
+        `<li><code>${escaped(path)}${line === undefined ? '' : `:${line}:${column ?? 1}`}</code> ${escaped(message)}</li>`,
+    );
+  return `<!doctype html>
+<html lang="en">
+<head>${bridgeTag(owner)}
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${escaped(owner.app)}: ${escaped(error.code)}</title>
+<style>
+  :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+  body { max-width: 40rem; margin: 15vh auto; padding: 0 1.5rem; }
+  h1 { font-size: 1.25rem; margin: 0 0 1rem; }
+  code, .where { font-family: ui-monospace, monospace; font-size: 0.9em; }
+  .message { white-space: pre-wrap; overflow-wrap: anywhere; }
+  .where { opacity: 0.8; }
+  .next { margin-top: 2rem; opacity: 0.7; }
+</style>
+</head>
+<body>
+<main>
+<h1>The draft of “${escaped(owner.app)}” does not run as it is</h1>
+<p class="message">${escaped(error.message)}</p>
+${where}${issues.length === 0 ? '' : `<ul>${issues.join('')}</ul>`}
+<p class="next"><code>${escaped(error.code)}</code> · Save a change, and this page shows the app again.</p>
+</main>
+</body>
+</html>
+`;
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 /** Looked up with each request: the table of routes is made without a gateway too. Throws `NO_GIT_STORE`. */

@@ -2,9 +2,9 @@
 import { isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SvcError } from '../../protocol/errors.ts';
-import { membersOf } from '../../protocol/json-members.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep, overLimit } from '../../protocol/rules/json-depth.ts';
+import { membersOf } from '../../protocol/rules/json-members.ts';
 import type { SubscribeOptions } from '../dispatch/changes.ts';
 import type { Exchange } from '../edge/edge.ts';
 
@@ -15,21 +15,25 @@ const TOOL_MEMBERS = ['app', 'query', 'action', 'input'];
 const QUOTE = 0x22;
 
 /**
- * The request as an object. Throws `BAD_REQUEST`, before anything is parsed for what nests deeper than `LIMITS.jsonDepth` or
- * holds more than `LIMITS.jsonValues`: either could hold the event loop for long.
+ * The request as an object. Throws `BAD_REQUEST`; for what is deeper than `LIMITS.jsonDepth` or has more than `LIMITS.jsonValues`
+ * before anything is parsed, which could hold the event loop for long.
  */
 export function parseBody(bytes: Buffer): Body {
   if (bytes.length === 0) return {};
+  const value = parseJson(bytes);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw noObject();
+  return value as Body;
+}
+
+/** The request as whatever JSON value it is. Throws as `parseBody` does. */
+export function parseJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw notJson('it is not UTF-8');
   checkShape(overLimit(bytes));
-  let value: unknown;
   try {
-    value = JSON.parse(bytes.toString());
+    return JSON.parse(bytes.toString());
   } catch (error) {
     throw notJson((error as Error).message);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw noObject();
-  return value as Body;
 }
 
 /**
@@ -75,7 +79,17 @@ export function optionalText(body: Body, name: string, mostChars: number = LIMIT
   const value = body[name];
   if (value === undefined || value === null) return undefined;
   if (typeof value === 'string' && value.trim() !== '' && value.length <= mostChars) return value;
-  throw new SvcError('BAD_REQUEST', `"${name}" must be a text of 1 to ${mostChars} characters.`, { path: name });
+  return refuse(name, `"${name}" must be a text of 1 to ${mostChars} characters.`);
+}
+
+/** A member that must be there. Throws as `optionalText` does. */
+export function requiredText(body: Body, name: string): string {
+  return optionalText(body, name) ?? refuse(name, `"${name}" must be a text.`);
+}
+
+/** Throws `BAD_REQUEST` for the member or parameter at `path`. */
+export function refuse(path: string, message: string): never {
+  throw new SvcError('BAD_REQUEST', message, { path });
 }
 
 /** The query string's parameters. Throws `BAD_REQUEST` when it cannot be decoded. */
@@ -107,7 +121,7 @@ export function integerOf(query: URLSearchParams, name: string, fallback: number
   if (text === null) return fallback;
   const value = Number(text);
   if (!/^\d{1,16}$/.test(text) || value < 1 || value > max) {
-    throw new SvcError('BAD_REQUEST', `"${name}" must be a whole number from 1 to ${max}.`, { path: name });
+    refuse(name, `"${name}" must be a whole number from 1 to ${max}.`);
   }
   return value;
 }
@@ -125,8 +139,7 @@ export function pageOf<T>(
   const limit = integerOf(query, 'limit', LIMITS.listRowsMax, LIMITS.listRowsMax);
   const [after, before] = ['after', 'before'].map((name) => {
     const key = query.get(name);
-    if (key !== null && !isKey(key))
-      throw new SvcError('BAD_REQUEST', `"${name}" must be one of the list's own keys.`, { path: name });
+    if (key !== null && !isKey(key)) refuse(name, `"${name}" must be one of the list's own keys.`);
     return key;
   });
   if (after == null && before == null && rows.length <= limit) return rows;

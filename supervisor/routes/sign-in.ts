@@ -3,135 +3,89 @@ import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/origins.ts';
-import type { Registry } from '../../storage/registry.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { type Access, BEARER } from '../http/access/access.ts';
-import { type Caller, demand } from '../http/access/caller.ts';
+import { type Access, BEARER, type Caller, demand, unauthorized } from '../http/access/access.ts';
 import type { Session, SignIn } from '../http/access/cookie.ts';
 import { isNavigation } from '../http/access/fetch-metadata.ts';
 import type { Place } from '../http/access/places.ts';
-import { answerJson } from '../http/answers.ts';
-import type { Route } from '../http/router.ts';
-import { pagePolicy } from '../pages/pages.ts';
-import { optionalText, originOf, queryOf, readJson } from './requests.ts';
-
-export type SignInRoutesOptions = {
-  /** Null when a host owns authentication. */
-  access: Access | null;
-  /** What listens; null when a host owns the server. */
-  listening(): { url: string } | null;
-  /** The registered apps. */
-  registry: Pick<Registry, 'ids' | 'registeredAt' | 'wasRemoved'>;
-  /** Ids of the open sessions, and the apps of one; none on the tarball backend. */
-  sessions(): Promise<string[]>;
-  appsOfSession(session: string): Promise<string[]>;
-};
+import { answerJson, NO_STORE } from '../http/answers.ts';
+import { type Route, route } from '../http/router.ts';
+import { redirect } from '../pages/pages.ts';
+import type { Services } from '../services.ts';
+import { optionalText, originOf, queryOf, readJson, refuse } from './requests.ts';
 
 /** By which a browser says that it has opened this very app before, where another one had its id. */
 const SEEN = 'svc_seen';
 const SEEN_SECONDS = (LIMITS.dayMs / 1000) * 365;
-const NO_STORE = { 'cache-control': 'no-store' };
 
-export function signInRoutes(options: SignInRoutesOptions): Route[] {
+export function signInRoutes({ access: own, registry, gitStore, listening }: Services): Route[] {
   const accessOf = (): Access => {
-    if (options.access) return options.access;
+    if (own) return own;
     throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no sessions.');
   };
   return [
-    {
-      method: 'POST',
-      path: '/svc/_session',
-      needs: 'anyone',
-      summary:
-        'Sign a browser in at the console: with the access token as Bearer, or with `{ "link" }`, the code of a one-time link.',
-      handle: async (exchange, _params, _caller, place) => {
-        const access = accessOf();
-        const hasToken = BEARER.test(exchange.header('authorization') ?? '');
-        if (hasToken) demandAdmin(access.caller(exchange, place));
-        const { link } = await readJson(exchange);
-        if (!hasToken && typeof link !== 'string') throw notSignedIn(link);
-        if (place.kind !== 'console' && place.kind !== 'shared') throw notHere(place);
-        if (!hasToken && !access.signIns.takeLink(String(link))) throw notSignedIn(link);
-        const signIn = access.signIns.begin();
-        const cookies = access.cookies(exchange, place, { ...signIn, owner: null });
-        answerJson(exchange, 200, { ok: true, expiresAt: signIn.expiresAt }, { 'set-cookie': cookies, ...NO_STORE });
-      },
-    },
-    {
-      method: 'GET',
-      path: '/svc/_session',
-      needs: 'anyone',
-      summary: 'Whether this browser is signed in here, and where the console is.',
-      handle: (exchange, _params, _caller, place) => {
-        const session = sessionOf(accessOf(), exchange, place);
-        const shown = session === null ? { signedIn: false } : { signedIn: true, expiresAt: session.expiresAt };
-        const kind = place.kind !== 'page' ? place.kind : place.label.includes('.') ? 'draft' : 'app';
-        const base = accessOf().places.consoleOf(place);
-        const consoleUrl = base === null ? null : `${base}/svc/`;
-        answerJson(exchange, 200, { ...shown, place: kind, console: consoleUrl }, NO_STORE);
-      },
-    },
-    {
-      method: 'DELETE',
-      path: '/svc/_session',
-      needs: 'anyone',
-      summary: 'Sign this browser out: at the console everywhere, at a page there only.',
-      handle: async (exchange, _params, _caller, place) => {
-        const access = accessOf();
-        if (!isOwnPage(exchange, place)) throw new SvcError('FORBIDDEN', 'Another page cannot sign this one out.');
-        const session = sessionOf(access, exchange, place);
-        const endsAll = place.kind === 'console' || place.kind === 'shared';
-        const cookies = await access.signOut(exchange, place, endsAll ? session : null);
-        answerJson(exchange, 200, { ok: true }, { 'set-cookie': cookies, ...NO_STORE });
-      },
-    },
-    {
-      method: 'POST',
-      path: '/svc/_session/links',
-      needs: 'admin',
-      summary:
-        'Make a link that signs a browser in once, within 10 minutes: `{ "open"? }`, an app\'s id or `_draft/<session>/<app>`.',
-      handle: async (exchange, _params, _caller, place) => {
-        const { signIns, places } = accessOf();
-        const listening = originOf(exchange, options.listening());
-        const open = optionalText(await readJson(exchange), 'open');
-        if (open !== undefined) ownerOfText(open);
-        const { code, expiresAt } = signIns.link();
-        const base = places.consoleOf(place) ?? (place.kind === 'shared' ? place.origin : listening);
-        const fragment = new URLSearchParams({ link: code, ...(open === undefined ? {} : { open }) });
-        answerJson(exchange, 201, { url: `${base}/svc/#${fragment}`, expiresAt }, NO_STORE);
-      },
-    },
-    {
-      method: 'GET',
-      path: '/svc/_enter',
-      needs: 'anyone',
-      summary: 'From the console to a page: `?to=` is where; `?ticket=` signs in there, once. Redirects.',
-      handle: async (exchange, _params, _caller, place) => {
-        const access = accessOf();
-        const query = queryOf(exchange);
-        const ticket = query.get('ticket');
-        if (ticket !== null) {
-          useTicket(access, options.registry, exchange, place, ticket);
-          return;
-        }
-        const to = query.get('to');
-        if (to === null) throw new SvcError('BAD_REQUEST', 'Name the target: ?to=<address>.', { path: 'to' });
-        if (place.base !== null && place.kind !== 'console') {
-          redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(to)}`);
-          return;
-        }
-        const session = isOwnPage(exchange, place) ? sessionOf(access, exchange, place) : null;
-        if (session === null) {
-          redirect(exchange, place, `/svc/#enter=${encodeURIComponent(to)}`);
-          return;
-        }
-        await goOn(access, exchange, place, to, session);
-      },
-    },
+    route('POST', '/svc/_session', 'anyone', async (exchange, _params, _caller, place) => {
+      const access = accessOf();
+      const hasToken = BEARER.test(exchange.header('authorization') ?? '');
+      if (hasToken) demandAdmin(access.caller(exchange, place));
+      const { link } = await readJson(exchange);
+      if (!hasToken && typeof link !== 'string') throw notSignedIn(link);
+      if (place.kind !== 'console' && place.kind !== 'shared') throw notHere(place);
+      if (!hasToken && !access.signIns.takeLink(String(link))) throw notSignedIn(link);
+      const signIn = access.signIns.begin();
+      const cookies = access.cookies(exchange, place, { ...signIn, owner: null });
+      answerJson(exchange, 200, { ok: true, expiresAt: signIn.expiresAt }, { 'set-cookie': cookies, ...NO_STORE });
+    }),
+    route('GET', '/svc/_session', 'anyone', (exchange, _params, _caller, place) => {
+      const session = sessionOf(accessOf(), exchange, place);
+      const shown = session === null ? { signedIn: false } : { signedIn: true, expiresAt: session.expiresAt };
+      const kind = place.kind !== 'page' ? place.kind : place.label.includes('.') ? 'draft' : 'app';
+      const base = accessOf().places.consoleOf(place);
+      const consoleUrl = base === null ? null : `${base}/svc/`;
+      answerJson(exchange, 200, { ...shown, place: kind, console: consoleUrl }, NO_STORE);
+    }),
+    route('DELETE', '/svc/_session', 'anyone', async (exchange, _params, _caller, place) => {
+      const access = accessOf();
+      if (!isOwnPage(exchange, place)) throw new SvcError('FORBIDDEN', 'Another page cannot sign this one out.');
+      const session = sessionOf(access, exchange, place);
+      const endsAll = place.kind === 'console' || place.kind === 'shared';
+      const cookies = await access.signOut(exchange, place, endsAll ? session : null);
+      answerJson(exchange, 200, { ok: true }, { 'set-cookie': cookies, ...NO_STORE });
+    }),
+    route('POST', '/svc/_session/links', 'admin', async (exchange, _params, _caller, place) => {
+      const { signIns, places } = accessOf();
+      const reached = originOf(exchange, listening());
+      const open = optionalText(await readJson(exchange), 'open');
+      if (open !== undefined) ownerOfText(open);
+      const { code, expiresAt } = signIns.link();
+      const base = places.consoleOf(place) ?? (place.kind === 'shared' ? place.origin : reached);
+      const fragment = new URLSearchParams({ link: code, ...(open === undefined ? {} : { open }) });
+      answerJson(exchange, 201, { url: `${base}/svc/#${fragment}`, expiresAt }, NO_STORE);
+    }),
+    route('GET', '/svc/_enter', 'anyone', async (exchange, _params, _caller, place) => {
+      const access = accessOf();
+      const query = queryOf(exchange);
+      const ticket = query.get('ticket');
+      if (ticket !== null) {
+        useTicket(access, registry, exchange, place, ticket);
+        return;
+      }
+      const to = query.get('to');
+      if (to === null) refuse('to', 'Name the target: ?to=<address>.');
+      if (place.base !== null && place.kind !== 'console') {
+        redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(to)}`);
+        return;
+      }
+      const session = isOwnPage(exchange, place) ? sessionOf(access, exchange, place) : null;
+      if (session === null) {
+        redirect(exchange, place, `/svc/#enter=${encodeURIComponent(to)}`);
+        return;
+      }
+      await goOn(access, exchange, place, to, session);
+    }),
   ];
 
-  /** Sends a browser that is signed in here to a page. Rejects with `BAD_REQUEST` for what is none of ours. */
+  /** Sends a browser that is signed in here to a page. Rejects with `BAD_REQUEST` for other addresses. */
   async function goOn(access: Access, exchange: Exchange, place: Place, to: string, session: Session): Promise<void> {
     const target = URL.canParse(to, place.origin) ? new URL(to, place.origin) : null;
     const path = target === null ? '' : `${target.pathname.replace(/^\/+/, '/')}${target.search}${target.hash}`;
@@ -140,9 +94,7 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
       return;
     }
     const owner = target === null ? null : await ownerOf(access, place, target);
-    if (owner === null) {
-      throw new SvcError('BAD_REQUEST', 'This gateway has no page at that address.', { path: 'to' });
-    }
+    if (owner === null) refuse('to', 'This gateway has no page at that address.');
     const origin = access.places.originOf(place, owner);
     const { host } = new URL(origin);
     const signIn: SignIn = { id: session.id, expiresAt: session.expiresAt };
@@ -150,7 +102,7 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
     redirect(exchange, place, `${origin}/svc/_enter?ticket=${ticket}`);
   }
 
-  /** Whose page an address is; null when it is nobody's. */
+  /** Whose page an address is; null when it is no page. */
   async function ownerOf(access: Access, place: Place, target: URL): Promise<PageOwner | null> {
     if (target.origin === place.origin) return ownerOfPath(target.pathname);
     let there: Place;
@@ -167,12 +119,12 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
   async function ownerOfLabel(label: string): Promise<PageOwner | null> {
     const [first = '', isDraft] = label.split('.');
     if (isDraft === undefined) {
-      const app = options.registry.ids().find((id) => appLabel(id) === first);
+      const app = registry.ids().find((id) => appLabel(id) === first);
       return app === undefined ? null : { app };
     }
-    for (const session of await options.sessions()) {
-      for (const app of await options.appsOfSession(session)) {
-        if (draftLabel(session, app) === first) return { app, session };
+    for (const { sessionId } of (await gitStore?.sessions.list()) ?? []) {
+      for (const app of (await gitStore?.sessions.apps(sessionId)) ?? []) {
+        if (draftLabel(sessionId, app) === first) return { app, session: sessionId };
       }
     }
     return null;
@@ -181,14 +133,14 @@ export function signInRoutes(options: SignInRoutesOptions): Route[] {
 
 function useTicket(
   access: Access,
-  registry: SignInRoutesOptions['registry'],
+  registry: Services['registry'],
   exchange: Exchange,
   place: Place,
   text: string,
 ): void {
   const ticket = access.signIns.takeTicket(text, place.host);
   if (ticket === null || place.kind !== 'page') {
-    // Somebody went back to the address: the console makes another one.
+    // The user went back to the address: the console makes another ticket.
     if (place.base === null || place.kind !== 'page') throw notSignedIn(text);
     redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(`${place.origin}/`)}`);
     return;
@@ -256,9 +208,5 @@ function notSignedIn(link: unknown): SvcError {
     typeof link === 'string'
       ? 'The link was already used or has expired; make another one with "svc open".'
       : 'Send the access token as "Authorization: Bearer <token>", or the code of a one-time link as "link".';
-  return new SvcError('UNAUTHORIZED', message, { headers: { 'www-authenticate': 'Bearer' } });
-}
-
-function redirect(exchange: Exchange, place: Place, location: string, headers = {}): void {
-  exchange.send(303, { ...pagePolicy(place), ...NO_STORE, ...headers, location }, '');
+  return unauthorized(message);
 }

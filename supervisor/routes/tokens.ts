@@ -4,12 +4,11 @@ import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { GrantTools } from '../http/access/grants.ts';
 import type { NewProgramToken } from '../http/access/program-tokens.ts';
-import { answerJson } from '../http/answers.ts';
-import type { Route } from '../http/router.ts';
+import { answerJson, NO_STORE } from '../http/answers.ts';
+import { type Route, route } from '../http/router.ts';
 import type { Services } from '../services.ts';
-import { type Body, integerOf, optionalText, queryOf, readJson } from './requests.ts';
+import { type Body, integerOf, optionalText, queryOf, readJson, refuse } from './requests.ts';
 
-const NOT_STORED = { 'cache-control': 'no-store' };
 const TOOLS: readonly unknown[] = ['read', 'write', 'all'] satisfies GrantTools[];
 
 export function tokenRoutes({ access, programTokens }: Services): Route[] {
@@ -18,48 +17,29 @@ export function tokenRoutes({ access, programTokens }: Services): Route[] {
       throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no tokens.');
   };
   return [
-    {
-      method: 'POST',
-      path: '/svc/_tokens',
-      needs: 'admin',
-      summary:
-        'Make a token for a program: `{ "name", "tools", "apps"?, "expiresInDays"? }`; its text is answered once.',
-      handle: async (exchange) => {
-        checkOwned();
-        answerJson(exchange, 201, await programTokens.create(newTokenOf(await readJson(exchange))), NOT_STORED);
-      },
-    },
-    {
-      method: 'GET',
-      path: '/svc/_tokens',
-      needs: 'admin',
-      summary: 'The tokens for programs without their texts, newest first (`?limit=`, `?before=<id>`).',
-      handle: async (exchange) => {
-        checkOwned();
-        const query = queryOf(exchange);
-        const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
-        answerJson(exchange, 200, await programTokens.list({ limit, before: query.get('before') }), NOT_STORED);
-      },
-    },
-    {
-      method: 'DELETE',
-      path: '/svc/_tokens/:id',
-      needs: 'admin',
-      summary: 'Revoke a token for a program: it is refused from now on, and streams that it opened end.',
-      handle: async (exchange, { id = '' }) => {
-        checkOwned();
-        await programTokens.revoke(id);
-        answerJson(exchange, 200, { id, deleted: true });
-      },
-    },
+    route('POST', '/svc/_tokens', 'admin', async (exchange) => {
+      checkOwned();
+      answerJson(exchange, 201, await programTokens.create(newTokenOf(await readJson(exchange))), NO_STORE);
+    }),
+    route('GET', '/svc/_tokens', 'admin', async (exchange) => {
+      checkOwned();
+      const query = queryOf(exchange);
+      const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
+      answerJson(exchange, 200, await programTokens.list({ limit, before: query.get('before') }), NO_STORE);
+    }),
+    route('DELETE', '/svc/_tokens/:id', 'admin', async (exchange, { id = '' }) => {
+      checkOwned();
+      await programTokens.revoke(id);
+      answerJson(exchange, 200, { id, deleted: true });
+    }),
   ];
 }
 
 /** Throws `BAD_REQUEST`, and `INVALID_ID` or `RESERVED_ID` for what can be no app. */
 function newTokenOf(body: Body): NewProgramToken {
   const name = optionalText(body, 'name', LIMITS.programTokenNameChars);
-  if (name === undefined) throw bad('name', 'Give the token a name that says who uses it.');
-  if (!TOOLS.includes(body.tools)) throw bad('tools', '"tools" must be "read", "write" or "all".');
+  if (name === undefined) refuse('name', 'Give the token a name that says who uses it.');
+  if (!TOOLS.includes(body.tools)) refuse('tools', '"tools" must be "read", "write" or "all".');
   return { name, apps: appsOf(body.apps), tools: body.tools as GrantTools, expiresInDays: daysOf(body.expiresInDays) };
 }
 
@@ -67,9 +47,9 @@ function appsOf(apps: unknown): readonly string[] | undefined {
   if (apps === undefined || apps === null) return undefined;
   const most = LIMITS.programTokenApps;
   if (!Array.isArray(apps) || apps.length === 0 || apps.length > most)
-    throw bad('apps', `"apps" must be an array of 1 to ${most} app ids; leave it out for every app.`);
+    refuse('apps', `"apps" must be an array of 1 to ${most} app ids; leave it out for every app.`);
   for (const [i, app] of apps.entries()) {
-    if (typeof app !== 'string') throw bad(`apps[${i}]`, 'An app is named by its id, a text.');
+    if (typeof app !== 'string') refuse(`apps[${i}]`, 'An app is named by its id, a text.');
     try {
       checkAppId(app);
     } catch (error) {
@@ -84,9 +64,5 @@ function daysOf(days: unknown): number | undefined {
   if (days === undefined || days === null) return undefined;
   const most = LIMITS.programTokenDays;
   if (Number.isInteger(days) && (days as number) >= 1 && (days as number) <= most) return days as number;
-  throw bad('expiresInDays', `"expiresInDays" must be a whole number from 1 to ${most}; leave it out for never.`);
-}
-
-function bad(path: string, message: string): SvcError {
-  return new SvcError('BAD_REQUEST', message, { path });
+  return refuse('expiresInDays', `"expiresInDays" must be a whole number from 1 to ${most}; leave it out for never.`);
 }

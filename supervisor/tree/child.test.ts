@@ -38,9 +38,6 @@ class Watched {
         name: 'child',
         role: 'host',
         entry: join(folder, `${program}.mjs`),
-        flags: [],
-        flushes: false,
-        patient: false,
         bootstrap: () => ({}),
         ...spec,
       },
@@ -50,7 +47,7 @@ class Watched {
           throw new Error(`not expected: ${frame[0]}`);
         },
         onExit: () => this.#changed(),
-        onProcess: (pid, alive) => {
+        onProcess: (pid, _role, alive) => {
           if (alive) this.starts++;
           if (alive) this.processes.add(pid);
           else this.processes.delete(pid);
@@ -58,7 +55,6 @@ class Watched {
         },
         log: (_level, message) => this.log.push(message),
       },
-      { now: () => performance.now(), random: () => 0 },
     );
     children.push(this.child);
   }

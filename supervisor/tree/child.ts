@@ -9,9 +9,7 @@ import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Link } from '../../protocol/wire/link.ts';
 import { startGraceTimer } from './grace-timer.ts';
-import type { LinkOwner } from './links.ts';
 import { RestartPolicy } from './restart.ts';
-import { StartLimiter } from './start-limiter.ts';
 
 export type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopping' | 'failed';
 
@@ -20,16 +18,16 @@ export type ChildSpec = {
   role: 'writer' | 'host' | 'mcp' | 'jobs';
   /** The file that the process runs, and Node's own flags before it. */
   entry: string;
-  flags: string[];
+  flags?: string[];
   /** It has work to finish when it is told to stop; otherwise the end of its standard input ends it at once. */
-  flushes: boolean;
+  flushes?: boolean;
   /** One that does not come up at all is tried again for ever, now and then, instead of failing. */
-  patient: boolean;
+  patient?: boolean;
   /** What the process reads as the first line of its standard input. A new one for each start. */
-  bootstrap: () => Record<string, unknown>;
+  bootstrap: () => object;
   /** All memory that it may have, in MiB; it is ended when it says that it has more. */
   memoryMb?: number;
-  /** Its environment; empty when absent. */
+  /** Empty when absent. */
   env?: Record<string, string>;
 };
 
@@ -39,17 +37,19 @@ export type ChildEvents = {
   onFrame(frame: Frame): void;
   /** It ended, whatever the cause; its state tells what follows: `backoff`, `failed` or `stopped`. */
   onExit(reason: string): void;
-  /** A process came into being or is gone: the record of children on disk is due. */
-  onProcess(pid: number, alive: boolean): void;
-  log(level: 'info' | 'warn' | 'error', message: string): void;
 };
 
-/** How the reason of an end begins or goes on when memory was short, as V8 says it too. */
+export type ChildReports = {
+  /** A process started or ended: the record of children on disk is due. */
+  onProcess(pid: number, role: string, alive: boolean): void;
+  log(level: 'warn' | 'error', message: string): void;
+};
+
+/** In the reason of an exit for want of memory; V8 uses these words too. */
 export const OUT_OF_MEMORY = 'out of memory';
 
 const MiB = 1024 * 1024;
-
-export type ChildClock = { now: () => number; random: () => number };
+const now = performance.now.bind(performance);
 
 export class Child {
   readonly spec: ChildSpec;
@@ -59,39 +59,28 @@ export class Child {
   lastExit: string | null = null;
   stats: ProcessStats | null = null;
 
-  readonly #events: ChildEvents;
-  readonly #clock: ChildClock;
-  /** Of a handler host: the threads that it starts now. */
-  readonly starts: StartLimiter = new StartLimiter();
-  readonly #policy: RestartPolicy;
+  readonly #events: ChildEvents & ChildReports;
+  /** For the threads of a handler host. */
+  readonly starts = new StartLimiter();
+  readonly #policy = new RestartPolicy(Math.random);
   #process: ChildProcess | null = null;
   #link: Link | null = null;
   #stopAwaitingStart: (() => void) | null = null;
-  #heartbeat: NodeJS.Timeout | null = null;
-  #restartTimer: NodeJS.Timeout | null = null;
+  #heartbeat: NodeJS.Timeout | undefined;
+  #restartTimer: NodeJS.Timeout | undefined;
   #lastPong = 0;
   #lastTick = 0;
   #pings = 0;
-  /** Starts in a row after which it never became ready. */
+  /** Starts in a row that never became ready. */
   #startFailures = 0;
   /** Why we ended it ourselves, if we did; otherwise the exit code or signal is the reason. */
   #killReason: string | null = null;
   #stderr = '';
   #onGone: (() => void)[] = [];
 
-  constructor(spec: ChildSpec, events: ChildEvents, clock: ChildClock) {
+  constructor(spec: ChildSpec, events: ChildEvents & ChildReports) {
     this.spec = spec;
     this.#events = events;
-    this.#clock = clock;
-    this.#policy = new RestartPolicy(
-      {
-        intensity: LIMITS.restartIntensity,
-        windowMs: LIMITS.restartWindowMs,
-        backoffMs: LIMITS.restartBackoffMs,
-        backoffMaxMs: LIMITS.restartBackoffMaxMs,
-      },
-      clock.random,
-    );
   }
 
   get name(): string {
@@ -105,12 +94,12 @@ export class Child {
   start(): void {
     if (this.#process) return;
     this.state = 'starting';
-    this.startedAt = this.#clock.now();
+    this.startedAt = now();
     this.#killReason = null;
     this.#stderr = '';
     let child: ChildProcess;
     try {
-      child = spawn(process.execPath, [...this.spec.flags, this.spec.entry], {
+      child = spawn(process.execPath, [...(this.spec.flags ?? []), this.spec.entry], {
         env: this.spec.env ?? {},
         stdio: ['pipe', 'ignore', 'pipe'],
         // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
@@ -121,9 +110,7 @@ export class Child {
       return;
     }
     this.#process = child;
-    this.#stopAwaitingStart = startGraceTimer(LIMITS.childStartMs, this.#clock.now, () =>
-      this.kill('did not start in time'),
-    );
+    this.#stopAwaitingStart = startGraceTimer(LIMITS.childStartMs, now, () => this.kill('did not start in time'));
     child.stderr?.on('data', (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString()).slice(-4096);
     });
@@ -135,11 +122,11 @@ export class Child {
       if (child.pid === undefined) this.#gone(child, 'could not be started');
     });
     child.on('close', (code, signal) => this.#gone(child, signal ? `ended by ${signal}` : `exited with code ${code}`));
-    if (child.pid !== undefined) this.#events.onProcess(child.pid, true);
+    if (child.pid !== undefined) this.#events.onProcess(child.pid, this.spec.role, true);
   }
 
   /** The connection of this child, after its ticket was checked; what is left of an earlier one is not listened to. */
-  attach(link: Link): LinkOwner | null {
+  attach(link: Link): { onFrame(frame: Frame): void; onClose(error: Error | null): void } | null {
     if (this.state !== 'starting' || this.#link) return null;
     this.#link = link;
     return {
@@ -149,9 +136,13 @@ export class Child {
       onClose: (error) => {
         if (this.#link !== link) return;
         this.#link = null;
+        const process = this.#process;
+        const reason = error ? `connection lost: ${error.message}` : 'connection closed';
         // A process without its connection is of no use. One that is dying already gets time to say why: its socket
         // may break before its exit is known.
-        this.#killUnlessGone(error ? `connection lost: ${error.message}` : 'connection closed');
+        setTimeout(() => {
+          if (this.#process === process) this.kill(reason);
+        }, LIMITS.cancelGraceMs).unref();
       },
     };
   }
@@ -199,17 +190,9 @@ export class Child {
     if (this.state === 'failed') this.start();
   }
 
-  #killUnlessGone(reason: string): void {
-    const process = this.#process;
-    setTimeout(() => {
-      if (this.#process === process) this.kill(reason);
-    }, LIMITS.cancelGraceMs).unref();
-  }
-
   /** From here on it is not restarted. */
   #endLife(): void {
-    if (this.#restartTimer) clearTimeout(this.#restartTimer);
-    this.#restartTimer = null;
+    clearTimeout(this.#restartTimer);
     this.state = this.#process ? 'stopping' : 'stopped';
   }
 
@@ -217,7 +200,7 @@ export class Child {
     if (frame[0] === Kind.ready) {
       if (this.state === 'starting') this.#running();
     } else if (frame[0] === Kind.pong) {
-      this.#lastPong = this.#clock.now();
+      this.#lastPong = now();
       this.stats = frame[2];
       const { memoryMb } = this.spec;
       if (memoryMb !== undefined && (frame[2].rss ?? 0) > memoryMb * MiB)
@@ -231,18 +214,18 @@ export class Child {
     this.state = 'running';
     this.#startFailures = 0;
     this.#stopAwaitingStart?.();
-    this.#lastPong = this.#clock.now();
+    this.#lastPong = now();
     this.#lastTick = this.#lastPong;
     this.#heartbeat = setInterval(() => this.#beat(), LIMITS.heartbeatMs);
     this.#events.onReady();
   }
 
   #beat(): void {
-    const now = this.#clock.now();
+    const at = now();
     // We did not run ourselves (a suspended machine, a stopped process): silence in that time proves nothing.
-    if (now - this.#lastTick > 2 * LIMITS.heartbeatMs) this.#lastPong = now;
-    this.#lastTick = now;
-    if (now - this.#lastPong > LIMITS.heartbeatDeadMs) {
+    if (at - this.#lastTick > 2 * LIMITS.heartbeatMs) this.#lastPong = at;
+    this.#lastTick = at;
+    if (at - this.#lastPong > LIMITS.heartbeatDeadMs) {
       this.kill('unresponsive: no heartbeat');
       return;
     }
@@ -252,14 +235,14 @@ export class Child {
   #gone(process: ChildProcess, how: string): void {
     if (this.#process !== process) return;
     this.#stopAwaitingStart?.();
-    if (this.#heartbeat) clearInterval(this.#heartbeat);
+    clearInterval(this.#heartbeat);
     this.#process = null;
-    if (process.pid !== undefined) this.#events.onProcess(process.pid, false);
+    if (process.pid !== undefined) this.#events.onProcess(process.pid, this.spec.role, false);
     this.stats = null;
     const link = this.#link;
     this.#link = null;
     link?.close();
-    // What V8 says when it ends a process, such as that the heap is full.
+    // V8's reason for ending a process, such as a full heap.
     const fatal = /^FATAL ERROR: (.*)$/m.exec(this.#stderr)?.[1];
     this.#exited(this.#killReason ?? (fatal === undefined ? how : `${how}: ${fatal}`));
   }
@@ -274,20 +257,48 @@ export class Child {
     }
     if (this.state === 'starting') this.#startFailures++;
     const hopeless = this.spec.patient && this.#startFailures > LIMITS.restartIntensity;
-    const wait = this.#policy.exited(this.#clock.now()) ?? (hopeless ? LIMITS.restartBackoffMaxMs : null);
+    const wait = this.#policy.exited(now()) ?? (hopeless ? LIMITS.restartBackoffMaxMs : null);
     const detail = this.#stderr.trim();
     this.#events.log(wait === null ? 'error' : 'warn', `${this.name} ${how}${detail ? `: ${detail}` : ''}`);
-    if (wait === null) {
-      this.state = 'failed';
-      this.#events.onExit(how);
-      return;
+    if (wait === null) this.state = 'failed';
+    else {
+      this.state = 'backoff';
+      this.restarts++;
+      this.#restartTimer = setTimeout(() => this.start(), wait);
     }
-    this.state = 'backoff';
-    this.restarts++;
-    this.#restartTimer = setTimeout(() => {
-      this.#restartTimer = null;
-      this.start();
-    }, wait);
     this.#events.onExit(how);
+  }
+}
+
+/** A thread; `hostReady` is called when there may be a place for it. */
+type Startable = { hostReady(): void };
+
+/**
+ * Limits how many threads one host starts at a time. When many apps are called at once, all of them starting together would
+ * be late together, and taken for threads that do not start. One by one they are in time.
+ */
+export class StartLimiter {
+  readonly #starting = new Set<Startable>();
+  readonly #waiting = new Set<Startable>();
+
+  /** Whether it may start now. If not, its `hostReady` is called when there is a place. */
+  enter(starter: Startable): boolean {
+    if (this.#starting.size >= LIMITS.startsAtOnce) {
+      this.#waiting.add(starter);
+      return false;
+    }
+    this.#starting.add(starter);
+    return true;
+  }
+
+  /** It has started, or never will. */
+  leave(starter: Startable): void {
+    this.#waiting.delete(starter);
+    if (!this.#starting.delete(starter)) return;
+    for (const next of this.#waiting) {
+      if (this.#starting.size >= LIMITS.startsAtOnce) return;
+      this.#waiting.delete(next);
+      next.hostReady();
+    }
   }
 }

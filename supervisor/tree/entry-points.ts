@@ -1,4 +1,4 @@
-/** Where the files are that other processes and threads run: always the built ones, whoever asks. */
+/** Where the files are that other processes and threads run: always the built ones, also when this code runs from source. */
 import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';

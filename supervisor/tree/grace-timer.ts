@@ -1,5 +1,5 @@
 /**
- * A time limit for somebody else's answer. Time in which this process did not run itself (it was stopped, or the machine
+ * A time limit for another process's answer. Time in which this process did not run itself (it was stopped, or the machine
  * slept) proves nothing about them: what they answered may still wait to be read. So the limit then starts anew.
  */
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Child } from './child.ts';
-import { Hosts } from './hosts.ts';
+import { Hosts, place } from './hosts.ts';
 
 /** A host that is only looked at. */
 type Double = { name: string; solitaryFor: string | null; state: string; startedAt: number; did: string[] };
@@ -10,7 +10,7 @@ type Double = { name: string; solitaryFor: string | null; state: string; started
 function hostsWithClock(count = 2): { hosts: Hosts; clock: { now: number }; doubles: Map<string, Double> } {
   const clock = { now: 0 };
   const doubles = new Map<string, Double>();
-  const create = ({ name }: { name: string }, solitaryFor: string | null): Child => {
+  const create = (name: string, solitaryFor: string | null): Child => {
     const did: string[] = [];
     const double = {
       name,
@@ -69,4 +69,25 @@ test('an app gets one host of its own, and goes back when that has run long enou
   await hosts.release('a');
   assert.deepEqual(own.did, ['start', 'stop']);
   assert.notEqual(hosts.hostOf('a').name, 'host-for-a');
+});
+
+const some = ['host-1', 'host-2', 'host-3', 'host-4'].map((name) => ({ name }));
+const apps = Array.from({ length: 400 }, (_, n) => `app-${n}`);
+
+test('an app is always placed on the same host', () => {
+  for (const app of apps) assert.equal(place(app, some), place(app, [...some].reverse()));
+});
+
+test('apps spread over the hosts', () => {
+  const counts = new Map<string, number>();
+  for (const app of apps) counts.set(place(app, some).name, (counts.get(place(app, some).name) ?? 0) + 1);
+  for (const host of some) assert.ok((counts.get(host.name) ?? 0) > 50, JSON.stringify([...counts]));
+});
+
+test('when a host goes, only its apps move', () => {
+  const rest = some.slice(1);
+  for (const app of apps) {
+    const before = place(app, some);
+    if (before !== some[0]) assert.equal(place(app, rest), before);
+  }
 });

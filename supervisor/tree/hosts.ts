@@ -1,18 +1,19 @@
 /**
  * The handler hosts: a fixed number that apps and their automations (both "apps" here, known by their keys in the tree) are
- * spread over, and solitary ones for those under suspicion, so that a host
- * that keeps dying without a known culprit soon has the culprit to itself.
+ * spread over, and solitary ones for those under suspicion, so that a host that keeps dying without a known culprit soon has
+ * the culprit to itself.
  */
+import { createHash } from 'node:crypto';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Child, ChildSpec } from './child.ts';
-import { place } from './placement.ts';
+import type { Child } from './child.ts';
 
-/** Apps that may have a host of their own at a time. */
+/** Apps that may have a separate host at a time. */
 const SOLITARY_LIMIT = 4;
 
 export type HostsOptions = {
   count: number;
-  create(spec: Pick<ChildSpec, 'name'>, solitaryFor: string | null): Child;
+  /** `solitaryFor` is null for a shared host. */
+  create(name: string, solitaryFor: string | null): Child;
   now: () => number;
 };
 
@@ -25,7 +26,7 @@ export class Hosts {
 
   constructor(options: HostsOptions) {
     this.#options = options;
-    for (let n = 1; n <= options.count; n++) this.#shared.push(options.create({ name: `host-${n}` }, null));
+    for (let n = 1; n <= options.count; n++) this.#shared.push(options.create(`host-${n}`, null));
   }
 
   get all(): Child[] {
@@ -40,7 +41,7 @@ export class Hosts {
     return this.#solitary.get(app) ?? place(app, this.#shared);
   }
 
-  /** A shared host died and nobody was found guilty; `busy` are the apps with calls in flight on it. */
+  /** A shared host died and no app is known to be the cause; `busy` are the apps with calls in flight on it. */
   diedUnexplained(host: Child, busy: string[]): void {
     const deaths = this.#suspects.get(host) ?? [];
     deaths.push(busy);
@@ -66,24 +67,24 @@ export class Hosts {
     return moved;
   }
 
-  /** Gives an app a host of its own. False when there are too many of them. */
+  /** Gives an app a separate host. False when there are too many of them. */
   isolate(app: string): boolean {
     if (this.#solitary.has(app)) return true;
     if (this.#solitary.size >= SOLITARY_LIMIT) return false;
-    const host = this.#options.create({ name: `host-for-${app}` }, app);
+    const host = this.#options.create(`host-for-${app}`, app);
     this.#solitary.set(app, host);
     host.start();
     return true;
   }
 
-  /** Takes an app's own host away: it was cleared or quarantined. */
+  /** Takes an app's separate host away: the app was cleared or quarantined. */
   async release(app: string): Promise<void> {
     const host = this.#solitary.get(app);
     this.#solitary.delete(app);
     await host?.stop(LIMITS.terminateMs);
   }
 
-  /** Apps whose own host has run this long without dying: they go back to the others when they rest. */
+  /** Apps whose separate host has run long enough without dying: they go back to the others when they rest. */
   cleared(): string[] {
     const since = this.#options.now() - 2 * LIMITS.restartWindowMs;
     return [...this.#solitary]
@@ -94,4 +95,13 @@ export class Hosts {
   async stop(graceMs: number): Promise<void> {
     await Promise.all(this.all.map((host) => host.stop(graceMs)));
   }
+}
+
+/**
+ * The host of `hosts` that runs an app: rendezvous hashing, so that a host that comes or goes moves only its own apps. Throws
+ * when there is none.
+ */
+export function place<T extends { readonly name: string }>(app: string, hosts: readonly T[]): T {
+  const score = ({ name }: T) => createHash('sha256').update(`${name}\0${app}`).digest().readUInt32BE(0);
+  return hosts.reduce((best, host) => (score(host) > score(best) ? host : best));
 }

@@ -1,43 +1,37 @@
-/** The supervisor's own socket: accepts workers, checks their tickets, and hands each connection to whoever expects it. */
+/** The supervisor's own socket: accepts workers, checks their tickets, and hands each connection to its owner. */
 import { chmodSync } from 'node:fs';
-import { createServer, type Server } from 'node:net';
-import { type Frame, Kind } from '../../protocol/frames.ts';
+import { createServer, type Server, type Socket } from 'node:net';
+import { Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { Link } from '../../protocol/wire/link.ts';
+import { Link, type LinkHandlers } from '../../protocol/wire/link.ts';
 import { openTicket, type Ticket } from '../../protocol/wire/ticket.ts';
-
-/** What takes the frames of a connection after its hello. */
-export type LinkOwner = {
-  onFrame(frame: Frame): void;
-  onClose(error: Error | null): void;
-};
-
-/** Answers who owns the connection, or null when nobody expects it (any more). */
-export type Welcome = (ticket: Ticket, link: Link) => LinkOwner | null;
 
 export class LinkServer {
   readonly #key: Buffer;
-  readonly #welcome: Welcome;
+  readonly #welcome: (ticket: Ticket, link: Link) => LinkHandlers | null;
   readonly #onBadPeer: (why: string) => void;
   readonly #links = new Set<Link>();
   #server: Server | null = null;
 
-  constructor(key: Buffer, welcome: Welcome, onBadPeer: (why: string) => void) {
+  /** `welcome` answers who owns a connection, or null when it is not expected. */
+  constructor(
+    key: Buffer,
+    welcome: (ticket: Ticket, link: Link) => LinkHandlers | null,
+    onBadPeer: (why: string) => void,
+  ) {
     this.#key = key;
     this.#welcome = welcome;
     this.#onBadPeer = onBadPeer;
   }
 
   async listen(socketPath: string): Promise<void> {
-    const server = createServer((socket) =>
-      this.#accept(new Pending(socket, this.#key, this.#welcome, this.#onBadPeer)),
-    );
+    const server = createServer((socket) => this.#accept(socket));
     this.#server = server;
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen(socketPath, resolve);
     });
-    // Accepting may fail for want of file handles; whoever wanted to connect tries again.
+    // Accepting may fail for want of file handles; the peer tries again.
     server.on('error', (error) => this.#onBadPeer(error.message));
     chmodSync(socketPath, 0o600);
   }
@@ -47,38 +41,27 @@ export class LinkServer {
     for (const link of this.#links) link.close(new Error('The gateway stops.'));
   }
 
-  #accept(pending: Pending): void {
-    this.#links.add(pending.link);
-    pending.onGone = () => this.#links.delete(pending.link);
-  }
-}
-
-/** A connection that has to say hello before anything else. */
-class Pending {
-  readonly link: Link;
-  onGone: () => void = () => {};
-  readonly #timer: NodeJS.Timeout;
-  #owner: LinkOwner | null = null;
-
-  constructor(socket: import('node:net').Socket, key: Buffer, welcome: Welcome, onBadPeer: (why: string) => void) {
-    this.#timer = setTimeout(() => this.link.close(new Error('No hello in time.')), LIMITS.helloMs);
-    this.link = new Link(socket, {
+  /** A connection has to say hello before anything else. */
+  #accept(socket: Socket): void {
+    const timer = setTimeout(() => link.close(new Error('No hello in time.')), LIMITS.helloMs);
+    let owner: LinkHandlers | null = null;
+    const handlers: LinkHandlers = {
       onFrame: (frame) => {
-        if (this.#owner) {
-          this.#owner.onFrame(frame);
-          return;
-        }
-        const ticket = frame[0] === Kind.hello ? openTicket(frame[1], key) : null;
-        this.#owner = ticket && welcome(ticket, this.link);
-        clearTimeout(this.#timer);
-        if (!this.#owner) this.link.close(new Error(ticket ? 'Unexpected connection.' : 'Not a valid ticket.'));
+        clearTimeout(timer);
+        const ticket = frame[0] === Kind.hello ? openTicket(frame[1], this.#key) : null;
+        owner = ticket && this.#welcome(ticket, link);
+        // From now on its frames go straight to the owner.
+        if (owner) handlers.onFrame = owner.onFrame.bind(owner);
+        else link.close(new Error(ticket ? 'Unexpected connection.' : 'Not a valid ticket.'));
       },
       onClose: (error) => {
-        clearTimeout(this.#timer);
-        this.onGone();
-        if (error) onBadPeer(error.message);
-        this.#owner?.onClose(error);
+        clearTimeout(timer);
+        this.#links.delete(link);
+        if (error) this.#onBadPeer(error.message);
+        owner?.onClose(error, link);
       },
-    });
+    };
+    const link = new Link(socket, handlers);
+    this.#links.add(link);
   }
 }

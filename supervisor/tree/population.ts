@@ -1,60 +1,145 @@
-/** The actors of one kind, by key, and their places: those that run apps, or those that fire automations. */
-import type { Actor } from './actor/actor.ts';
-import { Admission } from './actor/admission.ts';
+/**
+ * The actors of one kind (apps, drafts or automations), by key, and which of them may have a thread: at most `places`, and at
+ * most `share` of one app. The one that rests and was used longest ago makes room; the others wait in the order in which they
+ * came, and an actor that never rests gives up its place after its turn. Pure.
+ */
+
+/** An actor, as far as its place is concerned. */
+export type Tenant = {
+  readonly key: string;
+  /** Whose share it counts in. */
+  readonly app: string;
+  /** It has a thread, or is about to have one. */
+  readonly occupied: boolean;
+  /** Live, and no caller waits for it. */
+  readonly rested: boolean;
+  readonly waiting: boolean;
+  /** Milliseconds, by any clock that all share. */
+  readonly lastUsed: number;
+  /** Ends the thread of one that is `rested`. */
+  rest(reason: 'idle' | 'evicted'): void;
+  /** Ends the thread after the calls in flight; those in the mailbox stay there. False when it has no live one. */
+  yield(): boolean;
+  /** Asks for admission if it still wants it. */
+  proceed(): void;
+};
 
 export type PopulationOptions = {
   /** How many may have a thread. */
   places: number;
   /** How many of one app, by default all. */
   share?: number;
-  /** How long a thread may have nothing to do. */
+  /** How long a thread may have nothing to do, in milliseconds. */
   idleMs: number;
+  /** How many calls may wait for one actor. */
+  mailboxLimit: number;
+  /** Calls that an actor works on at a time. Where it is 1, calls never overlap, not even on an older and a newer thread. */
+  concurrency: number;
 };
 
-export class Population {
-  readonly #admission: Admission<Actor>;
-  readonly #idleMs: number;
-  readonly #actors = new Map<string, Actor>();
+export class Population<T extends Tenant> {
+  readonly options: PopulationOptions;
+  readonly #share: number;
+  readonly #actors = new Map<string, T>();
+  /** In the order in which they got their places. */
+  readonly #placed = new Set<T>();
+  readonly #waiting = new Set<T>();
 
-  constructor({ places, share = places, idleMs }: PopulationOptions) {
-    this.#admission = new Admission(places, share);
-    this.#idleMs = idleMs;
+  constructor(options: PopulationOptions) {
+    this.options = options;
+    this.#share = options.share ?? options.places;
   }
 
-  get all(): Actor[] {
+  get all(): T[] {
     return [...this.#actors.values()];
   }
 
-  get(key: string): Actor | undefined {
+  get(key: string): T | undefined {
     return this.#actors.get(key);
   }
 
-  add(actor: Actor): Actor {
+  add(actor: T): T {
     this.#actors.set(actor.key, actor);
     return actor;
   }
 
-  delete(actor: Actor): void {
+  delete(actor: T): void {
     this.#actors.delete(actor.key);
-    this.#admission.leave(actor);
+    this.#placed.delete(actor);
+    this.#waiting.delete(actor);
   }
 
-  admit(actor: Actor): boolean {
-    return this.#admission.admit(actor);
+  /** False when there is no room; `proceed` is called when there is. */
+  admit(actor: T): boolean {
+    for (const other of this.#placed) if (!other.occupied) this.#placed.delete(other);
+    const shareTaken = this.#hasShareTaken(actor.app);
+    if ((shareTaken || this.#isFull) && !this.#evict(shareTaken ? actor.app : null)) {
+      this.#waiting.add(actor);
+      return false;
+    }
+    this.#waiting.delete(actor);
+    this.#placed.add(actor);
+    return true;
   }
 
-  rested(actor: Actor): void {
-    this.#admission.rested(actor);
-  }
-
-  /** A thread ended: who waits for a place may have it. */
+  /** There may be room: those who wait get it, one after the other. */
   next(): void {
-    this.#admission.next();
+    for (const actor of this.#waiting) {
+      actor.proceed();
+      if (!actor.waiting) this.#waiting.delete(actor);
+      // One that waits for a place of its own app's share does not block the others.
+      else if (this.#isFull) return;
+    }
   }
 
-  /** Called now and then: ends the threads that have had nothing to do for too long, and lets others have their turn. */
+  /** The actor has nothing to do now. */
+  rested(actor: T): void {
+    for (const other of this.#waiting) {
+      if (other.app !== actor.app && this.#hasShareTaken(other.app)) continue;
+      actor.rest('evicted');
+      this.next();
+      return;
+    }
+  }
+
+  /**
+   * Called now and then: ends the threads that have had nothing to do for too long, and while others wait ends the turn of the
+   * one that has had its place longest.
+   */
   tidy(now: number): void {
-    this.#admission.restIdle(now - this.#idleMs);
-    this.#admission.rotate();
+    const since = now - this.options.idleMs;
+    for (const actor of this.#placed) if (actor.rested && actor.lastUsed < since) actor.rest('idle');
+    this.next();
+    if (this.#waiting.size === 0) return;
+    for (const actor of this.#placed) {
+      if (!actor.yield()) continue;
+      this.next();
+      actor.proceed();
+      return;
+    }
+  }
+
+  get #isFull(): boolean {
+    return this.#placed.size >= this.options.places;
+  }
+
+  #hasShareTaken(app: string): boolean {
+    if (this.#share >= this.options.places) return false;
+    let taken = 0;
+    for (const other of this.#placed) if (other.app === app && other.occupied) taken++;
+    return taken >= this.#share;
+  }
+
+  /** Ends the thread of the actor that rests longest; `app` limits the choice to that app's actors. */
+  #evict(app: string | null): boolean {
+    let oldest: T | null = null;
+    for (const other of this.#placed) {
+      if (!other.rested || (app !== null && other.app !== app)) continue;
+      if (oldest === null || other.lastUsed < oldest.lastUsed) oldest = other;
+    }
+    if (oldest === null) return false;
+    oldest.rest('evicted');
+    this.#placed.delete(oldest);
+    return true;
   }
 }

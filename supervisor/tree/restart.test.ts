@@ -1,26 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LIMITS } from '../../protocol/limits.ts';
 import { RestartPolicy } from './restart.ts';
 
-const limits = { intensity: 5, windowMs: 30_000, backoffMs: 100, backoffMaxMs: 1000 };
-
-test('the first restart is immediate, later ones back off and are capped', () => {
-  const policy = new RestartPolicy({ ...limits, intensity: 7 }, () => 1 - Number.EPSILON);
-  assert.deepEqual(
-    [0, 1, 2, 3, 4, 5, 6].map((at) => policy.exited(at)),
-    [0, 100, 200, 400, 800, 1000, 1000],
-  );
-});
-
-test('the limits of the product: 100 ms doubled up to 5 s, and more than 5 in 30 s escalate', () => {
-  const { restartBackoffMs: backoffMs, restartBackoffMaxMs: backoffMaxMs, restartWindowMs: windowMs } = LIMITS;
-  const waits = { intensity: 9, windowMs, backoffMs, backoffMaxMs };
-  const policy = new RestartPolicy(waits, () => 1 - Number.EPSILON);
+test('the first restart is immediate, later ones wait 100 ms, doubled up to 5 s', () => {
+  const policy = new RestartPolicy(() => 1 - Number.EPSILON, 9);
   const at = Array.from({ length: 9 }, (_, n) => policy.exited(n));
   assert.deepEqual(at, [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-  const { restartIntensity: intensity } = LIMITS;
-  const escalating = new RestartPolicy({ ...waits, intensity }, () => 0);
+});
+
+test('by default more than 5 in 30 s escalate', () => {
+  const escalating = new RestartPolicy(() => 0);
   const all = [0, 1, 2, 3, 4, 29_999].map((ms) => escalating.exited(ms));
   assert.deepEqual(all.slice(0, 5).includes(null), false);
   assert.equal(all[5], null);
@@ -28,7 +17,7 @@ test('the limits of the product: 100 ms doubled up to 5 s, and more than 5 in 30
 });
 
 test('jitter takes away at most half of the wait', () => {
-  const policy = new RestartPolicy(limits, () => 0);
+  const policy = new RestartPolicy(() => 0);
   assert.deepEqual(
     [0, 1, 2].map((at) => policy.exited(at)),
     [0, 50, 100],
@@ -36,7 +25,7 @@ test('jitter takes away at most half of the wait', () => {
 });
 
 test('more restarts than the intensity within the window escalate', () => {
-  const policy = new RestartPolicy(limits, () => 0);
+  const policy = new RestartPolicy(() => 0);
   for (let at = 0; at < 5; at++) assert.notEqual(policy.exited(at), null);
   assert.equal(policy.exited(5), null);
   policy.reset();
@@ -44,6 +33,6 @@ test('more restarts than the intensity within the window escalate', () => {
 });
 
 test('restarts that are further apart than the window never escalate', () => {
-  const policy = new RestartPolicy(limits, () => 0);
+  const policy = new RestartPolicy(() => 0);
   for (let n = 0; n < 50; n++) assert.equal(policy.exited(n * 30_000), 0);
 });

@@ -1,22 +1,21 @@
-/** Restart policy of one child: exponential back-off with jitter, and a restart intensity that escalates. Pure. */
-
-export type RestartLimits = {
-  /** More restarts than this within `windowMs` escalate. */
-  intensity: number;
-  windowMs: number;
-  backoffMs: number;
-  backoffMaxMs: number;
-};
+/** When to restart what ended: exponential back-off with jitter, and a restart intensity that escalates. Pure. */
+import { LIMITS } from '../../protocol/limits.ts';
 
 export class RestartPolicy {
-  readonly #limits: RestartLimits;
   readonly #random: () => number;
+  readonly #intensity: number;
+  readonly #windowMs: number;
   #exits: number[] = [];
 
-  /** `random` gives numbers in [0, 1), as Math.random does. */
-  constructor(limits: RestartLimits, random: () => number) {
-    this.#limits = limits;
+  /** `random` gives numbers in [0, 1), as Math.random does. More than `intensity` exits within `windowMs` escalate. */
+  constructor(
+    random: () => number,
+    intensity: number = LIMITS.restartIntensity,
+    windowMs: number = LIMITS.restartWindowMs,
+  ) {
     this.#random = random;
+    this.#intensity = intensity;
+    this.#windowMs = windowMs;
   }
 
   /**
@@ -24,12 +23,12 @@ export class RestartPolicy {
    * exceeded. The first restart in a window comes at once; each further one doubles the wait, with half of it jittered.
    */
   exited(now: number): number | null {
-    this.#exits = this.#exits.filter((at) => now - at < this.#limits.windowMs);
+    this.#exits = this.#exits.filter((at) => now - at < this.#windowMs);
     this.#exits.push(now);
     const count = this.#exits.length;
-    if (count > this.#limits.intensity) return null;
+    if (count > this.#intensity) return null;
     if (count === 1) return 0;
-    const full = Math.min(this.#limits.backoffMs * 2 ** (count - 2), this.#limits.backoffMaxMs);
+    const full = Math.min(LIMITS.restartBackoffMs * 2 ** (count - 2), LIMITS.restartBackoffMaxMs);
     return Math.round(full / 2 + (full / 2) * this.#random());
   }
 

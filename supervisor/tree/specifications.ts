@@ -9,16 +9,43 @@ import { hostFlags, jobsFlags, THREAD_COUNTS } from '../../protocol/host-flags.t
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
+import type { EgressSettings } from '../../protocol/rules/egress.ts';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import type { ChildSpec } from './child.ts';
 import { entryPoint, hostReadable, jobsReadable, withRealPaths } from './entry-points.ts';
-import type { TreeOptions } from './tree-options.ts';
+
+/** What the gateway tells the supervision tree: folders, limits, and whom it reports to. */
+export type TreeOptions = {
+  paths(app: string, versionId: string): { codeDir: string; preparedDir: string; dataFile: string };
+  /** The folders that handler hosts may read; all of them exist when the tree starts. */
+  codeDirs: string[];
+  /** Empty and for this user alone; removed at the end. */
+  socketFolder: string;
+  handlerHosts: number;
+  maxLiveActors: number;
+  actorMemoryMb: number;
+  actorIdleMs: number;
+  mailboxLimit: number;
+  maxResultBytes: number;
+  durability: 'full' | 'normal';
+  /** What `ctx.fetch` may reach, whatever the app. */
+  egress: EgressSettings;
+  /** The port that the gateway is reached at; null where it is not known, such as inside a host's own server. */
+  gatewayPort(): number | null;
+  log(level: 'debug' | 'info' | 'warn' | 'error', message: string, app?: string): void;
+  appLog(app: string, line: string): void;
+  /** The writer died: what the app had asked of it may be stored or not. */
+  onWriterLost(app: string): void;
+  /** The writer cannot be kept running: the daemon must end. */
+  onFatal(reason: string): void;
+  /** A process started or ended: what the next gateway has to know should this one be killed. */
+  onProcess(pid: number, role: string, alive: boolean): void;
+};
 
 /** Which databases a writer writes, and what it takes over. */
 export type WriterPlace = {
   name: string;
-  socket: string;
   /** The one file; null for all that are not in `elsewhere`. */
   only: string | null;
   elsewhere(): string[];
@@ -37,105 +64,54 @@ export class Specifications {
     this.supervisorSocket = join(options.socketFolder, 'supervisor');
   }
 
-  /** Signs what a connection may claim to be. */
   ticket(ticket: Ticket): string {
     return signTicket(ticket, this.key);
   }
 
-  /** Where a process of ours listens. */
+  /** Where the process of this name listens. */
   socket(name: string): string {
     return join(this.#options.socketFolder, name);
   }
 
-  writer({ name, socket, only, elsewhere, begun }: WriterPlace): ChildSpec {
-    return {
-      name,
-      role: 'writer',
-      entry: entryPoint('writer'),
-      flags: [],
-      flushes: true,
-      patient: false,
-      bootstrap: () => ({
-        supervisorSocket: this.supervisorSocket,
-        writerSocket: socket,
-        ticket: this.ticket({ role: 'writer', name }),
-        watchTicket: this.ticket({ role: 'writer-watch', name }),
-        key: this.key.toString('hex'),
-        durability: this.#options.durability,
-        only,
-        elsewhere: elsewhere(),
-        begun: begun(),
-      }),
-    };
+  writer({ name, only, elsewhere, begun }: WriterPlace): ChildSpec {
+    const bootstrap = () => ({
+      writerSocket: this.socket(name),
+      watchTicket: this.ticket({ role: 'writer-watch', name }),
+      key: this.key.toString('hex'),
+      durability: this.#options.durability,
+      only,
+      elsewhere: elsewhere(),
+      begun: begun(),
+    });
+    return this.#process(name, { role: 'writer', name }, { flushes: true }, bootstrap);
   }
 
   /** `shared` by several actors: one that does not come up is then tried again for ever. */
   host(name: string, shared: boolean): ChildSpec {
-    return {
-      name,
-      role: 'host',
-      entry: entryPoint('host'),
-      flags: hostFlags({
-        allowed: process.allowedNodeEnvironmentFlags,
-        readable: [...THREAD_COUNTS, ...hostReadable(), ...withRealPaths(this.#options.codeDirs)],
-      }),
-      flushes: false,
-      patient: shared,
-      bootstrap: () => ({
-        supervisorSocket: this.supervisorSocket,
-        ticket: this.ticket({ role: 'host', host: name }),
-        actorMemoryMb: this.#options.actorMemoryMb,
-      }),
-    };
+    const { actorMemoryMb, codeDirs } = this.#options;
+    const flags = hostFlags([...THREAD_COUNTS, ...hostReadable(), ...withRealPaths(codeDirs)]);
+    return this.#process(name, { role: 'host', host: name }, { flags, patient: shared }, () => ({ actorMemoryMb }));
   }
 
-  /** The process that talks to MCP servers. */
   toolServers(settings: ToolServerSettings): ChildSpec {
-    return {
-      name: 'mcp',
-      role: 'mcp',
-      entry: entryPoint('mcp'),
-      flags: [`--max-old-space-size=${LIMITS.toolServersMemoryMb}`],
-      flushes: false,
-      patient: false,
-      env: toolServerEnvironment(process.env),
-      bootstrap: () => ({
-        supervisorSocket: this.supervisorSocket,
-        ticket: this.ticket({ role: 'mcp' }),
-        ...settings,
-      }),
-    };
+    const flags = [`--max-old-space-size=${LIMITS.toolServersMemoryMb}`];
+    const env = toolServerEnvironment(process.env);
+    return this.#process('mcp', { role: 'mcp' }, { flags, env }, () => settings);
   }
 
   /** The process of jobs. What it may read and write besides our own code is in these folders and files. */
   jobs({ readable, writable }: { readable: string[]; writable: string[] }): ChildSpec {
-    return {
-      name: 'jobs',
-      role: 'jobs',
-      entry: entryPoint('jobs'),
-      flags: jobsFlags({
-        allowed: process.allowedNodeEnvironmentFlags,
-        readable: [...jobsReadable(), ...readable],
-        writable,
-      }),
-      flushes: false,
-      patient: false,
-      memoryMb: LIMITS.jobsMemoryMb,
-      bootstrap: () => ({
-        supervisorSocket: this.supervisorSocket,
-        ticket: this.ticket({ role: 'jobs' }),
-        thread: entryPoint('job'),
-        threadMemoryMb: LIMITS.jobMemoryMb,
-        memoryMb: LIMITS.jobsMemoryMb,
-      }),
-    };
+    const flags = jobsFlags({ readable: [...jobsReadable(), ...readable], writable });
+    const { jobsMemoryMb: memoryMb, jobMemoryMb: threadMemoryMb } = LIMITS;
+    const bootstrap = () => ({ thread: entryPoint('job'), threadMemoryMb, memoryMb });
+    return this.#process('jobs', { role: 'jobs' }, { flags, memoryMb }, bootstrap);
   }
 
-  /** A thread, with a number of its own. That of an automation has no database. `writerSocket` answers where a file's writer is. */
+  /** A thread, with a new number. That of an automation has no database. `writers` know where a file's writer is. */
   thread(
     { app, automation }: { app: string; automation: string | null },
     summary: VersionSummary,
-    writerSocket: (file: string) => string,
+    writers: { socketOf(file: string): string },
   ): ActorSpec {
     const actorId = ++this.#nextActorId;
     const paths = this.#options.paths(app, summary.versionId);
@@ -148,7 +124,7 @@ export class Specifications {
       versionId: summary.versionId,
       ...paths,
       supervisorSocket: this.supervisorSocket,
-      writerSocket: automation === null ? writerSocket(paths.dataFile) : '',
+      writerSocket: automation === null ? writers.socketOf(paths.dataFile) : '',
       supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
       writerTicket:
         automation === null ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }) : '',
@@ -158,5 +134,17 @@ export class Specifications {
       queries: summary.queries.map((tool) => tool.name),
       actions: summary.actions.map((tool) => tool.name),
     };
+  }
+
+  #process(
+    name: string,
+    ticket: Ticket & { role: ChildSpec['role'] },
+    more: Partial<ChildSpec>,
+    bootstrap: () => object,
+  ): ChildSpec {
+    const { supervisorSocket } = this;
+    const { role } = ticket;
+    const told = () => ({ supervisorSocket, ticket: this.ticket(ticket), ...bootstrap() });
+    return { name, role, entry: entryPoint(role), ...more, bootstrap: told };
   }
 }

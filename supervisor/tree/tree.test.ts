@@ -49,7 +49,6 @@ before(async () => {
     gatewayPort: () => null,
     log: () => {},
     appLog: (app, line) => void appLines.push(`${app}: ${line}`),
-    onWriterReady: () => {},
     onWriterLost: () => {},
     onFatal: () => {},
     onProcess: () => {},

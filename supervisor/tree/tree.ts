@@ -6,28 +6,38 @@ import { isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { ToolServerSettings } from '../../protocol/tool-servers.ts';
-import type { Link } from '../../protocol/wire/link.ts';
+import type { Link, LinkHandlers } from '../../protocol/wire/link.ts';
 import type { Ticket } from '../../protocol/wire/ticket.ts';
 import { Actor, type ActorEnvironment } from './actor/actor.ts';
+import { Deadlines } from './actor/call.ts';
 import { stoppingError } from './actor/call-errors.ts';
-import { Deadlines } from './actor/deadlines.ts';
 import { actorKey, Generation } from './actor/generation.ts';
 import { Child, type ChildEvents, type ChildSpec } from './child.ts';
 import { Hosts } from './hosts.ts';
-import { type LinkOwner, LinkServer } from './links.ts';
+import { LinkServer } from './links.ts';
 import { Population } from './population.ts';
-import { Specifications } from './specifications.ts';
-import type { TreeOptions } from './tree-options.ts';
+import { Specifications, type TreeOptions } from './specifications.ts';
 import { Writers } from './writers.ts';
 
+const now = performance.now.bind(performance);
+
 export class Tree {
+  /** Each kind of actors has places of its own: previews and runs never take those of live apps. */
+  readonly apps: Population<Actor>;
+  readonly drafts: Population<Actor>;
+  readonly fires = new Population<Actor>({
+    places: LIMITS.fireThreads,
+    share: LIMITS.fireThreadsOfApp,
+    idleMs: LIMITS.fireIdleMs,
+    mailboxLimit: LIMITS.runsWaiting,
+    concurrency: 1,
+  });
   readonly writers: Writers;
   readonly hosts: Hosts;
   /** Talks to MCP servers; null when none are configured. */
   toolServers: Child | null = null;
   /** Does what costs CPU or disk; started with its first job. */
   jobs: Child | null = null;
-  readonly deadlines = new Deadlines(() => performance.now());
   /** How often each retire reason happened. */
   readonly retired: Record<RetireReason, number> = Object.fromEntries(
     RETIRE_REASONS.map((reason) => [reason, 0]),
@@ -36,41 +46,35 @@ export class Tree {
   readonly #options: TreeOptions;
   readonly #specifications: Specifications;
   readonly #links: LinkServer;
-  readonly #apps: Population;
-  readonly #fires = new Population({
-    places: LIMITS.fireThreads,
-    share: LIMITS.fireThreadsOfApp,
-    idleMs: LIMITS.fireIdleMs,
-  });
-  /** Drafts have places of their own, so that previews never take those of live apps. */
-  readonly #drafts: Population;
-  readonly #draftEnvironment: ActorEnvironment;
   readonly #generations = new Map<number, Generation>();
-  readonly #appEnvironment: ActorEnvironment;
-  readonly #fireEnvironment: ActorEnvironment;
+  readonly #environment: ActorEnvironment;
   #housekeeping: NodeJS.Timeout | undefined;
   #stopping = false;
   #onWriterReady: () => void = () => {};
   #onWriterFailed: (reason: string) => void = () => {};
 
   constructor(options: TreeOptions) {
+    const { maxLiveActors, actorIdleMs: idleMs, mailboxLimit, handlerHosts: count, log, appLog } = options;
     this.#options = options;
-    this.#apps = new Population({ places: options.maxLiveActors, idleMs: options.actorIdleMs });
-    this.#drafts = new Population({ places: LIMITS.draftThreads, idleMs: options.actorIdleMs });
+    const shared = { idleMs, mailboxLimit, concurrency: LIMITS.actorConcurrency };
+    this.apps = new Population({ places: maxLiveActors, ...shared });
+    this.drafts = new Population({ places: LIMITS.draftThreads, ...shared });
     this.#specifications = new Specifications(options);
     this.#links = new LinkServer(this.#specifications.key, this.#welcome, (why) =>
-      options.log('warn', `a connection was closed: ${why}`),
+      log('warn', `a connection was closed: ${why}`),
     );
-    this.#appEnvironment = this.#environment(this.#apps, options.mailboxLimit, LIMITS.actorConcurrency);
-    this.#draftEnvironment = this.#environment(this.#drafts, options.mailboxLimit, LIMITS.actorConcurrency);
-    this.#fireEnvironment = this.#environment(this.#fires, LIMITS.runsWaiting, 1);
-    this.writers = new Writers({
-      specification: (place) => this.#specifications.writer(place),
-      create: this.#createWriter,
-      socket: (name) => this.#specifications.socket(name),
-      now: () => performance.now(),
-    });
-    this.hosts = new Hosts({ count: options.handlerHosts, create: this.#createHost, now: () => performance.now() });
+    const deadlines = new Deadlines(now);
+    this.#environment = {
+      now,
+      random: Math.random,
+      deadlines,
+      spawn: this.#spawn,
+      retired: this.#retired,
+      log,
+      appLog,
+    };
+    this.writers = new Writers(this.#specifications, this.#createWriter);
+    this.hosts = new Hosts({ count, create: this.#createHost, now });
   }
 
   /**
@@ -89,7 +93,6 @@ export class Tree {
     this.#onWriterFailed = this.#options.onFatal;
   }
 
-  /** Signs what a connection may claim to be. */
   ticket(ticket: Ticket): string {
     return this.#specifications.ticket(ticket);
   }
@@ -101,30 +104,24 @@ export class Tree {
 
   /** The actor of an app or a draft; made on first need, with the version that is active. Throws `OVERLOADED` once the tree stops. */
   actor(app: string, summary: VersionSummary): Actor {
-    const existing = this.existing(app);
-    if (existing) return existing;
-    const [population, environment] = isDraftKey(app)
-      ? [this.#drafts, this.#draftEnvironment]
-      : [this.#apps, this.#appEnvironment];
-    return this.#add(population, () => new Actor(app, null, summary, environment));
+    const population = this.#populationOf(app);
+    return population.get(app) ?? this.#add(population, app, null, summary);
   }
 
   existing(app: string): Actor | undefined {
-    return this.#apps.get(app) ?? this.#drafts.get(app);
+    return this.#populationOf(app).get(app);
   }
 
   /**
    * The actor that fires an automation, one fire at a time; made on first need, with the version that is active. It is forgotten
-   * when it has nothing to do: whoever gets it hands it the call in the same turn. Throws `OVERLOADED` once the tree stops.
+   * when it has nothing to do: the caller submits its call in the same turn. Throws `OVERLOADED` once the tree stops.
    */
   fireActor({ app, id }: { app: string; id: string }, summary: VersionSummary): Actor {
-    const make = () => new Actor(app, id, summary, this.#fireEnvironment);
-    return this.#fires.get(actorKey(app, id)) ?? this.#add(this.#fires, make);
+    return this.fires.get(actorKey(app, id)) ?? this.#add(this.fires, app, id, summary);
   }
 
-  /** The actors of apps, of drafts, and those of automations. */
   get actors(): Actor[] {
-    return [...this.#apps.all, ...this.#drafts.all, ...this.#fires.all];
+    return [...this.apps.all, ...this.drafts.all, ...this.fires.all];
   }
 
   /** The versions of an app that threads run, for calls or for fires. */
@@ -136,12 +133,11 @@ export class Tree {
   /** Stops an app's actor and forgets it. Calls that wait are answered with `refusal`, by default that the app was removed. */
   async remove(app: string, refusal?: SvcError): Promise<void> {
     const actor = this.existing(app);
-    if (actor) await this.#remove(isDraftKey(app) ? this.#drafts : this.#apps, actor, refusal);
+    if (actor) await this.#remove(this.#populationOf(app), actor, refusal);
   }
 
-  /** Ends the fires of an app that goes away, and forgets them. */
   async removeFires(app: string): Promise<void> {
-    await Promise.all(this.#firesOf(app).map((actor) => this.#remove(this.#fires, actor)));
+    await Promise.all(this.#firesOf(app).map((actor) => this.#remove(this.fires, actor)));
   }
 
   /** The app has a new version: fires run it from the next one on. Those under way may end; threads without work end now. */
@@ -149,7 +145,7 @@ export class Tree {
     for (const actor of this.#firesOf(app)) {
       actor.renew(summary);
       // The new version may have no such automation.
-      if (actor.vacant) this.#fires.delete(actor);
+      if (actor.vacant) this.fires.delete(actor);
     }
   }
 
@@ -180,23 +176,27 @@ export class Tree {
     this.#close();
   }
 
-  #add(population: Population, make: () => Actor): Actor {
-    if (this.#stopping) throw stoppingError();
-    return population.add(make());
+  #populationOf(app: string): Population<Actor> {
+    return isDraftKey(app) ? this.drafts : this.apps;
   }
 
-  async #remove(population: Population, actor: Actor, refusal?: SvcError): Promise<void> {
+  #add(population: Population<Actor>, app: string, automation: string | null, summary: VersionSummary): Actor {
+    if (this.#stopping) throw stoppingError();
+    return population.add(new Actor(app, automation, summary, population, this.#environment));
+  }
+
+  async #remove(population: Population<Actor>, actor: Actor, refusal?: SvcError): Promise<void> {
     population.delete(actor);
     await actor.stop('removed', LIMITS.cancelGraceMs, refusal);
     await this.hosts.release(actor.key);
   }
 
   #firesOf(app: string): Actor[] {
-    return this.#fires.all.filter((actor) => actor.app === app);
+    return this.fires.all.filter((actor) => actor.app === app);
   }
 
   #find(key: string): Actor | undefined {
-    return this.existing(key) ?? this.#fires.get(key);
+    return this.existing(key) ?? this.fires.get(key);
   }
 
   #close(): void {
@@ -204,32 +204,19 @@ export class Tree {
     rmSync(this.#options.socketFolder, { recursive: true, force: true });
   }
 
-  #environment(population: Population, mailboxLimit: number, concurrency: number): ActorEnvironment {
-    return {
-      now: () => performance.now(),
-      random: Math.random,
-      deadlines: this.deadlines,
-      mailboxLimit,
-      concurrency,
-      spawn: (actor, summary, events) => {
-        const spec = this.#specifications.thread(actor, summary, (file) => this.writerSocket(file));
-        const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, () => performance.now());
-        this.#generations.set(spec.actorId, generation);
-        return generation;
-      },
-      admit: (actor) => population.admit(actor),
-      rested: (actor) => population.rested(actor),
-      retired: (_actor, reason) => {
-        this.retired[reason]++;
-        for (const [id, generation] of this.#generations) if (generation.state === 'gone') this.#generations.delete(id);
-        queueMicrotask(() => population.next());
-      },
-      log: (app, level, message) => this.#options.log(level, message, app),
-      appLog: (app, line) => this.#options.appLog(app, line),
-    };
-  }
+  readonly #spawn: ActorEnvironment['spawn'] = (actor, summary, events) => {
+    const spec = this.#specifications.thread(actor, summary, this.writers);
+    const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, now);
+    this.#generations.set(spec.actorId, generation);
+    return generation;
+  };
 
-  readonly #welcome = (ticket: Ticket, link: Link): LinkOwner | null => {
+  readonly #retired = (reason: RetireReason): void => {
+    this.retired[reason]++;
+    for (const [id, generation] of this.#generations) if (generation.state === 'gone') this.#generations.delete(id);
+  };
+
+  readonly #welcome = (ticket: Ticket, link: Link): LinkHandlers | null => {
     switch (ticket.role) {
       case 'writer':
         return this.writers.find(ticket.name)?.attach(link) ?? null;
@@ -253,7 +240,7 @@ export class Tree {
       onReady: () => {
         if (app !== null) return;
         this.#onWriterReady();
-        this.#options.onWriterReady();
+        this.#options.log('debug', 'The SQLite writer is ready.');
       },
       onFrame: (frame) => {
         throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
@@ -269,15 +256,14 @@ export class Tree {
     return writer;
   };
 
-  /** The one for all. */
   #writerDied(reason: string): void {
-    this.writers.mainEnded();
-    for (const actor of [...this.#apps.all, ...this.#drafts.all])
+    this.writers.handover.ended();
+    for (const actor of [...this.apps.all, ...this.drafts.all])
       if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
     if (this.writers.main.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
   }
 
-  readonly #createHost = ({ name }: { name: string }, solitaryFor: string | null): Child => {
+  readonly #createHost = (name: string, solitaryFor: string | null): Child => {
     const host: Child = this.#child(this.#specifications.host(name, solitaryFor === null), {
       onReady: () => {
         for (const generation of this.#generations.values()) if (generation.host === host) generation.hostReady();
@@ -293,35 +279,25 @@ export class Tree {
   };
 
   /** The process that talks to MCP servers; its owner starts it, on first use, and stops it. */
-  toolServerChild(settings: ToolServerSettings, events: Omit<ChildEvents, 'onProcess' | 'log'>): Child {
+  toolServerChild(settings: ToolServerSettings, events: ChildEvents): Child {
     this.toolServers = this.#child(this.#specifications.toolServers(settings), events);
     return this.toolServers;
   }
 
   /** The process of jobs, which starts when it is told to. Both lists are folders and files. */
-  jobsChild(
-    folders: { readable: string[]; writable: string[] },
-    events: Omit<ChildEvents, 'onProcess' | 'log'>,
-  ): Child {
+  jobsChild(folders: { readable: string[]; writable: string[] }, events: ChildEvents): Child {
     this.jobs = this.#child(this.#specifications.jobs(folders), events);
     return this.jobs;
   }
 
-  #child(spec: ChildSpec, events: Omit<ChildEvents, 'onProcess' | 'log'>): Child {
-    return new Child(
-      spec,
-      {
-        ...events,
-        onProcess: (pid, alive) => this.#options.onProcess(pid, spec.role, alive),
-        log: (level, message) => this.#options.log(level, message),
-      },
-      { now: () => performance.now(), random: Math.random },
-    );
+  #child(spec: ChildSpec, events: ChildEvents): Child {
+    const { onProcess, log } = this.#options;
+    return new Child(spec, { ...events, onProcess, log });
   }
 
   #hostDied(host: Child, solitaryFor: string | null, reason: string): void {
     const hit = [...this.#generations.values()].filter((generation) => generation.host === host);
-    // First of all the culprits move: what runs again below must not run here.
+    // The culprits move first: what runs again below must not run here.
     if (!solitaryFor && !this.#stopping) this.#moveCulprits(host, hit, reason);
     for (const generation of hit) {
       if (generation.state === 'placed' && this.hosts.hostOf(generation.key) === host) continue;
@@ -336,24 +312,19 @@ export class Tree {
   #moveCulprits(host: Child, hit: Generation[], reason: string): void {
     const stuck = hit.filter((generation) => generation.stuck);
     const busy = hit.filter((generation) => generation.inFlight.size > 0);
-    // A call that was in flight at an earlier death too is the likeliest cause: others take milliseconds, and have ended since.
+    // A call that was in flight at an earlier death too is the likeliest cause: others take milliseconds and have ended.
     const again = busy.filter(({ inFlight }) => [...inFlight.values()].some((call) => call.attempts > 1));
     const culprits = new Set((stuck.length > 0 ? stuck : again).map(({ key }) => key));
     for (const key of culprits) {
       const alone = this.hosts.isolate(key);
       if (!alone && stuck.length > 0) this.#find(key)?.blame(`it took down a host that others share: ${reason}`);
     }
-    if (culprits.size === 0)
-      this.hosts.diedUnexplained(
-        host,
-        busy.map(({ key }) => key),
-      );
+    const busyKeys = busy.map(({ key }) => key);
+    if (culprits.size === 0) this.hosts.diedUnexplained(host, busyKeys);
     if (host.state !== 'failed') return;
     const moved = this.hosts.spread(host);
-    this.#options.log(
-      'error',
-      `${host.name} kept dying; it starts afresh${moved.length ? `, without ${moved.join(', ')}` : ''}`,
-    );
+    const without = moved.length > 0 ? `, without ${moved.join(', ')}` : '';
+    this.#options.log('error', `${host.name} kept dying; it starts afresh${without}`);
   }
 
   /**
@@ -365,7 +336,7 @@ export class Tree {
     const [, app, ms, begun] = frame;
     const writer = this.writers.find(name);
     if (!writer) return;
-    if (writer === this.writers.main) this.writers.handOver(begun);
+    if (writer === this.writers.main) this.writers.handover.stuck(begun);
     const actor = this.existing(app);
     if (actor) {
       const { dataFile } = this.#options.paths(app, actor.summary.versionId);
@@ -379,8 +350,8 @@ export class Tree {
   }
 
   #tidy(): void {
-    const now = performance.now();
-    for (const population of [this.#apps, this.#drafts, this.#fires]) population.tidy(now);
+    const at = now();
+    for (const population of [this.apps, this.drafts, this.fires]) population.tidy(at);
     this.writers.tidy((app) => this.existing(app) !== undefined);
     for (const key of this.hosts.cleared()) {
       const actor = this.#find(key);
@@ -388,6 +359,6 @@ export class Tree {
       if (!actor || actor.generations.length === 0) void this.hosts.release(key);
     }
     // There may be thousands of automations; those that had trouble stay, for the status to show it.
-    for (const actor of this.#fires.all) if (actor.vacant && actor.restarts === 0) this.#fires.delete(actor);
+    for (const actor of this.fires.all) if (actor.vacant && actor.restarts === 0) this.fires.delete(actor);
   }
 }

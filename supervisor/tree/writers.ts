@@ -1,46 +1,34 @@
 /**
- * The SQLite writers: the one for all databases, and one for each app that kept it busy with a statement that did not end, so that
- * it happens to that app alone the next time. A database changes its writer while the old one is down, and stays with the new
- * one; a writer refuses those that are not its own.
+ * The SQLite writers: the one for all databases, and one for each app that kept it busy with a statement that did not end,
+ * so that next time only that app is held up. A database changes its writer while the old one is down, and stays with the
+ * new one; a writer refuses other databases.
  */
 import type { SessionBegun } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Child, ChildSpec } from './child.ts';
-import type { WriterPlace } from './specifications.ts';
-
-export type WritersOptions = {
-  specification(place: WriterPlace): ChildSpec;
-  /** `app` is null for the writer of all. */
-  create(spec: ChildSpec, app: string | null): Child;
-  socket(name: string): string;
-  /** Milliseconds that only grow. */
-  now(): number;
-};
-
-type Own = { app: string; child: Child; socket: string };
+import type { Specifications } from './specifications.ts';
 
 export class Writers {
   readonly main: Child;
-  readonly #options: WritersOptions;
-  readonly #mainSocket: string;
+  readonly #specifications: Specifications;
+  readonly #create: (spec: ChildSpec, app: string | null) => Child;
   /** By the file of the database. */
-  readonly #own = new Map<string, Own>();
-  readonly #handover: Handover;
+  readonly #own = new Map<string, { app: string; child: Child }>();
+  readonly handover = new Handover();
   #names = 0;
   #ended = false;
 
-  constructor(options: WritersOptions) {
-    this.#options = options;
-    this.#mainSocket = options.socket('writer');
-    this.#handover = new Handover(options.now);
-    const spec = options.specification({
+  /** `create` makes the process of the common writer, or of an app's. */
+  constructor(specifications: Specifications, create: (spec: ChildSpec, app: string | null) => Child) {
+    this.#specifications = specifications;
+    this.#create = create;
+    const spec = specifications.writer({
       name: 'writer',
-      socket: this.#mainSocket,
       only: null,
       elsewhere: () => [...this.#own.keys()],
-      begun: () => this.#handover.known(),
+      begun: () => this.handover.known(),
     });
-    this.main = options.create(spec, null);
+    this.main = create(spec, null);
   }
 
   get all(): Child[] {
@@ -54,33 +42,20 @@ export class Writers {
   /** Where the writer of that database is reached. One that was stopped for want of work starts again. */
   socketOf(file: string): string {
     const own = this.#own.get(file);
-    if (!own) return this.#mainSocket;
+    if (!own) return this.#specifications.socket('writer');
     if (own.child.state === 'stopped') this.#start(own.child);
     else if (own.child.state === 'stopping') void own.child.stop(LIMITS.drainMs).then(() => this.#start(own.child));
-    return own.socket;
+    return this.#specifications.socket(own.child.name);
   }
 
-  /** Has the next start of the common writer do what this one had not begun. `begun` is what it reported. */
-  handOver(begun: SessionBegun[] | null): void {
-    this.#handover.stuck(begun);
-  }
-
-  /** The common writer is down. What it had begun is not known, unless it was said before. */
-  mainEnded(): void {
-    this.#handover.ended();
-  }
-
-  /**
-   * Gives the database a writer of its own, to be called before the common one is killed. False when too many have one.
-   */
+  /** Gives the database a separate writer; call it before the common one is killed. False when too many have one. */
   isolate(app: string, file: string): boolean {
     if (this.#own.has(file)) return true;
     if ([...this.#own.values()].filter(({ child }) => child.pid !== null).length >= LIMITS.ownWriters) return false;
     const name = `writer-${++this.#names}`;
-    const socket = this.#options.socket(name);
-    const place: WriterPlace = { name, socket, only: file, elsewhere: () => [], begun: () => null };
-    const child = this.#options.create(this.#options.specification(place), app);
-    this.#own.set(file, { app, child, socket });
+    const spec = this.#specifications.writer({ name, only: file, elsewhere: () => [], begun: () => null });
+    const child = this.#create(spec, app);
+    this.#own.set(file, { app, child });
     child.start();
     return true;
   }
@@ -109,29 +84,26 @@ export class Writers {
 
 /** How far the clients of the writers before this one had come: what `Writers.main` is told when it starts. */
 class Handover {
-  readonly #now: () => number;
-  /** Of the writers that were stuck lately; a client asks soon, or never. */
+  /** Of the writers that were stuck lately; a client reconnects soon, or never. */
   #left: { at: number; sessions: SessionBegun[] }[] = [];
-  /** One ended without having said it. */
+  /** When a writer last ended without telling how far its clients had come. */
   #unknownAt = Number.NEGATIVE_INFINITY;
   #expected = false;
 
-  constructor(now: () => number) {
-    this.#now = now;
-  }
-
+  /** The common writer is to be replaced, and said how far its clients had come. Null when it did not know. */
   stuck(sessions: SessionBegun[] | null): void {
     this.#expected = sessions !== null;
-    if (sessions !== null) this.#left.push({ at: this.#now(), sessions });
+    if (sessions !== null) this.#left.push({ at: performance.now(), sessions });
   }
 
+  /** The common writer is down. How far its clients had come is not known, unless it said so before. */
   ended(): void {
-    if (!this.#expected) this.#unknownAt = this.#now();
+    if (!this.#expected) this.#unknownAt = performance.now();
     this.#expected = false;
   }
 
   known(): SessionBegun[] | null {
-    const since = this.#now() - LIMITS.handoverMs;
+    const since = performance.now() - LIMITS.handoverMs;
     if (this.#unknownAt > since) return null;
     this.#left = this.#left.filter(({ at }) => at > since);
     return this.#left.flatMap(({ sessions }) => sessions);

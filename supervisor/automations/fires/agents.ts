@@ -9,7 +9,7 @@ export type AgentTurn = {
   app: string;
   automationRef: string;
   runId: string;
-  /** Which call of the run it is: each has a window of its own. */
+  /** Which call of the run it is: each gets its own window. */
   ordinal: number;
   prompt: string;
   /** The answer is the value of the text, which must be JSON. */
@@ -40,28 +40,17 @@ export async function askAgent(runner: ConversationRunner | null, turn: AgentTur
   return turn.json ? parsedAnswer(text) : text;
 }
 
-function start(runner: ConversationRunner, turn: AgentTurn): AsyncIterator<AgentEvent> {
-  const { app, automationRef, runId, ordinal, prompt, model, signal } = turn;
-  const events = runner({
-    app,
-    windowId: `${runId}-${ordinal}`,
-    message: prompt,
-    ...(model === undefined ? {} : { model }),
-    run: { runId, automationRef },
-    signal,
-  });
-  return events[Symbol.asyncIterator]();
-}
-
 async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<string> {
+  const { app, automationRef, runId, ordinal, prompt, model, signal } = turn;
   const aborted = new Promise<never>((_resolve, reject) => {
-    turn.signal.addEventListener('abort', () => reject(turn.signal.reason as Error), { once: true });
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
   });
   let iterator: AsyncIterator<AgentEvent> | null = null;
   let text = '';
   let final: string | null = null;
   try {
-    iterator = start(runner, turn);
+    const asked = { app, windowId: `${runId}-${ordinal}`, message: prompt, run: { runId, automationRef }, signal };
+    iterator = runner(model === undefined ? asked : { ...asked, model })[Symbol.asyncIterator]();
     for (;;) {
       // A runner that does not react to the signal is not waited for.
       const { done, value: event } = await Promise.race([iterator.next(), aborted]);
@@ -75,7 +64,7 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
       } else if (event.type === 'error' || event.type === 'aborted') throw failure(event);
     }
   } catch (error) {
-    if (error instanceof SvcError || turn.signal.aborted) throw error;
+    if (error instanceof SvcError || signal.aborted) throw error;
     throw failure({ message: (error as Error | null)?.message }, error);
   } finally {
     // Some iterators answer this only once they have ended, and some fail.

@@ -8,8 +8,7 @@ import type { App } from '../../dispatch/apps.ts';
 import type { Change } from '../../dispatch/changes.ts';
 import { Dispatcher, type DispatcherOptions } from '../../dispatch/dispatcher.ts';
 import type { Call } from '../../tree/actor/call.ts';
-import type { ToolServers } from './fire-request.ts';
-import { FireTools, type ToolAnswer } from './fire-tools.ts';
+import { FireTools, type ToolAnswer, type ToolServers } from './fire-tools.ts';
 
 const SUMMARY = {
   name: 'Todos',
@@ -36,6 +35,8 @@ class ScriptedGateway {
       apps: {
         get: app,
         serving: () => SUMMARY,
+        ids: () => this.ids,
+        manifest: async () => ({ ...SUMMARY }),
         actor: () => ({
           submit: (call: Call) => this.calls.push(call),
           abandon: (call: Call) => this.abandoned.push(call),
@@ -45,7 +46,6 @@ class ScriptedGateway {
         emit: (id: string, change: Change) => this.changes.push([id, change]),
         reset: (id: string) => this.resets.push(id),
       },
-      describing: { registry: { ids: () => this.ids }, deployments: { manifest: async () => ({ ...SUMMARY }) } },
       config: { queryTimeoutMs: 10, actionTimeoutMs: 30 },
     } as unknown as DispatcherOptions);
   }
@@ -168,7 +168,7 @@ describe('what its file does not allow is TOOL_REFUSED', () => {
   }
 
   test('a tool outside requires.tools, also where that is empty', async () => {
-    const servers: ToolServers = { has: () => true, callForJson: async () => Buffer.from('1') };
+    const servers: ToolServers = { callForJson: async () => Buffer.from('1') };
     const { gateway, call } = setUp({ tools: ['svc_read', 'mail.send'], servers });
     await assert.rejects(call('svc_write', WRITE), { code: 'TOOL_REFUSED' });
     await assert.rejects(call('svc_describe'), { code: 'TOOL_REFUSED' });
@@ -195,8 +195,8 @@ describe('MCP servers', () => {
   test('get the tool and its arguments', async () => {
     const asked: unknown[] = [];
     const servers: ToolServers = {
-      has: (server) => server === 'files',
       callForJson: async (server, tool, args) => {
+        if (server !== 'files') throw new SvcError('TOOL_SERVER_FAILED', 'There is none.');
         asked.push([server, tool, JSON.parse(Buffer.from(args).toString())]);
         return Buffer.from('{"content":[]}');
       },

@@ -1,11 +1,12 @@
-/**
- * `ctx.tool`: what an automation may call, and the way there (decisions, section 6). The three tools of the dispatcher go
- * the way that an HTTP call goes, to the automation's own app and to those that its file names.
- */
+/** `ctx.tool`: tools of the automation's app and of those that its file names, and of MCP servers (decisions, section 6). */
 import { SvcError } from '../../../protocol/errors.ts';
+import { describeApps } from '../../dispatch/describe.ts';
 import { appOf, type Dispatcher, type Target, toolOf } from '../../dispatch/dispatcher.ts';
 import type { LiveAutomation } from '../catalog.ts';
-import type { ToolServers } from './fire-request.ts';
+import type { McpToolServers } from '../tool-servers.ts';
+
+/** The MCP servers of the configuration. */
+export type ToolServers = Pick<McpToolServers, 'callForJson'>;
 
 /** Who calls. `signal` aborts when the run is over; its reason is what the call then rejects with. */
 export type ToolCaller = { automation: LiveAutomation; traceId: string; signal: AbortSignal };
@@ -77,13 +78,14 @@ export class FireTools {
 
   async #describe(caller: ToolCaller, args: Arguments): Promise<ToolAnswer> {
     if (args.app !== undefined) permitted(caller, appOf(args));
-    const described = await this.#dispatcher.describe(args, permittedApps(caller));
+    const described = await describeApps(this.#dispatcher.apps, args, permittedApps(caller));
     return { json: Buffer.from(JSON.stringify(described) ?? 'null'), ok: true };
   }
 
   async #callServer(caller: ToolCaller, server: string, tool: string, args: unknown): Promise<ToolAnswer> {
-    if (!this.#servers?.has(server)) {
-      throw new SvcError('TOOL_SERVER_FAILED', `No MCP server "${shown(server)}" is configured on this gateway.`);
+    if (!this.#servers) {
+      const message = `No MCP server is configured as "${server}"; this gateway has none.`;
+      throw new SvcError('TOOL_SERVER_FAILED', message);
     }
     // As text both ways: what a server sends is not read here.
     const given = Buffer.from(JSON.stringify(args ?? {}));

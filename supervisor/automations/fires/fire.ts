@@ -1,26 +1,26 @@
 /**
  * One run while its handler is at work: takes what the handler asks for through `ctx`, and its result. It is over once,
- * by a result, a failure or an abort, whichever comes first; what comes later is ignored.
+ * by a result, a failure or an abort, whichever comes first; what comes later is ignored. Every call of `ctx.tool` and `ctx.agent`
+ * is a node of the run: counted, told to followers, and recorded as it ends.
  */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
+import { parseRef } from '../../../protocol/automation.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import type { AskVerb } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
-import type { RunNode, RunRecord, Usage } from '../../../protocol/runs.ts';
+import { noUsage, RUN_STATES, type RunNode, type RunRecord, type Usage } from '../../../protocol/runs.ts';
 import { parseEntry } from '../../../storage/app-log.ts';
+import { type RunFilter, recordedValue } from '../../../storage/run-rows.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
-import { newTraceId } from '../../http/trace-id.ts';
-import type { CallReply } from '../../tree/actor/call.ts';
+import { type CallReply, newTraceId } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
-import { recordedValue } from '../history/run-values.ts';
+import type { RunLedger } from '../history/ledger.ts';
+import type { RunEvents } from '../history/run-events.ts';
 import { askAgent } from './agents.ts';
-import type { Ledger, RunPublisher } from './fire-request.ts';
 import type { FireTools } from './fire-tools.ts';
-import { askRuns, askState } from './recall.ts';
-import { type OpenNode, RunNodes } from './run-nodes.ts';
 
 /** What became of a run. */
 export type Outcome = Pick<RunRecord, 'summary' | 'output' | 'error'> & {
@@ -32,15 +32,20 @@ export type FireOptions = {
   automation: LiveAutomation;
   tools: Pick<FireTools, 'call'>;
   runner: ConversationRunner | null;
-  ledger: Pick<Ledger, 'node' | 'state' | 'list'>;
-  events: RunPublisher;
+  ledger: Pick<RunLedger, 'node' | 'list' | 'getState' | 'setState' | 'deleteState'>;
+  events: Pick<RunEvents, 'publish'>;
   now(): number;
   log: Logger;
 };
 
 type Arguments = Record<string, unknown>;
 
+/** A call of `ctx.tool` or `ctx.agent` under way; `usage` grows. */
+type OpenNode = Omit<RunNode, 'output' | 'ok' | 'error' | 'endedAt'>;
+
 const EMPTY = new Uint8Array(0);
+/** Characters of a node's name that are recorded. */
+const NODE_NAME_CHARS = 200;
 /** Why calls that were under way at the end of their run failed. */
 const OVER = 'The run had ended before this call did; its outcome is unknown.';
 const TOO_DEEP = `nests deeper than ${LIMITS.jsonDepth} levels`;
@@ -52,16 +57,20 @@ export class Fire implements CallReply {
   readonly traceId = newTraceId(undefined);
   /** Resolves when the run is over; never rejects. */
   readonly outcome: Promise<Outcome>;
-  readonly #options: FireOptions;
-  readonly #nodes: RunNodes;
+  readonly options: FireOptions;
+  /** What all nodes used, those that ended and those under way. */
+  readonly usage: Usage = noUsage();
+  readonly #open = new Set<OpenNode>();
+  #ordinal = 0;
+  #batchId = 0;
   #controller: AbortController | null = null;
-  #over = false;
-  #model: string | null = null;
+  over = false;
+  /** The model of its agents, as far as it is known; the last that one of them named. */
+  model: string | null = null;
   #resolve: (outcome: Outcome) => void = () => {};
 
   constructor(options: FireOptions) {
-    this.#options = options;
-    this.#nodes = new RunNodes(options);
+    this.options = options;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
@@ -73,22 +82,9 @@ export class Fire implements CallReply {
       this.#controller = new AbortController();
       // Every call under way listens to it.
       setMaxListeners(0, this.#controller.signal);
-      if (this.#over) this.#controller.abort(ENDED);
+      if (this.over) this.#controller.abort(ENDED);
     }
     return this.#controller.signal;
-  }
-
-  get over(): boolean {
-    return this.#over;
-  }
-
-  get usage(): Usage {
-    return { ...this.#nodes.usage };
-  }
-
-  /** The model of its agents, as far as it is known; the last that one of them named. */
-  get model(): string | null {
-    return this.#model;
   }
 
   result(_status: number, body: Uint8Array): void {
@@ -103,7 +99,7 @@ export class Fire implements CallReply {
   outcomeUnknown(): void {}
 
   faulted(error: unknown): void {
-    this.failed(toSvcError(error, this.#options.log));
+    this.failed(toSvcError(error, this.options.log));
   }
 
   /** Ends the run from outside; its handler is told, and not waited for. */
@@ -118,13 +114,13 @@ export class Fire implements CallReply {
         (body) => answer(true, body),
         (error: unknown) => answer(false, Buffer.from(JSON.stringify(this.#bodyOf(error)))),
       )
-      .catch((error: unknown) => this.#options.log.error({ err: error }, 'A fire could not be answered.'));
+      .catch((error: unknown) => this.options.log.error({ err: error }, 'A fire could not be answered.'));
   }
 
   /** A line of the app's log that this run wrote, as JSON text. */
   logged(line: string): void {
     if (this.over) return;
-    this.#options.events.publish({ type: 'log', runId: this.#options.runId, line: parsedLine(line) });
+    this.options.events.publish({ type: 'log', runId: this.options.runId, line: parsedLine(line) });
   }
 
   /** What was asked for, as JSON text, empty for undefined. `payload` is JSON text, an object. */
@@ -137,33 +133,36 @@ export class Fire implements CallReply {
   }
 
   async #recall(verb: Exclude<AskVerb, 'tool' | 'agent'>, args: Arguments): Promise<unknown> {
-    const { automation, ledger, runId } = this.#options;
-    if (verb === 'runs.list')
-      return await askRuns((filter, limit) => ledger.list(filter, limit), automation, runId, args);
-    if (verb === 'runs.last') {
-      return (await askRuns((filter, limit) => ledger.list(filter, limit), automation, runId, args, 1))[0] ?? null;
-    }
-    return await askState(ledger.state, automation, verb, args);
+    const { automation, ledger } = this.options;
+    if (verb === 'state.get') return await ledger.getState(automation, args.key);
+    if (verb === 'state.set') return await ledger.setState(automation, args.key, args.value);
+    if (verb === 'state.delete') return await ledger.deleteState(automation, args.key);
+    const runs = await this.#runs(args, verb === 'runs.last' ? 1 : undefined);
+    return verb === 'runs.last' ? (runs[0] ?? null) : runs;
+  }
+
+  /** Runs of an automation, newest first, without the one that asks. */
+  async #runs(args: Arguments, most?: number): Promise<RunRecord[]> {
+    const { automation, ledger, runId } = this.options;
+    const { filter, limit } = wantedRuns(automation, args.filter ?? {});
+    const wanted = most ?? limit;
+    const runs = await ledger.list(filter, wanted + 1);
+    return runs.filter((run) => run.runId !== runId).slice(0, wanted);
   }
 
   async #tool({ name, args }: Arguments): Promise<Uint8Array> {
-    if (typeof name !== 'string') {
-      throw new SvcError('BAD_REQUEST', 'The name of the tool must be a string.', { path: 'name' });
-    }
-    const { tools, automation } = this.#options;
-    return await this.#node('tool', name, args, async () => {
-      return await tools.call({ automation, traceId: this.traceId, signal: this.signal }, name, args);
-    });
+    if (typeof name !== 'string') throw bad('name', 'The name of the tool must be a string.');
+    const { tools, automation } = this.options;
+    const call = () => tools.call({ automation, traceId: this.traceId, signal: this.signal }, name, args);
+    return await this.#node('tool', name, args, call);
   }
 
   async #agent({ prompt, json: asJson = false }: Arguments): Promise<Uint8Array> {
-    if (typeof prompt !== 'string' || prompt === '') {
-      throw new SvcError('BAD_REQUEST', '"prompt" must be a string.', { path: 'prompt' });
-    }
-    if (typeof asJson !== 'boolean') throw new SvcError('BAD_REQUEST', '"json" must be a boolean.', { path: 'json' });
-    const { automation, runner, runId } = this.#options;
+    if (typeof prompt !== 'string' || prompt === '') throw bad('prompt', '"prompt" must be a string.');
+    if (typeof asJson !== 'boolean') throw bad('json', '"json" must be a boolean.');
+    const { automation, runner, runId, events } = this.options;
     const { model } = automation.manifest.requires;
-    this.#model ??= model ?? null;
+    this.model ??= model ?? null;
     return await this.#node('agent', model ?? 'agent', { prompt, json: asJson }, async (node) => {
       const answer = await askAgent(runner, {
         app: automation.app,
@@ -174,10 +173,12 @@ export class Fire implements CallReply {
         json: asJson,
         model,
         signal: this.signal,
-        onDelta: (delta) => node.delta(delta),
+        onDelta: (delta) => {
+          if (this.#open.has(node)) events.publish({ type: 'node.delta', runId, ordinal: node.ordinal, delta });
+        },
         onUsage: (usage, used) => {
-          node.used(usage);
-          if (!this.over) this.#model = used ?? this.#model;
+          this.#used(node, usage);
+          if (!this.over) this.model = used ?? this.model;
         },
       });
       return { json: json(answer), ok: true };
@@ -190,22 +191,65 @@ export class Fire implements CallReply {
     args: unknown,
     work: (node: OpenNode) => Promise<{ json: Uint8Array; ok: boolean }>,
   ): Promise<Uint8Array> {
-    const node = this.#nodes.begin(kind, name, json(args));
+    const node = this.#begin(kind, name, json(args));
     try {
       const answer = await work(node);
-      node.end(answer.ok, answer.json);
+      this.#endNode(node, answer.ok, answer.json, null);
       return answer.json;
     } catch (error) {
-      node.fail(this.#bodyOf(error));
+      this.#endNode(node, false, EMPTY, this.#bodyOf(error));
       throw error;
     }
   }
 
+  /** Throws `OVERLOADED` when the run has made, or has under way, as many calls as it may. `args` is JSON text. */
+  #begin(kind: RunNode['kind'], name: string, args: Uint8Array): OpenNode {
+    if (this.#ordinal >= LIMITS.runNodes)
+      throw new SvcError('OVERLOADED', `A run may make at most ${LIMITS.runNodes} calls of ctx.tool and ctx.agent.`);
+    if (this.#open.size >= LIMITS.runNodesAtOnce) {
+      const running = `${LIMITS.runNodesAtOnce} calls of ctx.tool and ctx.agent are already running`;
+      throw new SvcError('OVERLOADED', `${running}; await some of them first.`);
+    }
+    const { runId, events, now } = this.options;
+    // Whatever begins while another call is under way is of its batch.
+    if (this.#open.size === 0) this.#batchId++;
+    const start = {
+      runId,
+      ordinal: ++this.#ordinal,
+      batchId: this.#batchId,
+      kind,
+      name: name.slice(0, NODE_NAME_CHARS),
+      args: recordedValue(args),
+      startedAt: now(),
+    };
+    const node = { ...start, usage: noUsage() };
+    this.#open.add(node);
+    events.publish({ type: 'node.start', ...start });
+    return node;
+  }
+
+  #used(node: OpenNode, usage: Partial<Usage>): void {
+    if (!this.#open.has(node)) return;
+    for (const member of Object.keys(usage) as (keyof Usage)[]) {
+      node.usage[member] += usage[member] ?? 0;
+      this.usage[member] += usage[member] ?? 0;
+    }
+  }
+
+  /** Does nothing for a node that has ended. `output` is JSON text. */
+  #endNode(open: OpenNode, ok: boolean, output: Uint8Array, error: ErrorBody | null): void {
+    if (!this.#open.delete(open)) return;
+    const { now, ledger, events } = this.options;
+    const node: RunNode = { ...open, output: recordedValue(output), ok, error, endedAt: now() };
+    ledger.node(node);
+    events.publish({ type: 'node.end', node });
+  }
+
   #settle(outcome: Outcome): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.over) return;
+    this.over = true;
     try {
-      this.#nodes.endAll({ code: 'HANDLER_ERROR', message: OVER });
+      for (const node of this.#open) this.#endNode(node, false, EMPTY, { code: 'HANDLER_ERROR', message: OVER });
     } finally {
       this.#controller?.abort(ENDED);
       this.#resolve(outcome);
@@ -213,11 +257,11 @@ export class Fire implements CallReply {
   }
 
   #bodyOf(error: unknown): ErrorBody {
-    return toSvcError(error, this.#options.log).toBody();
+    return toSvcError(error, this.options.log).toBody();
   }
 }
 
-function failure(error: ErrorBody): Outcome {
+export function failure(error: ErrorBody): Outcome {
   return { state: 'error', summary: null, output: null, error };
 }
 
@@ -267,4 +311,28 @@ function textOf(bytes: Uint8Array): string {
 /** As the log's readers get it: `ts` in milliseconds since the epoch. */
 function parsedLine(line: string): unknown {
   return isTooDeep(line) ? line : (parseEntry(line) ?? line);
+}
+
+/**
+ * `filter.ref` may name another automation of the same app or of an app in `apps`. Throws `BAD_REQUEST` or `TOOL_REFUSED`.
+ */
+function wantedRuns(automation: LiveAutomation, filter: unknown): { filter: RunFilter; limit: number } {
+  if (typeof filter !== 'object' || filter === null || Array.isArray(filter))
+    throw bad('filter', 'The filter of ctx.runs must be an object.');
+  const { ref = automation.ref, state, limit = LIMITS.listRows } = filter as Arguments;
+  const named = typeof ref === 'string' ? parseRef(ref) : null;
+  if (!named) throw bad('filter.ref', '"ref" must be "<app>/<automation>".');
+  if (named.app !== automation.app && !automation.manifest.apps?.includes(named.app)) {
+    const message = `"${automation.ref}" may not see runs of "${named.app}".`;
+    throw new SvcError('TOOL_REFUSED', message, { path: 'filter.ref' });
+  }
+  const known = RUN_STATES.find((one) => one === state);
+  if (state !== known) throw bad('filter.state', `"state" must be one of ${RUN_STATES.join(', ')}.`);
+  if (typeof limit !== 'number' || !Number.isInteger(limit) || limit < 1 || limit > LIMITS.listRowsMax)
+    throw bad('filter.limit', `"limit" must be a whole number from 1 to ${LIMITS.listRowsMax}.`);
+  return { filter: known === undefined ? { ref: named } : { ref: named, state: known }, limit };
+}
+
+function bad(path: string, message: string): SvcError {
+  return new SvcError('BAD_REQUEST', message, { path });
 }

@@ -12,27 +12,52 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { v7 as uuid } from 'uuid';
-import { automationRef, parseRef } from '../../../protocol/automation.ts';
+import { automationRef, type HistoryKeep, parseRef } from '../../../protocol/automation.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { ToolKind } from '../../../protocol/frames.ts';
+import { type SqlStatement, ToolKind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunRecord } from '../../../protocol/runs.ts';
+import { noUsage, type RunRecord, type RunTrigger } from '../../../protocol/runs.ts';
+import { recordedValue } from '../../../storage/run-rows.ts';
 import type { ConversationRunner, FireAutomation, FireAutomationFactory } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
+import type { Actor } from '../../tree/actor/actor.ts';
 import { Call } from '../../tree/actor/call.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';
-import type { LiveAutomation } from '../catalog.ts';
-import { Fire, type Outcome } from './fire.ts';
-import type { FireActor, FireRequest, Ledger, RunPublisher, StartedRun } from './fire-request.ts';
+import type { AutomationCatalog, LiveAutomation } from '../catalog.ts';
+import type { RunLedger } from '../history/ledger.ts';
+import type { RunEvents } from '../history/run-events.ts';
+import { Fire, failure, type Outcome } from './fire.ts';
 import type { FireTools } from './fire-tools.ts';
 import { runOnHost } from './host-fire.ts';
-import { fireBody, inputText, newPending, newRun, type Pending } from './pending-run.ts';
-import { noUsage } from './run-nodes.ts';
+
+/** The actor whose thread runs an automation's handler. */
+type FireActor = Pick<Actor, 'submit' | 'cancel'>;
+
+/**
+ * `at` is the time of the fire, milliseconds since the epoch: the handler's `ctx.now`. `input` is a JSON value, undefined for
+ * none. `extra` gives the statements that are stored together with the run's row, all or none.
+ */
+export type FireRequest = {
+  automation: LiveAutomation;
+  trigger: RunTrigger;
+  at: number;
+  input: unknown;
+  parentRunId?: string | null;
+  /** How many `onFailure` fires led to this one. */
+  depth?: number;
+  extra?: (runId: string) => SqlStatement[];
+};
+
+/** `ended` never rejects: it resolves with the run as it is stored, after that is durable. */
+export type StartedRun = { run: RunRecord; ended: Promise<RunRecord> };
 
 export type FiresOptions = {
-  catalog: { get(ref: string): LiveAutomation | undefined };
-  ledger: Ledger;
-  events: RunPublisher;
+  catalog: Pick<AutomationCatalog, 'get'>;
+  ledger: Pick<
+    RunLedger,
+    'insert' | 'skip' | 'started' | 'node' | 'end' | 'get' | 'list' | 'getState' | 'setState' | 'deleteState'
+  >;
+  events: Pick<RunEvents, 'publish'>;
   tools: Pick<FireTools, 'call'>;
   /** The actor whose thread runs the automation's handler. May throw or reject, which fails the run. */
   actorOf(automation: LiveAutomation): FireActor | Promise<FireActor>;
@@ -49,9 +74,36 @@ export type FiresOptions = {
   log: Logger;
   /** Milliseconds since the epoch. */
   now?: () => number;
-  /** Waits before the end of a run is stored once more. */
+  /** Waits before the end of a run is stored again. */
   pause?: (ms: number) => Promise<unknown>;
 };
+
+/** A run under way. The phases are those above. */
+class Pending {
+  run: RunRecord;
+  readonly request: FireRequest;
+  /** JSON text; undefined without input. */
+  readonly input: string | undefined;
+  /** It is the first of its lane and starts as soon as it is stored, so that its row says `running` from the beginning. */
+  readonly first: boolean;
+  phase: 'storing' | 'waiting' | 'running' | 'ending' = 'storing';
+  /** How it is to end once it is stored, because it was stopped before. */
+  doom: Outcome | null = null;
+  fire: Fire | null = null;
+  keep: HistoryKeep;
+  resolve: (run: RunRecord) => void = () => {};
+  readonly ended = new Promise<RunRecord>((resolve) => {
+    this.resolve = resolve;
+  });
+
+  constructor(run: RunRecord, request: FireRequest, input: string | undefined, first: boolean) {
+    this.run = run;
+    this.request = request;
+    this.input = input;
+    this.first = first;
+    this.keep = request.automation.manifest.history.keep;
+  }
+}
 
 export class Fires {
   readonly #options: FiresOptions;
@@ -78,13 +130,13 @@ export class Fires {
     if (this.#stopping) throw stoppingError();
     const input = inputText(request.input);
     const { ref } = request.automation;
-    const run = newRun(uuid(), request, input, this.#now());
+    const run = newRun(request, input, this.#now());
     const lane = this.#lanes.get(ref) ?? [];
     const { kind } = request.trigger;
     if (lane.length > 0 && (kind === 'cron' || kind === 'failure')) return await this.#skip(request, run);
     if (lane.length > LIMITS.runsWaiting) throw tooManyWait(ref);
     // Taken before anything is awaited: of two that start at once, the second finds the first.
-    const pending = newPending(request, run, input, lane.length === 0);
+    const pending = new Pending(run, request, input, lane.length === 0);
     lane.push(pending);
     this.#lanes.set(ref, lane);
     this.#runs.set(run.runId, pending);
@@ -171,8 +223,8 @@ export class Fires {
     // A new version may have come while it waited.
     const automation = this.#options.catalog.get(ref);
     if (!automation) {
-      const message = `There is no automation "${ref}" any more.`;
-      void this.#end(pending, failed(new SvcError('UNKNOWN_AUTOMATION', message)));
+      const error = { code: 'UNKNOWN_AUTOMATION', message: `There is no automation "${ref}" any more.` };
+      void this.#end(pending, failure(error));
       return;
     }
     pending.phase = 'running';
@@ -192,16 +244,7 @@ export class Fires {
     events.publish({ type: 'run.start', run });
     if (factory) {
       this.#onHost ??= factory({ baseUrl: this.#options.baseUrl() });
-      await runOnHost(this.#onHost, fire, {
-        runId: run.runId,
-        automation,
-        input: request.input,
-        at: request.at,
-        allowedMs,
-        appLog: (line) => this.#options.appLog(run.app, line),
-        judgeOutput: (output) => this.#options.judgeOutput(automation, output),
-        now: this.#now,
-      });
+      await runOnHost(this.#onHost, fire, request, this.#options);
       return;
     }
     const actor = await actorOf(automation);
@@ -220,7 +263,7 @@ export class Fires {
   async #end(pending: Pending, outcome: Outcome): Promise<void> {
     pending.phase = 'ending';
     const usage = pending.fire?.usage ?? noUsage();
-    const run = await this.#store({ ...pending.run, ...outcome, usage, endedAt: this.#now() }, pending);
+    const run = await this.#store({ ...pending.run, ...outcome, usage: { ...usage }, endedAt: this.#now() }, pending);
     pending.run = run;
     try {
       this.#options.events.publish({ type: 'run.end', run });
@@ -232,7 +275,7 @@ export class Fires {
     if (outcome.state === 'error' && !this.#stopping) await this.#fireFailure(pending.request, run);
   }
 
-  /** The run as it is stored. When that fails for good nobody is told that it went well: it will be found interrupted. */
+  /** The run as it is stored. One that cannot be stored counts as failed: the next start will find it interrupted. */
   async #store(run: RunRecord, { keep, fire }: Pending): Promise<RunRecord> {
     const { ledger, log } = this.#options;
     for (let tries = 1; ; tries++) {
@@ -253,14 +296,12 @@ export class Fires {
   async #fireFailure({ automation, depth = 0 }: FireRequest, { runId, ref, error }: RunRecord): Promise<void> {
     const { catalog, log } = this.#options;
     const failedOne = catalog.get(ref) ?? automation;
-    const found = failureTarget(failedOne, depth, (other) => catalog.get(other));
-    if ('why' in found) {
-      if (found.why !== null) log.warn({ ref, runId }, `No automation is fired for a failed run: ${found.why}.`);
-      return;
-    }
+    const target = failureTarget(failedOne, depth, (other) => catalog.get(other));
+    if (typeof target === 'string') log.warn({ ref, runId }, `No automation is fired for a failed run: ${target}.`);
+    if (typeof target === 'string' || target === null) return;
     try {
       await this.start({
-        automation: found.target,
+        automation: target,
         trigger: { kind: 'failure', origin: runId },
         at: this.#now(),
         input: { runId, automationName: failedOne.manifest.name, error },
@@ -268,7 +309,7 @@ export class Fires {
         depth: depth + 1,
       });
     } catch (cause) {
-      log.warn({ err: cause, ref: found.target.ref, runId }, 'The automation for a failed run could not be fired.');
+      log.warn({ err: cause, ref: target.ref, runId }, 'The automation for a failed run could not be fired.');
     }
   }
 
@@ -281,10 +322,6 @@ export class Fires {
     if (lane.length === 0) this.#lanes.delete(ref);
     else this.#next(ref);
   }
-}
-
-function failed(error: SvcError): Outcome {
-  return { state: 'error', summary: null, output: null, error: error.toBody() };
 }
 
 function tooManyWait(ref: string): SvcError {
@@ -300,23 +337,66 @@ async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
   enough.abort();
 }
 
-/** The automation to fire; or why there is none, null when none was asked for. */
-type FailureTarget = { target: LiveAutomation } | { why: string | null };
-
-/** Which automation a failed run fires (specification, `onFailure`). `depth` is that of the run that failed: how many `onFailure` fires led to it. */
+/**
+ * The automation that a failed run fires (specification, `onFailure`), or a text that says why it fires none; null without
+ * `onFailure`. `depth` counts the `onFailure` fires that led to the failed run.
+ */
 function failureTarget(
   failed: LiveAutomation,
   depth: number,
   get: (ref: string) => LiveAutomation | undefined,
-): FailureTarget {
+): LiveAutomation | string | null {
   const { onFailure } = failed.manifest;
-  if (onFailure === undefined) return { why: null };
+  if (onFailure === undefined) return null;
   const ref = onFailure.includes('/') ? onFailure : automationRef(failed.app, onFailure);
-  if (parseRef(ref) === null) return { why: `onFailure "${onFailure.slice(0, 200)}" is no handle of an automation` };
-  if (ref === failed.ref) return { why: 'onFailure names the automation itself' };
-  if (depth >= LIMITS.failureDepth) return { why: `${LIMITS.failureDepth} onFailure fires led to this run already` };
+  if (parseRef(ref) === null) return `onFailure "${onFailure.slice(0, 200)}" is no handle of an automation`;
+  if (ref === failed.ref) return 'onFailure names the automation itself';
+  if (depth >= LIMITS.failureDepth) return `${LIMITS.failureDepth} onFailure fires led to this run already`;
   const target = get(ref);
-  if (!target) return { why: `onFailure names "${ref}", and there is no such automation` };
-  if (!target.manifest.enabled) return { why: `onFailure names "${ref}", which is disabled` };
-  return { target };
+  if (!target) return `onFailure names "${ref}", and there is no such automation`;
+  return target.manifest.enabled ? target : `onFailure names "${ref}", which is disabled`;
+}
+
+/** Times are milliseconds since the epoch. */
+function newRun(
+  { automation, trigger, parentRunId = null }: FireRequest,
+  input: string | undefined,
+  queuedAt: number,
+): RunRecord {
+  return {
+    runId: uuid(),
+    kind: 'automation',
+    ref: automation.ref,
+    app: automation.app,
+    automation: automation.id,
+    trigger,
+    parentRunId,
+    state: 'queued',
+    input: recordedValue(Buffer.from(input ?? '')),
+    output: null,
+    summary: null,
+    error: null,
+    queuedAt,
+    startedAt: null,
+    endedAt: null,
+    usage: noUsage(),
+    pinned: false,
+  };
+}
+
+/** What the thread gets. `now` is the time of the fire. */
+function fireBody(run: RunRecord, now: number, automation: LiveAutomation, input: string | undefined): string {
+  const { ref, id, manifest } = automation;
+  const { name, version } = manifest;
+  const head = JSON.stringify({ runId: run.runId, now, trigger: run.trigger, automation: { ref, id, name, version } });
+  return input === undefined ? head : `${head.slice(0, -1)},"input":${input}}`;
+}
+
+/** The input as JSON text; undefined without input. Throws `BAD_REQUEST` for a value that JSON cannot hold. */
+function inputText(input: unknown): string | undefined {
+  try {
+    return JSON.stringify(input);
+  } catch (error) {
+    throw new SvcError('BAD_REQUEST', `The input is not a JSON value: ${(error as Error).message}.`, { path: 'input' });
+  }
 }

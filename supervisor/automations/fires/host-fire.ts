@@ -9,53 +9,44 @@ import { timedOut } from '../../tree/actor/call-errors.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { Fire } from './fire.ts';
 
+/** Where the lines of the app's log go, and who judges the output of an automation that has an `outputSchema`. */
 export type HostFireOptions = {
-  runId: string;
-  automation: LiveAutomation;
-  input: unknown;
-  /** The time of the fire, milliseconds since the epoch. */
-  at: number;
-  allowedMs: number;
-  /** One line of JSON for the app's log, without the newline. */
-  appLog(line: string): void;
-  /** Asked where the automation has an `outputSchema`; `output` is JSON text, null for none. */
-  judgeOutput(output: string | null): Promise<void>;
-  /** Milliseconds since the epoch. */
-  now(): number;
+  automationTimeoutMs: number;
+  /** One line of JSON, without the newline. */
+  appLog(app: string, line: string): void;
+  /** `output` is JSON text, null for none. */
+  judgeOutput(automation: LiveAutomation, output: string | null): Promise<void>;
 };
 
 /** Gives the run to the host; `fire` is over when the host has ended it, or its time is up. Never rejects. */
-export async function runOnHost(run: FireAutomation, fire: Fire, options: HostFireOptions): Promise<void> {
-  const { runId, automation, input, at, allowedMs } = options;
+export async function runOnHost(
+  run: FireAutomation,
+  fire: Fire,
+  { input, at: now }: { input: unknown; at: number },
+  { automationTimeoutMs, appLog, judgeOutput }: HostFireOptions,
+): Promise<void> {
+  const { runId, automation } = fire.options;
   const fail = (message: string) => fire.failed(new SvcError('HANDLER_ERROR', message));
-  const timer = setTimeout(() => fail(`${timedOut(automation.id, allowedMs)}.`), allowedMs);
+  const late = () => fail(`${timedOut(automation.id, automationTimeoutMs)}.`);
+  const timer = setTimeout(late, automationTimeoutMs);
   const { signal } = fire;
   signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
   try {
-    const ctx = contextOf(fire, input, at);
-    const log = logOf(fire, options);
-    const result: unknown = await run({ runId, automationRef: automation.ref, input, now: at, ctx, log, signal });
-    const { summary, output } = (typeof result === 'object' && result !== null ? result : {}) as Record<
-      string,
-      unknown
-    >;
+    const ctx = contextOf(fire, input, now);
+    const log = logOf(fire, appLog);
+    const result: unknown = await run({ runId, automationRef: automation.ref, input, now, ctx, log, signal });
+    const { summary, output } = Object(result) as Record<string, unknown>;
     const body = Buffer.from(JSON.stringify({ summary, output }));
-    if (automation.manifest.hasOutputSchema && !(await isTaken(fire, JSON.stringify(output) ?? null, options))) return;
+    if (automation.manifest.hasOutputSchema) {
+      const refusal = await judgeOutput(automation, JSON.stringify(output) ?? null).catch((error: unknown) => ({
+        error,
+      }));
+      if (refusal) return fire.faulted(refusal.error);
+    }
     fire.result(200, body);
   } catch (error) {
     const message = (error as { message?: unknown } | null)?.message;
     fail(typeof message === 'string' ? message.slice(0, LIMITS.errorMessageChars) : 'The host failed on this run.');
-  }
-}
-
-/** Whether the schema takes the output; ends the run where it does not. Never rejects. */
-async function isTaken(fire: Fire, output: string | null, { judgeOutput }: HostFireOptions): Promise<boolean> {
-  try {
-    await judgeOutput(output);
-    return true;
-  } catch (error) {
-    fire.faulted(error);
-    return false;
   }
 }
 
@@ -86,7 +77,8 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
   };
 }
 
-function logOf(fire: Fire, { runId, automation, appLog, now }: HostFireOptions): FireLog {
+function logOf(fire: Fire, appLog: HostFireOptions['appLog']): FireLog {
+  const { runId, automation, now } = fire.options;
   const { app, versionId, id } = automation;
   const write =
     (level: keyof FireLog) =>
@@ -101,7 +93,7 @@ function logOf(fire: Fire, { runId, automation, appLog, now }: HostFireOptions):
       if (Buffer.byteLength(line) > LIMITS.logLineBytes) {
         line = JSON.stringify({ ...head, msg: msg.slice(0, LIMITS.logLineBytes / 8), truncated: true });
       }
-      appLog(line);
+      appLog(app, line);
       fire.logged(line);
     };
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };

@@ -4,10 +4,10 @@ import type { SqlParams } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { RUN_STATES, type RunRecord } from '../../../protocol/runs.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { claimMessage, listRuns, type RunFilter } from '../../../storage/run-rows.ts';
 import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../../testing/run-ledger.ts';
 import type { RunLedger } from './ledger.ts';
 import { DROP_OLD, DROP_OLDEST } from './retention.ts';
-import { listRuns, type RunFilter } from './run-rows.ts';
 
 const ids = (runs: RunRecord[]): string[] => runs.map((run) => run.runId);
 const DIGEST = { app: 'todos', id: 'digest' };
@@ -23,6 +23,9 @@ async function endedRun(
   await ledger.end(end, keep);
   return end;
 }
+
+const claim = ({ slug, webhookId }: { slug: string; webhookId: string }, runId: string, now = NOW) =>
+  claimMessage(slug, webhookId, runId, now);
 
 test('a run is stored before it starts, goes through its states, and ends once', async (t) => {
   const { ledger, warnings } = await startLedger(t);
@@ -218,7 +221,7 @@ test('what an earlier gateway left unfinished is interrupted, once, and its webh
   const running = queuedRun({ trigger: { kind: 'webhook', origin: 'slug' } });
   const waiting = queuedRun();
   const message = { slug: 'slug', webhookId: 'msg_1' };
-  await ledger.insert(running, ledger.claimMessage(message, running.runId));
+  await ledger.insert(running, claim(message, running.runId));
   await ledger.insert(waiting);
   ledger.started(running.runId, NOW + 1);
   ledger.node(nodeOfRun(running, 1));
@@ -302,7 +305,7 @@ test('a writer that is killed again and again loses nothing and doubles nothing'
   for (const [i, run] of runs.entries()) {
     const stored = ledger.insert(run, [
       ledger.cronFire(DIGEST, run.queuedAt),
-      ...ledger.claimMessage({ slug: 's', webhookId: `${i}` }, run.runId),
+      ...claim({ slug: 's', webhookId: `${i}` }, run.runId),
     ]);
     const killed = i % 20 === 7 ? writer.replace() : null;
     await stored;
@@ -334,7 +337,7 @@ test('batches that run twice claim nothing twice and drop no more than once', as
     return batch(statements);
   });
   const run = queuedRun({ queuedAt: NOW + 10 });
-  await ledger.insert(run, ledger.claimMessage({ slug: 's', webhookId: 'msg' }, run.runId));
+  await ledger.insert(run, claim({ slug: 's', webhookId: 'msg' }, run.runId));
   await ledger.end(ended(run), keep);
   assert.equal((await ledger.list()).length, 4);
   await ledger.skip(queuedRun({ queuedAt: NOW + 11, state: 'skipped' }), keep);
@@ -347,12 +350,12 @@ test('a webhook message is taken once, with its run or not at all', async (t) =>
   const webhook = (): RunRecord => queuedRun({ trigger: { kind: 'webhook', origin: 'a' } });
   const take = async (of = message): Promise<RunRecord> => {
     const run = webhook();
-    await ledger.insert(run, ledger.claimMessage(of, run.runId));
+    await ledger.insert(run, claim(of, run.runId, clock.now));
     return run;
   };
   const first = await take();
   const replay = webhook();
-  await assert.rejects(ledger.insert(replay, ledger.claimMessage(message, replay.runId)), {
+  await assert.rejects(ledger.insert(replay, claim(message, replay.runId)), {
     code: 'CONFLICT',
     status: 409,
   });
@@ -510,7 +513,7 @@ test('an app that is removed takes its runs, state and cron fires along, and no 
     await ledger.insert(run, [ledger.cronFire({ app, id: 'digest' }, NOW)]);
     ledger.node(nodeOfRun(run, 1));
     await ledger.end(ended(run), { count: 3 });
-    await ledger.state.set({ app, id: 'digest' }, 'k', 1);
+    await ledger.setState({ app, id: 'digest' }, 'k', 1);
   }
   await ledger.forgetApp('todos');
   assert.deepEqual(
@@ -521,7 +524,7 @@ test('an app that is removed takes its runs, state and cron fires along, and no 
     assert.equal((await runtime.all(`SELECT * FROM ${table}`)).length, 1, table);
   }
   assert.equal(await ledger.cronFired(DIGEST), null);
-  assert.equal(await ledger.state.get(DIGEST, 'k'), undefined);
+  assert.equal(await ledger.getState(DIGEST, 'k'), undefined);
   await ledger.settled();
   assert.equal((await analytics.all('SELECT 1 FROM run_summaries')).length, 2);
 });
@@ -535,33 +538,32 @@ test('cron fires only go forward', async (t) => {
 
 test('state: any JSON by key, per automation, within its limits', async (t) => {
   const { ledger, runtime } = await startLedger(t);
-  const { state } = ledger;
   for (const value of [null, 0, 'text', { a: [1, { b: null }] }]) {
-    await state.set(DIGEST, 'k', value);
-    assert.deepEqual(await state.get(DIGEST, 'k'), value);
+    await ledger.setState(DIGEST, 'k', value);
+    assert.deepEqual(await ledger.getState(DIGEST, 'k'), value);
   }
-  assert.equal(await state.get({ app: 'todos', id: 'other' }, 'k'), undefined);
-  await state.delete(DIGEST, 'k');
-  await state.delete(DIGEST, 'k');
-  assert.equal(await state.get(DIGEST, 'k'), undefined);
+  assert.equal(await ledger.getState({ app: 'todos', id: 'other' }, 'k'), undefined);
+  await ledger.deleteState(DIGEST, 'k');
+  await ledger.deleteState(DIGEST, 'k');
+  assert.equal(await ledger.getState(DIGEST, 'k'), undefined);
 
   const most = 'x'.repeat(LIMITS.stateValueBytes - 2);
-  await state.set(DIGEST, 'large', most);
-  await assert.rejects(state.set(DIGEST, 'large', `${most}x`), { code: 'PAYLOAD_TOO_LARGE', path: 'value' });
-  assert.equal(await state.get(DIGEST, 'large'), most);
-  await assert.rejects(state.set(DIGEST, 'k', undefined), { code: 'BAD_REQUEST', path: 'value' });
+  await ledger.setState(DIGEST, 'large', most);
+  await assert.rejects(ledger.setState(DIGEST, 'large', `${most}x`), { code: 'PAYLOAD_TOO_LARGE', path: 'value' });
+  assert.equal(await ledger.getState(DIGEST, 'large'), most);
+  await assert.rejects(ledger.setState(DIGEST, 'k', undefined), { code: 'BAD_REQUEST', path: 'value' });
   for (const key of ['', 'ä'.repeat(128), 7, null, undefined]) {
-    await assert.rejects(state.set(DIGEST, key, 1), { code: 'BAD_REQUEST', path: 'key' });
-    await assert.rejects(state.get(DIGEST, key), { code: 'BAD_REQUEST', path: 'key' });
-    await assert.rejects(state.delete(DIGEST, key), { code: 'BAD_REQUEST', path: 'key' });
+    await assert.rejects(ledger.setState(DIGEST, key, 1), { code: 'BAD_REQUEST', path: 'key' });
+    await assert.rejects(ledger.getState(DIGEST, key), { code: 'BAD_REQUEST', path: 'key' });
+    await assert.rejects(ledger.deleteState(DIGEST, key), { code: 'BAD_REQUEST', path: 'key' });
   }
 
-  await Promise.all(Array.from({ length: LIMITS.stateKeys - 1 }, (_, i) => state.set(DIGEST, `k${i}`, i)));
-  await assert.rejects(state.set(DIGEST, 'one more', 1), { code: 'PAYLOAD_TOO_LARGE', path: 'key' });
-  await state.set(DIGEST, 'k0', 'again');
-  await state.set({ app: 'todos', id: 'other' }, 'one more', 1);
-  await state.delete(DIGEST, 'k0');
-  await state.set(DIGEST, 'one more', 1);
+  await Promise.all(Array.from({ length: LIMITS.stateKeys - 1 }, (_, i) => ledger.setState(DIGEST, `k${i}`, i)));
+  await assert.rejects(ledger.setState(DIGEST, 'one more', 1), { code: 'PAYLOAD_TOO_LARGE', path: 'key' });
+  await ledger.setState(DIGEST, 'k0', 'again');
+  await ledger.setState({ app: 'todos', id: 'other' }, 'one more', 1);
+  await ledger.deleteState(DIGEST, 'k0');
+  await ledger.setState(DIGEST, 'one more', 1);
   const plan = await runtime.all(
     "EXPLAIN QUERY PLAN SELECT count(*) FROM automation_state WHERE app_id = 'a' AND automation_id = 'b'",
   );

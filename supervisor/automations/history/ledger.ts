@@ -6,26 +6,28 @@ import type { SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Insights, RunNode, RunRecord } from '../../../protocol/runs.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import { inTurns } from '../../dispatch/kept-array.ts';
-import { survive } from '../../outlive-writer.ts';
-import { type AutomationName, AutomationState } from './automation-state.ts';
-import { GatheredWrites } from './gathered-writes.ts';
-import { RUNTIME_SCHEMA } from './ledger-schema.ts';
-import { Retention } from './retention.ts';
 import {
   endRun,
   errorText,
   insertNode,
   insertRun,
+  isReplay,
   LISTED_COLUMNS,
   listRuns,
   nodeOf,
   RUN_COLUMNS,
+  RUNTIME_SCHEMA,
   type RunFilter,
+  releaseMessage,
   runOf,
-} from './run-rows.ts';
+} from '../../../storage/run-rows.ts';
+import { inTurns } from '../../dispatch/kept-array.ts';
+import { survive } from '../../outlive-writer.ts';
+import { Retention } from './retention.ts';
 import { RunSummaries } from './run-summaries.ts';
-import { claimMessage, isReplay, releaseMessage, type WebhookMessage } from './webhook-ids.ts';
+
+/** Which automation. */
+type AutomationName = { app: string; id: string };
 
 export type RunLedgerOptions = {
   /** `runtime.sqlite` and `analytics.sqlite`, through the writer. */
@@ -43,14 +45,20 @@ const INTERRUPTED: ErrorBody = {
   code: 'RUN_ABORTED',
   message: 'The gateway stopped before this run had ended; what the run had done until then stays done.',
 };
+const FORGET_OPEN_MESSAGES = `DELETE FROM webhook_ids
+  WHERE run_id IN (SELECT run_id FROM runs WHERE ended_at IS NULL AND run_id <= ?)`;
+const INTERRUPT_OPEN = `UPDATE runs SET state = 'interrupted', ended_at = ?, error = ? WHERE ended_at IS NULL AND run_id <= ?`;
 const LAST_RUNS = `SELECT ${LISTED_COLUMNS} FROM json_each(?) AS refs JOIN runs ON run_id = (
   SELECT run_id FROM runs AS of_ref WHERE of_ref.app_id = refs.value ->> 0 AND of_ref.automation_id = refs.value ->> 1
   ORDER BY run_id DESC LIMIT 1)`;
 
+const SET_STATE = `INSERT INTO automation_state (app_id, automation_id, key, value)
+  SELECT @app, @id, @key, @value WHERE EXISTS (SELECT 1 FROM automation_state WHERE app_id = @app AND automation_id = @id AND key = @key)
+    OR (SELECT count(*) FROM automation_state WHERE app_id = @app AND automation_id = @id) < @most
+  ON CONFLICT (app_id, automation_id, key) DO UPDATE SET value = excluded.value`;
+
 /** Every statement here may run twice: see `survive`. */
 export class RunLedger {
-  /** `ctx.state` of every automation. */
-  readonly state: AutomationState;
   readonly #db: DbClient;
   readonly #now: () => number;
   readonly #log: Pick<Logger, 'warn'>;
@@ -63,11 +71,10 @@ export class RunLedger {
   readonly #open = new Set<string>();
   /** Of runs under way. */
   readonly #tallies = new Map<string, Tally>();
-  /** Statements that nobody waits for. */
+  /** Statements under way that no caller waits for. */
   readonly #pending = new Set<Promise<void>>();
 
   constructor({ runtime, analytics, now, log }: RunLedgerOptions) {
-    this.state = new AutomationState(runtime);
     this.#db = runtime;
     this.#now = now;
     this.#log = log;
@@ -75,20 +82,12 @@ export class RunLedger {
     this.#summaries = new RunSummaries(analytics, log);
   }
 
-  /**
-   * Makes the tables; what an earlier gateway left unfinished is `interrupted` from now on. Call it before anything else. When it
-   * rejects, as on a full disk, the next run that is to be stored tries it again.
-   */
+  /** Makes the tables; marks what an earlier gateway left `interrupted`. When it rejects, the next run to be stored tries again. */
   open(): Promise<void> {
-    this.#opening ??= this.#prepare().then(
-      () => {
-        this.#isOpen = true;
-      },
-      (error: unknown) => {
-        this.#opening = null;
-        throw error;
-      },
-    );
+    this.#opening ??= this.#prepare().catch((error: unknown) => {
+      this.#opening = null;
+      throw error;
+    });
     return this.#opening;
   }
 
@@ -96,11 +95,12 @@ export class RunLedger {
     await survive(() => this.#db.exec(RUNTIME_SCHEMA));
     await this.#summaries.open();
     await this.interruptAll();
-    // A crash may have come between the end of a run and its summary; those of the newest are offered once more.
-    for (const { run, nodes } of await this.#withNodes('', [], 'DESC')) {
+    // A crash may have come between the end of a run and its summary; those of the newest are added again.
+    for (const { run, nodes } of await this.#withNodes('', 'DESC')) {
       if (run.endedAt !== null) this.#summaries.add(run, nodes, null);
     }
     await this.#summaries.settled();
+    this.#isOpen = true;
   }
 
   /**
@@ -119,7 +119,7 @@ export class RunLedger {
     }
   }
 
-  /** The run goes from `queued` to `running`. Nobody need wait for it; a failure is logged. */
+  /** The run goes from `queued` to `running`; a failure is logged. */
   started(runId: string, startedAt: number): void {
     const sql = "UPDATE runs SET state = 'running', started_at = ? WHERE run_id = ? AND state = 'queued'";
     this.#later(runId, [sql, [startedAt, runId]]);
@@ -136,10 +136,7 @@ export class RunLedger {
     this.#later(node.runId, statement);
   }
 
-  /**
-   * Stores how a run ended, and lets go of what `keep` does not keep; durable when this resolves. A run that has ended stays
-   * as it is. `model` is for the summary.
-   */
+  /** Stores how a run ended, once, and drops what `keep` does not keep; durable when this resolves. `model` is for the summary. */
   async end(run: RunRecord, keep: HistoryKeep, model: string | null = null): Promise<void> {
     const endedAt = run.endedAt ?? this.#now();
     const nodes = this.#tallies.get(run.runId)?.nodes ?? 0;
@@ -227,7 +224,7 @@ export class RunLedger {
         ['DELETE FROM cron_fired WHERE app_id = ?', [app]],
       ]),
     );
-    this.#retention.forget({ app });
+    this.#retention.forget(app);
   }
 
   /** The scheduled time, in milliseconds since the epoch, of the automation's latest cron fire; null before the first. */
@@ -260,29 +257,45 @@ export class RunLedger {
     await survive(() => this.#db.batch([this.cronFire(automation, scheduledAt)]));
   }
 
-  /** For `insert`: the run takes a signed webhook message. It may be taken again when the run fails. */
-  claimMessage(message: WebhookMessage, runId: string): SqlStatement[] {
-    return claimMessage(message, runId, this.#now());
+  /** `ctx.state`: the value, or undefined. Like the next two, rejects with `BAD_REQUEST` for a malformed key. */
+  async getState({ app, id }: AutomationName, key: unknown): Promise<unknown> {
+    const name = checkKey(key);
+    const sql = 'SELECT value FROM automation_state WHERE app_id = ? AND automation_id = ? AND key = ?';
+    const row = await survive(() => this.#db.get(sql, [app, id, name]));
+    return row === null ? undefined : JSON.parse(String(row.value));
+  }
+
+  /** Stored durably when it resolves. Rejects with `PAYLOAD_TOO_LARGE` over `LIMITS.stateValueBytes` or `LIMITS.stateKeys`. */
+  async setState({ app, id }: AutomationName, key: unknown, value: unknown): Promise<void> {
+    const name = checkKey(key);
+    const text = JSON.stringify(value) as string | undefined;
+    if (text === undefined) throw new SvcError('BAD_REQUEST', 'The value must be JSON.', { path: 'value' });
+    if (Buffer.byteLength(text) > LIMITS.stateValueBytes)
+      throw tooLarge('value', `A value may have at most ${LIMITS.stateValueBytes} bytes of JSON.`);
+    const row = { app, id, key: name, value: text, most: LIMITS.stateKeys };
+    const { changes } = await survive(() => this.#db.run(SET_STATE, row));
+    if (changes === 0) throw tooLarge('key', `An automation may have at most ${LIMITS.stateKeys} keys; delete some.`);
+  }
+
+  /** No error when there is no such key. */
+  async deleteState({ app, id }: AutomationName, key: unknown): Promise<void> {
+    const name = checkKey(key);
+    const sql = 'DELETE FROM automation_state WHERE app_id = ? AND automation_id = ? AND key = ?';
+    await survive(() => this.#db.run(sql, [app, id, name]));
   }
 
   /** Every run that has not ended is `interrupted`; for the start, and for a stop that cannot wait any longer. */
   async interruptAll(): Promise<void> {
     await this.settled();
     for (;;) {
-      const open = await this.#withNodes('WHERE ended_at IS NULL', [], 'ASC');
+      const open = await this.#withNodes('WHERE ended_at IS NULL', 'ASC');
       const last = open.at(-1)?.run.runId;
       if (last === undefined) break;
       const endedAt = this.#now();
       await survive(() =>
         this.#db.batch([
-          [
-            'DELETE FROM webhook_ids WHERE run_id IN (SELECT run_id FROM runs WHERE ended_at IS NULL AND run_id <= ?)',
-            [last],
-          ],
-          [
-            "UPDATE runs SET state = 'interrupted', ended_at = ?, error = ? WHERE ended_at IS NULL AND run_id <= ?",
-            [endedAt, errorText(INTERRUPTED), last],
-          ],
+          [FORGET_OPEN_MESSAGES, [last]],
+          [INTERRUPT_OPEN, [endedAt, errorText(INTERRUPTED), last]],
         ]),
       );
       for (const { run, nodes } of open) this.#summaries.add({ ...run, state: 'interrupted', endedAt }, nodes, null);
@@ -301,14 +314,10 @@ export class RunLedger {
   }
 
   /** Runs as they are listed, with the number of their nodes; a page from one end. */
-  async #withNodes(
-    where: string,
-    params: string[],
-    order: 'ASC' | 'DESC',
-  ): Promise<{ run: RunRecord; nodes: number }[]> {
+  async #withNodes(where: string, order: 'ASC' | 'DESC'): Promise<{ run: RunRecord; nodes: number }[]> {
     const sql = `SELECT ${LISTED_COLUMNS}, (SELECT count(*) FROM run_nodes AS of_run WHERE of_run.run_id = runs.run_id) AS nodes
       FROM runs ${where} ORDER BY run_id ${order} LIMIT ?`;
-    const rows = await survive(() => this.#db.all(sql, [...params, LIMITS.listRowsMax]));
+    const rows = await survive(() => this.#db.all(sql, [LIMITS.listRowsMax]));
     return rows.map((row) => ({ run: runOf(row), nodes: Number(row.nodes) }));
   }
 
@@ -328,5 +337,42 @@ export class RunLedger {
       if (isReplay(error)) throw new SvcError('CONFLICT', 'A message with this webhook-id was already accepted.');
       throw error;
     }
+  }
+}
+
+function tooLarge(path: string, message: string): SvcError {
+  return new SvcError('PAYLOAD_TOO_LARGE', message, { path });
+}
+
+function checkKey(key: unknown): string {
+  if (typeof key === 'string' && key !== '' && Buffer.byteLength(key) <= LIMITS.stateKeyBytes) return key;
+  throw new SvcError('BAD_REQUEST', `A key must be a string of 1 to ${LIMITS.stateKeyBytes} bytes.`, { path: 'key' });
+}
+
+/** Runs under way up to which no write waits: too few would share its commit. */
+const FEW_RUNS = 4;
+
+/** Holds writes of many runs back until some leave together: a commit costs about the same for one as for ten. */
+export class GatheredWrites {
+  #held: (() => void)[] = [];
+  #timer: NodeJS.Timeout | null = null;
+
+  /** Resolves as `write` does. With many runs under way it waits until half of them have a write, or for `LIMITS.runGatherMs`. */
+  add<T>(runsUnderWay: number, write: () => Promise<T>): Promise<T> {
+    if (runsUnderWay <= FEW_RUNS && this.#held.length === 0) return write();
+    return new Promise((resolve, reject) => {
+      this.#held.push(() => write().then(resolve, reject));
+      if (this.#held.length >= runsUnderWay / 2) this.flush();
+      else this.#timer ??= setTimeout(() => this.flush(), LIMITS.runGatherMs);
+    });
+  }
+
+  /** Nothing waits any longer. */
+  flush(): void {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    const held = this.#held;
+    this.#held = [];
+    for (const write of held) write();
   }
 }

@@ -57,11 +57,9 @@ export class Retention {
     else this.#pinnedOpen.delete(run.runId);
   }
 
-  /** Runs came or went by other ways; of one automation's, one app's, or any. */
-  forget(of: { ref?: string; app?: string } = {}): void {
-    for (const ref of this.#kept.keys()) {
-      if ((of.ref ?? ref) === ref && (of.app === undefined || ref.startsWith(`${of.app}/`))) this.#kept.delete(ref);
-    }
+  /** Runs came or went by other ways; of one app's, or any. */
+  forget(app?: string): void {
+    for (const ref of this.#kept.keys()) if (app === undefined || ref.startsWith(`${app}/`)) this.#kept.delete(ref);
   }
 
   async #storeCounted(run: RunRecord, count: number, write: SqlStatement[]): Promise<void> {
@@ -92,7 +90,7 @@ export class Retention {
         this.#kept.set(run.ref, known);
       }
       const kept = await known;
-      // Somebody was faster, or what was counted does not hold any more.
+      // Another run ended first, or the count is outdated.
       if (this.#kept.get(run.ref) !== known) continue;
       const added = this.#pinnedOpen.delete(run.runId) ? 0 : 1;
       const drop = Math.min(Math.max(0, kept + added - count), LIMITS.runsDropped);

@@ -6,7 +6,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunEvent, RunNode, RunRecord } from '../../../protocol/runs.ts';
 import { type EventClient, openEvents, send, serveExchanges } from '../../../testing/exchange-server.ts';
 import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../../testing/run-ledger.ts';
-import { ADMIN } from '../../http/access/caller.ts';
+import { ADMIN } from '../../http/access/access.ts';
 import { EMBEDDED } from '../../http/access/places.ts';
 import { answerError } from '../../http/answers.ts';
 import { EventReaders } from '../../http/event-streams.ts';
@@ -19,7 +19,7 @@ const OPENING = 'retry: 2000\n: events of runs';
 async function setUp(t: TestContext, heartbeatMs?: number) {
   const { ledger, ...rest } = await startLedger(t);
   const readers = new EventReaders(heartbeatMs);
-  const events = new RunEvents({ ledger, readers });
+  const events = new RunEvents(ledger, readers);
   t.after(() => {
     readers.stop();
     events.closeAll();

@@ -1,7 +1,7 @@
 /** What happens in runs, told to those who follow: one run from its beginning, or all of them live (decisions, section 6). */
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunEvent, RunNode, RunRecord } from '../../../protocol/runs.ts';
+import { noUsage, type RunEvent, type RunNode, type RunRecord } from '../../../protocol/runs.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import type { EventReader, EventReaders } from '../../http/event-streams.ts';
 import type { RunLedger } from './ledger.ts';
@@ -10,24 +10,32 @@ import type { RunLedger } from './ledger.ts';
 export type FollowFilter = { ref?: string; app?: string };
 
 /** A run under way. */
-type LiveRun = {
-  /** As it started; null while it waits for its turn and somebody follows it already. */
-  started: RunRecord | null;
+class LiveRun {
+  /** As it started; null while it waits for its turn and has followers already. */
+  started: RunRecord | null = null;
   /** What happened since, for those who come later; the oldest is dropped first. */
-  readonly kept: Buffer[];
-  keptBytes: number;
-  dropped: number;
-  readonly followers: Set<Follower>;
+  readonly kept: Buffer[] = [];
+  #keptBytes = 0;
+  dropped = 0;
+  readonly followers = new Set<Follower>();
   /** Requests that look into the ledger, to know whether they follow. */
-  looking: number;
+  looking = 0;
   /** Its end was told. */
-  ended: boolean;
-};
+  ended = false;
+
+  keep(bytes: Buffer): void {
+    this.kept.push(bytes);
+    this.#keptBytes += bytes.length;
+    while (this.kept.length > LIMITS.runEvents || this.#keptBytes > LIMITS.runEventsBytes) {
+      this.#keptBytes -= this.kept.shift()?.length ?? 0;
+      this.dropped += 1;
+    }
+  }
+}
 
 /** Nodes that are read from the ledger at a time, to be sent. */
 const REPLAYED_NODES = 20;
 const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: events of runs\n\n`);
-const NO_USAGE = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 };
 
 export class RunEvents {
   readonly #ledger: Pick<RunLedger, 'get' | 'nodes'>;
@@ -36,26 +44,23 @@ export class RunEvents {
   readonly #watchers = new Map<Follower, FollowFilter>();
 
   /** `readers` counts and bounds those who read, together with the gateway's other event streams. */
-  constructor({ ledger, readers }: { ledger: Pick<RunLedger, 'get' | 'nodes'>; readers: EventReaders }) {
+  constructor(ledger: Pick<RunLedger, 'get' | 'nodes'>, readers: EventReaders) {
     this.#ledger = ledger;
     this.#readers = readers;
   }
 
-  /** Runs that have started and not ended, or that somebody waits for. */
+  /** Runs that have started and not ended, or have followers. */
   get live(): number {
     return this.#runs.size;
   }
 
-  /**
-   * Call it in the order of events. `run.end` is the last of a run and comes after the ledger has stored it; a run that never
-   * started may have it alone. Anything else of a run that is not under way is ignored.
-   */
+  /** Call it in order. `run.end` is the last event, after the ledger has stored it; others are ignored unless the run is under way. */
   publish(event: RunEvent): void {
     const runId = runIdOf(event);
     const known = this.#runs.get(runId);
     if (!known && event.type !== 'run.start' && event.type !== 'run.end') return;
     let bytes: Buffer | null = null;
-    // Most runs are followed by nobody, and their records can be large.
+    // Most runs have no followers, and their records can be large.
     const wire = (): Buffer => {
       bytes ??= wireOf(event);
       return bytes;
@@ -69,7 +74,7 @@ export class RunEvents {
     } else {
       const live = known ?? this.#begin(runId);
       if (event.type === 'run.start') live.started = event.run;
-      else keep(live, wire());
+      else live.keep(wire());
       for (const follower of live.followers) follower.tell(wire());
     }
     if (!run) return;
@@ -78,10 +83,7 @@ export class RunEvents {
     }
   }
 
-  /**
-   * Answers with the events of one run: what was before, then live, and ends after `run.end`. Rejects with `UNKNOWN_RUN` or
-   * `OVERLOADED`.
-   */
+  /** Answers with a run's past events, then its live ones up to `run.end`. Rejects with `UNKNOWN_RUN` or `OVERLOADED`. */
   async follow(runId: string, exchange: Exchange): Promise<void> {
     // There from before the look into the ledger, so that no end comes in between unnoticed.
     const live = this.#runs.get(runId) ?? this.#begin(runId);
@@ -120,15 +122,7 @@ export class RunEvents {
   }
 
   #begin(runId: string): LiveRun {
-    const live: LiveRun = {
-      started: null,
-      kept: [],
-      keptBytes: 0,
-      dropped: 0,
-      followers: new Set(),
-      looking: 0,
-      ended: false,
-    };
+    const live = new LiveRun();
     this.#runs.set(runId, live);
     return live;
   }
@@ -148,7 +142,7 @@ export class RunEvents {
     if (live.started) follower.replay(wireOf({ type: 'run.start', run: live.started }), live.dropped, live.kept);
   }
 
-  /** Forgets a run that has not started when nobody waits for it. */
+  /** Forgets a run that has neither started nor followers. */
   #release(runId: string, live: LiveRun): void {
     if (live.started === null && live.looking === 0 && live.followers.size === 0 && this.#runs.get(runId) === live)
       this.#runs.delete(runId);
@@ -203,7 +197,7 @@ class Follower {
   #missed = 0;
   #last: Buffer | null = null;
 
-  /** Null when nobody reads. Throws `OVERLOADED`. */
+  /** Null when the reader is gone already. Throws `OVERLOADED`. */
   static open(readers: EventReaders, exchange: Exchange, gone: () => void): Follower | null {
     const reader = readers.open(exchange, { gone, caughtUp: () => follower?.advance() });
     const follower = reader && new Follower(reader);
@@ -263,22 +257,13 @@ class Follower {
   }
 }
 
-function keep(live: LiveRun, bytes: Buffer): void {
-  live.kept.push(bytes);
-  live.keptBytes += bytes.length;
-  while (live.kept.length > LIMITS.runEvents || live.keptBytes > LIMITS.runEventsBytes) {
-    live.keptBytes -= live.kept.shift()?.length ?? 0;
-    live.dropped += 1;
-  }
-}
-
 function runIdOf(event: RunEvent): string {
   if (event.type === 'node.end') return event.node.runId;
   return 'run' in event ? event.run.runId : event.runId;
 }
 
 function asStarted(run: RunRecord): RunRecord {
-  return { ...run, state: 'running', output: null, summary: null, error: null, endedAt: null, usage: NO_USAGE };
+  return { ...run, state: 'running', output: null, summary: null, error: null, endedAt: null, usage: noUsage() };
 }
 
 function startOf(node: RunNode): RunEvent {

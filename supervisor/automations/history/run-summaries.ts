@@ -4,9 +4,8 @@ import type { Row, SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Insights, RunRecord, RunSums } from '../../../protocol/runs.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { ANALYTICS_SCHEMA, usageValues } from '../../../storage/run-rows.ts';
 import { survive } from '../../outlive-writer.ts';
-import { ANALYTICS_SCHEMA } from './ledger-schema.ts';
-import { usageValues } from './run-rows.ts';
 
 const INSERT = `INSERT INTO run_summaries (run_id, app_id, automation_id, trigger_kind, state, model, started_at, ended_at, nodes,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
@@ -31,11 +30,7 @@ export class RunSummaries {
     await survive(() => this.#db.exec(ANALYTICS_SCHEMA));
   }
 
-  /**
-   * Writes it within `LIMITS.runSummaryMs`, with those of other runs: a commit of its own would keep the runs themselves from
-   * being stored. The ledger offers what a crash took again. A run that has a row keeps it. `nodes` is how many it had,
-   * `model` what its file asks for.
-   */
+  /** Written within `LIMITS.runSummaryMs`, together with others, so that runs are stored first. The ledger adds again what a crash took. */
   add(run: RunRecord, nodes: number, model: string | null): void {
     if (this.#due.length >= LIMITS.batchStatements) {
       this.#log.warn({ runId: run.runId }, 'Too many run summaries are waiting; one was dropped.');

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cron } from 'croner';
+import { LIMITS } from '../../../protocol/limits.ts';
 import { CronTimes } from './cron-times.ts';
 
 const MINUTE = 60_000;
@@ -192,5 +193,17 @@ test('the last fire up to a moment is found as by going from fire to fire', () =
       const all = fires(expr, BERLIN, '2026-03-01', Date.parse(end) + 1);
       const found = times.latest({ expr, tz: BERLIN }, all[0] as number, Date.parse(end));
       assert.equal(found, all.at(-1), `${expr} up to ${end}`);
+    }
+});
+
+test('more expressions than are kept ready are answered as well', () => {
+  const times = new CronTimes('UTC');
+  const at = Date.parse('2026-01-01T00:00Z');
+  for (const round of [1, 2])
+    for (let i = 0; i <= LIMITS.cronCache; i++) {
+      const [hour, minute] = [Math.floor(i / 60) % 24, i % 60];
+      const day = 2 + Math.floor(i / 1440);
+      const next = times.next({ expr: `${minute} ${hour} ${day} * *` }, at);
+      assert.equal(next, Date.UTC(2026, 0, day, hour, minute), `round ${round}`);
     }
 });

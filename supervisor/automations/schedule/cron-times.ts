@@ -18,7 +18,6 @@ import { Cron, CronPattern } from 'croner';
 import type { CronTrigger } from '../../../protocol/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { canonicalZone, parseCron } from '../../../protocol/rules/cron-expression.ts';
-import { Recent } from './recent.ts';
 
 const SECOND = 1000;
 const MINUTES_OF_DAY = 24 * 60;
@@ -30,11 +29,8 @@ export type CronTime = Pick<CronTrigger, 'expr' | 'tz'>;
 
 export class CronTimes {
   readonly #hostZone: string;
-  /** By the JSON of expression and time zone. */
-  readonly #jobs = new Recent<Cron>(LIMITS.cronCache, (key) => {
-    const [expr, tz] = JSON.parse(key);
-    return jobOf(expr, canonicalZone(tz));
-  });
+  /** By expression and time zone; begun anew when full. Not one map whose items are deleted: V8 chains its outgrown tables. */
+  #jobs = new Map<string, Cron>();
 
   /** `hostZone` is for triggers without a zone of their own. */
   constructor(hostZone = Intl.DateTimeFormat().resolvedOptions().timeZone) {
@@ -42,11 +38,17 @@ export class CronTimes {
   }
 
   /**
-   * The first fire after `after`, in milliseconds since the epoch; null when there is none any more. Throws when the
+   * The first fire after `after`, in milliseconds since the epoch; null after the last one. Throws when the
    * expression or the zone cannot be understood.
    */
   next({ expr, tz = this.#hostZone }: CronTime, after: number): number | null {
-    const job = this.#jobs.get(JSON.stringify([expr, tz]));
+    const key = `${tz}\0${expr}`;
+    let job = this.#jobs.get(key);
+    if (job === undefined) {
+      job = jobOf(expr, canonicalZone(tz));
+      if (this.#jobs.size >= LIMITS.cronCache) this.#jobs = new Map();
+      this.#jobs.set(key, job);
+    }
     return job.nextRun(new Date(after))?.getTime() ?? null;
   }
 
@@ -85,7 +87,7 @@ function jobOf(expr: string, timezone: string): Cron {
     paused: true,
     fixedTimeRule: names ? 'no-wildcard' : 'single-value',
   });
-  // No public member has it; should it move, only memory is lost, which watched.test.ts notices.
+  // No public member has it; should it move, only memory is lost, which scheduler.test.ts notices.
   const { _states } = job as unknown as { _states?: { pattern?: { year: number[] } } };
   if (_states?.pattern) _states.pattern.year = YEARS;
   return job;

@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { CronTrigger } from '../../../protocol/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { ScriptedClock } from '../../../testing/scripted-clock.ts';
 import { CronTimes } from './cron-times.ts';
-import { Scheduler, type SchedulerOptions } from './scheduler.ts';
-import type { Schedulable } from './watched.ts';
+import { type Schedulable, Scheduler, type SchedulerOptions } from './scheduler.ts';
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
+const MANY = 10_000;
+const MiB = 2 ** 20;
 
 function cron(expr: string, rest: Partial<CronTrigger> = {}): CronTrigger {
   return { kind: 'cron', expr, ...rest };
@@ -32,7 +35,7 @@ function setUp(start: string, options: Partial<SchedulerOptions<Schedulable>> = 
     yieldTurn: clock.yieldTurn,
     fire: ({ ref }, at) => void fired.push(`${ref} ${time(at)}`),
     lastFired: async () => null,
-    watchedFrom: (ref, at) => void watched.push(`${ref} ${time(at)}`),
+    watchedFrom: ({ ref }, at) => void watched.push(`${ref} ${time(at)}`),
     log: (_level, message) => void warnings.push(message),
     times: new CronTimes('UTC'),
     elapsed: () => 0,
@@ -286,4 +289,56 @@ test('a consumer may register and drop automations from within a fire', async ()
   scheduler.reconcile('a', [automation('a/first', [cron('1 * * * *')])]);
   await clock.pass(HOUR);
   assert.deepEqual(fired, ['a/first', 'a/second']);
+});
+
+test('only the cron triggers of an enabled automation count, each time once; of two for the same time the last', () => {
+  const { scheduler, watched } = setUp('2026-06-01T10:00:00Z');
+  scheduler.start();
+  const daily = cron('0 9 * * *');
+  const triggers = [
+    daily,
+    { kind: 'webhook', pending: true } as const,
+    { ...daily, tz: 'UTC' },
+    { ...daily, catchUp: true },
+  ];
+  scheduler.reconcile('a', [{ ref: 'a/x', manifest: { enabled: true, triggers } }]);
+  assert.deepEqual([scheduler.size, watched], [2, ['a/x 06-01 10:00:00']]);
+  scheduler.reconcile('a', [{ ref: 'a/x', manifest: { enabled: false, triggers } }]);
+  assert.equal(scheduler.size, 0);
+});
+
+test('ten thousand automations with expressions of their own in every zone cost less than 30 MiB and one timer', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const heap = (): number => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const zones = Intl.supportedValuesOf('timeZone');
+  const automations = Array.from({ length: MANY }, (_, i): Schedulable => {
+    const trigger: CronTrigger = {
+      kind: 'cron',
+      expr: `${i % 60} ${i % 24} * * *`,
+      tz: zones[i % zones.length] as string,
+    };
+    return { ref: `app${i}/digest`, manifest: { enabled: true, triggers: [trigger] } };
+  });
+  const clock = new ScriptedClock('2026-06-01T10:00:30Z');
+  const before = heap();
+  const scheduler = new Scheduler<Schedulable>({
+    now: () => clock.now,
+    setTimer: clock.setTimer,
+    yieldTurn: clock.yieldTurn,
+    fire: () => {},
+    lastFired: async () => null,
+    watchedFrom: () => {},
+    log: () => {},
+  });
+  for (const automation of automations) scheduler.reconcile(automation.ref, [automation]);
+  scheduler.start();
+  await clock.settle();
+  const grown = (heap() - before) / MiB;
+  assert.equal(scheduler.size, MANY);
+  assert.equal(clock.timers, 1);
+  assert.ok(grown < 30, `${grown.toFixed(1)} MiB`);
 });

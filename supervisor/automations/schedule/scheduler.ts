@@ -1,9 +1,10 @@
-/** Fires automations on schedule: one heap of what is due when, under one timer, in turns that leave the event loop free. */
+/** Fires automations on schedule: one list of what is due when, under one timer, in turns that leave the event loop free. */
+import type { AutomationManifest, CronTrigger } from '../../../protocol/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { CronTimes } from './cron-times.ts';
-import { DueHeap } from './due-heap.ts';
-import { runMissed } from './missed.ts';
-import { cronTriggers, type Entry, isSameTime, newEntry, type Schedulable, type Watched } from './watched.ts';
+
+/** What the scheduler has to know of an automation; its consumer gets back the whole. */
+export type Schedulable = { ref: string; manifest: Pick<AutomationManifest, 'enabled' | 'triggers'> };
 
 /** Times are milliseconds since the epoch. */
 export type SchedulerOptions<A> = {
@@ -15,20 +16,28 @@ export type SchedulerOptions<A> = {
   /** A time of the automation has come. It must not throw; what goes wrong in the run is the consumer's. */
   fire: (automation: A, scheduledAt: number) => void;
   /** The scheduled time of the automation's last fire, or what `watchedFrom` said later; null when there is none. */
-  lastFired: (ref: string) => Promise<number | null>;
+  lastFired: (automation: A) => Promise<number | null>;
   /** A trigger with `catchUp` is new: nothing before this time counts as missed at the next start. */
-  watchedFrom: (ref: string, at: number) => void;
+  watchedFrom: (automation: A, at: number) => void;
   log: (level: 'warn', message: string) => void;
   times?: CronTimes;
   /** A clock that is never set, for how long a turn takes. */
   elapsed?: () => number;
 };
 
-/**
- * `collecting` what is registered until `start`; then `idle` with nothing to wait for, `armed` with the timer set, `working` in a
- * turn, `yielded` between two turns; `stopped` for good.
- */
+/** `collecting` until `start`; `idle` without work, `armed` with the timer set, `working` in a turn, `yielded` between turns, `stopped`. */
 type State = 'collecting' | 'idle' | 'armed' | 'working' | 'yielded' | 'stopped';
+
+/** `fired` is the scheduled time of the last fire by any trigger, or `-Infinity`. Kept small: ten thousand may be registered. */
+type Watched<A> = { automation: A; entries: Entry<A>[]; fired: number };
+
+/**
+ * One trigger, which belongs to the manifest. `fresh` until its next time is computed, then `due`, and in the list; `ended` when it
+ * never fires again or is not registered any more; `invalid` when the expression or the zone is not understood. A clock that was set
+ * makes all of them `fresh` again.
+ */
+type Entry<A> = DueItem & { watched: Watched<A>; trigger: CronTrigger; state: 'fresh' | 'due' | 'ended' | 'invalid' };
+type DueItem = { due: number; readonly order: number };
 
 /** While the times of what was there at the start are computed: the start, the orders since, who may have missed a fire. */
 type Present<A> = { at: number; before: number; suspects: Set<Watched<A>> };
@@ -40,7 +49,7 @@ export class Scheduler<A extends Schedulable> {
   readonly #elapsed: () => number;
   readonly #watched = new Map<string, Watched<A>>();
   readonly #refs = new Map<string, string[]>();
-  readonly #heap = new DueHeap<Entry<A>>();
+  readonly #due = new DueList<Entry<A>>();
   /** Entries whose next time is not computed yet; some may have been removed since. */
   #fresh: Entry<A>[] = [];
   #present: Present<A> | null = null;
@@ -82,10 +91,7 @@ export class Scheduler<A extends Schedulable> {
     this.#wake();
   }
 
-  /**
-   * From here on it fires. What is registered by now was there before this start, and may have missed fires. `ahead` has the last
-   * fires, by ref, whose scheduled time is still to come because the clock was set back.
-   */
+  /** Begins to fire. What is registered by now may have missed fires. `ahead`: last fires, by ref, that a clock set back has yet to reach. */
   start(ahead: ReadonlyMap<string, number> = new Map()): void {
     if (this.#state !== 'collecting') return;
     this.#state = 'idle';
@@ -114,7 +120,7 @@ export class Scheduler<A extends Schedulable> {
     this.#state = 'stopped';
     this.#watched.clear();
     this.#refs.clear();
-    this.#heap.clear();
+    this.#due.clear();
     this.#fresh = [];
   }
 
@@ -129,8 +135,8 @@ export class Scheduler<A extends Schedulable> {
     watched.entries = triggers.map((trigger) => {
       const known = before.find((entry) => isSameTime(entry.trigger, trigger));
       if (this.#state !== 'collecting' && trigger.catchUp && !known?.trigger.catchUp)
-        this.#options.watchedFrom(ref, this.#options.now());
-      const entry = known ?? newEntry(watched, trigger, this.#order++);
+        this.#options.watchedFrom(automation, this.#options.now());
+      const entry = known ?? { watched, trigger, order: this.#order++, state: 'fresh', due: 0 };
       if (!known) this.#fresh.push(entry);
       entry.trigger = trigger;
       return entry;
@@ -141,11 +147,11 @@ export class Scheduler<A extends Schedulable> {
   }
 
   #end(entry: Entry<A>): void {
-    this.#heap.delete(entry);
+    this.#due.delete(entry);
     entry.state = 'ended';
   }
 
-  /** Something may have to be done now; whoever is at work or has planned to be will see it. */
+  /** There may be work now. A turn under way or planned will find it. */
   #wake(): void {
     if (this.#state === 'idle' || this.#state === 'armed') this.#turn();
   }
@@ -167,8 +173,9 @@ export class Scheduler<A extends Schedulable> {
       return;
     }
     if (this.#isStopped()) return;
-    this.#runMissed();
-    const first = this.#heap.peek();
+    if (this.#present) void this.#runMissed(this.#present);
+    this.#present = null;
+    const first = this.#due.first;
     this.#state = first ? 'armed' : 'idle';
     if (!first) return;
     // Never for long: timers do not notice when the clock is set.
@@ -176,24 +183,45 @@ export class Scheduler<A extends Schedulable> {
     this.#cancelTimer = this.#options.setTimer(wait, () => this.#turn());
   }
 
-  /** Once, when everything that was there at the start has its next time. */
-  #runMissed(): void {
-    if (!this.#present) return;
-    const { suspects, at } = this.#present;
-    this.#present = null;
+  /** Once, after the first times are computed: runs what each suspect missed while the gateway was down, a few at a time. */
+  async #runMissed({ suspects, at }: Present<A>): Promise<void> {
+    const waiting = suspects.values();
+    const ask = async (): Promise<void> => {
+      for (const watched of waiting) await this.#runMissedOf(watched, at);
+    };
+    await Promise.all(Array.from({ length: LIMITS.cronLookups }, ask));
+  }
+
+  /** What never fired before has missed nothing. */
+  async #runMissedOf(watched: Watched<A>, now: number): Promise<void> {
+    const { ref } = watched.automation;
     const { lastFired, log } = this.#options;
-    void runMissed(suspects, at, {
-      lastFired,
-      log,
-      times: this.#times,
-      isWatched: (watched) => this.#watched.get(watched.automation.ref) === watched,
-      run: (watched, scheduledAt) => this.#fireOnce(watched, scheduledAt),
+    const fired = await lastFired(watched.automation).catch((error: Error) => {
+      log('warn', `When ${ref} fired last could not be read, so nothing that it missed is run: ${error.message}`);
+      return null;
     });
+    if (fired === null || this.#watched.get(ref) !== watched) return;
+    const missed = this.#missedFire(watched, Math.max(fired, watched.fired), now);
+    if (missed !== null) this.#fireOnce(watched, missed);
+  }
+
+  /**
+   * The last time up to `now` that should have come after `fired`: any with `catchUp`, else one that is late by
+   * `LIMITS.cronLateMs` at most, as after a quick restart. However many were missed by however many triggers, it is one.
+   */
+  #missedFire({ entries }: Watched<A>, fired: number, now: number): number | null {
+    let missed: number | null = null;
+    for (const { trigger, state } of entries) {
+      if (state === 'fresh' || state === 'invalid') continue;
+      const first = this.#times.next(trigger, trigger.catchUp ? fired : Math.max(fired, now - LIMITS.cronLateMs - 1));
+      if (first !== null && first <= now) missed = Math.max(missed ?? first, this.#times.latest(trigger, first, now));
+    }
+    return missed;
   }
 
   /** One fire or, when none is due, one next time; false when there was nothing to do. */
   #step(now: number): boolean {
-    const first = this.#heap.peek();
+    const first = this.#due.first;
     if (first && first.due <= now) {
       this.#fire(first, now);
       return true;
@@ -260,12 +288,12 @@ export class Scheduler<A extends Schedulable> {
     if (next === null) return;
     entry.due = next;
     entry.state = 'due';
-    this.#heap.push(entry);
+    this.#due.add(entry);
   }
 
   /** The clock was set back: times that lie ahead again come again, those that have fired do not. */
   #placeAllAgain(): void {
-    this.#heap.clear();
+    this.#due.clear();
     this.#fresh = [...this.#watched.values()].flatMap(({ entries }) => entries);
     for (const entry of this.#fresh) entry.state = 'fresh';
   }
@@ -273,4 +301,51 @@ export class Scheduler<A extends Schedulable> {
 
 function compare(one: string, other: string): number {
   return one === other ? 0 : one < other ? -1 : 1;
+}
+
+/** Its cron triggers if it is enabled; of several that say the same, the last. */
+function cronTriggers({ manifest }: Schedulable): CronTrigger[] {
+  if (!manifest.enabled) return [];
+  const triggers = manifest.triggers.filter((trigger) => trigger.kind === 'cron');
+  return triggers.filter((trigger, i) => !triggers.slice(i + 1).some((later) => isSameTime(trigger, later)));
+}
+
+function isSameTime(one: CronTrigger, other: CronTrigger): boolean {
+  return one.expr === other.expr && one.tz === other.tz;
+}
+
+/** The earliest last, so that to take it moves nothing; those of the same time in the order of their registration. */
+export class DueList<T extends DueItem> {
+  #items: T[] = [];
+
+  get first(): T | undefined {
+    return this.#items.at(-1);
+  }
+
+  add(item: T): void {
+    this.#items.splice(this.#placeOf(item), 0, item);
+  }
+
+  /** Does nothing for an item that is not in the list. */
+  delete(item: T): void {
+    const place = this.#placeOf(item);
+    if (this.#items[place] === item) this.#items.splice(place, 1);
+  }
+
+  clear(): void {
+    this.#items = [];
+  }
+
+  /** Where the item is, or would be. */
+  #placeOf({ due, order }: T): number {
+    let from = 0;
+    let to = this.#items.length;
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      const other = this.#items[middle] as T;
+      if (other.due > due || (other.due === due && other.order > order)) from = middle + 1;
+      else to = middle;
+    }
+    return from;
+  }
 }

@@ -51,7 +51,7 @@ export function isSignedWith(key: Buffer, headers: WebhookHeaders, body: Buffer)
   return headers.signatures.some((signature) => timingSafeEqual(signature, expected));
 }
 
-/** The bytes of a key such as `whsec_MfKQ…`; null when it is none. */
+/** The bytes of a key such as `whsec_MfKQ…`; null for any other text. */
 export function webhookKey(text: string): Buffer | null {
   if (!text.startsWith(KEY_PREFIX)) return null;
   const key = Buffer.from(text.slice(KEY_PREFIX.length), 'base64');

@@ -1,10 +1,14 @@
 /** How often, and how many at a time, the requests of a webhook get through: fixed windows and places, per slug. */
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { UnverifiedBodies } from './unverified-bodies.ts';
+import type { BodyRoom } from '../../edge/edge.ts';
 
-/** A request's place. Whoever got it gives it back; doing so again, or after another one took its turn, does nothing. */
-export type Place = { release(): void };
+const TOO_MANY = `This webhook takes ${LIMITS.webhookFires} requests in ${LIMITS.webhookWindowMs / 1000} s.`;
+const TOO_SLOW =
+  'Too many requests to this webhook arrive at once, and this one was the slowest; send the body at once.';
+
+/** A request's place. To release it twice, or after another request has it, does nothing. */
+type Place = { release(): void };
 
 /** A fixed window: it opens with the first count and is over `webhookWindowMs` later. */
 type Window = { opened: number; count: number };
@@ -39,19 +43,11 @@ export class WebhookGate {
     return this.#entries.size;
   }
 
-  /**
-   * The turn of a request whose sender is known, until the place is given back. Throws `RATE_LIMITED` after
-   * `LIMITS.webhookFires` turns in a window, and `CONFLICT` while another one has it. What is refused is not counted.
-   */
+  /** The turn of a known sender. Throws `RATE_LIMITED` over `LIMITS.webhookFires`, `CONFLICT` while another has it; neither is counted. */
   enter(slug: string): Place {
     const entry = this.#entry(slug);
     const wait = this.#exhausted(entry.fires, LIMITS.webhookFires);
-    if (wait > 0) {
-      throw rateLimited(
-        `This webhook takes ${LIMITS.webhookFires} requests in ${LIMITS.webhookWindowMs / 1000} s.`,
-        wait,
-      );
-    }
+    if (wait > 0) throw rateLimited(TOO_MANY, wait);
     if (entry.running !== null) throw new SvcError('CONFLICT', 'An earlier request to this webhook is still running.');
     this.#count(entry.fires);
     const place: Place = {
@@ -136,4 +132,81 @@ function isOccupied(entry: Entry): boolean {
 
 function rateLimited(message: string, waitMs: number): SvcError {
   return new SvcError('RATE_LIMITED', message, { headers: { 'retry-after': String(Math.ceil(waitMs / 1000)) } });
+}
+
+/** A body that is read before it is known who sends it, while it arrives. */
+export type ArrivingBody = {
+  /** Bytes that have come. */
+  received(): number;
+  /** Reads no more of it, and answers. */
+  cutOff(error: SvcError): void;
+};
+
+/**
+ * The budget that unverified bodies of one signed webhook share. Everyone who knows the address may send them, so they have places
+ * and bytes apart from those of other requests. Where there is no room, the slowest is cut off: a sender who has the key sends its
+ * body at once, and is faster than senders that hold places by sending little.
+ */
+export class UnverifiedBodies implements BodyRoom {
+  readonly #now: () => number;
+  readonly #arriving = new Map<ArrivingBody, number>();
+  #held = 0;
+
+  /** `now` gives milliseconds and never goes back. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** How many arrive now. */
+  get size(): number {
+    return this.#arriving.size;
+  }
+
+  /** Bytes that were taken and not given back. */
+  get held(): number {
+    return this.#held;
+  }
+
+  /** Gives a body a place, for which another one may be cut off. */
+  enter(body: ArrivingBody): void {
+    if (this.#arriving.size >= LIMITS.webhookUnverified) this.#cutOffSlowest();
+    this.#arriving.set(body, this.#now());
+  }
+
+  /** The body is whole, was refused, or its sender has gone. Does nothing the second time. */
+  leave(body: ArrivingBody): void {
+    this.#arriving.delete(body);
+  }
+
+  /** Room for so many bytes more; false only where those of whole bodies, which are not cut off, leave none. */
+  take(bytes: number): boolean {
+    while (this.#held + bytes > LIMITS.webhookUnverifiedBytes && this.#arriving.size > 0) this.#cutOffSlowest();
+    if (this.#held + bytes > LIMITS.webhookUnverifiedBytes) return false;
+    this.#held += bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.#held -= bytes;
+  }
+
+  /** A body that has just begun is not slow yet: of those, the one that brought least, which is in the end the oldest. */
+  #cutOffSlowest(): void {
+    const now = this.#now();
+    let slowest: ArrivingBody | undefined;
+    let least = Number.POSITIVE_INFINITY;
+    let isSlowestYoung = true;
+    for (const [body, since] of this.#arriving) {
+      const isYoung = now - since < LIMITS.webhookYoungMs;
+      const speed = body.received() / Math.max(now - since, LIMITS.webhookYoungMs);
+      if (isYoung !== isSlowestYoung ? isSlowestYoung : speed < least) {
+        slowest = body;
+        least = speed;
+        isSlowestYoung = isYoung;
+      }
+    }
+    if (slowest === undefined) return;
+    this.leave(slowest);
+    slowest.cutOff(rateLimited(TOO_SLOW, 1000));
+  }
 }

@@ -1,40 +1,25 @@
 /** Incoming webhooks: who sends, whether it is their turn, one fire, its answer (specification, "Webhook route"). */
-import type { ProvisionedWebhook } from '../../../protocol/automation.ts';
-import { type ErrorBody, errorEnvelope, SvcError } from '../../../protocol/errors.ts';
-import type { SqlStatement } from '../../../protocol/frames.ts';
-import type { RunRecord, RunTrigger } from '../../../protocol/runs.ts';
-import type { Exchange } from '../../edge/edge.ts';
+import { isUtf8 } from 'node:buffer';
+import { hash, timingSafeEqual } from 'node:crypto';
+import { type ProvisionedWebhook, provisionedWebhook } from '../../../protocol/automation.ts';
+import { errorEnvelope, SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
+import type { RunRecord } from '../../../protocol/runs.ts';
+import { claimMessage } from '../../../storage/run-rows.ts';
+import type { BodyRoom, Exchange } from '../../edge/edge.ts';
+import { BEARER } from '../../http/access/access.ts';
 import { answerJson } from '../../http/answers.ts';
-import type { LiveAutomation } from '../catalog.ts';
+import type { AutomationCatalog, LiveAutomation } from '../catalog.ts';
+import type { Fires } from '../fires/fires.ts';
 import { isSignedWith, readWebhookHeaders, webhookKey } from './standard-webhooks.ts';
 import { WebhookGate } from './webhook-gate.ts';
-import { collectBody, collectUnverified, parseWebhookBody, presentsSecret } from './webhook-request.ts';
-
-/** One signed message as its sender names it. */
-export type WebhookMessage = { slug: string; webhookId: string };
 
 export type WebhooksOptions = {
-  catalog: {
-    bySlug(slug: string): LiveAutomation | undefined;
-    onChange(listener: (app: string) => void): void;
-  };
-  fires: {
-    /**
-     * Resolves when the run is stored; `ended` never rejects. `extra` gives the statements that are stored with it, or not at
-     * all; rejects with `CONFLICT` when they claim a message that was taken before.
-     */
-    start(request: {
-      automation: LiveAutomation;
-      trigger: RunTrigger;
-      at: number;
-      input: unknown;
-      extra?: (runId: string) => SqlStatement[];
-    }): Promise<{ run: RunRecord; ended: Promise<RunRecord> }>;
-  };
-  /** The statements that take a signed message for a run; one whose run failed may come again. */
-  claimMessage(message: WebhookMessage, runId: string, now: number): SqlStatement[];
+  catalog: Pick<AutomationCatalog, 'bySlug' | 'onChange'>;
+  fires: Pick<Fires, 'start'>;
   /** The key of a signed trigger, `whsec_…`; null when there is none. */
-  keyOf(automation: LiveAutomation): Promise<string | null>;
+  keyOf(automation: LiveAutomation, slug: string): Promise<string | null>;
   /** Milliseconds since the epoch. */
   now?: () => number;
   /** Milliseconds that never go back. */
@@ -46,14 +31,9 @@ type Hook = { slug: string; automation: LiveAutomation; trigger: ProvisionedWebh
 /** A request whose sender is known; a signed one was read to be checked. */
 type Verified = { body: Buffer; webhookId: string };
 
+/** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */
+const SECRET_HEADER = 'x-host-webhook-secret';
 const SLUG = /^[A-Za-z0-9_-]+$/;
-
-/** How a run that was not completed is told to the sender, where nothing else is known about it. */
-const ENDINGS: Partial<Record<RunRecord['state'], string>> = {
-  aborted: 'The run was cancelled.',
-  interrupted: 'The gateway stopped in the middle of the run.',
-  skipped: 'The run was skipped, because an earlier one was still going.',
-};
 
 export class Webhooks {
   readonly #options: WebhooksOptions;
@@ -73,10 +53,7 @@ export class Webhooks {
     });
   }
 
-  /**
-   * Answers one request. Rejects with what it is refused with, checked in the order of decisions, section 6; a signed
-   * request is read before its sender is known, and has its turn after that.
-   */
+  /** Answers one request, or rejects, checked in the order of decisions, section 6; signed bodies are read before the sender is known. */
   async receive(exchange: Exchange, slug: string): Promise<void> {
     const hook = this.#find(slug);
     let verified: Verified | null = null;
@@ -95,7 +72,7 @@ export class Webhooks {
     const place = this.#gate.enter(slug);
     try {
       const body = verified?.body ?? (await collectBody(exchange));
-      if (body !== null) await this.#fire(exchange, slug, body, verified?.webhookId, isAsync);
+      if (body !== null) await this.#fire(exchange, slug, body, verified, isAsync);
     } finally {
       place.release();
     }
@@ -105,7 +82,7 @@ export class Webhooks {
     exchange: Exchange,
     slug: string,
     body: Buffer,
-    webhookId: string | undefined,
+    signed: Verified | null,
     isAsync: boolean,
   ): Promise<void> {
     const input = parseWebhookBody(body);
@@ -116,26 +93,33 @@ export class Webhooks {
       return;
     }
     const at = this.#now();
-    const { claimMessage } = this.#options;
     const { run, ended } = await this.#options.fires.start({
       automation,
       trigger: { kind: 'webhook', origin: slug },
       at,
       input,
-      ...(webhookId === undefined ? {} : { extra: (runId) => claimMessage({ slug, webhookId }, runId, at) }),
+      ...(signed && { extra: (runId: string) => claimMessage(slug, signed.webhookId, runId, at) }),
     });
     if (isAsync) answerJson(exchange, 202, { ok: true, runId: run.runId });
     // A sender that has its answer, or has gone away, still holds the slug until then.
     const last = await ended;
-    if (!isAsync) answerEnd(exchange, last);
+    if (isAsync) return;
+    if (last.state === 'ok') answerJson(exchange, 200, { ok: true, runId: run.runId });
+    else answerFailedRun(exchange, last);
   }
 
-  /** The signed body. Null when the sender went away. Rejects with `UNAUTHORIZED`, `RATE_LIMITED` or what `collectBody` does. */
+  /** The signed body; null when the sender went away. Rejects with `UNAUTHORIZED`, `RATE_LIMITED`, or as `collectBody` does. */
   async #verify(exchange: Exchange, { slug, automation }: Hook): Promise<Verified | null> {
     const refuse = (message: string) => this.#gate.fail(slug, unauthorized('Standard-Webhooks', message));
     const headers = readWebhookHeaders((name) => exchange.header(name), this.#now());
     if ('fault' in headers) throw refuse(headers.fault);
-    const body = await collectUnverified(exchange, this.#gate.unverified(slug));
+    const bodies = this.#gate.unverified(slug);
+    const arriving = {
+      received: () => exchange.bodyReceived,
+      cutOff: (error: SvcError) => exchange.refuseBody(error),
+    };
+    bodies.enter(arriving);
+    const body = await collectBody(exchange, bodies).finally(() => bodies.leave(arriving));
     if (body === null) return null;
     const key = await this.#keyOf(slug, automation);
     if (key === null) throw new Error(`The signing key of the webhook of ${automation.ref} is missing.`);
@@ -143,22 +127,19 @@ export class Webhooks {
     return { body, webhookId: headers.id };
   }
 
-  /** Kept, so that what anybody sends has the key's file read once only. Another key has another slug. */
+  /** Kept, so that strangers' requests do not read the key's file again. Another key has another slug. */
   async #keyOf(slug: string, automation: LiveAutomation): Promise<Buffer | null> {
     const known = this.#keys.get(slug);
     if (known !== undefined) return known;
-    const key = webhookKey((await this.#options.keyOf(automation)) ?? '');
+    const key = webhookKey((await this.#options.keyOf(automation, slug)) ?? '');
     if (key !== null) this.#keys.set(slug, key);
     return key;
   }
 
   #find(slug: string): Hook {
     const automation = SLUG.test(slug) ? this.#options.catalog.bySlug(slug) : undefined;
-    for (const trigger of automation?.manifest.triggers ?? []) {
-      if (automation && trigger.kind === 'webhook' && 'id' in trigger && trigger.id === slug) {
-        return { slug, automation, trigger };
-      }
-    }
+    const trigger = automation && provisionedWebhook(automation.manifest);
+    if (automation && trigger) return { slug, automation, trigger };
     throw new SvcError('NOT_FOUND', 'No automation has a webhook at this address.');
   }
 }
@@ -168,15 +149,51 @@ function answerDisabled(exchange: Exchange): void {
 }
 
 /** The one error shape for a run that did not succeed, with the run's id beside the error. */
-function answerEnd(exchange: Exchange, { runId, state, error }: RunRecord): void {
-  if (state === 'ok') {
-    answerJson(exchange, 200, { ok: true, runId });
-    return;
-  }
-  const failure: ErrorBody = error ?? { code: 'HANDLER_ERROR', message: ENDINGS[state] ?? 'The run failed.' };
+export function answerFailedRun(exchange: Exchange, { runId, state, error }: RunRecord): void {
+  const failure = error ?? { code: 'RUN_ABORTED', message: `The run ended as "${state}".` };
   answerJson(exchange, 500, { ...errorEnvelope(failure), runId });
 }
 
 function unauthorized(scheme: string, message: string): SvcError {
   return new SvcError('UNAUTHORIZED', message, { headers: { 'www-authenticate': scheme } });
+}
+
+/**
+ * Whether the request presents the secret, either as a Bearer token or in `x-host-webhook-secret`; `secretHash` is its
+ * SHA-256 in hex. Digests are compared, in constant time: neither what is wrong with a secret nor its length shows.
+ */
+function presentsSecret(exchange: Exchange, secretHash: string): boolean {
+  const expected = Buffer.from(secretHash, 'hex');
+  const presented = [BEARER.exec(exchange.header('authorization') ?? '')?.[1], exchange.header(SECRET_HEADER)];
+  return presented.some((secret) => {
+    const digest = hash('sha256', secret ?? '', 'buffer');
+    return secret !== undefined && digest.length === expected.length && timingSafeEqual(digest, expected);
+  });
+}
+
+/**
+ * The body's bytes; null when the sender went away before they were complete. Rejects with `PAYLOAD_TOO_LARGE` over
+ * `LIMITS.webhookBodyBytes`, and as `readBody` does. Must be called in the turn in which the exchange was handed over.
+ */
+function collectBody(exchange: Exchange, room?: BodyRoom): Promise<Buffer | null> {
+  return new Promise((resolve, reject) => {
+    exchange.onAbort(() => resolve(null));
+    exchange.readBody(LIMITS.webhookBodyBytes, resolve, reject, room);
+  });
+}
+
+/**
+ * JSON when it is valid, else a string; undefined when empty. Throws `BAD_REQUEST` for bytes that are not UTF-8, which a
+ * string could not hold unchanged, and for what opens more brackets than JSON may nest, whether it is JSON or not.
+ */
+export function parseWebhookBody(bytes: Buffer): unknown {
+  if (bytes.length === 0) return undefined;
+  if (!isUtf8(bytes)) throw new SvcError('BAD_REQUEST', 'The body is not UTF-8; encode binary data as text.');
+  if (isTooDeep(bytes)) throw new SvcError('BAD_REQUEST', `The body nests deeper than ${LIMITS.jsonDepth} levels.`);
+  const text = bytes.toString();
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }

@@ -1,79 +1,128 @@
 /**
- * Where the code of apps is kept. Deployments do what is the same everywhere (checks, migrations, the pointer, the swap of what
- * runs); a backend does the rest. Two implement this: `ArchiveStore` and `GitStore`.
+ * Where the code of apps is kept, and the tarball backend, which has a folder for each version (decisions, section 2). A
+ * publication does what is the same on both backends; `GitStore` is the other one.
  */
 import type { VersionRecord } from '../../../protocol/answers.ts';
-import type { MintedSecret } from '../../../protocol/automation.ts';
-import type { VersionSource } from '../../../protocol/jobs.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { isArchiveVersion } from '../../../protocol/ids.ts';
+import type { CommitOrder } from '../../../protocol/jobs.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import type { VersionPaths } from '../../../storage/layout.ts';
-import type { AppState } from '../../../storage/registry.ts';
-import type { VersionPage } from '../app-record.ts';
+import type { ChangeUnderWay } from '../../../storage/code-store.ts';
+import type { Layout, VersionPaths } from '../../../storage/layout.ts';
+import { installVersion, listVersions, readVersion, removeVersion } from '../../../storage/versions.ts';
 
-/** What is to be stored: an existing folder to stage it in, and the versions that are on disk, newest first. */
-export type StageRequest = {
-  source: VersionSource;
-  staging: string;
-  /** Milliseconds since the epoch. */
-  uploadedAt: number;
-  stored: VersionSummary[];
-  active: VersionSummary | null;
-  /** What the commit says. */
-  message?: string | undefined;
-};
+/** Which versions to list: at most `limit`, those before the version `before`. */
+export type VersionPage = { limit?: number; before?: string };
 
-/**
- * `staged` is null when the content is that of a version on disk, which then stands for it. `commit` holds the content on the
- * git store, and is null where nothing was committed.
- */
-export type Staged = {
-  version: VersionSummary;
-  staged: VersionPaths | null;
-  minted: MintedSecret[];
-  commit: string | null;
-};
-
-/**
- * What is about to happen to an app: a staged version becomes active, or is only stored; an older one becomes active; the app
- * goes.
- */
+/** What is about to happen to an app: `store` keeps a version without activating it. `commit` is null on the tarball backend. */
 export type Change =
-  | { kind: 'publish' | 'store'; staged: Staged }
+  | { kind: 'publish' | 'store'; versionId: string; commit: string | null }
   | { kind: 'activate'; versionId: string }
   | { kind: 'remove' };
 
-/** All that is asked about one app is asked by one deployment at a time. */
+/** The caller makes one change at a time to an app. */
 export type CodeStore = {
   readonly backend: 'tarball' | 'git';
-  /** Before anything is served; answers the apps of which a change was cut off. */
+  /** Whether a version that was discarded can be fetched again. */
+  readonly keepsDiscarded: boolean;
+  /** Before anything is served; answers the apps whose change was cut off. */
   open(): Promise<string[]>;
-  /** When these were recovered: removes the code that a crash left and that belongs to no version. */
+  /** Once these have recovered: removes the code that a crash left and no version uses. */
   tidy(): Promise<void>;
-  /** Ends what is done in the background; resolves when it has ended. */
+  /** Resolves when the work in the background has ended. */
   close(): Promise<void>;
-  /**
-   * Finishes a change that was cut off when `now`, the app after its repair, is what it led to; else it never happened. Null:
-   * the app is not registered.
-   */
-  recover(id: string, now: AppState | null): Promise<void>;
-  /** Has a job thread check and stage a version. Rejects with the errors of archives, manifests, handlers and merges. */
-  stage(id: string, request: StageRequest): Promise<Staged>;
-  /** Says durably what is about to happen. Nothing was changed when it rejects. */
+  /** How the files of a version are committed; null when they are not. */
+  commitOrder(message: string | null): CommitOrder | null;
+  /** Notes durably what is about to happen. When it rejects, nothing was noted. */
   begin(id: string, change: Change): Promise<void>;
-  /** Puts a staged version into place; all or nothing after a crash. */
-  install(id: string, staged: Staged): Promise<void>;
-  /** What was begun has happened: makes it final. Until it resolves, `recover` tries again. */
+  /** What was begun and has not ended; `active` is the version that serves. */
+  underWay(id: string, active: VersionSummary | null): Promise<ChangeUnderWay | null>;
+  /** Puts a version's files into place; all or nothing after a crash. */
+  install(id: string, versionId: string, staged: VersionPaths, commit: string | null): Promise<void>;
+  /** What was begun has happened: moves the names to it. False when nothing was begun. */
+  settle(id: string): Promise<boolean>;
+  /** What was begun is settled and over. */
   finish(id: string): Promise<void>;
   /** What was begun did not happen. */
   abandon(id: string): Promise<void>;
   /** A version that can be activated; null when there is none of this id. */
   find(id: string, versionId: string): Promise<VersionRecord | null>;
+  /** Whether the commit is a version of the app. */
+  isVersion(id: string, commit: string): Promise<boolean>;
   /** Newest first. */
   list(id: string, active: VersionSummary | null, page: VersionPage): Promise<VersionRecord[]>;
-  /** Takes a version off the disk; it is gone as a whole from the first step on. */
+  /** Takes a version off the disk; from the first step on all of it is gone. */
   discard(id: string, versionId: string): Promise<void>;
   /** Takes a version away for good. */
   delete(id: string, versionId: string): Promise<void>;
-  /** Whether a version that was discarded is still there. */
-  readonly keepsDiscarded: boolean;
 };
+
+export class ArchiveStore implements CodeStore {
+  readonly backend = 'tarball';
+  readonly keepsDiscarded = false;
+  readonly #layout: Layout;
+
+  constructor(layout: Layout) {
+    this.#layout = layout;
+  }
+
+  async open(): Promise<string[]> {
+    return [];
+  }
+
+  commitOrder(): null {
+    return null;
+  }
+
+  // The app's pointer says all there is to say about a change.
+  async tidy(): Promise<void> {}
+  async close(): Promise<void> {}
+  async begin(): Promise<void> {}
+  async finish(): Promise<void> {}
+  async abandon(): Promise<void> {}
+
+  async underWay(): Promise<null> {
+    return null;
+  }
+
+  async settle(): Promise<boolean> {
+    return false;
+  }
+
+  async isVersion(): Promise<boolean> {
+    return false;
+  }
+
+  install(id: string, versionId: string, staged: VersionPaths): Promise<void> {
+    return installVersion(this.#layout.app(id), versionId, staged);
+  }
+
+  async find(id: string, versionId: string): Promise<VersionRecord | null> {
+    const version = await readVersion(this.#layout.app(id), versionId);
+    return version === null ? null : versionRecord(version, null);
+  }
+
+  async list(id: string, active: VersionSummary | null, { limit, before }: VersionPage): Promise<VersionRecord[]> {
+    const all = (await listVersions(this.#layout.app(id))).map((summary) => versionRecord(summary, active));
+    if (before !== undefined && !isArchiveVersion(before))
+      throw new SvcError('BAD_REQUEST', `"before" must be a version of "${id}", as the list has them.`, {
+        path: 'before',
+      });
+    // An id begins with the time of its upload, so a page can go on from a version that was pruned meanwhile.
+    const older = before === undefined ? all : all.filter(({ versionId }) => versionId < before);
+    return older.slice(0, limit);
+  }
+
+  discard(id: string, versionId: string): Promise<void> {
+    return removeVersion(this.#layout.app(id), versionId, this.#layout.tmpDir);
+  }
+
+  delete(id: string, versionId: string): Promise<void> {
+    return this.discard(id, versionId);
+  }
+}
+
+function versionRecord(summary: VersionSummary, active: VersionSummary | null): VersionRecord {
+  const { versionId, sha256, version, uploadedAt, files, bytes } = summary;
+  return { versionId, active: versionId === active?.versionId, sha256, version, uploadedAt, files, bytes };
+}

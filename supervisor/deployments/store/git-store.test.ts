@@ -16,7 +16,9 @@ import { after, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type CodeStorePaths, Layout } from '../../../storage/layout.ts';
 import { appFiles, tarball } from '../../../testing/archive.ts';
-import { openDeployments, type StartOptions, version } from '../../../testing/deployments.ts';
+import { openDeployments, type StartOptions, sessionCopy, version } from '../../../testing/deployments.ts';
+import { openJobs } from '../../../testing/jobs.ts';
+import { gitOn } from './git-store.ts';
 
 const { root, newDataDir, start: startOn, close } = await openDeployments();
 after(close);
@@ -57,7 +59,7 @@ function session(files: Files): string {
 const app = (name: string, more: Files = {}): Files => ({ ...appFiles('notes', { version: name }), ...more });
 
 function publish({ deployments }: Running, files: Files, base: string | null = null, id = 'notes') {
-  return deployments.publish(id, { folder: session(files), base, message: 'Change it' });
+  return deployments.publish(id, { session: sessionCopy(session(files), base), message: 'Change it' });
 }
 
 /** The running gateway as it would be found after it was killed now. */
@@ -112,7 +114,7 @@ test('two publications are merged; where they change the same line, the second i
   assert.equal(await running.live('a.txt'), lines('A', 'B'));
 
   const folder = session(app('1', { 'a.txt': lines('other', 'b') }));
-  const conflict = running.deployments.publish('notes', { folder, base: sha });
+  const conflict = running.deployments.publish('notes', { session: sessionCopy(folder, sha) });
   await assert.rejects(conflict, (error: SvcError) => error.code === 'MERGE_CONFLICT' && error.files?.[0] === 'a.txt');
   assert.equal(readFileSync(join(folder, 'a.txt'), 'utf8'), lines('other', 'b'));
   assert.equal(await running.live('a.txt'), lines('A', 'B'));
@@ -308,7 +310,7 @@ test('a data directory is opened with the backend that its apps are on, or not a
 
 test('publishing on the tarball backend says how to get the git store', async () => {
   const { deployments } = await startOn(newDataDir());
-  const options = { folder: session(app('1')), base: null };
+  const options = { session: sessionCopy(session(app('1')), null) };
   await assert.rejects(deployments.publish('notes', options), failsWith('NO_GIT_STORE'));
 });
 
@@ -320,4 +322,33 @@ test('the data directory can be moved as a whole', async () => {
   const moved = await start(crashed(running));
   rmSync(running.layout.dataDir, { recursive: true });
   assert.equal(await moved.live('a.txt'), 'one');
+});
+
+test('the repository is worked on in another thread, and its errors come back as they were', async () => {
+  const { jobs, close: end } = await openJobs(root);
+  try {
+    const git = gitOn(jobs, join(root, 'apps.git'));
+    const by = { author: { name: 'svc', email: 'svc@localhost' }, at: 1_700_000_000_000 };
+    const { main } = await git('openRepository', by);
+    const folder = join(root, 'todos');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'app.json'), '{}');
+    const made = await git('commitApp', { ...by, app: 'todos', folder, message: 'Publish' });
+    assert.equal(made.parent, main);
+    await git('settle', { ...by, app: 'todos', commit: made.commit, tag: { name: 'todos/v1', message: 'Publish' } });
+    const { files } = await git('treeOf', { app: 'todos', from: 'todos/v1' });
+    assert.deepEqual(
+      files?.map(({ path, size }) => [path, size]),
+      [['app.json', 2]],
+    );
+    await git('checkout', { app: 'todos', from: 'todos/v1', to: join(root, 'checked-out') });
+    assert.equal(readFileSync(join(root, 'checked-out/app.json'), 'utf8'), '{}');
+    assert.deepEqual((await git('diffApp', { app: 'todos', folder, against: 'main', since: null })).files, []);
+    await assert.rejects(git('treeOf', { app: 'todos', from: 'todos/v2' }), { code: 'UNKNOWN_VERSION', status: 404 });
+    const missing = 'a'.repeat(40);
+    const damaged = { code: 'STORE_DAMAGED', message: new RegExp(missing) };
+    await assert.rejects(git('treeOf', { app: 'todos', from: missing }), damaged);
+  } finally {
+    await end();
+  }
 });

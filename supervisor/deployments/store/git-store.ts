@@ -1,47 +1,50 @@
 /**
  * The git store: a version is a tag of one bare repository, and its code is checked out once to be served (decisions, section
- * 7). What serves is said by the app's pointer; refs follow it, and a crash between the two is put right by `recover`.
+ * 7). The app's pointer says what serves. Refs follow it, and the start puts right what a crash left between the two.
  */
-
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { VersionRecord } from '../../../protocol/answers.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import type { GitAuthor, GitTag, GitVersion } from '../../../protocol/git-jobs.ts';
+import type { GitAuthor, GitOperation, GitOperations, GitTag, GitVersion } from '../../../protocol/git-jobs.ts';
 import { versionNumber, versionTag } from '../../../protocol/ids.ts';
+import type { CommitOrder } from '../../../protocol/jobs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import { clearPlace, exists, isThere, mkdirDurable, writeFileAtomic } from '../../../storage/atomic-file.ts';
 import {
   type ChangeUnderWay,
+  commitOf,
+  installLinked,
   listChanges,
   readChange,
   removeChange,
-  writeChange,
-} from '../../../storage/changes-under-way.ts';
-import type { CodeStorePaths, Layout } from '../../../storage/layout.ts';
-import {
-  commitOf,
-  installLinked,
   removeLinked,
   removeMaterialized,
   sweepMaterialized,
-} from '../../../storage/materialized.ts';
-import type { AppState } from '../../../storage/registry.ts';
+  writeChange,
+} from '../../../storage/code-store.ts';
+import type { CodeStorePaths, Layout, VersionPaths } from '../../../storage/layout.ts';
 import { sweepTemporary } from '../../../storage/trash.ts';
 import { readVersion } from '../../../storage/versions.ts';
+import type { Jobs } from '../../jobs/jobs.ts';
 import { SerialByKey } from '../../serial.ts';
-import type { VersionPage } from '../app-record.ts';
-import type { Change, CodeStore, Staged, StageRequest } from './code-store.ts';
-import type { GitRepository } from './git-jobs.ts';
-import { Packer } from './packer.ts';
-import { type StageJobs, stageVersion } from './staging.ts';
+import type { Change, CodeStore, VersionPage } from './code-store.ts';
+
+/** One operation on the repository, done by a job. Rejects with `STORE_DAMAGED`, `STORAGE_FULL` and the operation's errors. */
+export type Git = <O extends GitOperation>(
+  operation: O,
+  job: Omit<GitOperations[O]['job'], 'repository'>,
+) => Promise<GitOperations[O]['result']>;
+
+export function gitOn(jobs: Pick<Jobs, 'git'>, repository: string): Git {
+  return (operation, job) => jobs.git(operation, { ...job, repository } as GitOperations[typeof operation]['job']);
+}
 
 export type GitStoreOptions = {
   layout: Layout;
   paths: CodeStorePaths;
-  jobs: StageJobs;
-  git: GitRepository;
+  git: Git;
   author: GitAuthor;
   log: Pick<Logger, 'error' | 'warn'>;
   now?(): number;
@@ -54,6 +57,8 @@ export class GitStore implements CodeStore {
   /** Refs are moved one after the other. */
   readonly #refs = new SerialByKey();
   readonly #packer: Packer;
+  /** The newest commit of `main`; null while the repository could not be read. */
+  #main: string | null = null;
 
   constructor(options: GitStoreOptions) {
     this.#options = { now: Date.now, ...options };
@@ -63,13 +68,13 @@ export class GitStore implements CodeStore {
   async open(): Promise<string[]> {
     const { paths, git, log } = this.#options;
     for (const dir of [paths.mainDir, paths.sessionsDir]) await mkdirDurable(dir);
-    await sweepTemporary(paths.root);
+    await sweepTemporary(paths.dir);
     try {
       // A new one in the place of one that was lost would give the numbers of versions a second time.
       const isLost = (await isThere(paths.activeMain)) && !(await exists(paths.repository));
       if (isLost) throw new SvcError('STORE_DAMAGED', `The git repository ${paths.repository} is gone.`);
-      const { main } = await git.openRepository(this.#signed());
-      await this.#writeActiveMain(main);
+      this.#main = (await git('openRepository', this.#signed())).main;
+      await this.#writeActiveMain();
     } catch (error) {
       // What is live is served from its own files.
       log.error({ err: error }, 'The git repository cannot be used; what is live is served all the same.');
@@ -86,60 +91,57 @@ export class GitStore implements CodeStore {
     return this.#packer.close();
   }
 
-  async recover(id: string, now: AppState | null): Promise<void> {
-    const { paths, log } = this.#options;
-    const change = await readChange(paths, id);
-    if (change === null) return;
-    if (change === 'damaged') {
-      log.error({ app: id }, 'The note of a change of an app that was cut off is damaged; what is live counts.');
-      await this.#settleLive(id, now);
-      await this.abandon(id);
-    } else if (await this.#happened(id, change, now)) await this.finish(id);
-    else await this.abandon(id);
-  }
-
-  async stage(id: string, request: StageRequest): Promise<Staged> {
-    const { layout, jobs, git, author, paths } = this.#options;
-    const { repository } = paths;
-    const versionId =
-      'tag' in request.source ? request.source.tag : versionTag(id, (await git.nextNumber({ app: id })).number);
-    const commit = { repository, author, versionId, message: request.message ?? null };
-    return stageVersion(jobs, id, layout.app(id), request, commit);
+  commitOrder(message: string | null): CommitOrder {
+    const { author, paths } = this.#options;
+    return { repository: paths.repository, author, message };
   }
 
   async begin(id: string, change: Change): Promise<void> {
     const { paths, git } = this.#options;
-    if (change.kind === 'remove') return writeChange(paths, id, change);
-    if (change.kind !== 'activate') {
-      const { version, commit } = change.staged;
-      if (commit === null) throw new Error('A version that is to be published was not committed.');
-      return writeChange(paths, id, { kind: change.kind, versionId: version.versionId, commit });
-    }
+    if (change.kind !== 'activate') return writeChange(paths, id, change as ChangeUnderWay);
     const { versionId } = change;
     const message = `Activate ${versionId}\n`;
-    const job = { app: id, from: versionId, message, ...this.#signed() };
-    const { commit, unchanged } = await git.commitTree(job);
+    const { commit, unchanged } = await git('commitTree', { app: id, from: versionId, message, ...this.#signed() });
     if (!unchanged) await writeChange(paths, id, { kind: 'activate', versionId, commit });
   }
 
-  async install(id: string, { version, staged, commit }: Staged): Promise<void> {
-    if (staged === null) return;
+  async underWay(id: string, active: VersionSummary | null): Promise<ChangeUnderWay | null> {
+    const { layout, paths, log } = this.#options;
+    const change = await readChange(paths, id);
+    if (change !== 'damaged') return change;
+    log.error({ app: id }, 'The note of a change of an app that was cut off is damaged; what is live counts.');
+    // A live version without its tag was being published: where its code lies says the commit. Else its number would be given again.
+    const isTagged = active === null || (await this.#tag(id, active.versionId)) !== null;
+    const commit = isTagged ? null : await commitOf(layout.app(id), active.versionId, paths);
+    if (isTagged || commit === null) {
+      await removeChange(paths, id);
+      return null;
+    }
+    const published: ChangeUnderWay = { kind: 'publish', versionId: active.versionId, commit };
+    await writeChange(paths, id, published);
+    return published;
+  }
+
+  async install(id: string, versionId: string, staged: VersionPaths, commit: string | null): Promise<void> {
     const { layout, paths } = this.#options;
-    const app = layout.app(id);
-    const sha = commit ?? (await this.#tag(id, version.versionId))?.commit;
-    if (sha === undefined) throw new Error(`There is no tag ${version.versionId}.`);
-    await installLinked(app, version.versionId, staged, paths.materialized(sha, id));
+    await installLinked(layout.app(id), versionId, staged, paths.materialized(commit as string, id));
+  }
+
+  settle(id: string): Promise<boolean> {
+    return this.#refs.run('refs', async () => {
+      const change = await readChange(this.#options.paths, id);
+      if (change === null) return false;
+      if (change === 'damaged') throw new Error(`The note of the change of "${id}" was damaged meanwhile.`);
+      if (change.kind === 'remove') await this.#settleRemoval(id);
+      else await this.#settle(id, change);
+      return true;
+    });
   }
 
   finish(id: string): Promise<void> {
     return this.#refs.run('refs', async () => {
-      const { paths } = this.#options;
-      const change = await readChange(paths, id);
-      if (change === null) return;
-      if (change === 'damaged') throw new Error(`The note of the change of "${id}" was damaged meanwhile.`);
-      if (change.kind === 'remove') await this.#finishRemoval(id);
-      else await this.#settle(id, change);
-      await removeChange(paths, id);
+      await this.#writeActiveMain();
+      await removeChange(this.#options.paths, id);
       this.#packer.changed();
     });
   }
@@ -153,19 +155,19 @@ export class GitStore implements CodeStore {
     return tag === null ? null : recordOf(tag, null);
   }
 
+  async isVersion(id: string, commit: string): Promise<boolean> {
+    const job = { app: id, limit: LIMITS.versionsListed, before: null };
+    return (await this.#options.git('listVersions', job)).versions.some((version) => version.commit === commit);
+  }
+
   async list(id: string, active: VersionSummary | null, { limit, before }: VersionPage): Promise<VersionRecord[]> {
-    const { git } = this.#options;
     const number = before === undefined ? null : versionNumber(id, before);
     if (before !== undefined && number === null)
       throw new SvcError('BAD_REQUEST', `"before" must be a version of "${id}", such as ${versionTag(id, 3)}.`, {
         path: 'before',
       });
-    const { versions } = await git.listVersions({
-      app: id,
-      limit: limit ?? LIMITS.versionsListed,
-      before: number,
-    });
-    return versions.map((version) => recordOf(version, active));
+    const job = { app: id, limit: limit ?? LIMITS.versionsListed, before: number };
+    return (await this.#options.git('listVersions', job)).versions.map((version) => recordOf(version, active));
   }
 
   discard(id: string, versionId: string): Promise<void> {
@@ -176,70 +178,90 @@ export class GitStore implements CodeStore {
   async delete(id: string, versionId: string): Promise<void> {
     // The tag last: until it is gone the version can be brought back.
     await this.discard(id, versionId);
-    const { git } = this.#options;
-    await this.#refs.run('refs', async () => {
-      await git.retire({ app: id, tag: versionId });
-    });
-  }
-
-  async #happened(id: string, change: ChangeUnderWay, now: AppState | null): Promise<boolean> {
-    if (change.kind === 'remove' || now === null) return change.kind === 'remove' && now === null;
-    if (change.kind === 'store') return (await readVersion(this.#options.layout.app(id), change.versionId)) !== null;
-    return now.active?.versionId === change.versionId;
-  }
-
-  /** A live version without its tag was being published: where its code lies says the commit. Else its number would be given again. */
-  async #settleLive(id: string, now: AppState | null): Promise<void> {
-    const active = now?.active ?? null;
-    if (active === null || (await this.#tag(id, active.versionId)) !== null) return;
-    const { layout, paths } = this.#options;
-    const commit = await commitOf(layout.app(id), active.versionId, paths);
-    if (commit === null) return;
-    await this.#refs.run('refs', () => this.#settle(id, { kind: 'publish', versionId: active.versionId, commit }));
+    await this.#refs.run('refs', () => this.#options.git('retire', { app: id, tag: versionId }));
   }
 
   async #settle(id: string, { kind, versionId, commit }: Exclude<ChangeUnderWay, { kind: 'remove' }>): Promise<void> {
     const { layout, git } = this.#options;
     const tag = kind === 'activate' ? null : tagOf(versionId, await readVersion(layout.app(id), versionId));
-    if (kind === 'store') {
-      if (tag !== null) await git.tagOnly({ commit, tag, ...this.#signed() });
-      return;
-    }
-    const { main } = await git.settle({ app: id, commit, tag, ...this.#signed() });
-    await this.#writeActiveMain(main);
+    const job = { commit, ...this.#signed() };
+    if (kind === 'store') await git('tagOnly', { ...job, tag: tag as GitTag });
+    else this.#main = (await git('settle', { ...job, app: id, tag })).main;
   }
 
-  async #finishRemoval(id: string): Promise<void> {
+  async #settleRemoval(id: string): Promise<void> {
     const { paths, git } = this.#options;
-    const message = `Remove ${id}\n`;
-    const removal = await git.commitApp({ app: id, folder: null, message, ...this.#signed() });
-    if (!removal.unchanged) {
-      const { main } = await git.settle({ app: id, commit: removal.commit, tag: null, ...this.#signed() });
-      await this.#writeActiveMain(main);
-    }
-    await git.retire({ app: id, tag: null });
+    const job = { app: id, ...this.#signed() };
+    const removal = await git('commitApp', { ...job, folder: null, message: `Remove ${id}\n` });
+    if (!removal.unchanged) this.#main = (await git('settle', { ...job, commit: removal.commit, tag: null })).main;
+    await git('retire', { app: id, tag: null });
     await removeMaterialized(paths, id);
   }
 
   async #tag(id: string, versionId: string): Promise<GitVersion | null> {
     const number = versionNumber(id, versionId);
     if (number === null) return null;
-    const { git } = this.#options;
-    const job = { app: id, limit: 1, before: number + 1 };
-    const [found] = (await git.listVersions(job)).versions;
+    const [found] = (await this.#options.git('listVersions', { app: id, limit: 1, before: number + 1 })).versions;
     return found?.number === number ? found : null;
   }
 
-  async #writeActiveMain(main: string): Promise<void> {
+  async #writeActiveMain(): Promise<void> {
+    if (this.#main === null) return;
     const { activeMain } = this.#options.paths;
     await clearPlace(activeMain);
-    const text = `${main}\n`;
-    // A start says mostly what is said already, and may be one on a full disk.
+    const text = `${this.#main}\n`;
+    // A start mostly finds what it would write, and the disk may be full.
     if ((await readFile(activeMain, 'utf8').catch(() => null)) !== text) await writeFileAtomic(activeMain, text);
   }
 
   #signed(): { author: GitAuthor; at: number } {
     return { author: this.#options.author, at: this.#options.now() };
+  }
+}
+
+/** Has the loose objects of the repository packed in the background, one small job after the other. */
+class Packer {
+  readonly #options: { git: Git; log: Pick<Logger, 'warn'> };
+  #changes = 0;
+  #running: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(options: { git: Git; log: Pick<Logger, 'warn'> }) {
+    this.#options = options;
+  }
+
+  /** The repository has more objects than before: every so often it looks. */
+  changed(): void {
+    this.#changes++;
+    if (this.#changes >= LIMITS.gitPackEvery) this.look();
+  }
+
+  /** Packs what there is to pack, unless that is under way. */
+  look(): void {
+    if (this.#running !== null || this.#closed) return;
+    this.#changes = 0;
+    this.#running = this.#pack().finally(() => {
+      this.#running = null;
+    });
+  }
+
+  /** Resolves when the job that is under way has ended; no other follows. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#running;
+  }
+
+  /** Other jobs that came meanwhile run between two of these. */
+  async #pack(): Promise<void> {
+    const { git, log } = this.#options;
+    try {
+      while (!this.#closed) {
+        const { packed, joined } = await git('packLoose', {});
+        if (packed === 0 && joined === 0) return;
+      }
+    } catch (error) {
+      log.warn({ err: error }, 'The objects of the git repository could not be packed; that is tried again.');
+    }
   }
 }
 
@@ -251,7 +273,7 @@ function tagOf(versionId: string, version: VersionSummary | null): GitTag {
   return { name: versionId, message: `${name} ${version.version}`, info };
 }
 
-/** A tag that somebody made by hand says nothing but its time. */
+/** A tag that was made by hand says only its time. */
 function recordOf({ tag, at, info }: GitVersion, active: VersionSummary | null): VersionRecord {
   const known = info ?? { sha256: '', version: '', files: 0, bytes: 0 };
   const uploadedAt = info === null ? at : Date.parse(info.uploadedAt);

@@ -4,20 +4,15 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { isAppId } from '../../../protocol/ids.ts';
 import { exists, isMissing } from '../../../storage/atomic-file.ts';
+import { readStoreMark, writeStoreMark } from '../../../storage/code-store.ts';
 import { CodeStorePaths, type Layout } from '../../../storage/layout.ts';
 import { readEntries } from '../../../storage/registry.ts';
-import { readStoreMark, writeStoreMark } from '../../../storage/store-mark.ts';
 import { type Config, ConfigError } from '../../config.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
-import { ArchiveStore } from './archive-store.ts';
-import type { CodeStore } from './code-store.ts';
-import { gitRepository } from './git-jobs.ts';
-import { GitStore } from './git-store.ts';
+import { ArchiveStore, type CodeStore } from './code-store.ts';
+import { GitStore, gitOn } from './git-store.ts';
 
-/**
- * Sees to it that the apps of a data directory are never opened with the backend that they are not on, nor with another git
- * store. Rejects with a `ConfigError` that says what to do; nothing was written then.
- */
+/** Rejects with a `ConfigError`, before it writes anything, when the apps are on the other backend or in another git store. */
 export async function checkStore(layout: Layout): Promise<void> {
   const paths = layout.codeStore;
   const mark = await readStoreMark(layout);
@@ -36,13 +31,13 @@ export async function checkStore(layout: Layout): Promise<void> {
       'appsStoreRoot',
     );
   }
-  if (marked !== null && marked !== paths.root && !(await exists(paths.repository))) {
+  if (marked !== null && marked !== paths.dir && !(await exists(paths.repository))) {
     throw new ConfigError(
-      `The apps of this data directory are on the git store ${marked}, and "appsStoreRoot" names ${paths.root}, where there is none. Set it to ${marked}, or move the store there.`,
+      `The apps of this data directory are on the git store ${marked}, and "appsStoreRoot" names ${paths.dir}, where there is none. Set it to ${marked}, or move the store there.`,
       'appsStoreRoot',
     );
   }
-  if (marked !== paths.root || mark?.isWhole === false) await writeStoreMark(layout, paths.root);
+  if (marked !== paths.dir || mark?.isWhole === false) await writeStoreMark(layout, paths.dir);
 }
 
 export function openStore({
@@ -53,13 +48,12 @@ export function openStore({
 }: {
   layout: Layout;
   config: Pick<Config, 'commitAuthor'>;
-  jobs: Pick<Jobs, 'ingest' | 'git'>;
+  jobs: Pick<Jobs, 'git'>;
   log: Pick<Logger, 'error' | 'warn'>;
 }): CodeStore {
   const paths = layout.codeStore;
-  if (paths === null) return new ArchiveStore({ layout, jobs });
-  const git = gitRepository(jobs, paths.repository);
-  return new GitStore({ layout, paths, jobs, git, author: config.commitAuthor, log });
+  if (paths === null) return new ArchiveStore(layout);
+  return new GitStore({ layout, paths, git: gitOn(jobs, paths.repository), author: config.commitAuthor, log });
 }
 
 /** Whether an app was ever registered here, as far as the files say. */
@@ -77,5 +71,5 @@ async function holdsApps(layout: Layout): Promise<boolean> {
 /** A store in its usual place whose mark is gone. */
 async function defaultStore(layout: Layout): Promise<string | null> {
   const paths = new CodeStorePaths(join(layout.dataDir, 'code-store'));
-  return (await exists(paths.repository)) ? paths.root : null;
+  return (await exists(paths.repository)) ? paths.dir : null;
 }

@@ -16,8 +16,8 @@ import type { PageOwner } from '../../../protocol/origins.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { rotateToken } from '../../../storage/token.ts';
 import { send, serveExchanges } from '../../../testing/exchange-server.ts';
+import type { Caller } from './access.ts';
 import { Access } from './access.ts';
-import type { Caller } from './caller.ts';
 import { isForeign } from './fetch-metadata.ts';
 import { Places } from './places.ts';
 import { SignIns } from './sign-ins.ts';
@@ -258,6 +258,26 @@ test('streams end when what opened them does, however far away that is', async (
   access.endStreamsSince(access.endings);
   assert.equal(ends, 1);
   access.endStreamsSince(access.endings - 1);
+  assert.equal(ends, 2);
+});
+
+test('streams end to the millisecond, and within a minute of a clock that is set past the end', async (t) => {
+  const { access, clock } = await setUp(t);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let ends = 0;
+  access.whenEnded(() => ends++);
+  const pass = (ms: number) => {
+    clock.now += ms;
+    t.mock.timers.tick(ms);
+  };
+  access.endStreamsAt(clock.now + LIMITS.dayMs);
+  pass(LIMITS.dayMs - 1);
+  assert.equal(ends, 0);
+  pass(1);
+  assert.equal(ends, 1);
+  access.endStreamsAt(clock.now + 20 * LIMITS.dayMs);
+  clock.now += 21 * LIMITS.dayMs;
+  t.mock.timers.tick(LIMITS.programTokenNoteMs);
   assert.equal(ends, 2);
 });
 

@@ -1,15 +1,151 @@
-/** Tells who calls: by the Bearer token, a token for programs, or the session cookie of the origin (decisions, sections 1 and 11). */
+/** Tells who calls, by the Bearer token, a token for programs or the session cookie, and what they may do (decisions, sections 1 and 11). */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
+import { draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { PageOwner } from '../../../protocol/origins.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { ADMIN, type Caller, ConsoleCaller, PageCaller, SharedCaller, TokenCaller } from './caller.ts';
 import { cookiesFor, endedCookies, type RegisteredAt, readCookie, type Session, type SignIn } from './cookie.ts';
+import { type Capability, type Grant, may } from './grants.ts';
 import type { Place, Places } from './places.ts';
 import type { ProgramTokens } from './program-tokens.ts';
 import type { SignIns } from './sign-ins.ts';
 import { TokenFile } from './token-file.ts';
+
+/** Made for each request, or once where all requests of its kind are alike. */
+export interface Caller {
+  readonly kind: 'admin' | 'host' | 'session' | 'token';
+  /** The app or draft whose page this is: its own address is `/` too. */
+  readonly owner: PageOwner | null;
+  /** When what it presented ends, in milliseconds since the epoch; null when it does not. */
+  readonly expiresAt: number | null;
+  /** `app` is the key of a live app or of a draft (`draftKey`); null for what is about none. */
+  may(capability: Capability, app: string | null): boolean;
+  /** Why it may not, for the `FORBIDDEN` answer. */
+  refusal(app: string | null): string;
+}
+
+/** Throws `FORBIDDEN` unless the caller may. */
+export function demand(caller: Caller, capability: Capability, app: string | null): void {
+  if (!caller.may(capability, app)) throw new SvcError('FORBIDDEN', caller.refusal(app));
+}
+
+/** Has the token of `token.bin`. */
+export const ADMIN: Caller = {
+  kind: 'admin',
+  owner: null,
+  expiresAt: null,
+  may: () => true,
+  refusal: () => '',
+};
+
+/** The caller of an open route, for which none was looked for. */
+export const NOBODY: Caller = {
+  kind: 'session',
+  owner: null,
+  expiresAt: null,
+  may: () => false,
+  refusal: () => 'Sign in first.',
+};
+
+const ENDED = 'What this was asked with has ended meanwhile.';
+
+/**
+ * What a session or a token reaches: the cookie of the console's origin everything; that of an origin that all apps share their
+ * pages, and nothing that administers; that of a page's origin its own app or draft; a program's token what it grants.
+ */
+type Reach = 'console' | 'shared' | PageOwner | Grant;
+
+/**
+ * Presented a session or a token, which can end. A request may take minutes to arrive, so each question asks anew whether it is
+ * still good.
+ */
+export class ExpiringCaller implements Caller {
+  readonly kind: 'session' | 'token';
+  readonly owner: PageOwner | null;
+  readonly expiresAt: number | null;
+  readonly #reach: Reach;
+  readonly #isGood: () => boolean;
+
+  constructor(reach: Reach, expiresAt: number | null, isGood: () => boolean) {
+    this.kind = isGrant(reach) ? 'token' : 'session';
+    this.owner = typeof reach === 'string' || isGrant(reach) ? null : reach;
+    this.expiresAt = expiresAt;
+    this.#reach = reach;
+    this.#isGood = isGood;
+  }
+
+  may(capability: Capability, app: string | null): boolean {
+    const reach = this.#reach;
+    if (!this.#isGood()) return false;
+    if (reach === 'console') return true;
+    if (isGrant(reach)) return may(reach, capability, app);
+    if (capability === 'manage' || capability === 'admin') return false;
+    return reach === 'shared' || app === keyOf(reach);
+  }
+
+  refusal(app: string | null): string {
+    const reach = this.#reach;
+    if (!this.#isGood() || reach === 'console') return ENDED;
+    if (reach === 'shared') return SHARED;
+    return isGrant(reach) ? refusalOfToken(reach) : refusalOfPage(reach, app);
+  }
+}
+
+const SHARED =
+  'All apps share this address, so a browser session may not administer here. Use the access token; or open ' +
+  'http://svc.localhost with the port of the gateway on its own machine, or set appDomain in the configuration: ' +
+  'there each app and the console have separate addresses.';
+
+function isGrant(reach: Reach): reach is Grant {
+  return typeof reach === 'object' && 'tools' in reach;
+}
+
+function keyOf({ app, session }: PageOwner): string {
+  return session === undefined ? app : draftKey(session, app);
+}
+
+function refusalOfToken({ name, apps, tools }: Grant): string {
+  const which = apps === null ? 'every app' : apps.map((id) => `"${id}"`).join(', ') || 'no app';
+  return `The token "${name}" may do "${tools}" with ${which}, and this needs more.`;
+}
+
+function refusalOfPage(owner: PageOwner, app: string | null): string {
+  const what = owner.session === undefined ? `A page of "${owner.app}"` : `The draft of "${owner.app}"`;
+  const scope = `${what} may use its own files, tools, changes and settings only.`;
+  if (app === null || app === keyOf(owner) || owner.session !== undefined) return scope;
+  return `${scope} To call tools of "${app.slice(0, 80)}", name it under "uses" in the app.json of "${owner.app}".`;
+}
+
+/** What a host is asked about, in place of the Bearer check. `app` is null for what is about none. */
+export type HostNeed = { app: string | null; capability: Capability };
+/** What a host sees of a request. */
+export type HostRequest = { method: string; path: string; query: string; header(name: string): string | undefined };
+/** A host's decision, made at once: the host looks up what that takes, such as who is signed in, before it hands a request over. */
+export type Authorize = (request: HostRequest, need: HostNeed) => boolean;
+
+/** Was let through by a host's own server; `authorize` decides the rest. */
+export class HostCaller implements Caller {
+  readonly kind = 'host';
+  readonly owner = null;
+  readonly expiresAt = null;
+  readonly #request: HostRequest;
+  readonly #authorize: Authorize;
+
+  constructor(request: HostRequest, authorize: Authorize) {
+    this.#request = request;
+    this.#authorize = authorize;
+  }
+
+  may(capability: Capability, app: string | null): boolean {
+    return this.#authorize(this.#request, { app, capability }) === true;
+  }
+
+  refusal(): string {
+    return 'The server that this gateway is part of does not allow this.';
+  }
+}
 
 /** An Authorization header with a Bearer token, which is the first group. */
 export const BEARER: RegExp = /^Bearer +(\S+) *$/i;
@@ -26,10 +162,7 @@ type AccessOptions = {
   now?: () => number;
 };
 
-/**
- * Sessions are not stored: a cookie is what it may do and until when, signed with a key made from the token, so that a new token
- * ends them all. What is kept is which sign-ins were ended before their time.
- */
+/** Sessions are not stored: cookies are signed with a key made from the token, so a new token ends them all. */
 export class Access {
   readonly places: Places;
   readonly signIns: SignIns;
@@ -38,7 +171,7 @@ export class Access {
   readonly #registeredAt: RegisteredAt;
   readonly #now: () => number;
   #credentials: Credentials;
-  /** Values of the Authorization header that were seen, and the digests of the tokens in them. */
+  /** Authorization header → digest of its token. */
   readonly #digests = new Map<string, Buffer>();
   #onEnded: () => void = () => {};
   /** How often something that was presented has ended. */
@@ -98,15 +231,14 @@ export class Access {
       const text = BEARER.exec(authorization)?.[1] ?? '';
       const grant = this.#programTokens.find(text);
       if (grant === undefined) return unauthorized(WRONG_TOKEN);
-      return new TokenCaller(grant, () => this.#programTokens.find(text) !== undefined);
+      return new ExpiringCaller(grant, grant.expiresAt, () => this.#programTokens.find(text) !== undefined);
     }
     const session = this.session(exchange, place);
     if (session === 'two') return unauthorized('The request carries two session cookies; sign in again.');
     if (session === null) return unauthorized('Send the access token as "Authorization: Bearer <token>".');
     const { expiresAt, owner } = session;
     const isGood = () => expiresAt > this.#now() && !this.signIns.isEnded(session.id);
-    if (place.kind === 'console') return new ConsoleCaller(expiresAt, isGood);
-    return owner === null ? new SharedCaller(expiresAt, isGood) : new PageCaller(owner, expiresAt, isGood);
+    return new ExpiringCaller(place.kind === 'console' ? 'console' : (owner ?? 'shared'), expiresAt, isGood);
   }
 
   /** The session of this origin's cookie; null when there is none, `two` when there are two cookies. */
@@ -142,7 +274,8 @@ export class Access {
     const wait = () => {
       const left = expiresAt - this.#now();
       if (left > 0) {
-        this.#ending = setTimeout(wait, Math.min(left, LIMITS.dayMs)).unref();
+        // Not longer than this, so that a clock that was set is noticed.
+        this.#ending = setTimeout(wait, Math.min(left, LIMITS.programTokenNoteMs)).unref();
         return;
       }
       this.#nextEnd = Number.POSITIVE_INFINITY;
@@ -157,10 +290,7 @@ export class Access {
     this.#file.close();
   }
 
-  /**
-   * The digest of the token in an Authorization header, remembered because clients present the same one with each request.
-   * That a token was seen before is told by the time this takes only to whoever knows all of it.
-   */
+  /** Remembered by the header. The time this takes says that a token was seen before only to those who know all of it. */
   #digestOf(authorization: string): Buffer | undefined {
     const known = this.#digests.get(authorization);
     if (known) return known;
@@ -173,7 +303,7 @@ export class Access {
   }
 }
 
-/** By the word of a proxy: a browser does not take a cookie with `Secure` where this is wrong, and nothing else depends on it. */
+/** A proxy says so. Where it is wrong, browsers refuse the cookie with `Secure`; nothing else depends on it. */
 function isSecure(exchange: Exchange): boolean {
   return exchange.header('x-forwarded-proto') === 'https';
 }
@@ -186,6 +316,6 @@ function credentialsOf(token: string): Credentials {
   };
 }
 
-function unauthorized(message: string): SvcError {
+export function unauthorized(message: string): SvcError {
   return new SvcError('UNAUTHORIZED', message, { headers: { 'www-authenticate': 'Bearer' } });
 }

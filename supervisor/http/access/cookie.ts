@@ -1,5 +1,5 @@
 /**
- * The session cookie (decisions, section 11): what it lets its origin do, until when, signed. Nothing of it is stored. Pure.
+ * The session cookie (decisions, section 11): what it lets its origin do, until when, signed. It is not stored. Pure.
  *
  *     <expires>/<sign-in>/<scope>/<hmac>
  */

@@ -59,7 +59,7 @@ export class Places {
   readonly #config: PlaceConfig;
   /** Names that reach a shared origin, or no origin at all with `isolated`. */
   readonly #named: ReadonlySet<string>;
-  /** Where the console is, the first one is what is told to people. */
+  /** Where the console is; users are told of the first one. */
   readonly #bases: readonly { name: string; scheme: 'http' | 'https' }[];
   /** Bound to all addresses of the machine: any address is then one of ours. */
   readonly #anyAddress: boolean;
@@ -90,14 +90,14 @@ export class Places {
     );
   }
 
-  /** The origin of a page for somebody who is at `place`; that place's own where all share one. */
+  /** The origin of a page, seen from `place`: that place's own where all share one. */
   originOf(place: Place, owner: PageOwner): string {
     if (place.base === null) return place.origin;
     const [scheme = 'http', name = ''] = place.base.split('://');
     return `${scheme}://${pageHost(owner)}.${name}`;
   }
 
-  /** The console that people of `place` open: of a program of this machine, the one that is reached from outside, where there is one. */
+  /** The console to tell users of `place` about: for a program of this machine, the one that is reached from outside, if any. */
   consoleOf(place: Place): string | null {
     const [first] = this.#bases;
     return place.kind === 'loopback' && first?.scheme === 'https' ? `https://${first.name}` : place.base;
@@ -129,7 +129,7 @@ function at(kind: PlaceKind, host: string, origin: string, base: string | null):
   return { kind, host, origin, base, label: '', owner: null, frameAncestors: base === null ? SELF : `${SELF} ${base}` };
 }
 
-/** What the labels below a base stand for; null when they are nobody's. */
+/** What the labels below a base stand for; null when they name no page. */
 function pageOf(labels: string): Pick<Place, 'label' | 'owner'> | null {
   const [first = '', second, more] = labels.split('.');
   if (second === undefined) {

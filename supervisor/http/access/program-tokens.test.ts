@@ -155,43 +155,29 @@ test('the list is the newest first, in pages', async (t) => {
   await assert.rejects(page(2, 'tok_nothing'), isCode('UNKNOWN_TOKEN'));
 });
 
-test('a token expires to the millisecond, and whoever opened something with it is told', async (t) => {
+test('a token expires to the millisecond', async (t) => {
   const { open, clock } = setUp(t);
   const tokens = await open();
-  const told: string[] = [];
-  tokens.whenRevoked((id) => told.push(id));
   const short = await tokens.create(wanted({ expiresInDays: 1 }));
   const long = await tokens.create(wanted({ expiresInDays: 2 }));
   const never = await tokens.create(wanted());
   clock.tick(DAY - 1);
   assert.ok(tokens.find(short.token));
-  assert.equal(told.length, 0);
   clock.tick(1);
   assert.equal(tokens.find(short.token), undefined);
-  assert.deepEqual(told, [short.id]);
   clock.tick(DAY);
   assert.equal(tokens.find(long.token), undefined);
   assert.ok(tokens.find(never.token));
-  assert.deepEqual(told, [short.id, long.id]);
   assert.equal((await tokens.list(all)).length, 3, 'the list says what has expired');
-
-  const again = await open();
-  again.whenRevoked((id) => told.push(`again ${id}`));
-  clock.tick(DAY);
-  assert.equal(again.find(short.token), undefined);
-  assert.deepEqual(told, [short.id, long.id], 'what had expired before is not news');
+  assert.equal((await open()).find(short.token), undefined);
 });
 
-test('a clock that is set past the expiry is noticed within a minute', async (t) => {
-  const { open, clock, clockSet } = setUp(t);
+test('a clock that is set past the expiry ends a token', async (t) => {
+  const { open, clockSet } = setUp(t);
   const tokens = await open();
-  const told: string[] = [];
-  tokens.whenRevoked((id) => told.push(id));
-  const { id, token } = await tokens.create(wanted({ expiresInDays: 20 }));
+  const { token } = await tokens.create(wanted({ expiresInDays: 20 }));
   clockSet.byMs = 21 * DAY;
   assert.equal(tokens.find(token), undefined);
-  clock.tick(LIMITS.programTokenNoteMs);
-  assert.deepEqual(told, [id]);
 });
 
 test('a revoked token is refused before its row is gone, and stays so when the disk is full', async (t) => {

@@ -1,6 +1,6 @@
 /**
- * Tokens for programs: made, listed, revoked and looked up (decisions, section 11). The identity database has their SHA-256
- * digests, never their text; all of them are kept in memory, so that a request never waits for the database.
+ * Tokens for programs (decisions, section 11). The identity database has their SHA-256 digests, never their text; all are kept in
+ * memory, so that no request waits for the database.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -12,8 +12,6 @@ import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { survive } from '../../outlive-writer.ts';
 import { SerialByKey } from '../../serial.ts';
 import type { Grant, GrantTools } from './grants.ts';
-
-export type { Grant } from './grants.ts';
 
 const PREFIX = 'svct_';
 const SCHEMA = `
@@ -46,8 +44,6 @@ type Entry = {
   lastUsedAt: number | null;
   /** Refused from now on; its row may still have to be deleted. */
   revoked: boolean;
-  /** Its expiry was noticed. */
-  expired: boolean;
 };
 
 export type ProgramTokensOptions = {
@@ -74,7 +70,6 @@ export class ProgramTokens {
   #loading: Promise<void> | null = null;
   #retryTimer: NodeJS.Timeout | undefined;
   #noteTimer: NodeJS.Timeout | undefined;
-  #expiryTimer: NodeJS.Timeout | undefined;
   #onRevoked: (id: string) => void = () => {};
   #closed = false;
 
@@ -90,14 +85,14 @@ export class ProgramTokens {
     return tokens;
   }
 
-  /** Called with the id of a token that was revoked or has expired: what was opened with it must end. */
+  /** Called with the id of a token that was revoked: what was opened with it must end. */
   whenRevoked(call: (id: string) => void): void {
     this.#onRevoked = call;
   }
 
   /**
    * What a presented token gives; undefined for one that is unknown, revoked or expired. Notes the use. The time this takes
-   * tells only of the digest of what was sent, and from that nobody finds their way to the text of a token.
+   * tells only of the digest of what was sent, which does not lead to the text of a token.
    */
   find(token: string): Grant | undefined {
     if (!token.startsWith(PREFIX)) return undefined;
@@ -134,9 +129,8 @@ export class ProgramTokens {
           [id, digest, name, textOf(grant.apps), tools, createdAt, expiresAt],
         ),
       );
-      const entry: Entry = { grant, digest, createdAt, lastUsedAt: null, revoked: false, expired: false };
+      const entry: Entry = { grant, digest, createdAt, lastUsedAt: null, revoked: false };
       this.#keep(entry);
-      this.#watchExpiry();
       log.info({ token: id, name }, 'A token for a program was made.');
       return { ...rowOf(entry), token };
     });
@@ -183,7 +177,7 @@ export class ProgramTokens {
   /** Stores the last uses. Tokens are still looked up, but nothing is stored after it. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const timer of [this.#retryTimer, this.#noteTimer, this.#expiryTimer]) clearTimeout(timer);
+    for (const timer of [this.#retryTimer, this.#noteTimer]) clearTimeout(timer);
     await this.#storeUses();
   }
 
@@ -207,9 +201,7 @@ export class ProgramTokens {
     const table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'program_tokens'";
     if ((await survive(() => db.get(table))) === null) return;
     const rows = await survive(() => db.all('SELECT * FROM program_tokens ORDER BY rowid'));
-    const now = this.#now();
-    for (const entry of rows.map((row) => entryOf(row, now))) this.#keep(entry);
-    this.#watchExpiry();
+    for (const row of rows) this.#keep(entryOf(row));
   }
 
   /** One after the other, on what is stored. */
@@ -273,23 +265,6 @@ export class ProgramTokens {
     }
   }
 
-  /** Tells of each token that expires, with one timer for the next of them. */
-  #watchExpiry(): void {
-    clearTimeout(this.#expiryTimer);
-    const now = this.#now();
-    let next = Number.POSITIVE_INFINITY;
-    for (const entry of this.#byId.values()) {
-      const expired = isExpired(entry, now);
-      if (expired && !entry.expired && !entry.revoked) this.#onRevoked(entry.grant.id);
-      entry.expired = expired;
-      if (!expired && entry.grant.expiresAt !== null) next = Math.min(next, entry.grant.expiresAt);
-    }
-    if (next === Number.POSITIVE_INFINITY) return;
-    // Not longer than this, so that a clock that was set is noticed.
-    const delay = Math.min(next - now, LIMITS.programTokenNoteMs);
-    this.#expiryTimer = this.#later(delay, () => this.#watchExpiry());
-  }
-
   #later(ms: number, call: () => void): NodeJS.Timeout | undefined {
     return this.#closed ? undefined : setTimeout(call, ms).unref();
   }
@@ -312,7 +287,7 @@ function rowOf({ grant, createdAt, lastUsedAt }: Entry): ProgramTokenRow {
   return { id, name, apps, tools, createdAt, expiresAt, lastUsedAt };
 }
 
-function entryOf(row: Row, now: number): Entry {
+function entryOf(row: Row): Entry {
   const grant: Grant = {
     id: String(row.id),
     name: String(row.name),
@@ -320,15 +295,13 @@ function entryOf(row: Row, now: number): Entry {
     tools: row.tools as GrantTools,
     expiresAt: row.expires_at === null ? null : Number(row.expires_at),
   };
-  const entry: Entry = {
+  return {
     grant,
     digest: String(row.digest),
     createdAt: Number(row.created_at),
     lastUsedAt: row.last_used_at === null ? null : Number(row.last_used_at),
     revoked: false,
-    expired: false,
   };
-  return { ...entry, expired: isExpired(entry, now) };
 }
 
 function unknownToken(id: string): SvcError {

@@ -18,7 +18,7 @@ export class SignIns {
   readonly #now: () => number;
   readonly #tickets: OneTime<Ticket>;
   readonly #links: OneTime<true>;
-  /** Id of a sign-in that was ended → when it would have ended by itself. */
+  /** Id of a sign-in that was ended → when it would have expired. */
   readonly #ended = new Map<string, number>();
 
   constructor(db: DbClient, now: () => number = Date.now) {

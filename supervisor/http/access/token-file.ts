@@ -48,8 +48,8 @@ export class TokenFile {
   }
 
   /**
-   * Follows the file that is there now; a rotation renames a new file over it, which ends that. Only where there is none it
-   * follows the folder: every write to the gateway's databases in it is told to whoever does.
+   * Follows the file that is there now, until a rotation renames a new one over it. It follows the folder only where there is no
+   * file: a watcher of the folder hears of every write to the gateway's databases in it.
    */
   #watch(path: string): FSWatcher | undefined {
     const name = basename(this.#path);

@@ -289,7 +289,7 @@ describe('harm to others', () => {
 });
 
 describe('calls that never end', () => {
-  test('do not keep a place that another app waits for, nor the thread of an app that nobody uses', async () => {
+  test('do not keep a place that another app waits for, nor the thread of an unused app', async () => {
     world = new World((ms) => mock.timers.tick(ms), 1);
     const { actor, thread } = await liveActor('stuck');
     const stuck = world.call(actor, { allowedMs: 1000 });
@@ -421,8 +421,8 @@ describe('whatever happens in whatever order', () => {
     test(`every call is answered once, and no thread is forgotten (seed ${seed})`, async () => {
       const random = seeded(seed);
       const some = <T>(items: readonly T[]): T | undefined => items[Math.floor(random() * items.length)];
-      world = new World((ms) => mock.timers.tick(ms), 2, 1);
-      const actors = ['a', 'b', 'c', 'd'].map((app) => world.actor(app, 20));
+      world = new World((ms) => mock.timers.tick(ms), 2, 1, 20);
+      const actors = ['a', 'b', 'c', 'd'].map((app) => world.actor(app));
       actors.push(world.fireActor('e'), world.fireActor('f'));
       const any = () => some(actors) as Actor;
       let versions = 1;

@@ -13,11 +13,8 @@ import { SvcError } from '../../../protocol/errors.ts';
 import type { RetireReason } from '../../../protocol/frames.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import { settleOrphans } from '../orphans.ts';
-import { WakeUp } from '../wake-up.ts';
-import { ActorLog } from './actor-log.ts';
-import type { Tenant } from './admission.ts';
-import type { Call } from './call.ts';
+import type { Population, Tenant } from '../population.ts';
+import { type Call, type Deadlines, Mailbox } from './call.ts';
 import {
   CRASH_LOOP,
   cancelled,
@@ -27,15 +24,13 @@ import {
   quarantinedError,
   removedError,
   stoppingError,
+  threadEnded,
   timedOut,
   timedOutWaiting,
 } from './call-errors.ts';
 import { CrashRecord } from './crash-record.ts';
-import type { Deadlines } from './deadlines.ts';
 import { actorKey, type Death, type Generation, type GenerationEvents } from './generation.ts';
 import { Generations } from './generations.ts';
-import { Mailbox } from './mailbox.ts';
-import { ResultBudget } from './result-budget.ts';
 
 export type ActorState =
   | 'idle'
@@ -47,26 +42,15 @@ export type ActorState =
   | 'quarantined'
   | 'stopped';
 
-/** What an actor needs of the tree around it. */
+/** What an actor needs from the tree. */
 export type ActorEnvironment = {
   now: () => number;
   random: () => number;
   deadlines: Deadlines;
-  mailboxLimit: number;
-  /**
-   * Calls that an actor works on at a time. Where it is 1, the next call also waits for one that an older thread has not ended,
-   * so that no two ever overlap.
-   */
-  concurrency: number;
   /** A thread for this version, on the host that runs the actor. */
   spawn(actor: Actor, summary: VersionSummary, events: GenerationEvents): Generation;
-  /** False when as many actors are live as may be; the tree calls `proceed` when there is room. */
-  admit(actor: Actor): boolean;
-  /** Nobody waits for a call of the actor any more. */
-  rested(actor: Actor): void;
-  /** A generation ended: counted, and its slot is free. */
-  retired(actor: Actor, reason: RetireReason): void;
-  log(app: string, level: 'info' | 'warn' | 'error', message: string): void;
+  retired(reason: RetireReason): void;
+  log(level: 'info' | 'warn' | 'error', message: string, key: string): void;
   appLog(app: string, line: string): void;
 };
 
@@ -86,46 +70,54 @@ export class Actor implements Tenant {
   readonly mailbox: Mailbox<Call>;
 
   readonly #env: ActorEnvironment;
+  readonly #population: Population<Actor>;
   readonly #crashes: CrashRecord;
-  readonly #results = new ResultBudget();
   readonly #generations: Generations;
+  readonly #concurrency: number;
   /** It has at most one call in flight, on all its threads together. */
   readonly #serial: boolean;
-  /** Why nothing is tried any more. */
+  /** Why it was quarantined, or failed to start. */
   #givenUp = '';
-  readonly #log: ActorLog;
   /** Ends the back-off. */
-  readonly #retry = new WakeUp();
+  #retry: NodeJS.Timeout | undefined;
 
-  constructor(app: string, automation: string | null, summary: VersionSummary, env: ActorEnvironment) {
+  constructor(
+    app: string,
+    automation: string | null,
+    summary: VersionSummary,
+    population: Population<Actor>,
+    env: ActorEnvironment,
+  ) {
     this.app = app;
     this.automation = automation;
     this.key = actorKey(app, automation);
     this.summary = summary;
     this.#env = env;
-    this.#serial = env.concurrency === 1;
+    this.#population = population;
+    this.#concurrency = population.options.concurrency;
+    this.#serial = this.#concurrency === 1;
     this.#crashes = new CrashRecord(env.random);
-    this.#log = new ActorLog(this, env);
-    this.mailbox = new Mailbox(env.mailboxLimit);
+    this.mailbox = new Mailbox(population.options.mailboxLimit);
     this.#generations = new Generations(env.now);
   }
 
-  /** Every thread that this actor has: the one that serves, one that starts, those that drain. */
   get generations(): Generation[] {
     return this.#generations.all;
   }
 
-  /** It has a thread, or is about to have one. */
   get occupied(): boolean {
     return this.#generations.current !== null || (this.#serial && this.#generations.working);
   }
 
-  /** It has no thread, and nobody needs one. */
+  /** It has no thread, and needs none. */
   get vacant(): boolean {
     return this.state === 'idle' && this.#generations.all.length === 0 && this.mailbox.empty;
   }
 
-  /** It could be stopped: between two calls, where it has one at a time. Calls that were answered when their time was up do not count, though they may never end. */
+  /**
+   * It could be stopped: between two calls, where it has one at a time. Calls that were answered when their time was up do not
+   * count, though they may never end.
+   */
   get rested(): boolean {
     const { current, next } = this.#generations;
     if (this.state !== 'live' || !current || next || (!this.#serial && !this.mailbox.empty)) return false;
@@ -151,17 +143,14 @@ export class Actor implements Tenant {
   /** The caller went away: a call that has not started is dropped, one in flight is told. */
   abandon(call: Call): void {
     if (call.settled) return;
-    if (call.sentAt > 0) {
-      this.#generations.holder(call)?.cancel(call, 'client-gone');
-      return;
-    }
-    call.drop();
+    if (call.sentAt > 0) this.#generations.holder(call)?.cancel(call, 'client-gone');
+    else call.drop();
   }
 
-  /** Nobody wants the call any more: it ends, wherever it is, and its caller is answered at once. */
+  /** The call ends, wherever it is, and its caller is answered at once. */
   cancel(call: Call): void {
     if (call.settled) return;
-    const holder = call.sentAt > 0 ? this.#generations.holder(call) : null;
+    const holder = this.#generations.holder(call);
     const why = cancelled(call.request.tool);
     if (holder) this.#cutOff(call, holder, 'cancelled', why);
     else call.fail(new SvcError('HANDLER_ERROR', why));
@@ -173,7 +162,7 @@ export class Actor implements Tenant {
       this.renew(summary);
       return;
     }
-    this.#pardon();
+    this.#crashes.pardon();
     this.#generations.abortNext();
     await this.#generations.await(this.#env.spawn(this, summary, this.#events));
   }
@@ -189,28 +178,23 @@ export class Actor implements Tenant {
   /** Lifts a quarantine and replaces the thread. */
   restart(): void {
     if (this.state === 'stopped') return;
-    this.#pardon();
-    this.#retry.clear();
+    this.#crashes.pardon();
+    clearTimeout(this.#retry);
     this.#vacate('superseded');
     this.#pump();
   }
 
-  /** Ends the live thread of an actor that has nothing to do. */
   rest(reason: 'idle' | 'evicted'): void {
     if (this.rested) this.#vacate(reason);
   }
 
-  /**
-   * Makes room for one that waits. False when there is no live thread to end, or a newer one is about to take over. Where calls
-   * come one at a time, their turn ends with the call.
-   */
+  /** False also when a newer thread is about to take over. Where calls come one at a time, their turn ends with the call. */
   yield(): boolean {
     if (this.state !== 'live' || this.#generations.next || this.#serial) return false;
     this.#vacate('evicted');
     return true;
   }
 
-  /** There may be room now, or the host is up: go on with what waits. */
   proceed(): void {
     if (this.state === 'waiting') this.state = 'idle';
     this.#pump();
@@ -223,17 +207,17 @@ export class Actor implements Tenant {
     refusal: SvcError = reason === 'removed' ? removedError() : stoppingError(),
   ): Promise<void> {
     this.state = 'stopped';
-    this.#retry.clear();
+    clearTimeout(this.#retry);
     this.#answerAll(refusal);
     this.#generations.abortNext();
     this.#generations.retire(reason, drainMs);
     await this.#generations.drained();
   }
 
-  /** Others suffered from it: ends its threads, and quarantines an app that does so again and again. */
+  /** It harmed other apps: ends its threads, and quarantines an app that does so again and again. */
   blame(detail: string): void {
-    this.#log.say('error', detail);
-    // A newer version's thread, too: it may have been told of a writer that is not its any more.
+    this.#say('error', detail);
+    // A newer version's thread, too: it may have been given a writer that the app has left.
     for (const thread of [this.#generations.current, this.#generations.next]) thread?.terminate('unresponsive', detail);
     if (!this.#crashes.harmed(this.#env.now())) return;
     this.lastExit = `unresponsive: ${detail}`;
@@ -242,15 +226,19 @@ export class Actor implements Tenant {
 
   /** Gives up on the app until a new version or a restart by hand. */
   quarantine(why: string): void {
-    this.#log.say('error', `quarantined: ${why}`);
+    this.#say('error', `quarantined: ${why}`);
     this.#giveUp('quarantined', why);
   }
 
   #refusal(call: Call): SvcError | null {
-    if (this.state === 'quarantined' || this.state === 'failed_to_start') return this.#quarantineError();
+    if (this.#isGivenUp) return this.#quarantineError();
     if (this.state === 'stopped') return stoppingError();
     if (this.#crashes.refuses(call)) return poisonousCall(appOfKey(this.key));
     return this.mailbox.push(call) ? null : mailboxFull(appOfKey(this.key), this.mailbox.size);
+  }
+
+  get #isGivenUp(): boolean {
+    return this.state === 'quarantined' || this.state === 'failed_to_start';
   }
 
   #quarantineError(): SvcError {
@@ -261,7 +249,7 @@ export class Actor implements Tenant {
     if (this.#serial && this.#generations.working) return;
     const generation = this.#generations.current;
     if (this.state === 'live' && generation) {
-      const room = this.#crashes.careful ? 1 : Math.min(this.#env.concurrency, this.#results.calls(this.#env.now));
+      const room = this.#crashes.room(this.#concurrency, this.#env.now);
       while (generation.state === 'live' && generation.inFlight.size < room) {
         const call = this.mailbox.shift();
         if (!call) break;
@@ -270,7 +258,7 @@ export class Actor implements Tenant {
       return;
     }
     if (this.state !== 'idle' || this.mailbox.empty) return;
-    if (!this.#env.admit(this)) {
+    if (!this.#population.admit(this)) {
       this.state = 'waiting';
       return;
     }
@@ -279,19 +267,17 @@ export class Actor implements Tenant {
   }
 
   readonly #expired = (call: Call): void => {
-    const holder = call.sentAt > 0 ? this.#generations.holder(call) : null;
+    const holder = this.#generations.holder(call);
     const { tool, allowedMs } = call.request;
     if (!holder) {
-      const error = timedOutWaiting(tool, allowedMs, {
-        lastExit: call.attempts > 0 ? this.lastExit : null,
-        hostTrouble: this.#generations.current?.hostTrouble ?? null,
-      });
-      this.#log.say('error', error.message, call);
+      const lastExit = call.attempts > 0 ? this.lastExit : null;
+      const error = timedOutWaiting(tool, allowedMs, lastExit, this.#generations.current?.hostTrouble ?? null);
+      this.#say('error', error.message, call);
       call.fail(error);
       return;
     }
     const why = `${timedOut(tool, allowedMs)}.`;
-    this.#log.say('error', why, call);
+    this.#say('error', why, call);
     this.#cutOff(call, holder, 'deadline', why);
   };
 
@@ -301,13 +287,13 @@ export class Actor implements Tenant {
     holder.cancel(call, reason);
     this.#replaceIfClogged(holder);
     this.#pump();
-    if (this.rested) this.#env.rested(this);
+    if (this.rested) this.#population.rested(this);
   }
 
   /** Handlers that never settle hold their places; a thread that is half full of them is replaced. */
   #replaceIfClogged(generation: Generation): void {
     if (generation !== this.#generations.current || this.state !== 'live') return;
-    if (generation.answered >= (this.#crashes.careful ? 1 : this.#env.concurrency / 2)) this.#vacate('deadline');
+    if (generation.answered >= (this.#crashes.careful ? 1 : this.#concurrency / 2)) this.#vacate('deadline');
   }
 
   readonly #events: GenerationEvents = {
@@ -318,26 +304,25 @@ export class Actor implements Tenant {
       this.state = 'live';
       this.#pump();
       // The calls that it was started for may be gone.
-      if (this.rested) this.#env.rested(this);
+      if (this.rested) this.#population.rested(this);
     },
     onOverdue: (generation, call) => {
       if (generation !== this.#generations.current || this.state !== 'live') return;
       const detail = `"${call.request.tool}" ran on after its time was up`;
-      this.#log.say('error', `${detail}; its thread is replaced`, call);
+      this.#say('error', `${detail}; its thread is replaced`, call);
       this.lastExit = `deadline: ${detail}`;
       this.#vacate('deadline');
       this.#pump();
     },
     onSettled: (generation, resultBytes) => {
-      this.#crashes.survived();
-      this.#results.saw(resultBytes, this.#env.now);
+      this.#crashes.survived(resultBytes, this.#env.now);
       if (this.#serial) {
-        // Its time without work begins; and if others wait for a place, its next turn comes after theirs.
+        // Its idle time begins; if others wait for a place, its next turn comes after theirs.
         this.lastUsed = this.#env.now();
-        this.#env.rested(this);
+        this.#population.rested(this);
       } else if (generation !== this.#generations.current) return;
       this.#pump();
-      if (generation.inFlight.size === 0) this.#env.rested(this);
+      if (generation.inFlight.size === 0) this.#population.rested(this);
     },
     onGone: (generation, death) => this.#died(generation, death),
     onLog: (line) => this.#env.appLog(this.app, line),
@@ -345,26 +330,43 @@ export class Actor implements Tenant {
 
   #died(generation: Generation, death: Death): void {
     const intended = this.#generations.gone(generation);
-    this.#env.retired(this, death.reason);
-    this.mailbox.putBack(settleOrphans(death, this.state !== 'stopped'));
+    this.#env.retired(death.reason);
+    queueMicrotask(() => this.#population.next());
+    this.mailbox.putBack(death.orphans.filter((call) => this.#isRunAgain(call, death.reason)));
     if (intended) {
       if (death.stuck) this.#crashes.suspect(death);
-      if (this.state === 'quarantined' || this.state === 'failed_to_start') this.#answerAll(this.#quarantineError());
+      if (this.#isGivenUp) this.#answerAll(this.#quarantineError());
       this.#pump();
       return;
     }
     this.lastExit = death.detail ? `${death.reason}: ${death.detail}` : death.reason;
     this.restarts++;
-    this.#log.say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
+    this.#say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
     // A newer version that does not start is the active one all the same: its calls get the reason.
     if (generation === this.#generations.next) this.#promote();
     this.#leave();
     if (death.innocent || this.occupied) this.#pump();
-    else if (death.startFailed && this.#crashes.failedToStart()) this.#failToStart();
-    else {
+    else if (death.startFailed && this.#crashes.failedToStart()) {
+      this.#say('error', `does not start: ${this.lastExit}`);
+      this.#giveUp('failed_to_start', 'it does not start');
+    } else {
       if (!death.startFailed) this.#crashes.suspect(death);
       this.#restartLater();
     }
+  }
+
+  /** Of a call that was in flight when its thread died. Answers those that are not repeated. */
+  #isRunAgain(call: Call, reason: RetireReason): boolean {
+    if (call.settled) {
+      call.outcomeUnknown();
+      return false;
+    }
+    if (call.repeatable && call.attempts < 2 && this.state !== 'stopped') {
+      call.sentAt = 0;
+      return true;
+    }
+    call.failUnknown(threadEnded(call.request.tool, reason));
+    return false;
   }
 
   #restartLater(): void {
@@ -374,33 +376,22 @@ export class Actor implements Tenant {
       return;
     }
     this.state = 'backoff';
-    this.#retry.set(wait, () => {
+    clearTimeout(this.#retry);
+    this.#retry = setTimeout(() => {
       this.state = 'idle';
       this.#pump();
-    });
-  }
-
-  #failToStart(): void {
-    this.#log.say('error', `does not start: ${this.lastExit}`);
-    this.#giveUp('failed_to_start', 'it does not start');
+    }, wait);
   }
 
   #giveUp(state: 'quarantined' | 'failed_to_start', why: string): void {
     this.state = state;
     this.#givenUp = why;
-    this.#retry.clear();
+    clearTimeout(this.#retry);
     this.#generations.abortNext();
     this.#generations.retire('crash');
     this.#answerAll(this.#quarantineError());
   }
 
-  /** A new version, or a restart by hand: nothing of before counts. */
-  #pardon(): void {
-    this.#crashes.pardon();
-    this.#results.forget();
-  }
-
-  /** Takes the current thread out of service. */
   #vacate(reason: RetireReason): void {
     this.#generations.retire(reason);
     this.#leave();
@@ -422,5 +413,14 @@ export class Actor implements Tenant {
 
   #answerAll(error: SvcError): void {
     for (const call of this.mailbox.drain()) call.fail(error);
+  }
+
+  /** To the gateway's log and the app's; what is said of a single call concerns the app's author only. */
+  #say(level: 'warn' | 'error', msg: string, call: Call | null = null): void {
+    if (!call) this.#env.log(level, msg, this.key);
+    const { versionId } = this.summary;
+    const tool = call?.request.tool ?? this.automation;
+    const origin = { app: appOfKey(this.app), versionId, tool, traceId: call?.request.traceId ?? null };
+    this.#env.appLog(this.app, JSON.stringify({ ts: new Date().toISOString(), level, ...origin, msg }));
   }
 }

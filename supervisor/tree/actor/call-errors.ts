@@ -27,7 +27,7 @@ export function poisonousCall(name: string): SvcError {
   );
 }
 
-/** `key` is the actor's; `why` nothing is tried any more; `lastExit` is why its last thread ended. */
+/** `key` is the actor's; `why` it is out of service; `lastExit` is why its last thread ended. */
 export function quarantinedError(key: string, app: string, why: string, lastExit: string | null): SvcError {
   const advice = isDraftKey(key)
     ? 'Change a file of the draft: it then starts again.'
@@ -42,7 +42,8 @@ export function quarantinedError(key: string, app: string, why: string, lastExit
 export function timedOutWaiting(
   tool: string,
   allowedMs: number,
-  { lastExit, hostTrouble }: { lastExit: string | null; hostTrouble: string | null },
+  lastExit: string | null,
+  hostTrouble: string | null,
 ): SvcError {
   const state = lastExit === null ? 'it had not started' : `the thread that ran it had ended (${lastExit})`;
   const why = hostTrouble === null ? '' : ` The app's handler host does not run: ${hostTrouble}.`;

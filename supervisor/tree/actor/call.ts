@@ -1,13 +1,12 @@
-/** One tool call on its way through an actor. */
-import { createHash } from 'node:crypto';
+/** One tool call on its way through an actor; the mailbox where it waits, and the clock of its deadline. */
+import { createHash, randomBytes } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type AskVerb, ToolKind, type ToolKindValue } from '../../../protocol/frames.ts';
-import type { Deadlines, Due } from './deadlines.ts';
 
 /** Milliseconds: waiting in the mailbox, and running in the handler; and whether the handler may have run at all. */
 export type CallTiming = { queueMs: number; handlerMs: number; started: boolean };
 
-/** Who asked. Exactly one of `result` and `failed` is called, once. What they throw harms nobody but the caller. */
+/** The caller. Exactly one of `result` and `failed` is called, once. What they throw harms only this caller. */
 export type CallReply = {
   /** `body` is JSON text; `status` is 200 for queries. */
   result(status: number, body: Uint8Array, timing: CallTiming): void;
@@ -25,9 +24,22 @@ export type CallReply = {
   asked?(verb: AskVerb, payload: Uint8Array, answer: (ok: boolean, body: Uint8Array) => void): void;
   /** A fire wrote a line to the app's log: JSON text, as the app's code made it. */
   logged?(line: string): void;
-  /** One of the others threw. */
+  /** One of the methods above threw. */
   faulted(error: unknown): void;
 };
+
+/** Not version ff, and no id of zeros: the recommendation (W3C Trace Context) calls them invalid. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
+
+// Random once, then counted: unique for this boot and the others, at no cost per call.
+const tracePrefix = randomBytes(8).toString('hex');
+let traced = 0;
+
+/** 32 hex characters: those of an incoming `traceparent`, else new ones. */
+export function newTraceId(traceparent: string | undefined): string {
+  const given = traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1];
+  return given ?? tracePrefix + (++traced).toString(16).padStart(16, '0');
+}
 
 export type CallRequest = {
   kind: ToolKindValue;
@@ -42,19 +54,22 @@ export type CallRequest = {
 
 const FAULT = Buffer.from(JSON.stringify({ code: 'INTERNAL', message: 'The gateway could not answer this.' }));
 
-export class Call implements Due {
+export class Call {
   readonly request: CallRequest;
   readonly reply: CallReply;
   readonly queuedAt: number;
   readonly deadline: number;
-  /** Set when it was answered, or when nobody wants it any more and it has not started. */
+  /** Set when it was answered, or when its caller left before it started. */
   settled = false;
   attempts = 0;
   sentAt = 0;
-  /** Number within its actor while it is in flight. */
+  /** Number within its thread while it is in flight. */
   id = 0;
-  previous: Due | null = null;
-  next: Due | null = null;
+  /** Questions of a fire that are still open. */
+  openAsks = 0;
+  /** Its neighbours on the list of `Deadlines`. */
+  previous: Call | null = null;
+  next: Call | null = null;
   #deadlines: Deadlines | null = null;
   #onExpired: ((call: Call) => void) | null = null;
 
@@ -65,14 +80,14 @@ export class Call implements Due {
     this.deadline = now + request.allowedMs;
   }
 
-  /** Puts the call under the clock; `onExpired` acts when its deadline passes before it is settled. */
+  /** `onExpired` acts when the deadline passes before the call is settled. */
   watch(deadlines: Deadlines, onExpired: (call: Call) => void): void {
     this.#deadlines = deadlines;
     this.#onExpired = onExpired;
     deadlines.add(this);
   }
 
-  /** Nobody wants an answer any more. */
+  /** Its caller needs no answer. */
   drop(): void {
     this.settled = true;
     this.#deadlines?.delete(this);
@@ -98,11 +113,7 @@ export class Call implements Due {
 
   fail(error: SvcError, handlerMs = 0): void {
     this.drop();
-    try {
-      this.reply.failed(error, this.#timing(handlerMs));
-    } catch (fault) {
-      this.reply.faulted(fault);
-    }
+    this.#tell(() => this.reply.failed(error, this.#timing(handlerMs)));
   }
 
   /** Throws nothing: when its caller does, the question is answered with an error. */
@@ -116,36 +127,19 @@ export class Call implements Due {
   }
 
   logged(line: string): void {
-    try {
-      this.reply.logged?.(line);
-    } catch (error) {
-      this.reply.faulted(error);
-    }
+    this.#tell(() => this.reply.logged?.(line));
   }
 
   /** It may have written, and no answer tells of it. */
   outcomeUnknown(): void {
-    if (this.repeatable) return;
-    try {
-      this.reply.outcomeUnknown();
-    } catch (error) {
-      this.reply.faulted(error);
-    }
+    if (!this.repeatable) this.#tell(() => this.reply.outcomeUnknown());
   }
 
-  /** Answers a call that had started and whose effect nobody can know. */
+  /** Answers a call that had started and whose effect is unknown. */
   failUnknown(why: string): void {
-    if (this.repeatable) {
-      this.fail(new SvcError('HANDLER_ERROR', why));
-      return;
-    }
     this.outcomeUnknown();
-    this.fail(
-      new SvcError(
-        'HANDLER_ERROR',
-        `${why} Its outcome is unknown: its writes may be stored. Check before you repeat it.`,
-      ),
-    );
+    const advice = ' Its outcome is unknown: its writes may be stored. Check before you repeat it.';
+    this.fail(new SvcError('HANDLER_ERROR', this.repeatable ? why : why + advice));
   }
 
   /** The same app, tool and input have the same fingerprint. */
@@ -156,8 +150,135 @@ export class Call implements Due {
       .digest('base64');
   }
 
+  #tell(say: () => void): void {
+    try {
+      say();
+    } catch (error) {
+      this.reply.faulted(error);
+    }
+  }
+
   #timing(handlerMs: number): CallTiming {
     const queueMs = this.sentAt === 0 ? 0 : this.sentAt - this.queuedAt;
     return { queueMs, handlerMs, started: this.attempts > 0 };
+  }
+}
+
+/** A bounded first-in-first-out queue. Calls that were settled while they waited are skipped. */
+export class Mailbox<T extends { readonly settled: boolean }> {
+  readonly #limit: number;
+  /** Those that left, before `head`, are not held: each has a request's body. */
+  #items: (T | undefined)[] = [];
+  #head = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Calls that wait; settled ones count until they are reached. */
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
+
+  get empty(): boolean {
+    this.#skipSettled();
+    return this.size === 0;
+  }
+
+  /** False when it is full. */
+  push(item: T): boolean {
+    if (this.size >= this.#limit) {
+      this.putBack([]);
+      if (this.size >= this.#limit) return false;
+    }
+    this.#items.push(item);
+    return true;
+  }
+
+  /** Puts calls that had left already back in front, whatever the limit: they were admitted before. */
+  putBack(items: T[]): void {
+    this.#items = [...items, ...this.drain()];
+  }
+
+  shift(): T | undefined {
+    this.#skipSettled();
+    const item = this.#items[this.#head];
+    if (item) this.#items[this.#head++] = undefined;
+    return item;
+  }
+
+  /** Takes out every call that is not settled. */
+  drain(): T[] {
+    const wanted = (this.#items.slice(this.#head) as T[]).filter((item) => !item.settled);
+    this.#items = [];
+    this.#head = 0;
+    return wanted;
+  }
+
+  #skipSettled(): void {
+    while (this.#items[this.#head]?.settled) this.#items[this.#head++] = undefined;
+    if (this.#head > 64 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+  }
+}
+
+const SWEEP_MS = 20;
+/** A sweep that comes this late means that this process did not run. */
+const PAUSE_MS = 10 * SWEEP_MS;
+
+/**
+ * Every call's deadline under one timer. A call costs a few assignments to be put on a list and taken off it; a coarse sweep
+ * finds those that are due, so that the hot path sets no timer of its own.
+ */
+export class Deadlines {
+  readonly #now: () => number;
+  #first: Call | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  #lastSweep = 0;
+  #waited = false;
+
+  /** `now` is the clock that `deadline` refers to, in milliseconds. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  add(call: Call): void {
+    call.next = this.#first;
+    if (this.#first) this.#first.previous = call;
+    this.#first = call;
+    if (this.#timer) return;
+    this.#lastSweep = this.#now();
+    this.#timer = setInterval(() => this.#sweep(), SWEEP_MS);
+  }
+
+  delete(call: Call): void {
+    const { previous, next } = call;
+    if (previous) previous.next = next;
+    else if (this.#first === call) this.#first = next;
+    else return;
+    if (next) next.previous = previous;
+    call.previous = null;
+    call.next = null;
+  }
+
+  #sweep(): void {
+    const now = this.#now();
+    // After a pause answers may wait to be read; a call that has one does not time out.
+    this.#waited = !this.#waited && now - this.#lastSweep > PAUSE_MS;
+    this.#lastSweep = now;
+    if (this.#waited) return;
+    const due: Call[] = [];
+    for (let call = this.#first; call; call = call.next) if (call.deadline <= now) due.push(call);
+    for (const call of due) {
+      // The end of one may have settled another.
+      if (call.previous === null && this.#first !== call) continue;
+      this.delete(call);
+      call.expire();
+    }
+    if (this.#first !== null) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 }

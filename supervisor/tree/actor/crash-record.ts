@@ -1,55 +1,91 @@
-/** What is held against an actor: the deaths of its threads, the harm that it did to others, the calls that took it down. */
+/**
+ * What is held against an actor: deaths of its threads, harm to others, calls that took it down, results that nearly did. It
+ * says how many calls may run at a time, how long the next thread waits, and when the app is given up. Pure.
+ *
+ * With many calls in flight a death does not say whose fault it was. After one the actor is careful: it runs one call at a
+ * time, so that the next death names its call. A call that took the actor down twice, alone, is refused.
+ */
 import { LIMITS } from '../../../protocol/limits.ts';
 import { RestartPolicy } from '../restart.ts';
-import type { Call } from './call.ts';
 import type { Death } from './generation.ts';
-import { PoisonMemory } from './poison.ts';
+
+/** Calls that must end well, one at a time, before the actor stops being careful. */
+const CAREFUL_CALLS = 32;
+const DEATHS = 2;
+/** Results up to this size limit nothing. */
+const SMALL_BYTES = LIMITS.actorResultsBytes / LIMITS.actorConcurrency;
+
+type Suspect = { readonly settled: boolean; fingerprint(): string };
 
 export class CrashRecord {
-  readonly #poison = new PoisonMemory();
   readonly #deaths: RestartPolicy;
   readonly #harm: RestartPolicy;
   #startFailures = 0;
+  #carefulFor = 0;
+  /** Deaths that one call alone caused, by its fingerprint; the latest is last. */
+  readonly #poison = new Map<string, number>();
+  /** Of the results over `SMALL_BYTES` that came lately, and when one of about that size last did; 0 when there were none. */
+  #largestResult = 0;
+  #largestAt = 0;
 
   /** `random` gives numbers in [0, 1). */
   constructor(random: () => number) {
-    const backoff = { backoffMs: LIMITS.restartBackoffMs, backoffMaxMs: LIMITS.restartBackoffMaxMs };
-    this.#deaths = new RestartPolicy(
-      { intensity: LIMITS.restartIntensity, windowMs: LIMITS.restartWindowMs, ...backoff },
-      random,
-    );
-    this.#harm = new RestartPolicy({ intensity: LIMITS.harmTimes, windowMs: LIMITS.harmWindowMs, ...backoff }, random);
+    this.#deaths = new RestartPolicy(random);
+    this.#harm = new RestartPolicy(random, LIMITS.harmTimes, LIMITS.harmWindowMs);
   }
 
-  /** It runs one call at a time, so that the next death names its call. */
   get careful(): boolean {
-    return this.#poison.careful;
+    return this.#carefulFor > 0;
   }
 
-  /** True when the call took the actor down before, alone, and more than once. */
-  refuses(call: Call): boolean {
-    return this.#poison.refuses(call);
+  /**
+   * How many calls may run at a time, `concurrency` at most. The thread holds each large result several times over before it
+   * has left. They are remembered as long as deaths are, so that they cannot add up to a quarantine.
+   */
+  room(concurrency: number, now: () => number): number {
+    if (this.#carefulFor > 0) return 1;
+    if (this.#largestResult === 0) return concurrency;
+    if (now() - this.#largestAt > LIMITS.restartWindowMs) {
+      this.#largestResult = 0;
+      return concurrency;
+    }
+    return Math.min(concurrency, Math.max(1, Math.floor(LIMITS.actorResultsBytes / this.#largestResult)));
   }
 
-  /** A thread became live. */
+  /** True when the call took the actor down before, alone, and more than once. Costs a hash only after such a death. */
+  refuses(call: Suspect): boolean {
+    return this.#poison.size > 0 && (this.#poison.get(call.fingerprint()) ?? 0) >= DEATHS;
+  }
+
   started(): void {
     this.#startFailures = 0;
   }
 
-  /** A call ended without harm. */
-  survived(): void {
-    this.#poison.survived();
+  /** A call ended without harm, with a result of so many bytes. */
+  survived(bytes: number, now: () => number): void {
+    if (this.#carefulFor > 0) this.#carefulFor--;
+    if (bytes <= SMALL_BYTES || bytes < this.#largestResult / 2) return;
+    this.#largestResult = Math.max(this.#largestResult, bytes);
+    this.#largestAt = now();
   }
 
-  /** A thread never became live. True when nothing more is to be tried. */
+  /** A thread never became live. True when the actor gives up. */
   failedToStart(): boolean {
     return ++this.#startFailures >= LIMITS.startTries;
   }
 
   /** The calls that were in flight when a thread died may be why. */
-  suspect(death: Death): void {
+  suspect({ stuck, orphans }: Pick<Death, 'stuck'> & { orphans: readonly Suspect[] }): void {
+    this.#carefulFor = CAREFUL_CALLS;
     // One that stopped reacting was stopped by a call that outran its deadline, not by those that came after it.
-    this.#poison.died(death.stuck ? death.orphans.filter((call) => call.settled) : death.orphans);
+    const inFlight = stuck ? orphans.filter((call) => call.settled) : orphans;
+    const [only] = inFlight;
+    if (!only || inFlight.length > 1) return;
+    const key = only.fingerprint();
+    const deaths = (this.#poison.get(key) ?? 0) + 1;
+    this.#poison.delete(key);
+    this.#poison.set(key, deaths);
+    if (this.#poison.size > LIMITS.poisonCalls) this.#poison.delete(this.#poison.keys().next().value as string);
   }
 
   /** How long to wait before the next thread, in milliseconds; null when there were too many deaths at `now`. */
@@ -57,16 +93,18 @@ export class CrashRecord {
     return this.#deaths.exited(now);
   }
 
-  /** Others suffered from it. True when that was once too often. */
+  /** It harmed other apps. True when that was once too often. */
   harmed(now: number): boolean {
     return this.#harm.exited(now) === null;
   }
 
   /** A new version, or a restart by hand: everything may be different. */
   pardon(): void {
-    this.#poison.forget();
     this.#deaths.reset();
     this.#harm.reset();
     this.#startFailures = 0;
+    this.#carefulFor = 0;
+    this.#poison.clear();
+    this.#largestResult = 0;
   }
 }

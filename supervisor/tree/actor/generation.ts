@@ -5,28 +5,23 @@
  *                                        └───────────── death at any point ────────────────────↑
  */
 import { automationRef } from '../../../protocol/automation.ts';
+import { type ErrorBody, errorFromBody, type InputIssue, type SvcError } from '../../../protocol/errors.ts';
 import {
   type ActorSpec,
+  ASKS,
   type CancelReason,
-  type ErrorFrame,
-  type ExitedFrame,
   type Frame,
+  type FrameOf,
   Kind,
-  type LogFrame,
   type ProcessStats,
-  type ResultFrame,
   type RetireReason,
 } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import type { Link } from '../../../protocol/wire/link.ts';
+import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
 import type { Child } from '../child.ts';
 import { startGraceTimer } from '../grace-timer.ts';
-import type { LinkOwner } from '../links.ts';
-import { hostError, isFailure, isLogLine, isResult } from './actor-frames.ts';
-import { Asks } from './asks.ts';
 import type { Call } from './call.ts';
-import { InFlight } from './in-flight.ts';
 
 export type GenerationState = 'placed' | 'starting' | 'live' | 'draining' | 'stopping' | 'gone';
 
@@ -36,7 +31,7 @@ export type Death = {
   detail: string;
   /** It never became live. */
   startFailed: boolean;
-  /** Its host process ended for a reason that lies elsewhere. */
+  /** Its host process ended for another reason. */
   innocent: boolean;
   /** Its event loop did not react after a call had outrun its deadline. */
   stuck: boolean;
@@ -46,7 +41,7 @@ export type Death = {
 
 export type GenerationEvents = {
   onLive(generation: Generation): void;
-  /** A call runs on although its time was up long ago. */
+  /** A call still runs long after its deadline. */
   onOverdue(generation: Generation, call: Call): void;
   /** A call left the thread, with a result of so many bytes: there is room for another. */
   onSettled(generation: Generation, resultBytes: number): void;
@@ -59,7 +54,7 @@ export function actorKey(app: string, automation: string | null): string {
   return automation === null ? app : automationRef(app, automation);
 }
 
-export class Generation implements LinkOwner {
+export class Generation implements LinkHandlers {
   readonly spec: ActorSpec;
   readonly summary: VersionSummary;
   readonly host: Child;
@@ -73,8 +68,8 @@ export class Generation implements LinkOwner {
 
   readonly #events: GenerationEvents;
   readonly #now: () => number;
-  /** Made when a fire asks for the first time. */
-  #asks: Asks | null = null;
+  /** Number of the last question of a fire. */
+  #lastAskId = 0;
   #link: Link | null = null;
   /** What ends the wait for the thread or its host, while one is under way; and the wait for the answer to a probe. */
   #stopWaiting: (() => void) | null = null;
@@ -83,7 +78,7 @@ export class Generation implements LinkOwner {
   #retireReason: RetireReason | null = null;
   #retireDetail = '';
   #wasLive = false;
-  #stuck = false;
+  #unresponsive = false;
   /** Number of the ping that must be answered before the probe's time is up. */
   #probePing = 0;
   readonly #onPong = new Set<() => void>();
@@ -99,13 +94,11 @@ export class Generation implements LinkOwner {
     this.hostReady();
   }
 
-  /** Whose thread it is: the app, or the ref of the automation. */
   get key(): string {
-    const { app, automation } = this.spec;
-    return actorKey(app, automation);
+    return actorKey(this.spec.app, this.spec.automation);
   }
 
-  /** How many of its calls were answered although it still works on them: their time was up, or nobody wanted them. */
+  /** How many of its calls were answered although it still works on them: their time was up, or they were cancelled. */
   get answered(): number {
     let count = 0;
     for (const call of this.inFlight.values()) if (call.settled) count++;
@@ -123,10 +116,10 @@ export class Generation implements LinkOwner {
     this.state = 'starting';
     this.startedAt = this.#now();
     this.host.send([Kind.start, this.spec]);
-    this.#after(LIMITS.actorStartMs, () => this.#kill('unresponsive'));
+    this.#after(LIMITS.actorStartMs, () => this.terminate('unresponsive'));
   }
 
-  attach(link: Link): LinkOwner | null {
+  attach(link: Link): LinkHandlers | null {
     if (this.state !== 'starting' || this.#link) return null;
     this.#link = link;
     return this;
@@ -141,10 +134,10 @@ export class Generation implements LinkOwner {
     this.#link?.send([Kind.dispatch, call.id, Math.max(0, call.deadline - call.sentAt), kind, tool, body, traceId]);
   }
 
-  /** Nobody waits for this call any more; it still counts as in flight until the thread is done with it. */
+  /** The caller waits no longer; the call counts as in flight until the thread is done with it. */
   cancel(call: Call, reason: CancelReason): void {
     this.#link?.send([Kind.cancel, call.id, reason]);
-    if (reason === 'deadline' || reason === 'cancelled') {
+    if (reason !== 'client-gone') {
       this.#probeAlive();
       startGraceTimer(LIMITS.overdueMs, this.#now, () => {
         if (this.inFlight.get(call.id) === call) this.#events.onOverdue(this, call);
@@ -173,18 +166,30 @@ export class Generation implements LinkOwner {
     if (this.state === 'gone' || this.state === 'draining' || this.state === 'stopping') return;
     this.#retireReason = reason;
     if (this.state === 'placed') {
-      this.#kill(reason);
+      this.terminate(reason);
       return;
     }
     this.state = 'draining';
-    this.#after(drainMs, () => this.#kill(reason));
+    this.#after(drainMs, () => this.terminate(reason));
     this.#stopIfEmpty();
   }
 
   /** Ends the thread now: calls in flight are handed back as orphans. */
   terminate(reason: RetireReason, detail = ''): void {
-    if (this.state === 'gone') return;
-    this.#kill(reason, detail);
+    if (this.state === 'gone' || this.#end) return;
+    if (this.#retireReason === null) this.#retireDetail = detail;
+    this.#retireReason ??= reason;
+    if (this.state === 'placed') {
+      this.#gone(this.#retireReason, 'not started yet');
+      return;
+    }
+    this.state = 'stopping';
+    this.host.send([Kind.stop, this.spec.actorId, true]);
+    // A thread inside native code cannot be ended from outside; then its whole process goes.
+    this.#after(LIMITS.terminateMs, () => {
+      this.stuck = true;
+      this.host.kill(`a thread of ${this.key} could not be ended`);
+    });
   }
 
   onFrame(frame: Frame): void {
@@ -202,8 +207,8 @@ export class Generation implements LinkOwner {
         this.#logged(frame);
         return;
       case Kind.ask:
-        this.#asks ??= new Asks((answer) => this.#link?.send(answer));
-        this.#asks.take(frame, this.inFlight.get(frame[2]));
+        if (!isAsk(frame) || frame[1] <= this.#lastAskId) throw new Error('Not a question.');
+        this.#asked(frame);
         return;
       case Kind.pong:
         if (typeof frame[2]?.heapUsed !== 'number') throw new Error('Not an answer to a ping.');
@@ -234,21 +239,19 @@ export class Generation implements LinkOwner {
     if (this.state === 'gone' || this.state === 'stopping') return;
     // Its host tells why the thread ended; if it does not, the loss of the connection is reason enough.
     this.state = 'stopping';
-    this.#after(LIMITS.cancelGraceMs, () => this.#kill('crash'));
+    this.#after(LIMITS.cancelGraceMs, () => this.terminate('crash'));
   }
 
-  /** The host says that the thread ended. */
-  exited(reason: ExitedFrame[2], detail: string): void {
-    const mapped: RetireReason =
-      reason === 'memory' ? 'memory' : reason === 'stopped' ? (this.#retireReason ?? 'crash') : 'crash';
-    this.#ended(this.#retireReason ?? mapped, this.#retireDetail || detail, false);
+  /** The host reports that the thread ended. */
+  exited(reason: FrameOf<'exited'>[2], detail: string): void {
+    const cause = reason === 'memory' ? 'memory' : 'crash';
+    this.#ended(this.#retireReason ?? cause, this.#retireDetail || detail, false);
   }
 
-  /** The whole host process ended; or, for a thread that was not started yet, it is not the one to run it any more. */
+  /** The whole host process ended; or a thread that was not started yet is to run on another host. */
   hostGone(detail: string, innocent: boolean): void {
-    if (this.stuck)
-      this.#ended(this.#retireReason ?? 'crash', 'the thread could not be ended; its host was killed', false);
-    else this.#ended(this.#retireReason ?? 'crash', detail, innocent);
+    const cause = this.stuck ? 'the thread could not be ended; its host was killed' : detail;
+    this.#ended(this.#retireReason ?? 'crash', cause, innocent && !this.stuck);
   }
 
   /** The last answers and log lines of the thread may still be on their way: its connection is read to the end first. */
@@ -260,7 +263,7 @@ export class Generation implements LinkOwner {
     else this.#end();
   }
 
-  #succeeded([, id, status, body, handlerMs]: ResultFrame): void {
+  #succeeded([, id, status, body, handlerMs]: FrameOf<'result'>): void {
     const call = this.inFlight.take(id);
     if (!call) return;
     if (call.settled) call.outcomeUnknown();
@@ -268,7 +271,7 @@ export class Generation implements LinkOwner {
     this.#settled(body.length);
   }
 
-  #failed([, id, error, handlerMs, wrote = false]: ErrorFrame): void {
+  #failed([, id, error, handlerMs, wrote = false]: FrameOf<'error'>): void {
     const call = this.inFlight.take(id);
     if (!call) return;
     if (call.settled || wrote) call.outcomeUnknown();
@@ -277,10 +280,31 @@ export class Generation implements LinkOwner {
   }
 
   /** A line of a fire goes to those who follow it as well, until it is answered. */
-  #logged([, line, callId]: LogFrame): void {
+  #logged([, line, callId]: FrameOf<'log'>): void {
     this.#events.onLog(line);
     const call = callId === undefined ? null : this.inFlight.get(callId);
     if (call && !call.settled && line.length <= LIMITS.logLineBytes) call.logged(line);
+  }
+
+  /** Hands a question to the caller, who answers it once. Throws when no sound thread would send it. */
+  #asked([, askId, callId, verb, payload]: FrameOf<'ask'>): void {
+    const call = this.inFlight.get(callId);
+    if (!call?.reply.asked) throw new Error('A question of a call that cannot ask.');
+    this.#lastAskId = askId;
+    if (call.settled) return;
+    if (++call.openAsks > LIMITS.runNodesAtOnce) throw new Error('Too many questions at once.');
+    let answered = false;
+    call.asked(verb, payload, (ok, body) => {
+      if (answered) return;
+      answered = true;
+      call.openAsks--;
+      if (call.settled) return;
+      try {
+        this.#link?.send([Kind.answer, askId, ok, body]);
+      } catch {
+        this.#link?.send([Kind.answer, askId, false, TOO_LARGE]);
+      }
+    });
   }
 
   #settled(resultBytes: number): void {
@@ -293,7 +317,7 @@ export class Generation implements LinkOwner {
     if (this.answered < this.inFlight.size) return;
     this.state = 'stopping';
     this.host.send([Kind.stop, this.spec.actorId, false]);
-    this.#after(LIMITS.terminateMs, () => this.#kill(this.#retireReason ?? 'shutdown'));
+    this.#after(LIMITS.terminateMs, () => this.terminate(this.#retireReason ?? 'shutdown'));
   }
 
   /** After a deadline: a thread whose event loop answers is left alone, one that does not is ended. */
@@ -302,25 +326,8 @@ export class Generation implements LinkOwner {
     this.#probePing = ++this.#pings;
     this.#link?.send([Kind.ping, this.#probePing]);
     this.#stopProbing = startGraceTimer(LIMITS.cancelGraceMs, this.#now, () => {
-      this.#stuck = true;
-      this.#kill('deadline', 'its event loop did not react after a call had timed out');
-    });
-  }
-
-  #kill(reason: RetireReason, detail = ''): void {
-    if (this.#end) return;
-    if (this.#retireReason === null) this.#retireDetail = detail;
-    this.#retireReason ??= reason;
-    if (this.state === 'placed') {
-      this.#gone(this.#retireReason, 'not started yet');
-      return;
-    }
-    this.state = 'stopping';
-    this.host.send([Kind.stop, this.spec.actorId, true]);
-    // A thread inside native code cannot be ended from outside; then its whole process goes.
-    this.#after(LIMITS.terminateMs, () => {
-      this.stuck = true;
-      this.host.kill(`a thread of ${this.key} could not be ended`);
+      this.#unresponsive = true;
+      this.terminate('deadline', 'its event loop did not react after a call had timed out');
     });
   }
 
@@ -331,13 +338,12 @@ export class Generation implements LinkOwner {
     this.#clear();
     this.#clearProbe();
     this.host.starts.leave(this);
-    const orphans = [...this.inFlight.values()];
-    this.inFlight.clear();
+    const orphans = this.inFlight.drain();
     const link = this.#link;
     this.#link = null;
     link?.close(new Error('The actor is gone.'));
     for (const done of [...this.#onPong]) done();
-    this.#events.onGone(this, { reason, detail, startFailed, innocent, stuck: this.#stuck, orphans });
+    this.#events.onGone(this, { reason, detail, startFailed, innocent, stuck: this.#unresponsive, orphans });
   }
 
   #after(ms: number, action: () => void): void {
@@ -354,4 +360,103 @@ export class Generation implements LinkOwner {
     this.#stopProbing?.();
     this.#stopProbing = null;
   }
+}
+
+/** What becomes of a question whose answer does not fit into a frame. */
+const TOO_LARGE = Buffer.from(JSON.stringify({ code: 'HANDLER_ERROR', message: 'The answer is too large.' }));
+
+const SLOTS = LIMITS.actorConcurrency;
+
+/**
+ * The calls that one thread works on, by the number they travel under. They are few and come and go all the time, so they
+ * sit in slots, and the number tells the slot.
+ */
+export class InFlight<T> {
+  readonly #slots: (T | null)[] = [];
+  /** The number of the call in each slot, or of the one that was in it last. */
+  readonly #ids: number[] = [];
+  readonly #free: number[] = [];
+
+  get size(): number {
+    return this.#slots.length - this.#free.length;
+  }
+
+  /** The number of the call from now on: never used before. Takes `LIMITS.actorConcurrency` calls at a time. */
+  add(item: T): number {
+    const slot = this.#free.pop() ?? this.#slots.length;
+    if (slot >= SLOTS) throw new RangeError(`No more than ${SLOTS} calls are in flight at a time.`);
+    const id = (this.#ids[slot] ?? slot) + SLOTS;
+    this.#ids[slot] = id;
+    this.#slots[slot] = item;
+    return id;
+  }
+
+  get(id: number): T | null {
+    const slot = id % SLOTS;
+    return this.#ids[slot] === id ? (this.#slots[slot] ?? null) : null;
+  }
+
+  /** Takes a call out; null when no call has this number. */
+  take(id: number): T | null {
+    const item = this.get(id);
+    if (item === null) return null;
+    const slot = id % SLOTS;
+    this.#slots[slot] = null;
+    this.#free.push(slot);
+    return item;
+  }
+
+  drain(): T[] {
+    return this.#ids.map((id) => this.take(id)).filter((item) => item !== null);
+  }
+
+  *values(): IterableIterator<T> {
+    for (const item of this.#slots) if (item !== null) yield item;
+  }
+}
+
+// App code runs in the thread, so what it sends is checked.
+
+function isResult([, , status, body, handlerMs]: FrameOf<'result'>): boolean {
+  const valid = Number.isInteger(status) && status >= 200 && status <= 599;
+  return valid && body instanceof Uint8Array && typeof handlerMs === 'number';
+}
+
+function isFailure([, , error, handlerMs, wrote = false]: FrameOf<'error'>): boolean {
+  if (typeof error?.code !== 'string' || typeof error.message !== 'string') return false;
+  if (typeof handlerMs !== 'number' || typeof wrote !== 'boolean') return false;
+  const { path, issues } = error;
+  return (path === undefined || typeof path === 'string') && (issues === undefined || isIssueList(issues));
+}
+
+function isIssueList(issues: unknown): boolean {
+  if (!Array.isArray(issues) || issues.length > LIMITS.inputIssues) return false;
+  return issues.every((issue: Partial<InputIssue> | null) => {
+    const { path, message, keyword } = issue ?? {};
+    return typeof path === 'string' && typeof message === 'string' && typeof keyword === 'string';
+  });
+}
+
+function isLogLine([, line, callId]: FrameOf<'log'>): boolean {
+  return typeof line === 'string' && (callId === undefined || Number.isSafeInteger(callId));
+}
+
+function isAsk([, askId, callId, verb, payload]: FrameOf<'ask'>): boolean {
+  if (!Number.isSafeInteger(askId) || !Number.isSafeInteger(callId) || !ASKS.includes(verb)) return false;
+  return payload instanceof Uint8Array && payload.length <= LIMITS.askBytes;
+}
+
+/** Codes that an actor may answer with; anything else it says is a fault of its handler. */
+const ACTOR_CODES = new Set([
+  'INVALID_INPUT',
+  'HANDLER_ERROR',
+  'UNKNOWN_QUERY',
+  'UNKNOWN_ACTION',
+  'BAD_REQUEST',
+  'STORAGE_FULL',
+  'INTERNAL',
+]);
+
+function hostError(body: ErrorBody): SvcError {
+  return errorFromBody(ACTOR_CODES.has(body.code) ? body : { ...body, code: 'HANDLER_ERROR' });
 }

@@ -26,7 +26,7 @@ export class Generations {
     return [this.current, ...this.#retiring, this.next].filter((generation) => generation !== null);
   }
 
-  /** Somebody waits for a call that is in flight on one of them. */
+  /** A caller waits for a call that is in flight on one of them. */
   get working(): boolean {
     for (const generation of this.all) for (const call of generation.inFlight.values()) if (!call.settled) return true;
     return false;
@@ -81,7 +81,7 @@ export class Generations {
     return intended;
   }
 
-  /** Resolves when no thread drains any more. */
+  /** Resolves when no thread drains. */
   async drained(): Promise<void> {
     if (this.#retiring.size > 0) await new Promise<void>((resolve) => this.#onEmpty.push(resolve));
   }

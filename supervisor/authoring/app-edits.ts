@@ -1,0 +1,139 @@
+/** Changes of an app's folder that are asked for by name: its `app.json`, and its automations (decisions, section 7). */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AUTOMATION_ID, automationFault, invalidAutomation } from '../../protocol/automation.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { parseAutomation } from '../../protocol/rules/automation-check.ts';
+import { exists, isMissing, isRecord, writeFileAtomic } from '../../storage/atomic-file.ts';
+import { twinFolder } from '../../storage/sessions.ts';
+import type { ReplaceAutomation } from './sessions.ts';
+
+/** `manifest` are members of `automation.json`; null removes one. `handler` is the text of `handler.js`. */
+export type AutomationDraft = { manifest: Record<string, unknown>; handler?: string };
+
+/** Rejects with `INVALID_MANIFEST` when the file is not one that can be changed. An empty description removes it. */
+export async function editManifest(folder: string, change: { name?: string; description?: string }): Promise<void> {
+  const path = join(folder, 'app.json');
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    if (!isMissing(error)) throw error;
+    throw new SvcError('INVALID_MANIFEST', 'The app has no app.json in this session.', { path: 'app.json' });
+  });
+  const manifest = parseManifest(text);
+  const { description, ...rest } = { ...manifest, ...change };
+  await writeFileAtomic(path, `${JSON.stringify(description === '' ? rest : { ...manifest, ...change }, null, 2)}\n`);
+}
+
+/** The app's name; null when the file does not say it. */
+export async function readName(folder: string): Promise<string | null> {
+  try {
+    const { name } = parseManifest(await readFile(join(folder, 'app.json'), 'utf8'));
+    return typeof name === 'string' ? name : null;
+  } catch {
+    return null;
+  }
+}
+
+const HANDLER = `// What this does each time it fires. \`ctx.tool\` calls the tools of apps, \`ctx.now\` is the time of the fire.
+export default async function run({ ctx, log, input }) {
+  log.info('fired', { at: ctx.now, input });
+  return { summary: 'Nothing to do yet.' };
+}
+`;
+
+/** Switched off unless the caller says otherwise (specification, "Automation manifest": \`enabled\`). */
+export async function createAutomation(
+  folder: string,
+  { id, manifest, handler = HANDLER }: AutomationDraft & { id: string },
+  replace: ReplaceAutomation,
+): Promise<void> {
+  checkId(id);
+  const dir = folderOf(folder, id);
+  if (await exists(dir)) throw new SvcError('CONFLICT', `An automation "${id}" already exists.`, { path: 'id' });
+  const generated = { by: 'hand', at: new Date().toISOString() };
+  const text = checkedText(id, merge({ enabled: false, generated }, manifest));
+  await replace(id, async (staged) => {
+    await writeFileAtomic(join(staged, 'handler.js'), handler);
+    await writeFileAtomic(join(staged, 'automation.json'), text);
+  });
+}
+
+/** Members that are not named stay as they are; so does the handler. */
+export async function updateAutomation(
+  folder: string,
+  { id, manifest, handler }: AutomationDraft & { id: string },
+  replace: ReplaceAutomation,
+): Promise<void> {
+  checkId(id);
+  const path = join(folderOf(folder, id), 'automation.json');
+  const before = await readFile(path, 'utf8').catch((error: unknown) => {
+    throw isMissing(error) ? unknown(id) : error;
+  });
+  check(id, before, null);
+  const text = checkedText(id, merge(JSON.parse(before) as Record<string, unknown>, manifest));
+  if (handler === undefined) return writeFileAtomic(path, text);
+  await replace(id, async (staged) => {
+    await twinFolder(folderOf(folder, id), staged);
+    await writeFileAtomic(join(staged, 'handler.js'), handler);
+    await writeFileAtomic(join(staged, 'automation.json'), text);
+  });
+}
+
+export async function deleteAutomation(folder: string, id: string, replace: ReplaceAutomation): Promise<void> {
+  checkId(id);
+  if (!(await exists(folderOf(folder, id)))) throw unknown(id);
+  await replace(id, null);
+}
+
+function merge(file: Record<string, unknown>, change: Record<string, unknown>): Record<string, unknown> {
+  const merged = { ...withTriggers(file), ...withTriggers(change) };
+  return Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null));
+}
+
+/** The legacy `trigger` as `triggers`: it is rewritten wherever the file is. Who names both is told so by the check. */
+function withTriggers(members: Record<string, unknown>): Record<string, unknown> {
+  const { trigger, ...others } = members;
+  if (trigger === undefined || trigger === null || members.triggers !== undefined) return members;
+  return { ...others, triggers: [trigger] };
+}
+
+function checkedText(id: string, file: Record<string, unknown>): string {
+  const text = `${JSON.stringify(file, null, 2)}\n`;
+  check(id, text, Date.now());
+  return text;
+}
+
+/** Throws `INVALID_AUTOMATION`. */
+function check(id: string, text: string, firesAfter: number | null): void {
+  const parsed = parseAutomation(text, { firesAfter });
+  if (!('issues' in parsed)) return;
+  throw invalidAutomation(parsed.issues.map((issue) => automationFault(id, issue)));
+}
+
+function folderOf(folder: string, id: string): string {
+  return join(folder, 'automations', id);
+}
+
+function checkId(id: string): void {
+  if (AUTOMATION_ID.test(id)) return;
+  throw new SvcError(
+    'INVALID_ID',
+    'An automation id has 1 to 64 of A-Z, a-z, 0-9, "-" and "_", not "-" or "_" first.',
+    { path: 'id' },
+  );
+}
+
+function unknown(id: string): SvcError {
+  return new SvcError('UNKNOWN_AUTOMATION', `The app has no automation "${id.slice(0, 80)}" in this session.`);
+}
+
+function parseManifest(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isRecord(value)) return value;
+  } catch {
+    // Answered below.
+  }
+  throw new SvcError('INVALID_MANIFEST', 'The app.json of this session is not a JSON object; fix it first.', {
+    path: 'app.json',
+  });
+}

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after as afterAll, test } from 'node:test';
+import { appFiles } from '../../testing/archive.ts';
+import { openDeployments, sessionCopy, version } from '../../testing/deployments.ts';
+import { root as projectRoot } from '../../testing/gateway.ts';
+import { Publication } from './publication.ts';
+import { GitStore } from './store/git-store.ts';
+
+const { root, newDataDir, start: startOn, close } = await openDeployments();
+afterAll(close);
+const start = (dataDir: string) => startOn(dataDir, { store: 'git' });
+
+/** The rows of the table "From draft to live" in docs/architecture.md. */
+const documented = readFileSync(join(projectRoot, 'docs/architecture.md'), 'utf8')
+  .split('## From draft to live')[1]!
+  .split('\n## ')[0]!
+  .split('\n')
+  .filter((line) => line.startsWith('| '))
+  .slice(1)
+  .map((line) => line.slice(2, -2).split(' | ') as [words: string, where: string, left: string]);
+
+const SQL = ['CREATE TABLE notes (c0);', 'ALTER TABLE notes ADD c1;'];
+
+/** A session's folder of the app with this many migrations. */
+function session(version: string, migrations: number): string {
+  const folder = mkdtempSync(join(root, 'session-'));
+  for (const [path, text] of Object.entries(appFiles('notes', { version }))) writeFileSync(join(folder, path), text);
+  mkdirSync(join(folder, 'migrations'));
+  for (const [at, sql] of SQL.slice(0, migrations).entries())
+    writeFileSync(join(folder, `migrations/000${at + 1}_m.sql`), sql);
+  return folder;
+}
+
+test('a publication takes the steps that the table says, in its order and its words', () => {
+  assert.deepEqual(
+    Publication.steps.map(({ words, where }) => [words, where]),
+    documented.map(([words, where]) => [words, where]),
+  );
+});
+
+for (const [at, [words, , left]] of documented.entries()) {
+  const isNew = left.startsWith('the new version') || left.includes('if its migrations had committed');
+  test(`a crash after "${words}" leaves the ${isNew ? 'new' : 'old'} version`, async (t) => {
+    const running = await start(newDataDir());
+    const { sha } = await running.deployments.publish('notes', { session: sessionCopy(session('1', 1), null) });
+    const crashed = newDataDir();
+    const step = Publication.steps[at]!;
+    const run = step.run;
+    t.mock.method(step, 'run', async (publication: Publication) => {
+      await run(publication);
+      cpSync(running.layout.dataDir, crashed, { recursive: true, verbatimSymlinks: true });
+    });
+    const told: string[] = [];
+    const published = await running.deployments.publish('notes', {
+      session: sessionCopy(session('2', 2), sha, told),
+    });
+    assert.deepEqual(told, [`note ${published.sha}`, `follow ${published.sha} same`]);
+    t.mock.restoreAll();
+
+    const { deployments, databases, layout } = await start(crashed);
+    assert.equal((await deployments.record('notes')).version, isNew ? '2' : '1');
+    assert.equal(await databases.userVersion('notes'), isNew ? 2 : 1);
+    const { publishingDir, mainDir, activeMain } = layout.codeStore!;
+    assert.deepEqual(readdirSync(publishingDir), [], 'the intention is done or dropped');
+    assert.equal(readFileSync(activeMain, 'utf8').trim(), isNew ? published.sha : sha);
+    assert.deepEqual(
+      (await deployments.versions('notes')).map(({ versionId }) => versionId),
+      isNew ? ['notes/v2', 'notes/v1'] : ['notes/v1'],
+    );
+    assert.equal(readdirSync(mainDir).length, isNew ? 2 : 1, 'the code of a version that was dropped is gone');
+    const after: string[] = [];
+    const noted = { commit: published.sha, files: '' };
+    await deployments.recoverSession('notes', { ...sessionCopy('', sha, after), noted });
+    assert.deepEqual(after, [isNew ? `follow ${published.sha} merged` : 'drop']);
+    // The number of a version that never was is given to the next one.
+    const base = isNew ? published.sha : sha;
+    const next = await deployments.publish('notes', { session: sessionCopy(session('3', isNew ? 2 : 1), base) });
+    assert.equal(next.tag, isNew ? 'notes/v3' : 'notes/v2');
+  });
+}
+
+test('what a step refuses before the version is live is taken back, the last step first', async (t) => {
+  const { deployments, layout } = await start(newDataDir());
+  const { sha } = await deployments.publish('notes', { session: sessionCopy(session('1', 1), null) });
+  for (const at of [1, 2, 3, 4]) {
+    const told: string[] = [];
+    const step = Publication.steps[at]!;
+    t.mock.method(step, 'run', () => Promise.reject(new Error('refused')));
+    const refused = deployments.publish('notes', { session: sessionCopy(session('2', 2), sha, told) });
+    await assert.rejects(refused, /refused/);
+    t.mock.restoreAll();
+    assert.equal(told.at(-1), at === 1 ? undefined : 'drop');
+    assert.deepEqual(readdirSync(layout.codeStore!.publishingDir), []);
+    assert.deepEqual(readdirSync(layout.app('notes').versionsDir), ['v1']);
+    assert.deepEqual(readdirSync(layout.tmpDir), []);
+  }
+});
+
+test('a live version whose tag could not be made stays noted, and the next change of the app makes it', async (t) => {
+  const { deployments, layout, warnings } = await start(newDataDir());
+  const { sha: base } = await deployments.publish('notes', { session: sessionCopy(session('1', 1), null) });
+  t.mock.method(Publication.steps[5]!, 'run', () => Promise.reject(new Error('refused')));
+  const { sha, tag } = await deployments.publish('notes', { session: sessionCopy(session('2', 1), base) });
+  t.mock.restoreAll();
+  assert.equal((await deployments.record('notes')).activeVersion, tag);
+  assert.deepEqual(readdirSync(layout.codeStore!.publishingDir), ['notes.json']);
+  assert.match(warnings.join(), /The code store could not note what is live/);
+  const next = await deployments.publish('notes', { session: sessionCopy(session('3', 1), sha) });
+  assert.deepEqual(
+    (await deployments.versions('notes')).map(({ versionId }) => versionId),
+    [next.tag, tag, 'notes/v1'],
+  );
+  assert.deepEqual(readdirSync(layout.codeStore!.publishingDir), []);
+});
+
+test('a version that is only stored stays when its tag was made before the job died, and goes when it was not', async (t) => {
+  const { upload, layout } = await start(newDataDir());
+  await upload(version('1'));
+  const { settle } = GitStore.prototype;
+  for (const isMade of [false, true]) {
+    t.mock.method(GitStore.prototype, 'settle', async function (this: GitStore, id: string) {
+      if (isMade) await settle.call(this, id);
+      throw new Error('The job died.');
+    });
+    const stored = upload(version('2'), { activate: false });
+    if (isMade) assert.equal((await stored).versionId, 'notes/v2');
+    else await assert.rejects(stored, /The job died/);
+    t.mock.restoreAll();
+    assert.deepEqual(readdirSync(layout.app('notes').versionsDir).sort(), isMade ? ['v1', 'v2'] : ['v1']);
+    assert.deepEqual(readdirSync(layout.codeStore!.publishingDir), []);
+  }
+  assert.equal((await upload(version('2'), { activate: false })).deduplicated, true);
+});

@@ -1,0 +1,425 @@
+/** What both edges share: budgets of memory, the parts of an exchange that do not depend on the server, rules for headers. */
+import { STATUS_CODES } from 'node:http';
+import { Readable } from 'node:stream';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import {
+  type BodyRoom,
+  type ConstantHeaders,
+  type ExchangeHandler,
+  type ResponseHeaders,
+  type ResponseStream,
+  sendError,
+} from './edge.ts';
+import { declaredLength, findHeader, type HeaderList } from './framing.ts';
+
+export type EdgeOptions = {
+  /** Gets every well-formed request. It should not throw: what it throws is answered as `INTERNAL` and given to `onFault`. */
+  handler: ExchangeHandler;
+  /** Told what `handler`, or a callback it gave to `readBody`, threw. For the log. */
+  onFault(error: unknown): void;
+  /** What `readBody` may hold, from the first byte until the answer; by default shared by all edges of the process. */
+  bodies?: BodyBudget;
+  /** What `send` may hold for readers that do not read; by default shared likewise. */
+  answers?: AnswerBudget;
+};
+
+/** How many bytes of request bodies the process holds at once, over all connections. */
+export class BodyBudget implements BodyRoom {
+  readonly #limit: number;
+  #held = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Bytes that were taken and not given back. */
+  get held(): number {
+    return this.#held;
+  }
+
+  take(bytes: number): boolean {
+    if (this.#held + bytes > this.#limit) return false;
+    this.#held += bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.#held -= bytes;
+  }
+}
+
+/** A large answer that its client has not taken whole. */
+export type WaitingAnswer = {
+  /** Of the whole body: it is held until its last byte has gone. */
+  readonly bytes: number;
+  /** Ends its connection. */
+  cutOff(): void;
+};
+
+/**
+ * How many bytes of answers wait for slow readers, over all connections. What an answer reports is done, so it cannot be refused:
+ * over the limit, those whose readers have taken nothing for longest are cut off. The newest one never is.
+ */
+export class AnswerBudget {
+  readonly #limit: number;
+  /** In the order in which their readers last took something. */
+  readonly #waiting = new Set<WaitingAnswer>();
+  #held = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Bytes of the answers that wait. */
+  get held(): number {
+    return this.#held;
+  }
+
+  /** Its reader did not take all of it at once. May cut off others. */
+  wait(answer: WaitingAnswer): void {
+    this.#waiting.add(answer);
+    this.#held += answer.bytes;
+    for (const other of this.#waiting) {
+      if (this.#held <= this.#limit || other === answer) return;
+      this.done(other);
+      other.cutOff();
+    }
+  }
+
+  /** Its reader took some of it. */
+  progress(answer: WaitingAnswer): void {
+    if (this.#waiting.delete(answer)) this.#waiting.add(answer);
+  }
+
+  /** Its last byte has gone, or its client has. Does nothing the second time. */
+  done(answer: WaitingAnswer): void {
+    if (this.#waiting.delete(answer)) this.#held -= answer.bytes;
+  }
+}
+
+/** What the exchanges of one edge share. */
+export type EdgeState = Required<Omit<EdgeOptions, 'handler'>> & { draining: boolean };
+
+const PROCESS_BODIES = new BodyBudget(LIMITS.bodiesBytes);
+const PROCESS_ANSWERS = new AnswerBudget(LIMITS.answersBytes);
+
+export function stateOf({ bodies = PROCESS_BODIES, answers = PROCESS_ANSWERS, onFault }: EdgeOptions): EdgeState {
+  return { draining: false, bodies, answers, onFault };
+}
+
+/** What an exchange is on both edges; how bytes come and go is in `UwsExchange` and `NodeExchange`. */
+export abstract class BaseExchange {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly headers: HeaderList;
+  aborted = false;
+  protected readonly edge: EdgeState;
+  /** `send` or `stream` was called. */
+  protected answered = false;
+  /** The connection ends with the answer. */
+  protected closing = false;
+  /** The answer waits, such as until the rest of the body was thrown away. */
+  protected holding = false;
+  protected held: (() => void) | null = null;
+  protected timer: NodeJS.Timeout | undefined;
+  #room: BodyRoom;
+  /** Taken from `#room`. */
+  #bodyBytes = 0;
+  #bodyLimit = 0;
+  /** Of `streamBody`, until the body is whole. */
+  #upload: Readable | null = null;
+  #uploadBytes = 0;
+  #parts: Buffer[] | null = null;
+  #onBody: ((body: Buffer) => void) | null = null;
+  /** Null unless `readBody` collects. */
+  #onBodyError: ((error: SvcError) => void) | null = null;
+  protected abortCallback: (() => void) | null = null;
+  #added: ResponseHeaders | null = null;
+
+  constructor(edge: EdgeState, method: string, path: string, query: string, headers: HeaderList) {
+    this.edge = edge;
+    this.method = method;
+    this.path = path;
+    this.query = query;
+    this.headers = headers;
+    this.#room = edge.bodies;
+  }
+
+  /** `send` and `stream`, once, with headers that were checked. */
+  protected abstract answer(
+    status: number,
+    headers: ResponseHeaders,
+    body: string | Buffer,
+    constant?: ConstantHeaders,
+  ): void;
+  protected abstract open(status: number, headers: ResponseHeaders): ResponseStream;
+
+  /** Has the bytes of the body come to `received`; `length` is what was declared. */
+  protected abstract startReading(length: number): void;
+  protected abstract pauseReading(): void;
+  /** Goes on reading the socket, which a slow consumer of the body had stopped. */
+  protected abstract resumeReading(): void;
+  /** Throws the rest of the body away and holds the answer until then, so that the sender gets to read it. */
+  protected abstract discardBody(): void;
+
+  header(name: string): string | undefined {
+    return findHeader(this.headers, name);
+  }
+
+  onAbort(callback: () => void): void {
+    if (this.aborted) callback();
+    else this.abortCallback = callback;
+  }
+
+  get bodyReceived(): number {
+    return this.#bodyBytes;
+  }
+
+  readBody(
+    limit: number,
+    onBody: (body: Buffer) => void,
+    onError: (error: SvcError) => void,
+    room: BodyRoom = this.edge.bodies,
+  ): void {
+    const length = this.bodyLength();
+    if (length > limit) {
+      this.discardBody();
+      onError(bodyTooLarge(limit));
+      return;
+    }
+    this.#bodyLimit = limit;
+    this.#room = room;
+    this.#onBody = onBody;
+    this.#onBodyError = onError;
+    this.startReading(length);
+  }
+
+  streamBody(limit: number, timeoutMs: number): Readable {
+    const upload = new Readable({
+      read: () => this.resumeReading(),
+      destroy: (error, callback) => {
+        clearTimeout(this.timer);
+        this.resumeReading();
+        callback(error);
+      },
+    });
+    // It may fail after its consumer is done with it, and an error without a listener ends the process.
+    upload.on('error', () => {});
+    const length = this.bodyLength();
+    if (length > limit) {
+      upload.destroy(bodyTooLarge(limit));
+      this.discardBody();
+      return upload;
+    }
+    this.#upload = upload;
+    this.#bodyLimit = limit;
+    this.timer = setTimeout(() => {
+      this.closing = true;
+      upload.destroy(bodyTooSlow(timeoutMs));
+    }, timeoutMs);
+    this.startReading(length);
+    return upload;
+  }
+
+  #passOn(upload: Readable, bytes: Buffer, last: boolean): void {
+    if (upload.destroyed) return;
+    this.#uploadBytes += bytes.length;
+    if (this.#uploadBytes > this.#bodyLimit) {
+      upload.destroy(bodyTooLarge(this.#bodyLimit));
+      if (!last) this.discardBody();
+      return;
+    }
+    if (bytes.length > 0 && !upload.push(bytes) && !last) this.pauseReading();
+    if (!last) return;
+    clearTimeout(this.timer);
+    this.#upload = null;
+    upload.push(null);
+  }
+
+  protected bodyLength(): number {
+    return declaredLength(this.headers);
+  }
+
+  /** A part of the body that is collected or streamed; without `last` others follow. */
+  protected received(bytes: Buffer, last: boolean): void {
+    if (this.#upload !== null) this.#passOn(this.#upload, bytes, last);
+    if (this.#onBodyError === null) return;
+    const isTooLarge = this.#bodyBytes + bytes.length > this.#bodyLimit;
+    const isTaken = !isTooLarge && this.#room.take(bytes.length);
+    // To make room, this very body may have been refused.
+    if (this.#onBodyError === null) {
+      if (isTaken) this.#room.give(bytes.length);
+      return;
+    }
+    if (!isTaken) {
+      clearTimeout(this.timer);
+      if (!last) this.discardBody();
+      this.refuseBody(isTooLarge ? bodyTooLarge(this.#bodyLimit) : noRoomForBody());
+      return;
+    }
+    this.#bodyBytes += bytes.length;
+    if (last && this.#parts === null) {
+      this.#finishBody(bytes);
+      return;
+    }
+    this.#parts ??= [];
+    const parts = this.#parts;
+    if (bytes.length > 0) parts.push(bytes);
+    if (last) this.#finishBody(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts));
+    else this.timer ??= setTimeout(() => this.refuseBody(bodyTooSlow()), LIMITS.requestTimeoutMs);
+  }
+
+  #finishBody(body: Buffer): void {
+    const onBody = this.#onBody;
+    clearTimeout(this.timer);
+    this.#onBodyError = null;
+    this.guard(() => onBody?.(body));
+  }
+
+  refuseBody(error: SvcError): void {
+    const onError = this.#onBodyError;
+    if (onError === null || this.aborted) return;
+    this.#onBodyError = null;
+    this.#parts = null;
+    this.closing = true;
+    this.giveBodyBack();
+    if (!this.holding) clearTimeout(this.timer);
+    this.guard(() => onError(error));
+  }
+
+  addHeaders(headers: ResponseHeaders): void {
+    this.#added = headers;
+  }
+
+  send(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
+    if (this.answered || this.aborted) return;
+    const plain = this.#added === null;
+    const all = plain ? headers : this.#withAdded({ ...constant?.headers, ...headers });
+    checkHeaders(all);
+    this.answered = true;
+    this.answer(status, all, body, plain ? constant : undefined);
+  }
+
+  stream(status: number, headers: ResponseHeaders): ResponseStream {
+    if (this.answered || this.aborted) return NOWHERE;
+    const all = this.#withAdded(headers);
+    checkHeaders(all);
+    this.answered = true;
+    return this.open(status, all);
+  }
+
+  /** The connection ends with the answer to this request. */
+  closeAfter(): void {
+    this.closing = true;
+  }
+
+  /** Runs code of the routes: what it throws is reported and answered, and ends nothing else. */
+  guard(run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.edge.onFault(error);
+      sendError(this, new SvcError('INTERNAL', 'The gateway failed on this request; its log has the details.'));
+    }
+  }
+
+  /** Lets the answer go that had to wait. */
+  protected release(): void {
+    this.holding = false;
+    const held = this.held;
+    this.held = null;
+    if (!this.aborted) held?.();
+  }
+
+  protected giveBodyBack(): void {
+    this.#room.give(this.#bodyBytes);
+    this.#bodyBytes = 0;
+  }
+
+  /** The sender has gone. */
+  protected cutUploadShort(): void {
+    this.#upload?.destroy(bodyCutShort());
+  }
+
+  protected abort(): void {
+    this.aborted = true;
+    this.held = null;
+    this.cutUploadShort();
+    const callback = this.abortCallback;
+    this.abortCallback = null;
+    if (callback !== null) this.guard(callback);
+  }
+
+  #withAdded(headers: ResponseHeaders): ResponseHeaders {
+    const added = this.#added;
+    if (added === null) return headers;
+    const vary = [headers.vary, added.vary].filter((value) => value !== undefined).join(', ');
+    return { ...headers, ...added, ...(vary === '' ? {} : { vary }) };
+  }
+}
+
+function bodyTooLarge(limit: number): SvcError {
+  return new SvcError('PAYLOAD_TOO_LARGE', `The body is over the limit of ${limit} bytes.`);
+}
+
+export function bodyTooSlow(timeoutMs: number = LIMITS.requestTimeoutMs): SvcError {
+  return new SvcError('BAD_REQUEST', `The body did not arrive within ${timeoutMs / 1000} s.`);
+}
+
+function noRoomForBody(): SvcError {
+  return new SvcError('OVERLOADED', 'The gateway has too many request bodies in memory; try again in a moment.', {
+    headers: { 'retry-after': '1' },
+  });
+}
+
+function bodyCutShort(): SvcError {
+  return new SvcError('BAD_REQUEST', 'The connection was closed before the body was complete.');
+}
+
+/** Answers that have no body and no length, whatever was given (RFC 9110, 15.3.5 and 15.4.5). */
+export function isBodyless(status: number): boolean {
+  return status === 204 || status === 304;
+}
+
+/** Where a stream goes whose client has gone, or asked for the headers only. */
+export const NOWHERE: ResponseStream = {
+  write: () => true,
+  buffered: 0,
+  onDrain: () => {},
+  end: () => {},
+};
+
+const UNSAFE_VALUE = /[^\t\x20-\x7e]/;
+
+/** Throws a `TypeError` for a header value that could end its line: with it, data could write headers of its own. */
+export function checkHeaders(headers: ResponseHeaders): void {
+  for (const name in headers) {
+    const value = headers[name] as string | string[];
+    if (typeof value === 'string' ? UNSAFE_VALUE.test(value) : value.some((item) => UNSAFE_VALUE.test(item))) {
+      throw new TypeError(`The response header ${name} holds a character that is not printable ASCII.`);
+    }
+  }
+}
+
+/** How long the uws edge keeps an idle connection; its native code ends it a little later. */
+export const KEPT_FOR = `timeout=${LIMITS.uwsKeepAliveMs / 1000}`;
+export const KEPT = `\r\nkeep-alive: ${KEPT_FOR}`;
+
+/** Headers for the `constant` argument of `send`. Throws as `checkHeaders` does. */
+export function constantHeaders(headers: Record<string, string>): ConstantHeaders {
+  checkHeaders(headers);
+  const [[first, value], ...others] = Object.entries(headers) as [[string, string], ...[string, string][]];
+  const rest = [value, ...others.map(([name, other]) => `${name}: ${other}`)].join('\r\n');
+  return { headers, first, rest, restKept: rest + KEPT, lines: `\r\n${first}: ${rest}` };
+}
+
+/** Status lines by code, such as `404 Not Found`. */
+export function statusLine(status: number): string {
+  return STATUS_LINES[status] ?? `${status} Unknown`;
+}
+
+const STATUS_LINES: Record<number, string> = Object.fromEntries(
+  Object.entries(STATUS_CODES).map(([code, text]) => [code, `${code} ${text}`]),
+);

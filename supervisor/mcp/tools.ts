@@ -1,0 +1,380 @@
+/**
+ * What a client of MCP can call: the dispatcher's three tools, or each query and action of one app as a tool of its own
+ * (decisions, section 12).
+ */
+import { SvcError } from '../../protocol/errors.ts';
+import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
+import { manifestOf } from '../dispatch/describe.ts';
+import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
+import { newTraceId } from '../tree/actor/call.ts';
+
+type ObjectSchema = { type: 'object'; [keyword: string]: unknown };
+
+/** A tool as `tools/list` shows it. */
+export type McpTool = {
+  name: string;
+  description?: string;
+  inputSchema: ObjectSchema;
+  outputSchema?: ObjectSchema;
+  annotations: { readOnlyHint: boolean; destructiveHint?: boolean };
+};
+
+/** What a tool answered: JSON text. `structured`: the tool promised an object, and this is one. */
+export type McpAnswer = { text: string; isError: boolean; structured: boolean };
+
+export type McpCall = { name: string; args: Record<string, unknown>; traceId: string; signal?: AbortSignal };
+
+export type McpResource = { uri: string; name: string; description: string; mimeType: string };
+
+/** What one address serves to one caller. */
+export type McpTools = {
+  /** For people, and for agents that read instructions. */
+  title: string;
+  instructions: string;
+  list(): Promise<McpTool[]>;
+  /** Rejects with `UNKNOWN_TOOL` and `INVALID_INPUT`, which are errors of the protocol; any other error of a tool is an answer. */
+  call(call: McpCall): Promise<McpAnswer>;
+  resources(): McpResource[];
+  /** Null when there is no such resource. */
+  read(uri: string): Promise<string | null>;
+};
+
+/** What a caller may do is asked before each call, as over HTTP. Throws or rejects with `FORBIDDEN`. */
+export type Permit = (capability: 'read' | 'write', app: string) => undefined | Promise<void>;
+
+const NAME = { type: 'string', minLength: 1 };
+const INPUT = { type: 'object', description: 'What the tool takes; svc_describe shows its schema.' };
+
+const DISPATCHER_TOOLS: McpTool[] = [
+  {
+    name: 'svc_describe',
+    description:
+      'What apps there are; with "app", what that app can do; with "query" or "action" too, the schema of that one.',
+    inputSchema: { type: 'object', properties: { app: NAME, query: NAME, action: NAME }, additionalProperties: false },
+    annotations: { readOnlyHint: true },
+  },
+  {
+    name: 'svc_read',
+    description: 'Run a query of an app. It changes nothing.',
+    inputSchema: {
+      type: 'object',
+      properties: { app: NAME, query: NAME, input: INPUT },
+      required: ['app', 'query'],
+      additionalProperties: false,
+    },
+    annotations: { readOnlyHint: true },
+  },
+  {
+    name: 'svc_write',
+    description: 'Run an action of an app. It may change the data of the app.',
+    inputSchema: {
+      type: 'object',
+      properties: { app: NAME, action: NAME, input: INPUT },
+      required: ['app', 'action'],
+      additionalProperties: false,
+    },
+    annotations: { readOnlyHint: false },
+  },
+];
+
+const SQL = { type: 'string', minLength: 1, description: 'One statement of SQLite; values go into "params".' };
+const PARAMS = { description: 'An array for ?, an object for :name.', type: ['array', 'object'] };
+
+/** Mode of `sql-tool.ts` and tool. */
+const SQL_TOOLS: { mode: 'describe' | 'read' | 'write'; shown: McpTool }[] = [
+  {
+    mode: 'describe',
+    shown: {
+      name: 'svc_sql_describe',
+      description: 'The tables and views of an app, with their columns.',
+      inputSchema: { type: 'object', properties: { app: NAME }, required: ['app'], additionalProperties: false },
+      annotations: { readOnlyHint: true },
+    },
+  },
+  {
+    mode: 'read',
+    shown: {
+      name: 'svc_sql_read',
+      description: 'Run one SQL statement that reads the data of an app: at most 200 rows, within 2 seconds.',
+      inputSchema: sqlSchema(),
+      annotations: { readOnlyHint: true },
+    },
+  },
+  {
+    mode: 'write',
+    shown: {
+      name: 'svc_sql_write',
+      description:
+        'Run one INSERT, UPDATE, DELETE or REPLACE on the data of an app. Its actions check more: prefer them.',
+      inputSchema: sqlSchema(),
+      annotations: { readOnlyHint: false, destructiveHint: true },
+    },
+  },
+];
+
+function sqlSchema(): ObjectSchema {
+  return {
+    type: 'object',
+    properties: { app: NAME, sql: SQL, params: PARAMS },
+    required: ['app', 'sql'],
+    additionalProperties: false,
+  };
+}
+
+/** What `svc_describe` tells this caller, and whose data it may reach by SQL: `demandSql` throws `FORBIDDEN`. */
+export type DispatcherAccess = {
+  permit: Permit;
+  describe(body: Record<string, unknown>): Promise<unknown>;
+  demandSql(app: string): void;
+  /** Whether there is an app for which it does not throw. */
+  maySql(): Promise<boolean>;
+};
+
+/** The tools of `/svc/_mcp`. */
+export function dispatcherTools(
+  dispatcher: Dispatcher,
+  { permit, describe, demandSql, maySql }: DispatcherAccess,
+): McpTools {
+  return {
+    title: 'svc',
+    instructions:
+      'A gateway to small apps. Call svc_describe to see the apps and what they can do, svc_read to run a query of an app, ' +
+      'svc_write to run an action.',
+    list: async () => [...DISPATCHER_TOOLS, ...((await maySql()) ? SQL_TOOLS.map(({ shown }) => shown) : [])],
+    call: async ({ name, args, traceId, signal }) => {
+      const sql = SQL_TOOLS.find(({ shown }) => shown.name === name);
+      const tool = sql?.shown ?? DISPATCHER_TOOLS.find((one) => one.name === name);
+      if (!tool) throw unknownTool(name, DISPATCHER_TOOLS);
+      checkArguments(tool, args);
+      return await answerOf(async () => {
+        if (sql) {
+          const { app, ...statement } = args as { app: string };
+          demandSql(app);
+          return await runSql(dispatcher, app, { mode: sql.mode, ...statement }, traceId, signal);
+        }
+        if (name === 'svc_describe') {
+          return { text: JSON.stringify(await describe(args)), isError: false, structured: false };
+        }
+        const kind = name === 'svc_read' ? 'query' : 'action';
+        const { app, input = {} } = args as { app: string; input?: unknown };
+        await permit(kind === 'query' ? 'read' : 'write', app);
+        const target = await dispatcher.resolve(app, kind, args[kind] as string);
+        return await run(dispatcher, target, input, traceId, signal, false);
+      });
+    },
+    resources: () => [],
+    read: async () => null,
+  };
+}
+
+/**
+ * The tools of one app, live or of a draft, as the version has them that serves now. Rejects with the app's error, such as
+ * `UNKNOWN_APP` and `NO_ACTIVE_VERSION`.
+ */
+export async function appTools(dispatcher: Dispatcher, app: string, permit: Permit): Promise<McpTools> {
+  const manifest = await manifestOf(dispatcher.apps, app);
+  const { tools, byName } = tableOf(manifest);
+  const manifestUri = `svc://${app}/app.json`;
+  const tablesUri = `svc://${app}/tables`;
+  return {
+    title: manifest.name,
+    instructions:
+      `The tools of the app "${app}". Queries only read; actions change its data. ` +
+      `The resource ${manifestUri} is its manifest, ${tablesUri} has its tables.`,
+    list: async () => {
+      const may = { query: await permitted(permit, 'read', app), action: await permitted(permit, 'write', app) };
+      return tools.filter(({ kind }) => may[kind]).map(({ shown }) => shown);
+    },
+    call: async ({ name, args, traceId, signal }) => {
+      const tool = byName.get(name);
+      if (!tool) {
+        throw unknownTool(
+          name,
+          tools.map(({ shown }) => shown),
+        );
+      }
+      return await answerOf(async () => {
+        await permit(tool.kind === 'query' ? 'read' : 'write', app);
+        const target = await dispatcher.resolve(app, tool.kind, tool.own);
+        return await run(dispatcher, target, args, traceId, signal, tool.shown.outputSchema !== undefined);
+      }, true);
+    },
+    resources: () => [
+      { uri: manifestUri, name: 'app.json', description: `The manifest of "${app}".`, mimeType: 'application/json' },
+      { uri: tablesUri, name: 'tables', description: `The tables of "${app}".`, mimeType: 'application/json' },
+    ],
+    read: async (uri) => {
+      if (uri === manifestUri) return JSON.stringify(manifest, null, 2);
+      if (uri !== tablesUri) return null;
+      return (await runSql(dispatcher, app, { mode: 'describe' }, newTraceId(undefined))).text;
+    },
+  };
+}
+
+type Entry = { kind: Target['kind']; own: string; shown: McpTool };
+type Table = { tools: Entry[]; byName: Map<string, Entry> };
+
+/** A manifest is read once and kept, so that its tools are made once for each version. */
+const tables = new WeakMap<Manifest, Table>();
+
+/** Every tool of a version, queries first, in the order of the manifest. */
+function tableOf(manifest: Manifest): Table {
+  const known = tables.get(manifest);
+  if (known) return known;
+  const { queries, actions } = manifest;
+  const both = new Set(queries.map(({ name }) => name).filter((name) => actions.some((one) => one.name === name)));
+  const entry = (kind: Target['kind'], definition: QueryDefinition | ActionDefinition): Entry => ({
+    kind,
+    own: definition.name,
+    shown: toolOf(kind, definition, both.has(definition.name) ? `${kind}.${definition.name}` : definition.name),
+  });
+  const tools = [...queries.map((one) => entry('query', one)), ...actions.map((one) => entry('action', one))];
+  const table = { tools, byName: new Map(tools.map((one) => [one.shown.name, one])) };
+  tables.set(manifest, table);
+  return table;
+}
+
+function toolOf(kind: Target['kind'], definition: QueryDefinition | ActionDefinition, name: string): McpTool {
+  const { description, input, output } = definition;
+  return {
+    name,
+    ...(description === undefined ? {} : { description }),
+    inputSchema: asObjectSchema(input),
+    ...(isObjectSchema(output) ? { outputSchema: output } : {}),
+    annotations:
+      kind === 'query'
+        ? { readOnlyHint: true }
+        : { readOnlyHint: false, destructiveHint: definition.confirmation === 'required' },
+  };
+}
+
+function isObjectSchema(schema: JsonSchema | undefined): schema is ObjectSchema {
+  return typeof schema === 'object' && schema.type === 'object';
+}
+
+/** MCP wants an object at the top; arguments are one, whatever else the schema asks of them. */
+function asObjectSchema(schema: JsonSchema | undefined): ObjectSchema {
+  if (schema === false) return { type: 'object', not: {} };
+  return { ...(typeof schema === 'object' ? schema : {}), type: 'object' };
+}
+
+async function permitted(permit: Permit, capability: 'read' | 'write', app: string): Promise<boolean> {
+  try {
+    await permit(capability, app);
+    return true;
+  } catch (error) {
+    if (error instanceof SvcError && error.code === 'FORBIDDEN') return false;
+    throw error;
+  }
+}
+
+/** Runs a tool and takes what it answered as text. */
+function run(
+  dispatcher: Dispatcher,
+  target: Target,
+  input: unknown,
+  traceId: string,
+  signal: AbortSignal | undefined,
+  promisesObject: boolean,
+): Promise<McpAnswer> {
+  return new Promise((resolve, reject) => {
+    const request = { body: Buffer.from(JSON.stringify({ input })), traceId, source: 'handler' } as const;
+    const sink = new AnswerSink(promisesObject, resolve, reject);
+    onAbort(signal, dispatcher.submit(target, request, sink));
+  });
+}
+
+/** Runs a statement; what it writes counts as written by an agent. */
+function runSql(
+  dispatcher: Dispatcher,
+  app: string,
+  statement: { mode: string; sql?: string; params?: unknown },
+  traceId: string,
+  signal?: AbortSignal,
+): Promise<McpAnswer> {
+  return new Promise((resolve, reject) => {
+    const request = { body: Buffer.from(JSON.stringify(statement)), traceId, source: 'agent' } as const;
+    const submitted = dispatcher.sql(app, request, new AnswerSink(false, resolve, reject));
+    submitted.then((callOff) => onAbort(signal, callOff), reject);
+  });
+}
+
+/** The client may have left already. */
+function onAbort(signal: AbortSignal | undefined, callOff: () => void): void {
+  if (signal?.aborted) callOff();
+  else signal?.addEventListener('abort', callOff, { once: true });
+}
+
+class AnswerSink implements Sink {
+  readonly #promisesObject: boolean;
+  readonly #resolve: (answer: McpAnswer) => void;
+  readonly failed: (error: SvcError) => void;
+  readonly faulted: (error: unknown) => void;
+
+  constructor(promisesObject: boolean, resolve: (answer: McpAnswer) => void, reject: (error: unknown) => void) {
+    this.#promisesObject = promisesObject;
+    this.#resolve = resolve;
+    this.failed = reject;
+    this.faulted = reject;
+  }
+
+  answered(status: number, bytes: Uint8Array): void {
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+    if (status >= 400) this.#resolve({ text: `{"status":${status},"body":${text}}`, isError: true, structured: false });
+    else this.#resolve({ text, isError: false, structured: this.#promisesObject && text.startsWith('{') });
+  }
+}
+
+/**
+ * An error of a tool is its answer, for the model to read. With `isDirect` the arguments are the tool's own input, and a bad one
+ * is an error of the protocol; so is a tool that went away with its version.
+ */
+async function answerOf(work: () => Promise<McpAnswer>, isDirect = false): Promise<McpAnswer> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    if (isDirect && error.code === 'INVALID_INPUT') throw error;
+    if (isDirect && (error.code === 'UNKNOWN_QUERY' || error.code === 'UNKNOWN_ACTION')) {
+      throw new SvcError('UNKNOWN_TOOL', error.message);
+    }
+    return { text: JSON.stringify({ isError: true, error: error.toBody() }), isError: true, structured: false };
+  }
+}
+
+/** Throws `INVALID_INPUT`; what the schemas of `DISPATCHER_TOOLS` say, which are all of one form. */
+function checkArguments({ name, inputSchema }: McpTool, args: Record<string, unknown>): void {
+  const { properties, required = [] } = inputSchema as ObjectSchema & {
+    properties: Record<string, { type: string | string[] }>;
+    required?: string[];
+  };
+  const missing = required.find((member) => args[member] === undefined);
+  if (missing !== undefined) throw wrongArgument(name, missing, 'is missing');
+  for (const [member, value] of Object.entries(args)) {
+    const property = Object.hasOwn(properties, member) ? properties[member] : undefined;
+    if (property === undefined) throw wrongArgument(name, member, 'is not one of its arguments');
+    if (Array.isArray(property.type) && (typeof value !== 'object' || value === null)) {
+      throw wrongArgument(name, member, 'must be an array or an object');
+    }
+    if (property.type === 'string' && (typeof value !== 'string' || value === '')) {
+      throw wrongArgument(name, member, 'must be a text');
+    }
+    if (property.type === 'object' && (typeof value !== 'object' || value === null || Array.isArray(value))) {
+      throw wrongArgument(name, member, 'must be an object');
+    }
+  }
+}
+
+function wrongArgument(tool: string, member: string, why: string): SvcError {
+  return new SvcError('INVALID_INPUT', `"${member.slice(0, 80)}" of ${tool} ${why}.`, {
+    path: `/${member.slice(0, 80)}`,
+  });
+}
+
+function unknownTool(name: string, tools: McpTool[]): SvcError {
+  const names = tools.slice(0, 20).map((tool) => tool.name);
+  return new SvcError(
+    'UNKNOWN_TOOL',
+    `There is no tool "${name.slice(0, 80)}"; the tools are: ${names.join(', ') || 'none'}.`,
+  );
+}
