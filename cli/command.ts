@@ -1,32 +1,219 @@
-/** What a command is, and what it is given when it runs. */
-import type { ArgumentSpec, Arguments } from './arguments.ts';
+/** What a command is: what it declares, how its words are read, and what it is given when it runs. */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text as textOf } from 'node:stream/consumers';
+import { parseArgs } from 'node:util';
+import { CommandError, UsageError } from './failure.ts';
 import type { Client } from './gateway/client.ts';
-import type { Surroundings } from './gateway/data-directory.ts';
+import type { Surroundings } from './gateway/connection.ts';
+import { nearest } from './terminal/nearest.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-export type CommandContext = Surroundings & {
-  args: Arguments;
-  terminal: Terminal;
-  /**
-   * The client for the gateway that the options and surroundings name; with `again` they are looked at once more, since a
-   * gateway may come back elsewhere. Throws `UnreachableError` when none is known.
-   */
-  connect(again?: boolean): Client;
-  /** The data directory that the options and surroundings name, whether or not it exists. */
-  dataDirectory: string;
+/** An option; `value` names what it takes, and without it the option is a switch. */
+export type OptionTable = Record<string, { summary: string; value?: string; short?: string }>;
+
+/** Positionals are read from their usage text: `<app> <query> [input]`. */
+export type ArgumentSpec = { positionals: string; options: OptionTable };
+
+export type Command = ArgumentSpec & {
+  name: string;
+  group: string;
+  summary: string;
+  /** Paragraphs for `svc help <command>`. */
+  details?: string[];
+  examples?: string[];
+  /** Commands are loaded when they run, so that none pays for the others. */
+  load(): Promise<RunCommand>;
 };
 
 /** Does the work; the number is the exit code, nothing is 0. */
 export type RunCommand = (context: CommandContext) => Promise<number> | Promise<void>;
 
-export type Command = ArgumentSpec & {
-  group: 'Gateway' | 'Apps' | 'Drafts' | 'Data' | 'Automations';
-  summary: string;
-  /** It goes on when nobody takes what it prints. */
-  outlivesOutput?: true;
-  /** Paragraphs for `svc help <command>`. */
-  details?: string[];
-  examples?: string[];
-  /** Commands are loaded when they run, so that none pays for the others. */
-  load(): Promise<{ run: RunCommand }>;
+export type CommandContext = Surroundings & {
+  args: Arguments;
+  terminal: Terminal;
+  /**
+   * The client for the gateway that the options and surroundings name. With `again` they are read once more, since a gateway
+   * may come back at another address. Throws `UnreachableError` when none is known.
+   */
+  connect(again?: boolean): Client;
+  /** The data directory that the options and surroundings name, whether or not it exists. */
+  dataDirectory: string;
+  /** What an error of the command will be about. */
+  subject: Subject;
 };
+
+/** What the command line named, for advice after an error; `worksIn` is the session that the command found or was given. */
+export type Subject = {
+  app?: string | undefined;
+  tool?: string | undefined;
+  session?: string | undefined;
+  template?: string | undefined;
+  worksIn?: string;
+};
+
+export class Arguments {
+  readonly #positionals: string[];
+  readonly #options: Map<string, string[]>;
+
+  constructor(positionals: string[], options: Map<string, string[]>) {
+    this.#positionals = positionals;
+    this.#options = options;
+  }
+
+  /** A required positional: the parser has checked that it is there. */
+  at(index: number): string {
+    return this.#positionals[index] as string;
+  }
+
+  optionalAt(index: number): string | undefined {
+    return this.#positionals[index];
+  }
+
+  has(option: string): boolean {
+    return this.#options.has(option);
+  }
+
+  /** The value of an option; the last one given wins. */
+  text(option: string): string | undefined {
+    return this.list(option).at(-1);
+  }
+
+  list(option: string): string[] {
+    return this.#options.get(option) ?? [];
+  }
+
+  /** The word after a verb, which `what` describes. Throws `UsageError` without one. */
+  wordOf(command: string, what: string, hint: string): string {
+    const word = this.optionalAt(1);
+    if (word !== undefined) return word;
+    throw new UsageError(`${what} is missing: ${command} ${this.at(0)} ${what}.`, hint);
+  }
+
+  /** A whole number of at least `min` and at most `max`. */
+  number(option: string, min: number, max: number): number | undefined {
+    const text = this.text(option);
+    if (text === undefined) return undefined;
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    throw new UsageError(`--${option} takes a whole number from ${min} to ${max}, not "${text}".`);
+  }
+}
+
+/** Throws `UsageError`. */
+export function parseArguments(argv: string[], spec: ArgumentSpec): Arguments {
+  const options = Object.fromEntries(
+    Object.entries(spec.options).map(([name, { value, short }]) => [
+      name,
+      { type: value === undefined ? ('boolean' as const) : ('string' as const), ...(short && { short }) },
+    ]),
+  );
+  const { tokens } = parseArgs({ args: argv, options, strict: false, allowPositionals: true, tokens: true });
+  const positionals: string[] = [];
+  const given = new Map<string, string[]>();
+  for (const token of tokens) {
+    if (token.kind === 'positional') positionals.push(token.value);
+    if (token.kind !== 'option') continue;
+    const { name, rawName, value } = token;
+    const option = Object.hasOwn(spec.options, name) ? spec.options[name] : undefined;
+    if (option === undefined) {
+      const meant = nearest(rawName.replace(/^-+/, ''), Object.keys(spec.options));
+      throw new UsageError(`There is no option ${rawName}.`, meant && `Did you mean --${meant}?`);
+    }
+    if (option.value === undefined && value !== undefined)
+      throw new UsageError(`${rawName} is a switch and takes no value.`);
+    if (option.value !== undefined && value === undefined)
+      throw new UsageError(`${rawName} needs a value: ${rawName} <${option.value}>.`);
+    given.set(name, [...(given.get(name) ?? []), value ?? '']);
+  }
+  if (!given.has('help')) checkPositionals(positionals, spec.positionals);
+  return new Arguments(positionals, given);
+}
+
+function checkPositionals(given: string[], usage: string): void {
+  const required = [...usage.matchAll(/<([\w/|-]+)>/g)].map((match) => match[1] as string);
+  const optional = [...usage.matchAll(/\[([\w-]+)/g)].length;
+  const missing = required[given.length];
+  if (missing !== undefined) throw new UsageError(`<${missing}> is missing.`);
+  const extra = given[required.length + optional];
+  if (extra !== undefined) throw new UsageError(`"${extra}" is one argument too many.`);
+}
+
+/** Runs the verb that the first word names; `''` is for none. */
+export function runVerb(context: CommandContext, verbs: Record<string, RunCommand>): ReturnType<RunCommand> {
+  const name = context.args.optionalAt(0) ?? '';
+  const verb = Object.hasOwn(verbs, name) ? verbs[name] : undefined;
+  if (verb !== undefined) return verb(context);
+  throw new UsageError(`"${name}" is not a verb.`, `Verbs: ${Object.keys(verbs).filter(Boolean).join(', ')}`);
+}
+
+/** `positionals` is the command's usage text: it says which of them is an app. */
+export function subjectOf(positionals: string, args: Arguments): Subject {
+  return {
+    app: args.text('app') ?? appOf(positionals, args) ?? args.text('id'),
+    tool: args.optionalAt(1),
+    session: args.text('session') ?? args.optionalAt(1),
+    template: args.text('clone'),
+  };
+}
+
+/** `<app>`, or the app of `[app/automation]`; a folder is none. */
+function appOf(positionals: string, args: Arguments): string | undefined {
+  const index = positionals.split(' ').findIndex((word) => /^[<[]app\b/.test(word));
+  const named = args.optionalAt(index);
+  if (named === undefined || !positionals.includes('app/automation')) return named;
+  return named.includes('/') ? named.slice(0, named.indexOf('/')) : undefined;
+}
+
+/** JSON on the command line: written out, from a file (`@file`) or from standard input (`-`); `absent` when it is left out. */
+export async function jsonArgument(
+  { args, terminal, cwd }: CommandContext,
+  index: number,
+  absent?: unknown,
+): Promise<unknown> {
+  const argument = args.optionalAt(index);
+  if (argument === undefined) return absent;
+  const text = await inputText(argument, terminal.stdin, cwd);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const from = argument === '-' ? 'Standard input' : argument.startsWith('@') ? argument.slice(1) : 'The input';
+    throw new UsageError(
+      `${from} is not valid JSON: ${(error as Error).message}.`,
+      `Quote it for the shell: '{"text": "Milk"}', or use @file or - for standard input.`,
+    );
+  }
+}
+
+async function inputText(argument: string, stdin: Readable, cwd: string): Promise<string> {
+  if (argument === '-') return textOf(stdin);
+  if (!argument.startsWith('@')) return argument;
+  try {
+    return readFileSync(resolve(cwd, argument.slice(1)), 'utf8');
+  } catch {
+    throw new CommandError(`The file ${argument.slice(1)} cannot be read.`);
+  }
+}
+
+/** Signals that ask a command to end. */
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** For work that has something to clean up: the first Ctrl-C aborts `signal`, the second ends the process. */
+export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const interrupt = () => controller.abort(new CommandError('Interrupted; nothing was left behind.'));
+  for (const name of STOP_SIGNALS) process.once(name, interrupt);
+  try {
+    return await work(controller.signal);
+  } finally {
+    for (const name of STOP_SIGNALS) process.off(name, interrupt);
+  }
+}
+
+/** The version of this package. */
+export function packageVersion(): string {
+  // The same address from the source folder and from the bundle in `dist/`.
+  const file = new URL('../package.json', import.meta.url);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+}

@@ -188,6 +188,7 @@ const ROUTES: Routes = {
     },
   }),
   'POST /svc/_apps/notes/restart': { json: { id: 'notes', restarted: true } },
+  'POST /svc/_apps/odd/restart': failure(400, 'constructor', 'Odd.'),
   'DELETE /svc/_apps/notes': { json: { id: 'notes', deleted: true } },
   'DELETE /svc/_apps/notes?purge=1': { json: { id: 'notes', deleted: true } },
   'POST /svc/_tool/svc_describe': ({ body }) => ({
@@ -368,8 +369,10 @@ const CASES: Case[] = [
   },
   { line: ['token', 'revoke', 'nobody'], code: EXIT.failed, err: ['UNKNOWN_TOKEN', 'svc token ls'] },
   { line: ['token', 'revoke'], code: EXIT.usage, err: ['svc token revoke <id or name>'] },
-  { line: ['token', 'list'], code: EXIT.usage, err: ['There is: rotate, create, ls, revoke'] },
+  { line: ['token', 'list'], code: EXIT.usage, err: ['Verbs: rotate, create, ls, revoke'] },
   { line: ['token', 'rotate', '--name', 'x'], code: EXIT.usage, err: ['--name is not for "svc token rotate".'] },
+  { line: ['token', 'constructor', '--name', 'x'], code: EXIT.usage, err: ['--name is not for'] },
+  { line: ['restart', 'odd'], code: EXIT.failed, err: ['✗ constructor: Odd.\n'] },
   { line: ['token', '--url', 'http://x'], code: EXIT.usage, err: ['--url is not for "svc token".'] },
   { line: ['restart', 'notes'], out: ['✓ notes is restarted'], request: 'POST /svc/_apps/notes/restart' },
   { line: ['rm', 'notes', '--yes'], out: ['stays in the trash for 7 days'], request: 'DELETE /svc/_apps/notes' },
@@ -459,7 +462,7 @@ const CASES: Case[] = [
   { line: ['automations', 'disable', 'notes/digest'], out: ['✓ notes/digest is off'], body: { enabled: false } },
   { line: ['automations', 'enable', 'notes/digest'], out: ['is on; it fires in 2 h'], body: { enabled: true } },
   { line: ['automations', 'enable'], code: EXIT.usage, err: ['svc automations enable <app>/<automation>'] },
-  { line: ['automations', 'start'], code: EXIT.usage, err: ['Use enable, disable, provision or show.'] },
+  { line: ['automations', 'start'], code: EXIT.usage, err: ['Verbs: enable, disable, provision, show'] },
   {
     line: ['automations', 'provision'],
     out: ['✓ webhook of notes/digest', MINTED.url, 'secret    5ec2e7'],
@@ -505,6 +508,7 @@ const CASES: Case[] = [
   { line: ['runs', 'notes/digest', '--state', 'error', '-n', '5'], err: ['No run is recorded.'] },
   { line: ['versions', 'a/../b'], code: EXIT.failed, request: 'GET /svc/_apps/a%2F..%2Fb/versions?limit=50' },
   { line: [], out: ['svc <command>', ...COMMANDS.map(({ summary }) => summary)] },
+  { line: ['read', 'notes'], code: EXIT.usage, err: ['✗ <query> is missing.\n  See: svc help read\n'] },
   { line: ['help', 'push'], out: ['Usage  svc push <dir> [options]', '--no-activate'] },
   { line: ['push', '--help'], out: ['Usage  svc push <dir> [options]'] },
   {
@@ -570,7 +574,7 @@ test('every command that answers prints one JSON document with --json', async (t
   }
 });
 
-test('help as JSON has every command, and of one its options', async (t) => {
+test('help as JSON has every command with its options', async (t) => {
   const help = async (...line: string[]) =>
     JSON.parse((await svc([...line, '--json'], { cwd: temporaryFolder(t) })).stdout);
   const { version, commands } = await help('help');
@@ -588,7 +592,7 @@ test('help as JSON has every command, and of one its options', async (t) => {
   assert.ok(push.options.some(({ name, value }: Record<string, string>) => name === 'id' && value !== undefined));
 });
 
-test('a new app can be pushed as it is, without what does not belong to it', async (t) => {
+test('a new app can be pushed as it is, without files that do not belong to it', async (t) => {
   const folder = temporaryFolder(t);
   let archive: Buffer = Buffer.alloc(0);
   const gateway = await start(t, {
@@ -682,7 +686,7 @@ test('a folder that is no app is refused before anything is sent', async (t) => 
   assert.equal(gateway.seen.length, 0);
 });
 
-test('changes go on after a lost connection, from the last event, until the app is gone', async (t) => {
+test('changes continue after a lost connection, from the last event, until the app is gone', async (t) => {
   const change = (seq: number) =>
     `id: ${seq}\nevent: change\ndata: ${JSON.stringify({ app: 'notes', table: 'notes', action: 'add', source: 'agent', ts: 0, seq })}\n\n`;
   const replies = [
@@ -726,7 +730,7 @@ test('runs -f prints every run with its calls and logs as they come', async (t) 
   );
 });
 
-test('logs -f prints what was, then what comes, each once', async (t) => {
+test('logs -f prints old entries, then new ones, each once', async (t) => {
   const entry = (ts: number) => ({ ts, level: 'info', app: 'notes', msg: `entry ${ts}` });
   const event = (ts: number) => `event: log\ndata: ${JSON.stringify(entry(ts))}\n\n`;
   let streams = 0;

@@ -1,452 +1,368 @@
 /** The table of commands. Help, suggestions and argument checks are all made from it. */
-
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
-import type { OptionTable } from './arguments.ts';
-import type { Command } from './command.ts';
+import type { Command, OptionTable } from './command.ts';
 
-/** Options that every command takes. */
-export const COMMON_OPTIONS: OptionTable = {
-  json: { summary: 'Print JSON' },
-  help: { summary: 'Explain the command', short: 'h' },
-};
+/** Options as help shows them, such as `-n, --lines <count>`, each with its summary. */
+type Options = Record<string, string>;
 
-const DATA_DIRECTORY: OptionTable = {
-  'data-dir': {
-    value: 'dir',
-    summary: 'Data directory of the gateway (default: SVC_DATA_DIR, ./.svc, or the application data folder)',
-  },
+const DATA_DIRECTORY: Options = {
+  '--data-dir <dir>': 'Data directory of the gateway (default: SVC_DATA_DIR, ./.svc, or the application data folder)',
 };
 
 /** Options of commands that talk to a running gateway. */
-export const CONNECTION_OPTIONS: OptionTable = {
-  url: { value: 'url', summary: 'Address of the gateway (default: SVC_URL, the profile, or the one running here)' },
-  token: {
-    value: 'token',
-    summary: 'Access token (default: the one that belongs to the address; SVC_TOKEN with --url and SVC_URL)',
-  },
+export const CONNECTION_OPTIONS = optionTable({
+  '--url <url>': 'Address of the gateway (default: SVC_URL, the profile, or the one running here)',
+  '--token <token>': 'Access token (default: the one that belongs to the address; SVC_TOKEN with --url and SVC_URL)',
   ...DATA_DIRECTORY,
+});
+
+/** Options that every command takes. */
+export const COMMON_OPTIONS = optionTable({ '--json': 'Print JSON', '-h, --help': 'Explain the command' });
+
+/** Unless it is `local`, a command takes `CONNECTION_OPTIONS` too. */
+type Entry = Pick<Command, 'summary' | 'details' | 'examples' | 'load'> & {
+  options?: Options;
+  local?: true;
 };
 
-export const COMMANDS: Command[] = [
-  {
-    name: 'serve',
-    group: 'Gateway',
-    summary: 'Run the gateway',
-    positionals: '',
-    outlivesOutput: true,
-    details: ['Runs until Ctrl-C or SIGTERM. Running calls finish first.'],
-    options: {
-      host: { value: 'host', summary: `Address to listen on (default ${DEFAULTS.host})` },
-      port: { value: 'port', summary: `Port to listen on, 0 for any free one (default ${DEFAULTS.port})` },
-      config: { value: 'file', summary: 'Configuration file (JSON); command-line options override it' },
-      store: {
-        value: 'tarball|git',
-        summary: 'How to store app code (default tarball); git for drafts and publishing',
+const JSON_INPUT = 'The input is JSON, "@file" to read it from a file, or "-" for standard input.';
+
+/** By group, and by usage: the name with the positionals. */
+const GROUPS: Record<string, Record<string, Entry>> = {
+  Gateway: {
+    serve: {
+      local: true,
+      summary: 'Run the gateway',
+      details: ['Runs until Ctrl-C or SIGTERM. Running calls finish first.'],
+      options: {
+        '--host <host>': `Address to listen on (default ${DEFAULTS.host})`,
+        '--port <port>': `Port to listen on, 0 for any free one (default ${DEFAULTS.port})`,
+        '--config <file>': 'Configuration file (JSON); command-line options override it',
+        '--store <tarball|git>': 'How to store app code (default tarball); git for drafts and publishing',
+        '--edge <auto|uws|node>': 'HTTP server to use (default auto: uWebSockets.js if it loads)',
+        '--with <dir>': 'Install the app in this folder unless it is installed; repeatable',
+        '--open': 'Open the console in the browser, or the first app of --with',
+        ...DATA_DIRECTORY,
       },
-      edge: { value: 'auto|uws|node', summary: 'HTTP server to use (default auto: uWebSockets.js if it loads)' },
-      with: {
-        value: 'dir',
-        summary: 'Install the app in this folder unless it is installed; repeatable',
+      examples: ['svc serve', 'svc serve --data-dir .svc --with templates/todos', 'svc serve --port 0 --json'],
+      load: async () => (await import('./commands/serve.ts')).serve,
+    },
+    'open [app]': {
+      summary: 'Print a link that signs a browser in to the console or an app',
+      details: [
+        'The link works once, within ten minutes. The browser stays signed in for twelve hours. Do not share it: it gives full access.',
+      ],
+      options: {
+        '--session <session>': "Open the app's draft in this session",
       },
-      open: { summary: 'Open the console in the browser, or the first app of --with' },
-      ...DATA_DIRECTORY,
+      examples: ['svc open', 'svc open todos', 'svc open notes --session dev-notes'],
+      load: async () => (await import('./commands/access.ts')).open,
     },
-    examples: ['svc serve', 'svc serve --data-dir .svc --with templates/todos', 'svc serve --port 0 --json'],
-    load: () => import('./commands/serve.ts'),
-  },
-  {
-    name: 'open',
-    group: 'Gateway',
-    summary: 'Print a link that signs a browser in to the console or an app',
-    positionals: '[app]',
-    details: [
-      'The link works once, within ten minutes. The browser stays signed in for twelve hours. Do not share it: it gives full access.',
-    ],
-    options: {
-      session: { value: 'session', summary: "Open the app's draft in this session" },
-      ...CONNECTION_OPTIONS,
+    status: {
+      summary: 'Show the gateway and its process tree',
+      options: { '-w, --watch': 'Refresh every second' },
+      load: async () => (await import('./commands/status.ts')).status,
     },
-    examples: ['svc open', 'svc open todos', 'svc open notes --session dev-notes'],
-    load: () => import('./commands/open.ts'),
-  },
-  {
-    name: 'status',
-    group: 'Gateway',
-    summary: 'Show the gateway and its process tree',
-    positionals: '',
-    options: { watch: { short: 'w', summary: 'Refresh every second' }, ...CONNECTION_OPTIONS },
-    load: () => import('./commands/status.ts'),
-  },
-  {
-    name: 'doctor',
-    group: 'Gateway',
-    summary: 'Check this machine and its gateway, and say how to fix problems',
-    positionals: '',
-    options: {
-      port: { value: 'port', summary: `Port that should be free (default ${DEFAULTS.port})` },
-      mend: { summary: 'Make files in the data directory private that other users can open' },
-      ...DATA_DIRECTORY,
-    },
-    load: () => import('./commands/doctor.ts'),
-  },
-  {
-    name: 'token',
-    group: 'Gateway',
-    summary: 'Print or replace the access token; make, list or revoke tokens for programs',
-    positionals: '[rotate|create|ls|revoke] [token]',
-    details: [
-      'Without a verb, prints the token of the data directory, which gives full access. "rotate" replaces it and waits until the running gateway uses the new one. The old one and all browser sessions end; tokens for programs stay.',
-      '"create" makes a token with limited rights for a program and prints it once. "ls" lists the tokens with expiry and last use. "revoke" ends one, by its id or name.',
-    ],
-    options: {
-      name: { value: 'name', summary: 'With create: who uses the token' },
-      app: { value: 'app', summary: 'With create: an app that it may use; repeatable (default: every app)' },
-      tools: {
-        value: 'read|write|all',
-        summary: 'With create: read; read and write; or everything about its apps, such as uploads and logs',
+    doctor: {
+      local: true,
+      summary: 'Check this machine and its gateway, and say how to fix problems',
+      options: {
+        '--port <port>': `Port that should be free (default ${DEFAULTS.port})`,
+        '--mend': 'Make files in the data directory private that other users can open',
+        ...DATA_DIRECTORY,
       },
-      expires: { value: 'days', summary: 'With create: when it expires, such as 90d (default: never)' },
-      ...CONNECTION_OPTIONS,
+      load: async () => (await import('./commands/doctor.ts')).doctor,
     },
-    examples: [
-      'svc token',
-      'svc token rotate',
-      'svc token create --name zapier --app todos --tools read --expires 90d',
-      'svc token ls',
-      'svc token revoke zapier',
-    ],
-    load: () => import('./commands/token.ts'),
-  },
-  {
-    name: 'backup',
-    group: 'Gateway',
-    summary: 'Save code, data and configuration to one file while the gateway runs',
-    positionals: '[file]',
-    details: [
-      'The file is verified before it gets its name, and only its owner can read it. It contains all data of all apps, but not the access token.',
-      'Without a file, or with a folder, the name comes from the time. A stopped gateway is backed up from its data directory.',
-    ],
-    options: CONNECTION_OPTIONS,
-    examples: ['svc backup', 'svc backup /srv/backups/'],
-    load: () => import('./commands/backup.ts'),
-  },
-  {
-    name: 'restore',
-    group: 'Gateway',
-    summary: 'Restore a backup into an empty data directory',
-    positionals: '<file>',
-    details: [
-      'Verifies every checksum, every database and the row count of every table first. A damaged file is refused, and nothing is written.',
-    ],
-    options: { 'data-dir': { value: 'dir', summary: 'Directory to restore to: empty or missing' } },
-    examples: ['svc restore monday.svc-backup.tar.gz --data-dir /srv/svc'],
-    load: () => import('./commands/restore.ts'),
-  },
-  {
-    name: 'new',
-    group: 'Apps',
-    summary: 'Make a small working app, or a copy of a template',
-    positionals: '[dir]',
-    details: [
-      'With a folder, the app is made there. Without one, it is made on a gateway with the git store and staged in a session until you publish it.',
-      'Templates: bookmarks, contact, expenses, feeds, habits, journal, kanban, todos.',
-    ],
-    options: {
-      clone: { value: 'template', summary: 'Start from a template instead of a blank app' },
-      name: { value: 'name', summary: 'Displayed name (default: from the folder, the id or the template)' },
-      id: { value: 'id', summary: 'Id of the app (default: from the folder or the template)' },
-      session: { value: 'session', summary: 'Without a folder: session to stage it in (default: a new one)' },
-      publish: { summary: 'Without a folder: publish it at once' },
-      ...CONNECTION_OPTIONS,
+    'token [rotate|create|ls|revoke] [token]': {
+      summary: 'Print or replace the access token; make, list or revoke tokens for programs',
+      details: [
+        'Without a verb, prints the token of the data directory, which gives full access. "rotate" replaces it and waits until the running gateway uses the new one. The old one and all browser sessions end; tokens for programs stay.',
+        '"create" makes a token with limited rights for a program and prints it once. "ls" lists the tokens with expiry and last use. "revoke" ends one, by its id or name.',
+      ],
+      options: {
+        '--name <name>': 'With create: who uses the token',
+        '--app <app>': 'With create: an app that it may use; repeatable (default: every app)',
+        '--tools <read|write|all>':
+          'With create: read; read and write; or everything about its apps, such as uploads and logs',
+        '--expires <days>': 'With create: when it expires, such as 90d (default: never)',
+      },
+      examples: [
+        'svc token',
+        'svc token rotate',
+        'svc token create --name zapier --app todos --tools read --expires 90d',
+        'svc token ls',
+        'svc token revoke zapier',
+      ],
+      load: async () => (await import('./commands/access.ts')).token,
     },
-    examples: ['svc new notes', 'svc new ./guestbook --name "Guest book"', 'svc new --clone todos'],
-    load: () => import('./commands/new.ts'),
-  },
-  {
-    name: 'push',
-    group: 'Apps',
-    summary: 'Upload an app folder and make it live',
-    positionals: '<dir>',
-    details: ['Skips hidden files, node_modules, links, databases and file types that apps may not contain.'],
-    options: {
-      id: { value: 'id', summary: 'Id to register it under (default: the id in app.json)' },
-      'no-activate': { summary: 'Store the version without making it live' },
-      ...CONNECTION_OPTIONS,
+    'backup [file]': {
+      summary: 'Save code, data and configuration to one file while the gateway runs',
+      details: [
+        'The file is verified before it gets its name, and only its owner can read it. It contains all data of all apps, but not the access token.',
+        'Without a file, or with a folder, the name comes from the time. A stopped gateway is backed up from its data directory.',
+      ],
+      examples: ['svc backup', 'svc backup /srv/backups/'],
+      load: async () => (await import('./commands/backup.ts')).backup,
     },
-    examples: ['svc push ./notes'],
-    load: () => import('./commands/push.ts'),
-  },
-  {
-    name: 'apps',
-    group: 'Apps',
-    summary: 'List the apps',
-    positionals: '',
-    options: CONNECTION_OPTIONS,
-    load: () => import('./commands/apps.ts'),
-  },
-  {
-    name: 'describe',
-    group: 'Apps',
-    summary: 'Describe all apps, one app, or one of its queries and actions',
-    positionals: '[app [tool]]',
-    options: CONNECTION_OPTIONS,
-    examples: ['svc describe', 'svc describe notes', 'svc describe notes add'],
-    load: () => import('./commands/describe.ts'),
-  },
-  {
-    name: 'versions',
-    group: 'Apps',
-    summary: 'List the stored versions of an app',
-    positionals: '<app>',
-    options: {
-      lines: { short: 'n', value: 'count', summary: 'Versions to show, at most 500 (default 50)' },
-      before: { value: 'version', summary: 'Only versions older than this one' },
-      ...CONNECTION_OPTIONS,
+    'restore <file>': {
+      local: true,
+      summary: 'Restore a backup into an empty data directory',
+      details: [
+        'Verifies every checksum, every database and the row count of every table first. A damaged file is refused, and nothing is written.',
+      ],
+      options: { '--data-dir <dir>': 'Directory to restore to: empty or missing' },
+      examples: ['svc restore monday.svc-backup.tar.gz --data-dir /srv/svc'],
+      load: async () => (await import('./commands/backup.ts')).restore,
     },
-    examples: ['svc versions notes', 'svc versions notes -n 10 --before notes/v90'],
-    load: () => import('./commands/versions.ts'),
   },
-  {
-    name: 'activate',
-    group: 'Apps',
-    summary: 'Make a stored version live',
-    positionals: '<app> <version>',
-    details: ['The last six characters of a version are enough; on the git store, its number.'],
-    options: CONNECTION_OPTIONS,
-    load: () => import('./commands/activate.ts'),
-  },
-  {
-    name: 'rollback',
-    group: 'Apps',
-    summary: 'Make the previous version live again',
-    positionals: '<app> [version]',
-    details: [
-      'Only the code changes; data stays as it is. Name the version as for "svc activate".',
-      'Prints the migrations that the data has and the older version does not know.',
-    ],
-    options: CONNECTION_OPTIONS,
-    examples: ['svc rollback notes', 'svc rollback notes 3'],
-    load: () => import('./commands/rollback.ts'),
-  },
-  {
-    name: 'restart',
-    group: 'Apps',
-    summary: 'Restart an app and end its quarantine',
-    positionals: '<app>',
-    options: CONNECTION_OPTIONS,
-    load: () => import('./commands/restart.ts'),
-  },
-  {
-    name: 'rm',
-    group: 'Apps',
-    summary: 'Remove an app',
-    positionals: '<app>',
-    details: [
-      `Code and data stay in the trash of the data directory for ${DEFAULTS.trashDays} days, unless you give --purge.`,
-    ],
-    options: {
-      purge: { summary: 'Delete code and data at once' },
-      yes: { short: 'y', summary: 'Do not ask' },
-      ...CONNECTION_OPTIONS,
+  Apps: {
+    'new [dir]': {
+      summary: 'Make a small working app, or a copy of a template',
+      details: [
+        'With a folder, the app is made there. Without one, it is made on a gateway with the git store and staged in a session until you publish it.',
+        'Templates: bookmarks, contact, expenses, feeds, habits, journal, kanban, todos.',
+      ],
+      options: {
+        '--clone <template>': 'Start from a template instead of a blank app',
+        '--name <name>': 'Displayed name (default: from the folder, the id or the template)',
+        '--id <id>': 'Id of the app (default: from the folder or the template)',
+        '--session <session>': 'Without a folder: session to stage it in (default: a new one)',
+        '--publish': 'Without a folder: publish it at once',
+      },
+      examples: ['svc new notes', 'svc new ./guestbook --name "Guest book"', 'svc new --clone todos'],
+      load: async () => (await import('./commands/new.ts')).newApp,
     },
-    load: () => import('./commands/rm.ts'),
-  },
-  {
-    name: 'dev',
-    group: 'Drafts',
-    summary: 'Sync a folder to a draft and show every edit in a preview',
-    positionals: '<dir>',
-    details: [
-      'The draft is on a gateway with the git store and has a copy of the live data. Prints the log and errors of the draft, and what publishing would refuse.',
-      'At the start, the local folder wins. Later, edits by others in the session are copied to files that you have not changed.',
-      'Ctrl-C ends it; the session stays until you publish or close it.',
-    ],
-    options: {
-      session: { value: 'session', summary: 'Session to use (default: dev-<app>, opened if missing)' },
-      open: { summary: 'Open the preview in the browser' },
-      once: { summary: 'Update the draft once; exit with 1 if it is broken or could not be published' },
-      ...CONNECTION_OPTIONS,
+    'push <dir>': {
+      summary: 'Upload an app folder and make it live',
+      details: ['Skips hidden files, node_modules, links, databases and file types that apps may not contain.'],
+      options: {
+        '--id <id>': 'Id to register it under (default: the id in app.json)',
+        '--no-activate': 'Store the version without making it live',
+      },
+      examples: ['svc push ./notes'],
+      load: async () => (await import('./commands/push.ts')).push,
     },
-    examples: ['svc dev ./notes', 'svc dev ./notes --open'],
-    load: () => import('./commands/dev.ts'),
-  },
-  {
-    name: 'sessions',
-    group: 'Drafts',
-    summary: 'List the open sessions; open, close or update one',
-    positionals: '[open|rm|update] [session]',
-    details: [
-      '"update" merges what was published of an app meanwhile into the session. Lines that both changed appear between <<<<<<< session, ======= and >>>>>>> published: resolve them, then publish.',
-    ],
-    options: {
-      app: { value: 'app', summary: 'App to update (default: the only app of the session)' },
-      yes: { short: 'y', summary: 'Do not ask before closing' },
-      ...CONNECTION_OPTIONS,
+    apps: {
+      summary: 'List the apps',
+      load: async () => (await import('./commands/apps.ts')).apps,
     },
-    examples: [
-      'svc sessions',
-      'svc sessions open redesign',
-      'svc sessions update redesign --app notes',
-      'svc sessions rm redesign',
-    ],
-    load: () => import('./commands/sessions.ts'),
-  },
-  {
-    name: 'diff',
-    group: 'Drafts',
-    summary: 'Show what a session changes compared to what is published',
-    positionals: '[app]',
-    options: {
-      session: { value: 'session', summary: 'Session (default: the only open one)' },
-      stat: { summary: 'Only the names of the files' },
-      ...CONNECTION_OPTIONS,
+    'describe [app [tool]]': {
+      summary: 'Describe all apps, one app, or one of its queries and actions',
+      examples: ['svc describe', 'svc describe notes', 'svc describe notes add'],
+      load: async () => (await import('./commands/apps.ts')).describe,
     },
-    examples: ['svc diff', 'svc diff notes --session redesign'],
-    load: () => import('./commands/diff.ts'),
-  },
-  {
-    name: 'publish',
-    group: 'Drafts',
-    summary: 'Publish the changes of a session to an app as its next live version',
-    positionals: '[app]',
-    details: [
-      'Merges the changes with what was published meanwhile, checks them, and runs migrations on the live data. If a step fails, the live version and the session stay as they were.',
-    ],
-    options: {
-      session: { value: 'session', summary: 'Session (default: the only open one)' },
-      message: { short: 'm', value: 'text', summary: 'Commit message' },
-      ...CONNECTION_OPTIONS,
+    'versions <app>': {
+      summary: 'List the stored versions of an app',
+      options: {
+        '-n, --lines <count>': 'Versions to show, at most 500 (default 50)',
+        '--before <version>': 'Only versions older than this one',
+      },
+      examples: ['svc versions notes', 'svc versions notes -n 10 --before notes/v90'],
+      load: async () => (await import('./commands/versions.ts')).versions,
     },
-    examples: ['svc publish', 'svc publish notes -m "Search by word"'],
-    load: () => import('./commands/publish.ts'),
-  },
-  {
-    name: 'export',
-    group: 'Drafts',
-    summary: 'Save the code of all apps: as a git bundle with its history, or as plain folders',
-    positionals: '<file|dir>',
-    details: [
-      'A name that ends in .bundle gets a file that git can clone; any other name gets a new folder with one folder per app. It contains no data: see svc backup.',
-    ],
-    options: CONNECTION_OPTIONS,
-    examples: ['svc export apps.bundle', 'svc export ./apps'],
-    load: () => import('./commands/export.ts'),
-  },
-  {
-    name: 'import',
-    group: 'Drafts',
-    summary: 'Import the apps of a git bundle, or of the subfolders of a folder',
-    positionals: '<file|dir>',
-    details: ['A bundle needs a gateway without apps and restores every version. A folder is pushed app by app.'],
-    options: CONNECTION_OPTIONS,
-    examples: ['svc import apps.bundle', 'svc import ./apps'],
-    load: () => import('./commands/import.ts'),
-  },
-  {
-    name: 'read',
-    group: 'Data',
-    summary: 'Run a query',
-    positionals: '<app> <query> [input]',
-    details: ['The input is JSON, "@file" to read it from a file, or "-" for standard input.'],
-    options: CONNECTION_OPTIONS,
-    examples: ['svc read notes list', `svc read notes list '{"limit": 5}'`],
-    load: () => import('./commands/read.ts'),
-  },
-  {
-    name: 'write',
-    group: 'Data',
-    summary: 'Run an action',
-    positionals: '<app> <action> [input]',
-    details: ['The input is JSON, "@file" to read it from a file, or "-" for standard input.'],
-    options: {
-      key: { value: 'key', summary: 'Idempotency key: the same key and input runs once in 24 hours' },
-      ...CONNECTION_OPTIONS,
+    'activate <app> <version>': {
+      summary: 'Make a stored version live',
+      details: ['The last six characters of a version are enough; on the git store, its number.'],
+      load: async () => (await import('./commands/versions.ts')).activate,
     },
-    examples: [`svc write notes add '{"text": "Milk"}'`, 'svc write notes add - < note.json'],
-    load: () => import('./commands/write.ts'),
-  },
-  {
-    name: 'sql',
-    group: 'Data',
-    summary: "Run one SQL statement on an app's database",
-    positionals: '<app> <statement> [params]',
-    details: [
-      'Params are a JSON array for ? or an object for :name.',
-      `Reads stop after ${LIMITS.sqlRows} rows or ${LIMITS.sqlMs / 1000} s. Open pages show writes at once.`,
-    ],
-    options: CONNECTION_OPTIONS,
-    examples: ["svc sql notes 'select * from notes'", `svc sql notes 'delete from notes where id = ?' '[3]'`],
-    load: () => import('./commands/sql.ts'),
-  },
-  {
-    name: 'changes',
-    group: 'Data',
-    summary: 'Follow changes in the tables of an app',
-    positionals: '<app>',
-    options: { tables: { value: 'a,b', summary: 'Only these tables' }, ...CONNECTION_OPTIONS },
-    load: () => import('./commands/changes.ts'),
-  },
-  {
-    name: 'logs',
-    group: 'Data',
-    summary: 'Show the log of one app or of all',
-    positionals: '[app]',
-    options: {
-      follow: { short: 'f', summary: 'Continue with new entries' },
-      lines: { short: 'n', value: 'count', summary: 'Entries to show (default 50)' },
-      ...CONNECTION_OPTIONS,
+    'rollback <app> [version]': {
+      summary: 'Make the previous version live again',
+      details: [
+        'Only the code changes; data stays as it is. Name the version as for "svc activate".',
+        'Prints the migrations that the data has and the older version does not know.',
+      ],
+      examples: ['svc rollback notes', 'svc rollback notes 3'],
+      load: async () => (await import('./commands/versions.ts')).rollback,
     },
-    examples: ['svc logs', 'svc logs notes -f'],
-    load: () => import('./commands/logs.ts'),
-  },
-  {
-    name: 'automations',
-    group: 'Automations',
-    summary: 'List automations, switch them on or off, or create their webhooks',
-    positionals: '[enable|disable|provision|show] [app/automation]',
-    details: [
-      'Without a verb, lists automations and when they fire. "show" prints one with its file.',
-      '"provision" creates webhooks still pending in live versions, of one automation, one app or all; a push does so by itself. Secrets are shown once: if you lose one, --renew replaces the address and the secret, and the old ones stop working at once.',
-    ],
-    options: {
-      app: { value: 'app', summary: 'Only those of this app' },
-      renew: { summary: 'With provision: replace the address and the secret of a webhook' },
-      ...CONNECTION_OPTIONS,
+    'restart <app>': {
+      summary: 'Restart an app and end its quarantine',
+      load: async () => (await import('./commands/apps.ts')).restart,
     },
-    examples: [
-      'svc automations',
-      'svc automations disable notes/digest',
-      'svc automations provision --app notes',
-      'svc automations provision notes/inbox --renew',
-    ],
-    load: () => import('./commands/automations.ts'),
-  },
-  {
-    name: 'run',
-    group: 'Automations',
-    summary: 'Run an automation now; show or cancel a run',
-    positionals: '<app/automation|show|cancel> [input]',
-    details: [
-      'The input is JSON, "@file" to read it from a file, or "-" for standard input.',
-      '"svc run show <run>" prints a run with its calls, "svc run cancel <run>" ends a running one.',
-    ],
-    options: { wait: { short: 'w', summary: 'Wait for the end, and fail if the run fails' }, ...CONNECTION_OPTIONS },
-    examples: ['svc run notes/digest --wait', `svc run notes/digest '{"day": "monday"}'`],
-    load: () => import('./commands/run.ts'),
-  },
-  {
-    name: 'runs',
-    group: 'Automations',
-    summary: 'Show the latest runs, or follow them as they happen',
-    positionals: '[app/automation]',
-    options: {
-      follow: { short: 'f', summary: 'Continue with new runs and their calls' },
-      app: { value: 'app', summary: 'Only those of this app' },
-      state: { value: 'state', summary: 'Only those in this state: ok, error, running, …' },
-      lines: { short: 'n', value: 'count', summary: 'Runs to show (default 20)' },
-      ...CONNECTION_OPTIONS,
+    'rm <app>': {
+      summary: 'Remove an app',
+      details: [
+        `Code and data stay in the trash of the data directory for ${DEFAULTS.trashDays} days, unless you give --purge.`,
+      ],
+      options: {
+        '--purge': 'Delete code and data at once',
+        '-y, --yes': 'Do not ask',
+      },
+      load: async () => (await import('./commands/apps.ts')).rm,
     },
-    examples: ['svc runs', 'svc runs notes/digest --state error', 'svc runs -f'],
-    load: () => import('./commands/runs.ts'),
   },
-];
+  Drafts: {
+    'dev <dir>': {
+      summary: 'Sync a folder to a draft and show every edit in a preview',
+      details: [
+        'The draft is on a gateway with the git store and has a copy of the live data. Prints the log and errors of the draft, and what publishing would refuse.',
+        'At the start, the local folder wins. Later, edits by others in the session are copied to files that you have not changed.',
+        'Ctrl-C ends it; the session stays until you publish or close it.',
+      ],
+      options: {
+        '--session <session>': 'Session to use (default: dev-<app>, opened if missing)',
+        '--open': 'Open the preview in the browser',
+        '--once': 'Update the draft once; exit with 1 if it is broken or could not be published',
+      },
+      examples: ['svc dev ./notes', 'svc dev ./notes --open'],
+      load: async () => (await import('./commands/dev.ts')).dev,
+    },
+    'sessions [open|rm|update] [session]': {
+      summary: 'List the open sessions; open, close or update one',
+      details: [
+        '"update" merges newer published changes of an app into the session. Lines that both sides changed appear between <<<<<<< session, ======= and >>>>>>> published: resolve them, then publish.',
+      ],
+      options: {
+        '--app <app>': 'App to update (default: the only app of the session)',
+        '-y, --yes': 'Do not ask before closing',
+      },
+      examples: [
+        'svc sessions',
+        'svc sessions open redesign',
+        'svc sessions update redesign --app notes',
+        'svc sessions rm redesign',
+      ],
+      load: async () => (await import('./commands/sessions.ts')).sessions,
+    },
+    'diff [app]': {
+      summary: 'Show what a session changes compared to what is published',
+      options: {
+        '--session <session>': 'Session (default: the only open one)',
+        '--stat': 'Only the names of the files',
+      },
+      examples: ['svc diff', 'svc diff notes --session redesign'],
+      load: async () => (await import('./commands/sessions.ts')).diff,
+    },
+    'publish [app]': {
+      summary: 'Publish the changes of a session to an app as its next live version',
+      details: [
+        'Merges the changes with newer published ones, checks them, and runs migrations on the live data. If a step fails, the live version and the session stay as they were.',
+      ],
+      options: {
+        '--session <session>': 'Session (default: the only open one)',
+        '-m, --message <text>': 'Commit message',
+      },
+      examples: ['svc publish', 'svc publish notes -m "Search by word"'],
+      load: async () => (await import('./commands/sessions.ts')).publish,
+    },
+    'export <file|dir>': {
+      summary: 'Save the code of all apps: as a git bundle with its history, or as plain folders',
+      details: [
+        'A name that ends in .bundle gets a file that git can clone; any other name gets a new folder with one folder per app. It contains no data: see svc backup.',
+      ],
+      examples: ['svc export apps.bundle', 'svc export ./apps'],
+      load: async () => (await import('./commands/transfer.ts')).exportCode,
+    },
+    'import <file|dir>': {
+      summary: 'Import the apps of a git bundle, or of the subfolders of a folder',
+      details: ['A bundle needs a gateway without apps and restores every version. A folder is pushed app by app.'],
+      examples: ['svc import apps.bundle', 'svc import ./apps'],
+      load: async () => (await import('./commands/transfer.ts')).importCode,
+    },
+  },
+  Data: {
+    'mcp [app]': {
+      summary: 'Serve the tools of an app, or of the gateway, to an MCP client that starts programs',
+      details: [
+        'Speaks the Model Context Protocol over standard input and output. With an app, each query and action is a tool; without one, svc_describe, svc_read and svc_write are.',
+        'Clients that speak MCP over HTTP need no program: see docs/mcp.md.',
+      ],
+      examples: ['svc mcp notes', 'claude mcp add notes -- svc mcp notes'],
+      load: async () => (await import('./commands/mcp.ts')).mcp,
+    },
+    'read <app> <query> [input]': {
+      summary: 'Run a query',
+      details: [JSON_INPUT],
+      examples: ['svc read notes list', `svc read notes list '{"limit": 5}'`],
+      load: async () => (await import('./commands/data.ts')).read,
+    },
+    'write <app> <action> [input]': {
+      summary: 'Run an action',
+      details: [JSON_INPUT],
+      options: {
+        '--key <key>': 'Idempotency key: the same key and input runs once in 24 hours',
+      },
+      examples: [`svc write notes add '{"text": "Milk"}'`, 'svc write notes add - < note.json'],
+      load: async () => (await import('./commands/data.ts')).write,
+    },
+    'sql <app> <statement> [params]': {
+      summary: "Run one SQL statement on an app's database",
+      details: [
+        'Params are a JSON array for ? or an object for :name.',
+        `Reads stop after ${LIMITS.sqlRows} rows or ${LIMITS.sqlMs / 1000} s. Open pages show writes at once.`,
+      ],
+      examples: ["svc sql notes 'select * from notes'", `svc sql notes 'delete from notes where id = ?' '[3]'`],
+      load: async () => (await import('./commands/data.ts')).sql,
+    },
+    'changes <app>': {
+      summary: 'Follow changes in the tables of an app',
+      options: { '--tables <a,b>': 'Only these tables' },
+      load: async () => (await import('./commands/data.ts')).changes,
+    },
+    'logs [app]': {
+      summary: 'Show the log of one app or of all',
+      options: {
+        '-f, --follow': 'Continue with new entries',
+        '-n, --lines <count>': 'Entries to show (default 50)',
+      },
+      examples: ['svc logs', 'svc logs notes -f'],
+      load: async () => (await import('./commands/data.ts')).logs,
+    },
+  },
+  Automations: {
+    'automations [enable|disable|provision|show] [app/automation]': {
+      summary: 'List automations, switch them on or off, or create their webhooks',
+      details: [
+        'Without a verb, lists automations and when they fire. "show" prints one with its file.',
+        '"provision" creates webhooks still pending in live versions, of one automation, one app or all; a push does so by itself. Secrets are shown once: if you lose one, --renew replaces the address and the secret, and the old ones stop working at once.',
+      ],
+      options: {
+        '--app <app>': 'Only those of this app',
+        '--renew': 'With provision: replace the address and the secret of a webhook',
+      },
+      examples: [
+        'svc automations',
+        'svc automations disable notes/digest',
+        'svc automations provision --app notes',
+        'svc automations provision notes/inbox --renew',
+      ],
+      load: async () => (await import('./commands/automations.ts')).automations,
+    },
+    'run <app/automation|show|cancel> [input]': {
+      summary: 'Run an automation now; show or cancel a run',
+      details: [
+        JSON_INPUT,
+        '"svc run show <run>" prints a run with its calls, "svc run cancel <run>" ends a running one.',
+      ],
+      options: { '-w, --wait': 'Wait for the end, and fail if the run fails' },
+      examples: ['svc run notes/digest --wait', `svc run notes/digest '{"day": "monday"}'`],
+      load: async () => (await import('./commands/runs.ts')).run,
+    },
+    'runs [app/automation]': {
+      summary: 'Show the latest runs, or follow them as they happen',
+      options: {
+        '-f, --follow': 'Continue with new runs and their calls',
+        '--app <app>': 'Only those of this app',
+        '--state <state>': 'Only those in this state: ok, error, running, …',
+        '-n, --lines <count>': 'Runs to show (default 20)',
+      },
+      examples: ['svc runs', 'svc runs notes/digest --state error', 'svc runs -f'],
+      load: async () => (await import('./commands/runs.ts')).runs,
+    },
+  },
+};
+
+export const COMMANDS: Command[] = Object.entries(GROUPS).flatMap(([group, entries]) =>
+  Object.entries(entries).map(([usage, { options = {}, local, ...entry }]) => {
+    const [name = '', ...positionals] = usage.split(' ');
+    const all = { ...optionTable(options), ...(local ? {} : CONNECTION_OPTIONS), ...COMMON_OPTIONS };
+    return { name, group, positionals: positionals.join(' '), options: all, ...entry };
+  }),
+);
+
+function optionTable(options: Options): OptionTable {
+  const entries = Object.entries(options).map(([usage, summary]) => {
+    const [, short, name = '', value] = /^(?:-(\w), )?--([\w-]+)(?: <(.+)>)?$/.exec(usage) ?? [];
+    return [name, { summary, ...(value && { value }), ...(short && { short }) }];
+  });
+  return Object.fromEntries(entries);
+}

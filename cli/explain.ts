@@ -1,13 +1,9 @@
 /** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
-
-import { type InputIssue, SvcError } from '../protocol/errors.ts';
-import type { Arguments } from './arguments.ts';
-import { CommandError, GatewayError, type Hint, messageOf, UnreachableError, UsageError } from './failure.ts';
-import type { DescribedApp, TemplateRow, ToolAnswer } from './gateway/api.ts';
+import { type ErrorBody, type InputIssue, SvcError } from '../protocol/errors.ts';
+import type { Subject } from './command.ts';
+import { CommandError, GatewayError, messageOf } from './failure.ts';
+import { allApps, allSessions, type DescribedApp, findRow, type ToolAnswer } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
-import { allApps } from './gateway/lists.ts';
-import { appsOf, sessionHints } from './session-hints.ts';
-import { allSessions } from './sessions.ts';
 import { nearest } from './terminal/nearest.ts';
 
 export type Explanation = { title: string; lines: string[] };
@@ -15,118 +11,129 @@ export type Explanation = { title: string; lines: string[] };
 /** Names listed when none is near the one that was typed. */
 const LISTED = 8;
 
-/** What the command line named. */
-export type Subject = {
-  app?: string | undefined;
-  tool?: string | undefined;
-  session?: string | undefined;
-  template?: string | undefined;
-};
+/** Advice that needs no question to the gateway. `<app>` is replaced by the app that the command line named. */
+const ADVICE = new Map<string, string[]>(
+  Object.entries({
+    UNKNOWN_AUTOMATION: ['List them: svc automations'],
+    NO_GIT_STORE: [
+      'A data directory keeps its store; start a gateway on a new one: svc serve --store git --data-dir <new folder>',
+      'Bring the apps along by pushing them again: svc push <dir>',
+    ],
+    INVALID_HANDLER: ['The rules: docs/handler-rules.md'],
+    UNKNOWN_TOKEN: ['List them: svc token ls'],
+    UNKNOWN_RUN: ['The latest that are kept: svc runs'],
+    UNKNOWN_VERSION: ['Stored versions: svc versions <app>'],
+    NO_ACTIVE_VERSION: ['Make one live: svc versions <app>, then svc activate <app> <version>'],
+    QUARANTINED: ['See why: svc logs <app>.  Then push a fixed version, or try again: svc restart <app>'],
+    HANDLER_ERROR: ['Details: svc logs <app>'],
+    INVALID_INPUT: ['What it takes: svc describe <app>'],
+    WRONG_KIND: ['What it takes: svc describe <app>'],
+    OVERLOADED: ['Try again in a moment.  Who is busy: svc status'],
+    RATE_LIMITED: ['Try again in a moment.  Who is busy: svc status'],
+    INTERNAL: ['The gateway logged the details where it runs (standard error of svc serve).'],
+  }),
+);
 
-/** `subject` is what names are compared with, and `client` answers what there is. */
+const DIFF = 'svc diff <app> --session <session>';
+const UPDATE = 'svc sessions update <session> --app <app>';
+const PUBLISH = 'svc publish <app> --session <session>';
+
+/** `client` answers which names exist; those that the command line named are compared with them. */
 export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
-  if (error instanceof GatewayError) return explainGatewayError(error, client, subject);
+  if (error instanceof GatewayError) return explainGatewayError(error.body, client, subject);
   const message = messageOf(error);
-  const title = error instanceof SvcError ? `${error.code}: ${message}` : message;
-  if (error instanceof UsageError) {
-    const help = error.command === undefined ? [] : [`See: svc help ${error.command}`];
-    return { title, lines: [...linesOf(error.hint), ...help] };
-  }
-  if (error instanceof UnreachableError || error instanceof CommandError)
-    return { title, lines: [...linesOf(error.hint)] };
-  if (error instanceof SvcError && error.path !== undefined) return { title, lines: [`at ${error.path}`] };
-  return { title, lines: [] };
+  if (error instanceof SvcError)
+    return { title: `${error.code}: ${message}`, lines: error.path === undefined ? [] : [`at ${error.path}`] };
+  return { title: message, lines: error instanceof CommandError ? [error.hint ?? []].flat() : [] };
 }
 
 async function explainGatewayError(
-  error: GatewayError,
+  body: ErrorBody,
   client: Client | undefined,
   subject: Subject,
 ): Promise<Explanation> {
-  const { code, message, path, issues, files } = error.body;
-  const title = `${code}: ${message}`;
-  // What the command line named is known to whoever typed it.
-  const isNamed = code === 'UNKNOWN_TEMPLATE';
-  const where = isNamed || path === undefined || path === '' || message.includes(path) ? [] : [`at ${path}`];
-  const listed = [
-    ...(issues ?? []).slice(1).map((issue) => `${placeOf(issue)}: ${issue.message}`),
-    ...(files ?? []).filter((file) => !message.includes(file)),
+  const { code, message, path, issues = [], files = [] } = body;
+  const isSaid = !path || message.includes(path) || code === 'UNKNOWN_TEMPLATE';
+  const lines = [
+    ...(isSaid ? [] : [`at ${path}`]),
+    ...issues.slice(1).map((issue) => `${placeOf(issue)}: ${issue.message}`),
+    ...files.filter((file) => !message.includes(file)),
+    ...(await nextStep(body, client, subject)),
   ];
-  return { title, lines: [...where, ...listed, ...(await nextStep(error, client, { ...subject, ...error.about }))] };
+  return { title: `${code}: ${message}`, lines };
 }
 
-/** Where it is: a file with line and column, or a place in the input. */
+/** A file with line and column, or a place in the input. */
 function placeOf({ path, line, column }: InputIssue): string {
   return line === undefined ? path || '(input)' : `${path}:${line}:${column ?? 1}`;
 }
 
-async function nextStep(
-  { body, about }: GatewayError,
-  client: Client | undefined,
-  subject: Subject,
-): Promise<string[]> {
-  const { app = '<app>', tool = '' } = subject;
+async function nextStep(body: ErrorBody, client: Client | undefined, subject: Subject): Promise<string[]> {
+  const { app = '<app>', tool = '', session = '', template = '', worksIn } = subject;
+  // Asking must not hide the error that is being explained.
+  const ask = async <T>(question: (client: Client) => Promise<T[]>): Promise<T[] | null> =>
+    client === undefined ? null : question(client).catch(() => null);
+  const appsOf = async (id: string): Promise<string[] | null> =>
+    client === undefined ? null : ((await findRow(client, id).catch(() => undefined))?.apps ?? null);
+
   switch (body.code) {
     case 'UNAUTHORIZED':
       return [tokenHint(client)];
     case 'UNKNOWN_APP': {
-      const own = about === undefined ? null : await namesOf(client, (open) => appsOf(open, about.session));
-      const live = await namesOf(client, appNames);
-      if (own !== null && own.length > 0) return suggest(app, own, `Apps of ${about?.session}`, '', live ?? []);
+      const own = worksIn === undefined ? null : await appsOf(worksIn);
+      const live = (await ask(allApps))?.map(({ id }) => id) ?? null;
+      if (own !== null && own.length > 0) return suggest(app, own, `Apps of ${worksIn}`, '', live ?? []);
       return suggest(app, live, 'Registered apps', 'No app is registered yet: svc push <dir>');
     }
     case 'UNKNOWN_QUERY':
     case 'UNKNOWN_ACTION': {
       const list = body.code === 'UNKNOWN_QUERY' ? 'queries' : 'actions';
-      const names = await namesOf(client, (open) => toolNames(open, app, list));
-      return suggest(tool, names, `Its ${list}`, `It has no ${list}.`);
+      const tools = await ask(async (open) => {
+        const { data } = await open.post<ToolAnswer<DescribedApp>>('/svc/_tool/svc_describe', { app });
+        return data[list].map(({ name }) => name);
+      });
+      return suggest(tool, tools, `Its ${list}`, `It has no ${list}.`);
     }
-    case 'UNKNOWN_AUTOMATION':
-      return ['List them: svc automations'];
-    case 'NO_GIT_STORE':
-      return [
-        'A data directory keeps its store; start a gateway on a new one: svc serve --store git --data-dir <new folder>',
-        'Bring the apps along by pushing them again: svc push <dir>',
-      ];
     case 'UNKNOWN_SESSION': {
-      const names = await namesOf(client, sessionNames);
-      return suggest(subject.session ?? '', names, 'Open sessions', 'No open sessions. Open one: svc sessions open');
+      const open = (await ask(allSessions))?.map(({ sessionId }) => sessionId) ?? null;
+      return suggest(session, open, 'Open sessions', 'No open sessions. Open one: svc sessions open');
     }
     case 'UNKNOWN_TEMPLATE': {
       // The message lists them all.
-      const meant = nearest(subject.template ?? '', (await namesOf(client, templateNames)) ?? []);
+      const templates = await ask((open) => open.get<{ id: string }[]>('/svc/_templates'));
+      const meant = nearest(template, templates?.map(({ id }) => id) ?? []);
       return meant === undefined ? [] : [`Did you mean "${meant}"?`];
     }
     case 'MERGE_CONFLICT':
     case 'NO_CHANGES':
     case 'INVALID_MIGRATION':
-      if (about === undefined) return [];
-      return (await namesOf(client, (open) => sessionHints(body, open, about))) ?? [];
-    case 'INVALID_HANDLER':
-      return ['The rules: docs/handler-rules.md'];
-    case 'UNKNOWN_TOKEN':
-      return ['Which there are: svc token ls'];
-    case 'UNKNOWN_RUN':
-      return ['The latest that are kept: svc runs'];
-    case 'UNKNOWN_VERSION':
-      return [`Stored versions: svc versions ${app}`];
-    case 'NO_ACTIVE_VERSION':
-      return [`Make one live: svc versions ${app}, then svc activate ${app} <version>`];
-    case 'QUARANTINED':
-      return [`See why: svc logs ${app}.  Then push a fixed version, or try again: svc restart ${app}`];
-    case 'HANDLER_ERROR':
-      return [`Details: svc logs ${app}`];
-    case 'INVALID_INPUT':
-    case 'WRONG_KIND':
-      return [`What it takes: svc describe ${app}`];
-    case 'OVERLOADED':
-    case 'RATE_LIMITED':
-      return ['Try again in a moment.  Who is busy: svc status'];
-    case 'INTERNAL':
-      return ['The gateway logged the details where it runs (standard error of svc serve).'];
+      if (worksIn === undefined) return [];
+      return sessionAdvice(body, worksIn, subject.app ? [subject.app] : await appsOf(worksIn));
     default:
-      return [];
+      return (ADVICE.get(body.code) ?? []).map((line) => line.replaceAll('<app>', () => app));
   }
+}
+
+/** What to do about a session that cannot be published: commands that can be pasted, for its app if it has only one. */
+function sessionAdvice(body: ErrorBody, session: string, apps: string[] | null): string[] {
+  const [app = '<app>', ...others] = apps ?? [];
+  const named = others.length > 0 ? '<app>' : app;
+  return waysOut(body).map((line) => line.replace('<session>', () => session).replace('<app>', () => named));
+}
+
+function waysOut({ code, path, files }: ErrorBody): string[] {
+  if (code === 'NO_CHANGES') return ['Edit something first: svc dev <dir> --session <session>'];
+  if (code === 'INVALID_MIGRATION') {
+    if (files === undefined) return [];
+    return [`Take the other one in: ${UPDATE}`, `Rename the session's, then publish again: ${PUBLISH}`];
+  }
+  // With a path, the marks of an update are left in that file.
+  if (path !== undefined) return [`Where they are: ${DIFF}`, `When all are resolved: ${PUBLISH}`];
+  return [
+    `What the session changes: ${DIFF}`,
+    `Take the published lines in: ${UPDATE}`,
+    `Choose between the marks, then publish again: ${PUBLISH}`,
+  ];
 }
 
 function tokenHint(client: Client | undefined): string {
@@ -149,56 +156,4 @@ function suggest(
   if (meant !== undefined && meant !== typed) return [`Did you mean "${meant}"?`];
   if (names.length === 0) return [whenNone];
   return [`${title}: ${names.slice(0, LISTED).join(', ')}${names.length > LISTED ? ', …' : ''}`];
-}
-
-/** Asking must not hide the error that is being explained. */
-async function namesOf(
-  client: Client | undefined,
-  ask: (client: Client) => Promise<string[]>,
-): Promise<string[] | null> {
-  if (client === undefined) return null;
-  try {
-    return await ask(client);
-  } catch {
-    return null;
-  }
-}
-
-async function appNames(client: Client): Promise<string[]> {
-  return (await allApps(client)).map(({ id }) => id);
-}
-
-async function sessionNames(client: Client): Promise<string[]> {
-  return (await allSessions(client)).map(({ sessionId }) => sessionId);
-}
-
-async function templateNames(client: Client): Promise<string[]> {
-  return (await client.get<TemplateRow[]>('/svc/_templates')).map(({ id }) => id);
-}
-
-async function toolNames(client: Client, app: string, list: 'queries' | 'actions'): Promise<string[]> {
-  const { data } = await client.post<ToolAnswer<DescribedApp>>('/svc/_tool/svc_describe', { app });
-  return data[list].map(({ name }) => name);
-}
-
-function linesOf(hint: Hint): readonly string[] {
-  return hint === undefined ? [] : [hint].flat();
-}
-
-/** What a command line named. `positionals` is the command's usage text: it says which of them is an app. */
-export function subjectOf(positionals: string, args: Arguments): Subject {
-  return {
-    app: args.text('app') ?? appOf(positionals, args) ?? args.text('id'),
-    tool: args.optionalAt(1),
-    session: args.text('session') ?? args.optionalAt(1),
-    template: args.text('clone'),
-  };
-}
-
-/** `<app>`, or the app of `[app/automation]`; a folder is none. */
-function appOf(positionals: string, args: Arguments): string | undefined {
-  const index = positionals.split(' ').findIndex((word) => /^[<[]app\b/.test(word));
-  const named = args.optionalAt(index);
-  if (named === undefined || !positionals.includes('app/automation')) return named;
-  return named.includes('/') ? named.slice(0, named.indexOf('/')) : undefined;
 }

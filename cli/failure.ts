@@ -1,62 +1,44 @@
-/** How a command fails: the errors it may throw, and the exit code of each (decisions, section 9). */
+/** How a command fails: the errors it may throw, their exit codes (decisions, section 9), and messages for faults of files. */
 import { type ErrorBody, SvcError } from '../protocol/errors.ts';
-import { fileFault } from './dev/file-fault.ts';
 
 export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 64 } as const;
 
-/** What to do next, a line or several. */
-export type Hint = string | readonly string[] | undefined;
+/** What to do next: a line or several. */
+type Hint = string | readonly string[] | undefined;
 
-/** The command line itself is wrong. `command` names whose help would tell. */
-export class UsageError extends Error {
-  readonly command: string | undefined;
-  readonly hint: Hint;
-
-  constructor(message: string, extra: { command?: string; hint?: Hint } = {}) {
-    super(message);
-    this.name = 'UsageError';
-    this.command = extra.command;
-    this.hint = extra.hint;
-  }
-}
-
-/** No gateway answers at the address. */
-export class UnreachableError extends Error {
+/** Something on this side failed, in a way that the user can do something about. */
+export class CommandError extends Error {
+  readonly code: string = 'FAILED';
+  readonly exitCode: number = EXIT.failed;
   readonly hint: Hint;
 
   constructor(message: string, hint?: Hint) {
     super(message);
-    this.name = 'UnreachableError';
     this.hint = hint;
   }
 }
 
-/** The session that a command worked on, and its app, whether they were named or found. */
-export type SessionSubject = { session: string; app: string | undefined };
+/** The command line itself is wrong. */
+export class UsageError extends CommandError {
+  override readonly code = 'USAGE';
+  override readonly exitCode = EXIT.usage;
+}
+
+/** No gateway answers at the address. */
+export class UnreachableError extends CommandError {
+  override readonly code = 'UNREACHABLE';
+  override readonly exitCode = EXIT.unreachable;
+}
 
 /** The gateway answered with an error. */
 export class GatewayError extends Error {
   readonly status: number;
   readonly body: ErrorBody;
-  readonly about: SessionSubject | undefined;
 
-  constructor(status: number, body: ErrorBody, about?: SessionSubject) {
+  constructor(status: number, body: ErrorBody) {
     super(body.message);
-    this.name = 'GatewayError';
     this.status = status;
     this.body = body;
-    this.about = about;
-  }
-}
-
-/** Something on this side failed, in a way that the user can do something about. */
-export class CommandError extends Error {
-  readonly hint: Hint;
-
-  constructor(message: string, hint?: Hint) {
-    super(message);
-    this.name = 'CommandError';
-    this.hint = hint;
   }
 }
 
@@ -65,23 +47,60 @@ export class CommandError extends Error {
  * missing or wrong), 1 for every other failure.
  */
 export function exitCodeOf(error: unknown): number {
-  if (error instanceof UsageError) return EXIT.usage;
-  if (error instanceof UnreachableError) return EXIT.unreachable;
+  if (error instanceof CommandError) return error.exitCode;
   if (error instanceof GatewayError && (error.status === 401 || error.status === 403)) return EXIT.refused;
   return EXIT.failed;
 }
 
-/** The error as programs see it with `--json`: the gateway's own envelope member, or one with a code of the command line. */
+/** The error as programs see it with `--json`: the gateway's own, or one with a code of the command line. */
 export function errorBodyOf(error: unknown): ErrorBody {
   if (error instanceof GatewayError) return error.body;
   if (error instanceof SvcError) return error.toBody();
-  const message = messageOf(error);
-  if (error instanceof UsageError) return { code: 'USAGE', message };
-  if (error instanceof UnreachableError) return { code: 'UNREACHABLE', message };
-  return { code: 'FAILED', message };
+  return { code: error instanceof CommandError ? error.code : 'FAILED', message: messageOf(error) };
 }
 
-/** What is said of an error: faults of files in a sentence, for the system names only its own calls. */
+/** A fault of a file is said in a sentence: the system names only its own calls. */
 export function messageOf(error: unknown): string {
   return fileFault(error) ?? (error instanceof Error ? error.message : String(error));
+}
+
+const REASONS: Record<string, string> = {
+  EACCES: 'permission is denied',
+  EPERM: 'permission is denied',
+  EROFS: 'the disk is read-only',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the quota is used up',
+  EFBIG: 'it would be too large',
+  EIO: 'the disk reports a fault',
+  ENOENT: 'there is no such file or folder',
+  ENOTDIR: 'what should be a folder is a file',
+  EISDIR: 'it is a folder',
+  ENAMETOOLONG: 'the name is too long',
+  ELOOP: 'its links lead round in a circle',
+};
+
+const DONE: Record<string, string> = {
+  mkdir: 'made',
+  mkdtemp: 'made',
+  open: 'opened',
+  scandir: 'listed',
+  opendir: 'listed',
+  read: 'read',
+  write: 'written',
+  unlink: 'removed',
+  rmdir: 'removed',
+  rm: 'removed',
+};
+
+/** `<path> cannot be opened: permission is denied.` Null for an error of another kind, or one that names no path. */
+export function fileFault(error: unknown): string | null {
+  const { code = '', syscall = '', path, dest } = error as NodeJS.ErrnoException & { dest?: string };
+  const reason = REASONS[code];
+  if (!(error instanceof Error) || reason === undefined || typeof path !== 'string') return null;
+  return `${dest ?? path} cannot be ${DONE[syscall] ?? 'used'}: ${reason}.`;
+}
+
+/** The reason alone, for errors that name no path, or one that the user does not know. */
+export function reasonOf({ code = '', message }: NodeJS.ErrnoException): string {
+  return REASONS[code] ?? message;
 }

@@ -1,15 +1,14 @@
 /** Help texts, drawn from the table of commands. */
-import type { OptionTable } from './arguments.ts';
 import type { Command } from './command.ts';
-import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
+import { COMMANDS } from './commands.ts';
 import type { Style } from './terminal/style.ts';
-import { pad } from './terminal/width.ts';
 
 const MAX_WIDTH = 100;
+/** Names that are longer have their explanation on the next line. */
+const NAME_WIDTH = 32;
 
-/** `svc help`: what there is. */
+/** `svc help`: all commands. */
 export function overview(version: string, columns: number, style: Style): string[] {
-  const widest = Math.max(...COMMANDS.map((command) => head(command).length));
   const groups = [...new Set(COMMANDS.map(({ group }) => group))];
   return [
     `${style('bold', 'svc')} ${style('dim', version)}  One daemon that hosts many small apps, for people and agents.`,
@@ -18,68 +17,61 @@ export function overview(version: string, columns: number, style: Style): string
     ...groups.flatMap((group) => [
       '',
       style('bold', group),
-      ...COMMANDS.filter((command) => command.group === group).flatMap((command) =>
-        entry(headStyled(command, widest, style), widest, command.summary, columns),
-      ),
+      ...COMMANDS.filter((command) => command.group === group).flatMap((command) => {
+        const { name, positionals, summary } = command;
+        return entry(`${style('cyan', name)} ${positionals}`, head(command).length, summary, columns);
+      }),
     ]),
     '',
-    `${style('dim', 'First steps')}  ${style('cyan', 'svc serve')} in one terminal, ${style('cyan', 'svc new notes && svc push notes')} in another.`,
+    `${style('dim', 'Start')}  ${style('cyan', 'svc serve')}, and in another terminal ${style('cyan', 'svc new notes && svc push notes')}`,
     `${style('dim', 'More')}  ${style('cyan', 'svc help <command>')}   Every command takes ${style('cyan', '--json')}.`,
   ];
 }
 
 /** `svc help <command>`. */
 export function commandHelp(command: Command, columns: number, style: Style): string[] {
-  const options: OptionTable = { ...command.options, ...COMMON_OPTIONS };
+  const { summary, details = [], examples = [], options } = command;
   const names = Object.entries(options).map(([name, { short, value }]) => {
     const takes = value === undefined ? '' : ` <${value}>`;
     return `${short === undefined ? '   ' : `-${short},`} --${name}${takes}`;
   });
-  const widest = Math.max(...names.map((name) => name.length));
   return [
-    ...wrap(`${command.summary}.`, columns),
+    ...wrap(`${summary}.`, columns),
     '',
     `${style('dim', 'Usage')}  ${usage(command)}`,
-    ...(command.details ?? []).flatMap((text) => ['', ...wrap(text, columns)]),
+    ...details.flatMap((text) => ['', ...wrap(text, columns)]),
     '',
     style('bold', 'Options'),
-    ...Object.values(options).flatMap(({ summary }, i) =>
-      entry(style('cyan', pad(names[i] as string, widest)), widest, summary, columns),
+    ...Object.values(options).flatMap((option, i) =>
+      entry(style('cyan', names[i] as string), (names[i] as string).length, option.summary, columns),
     ),
-    ...(command.examples === undefined
-      ? []
-      : ['', style('bold', 'Examples'), ...command.examples.map((line) => `  ${line}`)]),
+    ...(examples.length === 0 ? [] : ['', style('bold', 'Examples'), ...examples.map((line) => `  ${line}`)]),
   ];
 }
 
-/** The same as `svc help <command> --json` prints it; `value` names what an option takes, and a switch has none. */
+/** What `svc help <command> --json` prints; `value` names what an option takes, and a switch has none. */
 export function helpDocument(command: Command): Record<string, unknown> {
   const { name, group, summary, details = [], examples = [] } = command;
-  const options = Object.entries({ ...command.options, ...COMMON_OPTIONS }).map(([option, spec]) => ({
-    name: option,
-    ...spec,
-  }));
+  const options = Object.entries(command.options).map(([option, spec]) => ({ name: option, ...spec }));
   return { name, group, summary, usage: usage(command), details, options, examples };
 }
 
 /** `svc read <app> <query> [input] [options]`. */
-export function usage(command: Command): string {
+function usage(command: Command): string {
   return `svc ${head(command)} [options]`;
 }
 
 function head({ name, positionals }: Command): string {
-  return positionals === '' ? name : `${name} ${positionals}`;
+  return `${name} ${positionals}`.trim();
 }
 
-function headStyled(command: Command, width: number, style: Style): string {
-  return style('cyan', command.name) + pad(head(command), width).slice(command.name.length);
-}
-
-/** A name with its explanation beside it, wrapped under itself. */
-function entry(name: string, nameWidth: number, text: string, columns: number): string[] {
-  const indent = nameWidth + 4;
-  const [first = '', ...rest] = wrap(text, columns - indent);
-  return [`  ${name}  ${first}`, ...rest.map((line) => ' '.repeat(indent) + line)];
+/** A name, which takes `width` columns, with its explanation beside it or below. */
+function entry(name: string, width: number, text: string, columns: number): string[] {
+  const indent = ' '.repeat(NAME_WIDTH + 4);
+  const lines = wrap(text, columns - indent.length).map((line) => indent + line);
+  if (width > NAME_WIDTH) return [`  ${name}`, ...lines];
+  const [first = '', ...rest] = lines;
+  return [`  ${name.trimEnd()}${first.slice(width + 2)}`, ...rest];
 }
 
 function wrap(text: string, columns: number): string[] {

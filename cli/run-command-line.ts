@@ -1,30 +1,29 @@
 /** Runs one command line from its words to its exit code. */
 import { resolve } from 'node:path';
-import { type OptionTable, parseArguments } from './arguments.ts';
-import type { Command, CommandContext } from './command.ts';
-import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
-import { type Subject, subjectOf } from './explain.ts';
+import {
+  type Command,
+  type CommandContext,
+  packageVersion,
+  parseArguments,
+  type Subject,
+  subjectOf,
+} from './command.ts';
+import { COMMANDS } from './commands.ts';
 import { EXIT, errorBodyOf, exitCodeOf, UsageError } from './failure.ts';
 import { Client } from './gateway/client.ts';
-import { resolveConnection } from './gateway/connection.ts';
-import { defaultDataDirectory, type Surroundings } from './gateway/data-directory.ts';
+import { defaultDataDirectory, resolveConnection, type Surroundings } from './gateway/connection.ts';
 import { commandHelp, helpDocument, overview } from './help.ts';
 import { nearest } from './terminal/nearest.ts';
 import { Terminal, type TerminalStreams } from './terminal/terminal.ts';
-import { packageVersion } from './version.ts';
 
-export type Machine = Surroundings & TerminalStreams;
-
-/** Never throws: what goes wrong is told on stderr, or as JSON on stdout with `--json`, and in the exit code. */
-export async function runCommandLine(argv: string[], machine: Machine): Promise<number> {
+/** Never throws: an error is told on stderr, or as JSON on stdout with `--json`, and in the exit code. */
+export async function runCommandLine(argv: string[], machine: Surroundings & TerminalStreams): Promise<number> {
   const [first, ...rest] = argv;
   const terminal = new Terminal(machine, machine.env, argv.includes('--json'));
   try {
     if (first === undefined || first === 'help' || first === '--help' || first === '-h') {
-      return help(
-        rest.find((word) => !word.startsWith('-')),
-        terminal,
-      );
+      const named = rest.find((word) => !word.startsWith('-'));
+      return help(named === undefined ? undefined : findCommand(named), terminal);
     }
     if (first === '--version' || first === '-v' || first === 'version') {
       terminal.answer({ version: packageVersion() }, () => terminal.line(packageVersion()));
@@ -32,50 +31,52 @@ export async function runCommandLine(argv: string[], machine: Machine): Promise<
     }
     return await runCommand(findCommand(first), rest, machine, terminal);
   } catch (error) {
-    await report(error, terminal);
-    return exitCodeOf(error);
+    return report(error, terminal);
   }
 }
 
-async function runCommand(command: Command, words: string[], machine: Machine, terminal: Terminal): Promise<number> {
-  const options: OptionTable = { ...command.options, ...COMMON_OPTIONS };
-  const args = parseArguments(words, { ...command, options });
-  if (args.has('help')) return help(command.name, terminal);
-  const dataDir = args.text('data-dir');
+async function runCommand(
+  command: Command,
+  words: string[],
+  { env, cwd, platform }: Surroundings,
+  terminal: Terminal,
+): Promise<number> {
   let client: Client | undefined;
-  const context: CommandContext = {
-    env: machine.env,
-    cwd: machine.cwd,
-    platform: machine.platform,
-    args,
-    terminal,
-    dataDirectory: dataDir === undefined ? defaultDataDirectory(machine) : resolve(machine.cwd, dataDir),
-    connect: (again = false) => {
-      if (client === undefined || again)
-        client = new Client(resolveConnection({ url: args.text('url'), token: args.text('token'), dataDir }, machine));
-      return client;
-    },
-  };
+  let subject: Subject = {};
   try {
-    const { run } = await command.load();
+    const args = parseArguments(words, command);
+    if (args.has('help')) return help(command, terminal);
+    subject = subjectOf(command.positionals, args);
+    const dataDir = args.text('data-dir');
+    const flags = { url: args.text('url'), token: args.text('token'), dataDir };
+    const context: CommandContext = {
+      env,
+      cwd,
+      platform,
+      args,
+      terminal,
+      subject,
+      dataDirectory: dataDir === undefined ? defaultDataDirectory({ env, cwd, platform }) : resolve(cwd, dataDir),
+      connect: (again = false) => {
+        if (client === undefined || again) client = new Client(resolveConnection(flags, { env, cwd, platform }));
+        return client;
+      },
+    };
+    const run = await command.load();
     return (await run(context)) ?? EXIT.ok;
   } catch (error) {
-    await report(error, terminal, client, subjectOf(command.positionals, args));
-    return exitCodeOf(error);
+    return report(error, terminal, command.name, client, subject);
   }
 }
 
-function help(name: string | undefined, terminal: Terminal): number {
+function help(command: Command | undefined, terminal: Terminal): number {
   const { columns, style } = terminal;
-  if (name === undefined) {
-    const version = packageVersion();
+  const version = packageVersion();
+  if (command === undefined)
     terminal.answer({ version, commands: COMMANDS.map(helpDocument) }, () =>
       terminal.lines(overview(version, columns, style)),
     );
-  } else {
-    const command = findCommand(name);
-    terminal.answer(helpDocument(command), () => terminal.lines(commandHelp(command, columns, style)));
-  }
+  else terminal.answer(helpDocument(command), () => terminal.lines(commandHelp(command, columns, style)));
   return EXIT.ok;
 }
 
@@ -83,25 +84,34 @@ function findCommand(name: string): Command {
   const command = COMMANDS.find((candidate) => candidate.name === name);
   if (command !== undefined) return command;
   if (name.startsWith('-'))
-    throw new UsageError('Name a command first: svc <command> [options].', { hint: 'All commands: svc help' });
+    throw new UsageError('Name a command first: svc <command> [options].', 'All commands: svc help');
   const meant = nearest(
     name,
     COMMANDS.map((candidate) => candidate.name),
   );
-  throw new UsageError(`There is no command "${name}".`, {
-    hint: meant === undefined ? 'All commands: svc help' : `Did you mean "svc ${meant}"?  All commands: svc help`,
-  });
+  throw new UsageError(
+    `There is no command "${name}".`,
+    meant === undefined ? 'All commands: svc help' : `Did you mean "svc ${meant}"?  All commands: svc help`,
+  );
 }
 
-async function report(error: unknown, terminal: Terminal, client?: Client, subject: Subject = {}): Promise<void> {
+/** Resolves with the exit code of the error. */
+async function report(
+  error: unknown,
+  terminal: Terminal,
+  command?: string,
+  client?: Client,
+  subject: Subject = {},
+): Promise<number> {
   const { explain } = await import('./explain.ts');
   const { title, lines } = await explain(error, client, subject);
+  if (error instanceof UsageError && command !== undefined) lines.push(`See: svc help ${command}`);
   if (terminal.json) {
     const hint = lines.length === 0 ? {} : { hint: lines.join('\n') };
     terminal.document({ isError: true, error: { ...errorBodyOf(error), ...hint } });
-    return;
+  } else {
+    terminal.note(`${terminal.noteStyle('red', '✗')} ${title}`);
+    for (const line of lines) terminal.hint(`  ${line}`);
   }
-  const style = terminal.noteStyle;
-  terminal.note(`${style('red', '✗')} ${title}`);
-  for (const line of lines) terminal.note(`  ${style('dim', line)}`);
+  return exitCodeOf(error);
 }

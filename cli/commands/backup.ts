@@ -1,31 +1,34 @@
-/** `svc backup`: code, data and configuration of a gateway in one file, verified before it gets its name. */
+/** `svc backup` and `svc restore`: code, data and configuration of a gateway in one verified file, and back. */
 import { randomUUID } from 'node:crypto';
-import { createWriteStream, existsSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { pipeline } from 'node:stream/promises';
-import { BACKUP_EXTENSION, type BackupManifest } from '../../protocol/backup.ts';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
 import { syncDir } from '../../storage/atomic-file.ts';
-import { readBackup } from '../../storage/backup/read.ts';
-import type { CommandContext } from '../command.ts';
-import { CommandError, UnreachableError } from '../failure.ts';
-import type { Client } from '../gateway/client.ts';
+import { BACKUP_EXTENSION, type BackupManifest } from '../../storage/backup/format.ts';
+import { BackupWorkspace, packManifest, packSources } from '../../storage/backup/pack.ts';
+import { readBackup, restoreBackup } from '../../storage/backup/read.ts';
+import { takeBackup } from '../../storage/backup/take.ts';
+import { readStoreMark } from '../../storage/code-store.ts';
+import { Layout } from '../../storage/layout.ts';
+import { reapChildren } from '../../storage/processes/children.ts';
+import { acquireDataLock } from '../../storage/processes/data-lock.ts';
+import { readEntries } from '../../storage/registry.ts';
+import { type CommandContext, interruptible, packageVersion } from '../command.ts';
+import { CommandError, UnreachableError, UsageError } from '../failure.ts';
 import { resolvesToHere } from '../gateway/connection.ts';
-import { shortPath } from '../gateway/data-directory.ts';
-import { interruptible } from '../interrupt.ts';
-import { backupFacts, printFacts } from './backup-facts.ts';
+import { shellPath, shortPath } from '../terminal/paths.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { formatBytes, plural } from '../terminal/units.ts';
 
-export async function run(context: CommandContext): Promise<void> {
+export async function backup(context: CommandContext): Promise<void> {
   const { args, terminal, cwd } = context;
   const file = outputFile(resolve(cwd, args.optionalAt(0) ?? '.'), context);
   const unfinished = join(dirname(file), `.${basename(file)}.${randomUUID()}.tmp`);
-  if (terminal.interactive) terminal.note(terminal.noteStyle('dim', 'Making a backup …'));
+  if (terminal.interactive) terminal.hint('Making a backup …');
   const manifest = await interruptible(async (signal) => {
     try {
       await write(context, unfinished, signal);
-      // What counts is what can be read back.
       const read = await readBackup(unfinished, null, signal);
       await sync(unfinished);
       await rename(unfinished, file);
@@ -33,45 +36,71 @@ export async function run(context: CommandContext): Promise<void> {
       return read;
     } catch (error) {
       rmSync(unfinished, { force: true });
-      throw explainWriting(error, file, context);
+      const folder = shortPath(dirname(file), context);
+      throw explainFull(error, `There is not enough space in ${folder}; nothing was written.`);
     }
   });
   const { size } = statSync(file);
-  report(context, file, size, manifest);
-}
-
-function report({ terminal, ...context }: CommandContext, file: string, bytes: number, manifest: BackupManifest): void {
-  const facts = backupFacts(manifest);
-  terminal.answer({ file, archiveBytes: bytes, ...facts }, () => {
+  const facts = factsOf(manifest);
+  terminal.answer({ file, archiveBytes: size, ...facts }, () => {
     const name = terminal.style('bold', shortPath(file, context));
-    printFacts(terminal, `${name} is written and verified`, facts, bytes);
+    printFacts(terminal, `${name} is written and verified`, facts, size);
   });
 }
 
-/** By the gateway that runs; from the data directory when it is here and none does. */
+/** The running gateway makes the backup. One of this machine that is stopped is backed up from its data directory. */
 async function write(context: CommandContext, file: string, signal: AbortSignal): Promise<void> {
+  const { args, dataDirectory } = context;
   try {
-    const client = context.connect();
-    await download(client, file, signal);
+    await context.connect().download('/svc/_backup', file, signal);
   } catch (error) {
-    if (!(error instanceof UnreachableError) || !resolvesToHere(context)) throw error;
-    const { backUpStopped } = await import('../gateway/stopped-gateway.ts');
-    if (!(await backUpStopped(context.dataDirectory, file, signal))) throw error;
+    const flags = { url: args.text('url'), dataDir: args.text('data-dir') };
+    if (!(error instanceof UnreachableError) || !resolvesToHere(flags, context)) throw error;
+    if (!(await backUpStopped(dataDirectory, file, signal))) throw error;
   }
 }
 
-async function download(client: Client, file: string, signal: AbortSignal): Promise<void> {
-  const answer = await client.download('/svc/_backup', LIMITS.backupWaitMs, signal);
+/**
+ * False when the directory holds no gateway's data, or its apps are elsewhere (`appsDir`). Throws `DataLockedError` when a
+ * gateway runs on it after all, the signal's reason, and what packing throws; then there is no `file`.
+ */
+async function backUpStopped(dataDirectory: string, file: string, signal: AbortSignal): Promise<boolean> {
+  const mark = await readStoreMark(new Layout(dataDirectory));
+  const layout = new Layout(dataDirectory, undefined, mark?.root ?? undefined);
+  if ((await readEntries(layout.registry)) === null) return false;
+  const lock = acquireDataLock(layout.lock);
+  // Beside the file, so that a rename puts it there.
+  const folder = mkdtempSync(join(dirname(file), `${basename(file)}-`));
   try {
-    await pipeline(answer, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'ECONNRESET' && code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
-    throw new CommandError('The gateway ended before the backup was complete.', 'Check its log and try again.');
+    // A writer whose gateway was killed may still be at work.
+    await reapChildren(layout.children);
+    const apps = (await readEntries(layout.registry)) ?? new Map<string, number>();
+    const workspace = new BackupWorkspace(folder);
+    const check = () => signal.throwIfAborted();
+    await takeBackup({
+      layout,
+      config: null,
+      svcVersion: packageVersion(),
+      takenAt: Date.now(),
+      apps: [...apps.keys()].sort(),
+      hold: async (id, work) => {
+        await work();
+        return apps.get(id) ?? null;
+      },
+      pack: async (work) =>
+        'finish' in work
+          ? { files: 1, bytes: await packManifest(workspace, work.finish) }
+          : packSources(workspace, work.sources, check),
+    });
+    await rename(workspace.archive, file);
+    return true;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+    lock.release();
   }
 }
 
-/** A folder gets a name made from the time. What is there already is never replaced. */
+/** In a folder, the name comes from the time. An existing file is never replaced. */
 function outputFile(path: string, context: CommandContext): string {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
   const stamp = new Date().toISOString().replace(/[-:]|\.\d+/g, '');
@@ -91,10 +120,70 @@ async function sync(path: string): Promise<void> {
   }
 }
 
-function explainWriting(error: unknown, file: string, context: CommandContext): unknown {
-  if (!isDiskFull(error)) return error;
-  const folder = shortPath(dirname(file), context);
-  return new SvcError('STORAGE_FULL', `There is not enough space in ${folder}; nothing was written.`, {
-    cause: error,
+export async function restore(context: CommandContext): Promise<void> {
+  const { args, terminal, cwd, dataDirectory } = context;
+  const file = resolve(cwd, args.at(0));
+  const place = shortPath(dataDirectory, context);
+  if (!args.has('data-dir'))
+    throw new UsageError('Name the directory to restore to.', `svc restore ${shellPath(args.at(0))} --data-dir <dir>`);
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
+    throw new CommandError(`There is no file ${shortPath(file, context)}.`);
+  const manifest = await interruptible(async (signal) => {
+    try {
+      return await restoreBackup(file, dataDirectory, signal);
+    } catch (error) {
+      throw explainFull(error, `There is not enough space for ${place}; nothing was left there.`);
+    }
   });
+  const facts = factsOf(manifest);
+  const config = join(dataDirectory, 'config.json');
+  const isConfigured = existsSync(config) && readFileSync(config, 'utf8').trim() !== '{}';
+  terminal.answer({ dataDir: dataDirectory, config: isConfigured ? config : null, ...facts }, () => {
+    printFacts(terminal, `restored into ${terminal.style('bold', place)}, verified`, facts, statSync(file).size);
+    const withConfig = isConfigured ? ` --config ${shellPath(shortPath(config, context))}` : '';
+    terminal.facts({ next: `svc serve --data-dir ${shellPath(place)}${withConfig}` });
+    terminal.note('The gateway makes a new access token when it starts: the old one is not in a backup.');
+  });
+}
+
+function explainFull(error: unknown, message: string): unknown {
+  return isDiskFull(error) ? new SvcError('STORAGE_FULL', message, { cause: error }) : error;
+}
+
+/** `damaged` are databases that were damaged already when the backup was taken; bytes are unpacked. */
+function factsOf({ takenAt, svcVersion, files, databases }: BackupManifest) {
+  const apps = new Set(
+    files.map(({ path }) => /^apps\/([^/_][^/]*)\//.exec(path)?.[1]).filter((id) => id !== undefined),
+  );
+  // SQLite's own tables are not counted.
+  const tables = databases.flatMap((database) => database.tables).filter(({ name }) => !name.startsWith('sqlite_'));
+  return {
+    takenAt,
+    svcVersion,
+    apps: apps.size,
+    files: files.length,
+    bytes: files.reduce((sum, file) => sum + file.bytes, 0),
+    databases: databases.length,
+    rows: tables.reduce((sum, table) => sum + table.rows, 0),
+    damaged: databases
+      .filter(({ integrity }) => integrity !== 'ok')
+      .map(({ path, integrity }) => ({ path, integrity })),
+  };
+}
+
+export function printFacts(
+  terminal: Terminal,
+  title: string,
+  facts: ReturnType<typeof factsOf>,
+  archiveBytes: number,
+): void {
+  terminal.done(title);
+  terminal.facts({
+    taken: facts.takenAt,
+    holds: `${plural(facts.apps, 'app')}, ${plural(facts.files, 'file')}, ${formatBytes(facts.bytes)}`,
+    data: `${plural(facts.databases, 'database')}, ${plural(facts.rows, 'row')}, checked by SQLite`,
+    archive: formatBytes(archiveBytes),
+  });
+  for (const { path, integrity } of facts.damaged)
+    terminal.warn(`${path} was damaged when the backup was taken: ${integrity}`);
 }

@@ -1,27 +1,26 @@
-/** `svc dev`: keeps a draft the same as a folder, and shows what it logs and what is wrong with it. */
+/** `svc dev`: keeps a draft equal to a folder, and shows what it logs and what is wrong with it. */
 import { resolve } from 'node:path';
-import type { CommandContext } from '../command.ts';
+import { joinSignals } from '../../protocol/signals.ts';
+import { type CommandContext, interruptible } from '../command.ts';
 import { drawLeftOut, readAppId, scanAppFolder, warnOfFlatAutomations } from '../dev/app-folder.ts';
 import { type DraftEvent, DraftFollower } from '../dev/draft-follower.ts';
 import { FolderEdits } from '../dev/folder-edits.ts';
 import type { SyncResult } from '../dev/folder-sync.ts';
 import { EXIT } from '../failure.ts';
-import { shortPath } from '../gateway/data-directory.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
-import type { Progress } from '../terminal/progress.ts';
-import type { Terminal } from '../terminal/terminal.ts';
+import { shortPath } from '../terminal/paths.ts';
+import type { Progress, Terminal } from '../terminal/terminal.ts';
 import { formatClock, formatCount } from '../terminal/units.ts';
 
 const RETRY_MS = 1000;
-/** How long a sync takes before it shows how far it is. */
+/** A sync that takes longer shows its progress. */
 const UNSEEN_MS = 300;
-/** As many names are listed; of more, only the first. */
+/** As many names are listed; of more, only the first two. */
 const LISTED = 8;
 const LISTED_OF_MANY = 2;
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** With `--once`, 1 when the draft is broken or unfit to be published. */
-export async function run(context: CommandContext): Promise<number> {
+/** With `--once`, the exit code is 1 when the draft is broken or could not be published. */
+export async function dev(context: CommandContext): Promise<number> {
   const { args, terminal, connect, cwd } = context;
   const folder = resolve(cwd, args.at(0));
   const app = readAppId(folder);
@@ -30,28 +29,36 @@ export async function run(context: CommandContext): Promise<number> {
   const visible = leftOut.filter(({ reason }) => reason !== 'hidden');
   const once = args.has('once');
   const told: DraftEvent[] = [];
-  // With both options it is one document, like every command's.
+  // With --once and --json it prints one document, like every command.
   const tell = (event: DraftEvent): void => void (once && terminal.json ? told.push(event) : show(terminal, event));
-  const startSync = (): Progress => startSlowProgress(terminal, app);
+  const startSync = (): Progress => terminal.progress(`Sending ${app}`, UNSEEN_MS);
   const draft = new DraftFollower({ connect, session, app, folder, tell, startSync });
   await draft.open();
-  if (visible.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(visible)));
+  if (visible.length > 0) terminal.hint(drawLeftOut(visible));
   warnOfFlatAutomations(terminal, files);
-  const watched = once ? null : new Edits(folder);
+  const edits = once ? null : new FolderEdits(folder);
   try {
     const whole = await draft.update();
     const facts = { app, session, preview: await draft.preview() };
     if (terminal.json && once) terminal.document(summary(facts, whole, told));
-    else if (terminal.json) terminal.line(JSON.stringify({ event: 'ready', ...facts, whole }));
-    else welcome(terminal, shortPath(folder, context), facts, whole);
-    if (watched === null) return whole ? EXIT.ok : EXIT.failed;
-    terminal.note(terminal.noteStyle('dim', 'Edits show at once. Stop with Ctrl-C.'));
+    else if (terminal.json) terminal.event({ event: 'ready', ...facts, whole });
+    else {
+      const { style } = terminal;
+      const state = whole ? style('green', '✓') : style('yellow', '!');
+      terminal.line(`${state} ${style('bold', app)} follows ${shortPath(folder, context)}`);
+      terminal.facts({
+        preview: style('cyan', facts.preview),
+        publish: `svc publish ${app} --session ${session}`,
+      });
+    }
+    if (edits === null) return whole ? EXIT.ok : EXIT.failed;
+    terminal.hint('Edits show at once. Stop with Ctrl-C.');
     if (args.has('open')) await draft.openPreview(context.platform);
-    await followUntilStopped(draft, watched);
+    await followUntilStopped(draft, edits);
   } finally {
-    watched?.close();
+    edits?.close();
   }
-  if (terminal.json) terminal.line(JSON.stringify({ event: 'stopped', app, session }));
+  if (terminal.json) terminal.event({ event: 'stopped', app, session });
   else {
     terminal.note();
     terminal.note(`The session ${session} is kept. Publish it: svc publish ${app} --session ${session}`);
@@ -59,68 +66,27 @@ export async function run(context: CommandContext): Promise<number> {
   return EXIT.ok;
 }
 
-/** Until Ctrl-C and the like. */
-async function followUntilStopped(draft: DraftFollower, edits: Edits): Promise<void> {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const stop = (): void => stopping.abort();
-  for (const name of SIGNALS) process.once(name, stop);
-  signal.addEventListener('abort', () => edits.come());
-  const following = draft.follow(signal, () => edits.come());
-  try {
-    for (;;) {
-      await edits.next(draft.settled ? null : RETRY_MS);
-      if (signal.aborted) return;
-      await draft.update(() => edits.came);
+async function followUntilStopped(draft: DraftFollower, edits: FolderEdits): Promise<void> {
+  await interruptible(async (interrupted) => {
+    const failed = new AbortController();
+    const { signal } = joinSignals([interrupted, failed.signal]);
+    const wake = (): void => edits.wake();
+    signal.addEventListener('abort', wake);
+    const following = draft.follow(signal, wake);
+    try {
+      while (!interrupted.aborted) {
+        await edits.next(draft.settled ? null : RETRY_MS);
+        if (!interrupted.aborted) await draft.update(() => edits.came);
+      }
+    } finally {
+      failed.abort();
+      await following;
     }
-  } finally {
-    stopping.abort();
-    await following;
-    for (const name of SIGNALS) process.off(name, stop);
-  }
-}
-
-/** Edits of a folder, waited for. Those that come while nobody waits are one. */
-class Edits {
-  readonly #watch: FolderEdits;
-  #come = false;
-  #waiting: (() => void) | null = null;
-
-  constructor(folder: string) {
-    this.#watch = new FolderEdits(folder, () => this.come());
-  }
-
-  /** Since they were waited for last. */
-  get came(): boolean {
-    return this.#come;
-  }
-
-  come(): void {
-    this.#come = true;
-    this.#waiting?.();
-  }
-
-  /** Resolves with the next one, or after `ms` without one. */
-  async next(ms: number | null): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    if (!this.#come) {
-      await new Promise<void>((resolve) => {
-        this.#waiting = resolve;
-        if (ms !== null) timer = setTimeout(resolve, ms);
-      });
-    }
-    clearTimeout(timer);
-    this.#waiting = null;
-    this.#come = false;
-  }
-
-  close(): void {
-    this.#watch.close();
-  }
+  });
 }
 
 function show(terminal: Terminal, event: DraftEvent): void {
-  if (terminal.json) terminal.line(JSON.stringify(forPrograms(event)));
+  if (terminal.json) terminal.event(forPrograms(event));
   else if (event.event === 'log') terminal.line(drawLogEntry(event.entry, terminal.style, false));
   else {
     const [first = '', ...more] = draw(terminal, event);
@@ -132,7 +98,7 @@ function show(terminal: Terminal, event: DraftEvent): void {
 function summary(facts: object, whole: boolean, told: DraftEvent[]): object {
   const { written = [], deleted = [] } = told.find((event) => event.event === 'synced') ?? {};
   const fault = told.find((event) => 'error' in event);
-  return { ...facts, whole, written, deleted, ...(fault === undefined ? {} : { error: fault.error }) };
+  return { ...facts, whole, written, deleted, ...(fault && { error: fault.error }) };
 }
 
 function forPrograms(event: DraftEvent): object {
@@ -146,9 +112,12 @@ function draw({ style }: Terminal, event: Exclude<DraftEvent, { event: 'log' }>)
     case 'synced':
       return [drawSync(event)];
     case 'broken':
-      return [style('red', `✗ ${event.title}`), ...indented(event.lines)];
+      return [style('red', `✗ ${event.title}`), ...event.lines.map((line) => `  ${line}`)];
     case 'unfit':
-      return [style('yellow', `! publishing would refuse it: ${event.title}`), ...indented(event.lines)];
+      return [
+        style('yellow', `! publishing would refuse it: ${event.title}`),
+        ...event.lines.map((line) => `  ${line}`),
+      ];
     case 'mended':
       return [style('green', '✓ the draft is whole again')];
     case 'lost':
@@ -158,14 +127,12 @@ function draw({ style }: Terminal, event: Exclude<DraftEvent, { event: 'log' }>)
   }
 }
 
-function indented(lines: string[]): string[] {
-  return lines.map((line) => `  ${line}`);
-}
-
 function drawSync({ written, deleted, taken, overwritten, gone }: SyncResult): string {
-  const plainly = written.filter((path) => !overwritten.includes(path));
   return [
-    ...drawPaths(plainly, ''),
+    ...drawPaths(
+      written.filter((path) => !overwritten.includes(path)),
+      '',
+    ),
     ...drawPaths(overwritten, ' (over a change made in the session)'),
     ...drawPaths(deleted, ' (deleted)'),
     ...drawPaths(taken, ' (taken from the session)'),
@@ -173,7 +140,7 @@ function drawSync({ written, deleted, taken, overwritten, gone }: SyncResult): s
   ].join(', ');
 }
 
-/** Of many only some, and how many more there are. */
+/** Of many paths the first, and how many more there are. */
 function drawPaths(paths: string[], note: string): string[] {
   const shown = paths.length <= LISTED ? paths : paths.slice(0, LISTED_OF_MANY);
   const names = shown.map((path) => `${path}${note}`);
@@ -181,29 +148,4 @@ function drawPaths(paths: string[], note: string): string[] {
   if (rest === 0) return names;
   const last = names.pop() ?? '';
   return [...names, `${last} and ${formatCount(rest)} more${note}`];
-}
-
-/** Drawn only of what takes long enough to be looked at. */
-function startSlowProgress(terminal: Terminal, app: string): Progress {
-  const from = Date.now() + UNSEEN_MS;
-  const progress = terminal.progress(`Sending ${app}`);
-  return {
-    update: (done, total) => {
-      if (Date.now() >= from) progress.update(done, total);
-    },
-    end: progress.end,
-  };
-}
-
-function welcome(
-  terminal: Terminal,
-  folder: string,
-  { app, session, preview }: { app: string; session: string; preview: string },
-  whole: boolean,
-): void {
-  const { style } = terminal;
-  const state = whole ? style('green', '✓') : style('yellow', '!');
-  terminal.line(`${state} ${style('bold', app)} follows ${folder}`);
-  terminal.line(`  ${style('dim', 'preview'.padEnd(9))} ${style('cyan', preview)}`);
-  terminal.line(`  ${style('dim', 'publish'.padEnd(9))} svc publish ${app} --session ${session}`);
 }

@@ -1,28 +1,41 @@
-/** `svc doctor`: checks the machine and the gateway on it. Exit code 1 when something is broken. */
-import { DEFAULTS } from '../../protocol/limits.ts';
+/** `svc doctor`: checks the machine and the gateway on it, and says how to fix what it finds. No check throws. */
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { dirname } from 'node:path';
+import { DEFAULTS, LIMITS } from '../../protocol/limits.ts';
+import { Layout } from '../../storage/layout.ts';
+import { closeToOthers, openToOthers } from '../../storage/private-tree.ts';
+import { listSessions, readSession, touchedAt } from '../../storage/sessions.ts';
+import type { SystemStatus } from '../../supervisor/operations/status.ts';
 import type { CommandContext } from '../command.ts';
-import {
-  type Check,
-  checkDaemon,
-  checkDataDirectory,
-  checkDisk,
-  checkEdge,
-  checkNode,
-  checkPort,
-  checkPrivacy,
-  checkProfile,
-  checkSqlite,
-} from '../doctor/health-checks.ts';
-import { checkSessions } from '../doctor/stale-sessions.ts';
-import { EXIT } from '../failure.ts';
+import { EXIT, GatewayError } from '../failure.ts';
+import { allSessions } from '../gateway/api.ts';
+import { Client } from '../gateway/client.ts';
+import { daemonOf, profileFile, readJsonFile, type Surroundings } from '../gateway/connection.ts';
+import { shellPath, shortPath } from '../terminal/paths.ts';
+import { formatAge, formatBytes, formatDuration } from '../terminal/units.ts';
+
+/** `warning`: it works, but not as well or as safely as it could. `problem`: it does not work. */
+export type Check = { name: string; state: 'ok' | 'warning' | 'problem'; finding: string; fix?: string };
 
 const MARKS = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
+const MIN_NODE = [20, 19] as const;
 const MAX_PORT = 65_535;
+/** Permission bits of everybody but the owner. */
+const OTHERS = 0o077;
+/** States of a process that should run and does not. */
+const DOWN = new Set(['backoff', 'failed']);
+/** Where `svc serve --store git` keeps code, unless the data directory's mark says otherwise. */
+const CODE_STORE = 'code-store';
+/** Stale sessions that are named. */
+const NAMED = 5;
+const SEE_LOG = 'The gateway logged the details where it runs (standard error of svc serve).';
 
-export async function run(context: CommandContext): Promise<number> {
+/** The exit code is 1 when something is broken. */
+export async function doctor(context: CommandContext): Promise<number> {
   const { args, terminal, dataDirectory } = context;
   const port = args.number('port', 1, MAX_PORT) ?? DEFAULTS.port;
-  // First of all: what it mends needs no other advice.
+  // First: other checks must not report what it mends.
   const privacy = checkPrivacy(dataDirectory, args.has('mend'), context);
   const checks: Check[] = [
     checkNode(process.versions.node),
@@ -33,21 +46,262 @@ export async function run(context: CommandContext): Promise<number> {
     checkDisk(dataDirectory, context),
     checkProfile(context),
     ...(await checkDaemon(dataDirectory, context)),
-    ...(await checkSessions(dataDirectory)),
-    await checkPort(port, dataDirectory),
+    ...(await checkSessions(dataDirectory, context)),
+    await checkPort(port, dataDirectory, context),
   ];
-  const problems = checks.filter(({ state }) => state === 'problem').length;
-  terminal.answer({ ok: problems === 0, checks }, () => {
+  const has = (wanted: Check['state']): boolean => checks.some(({ state }) => state === wanted);
+  terminal.answer({ ok: !has('problem'), checks }, () => {
     const { style } = terminal;
     for (const { state, name, finding, fix } of checks) {
       const [colour, mark] = MARKS[state];
       terminal.line(`${style(colour, mark)} ${style('bold', name.padEnd(14))} ${finding}`);
       if (fix !== undefined) terminal.line(`${' '.repeat(17)}${style('dim', `→ ${fix}`)}`);
     }
-    const warnings = checks.filter(({ state }) => state === 'warning').length;
-    const summary =
-      problems > 0 ? 'Something needs to be fixed.' : warnings > 0 ? 'It works; see the warnings.' : 'All is well.';
-    terminal.lines(['', summary]);
+    terminal.line();
+    if (has('problem')) terminal.line('Something needs to be fixed.');
+    else terminal.line(has('warning') ? 'It works; see the warnings.' : 'No problems found.');
   });
-  return problems === 0 ? EXIT.ok : EXIT.failed;
+  return has('problem') ? EXIT.failed : EXIT.ok;
+}
+
+const ok = (name: string, finding: string): Check => ({ name, state: 'ok', finding });
+const warning = (name: string, finding: string, fix: string): Check => ({ name, state: 'warning', finding, fix });
+const problem = (name: string, finding: string, fix: string): Check => ({ name, state: 'problem', finding, fix });
+
+export function checkNode(version: string): Check {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (major > MIN_NODE[0] || (major === MIN_NODE[0] && minor >= MIN_NODE[1])) return ok('Node', `Node ${version}`);
+  return problem('Node', `Node ${version}`, `Install Node ${MIN_NODE.join('.')} or newer.`);
+}
+
+export async function checkSqlite(): Promise<Check> {
+  try {
+    const { default: Database } = await import('better-sqlite3');
+    const db = new Database(':memory:');
+    const version = db.prepare('SELECT sqlite_version()').pluck().get() as string;
+    db.close();
+    return ok('SQLite', `better-sqlite3 loads, SQLite ${version}`);
+  } catch (error) {
+    return problem('SQLite', `better-sqlite3 does not load: ${firstLine(error)}`, 'Run: npm rebuild better-sqlite3');
+  }
+}
+
+async function checkEdge(): Promise<Check> {
+  try {
+    await import('uWebSockets.js');
+    return ok('edge', 'uWebSockets.js loads');
+  } catch {
+    return warning(
+      'edge',
+      'uWebSockets.js does not load here; node:http serves instead, which takes more CPU for each call',
+      'Use Node 20, for which its binary is installed, or install a build for this Node.',
+    );
+  }
+}
+
+/** The folder and its token: writable by us, closed to others. */
+export function checkDataDirectory(dataDirectory: string, surroundings: Surroundings): Check[] {
+  const name = 'data directory';
+  const shown = shortPath(dataDirectory, surroundings);
+  if (!existsSync(dataDirectory)) {
+    const parent = existingParent(dataDirectory);
+    if (isWritable(parent)) return [ok(name, `${shown} is made by the first svc serve`)];
+    return [problem(name, `${shown} cannot be made: ${parent} is not writable`, 'Choose another: --data-dir')];
+  }
+  if (!isWritable(dataDirectory)) {
+    const fix = `Give it to the user of the gateway: chown -R $USER ${shown}`;
+    return [problem(name, `${shown} is not writable`, fix)];
+  }
+  const { token } = new Layout(dataDirectory);
+  const folder = closedToOthers(name, dataDirectory, `${shown} is writable`, `chmod 700 ${shown}`);
+  if (!existsSync(token)) return [folder];
+  return [folder, closedToOthers('token', token, 'token.bin is there', `chmod 600 ${shown}/token.bin`)];
+}
+
+/** The files and folders in it, which older versions and other programs may have left open. `mend` closes them. */
+export function checkPrivacy(dataDirectory: string, mend: boolean, surroundings: Surroundings): Check[] {
+  const name = 'data files';
+  if (!existsSync(dataDirectory)) return [];
+  const open = openToOthers(dataDirectory);
+  const first = open[0];
+  if (first === undefined) return [ok(name, 'closed to other users')];
+  const which = `${shortPath(first, surroundings)}${open.length > 1 ? ` and ${open.length - 1} more` : ''}`;
+  if (!mend) return [warning(name, `other users can open ${which}`, 'Run: svc doctor --mend')];
+  try {
+    for (const path of open) closeToOthers(path);
+  } catch (error) {
+    const fix = `Run as the owner of the files: chmod -R go-rwx ${shortPath(dataDirectory, surroundings)}`;
+    return [problem(name, `cannot be closed to other users: ${firstLine(error)}`, fix)];
+  }
+  return [ok(name, `closed to other users now: ${which}`)];
+}
+
+function closedToOthers(name: string, path: string, finding: string, command: string): Check {
+  if ((statSync(path).mode & OTHERS) === 0) return ok(name, finding);
+  return warning(name, `${finding}, but other users can open it`, `Run: ${command}`);
+}
+
+function checkDisk(dataDirectory: string, surroundings: Surroundings): Check {
+  const disk = statfsSync(existingParent(dataDirectory));
+  const free = disk.bavail * disk.bsize;
+  const finding = `${formatBytes(free)} free`;
+  if (free >= LIMITS.lowDiskBytes) return ok('disk', finding);
+  const fix = `Free some space: removed apps are kept in ${shortPath(dataDirectory, surroundings)}/trash.`;
+  return warning('disk', `only ${finding}`, fix);
+}
+
+export function checkProfile(surroundings: Surroundings): Check {
+  const name = 'profile';
+  const file = profileFile(surroundings);
+  const shown = shortPath(file, surroundings);
+  if (!existsSync(file)) return ok(name, 'none; commands talk to the local gateway');
+  try {
+    const profile = readJsonFile(file) as { url?: unknown; token?: unknown } | null;
+    if (typeof profile?.url !== 'string') return problem(name, `${shown} has no "url"`, 'Add it, or remove the file.');
+    const finding = `${shown} points to ${profile.url}`;
+    if (profile.token === undefined) return ok(name, finding);
+    return closedToOthers(name, file, finding, `chmod 600 ${shown}`);
+  } catch {
+    return problem(name, `${shown} is not valid JSON`, 'Correct it, or remove it.');
+  }
+}
+
+/** The gateway that is registered on this directory: does it answer, and to our token? With its MCP servers that failed. */
+export async function checkDaemon(dataDirectory: string, surroundings: Surroundings): Promise<Check[]> {
+  const name = 'gateway';
+  const shown = shortPath(dataDirectory, surroundings);
+  const daemon = daemonOf(dataDirectory, surroundings);
+  if (daemon === null) return [ok(name, `none is running on ${shown}`)];
+  const { url, pid } = daemon;
+  let status: SystemStatus;
+  try {
+    status = await new Client(daemon).get<SystemStatus>('/svc/_system', LIMITS.helloMs);
+  } catch (error) {
+    if (!(error instanceof GatewayError)) {
+      const fix = `Start it again: svc serve --data-dir ${shellPath(shown)}`;
+      return [warning(name, `${url} (pid ${pid}) does not answer; it has probably crashed`, fix)];
+    }
+    if (error.status === 401)
+      return [problem(name, `${url} does not accept the token of ${shown}`, 'Run: svc token rotate')];
+    return [problem(name, `${url} answers ${error.body.code}: ${error.message}`, SEE_LOG)];
+  }
+  const down = status.processes.find(({ state, lastExit }) => lastExit !== null && DOWN.has(state));
+  const up = `${status.version} answers at ${url}, up ${formatDuration(status.uptimeMs)}, edge ${status.edge}`;
+  return [
+    down === undefined
+      ? ok(name, up)
+      : problem(name, `${down.name} of ${url} does not stay up: ${down.lastExit}`, SEE_LOG),
+    // Warnings: only automations that call their tools are affected.
+    ...status.toolServers
+      .filter(({ state }) => state === 'failed')
+      .map((server) =>
+        warning(
+          'MCP server',
+          `${server.name} failed: ${server.lastError ?? 'it did not say why'}`,
+          `Look at mcpServers.${server.name} in the configuration. It is tried again when an automation calls it.`,
+        ),
+      ),
+  ];
+}
+
+type FoundSession = { sessionId: string; touchedAt: number; damaged?: string };
+
+/** Sessions that are damaged, or that were not touched for long. None where there is no git store, or no answer. */
+export async function checkSessions(
+  dataDirectory: string,
+  surroundings: Surroundings,
+  now = Date.now(),
+): Promise<Check[]> {
+  const name = 'sessions';
+  const sessions = await findSessions(dataDirectory, surroundings).catch(() => null);
+  if (sessions === null) return [];
+  const damaged = sessions.filter((session) => session.damaged !== undefined).map(({ sessionId }) => sessionId);
+  const stale = sessions.filter((session) => now - session.touchedAt > LIMITS.sessionStaleMs);
+  stale.sort((a, b) => a.touchedAt - b.touchedAt);
+  const named = stale.slice(0, NAMED).map((session) => `${session.sessionId} (${formatAge(session.touchedAt, now)})`);
+  const more = stale.length > NAMED ? ` and ${stale.length - NAMED} more` : '';
+  const open = `${sessions.length} open`;
+  const days = LIMITS.sessionStaleMs / 86_400_000;
+  const checks: Check[] = [];
+  if (damaged.length > 0)
+    checks.push(
+      problem(
+        name,
+        `damaged, their session.json cannot be read: ${damaged.join(', ')}`,
+        'Copy what you need from worktrees/sessions/<id>/apps of the code store, then close them: svc sessions rm <id>',
+      ),
+    );
+  checks.push(
+    stale.length === 0
+      ? ok(name, open)
+      : warning(
+          name,
+          `${open}, untouched for ${days} days: ${named.join(', ')}${more}`,
+          'Publish what they hold, or close them: svc diff --session <id>, svc sessions rm <id>',
+        ),
+  );
+  return checks;
+}
+
+/** As the running gateway has them, else from the data directory; null without a git store. */
+async function findSessions(dataDirectory: string, surroundings: Surroundings): Promise<FoundSession[] | null> {
+  const daemon = daemonOf(dataDirectory, surroundings);
+  if (daemon !== null) {
+    try {
+      return await allSessions(new Client(daemon), LIMITS.helloMs);
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.body.code !== 'NO_GIT_STORE') throw error;
+    }
+  }
+  const mark = readJsonFile(new Layout(dataDirectory).storeMark) as { appsStoreRoot?: unknown } | null;
+  const root = typeof mark?.appsStoreRoot === 'string' ? mark.appsStoreRoot : CODE_STORE;
+  const store = new Layout(dataDirectory, undefined, root).codeStore;
+  if (store === null || !existsSync(store.sessionsDir)) return null;
+  const ids = await listSessions(store);
+  return Promise.all(
+    ids.map(async (sessionId) => {
+      const session = store.session(sessionId);
+      const found = { sessionId, touchedAt: await touchedAt(session) };
+      return readSession(session).then(
+        () => found,
+        (error: Error) => ({ ...found, damaged: error.message }),
+      );
+    }),
+  );
+}
+
+export async function checkPort(port: number, dataDirectory: string, surroundings: Surroundings): Promise<Check> {
+  const name = 'port';
+  const code = await listenOnce(port);
+  if (code === null) return ok(name, `${port} is free`);
+  const daemon = daemonOf(dataDirectory, surroundings);
+  if (daemon !== null && Number(new URL(daemon.url).port) === port) return ok(name, `${port} is the gateway's`);
+  const finding = code === 'EADDRINUSE' ? `${port} is used by another program` : `${port} is not available (${code})`;
+  return warning(name, finding, 'Use any free port: svc serve --port 0');
+}
+
+/** Null when the port is free, else the error's code. */
+function listenOnce(port: number): Promise<string | null> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? 'unknown'));
+    server.listen(port, DEFAULTS.host, () => server.close(() => resolve(null)));
+  });
+}
+
+function existingParent(path: string): string {
+  return existsSync(path) || dirname(path) === path ? path : existingParent(dirname(path));
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function firstLine(error: unknown): string {
+  return String((error as Error).message).split('\n')[0] as string;
 }

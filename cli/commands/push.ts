@@ -1,43 +1,35 @@
-/** `svc push`: packs a folder and uploads it. */
+/** `svc push`: uploads an app folder as a new version. */
 import { resolve } from 'node:path';
 import type { UploadAnswer } from '../../protocol/answers.ts';
 import type { CommandContext } from '../command.ts';
-import { drawLeftOut, packFiles, readAppId, scanAppFolder, warnOfFlatAutomations } from '../dev/app-folder.ts';
+import { drawLeftOut, readAppId, scanAppFolder, uploadApp, warnOfFlatAutomations } from '../dev/app-folder.ts';
 import { GatewayError } from '../failure.ts';
-import { drawMinted, shortVersion } from '../gateway/activation.ts';
+import { route } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { findPages } from '../gateway/pages.ts';
-import { appPath, withQuery } from '../gateway/paths.ts';
-import { drawNetwork, drawUses } from '../terminal/reach.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes, plural } from '../terminal/units.ts';
+import { drawMinted, drawWarnings, factsOfVersion, shortVersion } from './versions.ts';
 
-export async function run({ args, terminal, connect, cwd }: CommandContext): Promise<void> {
+export async function push({ args, terminal, connect, cwd }: CommandContext): Promise<void> {
   const client = connect();
   const folder = resolve(cwd, args.at(0));
   const id = args.text('id') ?? readAppId(folder);
   const { files, leftOut } = scanAppFolder(folder);
   await checkWelcome(client, id);
-  if (leftOut.length > 0) terminal.note(terminal.noteStyle('dim', drawLeftOut(leftOut)));
+  if (leftOut.length > 0) terminal.hint(drawLeftOut(leftOut));
   warnOfFlatAutomations(terminal, files);
-
-  const archive = await packFiles(folder, files);
   const progress = terminal.progress(`Uploading ${id}`);
-  const path = withQuery(appPath(id, '/upload'), { activate: args.has('no-activate') ? 0 : undefined });
-  let answer: UploadAnswer;
-  try {
-    answer = await client.upload<UploadAnswer>(path, archive, (sent) => progress.update(sent, archive.length));
-  } finally {
-    progress.end();
-  }
+  const options = { id, files, activate: !args.has('no-activate'), onSent: progress.update };
+  const answer = await uploadApp(client, folder, options).finally(progress.end);
   const addressOf = await findPages(client);
   terminal.answer(answer, () => draw(terminal, answer, addressOf({ app: answer.id })));
 }
 
-/** Asks before everything is sent: a gateway that refuses an upload may close the connection before its answer can be read. */
+/** Asks before the upload: a gateway that refuses one may close the connection before its answer can be read. */
 async function checkWelcome(client: Client, id: string): Promise<void> {
   try {
-    await client.get(appPath(id));
+    await client.get(route`/svc/_apps/${id}`);
   } catch (error) {
     if (!(error instanceof GatewayError && error.body.code === 'UNKNOWN_APP')) throw error;
   }
@@ -45,19 +37,18 @@ async function checkWelcome(client: Client, id: string): Promise<void> {
 
 function draw(terminal: Terminal, answer: UploadAnswer, page: string): void {
   const { style } = terminal;
-  const live = answer.activeVersion === answer.versionId;
-  const what = answer.deduplicated ? 'was there already' : 'is stored';
-  terminal.line(`${style('green', '✓')} ${style('bold', answer.id)} ${answer.versionId} ${live ? 'is live' : what}`);
-  const facts: [name: string, value: string][] = [
-    ['files', `${plural(answer.files, 'file')}, ${formatBytes(answer.bytes)}`],
-  ];
-  if (live && answer.deduplicated) facts.push(['content', 'unchanged since an earlier upload']);
-  if (answer.migrationsApplied.length > 0) facts.push(['migrated', answer.migrationsApplied.join(', ')]);
-  if (answer.network !== undefined) facts.push(['network', drawNetwork(answer.network)]);
-  if (answer.uses !== undefined) facts.push(['uses', drawUses(answer.uses)]);
-  if (answer.pruned.length > 0) facts.push(['pruned', answer.pruned.join(', ')]);
-  if (live) facts.push(['page', style('cyan', page)]);
-  else facts.push(['next', `svc activate ${answer.id} ${shortVersion(answer.versionId)}`]);
-  for (const [name, value] of facts) terminal.line(`  ${style('dim', name.padEnd(9))} ${value}`);
+  const { id, versionId, deduplicated } = answer;
+  const isLive = answer.activeVersion === versionId;
+  const what = deduplicated ? 'was there already' : 'is stored';
+  terminal.done(`${style('bold', id)} ${versionId} ${isLive ? 'is live' : what}`);
+  terminal.facts({
+    files: `${plural(answer.files, 'file')}, ${formatBytes(answer.bytes)}`,
+    content: isLive && deduplicated ? 'unchanged since an earlier upload' : '',
+    ...factsOfVersion(answer),
+    pruned: answer.pruned.join(', '),
+    page: isLive ? style('cyan', page) : '',
+    next: isLive ? '' : `svc activate ${id} ${shortVersion(versionId)}`,
+  });
+  drawWarnings(terminal, answer.warnings);
   drawMinted(terminal, answer.webhooks);
 }

@@ -1,69 +1,190 @@
-/** `svc runs`: the latest runs, newest first; with `-f` what happens, as it happens. With `--json` and `-f`, one event a line. */
-import type { RunEvent, RunRecord } from '../../protocol/runs.ts';
-import type { CommandContext } from '../command.ts';
+/** `svc run` and `svc runs`: runs an automation, shows and cancels runs, and follows them. */
+import { parseRef } from '../../protocol/automation.ts';
+import type { RunEvent, RunNode, RunRecord, RunState } from '../../protocol/runs.ts';
+import { type CommandContext, jsonArgument } from '../command.ts';
+import { EXIT, GatewayError, UsageError } from '../failure.ts';
+import { automationPath, type DescribedAutomation, route, withQuery } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
-import { withQuery } from '../gateway/paths.ts';
-import { drawRunEvent, drawRunState, outcome, runTime } from '../terminal/run-view.ts';
+import type { Format, Style } from '../terminal/style.ts';
+import { right } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { formatAge } from '../terminal/units.ts';
+import { formatAge, formatClock, formatDuration } from '../terminal/units.ts';
+import { notesOfStream } from './data.ts';
 
 const DEFAULT_RUNS = 20;
 const MAX_RUNS = 500;
 
-type Filter = { ref: string | undefined; app: string | undefined };
+const STATES: Record<RunState, { sign: string; format: Format }> = {
+  queued: { sign: '◌', format: 'dim' },
+  running: { sign: '▶', format: 'blue' },
+  ok: { sign: '✓', format: 'green' },
+  error: { sign: '✗', format: 'red' },
+  aborted: { sign: '■', format: 'yellow' },
+  interrupted: { sign: '■', format: 'red' },
+  skipped: { sign: '↷', format: 'yellow' },
+};
 
-export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
+/** `✓ ok`, `✗ error`, with `more` behind it. */
+export function drawRunState(state: RunState, more = ''): { text: string; format: Format } {
+  const { sign, format } = STATES[state];
+  return { text: `${sign} ${state} ${more}`.trimEnd(), format };
+}
+
+export async function run(context: CommandContext): Promise<number> {
+  const { args, terminal, connect } = context;
   const client = connect();
-  const filter: Filter = { ref: args.optionalAt(0), app: args.text('app') };
-  if (args.has('follow')) return follow(client, terminal, filter);
-  const limit = args.number('lines', 1, MAX_RUNS) ?? DEFAULT_RUNS;
-  const runs = await client.get<RunRecord[]>(withQuery('/svc/_runs', { ...filter, state: args.text('state'), limit }));
-  terminal.answer(runs, () => {
-    if (runs.length === 0) terminal.note('No run is recorded. Fire one: svc run <app>/<automation>');
-    else draw(terminal, runs);
-  });
-}
-
-function draw(terminal: Terminal, runs: RunRecord[]): void {
-  const now = Date.now();
-  terminal.table(
-    [
-      { title: 'STATE' },
-      { title: 'AUTOMATION' },
-      { title: 'FIRED BY' },
-      { title: 'WHEN' },
-      { title: 'TOOK', align: 'right' },
-      { title: 'RUN' },
-      { title: 'OUTCOME' },
-    ],
-    runs.map((record) => [
-      drawRunState(record.state),
-      { text: record.ref, format: 'bold' },
-      record.trigger.kind,
-      { text: formatAge(record.startedAt ?? record.queuedAt, now), format: 'dim' },
-      runTime(record, now),
-      { text: record.runId, format: 'dim' },
-      outcome(record),
-    ]),
-  );
-}
-
-async function follow(client: Client, terminal: Terminal, filter: Filter): Promise<void> {
-  const { style, noteStyle } = terminal;
-  const refs = new Map<string, string>();
-  const events = client.follow(withQuery('/svc/_runs/_events', { ...filter }), {
-    onOpen: (again) => {
-      if (again) terminal.note(noteStyle('dim', 'Connected again.'));
-      else if (terminal.interactive) terminal.note(noteStyle('dim', 'Following runs. Stop with Ctrl-C.'));
-    },
-    onLost: () => terminal.note(noteStyle('yellow', 'The connection was lost; trying again …')),
-  });
-  for await (const { data } of events) {
-    const event = JSON.parse(data) as RunEvent;
-    if (terminal.json) terminal.line(JSON.stringify(event));
-    else {
-      const text = drawRunEvent(event, refs, style);
-      if (text !== null) terminal.line(text);
-    }
+  const what = args.at(0);
+  const runId = () => args.wordOf('svc run', '<run>', 'The latest: svc runs');
+  if (what === 'show') {
+    const path = route`/svc/_runs/${runId()}`;
+    const record = await client.get<RunRecord>(path);
+    draw(terminal, record, await client.get<RunNode[]>(`${path}/nodes`));
+    return EXIT.ok;
   }
+  if (what === 'cancel') {
+    draw(terminal, await client.post<RunRecord>(route`/svc/_runs/${runId()}/cancel`));
+    return EXIT.ok;
+  }
+  if (parseRef(what) === null)
+    throw new UsageError(`"${what}" is not an automation: svc run <app>/<automation>.`, 'List them: svc automations');
+  const input = await jsonArgument(context, 1);
+  const { runId: id } = await client.post<{ runId: string }>(automationPath(what, '/run'), { input });
+  if (!args.has('wait')) {
+    terminal.answer({ runId: id }, () => {
+      terminal.line(`${terminal.style('green', '▶')} ${terminal.style('bold', what)}  ${id}`);
+      terminal.hint(`Look at it: svc run show ${id}`);
+    });
+    return EXIT.ok;
+  }
+  const record = await ended(client, what, id);
+  if (record !== null) {
+    draw(terminal, record);
+    return ['ok', 'queued', 'running'].includes(record.state) ? EXIT.ok : EXIT.failed;
+  }
+  terminal.answer({ runId: id, state: 'ok' }, () => {
+    const { text, format } = drawRunState('ok');
+    terminal.line(`${terminal.style(format, text)}  ${terminal.style('bold', what)}  ${id}`);
+    terminal.hint('What it returned is not known: its history keeps only runs that failed.');
+  });
+  return EXIT.ok;
+}
+
+/** The run as it ended. Null for one that succeeded before it could be followed, where the history keeps only failures. */
+async function ended(client: Client, ref: string, id: string): Promise<RunRecord | null> {
+  try {
+    for await (const { event, data } of client.follow(route`/svc/_runs/${id}/events`))
+      if (event === 'run.end') return (JSON.parse(data) as { run: RunRecord }).run;
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.body.code !== 'UNKNOWN_RUN') throw error;
+    const { manifest } = await client.get<DescribedAutomation>(automationPath(ref));
+    if (manifest.history.keep === 'errors') return null;
+    throw error;
+  }
+  throw new GatewayError(500, { code: 'INTERNAL', message: 'The event stream ended before the run.' });
+}
+
+function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[] = []): void {
+  terminal.answer(nodes.length > 0 ? { ...record, nodes } : record, () => {
+    const { style } = terminal;
+    const { state, ref, startedAt, parentRunId, output } = record;
+    const { text, format } = drawRunState(state);
+    terminal.line(`${style(format, text)}  ${style('bold', ref)}  ${style('dim', record.runId)}`);
+    terminal.facts({
+      fired: drawTrigger(record),
+      started: startedAt === null ? '' : `${formatClock(startedAt)}, took ${runTime(record, Date.now())}`,
+      outcome: outcome(record),
+      parent: parentRunId,
+    });
+    for (const node of nodes) terminal.line(`  ${drawNode(node, style)}`);
+    if (output !== null) terminal.value(output);
+  });
+}
+
+/** The latest runs, newest first; with `-f`, what happens from now on. With `--json` and `-f`, one event a line. */
+export async function runs({ args, terminal, connect }: CommandContext): Promise<void> {
+  const client = connect();
+  const filter = { ref: args.optionalAt(0), app: args.text('app') };
+  if (args.has('follow')) return follow(client, terminal, withQuery('/svc/_runs/_events', filter));
+  const limit = args.number('lines', 1, MAX_RUNS) ?? DEFAULT_RUNS;
+  const rows = await client.get<RunRecord[]>(withQuery('/svc/_runs', { ...filter, state: args.text('state'), limit }));
+  const now = Date.now();
+  const none = 'No run is recorded. Fire one: svc run <app>/<automation>';
+  const columns = ['STATE', 'AUTOMATION', 'FIRED BY', 'WHEN', right('TOOK'), 'RUN', 'OUTCOME'];
+  terminal.list(rows, none, columns, (record) => [
+    drawRunState(record.state),
+    { text: record.ref, format: 'bold' },
+    record.trigger.kind,
+    { text: formatAge(record.startedAt ?? record.queuedAt, now), format: 'dim' },
+    runTime(record, now),
+    { text: record.runId, format: 'dim' },
+    outcome(record),
+  ]);
+}
+
+async function follow(client: Client, terminal: Terminal, path: string): Promise<void> {
+  const refs = new Map<string, string>();
+  for await (const { data } of client.follow(path, notesOfStream(terminal, 'runs'))) {
+    const event = JSON.parse(data) as RunEvent;
+    const text = terminal.json ? null : drawRunEvent(event, refs, terminal.style);
+    if (terminal.json) terminal.event(event);
+    else if (text !== null) terminal.line(text);
+  }
+}
+
+/** One line of what followers see of runs; null for events that are not shown. `refs` knows the automation of each run. */
+function drawRunEvent(event: RunEvent, refs: Map<string, string>, style: Style): string | null {
+  switch (event.type) {
+    case 'run.start': {
+      const { run: started } = event;
+      refs.set(started.runId, started.ref);
+      const text = `▶ ${drawTrigger(started)}  ${style('dim', started.runId)}`;
+      return line(started.startedAt ?? started.queuedAt, started.ref, text);
+    }
+    case 'node.end':
+      return line(event.node.endedAt, refs.get(event.node.runId), `  ${drawNode(event.node, style)}`);
+    case 'log': {
+      const { level = 'info', msg = '', ts } = (event.line ?? {}) as { level?: unknown; msg?: unknown; ts?: unknown };
+      const at = typeof ts === 'number' ? ts : Date.parse(String(ts));
+      const text = `  ${style('dim', `${level}  ${msg}`)}`;
+      return line(Number.isNaN(at) ? Date.now() : at, refs.get(event.runId), text);
+    }
+    case 'run.end': {
+      const { run: end } = event;
+      refs.delete(end.runId);
+      const { text, format } = drawRunState(end.state);
+      const took = end.startedAt === null ? '' : `  ${style('dim', runTime(end, end.startedAt))}`;
+      return line(end.endedAt ?? end.queuedAt, end.ref, `${style(format, text)}${took}  ${outcome(end)}`);
+    }
+    default:
+      return null;
+  }
+
+  function line(at: number, ref: string | undefined, text: string): string {
+    return `${style('dim', formatClock(at))}  ${style('bold', ref ?? '…')}  ${text}`.trimEnd();
+  }
+}
+
+/** How long it ran, or has been running. */
+function runTime({ startedAt, endedAt }: RunRecord, now: number): string {
+  return startedAt === null ? '' : formatDuration((endedAt ?? now) - startedAt);
+}
+
+/** Its summary, or why it failed. */
+function outcome({ summary, error }: RunRecord): string {
+  return error ? `${error.code}: ${error.message}` : (summary ?? '');
+}
+
+/** `✓ svc_read {"app":"todos",…}  3 ms`. */
+function drawNode({ name, args, ok, error, startedAt, endedAt }: RunNode, style: Style): string {
+  const sign = ok ? style('green', '✓') : style('red', '✗');
+  const why = error ? `  ${style('red', `${error.code}: ${error.message}`)}` : '';
+  const text = args === null || args === undefined ? '' : ` ${JSON.stringify(args)}`;
+  const given = text.length > 81 ? `${text.slice(0, 80)}…` : text;
+  return `${sign} ${style('cyan', name)}${style('dim', given)}  ${style('dim', formatDuration(endedAt - startedAt))}${why}`;
+}
+
+/** What fired a run: `cron 2026-01-31T08:00:00.000Z`, `webhook <slug>`, `manual`. */
+function drawTrigger({ trigger: { kind, origin } }: RunRecord): string {
+  if (origin === null) return kind;
+  return `${kind} ${typeof origin === 'number' ? new Date(origin).toISOString() : origin}`;
 }

@@ -1,84 +1,87 @@
 /** `svc serve`: runs the gateway until it is stopped. */
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
-import type { AppRecord, UploadAnswer } from '../../protocol/answers.ts';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { type Config, ConfigError, loadConfig } from '../../supervisor/config.ts';
 import type { RunningGateway } from '../../supervisor/serve.ts';
-import { type BannerFacts, LISTED, readyLine, welcome } from '../banner.ts';
-import { openBrowser } from '../browser.ts';
-import type { CommandContext } from '../command.ts';
-import { packFiles, readAppId, scanAppFolder } from '../dev/app-folder.ts';
+import { type CommandContext, packageVersion } from '../command.ts';
+import { readAppId, uploadApp } from '../dev/app-folder.ts';
 import { CommandError, UsageError } from '../failure.ts';
-import { drawMinted } from '../gateway/activation.ts';
+import { allApps } from '../gateway/api.ts';
 import { Client } from '../gateway/client.ts';
-import { shortPath } from '../gateway/data-directory.ts';
-import { allApps } from '../gateway/lists.ts';
-import { makeLink } from '../gateway/pages.ts';
-import { appPath } from '../gateway/paths.ts';
+import { makeLink, openBrowser } from '../gateway/pages.ts';
+import { drawPinoLine } from '../terminal/log-entry.ts';
+import { shortPath } from '../terminal/paths.ts';
+import { type Style, visible } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { packageVersion } from '../version.ts';
+import { drawMinted } from './versions.ts';
 
 const MAX_PORT = 65_535;
+/** Apps whose links the welcome shows. */
+const LISTED = 6;
+const EDGES = { uws: 'uWebSockets.js', node: 'node:http' };
 
-export async function run(context: CommandContext): Promise<number> {
+export async function serve(context: CommandContext): Promise<number> {
   const { args, terminal, cwd } = context;
   process.umask(PRIVATE_UMASK);
-  const { config, dataDir } = configure(context);
+  const config = configure(context);
   const folders = args.list('with').map((folder) => resolve(cwd, folder));
-  const gateway = await start(config, dataDir, terminal);
+  const gateway = await start(config, terminal);
   terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output can no longer be written: ${message}.`));
-  const { url, token, pid } = gateway;
+  const { url, token, pid, dataDir } = gateway;
   const client = new Client({ url, urlFrom: 'this gateway', token: token ?? undefined, tokenFrom: 'this gateway' });
   const minted: MintedWebhook[] = [];
   try {
-    for (const folder of folders) minted.push(...(await install(client, folder)));
+    for (const folder of folders) minted.push(...(await install(client, folder, gateway.gateway.log)));
   } catch (error) {
     await gateway.stop();
     throw error;
   }
   if (terminal.json) {
-    terminal.line(JSON.stringify({ event: 'ready', url, token, pid, dataDir: gateway.dataDir }));
-    if (minted.length > 0) terminal.line(JSON.stringify({ event: 'webhooks', webhooks: minted }));
+    terminal.event({ event: 'ready', url, token, pid, dataDir });
+    if (minted.length > 0) terminal.event({ event: 'webhooks', webhooks: minted });
   } else await greet(context, gateway, client);
   if (terminal.interactive) drawMinted(terminal, minted);
   if (args.has('open')) {
     const [first] = folders;
-    const { url } = await makeLink(client, first === undefined ? undefined : { app: readAppId(first) });
-    openBrowser(url, context.platform);
+    const link = await makeLink(client, first === undefined ? undefined : { app: readAppId(first) });
+    openBrowser(link.url, context.platform);
   }
   return gateway.exited;
 }
 
-async function start(config: Partial<Config>, dataDir: string, terminal: Terminal): Promise<RunningGateway> {
-  // Loaded here, so that a wrong option is told before everything that a gateway needs.
-  const { serve } = await import('../../supervisor/serve.ts');
+async function start(config: Partial<Config> & { dataDir: string }, terminal: Terminal): Promise<RunningGateway> {
+  // Loaded here, so that a wrong option is reported before the gateway's code is read.
+  const { serve: serveGateway } = await import('../../supervisor/serve.ts');
+  const { appsDir, ...settings } = config;
+  const logger = await terminalLog(config, terminal);
   try {
-    const { appsDir, ...settings } = config;
-    return await serve({
-      ...settings,
-      ...(appsDir == null ? {} : { appsDir }),
-      ...(await terminalLog(config, terminal)),
-      dataDir,
-    });
+    return await serveGateway({ ...settings, ...(appsDir && { appsDir }), ...(logger && { logger }) });
   } catch (error) {
     throw explainStart(error as NodeJS.ErrnoException, config);
   }
 }
 
-/** Uploads an app's folder, unless an app of its id is there; answers the webhooks that it has now. */
-async function install(client: Client, folder: string): Promise<MintedWebhook[]> {
-  const id = readAppId(folder);
-  const apps = await allApps(client);
-  if (apps.some((app) => app.id === id)) return [];
-  const archive = await packFiles(folder, scanAppFolder(folder).files);
-  const answer = await client.upload<UploadAnswer>(appPath(id, '/upload'), archive, () => {});
-  return answer.webhooks;
+/** Log lines are JSON, except on a terminal. */
+async function terminalLog({ log = 'info' }: Partial<Config>, terminal: Terminal): Promise<Logger | undefined> {
+  if (!terminal.notesAreSeen || terminal.json) return undefined;
+  const { createLog } = await import('../../supervisor/operations/log-stream.ts');
+  return createLog(log, (line) => `${visible(drawPinoLine(line, terminal.noteStyle))}\n`);
 }
 
-/** The configuration file with the options over it. */
-function configure({ args, cwd, dataDirectory }: CommandContext): { config: Partial<Config>; dataDir: string } {
+/** Uploads an app's folder unless its id is registered; answers the webhooks that were created. */
+async function install(client: Client, folder: string, log: Pick<Logger, 'warn'>): Promise<MintedWebhook[]> {
+  const id = readAppId(folder);
+  if ((await allApps(client)).some((app) => app.id === id)) return [];
+  const { warnings = [], webhooks } = await uploadApp(client, folder);
+  for (const { path, line, column, message, keyword } of warnings)
+    log.warn({ app: id, rule: keyword }, `${path}:${line}:${column} ${message}`);
+  return webhooks;
+}
+
+/** The configuration file, overridden by the options. */
+function configure({ args, cwd, dataDirectory }: CommandContext): Partial<Config> & { dataDir: string } {
   const file = args.text('config');
   const config: Partial<Config> = file === undefined ? {} : readConfig(resolve(cwd, file));
   const host = args.text('host');
@@ -88,41 +91,39 @@ function configure({ args, cwd, dataDirectory }: CommandContext): { config: Part
   if (port !== undefined) config.port = port;
   if (edge !== undefined) config.edge = checkEdge(edge);
   chooseStore(args.text('store'), config);
-  const dataDir = args.has('data-dir') || config.dataDir === undefined ? dataDirectory : resolve(cwd, config.dataDir);
-  return { config: { ...config, dataDir }, dataDir };
-}
-
-/** `--store` and the configuration have to agree: a gateway that is started with the other store would show no apps. */
-function chooseStore(store: string | undefined, config: Partial<Config>): void {
-  const root = config.appsStoreRoot ?? null;
-  if (store === undefined) return;
-  if (store === 'git') config.appsStoreRoot = root ?? 'code-store';
-  else if (store !== 'tarball')
-    throw new UsageError(`There is no store "${store}".`, { command: 'serve', hint: 'There are: git, tarball' });
-  else if (root !== null)
-    throw new UsageError(`The configuration keeps code in the git store ${root} (appsStoreRoot).`, {
-      command: 'serve',
-      hint: 'Leave out --store, or remove appsStoreRoot from the configuration file.',
-    });
+  const isGiven = args.has('data-dir') || config.dataDir === undefined;
+  return { ...config, dataDir: isGiven ? dataDirectory : resolve(cwd, config.dataDir as string) };
 }
 
 function readConfig(file: string): Partial<Config> {
   try {
     return { ...loadConfig(file) };
   } catch (error) {
-    if (error instanceof ConfigError) throw new CommandError(error.message);
-    throw error;
+    throw error instanceof ConfigError ? new CommandError(error.message) : error;
   }
 }
 
 function checkEdge(edge: string): Config['edge'] {
   if (edge === 'auto' || edge === 'uws' || edge === 'node') return edge;
-  throw new UsageError(`There is no edge "${edge}".`, { command: 'serve', hint: 'There are: auto, uws, node' });
+  throw new UsageError(`There is no edge "${edge}".`, 'There are: auto, uws, node');
 }
 
-/** What keeps a gateway from starting, with the way out. */
+/** `--store` and the configuration have to agree: a gateway with the other store would show no apps. */
+function chooseStore(store: string | undefined, config: Partial<Config>): void {
+  const root = config.appsStoreRoot ?? null;
+  if (store === undefined) return;
+  if (store === 'git') config.appsStoreRoot = root ?? 'code-store';
+  else if (store !== 'tarball') throw new UsageError(`There is no store "${store}".`, 'There are: git, tarball');
+  else if (root !== null)
+    throw new UsageError(
+      `The configuration keeps code in the git store ${root} (appsStoreRoot).`,
+      'Leave out --store, or remove appsStoreRoot from the configuration file.',
+    );
+}
+
+/** What keeps a gateway from starting, and what to do about it. */
 function explainStart(error: NodeJS.ErrnoException, { host, port }: Partial<Config>): Error {
-  // Of the data directory, not of the address.
+  // An error with a path is about the data directory, not about the address.
   if (error.path !== undefined) return error;
   const address = `port ${port ?? 'that is configured'}${host === undefined ? '' : ` of ${host}`}`;
   switch (error.code) {
@@ -146,30 +147,52 @@ function explainStart(error: NodeJS.ErrnoException, { host, port }: Partial<Conf
   }
 }
 
-/** Log lines are JSON, but for somebody who looks at them. */
-async function terminalLog({ log = 'info' }: Partial<Config>, terminal: Terminal): Promise<{ logger?: Logger }> {
-  if (!terminal.notesAreSeen || terminal.json) return {};
-  const { createTerminalLog } = await import('../terminal-log.ts');
-  return { logger: createTerminalLog(log, terminal.noteStyle) };
-}
-
 async function greet(context: CommandContext, gateway: RunningGateway, client: Client): Promise<void> {
   const { terminal } = context;
-  const { url, pid, edge } = gateway;
-  const version = packageVersion();
-  terminal.line(readyLine({ version, url, pid }, terminal.style));
+  const { url, pid } = gateway;
+  terminal.line(readyLine({ version: packageVersion(), url, pid }, terminal.style));
   if (!terminal.interactive) return;
   const apps = await allApps(client);
-  const linked = async ({ id }: AppRecord) => ({ id, open: (await makeLink(client, { app: id })).url });
-  const facts: BannerFacts = {
-    version,
-    url,
-    pid,
+  const shown = apps.slice(0, LISTED).map(async ({ id }) => ({ id, open: (await makeLink(client, { app: id })).url }));
+  const facts: Welcome = {
     open: (await makeLink(client)).url,
     dataDir: shortPath(gateway.dataDir, context),
-    edge,
-    apps: await Promise.all(apps.slice(0, LISTED).map(linked)),
+    edge: gateway.edge,
+    apps: await Promise.all(shown),
     more: Math.max(0, apps.length - LISTED),
   };
   terminal.lines(welcome(facts, terminal.style));
+}
+
+/** One line with what a log needs to keep. */
+export function readyLine({ version, url, pid }: { version: string; url: string; pid: number }, style: Style): string {
+  return `${style('green', '●')} ${style('bold', 'svc-gateway')} ${version} is ready on ${style('cyan', url)} (pid ${pid})`;
+}
+
+export type Welcome = {
+  /** Signs a browser in at the console, once. */
+  open: string;
+  /** As it is shown. */
+  dataDir: string;
+  edge: 'uws' | 'node';
+  /** The first registered apps, each with a link that opens its page, and how many more there are. */
+  apps: { id: string; open: string }[];
+  more: number;
+};
+
+/** The rest, for a person: each link signs a browser in once. */
+export function welcome({ dataDir, apps, more, edge, open }: Welcome, style: Style): string[] {
+  const widest = Math.max(...apps.map(({ id }) => id.length));
+  const linked = apps.map((app) => `${style('bold', app.id.padEnd(widest))}  ${style('cyan', app.open)}`);
+  if (apps.length === 0) linked.push(`none yet: ${style('cyan', 'svc new notes && svc push notes')}`);
+  if (more > 0) linked.push(style('dim', `and ${more} more: svc apps`));
+  linked.push(style('dim', 'Each link signs one browser in, within ten minutes. Another one: svc open'));
+  const lines: [name: string, value: string][] = [
+    ['open', style('cyan', open)],
+    ...linked.map((text, i): [string, string] => [i === 0 ? 'apps' : '', text]),
+    ['data', `${dataDir}  ${style('dim', `token in ${dataDir}/token.bin`)}`],
+    ['edge', EDGES[edge]],
+    ['stop', 'Ctrl-C'],
+  ];
+  return ['', ...lines.map(([name, value]) => `  ${style('dim', name.padEnd(5))} ${value}`), ''];
 }

@@ -1,96 +1,209 @@
-/** `svc sessions`: lists the open sessions, opens one, closes one, or takes into one what was published meanwhile. */
+/** `svc sessions`, `svc diff`, `svc publish`: sessions, what they change, and how that goes live. */
+import type { VersionRecord } from '../../protocol/answers.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { CommandContext } from '../command.ts';
-import { EXIT, UsageError } from '../failure.ts';
-import type { UpdateAnswer } from '../gateway/api.ts';
+import type { SessionDiff } from '../../supervisor/authoring/sessions.ts';
+import type { PublishResult } from '../../supervisor/deployments/deploy.ts';
+import { type CommandContext, type RunCommand, runVerb } from '../command.ts';
+import { CommandError, EXIT, UsageError } from '../failure.ts';
+import { type AutomationList, allSessions, findRow, route, withQuery } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
-import { sessionPath } from '../gateway/paths.ts';
-import { allSessions, findSession, inSession } from '../sessions.ts';
-import { confirm, type Terminal } from '../terminal/terminal.ts';
-import { formatAge } from '../terminal/units.ts';
+import { findPages } from '../gateway/pages.ts';
+import { nearest } from '../terminal/nearest.ts';
+import type { Style } from '../terminal/style.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { formatAge, plural } from '../terminal/units.ts';
+import { drawMinted, drawNetwork, drawUses, factsOfVersion } from './versions.ts';
 
-export async function run({ args, terminal, connect }: CommandContext): Promise<number> {
+const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';
+const MARKS = { added: ['green', 'A'], modified: ['yellow', 'M'], deleted: ['red', 'D'] } as const;
+
+export function sessions(context: CommandContext): ReturnType<RunCommand> {
+  return runVerb(context, { '': list, open, update, rm: remove });
+}
+
+async function list({ terminal, connect }: CommandContext): Promise<void> {
+  const rows = await allSessions(connect());
+  const now = Date.now();
+  const whenNone = 'No open sessions. Open one: svc dev <dir>, or svc sessions open';
+  terminal.list(rows, whenNone, ['SESSION', 'APPS', 'LAST EDIT'], ({ sessionId, apps, touchedAt, damaged }) => [
+    { text: sessionId, format: 'bold' },
+    `${apps.join(', ') || '–'}${damaged === undefined ? '' : ' (damaged)'}`,
+    { text: formatAge(touchedAt, now), format: now - touchedAt > LIMITS.sessionStaleMs ? 'yellow' : 'dim' },
+  ]);
+  if (!terminal.json) for (const { damaged } of rows) if (damaged !== undefined) terminal.note(damaged);
+}
+
+async function open({ args, terminal, connect }: CommandContext): Promise<void> {
+  const answer = await connect().post<{ sessionId: string }>('/svc/_sessions', { sessionId: args.optionalAt(1) });
+  terminal.answer(answer, () => terminal.done(`session ${terminal.style('bold', answer.sessionId)} is open`));
+}
+
+async function remove({ args, terminal, connect }: CommandContext): Promise<number> {
+  const id = args.wordOf('svc sessions', '<id>', 'Open ones: svc sessions');
   const client = connect();
-  const verb = args.optionalAt(0);
-  const id = args.optionalAt(1);
-  if (verb === undefined) return list(client, terminal);
-  if (verb === 'open') return open(client, terminal, id);
-  if (verb === 'rm' && id !== undefined) return remove(client, terminal, id, args.has('yes'));
-  if (verb === 'update') return update(client, terminal, id, args.text('app'));
-  if (verb === 'rm')
-    throw new UsageError('Name the session to close: svc sessions rm <id>.', { hint: 'Open ones: svc sessions' });
-  throw new UsageError(`"${verb}" is not a verb; use "open", "rm" or "update".`, { command: 'sessions' });
-}
-
-async function list(client: Client, terminal: Terminal): Promise<number> {
-  const sessions = await allSessions(client);
-  terminal.answer(sessions, () => {
-    if (sessions.length === 0) terminal.note('No session is open. Open one: svc dev <dir>, or svc sessions open');
-    const now = Date.now();
-    if (sessions.length > 0)
-      terminal.table(
-        [{ title: 'SESSION' }, { title: 'APPS' }, { title: 'LAST EDIT' }],
-        sessions.map(({ sessionId, apps, touchedAt, damaged }) => [
-          { text: sessionId, format: 'bold' },
-          `${apps.join(', ') || '–'}${damaged === undefined ? '' : ' (damaged)'}`,
-          { text: formatAge(touchedAt, now), format: now - touchedAt > LIMITS.sessionStaleMs ? 'yellow' : 'dim' },
-        ]),
-      );
-    for (const { damaged } of sessions) if (damaged !== undefined) terminal.note(damaged);
-  });
-  return EXIT.ok;
-}
-
-async function open(client: Client, terminal: Terminal, sessionId: string | undefined): Promise<number> {
-  const answer = await client.post<{ sessionId: string }>(
-    '/svc/_sessions',
-    sessionId === undefined ? {} : { sessionId },
-  );
-  terminal.answer(answer, () => {
-    terminal.line(`${terminal.style('green', '✓')} session ${terminal.style('bold', answer.sessionId)} is open`);
-  });
-  return EXIT.ok;
-}
-
-async function remove(client: Client, terminal: Terminal, id: string, sure: boolean): Promise<number> {
-  const rows = await allSessions(client);
-  // Before anything is asked; the gateway has the last word.
-  if (
-    !sure &&
-    rows.some(({ sessionId }) => sessionId === id) &&
-    !(await confirm(terminal, `Close ${id}? What it has not published is lost.`, 'sessions'))
-  ) {
+  // The gateway refuses an unknown session: no need to ask about it.
+  const isOpen = (await findRow(client, id)) !== undefined;
+  const question = `Close ${id}? What it has not published is lost.`;
+  if (isOpen && !args.has('yes') && !(await terminal.confirm(question))) {
     terminal.note('Nothing was closed.');
     return EXIT.failed;
   }
-  const answer = await client.delete(sessionPath(id));
-  terminal.answer(answer, () => terminal.line(`${terminal.style('green', '✓')} session ${id} is closed`));
+  const answer = await client.delete(route`/svc/_sessions/${id}`);
+  terminal.answer(answer, () => terminal.done(`session ${id} is closed`));
   return EXIT.ok;
 }
 
-async function update(
-  client: Client,
-  terminal: Terminal,
-  named: string | undefined,
-  wanted: string | undefined,
-): Promise<number> {
-  const naming = `svc sessions update <id>${wanted === undefined ? '' : ` --app ${wanted}`}`;
-  const session = await findSession(client, named, wanted, naming);
-  const app = wanted ?? (await onlyApp(client, session));
-  const path = sessionPath(session, `/apps/${encodeURIComponent(app)}/update`);
-  const answer = await inSession({ session, app }, client.post<UpdateAnswer>(path, {}));
+async function update(context: CommandContext): Promise<void> {
+  const { args, terminal, connect, subject } = context;
+  const wanted = args.text('app');
+  const how = `svc sessions update <id>${wanted === undefined ? '' : ` --app ${wanted}`}`;
+  const session = await findSession(context, args.optionalAt(1), wanted, how);
+  const app = wanted ?? (await onlyApp(connect(), session));
+  subject.app = app;
+  const answer = await connect().post<{ merged: string[]; conflicts: string[] }>(
+    route`/svc/_sessions/${session}/apps/${app}/update`,
+    {},
+  );
   terminal.answer(answer, () => {
-    const { merged, conflicts } = answer;
-    terminal.line(`${terminal.style('green', '✓')} ${app} in ${session} has all that is published`);
-    for (const path of merged) terminal.line(`  ${terminal.style('dim', 'taken')}    ${path}`);
-    for (const path of conflicts) terminal.line(`  ${terminal.style('yellow', 'resolve')}  ${path}`);
+    const { style } = terminal;
+    terminal.done(`${app} in ${session} has all that is published`);
+    for (const path of answer.merged) terminal.line(`  ${style('dim', 'taken')}    ${path}`);
+    for (const path of answer.conflicts) terminal.line(`  ${style('yellow', 'resolve')}  ${path}`);
   });
-  return EXIT.ok;
 }
 
 async function onlyApp(client: Client, session: string): Promise<string> {
-  const sessions = await allSessions(client);
-  const [app, ...others] = sessions.find(({ sessionId }) => sessionId === session)?.apps ?? [];
+  const [app, ...others] = (await findRow(client, session))?.apps ?? [];
   if (app !== undefined && others.length === 0) return app;
-  throw new UsageError('Name the app to update: --app <app>.', { command: 'sessions' });
+  throw new UsageError('Name the app to update: --app <app>.');
+}
+
+/**
+ * The session that was named, else the only open one, of those that contain `app` when that is given. `how` says how the
+ * command takes a session.
+ */
+async function findSession(
+  { connect, subject }: CommandContext,
+  named: string | undefined,
+  app: string | undefined,
+  how = '--session <id>',
+): Promise<string> {
+  const session = named ?? (await onlySession(connect(), app, how));
+  subject.worksIn = session;
+  return session;
+}
+
+async function onlySession(client: Client, app: string | undefined, how: string): Promise<string> {
+  const rows = await allSessions(client);
+  const fitting = app === undefined ? rows : rows.filter(({ apps }) => apps.includes(app));
+  const [only, ...others] = fitting;
+  if (only === undefined) {
+    if (app === undefined || rows.length === 0) throw new CommandError('No session is open.', OPEN_ONE);
+    const meant = nearest(
+      app,
+      rows.flatMap(({ apps }) => apps),
+    );
+    const hint = meant === undefined ? ['Open sessions: svc sessions', OPEN_ONE] : `Did you mean "${meant}"?`;
+    throw new CommandError(`No open session has the app "${app}".`, hint);
+  }
+  if (others.length === 0) return only.sessionId;
+  const open = fitting.map(({ sessionId, apps }) => `  ${sessionId}  ${apps.join(', ') || '–'}`);
+  throw new UsageError(`Several sessions are open; name one: ${how}`, ['Open sessions:', ...open]);
+}
+
+/** What a session changes compared to what is published. */
+export async function diff(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
+  const app = args.optionalAt(0);
+  const session = await findSession(context, args.text('session'), app);
+  const answer = await connect().get<SessionDiff>(withQuery(route`/svc/_sessions/${session}/diff`, { app }));
+  const { files, network = [], uses = [], behind } = answer;
+  terminal.answer(answer, () => {
+    drawFiles(terminal, files, args.has('stat'));
+    for (const { app: one, before, after } of network)
+      terminal.note(
+        `${one} would reach other hosts than before: ${drawNetwork(after)} ("network" in app.json; until now ${drawNetwork(before)}).`,
+      );
+    for (const { app: one, before, after } of uses)
+      terminal.note(
+        `Pages of ${one} would call tools of other apps than before: ${drawUses(after)} ("uses" in app.json; until now ${drawUses(before)}).`,
+      );
+    for (const one of behind)
+      terminal.note(
+        `${one} was published after the session copied it: the newer lines look deleted here, and publishing keeps them. To see your own changes only: svc sessions update ${session} --app ${one}`,
+      );
+  });
+}
+
+function drawFiles(terminal: Terminal, files: SessionDiff['files'], onlyNames: boolean): void {
+  const { style } = terminal;
+  if (files.length === 0) {
+    terminal.line('Nothing is changed.');
+    return;
+  }
+  for (const { status, app, path, additions, deletions, patch, binary, truncated } of files) {
+    const [colour, mark] = MARKS[status];
+    const lines = binary ? 'binary' : `${style('green', `+${additions}`)} ${style('red', `-${deletions}`)}`;
+    terminal.line(`${style(colour, mark)} ${style('bold', `${app}/${path}`)}  ${lines}`);
+    if (!onlyNames && patch !== '') terminal.lines([...colourPatch(patch, style), '']);
+    if (truncated) terminal.lines([style('dim', '  the patch is too large to be shown'), '']);
+  }
+  const [added, removed] = [sum(files, 'additions'), sum(files, 'deletions')];
+  terminal.line(style('dim', `${plural(files.length, 'file')}, +${added} -${removed}`));
+}
+
+function sum(files: SessionDiff['files'], member: 'additions' | 'deletions'): number {
+  return files.reduce((total, file) => total + file[member], 0);
+}
+
+function colourPatch(patch: string, style: Style): string[] {
+  return patch
+    .trimEnd()
+    .split('\n')
+    .map((line) => {
+      if (line.startsWith('+++') || line.startsWith('---') || line.startsWith('diff ')) return style('dim', line);
+      if (line.startsWith('@@')) return style('cyan', line);
+      if (line.startsWith('+')) return style('green', line);
+      return line.startsWith('-') ? style('red', line) : line;
+    });
+}
+
+/** Makes what a session changes of an app its next live version. */
+export async function publish(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
+  const client = connect();
+  const app = args.optionalAt(0);
+  const session = await findSession(context, args.text('session'), app);
+  const request = { app, message: args.text('message') };
+  const answer = await client.post<PublishResult>(route`/svc/_sessions/${session}/publish`, request);
+  const { id, tag, sha } = answer;
+  const flat = await flatFaults(client, id);
+  const canUndo = !terminal.json && (await hasOlder(client, answer));
+  const addressOf = await findPages(client);
+  terminal.answer(answer, () => {
+    const { style } = terminal;
+    terminal.done(`${style('bold', id)} ${tag} is live`);
+    terminal.facts({
+      commit: sha.slice(0, 12),
+      ...factsOfVersion(answer),
+      page: style('cyan', addressOf({ app: id })),
+      undo: canUndo ? `svc rollback ${id}` : '',
+    });
+    drawMinted(terminal, answer.webhooks);
+  });
+  for (const { message } of flat) terminal.warn(message);
+}
+
+/** Files of the published app that look like automations and are none. The app is live, even if this question fails. */
+async function flatFaults(client: Client, app: string): Promise<AutomationList['errors']> {
+  const list = await client.get<AutomationList>(withQuery('/svc/_automations', { app })).catch(() => null);
+  return list?.errors.filter(({ code }) => code === 'flat_file') ?? [];
+}
+
+/** Whether an older version is stored: those of an app that was removed in between are not. */
+async function hasOlder(client: Client, { id, version, tag }: PublishResult): Promise<boolean> {
+  if (version === 1) return false;
+  const path = withQuery(route`/svc/_apps/${id}/versions`, { limit: 1, before: tag });
+  const older = await client.get<VersionRecord[]>(path).catch(() => []);
+  return older.length > 0;
 }

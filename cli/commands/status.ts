@@ -1,21 +1,142 @@
-/** `svc status`: the gateway and its tree of processes and actors. */
+/** `svc status`: the gateway and its tree of processes and threads. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { SystemStatus } from '../../supervisor/operations/status.ts';
+import { automationRef } from '../../protocol/automation.ts';
+import type { ActorStatus, ProcessStatus, SystemStatus } from '../../supervisor/operations/status.ts';
 import type { CommandContext } from '../command.ts';
-import { drawStatus } from '../status-view.ts';
+import type { Format, Style } from '../terminal/style.ts';
+import { type Cell, type Column, drawTable, right } from '../terminal/table.ts';
+import { formatBytes, formatCount, formatDuration } from '../terminal/units.ts';
+import { shortVersion } from './versions.ts';
 
 const REFRESH_MS = 1000;
 
-export async function run({ args, terminal, connect }: CommandContext): Promise<void> {
+const GOOD = new Set(['active', 'running', 'ready', 'up', 'live', 'connected']);
+const BAD = new Set(['quarantined', 'failed', 'failed_to_start', 'stopped', 'dead', 'crashed', 'unresponsive']);
+
+const COLUMNS: Column[] = [
+  'PROCESS',
+  right('PID'),
+  'STATE',
+  ...['UP', 'MEMORY', 'CPU', 'WAITING', 'RUNNING', 'CALLS', 'RESTARTS'].map(right),
+  { title: 'LAST EXIT', squeeze: true },
+];
+
+export async function status({ args, terminal, connect }: CommandContext): Promise<void> {
   const client = connect();
-  const read = () => client.get<SystemStatus>('/svc/_system');
-  const first = await read();
-  terminal.answer(first, () => {
-    if (!args.has('watch')) terminal.lines(drawStatus(first, terminal.columns, terminal.style));
+  const draw = (now: SystemStatus) => drawStatus(now, terminal.columns, terminal.style);
+  const isWatched = args.has('watch') && !terminal.json;
+  do {
+    const now = await client.get<SystemStatus>('/svc/_system');
+    if (isWatched) {
+      terminal.screen(draw(now));
+      await sleep(REFRESH_MS);
+    } else terminal.answer(now, () => terminal.lines(draw(now)));
+  } while (isWatched);
+}
+
+export function drawStatus(now: SystemStatus, width: number, style: Style): string[] {
+  const below = [...toolServerLines(now, style), ...counterLines(now, style)];
+  const facts = [`edge ${now.edge ?? 'of the host'}`, `Node ${now.node.replace(/^v/, '')}`, `data ${now.dataDir}`];
+  return [
+    [
+      `${style('bold', 'svc-gateway')} ${now.version}`,
+      ...(now.url === null ? [] : [style('cyan', now.url)]),
+      style('green', `up ${formatDuration(now.uptimeMs)}`),
+    ].join('  '),
+    style('dim', facts.join('   ')),
+    '',
+    ...drawTable(COLUMNS, treeRows(now.processes), width, style),
+    ...(below.length === 0 ? [] : ['', ...below]),
+  ];
+}
+
+/** The supervisor is the root, the other processes its branches, and a host's threads theirs. */
+function treeRows([root, ...children]: ProcessStatus[]): Cell[][] {
+  if (root === undefined) return [];
+  return [
+    processRow(root, ''),
+    ...children.flatMap((child, i) => {
+      const isLast = i === children.length - 1;
+      const actors = child.actors ?? [];
+      const trunk = isLast ? '   ' : '│  ';
+      return [
+        processRow(child, isLast ? '└─ ' : '├─ '),
+        ...actors.map((actor, j) => actorRow(actor, trunk + (j === actors.length - 1 ? '└─ ' : '├─ '))),
+      ];
+    }),
+  ];
+}
+
+function processRow(process: ProcessStatus, branch: string): Cell[] {
+  const { name, pid, cpuMs, rss } = process;
+  return [
+    branch + name,
+    known(pid, String),
+    ...life(process, rss),
+    known(cpuMs, formatDuration),
+    '',
+    '',
+    '',
+    ...ends(process),
+  ];
+}
+
+function actorRow(actor: ActorStatus, branch: string): Cell[] {
+  const { app, automation, versionId, memory, mailbox, inFlight, calls } = actor;
+  const name = automation === null ? app : automationRef(app, automation);
+  const load = [notable(mailbox), formatCount(inFlight), formatCount(calls)];
+  return [`${branch}${name} ${shortVersion(versionId)}`, '', ...life(actor, memory), '', ...load, ...ends(actor)];
+}
+
+function life({ state, uptimeMs }: ProcessStatus | ActorStatus, memory: number | null): Cell[] {
+  return [drawState(state), known(uptimeMs, formatDuration), known(memory, formatBytes)];
+}
+
+function ends({ restarts, lastExit }: ProcessStatus | ActorStatus): Cell[] {
+  return [notable(restarts), { text: lastExit ?? '', format: 'dim' }];
+}
+
+function known(value: number | null, format: (value: number) => string): string {
+  return value === null ? '' : format(value);
+}
+
+/** A count that should be 0. */
+function notable(count: number): Cell {
+  return count > 0 ? { text: formatCount(count), format: 'yellow' } : '0';
+}
+
+/** The MCP servers of the configuration: which answer, and why one does not. */
+function toolServerLines({ toolServers }: SystemStatus, style: Style): string[] {
+  return toolServers.map(({ name, kind, state, lastError }) => {
+    const drawn = drawState(state);
+    const error = state === 'failed' && lastError !== null ? `  ${style('dim', lastError)}` : '';
+    return `${style('dim', 'mcp server'.padEnd(11))}  ${name} (${kind})  ${style(drawn.format, drawn.text)}${error}`;
   });
-  if (!args.has('watch') || terminal.json) return;
-  for (let status = first; ; status = await read()) {
-    terminal.screen(drawStatus(status, terminal.columns, terminal.style));
-    await sleep(REFRESH_MS);
-  }
+}
+
+/** One line for each source of counters; those that are 0 are left out. */
+function counterLines(now: SystemStatus, style: Style): string[] {
+  const { retired, ...gateway } = now.counters;
+  const sources: [name: string, counters: Record<string, number>][] = [
+    ['gateway', gateway],
+    ['automations', now.automations],
+    ['retired', retired],
+    ...now.processes.map(({ name, counters }): [string, Record<string, number>] => [name, counters ?? {}]),
+  ];
+  return sources.flatMap(([name, counters]) => {
+    const counted = Object.entries(counters).filter(([, count]) => count > 0);
+    if (counted.length === 0) return [];
+    return `${style('dim', name.padEnd(11))}  ${counted.map(([what, count]) => `${words(what)} ${formatCount(count)}`).join('   ')}`;
+  });
+}
+
+/** `droppedLogLines` → `dropped log lines`. */
+function words(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}
+
+/** `● running`, `● no active version`: green when it is good, red when it is bad, else yellow. */
+export function drawState(state: string): { text: string; format: Format } {
+  const format = GOOD.has(state) ? 'green' : BAD.has(state) ? 'red' : 'yellow';
+  return { text: `● ${state.replaceAll('_', ' ')}`, format };
 }

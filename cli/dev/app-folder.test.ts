@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { temporaryFolder } from '../../testing/command-line.ts';
 import { scanAppFolder } from './app-folder.ts';
 
-test('what is no file is left out, and said for what it is', (t) => {
+test('links and pipes are left out, with the reason', (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'app.json'), '{}');
   symlinkSync('app.json', join(folder, 'link.json'));

@@ -1,24 +1,28 @@
-/** An app folder on this side: which of its files are sent, and the archive made of them. */
+/** A local app folder: which of its files are sent, and their upload. */
 import { type Dirent, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { create } from 'tar';
+import type { UploadAnswer } from '../../protocol/answers.ts';
+import { flatAutomation, flatAutomations } from '../../protocol/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { flatAutomation, flatAutomations } from '../../protocol/rules/automation-issues.ts';
 import { STATIC_TYPES } from '../../protocol/rules/static-files.ts';
 import { isMissing } from '../../storage/atomic-file.ts';
 import { CommandError } from '../failure.ts';
+import { route, withQuery } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes } from '../terminal/units.ts';
-import { excerpt, jsonFault } from './source-excerpt.ts';
+import { excerpt, jsonFault } from './source-check.ts';
 
-/** Names listed of what is left out. */
+/** Names listed of files that are left out. */
 const LISTED = 6;
 
-/** Extensions that an archive may hold (decisions, section 2). */
+/** Extensions that an archive may contain (decisions, section 2). */
 const PACKED_EXTENSIONS = new Set([...Object.keys(STATIC_TYPES), '.sql', '.md', '.txt']);
-const LEFT_OUT_NAMES = new Set(['node_modules', '_registry.json']);
+const NEW_ONE = 'Make an app to start from: svc new <dir>';
 
-export type LeftOut = {
+type LeftOut = {
   path: string;
   reason: 'hidden' | 'link' | 'not a file' | 'database' | 'dependencies' | 'file type';
 };
@@ -31,22 +35,15 @@ export function readAppId(folder: string): string {
     text = readFileSync(join(folder, 'app.json'), 'utf8');
   } catch (error) {
     refuseFile(folder);
-    if (!existsSync(folder))
-      throw new CommandError(`The folder ${folder} does not exist.`, 'Make an app to start from: svc new <dir>');
+    if (!existsSync(folder)) throw new CommandError(`The folder ${folder} does not exist.`, NEW_ONE);
     if (!isMissing(error)) throw error;
-    throw new CommandError(
-      'The folder has no app.json, so it is not an app.',
-      'Make an app to start from: svc new <dir>',
-    );
+    throw new CommandError('The folder has no app.json, so it is not an app.', NEW_ONE);
   }
   const fault = jsonFault(text);
   if (fault !== null) {
     const { reason, place } = fault;
     const where = place === null ? 'app.json' : `app.json:${place.line}:${place.column}`;
-    throw new CommandError(
-      `${where}: It is not valid JSON: ${reason}.`,
-      place === null ? undefined : excerpt(text, place),
-    );
+    throw new CommandError(`${where}: It is not valid JSON: ${reason}.`, place === null ? [] : excerpt(text, place));
   }
   const id = (JSON.parse(text) as { id?: unknown } | null)?.id;
   if (typeof id !== 'string' || id === '') throw new CommandError('app.json has no "id".');
@@ -58,18 +55,18 @@ function refuseFile(folder: string): void {
     throw new CommandError(`${folder} is a file, not an app's folder.`, 'Name the folder that has the app.json.');
 }
 
-/** Lists what would be sent, by path. Throws `CommandError` when it is over the gateway's limit already. */
+/** Lists the files to send, by path. Throws `CommandError` when they exceed the gateway's limit. */
 export function scanAppFolder(folder: string): AppFolder {
   refuseFile(folder);
   const found: AppFolder = { files: [], bytes: 0, leftOut: [] };
   scan(folder, '', found);
-  if (found.bytes > LIMITS.archiveTotalBytes) {
-    throw new CommandError(
-      `The folder has ${formatBytes(found.bytes)} of files; an app may have ${formatBytes(LIMITS.archiveTotalBytes)}.`,
-      `Its largest file is ${largest(folder, found.files)}.`,
-    );
-  }
-  return found;
+  if (found.bytes <= LIMITS.archiveTotalBytes) return found;
+  const sizes = found.files.map((file) => ({ file, bytes: statSync(join(folder, file)).size }));
+  const largest = sizes.reduce((a, b) => (b.bytes > a.bytes ? b : a));
+  throw new CommandError(
+    `The folder has ${formatBytes(found.bytes)} of files; an app may have ${formatBytes(LIMITS.archiveTotalBytes)}.`,
+    `Its largest file is ${largest.file} (${formatBytes(largest.bytes)}).`,
+  );
 }
 
 function scan(root: string, path: string, found: AppFolder): void {
@@ -81,7 +78,7 @@ function scan(root: string, path: string, found: AppFolder): void {
     else if (entry.isDirectory()) scan(root, name, found);
     else {
       const stat = statSync(join(root, name), { throwIfNoEntry: false });
-      // It has gone since the folder was listed: editors write beside a file and rename.
+      // Editors write beside a file and rename: it is gone since the folder was listed.
       if (stat === undefined) continue;
       found.files.push(name);
       found.bytes += stat.size;
@@ -92,8 +89,8 @@ function scan(root: string, path: string, found: AppFolder): void {
 function reasonToLeaveOut(entry: Dirent): LeftOut['reason'] | null {
   const { name } = entry;
   if (name.startsWith('.')) return 'hidden';
-  if (LEFT_OUT_NAMES.has(name)) return name === 'node_modules' ? 'dependencies' : 'database';
-  if (name.startsWith('data.sqlite')) return 'database';
+  if (name === 'node_modules') return 'dependencies';
+  if (name === '_registry.json' || name.startsWith('data.sqlite')) return 'database';
   if (entry.isSymbolicLink()) return 'link';
   if (entry.isDirectory()) return null;
   if (!entry.isFile()) return 'not a file';
@@ -101,27 +98,33 @@ function reasonToLeaveOut(entry: Dirent): LeftOut['reason'] | null {
   return PACKED_EXTENSIONS.has(name.slice(dot).toLowerCase()) ? null : 'file type';
 }
 
-function largest(folder: string, files: string[]): string {
-  const sizes = files.map((file) => ({ file, bytes: statSync(join(folder, file)).size }));
-  const { file, bytes } = sizes.reduce((a, b) => (b.bytes > a.bytes ? b : a));
-  return `${file} (${formatBytes(bytes)})`;
+export type UploadOptions = {
+  /** Where to register it (default: the id in `app.json`), and the files to send (default: all that are not left out). */
+  id?: string;
+  files?: string[];
+  activate?: boolean;
+  onSent?(done: number, total: number): void;
+};
+
+/** Uploads the folder as a new version, and makes it live unless `activate` is false. */
+export async function uploadApp(client: Client, folder: string, options: UploadOptions = {}): Promise<UploadAnswer> {
+  const { id = readAppId(folder), files = scanAppFolder(folder).files, activate = true, onSent } = options;
+  const archive = await packFiles(folder, files);
+  const path = withQuery(route`/svc/_apps/${id}/upload`, { activate: activate ? undefined : 0 });
+  return client.upload<UploadAnswer>(path, archive, (sent) => onSent?.(sent, archive.length));
 }
 
 /** The files as a gzipped tar archive, without owners and times. */
-export async function packFiles(folder: string, files: string[]): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  const archive = create({ cwd: folder, gzip: true, portable: true, noMtime: true, noDirRecurse: true }, files);
-  for await (const chunk of archive) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
+export function packFiles(folder: string, files: string[]): Promise<Buffer> {
+  return buffer(create({ cwd: folder, gzip: true, portable: true, noMtime: true, noDirRecurse: true }, files));
 }
 
-/** Warns of files that look like automations and are none; `paths` are the files of an app. */
+/** Warns of files that look like automations but are none; `paths` are the files of an app. */
 export function warnOfFlatAutomations(terminal: Terminal, paths: string[]): void {
-  for (const name of flatAutomations(paths))
-    terminal.note(`${terminal.noteStyle('yellow', '!')} ${flatAutomation(name).message}`);
+  for (const name of flatAutomations(paths)) terminal.warn(flatAutomation(name).message);
 }
 
-/** Files of a folder that are not sent, on one line. */
+/** The files that are left out, on one line. */
 export function drawLeftOut(leftOut: LeftOut[]): string {
   const names = leftOut.slice(0, LISTED).map(({ path, reason }) => `${path} (${reason})`);
   const more = leftOut.length - names.length;

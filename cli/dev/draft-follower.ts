@@ -1,95 +1,90 @@
-/** A draft that follows a folder: sends what is edited, says what is wrong, and outlives a gateway that restarts. */
+/** A draft that follows a local folder: sends edits, reports faults, and survives a restart of the gateway. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { openBrowser } from '../browser.ts';
-import { type Explanation, explain } from '../explain.ts';
+import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
+import type { LogEntry } from '../../storage/app-log.ts';
+import { explain } from '../explain.ts';
 import { CommandError, errorBodyOf, GatewayError, UnreachableError } from '../failure.ts';
-import type { DescribedApp, LogEntry, SessionRow, ToolAnswer } from '../gateway/api.ts';
-import type { Client } from '../gateway/client.ts';
-import type { ServerSentEvent } from '../gateway/event-stream.ts';
-import { findPages, makeLink } from '../gateway/pages.ts';
-import { draftPath, withQuery } from '../gateway/paths.ts';
-import { allSessions } from '../sessions.ts';
-import type { Progress } from '../terminal/progress.ts';
+import { type DescribedApp, findRow, route, type ToolAnswer, withQuery } from '../gateway/api.ts';
+import type { Client, ServerSentEvent } from '../gateway/client.ts';
+import { findPages, makeLink, openBrowser } from '../gateway/pages.ts';
+import type { Progress } from '../terminal/terminal.ts';
 import { plural } from '../terminal/units.ts';
 import { scanAppFolder } from './app-folder.ts';
-import { type FileFault, isFinal, isPassing } from './draft-errors.ts';
-import { FolderSync, type Synced, type SyncResult } from './folder-sync.ts';
-import { GateCheck } from './gate-check.ts';
-import { excerpt } from './source-excerpt.ts';
-import { checkSyntax } from './syntax-check.ts';
+import { type FileFault, FolderSync, isFinal, isPassing, type Synced, type SyncResult } from './folder-sync.ts';
+import { checkRules, checkSyntax, excerpt } from './source-check.ts';
 
 const RETRY_MS = 1000;
-/** Files with a fault that are named besides the first. */
+/** Files with a fault that are listed after the first. */
 const LISTED = 5;
 
 export type DraftEvent =
   | ({ event: 'synced' } & SyncResult)
-  /** `unfit`: it works as a draft, and would be refused when it is published. */
+  /** `unfit`: it works as a draft, but publishing would refuse it. */
   | { event: 'broken' | 'unfit'; error: ErrorBody; title: string; lines: string[] }
   | { event: 'mended' | 'lost' }
   | { event: 'back'; preview: string }
   | { event: 'log'; entry: LogEntry };
 
 export type DraftOptions = {
-  /** The client for the gateway as it is found now; with `again`, looked for once more. */
+  /** The client for the gateway; with `again`, the gateway is looked for once more. */
   connect(again?: boolean): Client;
   session: string;
   app: string;
   folder: string;
   tell(event: DraftEvent): void;
-  /** Hears of a sync that begins how far it is, in bytes. */
+  /** Shows the progress of a sync, in bytes. */
   startSync(): Progress;
 };
 
 export class DraftFollower {
   readonly #options: DraftOptions;
   readonly #files: FolderSync;
-  readonly #gates: GateCheck;
+  readonly #known: KnownModules = new Map();
   #client: Client;
   /** When the session was made; another time is another session. */
   #createdAt = 0;
   #lost = false;
   /** A stream ended: the gateway may have gone, or the session was closed. */
   #unsure = false;
-  /** What was said last of what is wrong. */
+  /** The fault that was told last. */
   #fault: { event: 'broken' | 'unfit'; text: string } | null = null;
 
   constructor(options: DraftOptions) {
     const { session, app, folder } = options;
     this.#options = options;
     this.#files = new FolderSync(session, app, folder);
-    this.#gates = new GateCheck(folder);
     this.#client = options.connect();
   }
 
-  /** Where the draft's page is; a browser that is not signed in is sent to sign in first. */
+  /** The address of the draft's page. */
   async preview(): Promise<string> {
     const { session, app } = this.#options;
     return (await findPages(this.#client))({ session, app });
   }
 
-  /** In a browser that need not be signed in. */
+  /** Opens the draft's page in the browser, and signs it in. */
   async openPreview(platform: NodeJS.Platform): Promise<void> {
     const { session, app } = this.#options;
     const { url } = await makeLink(this.#client, { session, app });
     openBrowser(url, platform);
   }
 
-  /** As of the last update: nothing is wrong that may be right again without an edit that anybody sees. */
+  /** Whether there is nothing to try again: what is wrong, if anything, needs an edit. */
   get settled(): boolean {
     return !this.#lost && this.#fault?.event !== 'broken';
   }
 
-  /** Opens the session where it is not open, and puts the app into it where it is not published. */
+  /** Opens the session unless it is open, and creates the app in it unless it is published. */
   async open(): Promise<void> {
     const { session, app } = this.#options;
-    if ((await this.#row()) === undefined) await this.#client.post('/svc/_sessions', { sessionId: session });
-    this.#createdAt = (await this.#row())?.createdAt ?? 0;
+    if ((await findRow(this.#client, session)) === undefined)
+      await this.#client.post('/svc/_sessions', { sessionId: session });
+    this.#createdAt = (await findRow(this.#client, session))?.createdAt ?? 0;
     try {
-      // It begins as a blank one, whose files then give way to those of the folder.
+      // It starts as a blank app; the first sync replaces its files.
       await this.#client.post('/svc/_apps', { id: app, sessionId: session });
     } catch (error) {
       if (!(error instanceof GatewayError && error.body.code === 'CONFLICT')) throw error;
@@ -97,9 +92,9 @@ export class DraftFollower {
   }
 
   /**
-   * Sends what was edited and looks whether the draft is whole; false when something is wrong, which was told. As soon as there
-   * `isMore` to be sent, it leaves the rest of the looking to the next update. Rejects with what cannot get better: the session
-   * was closed, the token is refused.
+   * Sends edits and checks the draft; false when a fault was found, which is told. When there `isMore` to send, the rest of the
+   * check is left to the next update. Rejects with what another update cannot repair: the session was closed, the token is
+   * refused.
    */
   async update(isMore: () => boolean = () => false): Promise<boolean> {
     try {
@@ -115,9 +110,9 @@ export class DraftFollower {
       if (fault === null && !isMore()) this.#mended();
       return fault === null;
     } catch (error) {
-      // Something of the folder, or all of it, went while it was read: what is left is looked at afresh.
+      // Files vanished while they were read: start over with what is left.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return this.update(isMore);
-      if (isRefused(error) && this.#takeNewToken()) return this.update(isMore);
+      if (error instanceof GatewayError && error.status === 401 && this.#takeNewToken()) return this.update(isMore);
       if (isPassing(error) && this.#createdAt > 0) this.#lose();
       else if (isFinal(error)) throw this.#closed(error);
       else await this.#tellFault('broken', error);
@@ -127,20 +122,19 @@ export class DraftFollower {
 
   async #send(): Promise<Omit<Synced, 'result'>> {
     const progress = this.#options.startSync();
-    const synced = this.#files.sync(this.#client, progress.update).finally(() => progress.end());
-    const { result, ...more } = await synced;
+    const { result, ...more } = await this.#files.sync(this.#client, progress.update).finally(progress.end);
     if (Object.values(result).some((paths) => paths.length > 0)) this.#options.tell({ event: 'synced', ...result });
     return more;
   }
 
-  /** What publishing would refuse of a draft that is whole otherwise; rejects when it is not. */
+  /** What publishing would refuse of a draft that works; rejects when it does not work. */
   async #look(files: string[], isMore: () => boolean): Promise<ErrorBody | null> {
     const { folder, app, session } = this.#options;
     const unparsed = await checkSyntax(folder, files);
     if (unparsed !== null) throw new GatewayError(400, unparsed);
-    const describe = draftPath(session, '_tool/svc_describe');
+    const describe = route`/svc/_draft/${session}/_tool/svc_describe`;
     const { data } = await this.#client.post<ToolAnswer<DescribedApp>>(describe, { app });
-    return this.#gates.check(data, files, isMore);
+    return checkRules(folder, this.#known, data, files, isMore);
   }
 
   #mended(): void {
@@ -148,7 +142,7 @@ export class DraftFollower {
     this.#fault = null;
   }
 
-  /** Whether there is another token than the one that was refused, which may have been rotated. */
+  /** Whether there is another token than the refused one: it may have been rotated. */
   #takeNewToken(): boolean {
     const { token } = this.#client.connection;
     try {
@@ -159,23 +153,23 @@ export class DraftFollower {
     return this.#client.connection.token !== token;
   }
 
-  /** Hears what the draft logs, and `edited` when somebody else edits it. Resolves when `signal` aborts. */
+  /** Tells what the draft logs, and calls `edited` when somebody else edits it. Resolves when `signal` aborts. */
   async follow(signal: AbortSignal, edited: () => void): Promise<void> {
     const { app, session, tell } = this.#options;
-    const logs = withQuery(draftPath(session, '_logs'), { app, follow: 1 });
+    const logs = withQuery(route`/svc/_draft/${session}/_logs`, { app, follow: 1 });
     await Promise.all([
       this.#hear(logs, signal, edited, ({ event, data }) => {
         if (event !== 'log') return;
         const entry = JSON.parse(data) as LogEntry;
         if (!isFaultOfFiles(entry)) tell({ event: 'log', entry });
       }),
-      this.#hear(draftPath(session, `${app}/_changes`), signal, edited, ({ event }) => {
+      this.#hear(route`/svc/_draft/${session}/${app}/_changes`, signal, edited, ({ event }) => {
         if (event === 'reload') edited();
       }),
     ]);
   }
 
-  /** One stream after the other. When one begins or ends, an update looks what happened. */
+  /** Follows a stream, and opens it again when it ends. Each opening and end makes an update look at what happened. */
   async #hear(
     path: string,
     signal: AbortSignal,
@@ -185,9 +179,8 @@ export class DraftFollower {
     while (!signal.aborted) {
       try {
         const onLost = (): void => {
-          throw new UnreachableError('The stream ended.', '');
+          throw new UnreachableError('The stream ended.');
         };
-        // What happened before it stood, nobody was told.
         for await (const event of this.#client.follow(path, { signal, onLost, onOpen: look })) heard(event);
       } catch (error) {
         if (signal.aborted) return;
@@ -203,11 +196,12 @@ export class DraftFollower {
     this.#lost = true;
   }
 
-  /** Rejects with `UnreachableError` while there is nothing to be found. */
+  /** Looks for the gateway and the session again. Rejects with `UnreachableError` while no gateway is found. */
   async #find(): Promise<void> {
+    const { session, connect } = this.#options;
     const { url } = this.#client;
-    this.#client = this.#options.connect(true);
-    const row = await this.#row();
+    this.#client = connect(true);
+    const row = await findRow(this.#client, session);
     if (row === undefined) throw new GatewayError(404, { code: 'UNKNOWN_SESSION', message: '' });
     if (row.createdAt !== null && row.createdAt !== this.#createdAt) this.#files.forget();
     this.#createdAt = row.createdAt ?? this.#createdAt;
@@ -217,14 +211,8 @@ export class DraftFollower {
     if (isBack) this.#options.tell({ event: 'back', preview: await this.preview() });
   }
 
-  async #row(): Promise<SessionRow | undefined> {
-    const { session } = this.#options;
-    const rows = await allSessions(this.#client);
-    return rows.find(({ sessionId }) => sessionId === session);
-  }
-
   async #tellFault(event: 'broken' | 'unfit', error: unknown, path?: string, others: string[] = []): Promise<void> {
-    const { title, lines: advice } = await this.#explain(error);
+    const { title, lines: advice } = await explain(error, this.#client, { app: this.#options.app });
     const body = path === undefined ? errorBodyOf(error) : { path, ...errorBodyOf(error) };
     const lines = [...this.#excerptOf(body), ...others, ...advice];
     const text = [title, ...lines].join('\n');
@@ -233,19 +221,15 @@ export class DraftFollower {
     this.#options.tell({ event, error: body, title, lines });
   }
 
-  #explain(error: unknown): Promise<Explanation> {
-    return explain(error, this.#client, { app: this.#options.app });
-  }
-
-  /** Those of a few, and how many more there are. */
+  /** What is wrong with the first of these files, and how many more there are. */
   async #titlesOf(faults: FileFault[]): Promise<string[]> {
-    const told = await Promise.all(faults.slice(0, LISTED).map(({ error }) => this.#explain(error)));
+    const told = await Promise.all(faults.slice(0, LISTED).map(({ error }) => explain(error, this.#client, {})));
     const titles = told.map(({ title }) => title);
     const rest = faults.length - titles.length;
     return rest === 0 ? titles : [...titles, `and ${plural(rest, 'more file')}`];
   }
 
-  /** The lines that an error is about, when it says which and they are still there. */
+  /** The lines that an error is about, when it says which. */
   #excerptOf({ issues }: ErrorBody): string[] {
     const { path, line, column } = issues?.[0] ?? {};
     if (path === undefined || line === undefined || column === undefined) return [];
@@ -254,7 +238,7 @@ export class DraftFollower {
       if (!scanAppFolder(folder).files.includes(path)) return [];
       return excerpt(readFileSync(join(folder, path), 'utf8'), { line, column });
     } catch {
-      // What the folder's own fault is, the next look at it tells.
+      // The file vanished: the next update tells.
       return [];
     }
   }
@@ -269,11 +253,7 @@ export class DraftFollower {
   }
 }
 
-function isRefused(error: unknown): boolean {
-  return error instanceof GatewayError && error.status === 401;
-}
-
-/** An update tells these by itself, with what to do. */
+/** An update tells these faults itself, with advice. */
 function isFaultOfFiles({ tool, level, msg }: LogEntry): boolean {
-  return tool === null && level === 'error' && /^[A-Z_]+: /.test(msg ?? '');
+  return tool === null && level === 'error' && /^[A-Z_]+: /.test(String(msg));
 }

@@ -5,17 +5,15 @@ import { test } from 'node:test';
 import { temporaryFolder } from '../../testing/command-line.ts';
 import { FolderEdits, LOOK_MS } from './folder-edits.ts';
 
-test('every edit is told: in new folders, after renames, and after the folder itself was away', async (t) => {
+test('every edit is noticed: in new folders, after renames, and after the folder itself was away', async (t) => {
   const folder = join(temporaryFolder(t), 'notes');
   mkdirSync(folder);
   writeFileSync(join(folder, 'app.json'), '{}');
-  let told = () => {};
-  const watch = new FolderEdits(folder, () => told());
-  t.after(() => watch.close());
+  const edits = new FolderEdits(folder);
+  t.after(() => edits.close());
   const after = async (edit: () => void): Promise<void> => {
-    const changed = new Promise<void>((resolve) => (told = resolve));
     edit();
-    await changed;
+    await edits.next();
   };
 
   await after(() => writeFileSync(join(folder, 'app.json'), '{ }'));
@@ -31,18 +29,17 @@ test('every edit is told: in new folders, after renames, and after the folder it
   await after(() => writeFileSync(join(folder, 'app.json'), '{  }'));
 });
 
-test('what is not sent is not told', (t) => {
+test('edits of files that are not sent are ignored', (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'app.json'), '{}');
   t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-  let told = 0;
-  const watch = new FolderEdits(folder, () => told++);
-  t.after(() => watch.close());
+  const edits = new FolderEdits(folder);
+  t.after(() => edits.close());
   const look = () => t.mock.timers.tick(LOOK_MS);
   for (const name of ['.app.json.swp', 'app.json~', '4913', '#app.json#']) writeFileSync(join(folder, name), 'x');
   look();
-  assert.equal(told, 0);
+  assert.equal(edits.came, false);
   writeFileSync(join(folder, 'app.json'), '{ }');
   look();
-  assert.equal(told, 1);
+  assert.equal(edits.came, true);
 });

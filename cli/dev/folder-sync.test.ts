@@ -82,7 +82,7 @@ async function synced(sync: FolderSync, client: Client): Promise<Synced['result'
   return result;
 }
 
-/** As somebody to whom the modes of files apply: they do not to root. */
+/** As a user other than root: file modes do not apply to root. */
 async function asUser<T>(folder: string, work: () => Promise<T>): Promise<T> {
   if (process.getuid?.() !== 0) return work();
   chownSync(folder, 65534, 65534);
@@ -94,7 +94,7 @@ async function asUser<T>(folder: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-test('the session becomes what the folder is; what is the same is not sent again', async (t) => {
+test('the session becomes equal to the folder; equal files are not sent again', async (t) => {
   const { client, files } = await session(t);
   files.set('app.json', 'of the blank app').set('old.css', '');
   const folder = temporaryFolder(t);
@@ -110,7 +110,7 @@ test('the session becomes what the folder is; what is the same is not sent again
   assert.deepEqual(renamed, { ...NOTHING, written: ['lib/list.js'], deleted: ['queries/list.js'] });
 });
 
-test('what somebody else does in the session is taken over, unless the same file was edited here', async (t) => {
+test('changes of others in the session are taken over, unless the same file was edited locally', async (t) => {
   const { client, files } = await session(t);
   const folder = temporaryFolder(t);
   write(folder, { 'app.json': '{}', 'style.css': 'a', 'app.js': 'a' });
@@ -122,7 +122,7 @@ test('what somebody else does in the session is taken over, unless the same file
   assert.deepEqual(await synced(sync, client), {
     ...NOTHING,
     written: ['app.js'],
-    taken: ['style.css', 'actions/add.js'],
+    taken: ['actions/add.js', 'style.css'],
     overwritten: ['app.js'],
     gone: ['app.json'],
   });
@@ -137,7 +137,7 @@ test('what somebody else does in the session is taken over, unless the same file
   assert.equal(files.get('style.css'), 'merged');
 });
 
-test('a file that is refused keeps no other back', async (t) => {
+test('a refused file does not stop the others', async (t) => {
   const { client, files, refused } = await session(t);
   const folder = temporaryFolder(t);
   write(folder, { 'a.js': 'a', 'b.js': 'b', 'c.js': 'c' });
@@ -154,7 +154,7 @@ test('a file that is refused keeps no other back', async (t) => {
   assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['b.js'] });
 });
 
-test('a file that somebody deletes in the session stays deleted there until it is edited here', async (t) => {
+test('a file that others delete in the session stays deleted there until it is edited locally', async (t) => {
   const { client, files } = await session(t);
   const folder = temporaryFolder(t);
   write(folder, { 'app.json': '{}', 'old.md': 'old', 'older.md': 'older' });
@@ -177,7 +177,7 @@ test('a file that somebody deletes in the session stays deleted there until it i
   assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['older.md'] }, 'it was made anew');
 });
 
-test('a file that is too large or cannot be read is named, and keeps no other back', async (t) => {
+test('a file that is too large or unreadable is named, and does not stop the others', async (t) => {
   const { client, files } = await session(t);
   const folder = temporaryFolder(t);
   write(folder, { 'a.txt': 'a', 'large.txt': '', 'secret.txt': 's', 'z.txt': 'z' });
@@ -196,7 +196,7 @@ test('a file that is too large or cannot be read is named, and keeps no other ba
   );
 });
 
-test('a file of the session that cannot be written is named, and keeps no other back', async (t) => {
+test('a file of the session that cannot be written is named, and does not stop the others', async (t) => {
   const { client, files } = await session(t);
   const folder = temporaryFolder(t);
   write(folder, { 'css/style.css': 'a', 'a.txt': 'a', lib: 'a file' });
@@ -219,7 +219,7 @@ test('a file of the session that cannot be written is named, and keeps no other 
   assert.equal(readFileSync(join(folder, 'more.txt'), 'utf8'), 'theirs');
 });
 
-test('of many files four are sent at the same time, and it is heard how far it is', { timeout: 20_000 }, async (t) => {
+test('four files are sent at the same time, and progress is told', { timeout: 20_000 }, async (t) => {
   const { client, files } = await session(t, 4);
   const folder = temporaryFolder(t);
   const names = Array.from({ length: 40 }, (_, n) => `${String(n).padStart(2, '0')}.txt`);
@@ -231,14 +231,14 @@ test('of many files four are sent at the same time, and it is heard how far it i
   assert.deepEqual([heard.length, heard.at(-1)], [40, [240, 240]]);
 });
 
-test('what is about no single file ends a sync', async (t) => {
+test('an error that is not about a single file ends the sync', async (t) => {
   const folder = temporaryFolder(t);
   write(folder, { 'a.txt': 'a' });
   const client = new Client({ url: 'http://127.0.0.1:1', urlFrom: '', token: undefined, tokenFrom: '' });
   await assert.rejects(new FolderSync('s1', 'notes', folder).sync(client), UnreachableError);
 });
 
-test('a folder that is gone takes nothing out of the session', async (t) => {
+test('a folder that is gone removes nothing from the session', async (t) => {
   const { client, files } = await session(t);
   const folder = join(temporaryFolder(t), 'notes');
   write(folder, { 'a.js': 'a' });

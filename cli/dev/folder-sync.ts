@@ -1,39 +1,33 @@
 /**
- * Keeps the files of an app in a session the same as a folder here. Whoever edits the session meanwhile (a publication that
- * merged, an agent) is heard: a file that is unchanged here takes their text. Where both changed one, the folder's wins. One
- * that they deleted is not sent again, and stays in the folder, until it is edited here.
+ * Keeps the files of an app in a session equal to a local folder. Others may edit the session too (a publication that
+ * merged, an agent): a file that is unchanged here takes their text. Where both changed one, the local one wins. One that they
+ * deleted stays in the folder, and is sent again only after a local edit.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isMissing, writeFileAtomic } from '../../storage/atomic-file.ts';
-import { inParallel } from '../../storage/in-parallel.ts';
-import { CommandError, GatewayError } from '../failure.ts';
-import type { SessionFile } from '../gateway/api.ts';
+import { inParallel, isMissing, writeFileAtomic } from '../../storage/atomic-file.ts';
+import { CommandError, GatewayError, reasonOf, UnreachableError } from '../failure.ts';
+import { filesPath, type SessionFile } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
-import { filesPath } from '../gateway/paths.ts';
 import { formatBytes, formatCount } from '../terminal/units.ts';
 import { scanAppFolder } from './app-folder.ts';
-import { type FileFault, faultOf, refusedBySystem } from './draft-errors.ts';
 
 const NEW_FILE = 0o644;
-/** Files that are on their way at the same time. */
+/** Files that are sent at the same time. */
 const AT_ONCE = 4;
 
 /**
  * `written` and `deleted` in the session, `taken` from it; `overwritten` are those of `written` that somebody else had changed
- * there. `gone` are those of the folder that somebody deleted there, each said once.
+ * there. `gone` are local files that somebody deleted there, each reported once.
  */
-export type SyncResult = {
-  written: string[];
-  deleted: string[];
-  taken: string[];
-  overwritten: string[];
-  gone: string[];
-};
+export type SyncResult = Record<'written' | 'deleted' | 'taken' | 'overwritten' | 'gone', string[]>;
 
-/** `files` are those that the folder and the session both have now; of those with a fault, what they have differs. */
+/** Why one file could not be made equal. */
+export type FileFault = { path: string; error: unknown };
+
+/** `files` are those that both sides have now; those with a fault may differ. */
 export type Synced = { result: SyncResult; faults: FileFault[]; files: string[] };
 
 /** What was done about one file; null for nothing. */
@@ -43,9 +37,9 @@ export class FolderSync {
   readonly #session: string;
   readonly #app: string;
   readonly #folder: string;
-  /** What folder and session last had in common: path → id of the content as git counts it. */
+  /** What both sides last had in common: path → git's id of the content. */
   readonly #common = new Map<string, string>();
-  /** Of those, the ones that are not in the session any more. */
+  /** Those that the session no longer has. */
   readonly #gone = new Set<string>();
   #agreed = false;
 
@@ -55,7 +49,7 @@ export class FolderSync {
     this.#folder = folder;
   }
 
-  /** The session may be another one now: nothing of it is taken over until it was brought up to date. */
+  /** For another session of the same name: nothing is taken from it before the first sync. */
   forget(): void {
     this.#common.clear();
     this.#gone.clear();
@@ -63,8 +57,8 @@ export class FolderSync {
   }
 
   /**
-   * Sends what differs; `progress` hears how many bytes of the folder's files are done. A file that is refused does not keep the
-   * others back. Rejects with what is about no single file.
+   * Sends what differs; `progress` is told how many bytes of the folder's files are done. A file that is refused does not stop
+   * the others. Rejects with errors that are not about a single file.
    */
   async sync(client: Client, progress: (done: number, total: number) => void = () => {}): Promise<Synced> {
     if (!statSync(this.#folder, { throwIfNoEntry: false })?.isDirectory())
@@ -77,11 +71,13 @@ export class FolderSync {
     const { files, bytes: total } = scanAppFolder(this.#folder);
     const here = new Set(files);
     const onlyThere = [...there].filter(([path]) => !here.has(path));
-    const outcomes = new Map<string, Outcome>();
+    const result: SyncResult = { written: [], deleted: [], taken: [], overwritten: [], gone: [] };
     const faults: FileFault[] = [];
-    const attend = async (path: string, work: Promise<Outcome>): Promise<void> => {
+    const note = async (path: string, work: Promise<Outcome>): Promise<void> => {
       try {
-        outcomes.set(path, await work);
+        const outcome = await work;
+        if (outcome === 'overwritten') result.written.push(path);
+        if (outcome !== null) result[outcome].push(path);
       } catch (error) {
         const fault = faultOf(path, error);
         if (fault === null) throw error;
@@ -89,38 +85,26 @@ export class FolderSync {
       }
     };
     let done = 0;
-    const count = (bytes: number): void => {
-      done += bytes;
+    const send = async (path: string): Promise<Outcome> => {
+      const bytes = this.#read(path);
+      if (bytes === null) return null;
+      const outcome = await this.#send(client, path, bytes, there.get(path));
+      done += bytes.length;
       progress(done, total);
+      return outcome;
     };
-    await inParallel(files, AT_ONCE, (path) => attend(path, this.#bring(client, path, there.get(path), count)));
-    await inParallel(onlyThere, AT_ONCE, ([path, sha]) => attend(path, this.#follow(client, path, sha)));
+    await inParallel(files, AT_ONCE, (path) => note(path, send(path)));
+    await inParallel(onlyThere, AT_ONCE, ([path, sha]) => note(path, this.#follow(client, path, sha)));
     for (const path of this.#common.keys()) if (!here.has(path) && !there.has(path)) this.#drop(path);
     this.#agreed = true;
-    const paths = [...files, ...onlyThere.map(([path]) => path)];
-    return {
-      result: resultOf(paths, outcomes),
-      // Which comes first must not depend on which was answered first.
-      faults: faults.sort((a, b) => (a.path < b.path ? -1 : 1)),
-      files: files.filter((path) => !this.#gone.has(path)),
-    };
+    // The order must not depend on which was answered first.
+    for (const paths of Object.values(result)) paths.sort();
+    faults.sort((a, b) => (a.path < b.path ? -1 : 1));
+    return { result, faults, files: files.filter((path) => !this.#gone.has(path)) };
   }
 
-  /** About a file of the folder. */
-  async #bring(
-    client: Client,
-    path: string,
-    there: string | undefined,
-    count: (bytes: number) => void,
-  ): Promise<Outcome> {
-    const bytes = this.#read(path);
-    if (bytes === null) return null;
-    const outcome = await this.#agree(client, path, bytes, there);
-    count(bytes.length);
-    return outcome;
-  }
-
-  async #agree(client: Client, path: string, bytes: Buffer, there: string | undefined): Promise<Outcome> {
+  /** A file of the folder; `there` is its content in the session. */
+  async #send(client: Client, path: string, bytes: Buffer, there: string | undefined): Promise<Outcome> {
     const here = blobId(bytes);
     const common = this.#common.get(path);
     if (here === there) return this.#keep(path, here, null);
@@ -135,12 +119,12 @@ export class FolderSync {
     return this.#keep(path, sha, overwrites ? 'overwritten' : 'written');
   }
 
-  /** About a file that only the session has. */
+  /** A file that only the session has. */
   #follow(client: Client, path: string, sha: string): Promise<Outcome> {
     return this.#changedThere(path, sha) ? this.#take(client, path) : this.#delete(client, path);
   }
 
-  /** Somebody else did, since both sides were the same. Until they are, the folder has its way. */
+  /** Somebody else changed it since both sides were equal. Before the first sync, the local folder wins. */
   #changedThere(path: string, sha: string): boolean {
     return this.#agreed && this.#common.get(path) !== sha;
   }
@@ -152,7 +136,7 @@ export class FolderSync {
       mkdirSync(dirname(file), { recursive: true });
       await writeFileAtomic(file, bytes, statSync(file, { throwIfNoEntry: false })?.mode ?? NEW_FILE);
     } catch (error) {
-      // The folder itself is going.
+      // The folder itself is vanishing.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw error;
       throw refusedBySystem(path, 'written', error);
     }
@@ -169,7 +153,7 @@ export class FolderSync {
     return 'deleted';
   }
 
-  /** Both sides have the same now. */
+  /** Both sides are equal now. */
   #keep(path: string, sha: string, outcome: Outcome): Outcome {
     this.#common.set(path, sha);
     this.#gone.delete(path);
@@ -182,7 +166,7 @@ export class FolderSync {
     this.#gone.delete(path);
   }
 
-  /** Null for one that has gone since it was listed. */
+  /** Null for a file that vanished since it was listed. */
   #read(path: string): Buffer | null {
     const file = join(this.#folder, path);
     try {
@@ -196,18 +180,7 @@ export class FolderSync {
   }
 }
 
-/** In the order of `paths`, whatever was done first. */
-function resultOf(paths: string[], outcomes: Map<string, Outcome>): SyncResult {
-  const result: SyncResult = { written: [], deleted: [], taken: [], overwritten: [], gone: [] };
-  for (const path of paths) {
-    const outcome = outcomes.get(path) ?? null;
-    if (outcome === 'overwritten') result.written.push(path);
-    if (outcome !== null) result[outcome].push(path);
-  }
-  return result;
-}
-
-/** As the gateway would say it, which may hang up before it has read so much. */
+/** The gateway's own error: it may hang up before it has read so many bytes. */
 function tooLarge(path: string, size: number): GatewayError {
   const limit = LIMITS.archiveFileBytes;
   const message = `${path} has ${formatCount(size)} bytes; a file of an app may have ${formatCount(limit)} (${formatBytes(limit)}).`;
@@ -216,4 +189,32 @@ function tooLarge(path: string, size: number): GatewayError {
 
 function blobId(bytes: Buffer): string {
   return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+}
+
+/** The gateway is stopping, starting, or elsewhere. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof UnreachableError || (error instanceof GatewayError && error.body.code === 'OVERLOADED');
+}
+
+/** No file can be sent any more: the session was closed, or the token is refused. */
+export function isFinal(error: unknown): boolean {
+  if (!(error instanceof GatewayError)) return false;
+  return error.status === 401 || error.status === 403 || error.body.code === 'UNKNOWN_SESSION';
+}
+
+/** Null for an error that is not about this file alone. */
+function faultOf(path: string, error: unknown): FileFault | null {
+  if (isPassing(error) || isFinal(error)) return null;
+  if (error instanceof CommandError) return { path, error };
+  return error instanceof GatewayError
+    ? { path, error: new GatewayError(error.status, { path, ...error.body }) }
+    : null;
+}
+
+/** The system refused a local file, which is named as its author does. */
+function refusedBySystem(path: string, done: 'read' | 'written', error: unknown): CommandError {
+  const cause = error as NodeJS.ErrnoException;
+  // The file itself is replaced: it is a folder above it that exists as a file.
+  const reason = cause.code === 'EEXIST' ? 'a file is where its folder should be' : reasonOf(cause);
+  return new CommandError(`${path} cannot be ${done}: ${reason}.`);
 }

@@ -1,87 +1,81 @@
-/** The answers of the gateway that commands read (decisions, sections 1 to 5). Times in milliseconds since the epoch. */
-import type { AutomationRow } from '../../protocol/answers.ts';
+/** The gateway's routes as commands use them: paths, the shapes of answers (decisions, sections 1 to 5), and whole lists. */
+import type { AppRecord, AutomationRow } from '../../protocol/answers.ts';
 import type { AutomationManifest, MintedWebhook } from '../../protocol/automation.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
+import type { SessionRow } from '../../supervisor/authoring/sessions.ts';
+import type { AutomationFault } from '../../supervisor/automations/catalog.ts';
+import type { ProgramTokenRow } from '../../supervisor/http/access/program-tokens.ts';
+import type { Client } from './client.ts';
 
-/** What a browser's origin is; of `console` null where there is none that it could reach. */
-export type SessionRecord = {
-  signedIn: boolean;
-  place: 'console' | 'app' | 'draft' | 'shared' | 'loopback';
-  console: string | null;
-};
+/** A path whose values are encoded: route`/svc/_apps/${id}/versions`. Of a value with slashes pass the parts. */
+export function route(texts: TemplateStringsArray, ...values: (string | string[])[]): string {
+  return String.raw({ raw: texts }, ...values.map((value) => [value].flat().map(encodeURIComponent).join('/')));
+}
 
-/** An address that signs a browser in, once. */
-export type SignInLink = { url: string; expiresAt: number };
+/** The path with the parameters that have a value. */
+export function withQuery(path: string, parameters: Record<string, string | number | undefined>): string {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) given.set(name, String(value));
+  return given.size === 0 ? path : `${path}?${given}`;
+}
 
-/** `migrationsAhead`: what the data has had and the version does not know. */
-export type ActivateAnswer = {
-  id: string;
-  activeVersion: string;
-  previousVersion: string | null;
-  migrationsAhead?: number[];
-  webhooks?: MintedWebhook[];
-};
+/** `ref` is `<app>/<automation>`. */
+export function automationPath(ref: string, rest = ''): string {
+  return route`/svc/_automations/${ref.split('/')}` + rest;
+}
 
-/** A token for a program; `apps` null is every app, `expiresAt` null never. */
-export type TokenRow = {
-  id: string;
-  name: string;
-  apps: string[] | null;
-  tools: string;
-  createdAt: number;
-  expiresAt: number | null;
-  lastUsedAt: number | null;
-};
-/** One that was made just now: the only time that its text is seen. */
-export type NewToken = TokenRow & { token: string };
+/** The files of an app in a session, or one of them. */
+export function filesPath(session: string, app: string, file?: string): string {
+  const all = route`/svc/_sessions/${session}/apps/${app}/files`;
+  return file === undefined ? all : all + route`/${file.split('/')}`;
+}
 
-/** `damaged` says what is wrong with one whose record cannot be read. */
-export type SessionRow = {
-  sessionId: string;
-  base: string | null;
-  createdAt: number | null;
-  touchedAt: number;
-  apps: string[];
-  damaged?: string;
-};
-export type TemplateRow = { id: string; name: string; description?: string };
+/** Every registered app, sorted by id. */
+export function allApps(client: Client): Promise<AppRecord[]> {
+  return allRows((last) => client.get(withQuery('/svc/_apps', { after: last?.id })));
+}
+
+/** All open sessions, newest first. */
+export function allSessions(client: Client, timeoutMs?: number): Promise<SessionRow[]> {
+  return allRows((last) => {
+    const page = { limit: LIMITS.listRowsMax, before: last?.sessionId };
+    return client.get(withQuery('/svc/_sessions', page), timeoutMs);
+  });
+}
+
+/** The open session of this id. */
+export async function findRow(client: Client, id: string): Promise<SessionRow | undefined> {
+  return (await allSessions(client)).find(({ sessionId }) => sessionId === id);
+}
+
+/** All tokens for programs, newest first. */
+export function allTokens(client: Client): Promise<ProgramTokenRow[]> {
+  return allRows((last) => client.get(withQuery('/svc/_tokens', { limit: LIMITS.listRowsMax, before: last?.id })));
+}
+
+/** Every automation, of one app when it is given, sorted by ref. */
+export async function allAutomations(client: Client, app?: string): Promise<AutomationList> {
+  let page: AutomationList | undefined;
+  const rows = await allRows<AutomationRow>(async (last) => {
+    page = await client.get<AutomationList>(withQuery('/svc/_automations', { app, after: last?.ref }));
+    return page.rows;
+  });
+  return { ...(page as AutomationList), rows };
+}
+
+/** Reads a list page by page; `read` gets the last row of the page before. */
+async function allRows<T>(read: (last: T | undefined) => Promise<T[]>): Promise<T[]> {
+  const rows: T[] = [];
+  for (;;) {
+    const page = await read(rows.at(-1));
+    rows.push(...page);
+    if (page.length < LIMITS.listRowsMax) return rows;
+  }
+}
+
 export type SessionFile = { path: string; size: number; sha: string };
-export type FileDiff = {
-  app: string;
-  path: string;
-  status: 'added' | 'modified' | 'deleted';
-  additions: number;
-  deletions: number;
-  patch: string;
-  binary?: true;
-  truncated?: true;
-};
-type ListChange = { app: string; before: string[] | null; after: string[] | null };
-
-/** `network` and `uses`: apps whose list of hosts, or of other apps, is another one; null where there is none. */
-export type SessionDiff = {
-  base: string;
-  head: string;
-  files: FileDiff[];
-  behind: string[];
-  network?: ListChange[];
-  uses?: ListChange[];
-};
-
-/** Paths of the app's files: taken from what was published, and changed by both sides. */
-export type UpdateAnswer = { base: string; merged: string[]; conflicts: string[] };
-
-export type PublishAnswer = {
-  id: string;
-  version: number;
-  tag: string;
-  sha: string;
-  migrationsApplied: number[];
-  network?: string[];
-  uses?: string[];
-  webhooks: MintedWebhook[];
-};
-/** What making an app answers; with `publish`, also the version. */
+/** What creating an app answers; with `publish`, also the version. */
 export type StagedAnswer = {
   app: string;
   sessionId: string | null;
@@ -90,43 +84,20 @@ export type StagedAnswer = {
   webhooks: MintedWebhook[];
 };
 
+export type ToolAnswer<T> = { isError: false; data: T };
 /** `svc_describe` without and with `app`. */
 export type AppSummary =
-  | {
-      app: string;
-      name: string;
-      version: string;
-      description?: string;
-      queries: { name: string; description?: string }[];
-      actions: { name: string; description?: string; confirmation?: string }[];
-    }
+  | (Pick<Manifest, 'name' | 'version' | 'description' | 'queries' | 'actions'> & { app: string })
   | { app: string; error: { code: string; message: string } };
 export type DescribedApp = Manifest & { app: string };
-
-export type ToolAnswer<T> = { isError: false; data: T };
-export type ActionResult = { status: number; body: unknown };
 
 export type SqlAnswer =
   | { columns: string[]; rows: unknown[]; truncated: boolean }
   | { changes: number; lastInsertRowid: number | string };
 
-/** Lines are the apps' own: only `ts` is sure to be there. */
-export type LogEntry = {
-  ts: number;
-  level?: string;
-  app?: string;
-  msg?: string;
-  /** Null on what no call has logged. */
-  tool?: string | null;
-  traceId?: string | null;
-  [more: string]: unknown;
-};
-
-export type ChangeEvent = { app: string; table: string; action: string; source: string; ts: number; seq: number };
-
 export type AutomationList = {
   rows: AutomationRow[];
   total: number;
-  errors: { ref: string; code: string; message: string; path?: string }[];
+  errors: AutomationFault[];
 };
 export type DescribedAutomation = AutomationRow & { manifest: AutomationManifest };

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { GatewayError, UnreachableError } from '../failure.ts';
-import { Client } from './client.ts';
+import { Client, EventStreamParser } from './client.ts';
 
 async function clientOf(t: TestContext, listener: RequestListener): Promise<Client> {
   const server = createServer(listener);
@@ -16,7 +16,7 @@ async function clientOf(t: TestContext, listener: RequestListener): Promise<Clie
   return new Client({ url, urlFrom: '--url', token: undefined, tokenFrom: 'nowhere' });
 }
 
-test('an upload counts what is sent, up to the whole', async (t) => {
+test('an upload counts the bytes that are sent, up to all of them', async (t) => {
   let received = 0;
   const client = await clientOf(t, (request, response) => {
     request.on('data', (chunk: Buffer) => {
@@ -46,7 +46,7 @@ test('an upload that is refused before it was read ends with the reason, not wit
   );
 });
 
-test('what is no gateway is said to be none', async (t) => {
+test('an address that is not a gateway is reported as such', async (t) => {
   for (const [status, text] of [
     [200, '<html>'],
     [404, '<html>'],
@@ -60,7 +60,7 @@ test('what is no gateway is said to be none', async (t) => {
   }
 });
 
-test('an answer that breaks off, or does not come in time, is no answer', async (t) => {
+test('an answer that breaks off or comes too late counts as no answer', async (t) => {
   const broken = await clientOf(t, (_request, response) => {
     response.writeHead(200, { 'content-length': '100' }).write('{');
     setImmediate(() => response.destroy());
@@ -79,4 +79,42 @@ test("an action's own status is a result, not an error", async (t) => {
   );
   const answer = await client.postForAnswer('/svc/_tool/svc_write', {});
   assert.deepEqual([answer.status, (answer.body as { data: unknown }).data], [409, { status: 409, body: 'taken' }]);
+});
+
+const STREAM = [
+  'retry: 1500\n: connected\n\n',
+  'id: 7\nevent: change\ndata: {"a":1}\n\n',
+  ':\n\n',
+  'data: two\r\ndata:lines\r\n\r\n',
+  'id: 8\revent: reset\rdata\r\r',
+].join('');
+const EVENTS = [
+  { event: 'change', data: '{"a":1}' },
+  { event: 'message', data: 'two\nlines' },
+  { event: 'reset', data: '' },
+];
+
+test('events are the same, however the bytes are cut', () => {
+  for (let size = 1; size <= STREAM.length; size++) {
+    const parser = new EventStreamParser();
+    const events = [];
+    for (let at = 0; at < STREAM.length; at += size) events.push(...parser.push(STREAM.slice(at, at + size)));
+    // The last line end may be half of one, until more comes.
+    events.push(...parser.push(':\n'));
+    assert.deepEqual(events, EVENTS, `cut every ${size}`);
+    assert.equal(parser.lastEventId, '8');
+    assert.equal(parser.retryMs, 1500);
+  }
+});
+
+test('an incomplete event does not change the last id', () => {
+  const parser = new EventStreamParser('5');
+  assert.deepEqual(parser.push('id: 6\nevent: change\ndata: x\n'), []);
+  assert.equal(parser.lastEventId, '5');
+});
+
+test('an id without an event counts too: the gateway opens its streams with one', () => {
+  const parser = new EventStreamParser('5');
+  assert.deepEqual(parser.push('retry: 1000\nid: 9\n: changes of notes\n\n'), []);
+  assert.equal(parser.lastEventId, '9');
 });

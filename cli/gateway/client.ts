@@ -1,42 +1,46 @@
 /**
- * The HTTP client of the command line, on node:http: the global `fetch` costs every command some 100 ms to load.
+ * The HTTP client of the command line, on node:http: loading the global `fetch` costs every command some 100 ms.
  * Throws `GatewayError` for an answer that is an error, `UnreachableError` when nothing answers.
  */
-import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import { createWriteStream } from 'node:fs';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { Readable, Transform } from 'node:stream';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { GatewayError, UnreachableError } from '../failure.ts';
+import { CommandError, GatewayError, UnreachableError } from '../failure.ts';
 import type { Connection } from './connection.ts';
-import { EventStreamParser, type ServerSentEvent } from './event-stream.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 type Headers = Record<string, string>;
 type RequestOptions = {
   headers?: Headers;
   body?: Buffer;
+  /** Is called with the number of bytes that the connection has taken. */
   onSent?: (bytes: number) => void;
-  timeoutMs?: number;
-  signal?: AbortSignal;
+  timeoutMs?: number | undefined;
+  signal?: AbortSignal | undefined;
 };
 
 /** An answer below 400, or an action's own status: then the body is not an error envelope. */
 export type Answer = { status: number; headers: Headers; body: unknown };
 
+export type ServerSentEvent = { event: string; data: string };
+
 export type FollowOptions = {
-  /** Called when a stream stands, before its events are read; `again` after a reconnect. */
+  /** Called when a stream is open, before its events are read; `again` after a reconnect. */
   onOpen?: (again: boolean) => void | Promise<void>;
-  /** Called once when a stream broke; tries follow until one stands. */
+  /** Called once when a stream broke; reconnects follow. */
   onLost?: () => void;
   /** Ends it: then it throws the signal's reason. */
   signal?: AbortSignal;
 };
 
 const UPLOAD_CHUNK_BYTES = 64 * 1024;
-/** Three heartbeats that did not come: the stream is dead. */
+/** A stream that missed three heartbeats is dead. */
 const SILENCE_MS = 3 * LIMITS.changeHeartbeatMs;
 
 /** What the system's errors mean here. */
@@ -59,29 +63,17 @@ export class Client {
   }
 
   async get<T>(path: string, timeoutMs?: number): Promise<T> {
-    const { body } = await this.call('GET', path, timeoutMs === undefined ? {} : { timeoutMs });
-    return body as T;
+    return (await this.call('GET', path, { timeoutMs })).body as T;
   }
 
-  /** What is not JSON, as it is. */
-  async getBytes(path: string, signal?: AbortSignal): Promise<Buffer> {
-    const response = await this.#send('GET', path, signal ? { signal } : {});
-    const bytes = await this.#readBytes(response, signal);
-    const status = response.statusCode ?? 0;
-    if (status !== 200) throw new GatewayError(status, errorOf(parseBody(bytes.toString()), status));
-    return bytes;
-  }
-
-  async post<T>(path: string, value?: unknown, headers: Headers = {}): Promise<T> {
-    return (await this.postForAnswer(path, value, headers)).body as T;
+  async post<T>(path: string, value?: unknown): Promise<T> {
+    return (await this.postForAnswer(path, value)).body as T;
   }
 
   postForAnswer(path: string, value?: unknown, headers: Headers = {}): Promise<Answer> {
     if (value === undefined) return this.call('POST', path, { headers });
-    return this.call('POST', path, {
-      headers: { 'content-type': 'application/json', ...headers },
-      body: Buffer.from(JSON.stringify(value)),
-    });
+    const body = Buffer.from(JSON.stringify(value));
+    return this.call('POST', path, { headers: { 'content-type': 'application/json', ...headers }, body });
   }
 
   /** Sends bytes as they are. */
@@ -94,170 +86,145 @@ export class Client {
     return (await this.call('DELETE', path)).body as T;
   }
 
-  /** Sends a file, a gzipped archive by default; `onSent` hears how many bytes the connection has taken. */
+  /** Sends a file, a gzipped archive by default. */
   async upload<T>(
     path: string,
-    archive: Buffer,
-    onSent: (bytes: number) => void,
+    body: Buffer,
+    onSent: (bytes: number) => void = () => {},
     type = 'application/gzip',
   ): Promise<T> {
-    const headers = { 'content-type': type };
-    const answer = await this.call('POST', path, { headers, body: archive, onSent, timeoutMs: LIMITS.uploadTimeoutMs });
-    return answer.body as T;
-  }
-
-  /** Asks for something that is made first and then sent; its bytes as they come. */
-  async download(path: string, timeoutMs: number, signal: AbortSignal): Promise<IncomingMessage> {
-    const response = await this.#send('POST', path, { timeoutMs, signal });
-    const status = response.statusCode ?? 0;
-    if (status !== 200) throw new GatewayError(status, errorOf(parseBody(await this.#readText(response)), status));
-    return response;
+    const options = { headers: { 'content-type': type }, body, onSent, timeoutMs: LIMITS.uploadTimeoutMs };
+    return (await this.call('POST', path, options)).body as T;
   }
 
   /** One call. An answer of 400 and above throws, unless it says `isError: false`: that is an action's own status. */
   async call(method: Method, path: string, options: RequestOptions = {}): Promise<Answer> {
     const response = await this.#send(method, path, options);
-    const text = await this.#readText(response, options.signal);
     const status = response.statusCode ?? 0;
-    const body = parseBody(text);
-    if (status >= 400 && (body as { isError?: unknown } | null)?.isError !== false) {
+    const body = parseBody(await this.#readBytes(response, options.signal));
+    if (status >= 400 && (body as { isError?: unknown } | null)?.isError !== false)
       throw new GatewayError(status, errorOf(body, status));
+    if (body !== undefined) return { status, headers: response.headers as Headers, body };
+    const message = `${this.url} is not a gateway: its answer is not JSON.`;
+    throw new GatewayError(status, { code: 'INTERNAL', message });
+  }
+
+  /** The bytes of an answer that is not JSON. */
+  async getBytes(path: string, signal?: AbortSignal): Promise<Buffer> {
+    return this.#readBytes(await this.#open('GET', path, { signal }), signal);
+  }
+
+  /** Asks for something that is made first and then sent, and writes it to a new file that only its owner may read. */
+  async download(path: string, file: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.#open('POST', path, { timeoutMs: LIMITS.backupWaitMs, signal });
+    try {
+      await pipeline(answer, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== 'ECONNRESET' && code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
+      throw new CommandError('The gateway ended before all was sent.', 'Check its log and try again.');
     }
-    if (body === undefined)
-      throw new GatewayError(status, {
-        code: 'INTERNAL',
-        message: `${this.url} is not a gateway: its answer is not JSON.`,
-      });
-    return { status, headers: response.headers as Headers, body };
   }
 
   /**
-   * The events of a stream, without end: reconnects with `Last-Event-ID` when it breaks. Ends with `GatewayError` when the
-   * gateway refuses it (the app is gone), and with `UnreachableError` when the very first connection fails.
+   * The events of a stream, without end: reconnects with `Last-Event-ID` when it breaks. Throws `GatewayError` when the
+   * gateway refuses it (the app is gone), and `UnreachableError` when the very first connection fails.
    */
-  async *follow(path: string, options: FollowOptions = {}): AsyncGenerator<ServerSentEvent> {
+  async *follow(path: string, { onOpen, onLost, signal }: FollowOptions = {}): AsyncGenerator<ServerSentEvent> {
     let lastEventId = '';
     let retryMs: number = LIMITS.changeRetryMs;
     let connectedBefore = false;
     for (;;) {
       const parser = new EventStreamParser(lastEventId);
+      const resume = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
+      const headers: Headers = { accept: 'text/event-stream', ...resume };
       let connected = false;
       try {
-        const response = await this.#openStream(path, lastEventId, options.signal);
-        await options.onOpen?.(connectedBefore);
+        const response = await this.#open('GET', path, { headers, timeoutMs: SILENCE_MS, signal });
+        await onOpen?.(connectedBefore);
         connected = true;
         connectedBefore = true;
-        for await (const chunk of response) yield* parser.push(chunk as string);
+        for await (const chunk of response.setEncoding('utf8')) yield* parser.push(chunk as string);
       } catch (error) {
-        if (!connectedBefore || isFinal(error)) throw error;
+        // A gateway that restarts answers 5xx or not at all; other refusals are final.
+        if (!connectedBefore || (error instanceof GatewayError && error.status < 500)) throw error;
       }
-      options.signal?.throwIfAborted();
-      if (connected) options.onLost?.();
+      signal?.throwIfAborted();
+      if (connected) onLost?.();
       lastEventId = parser.lastEventId;
       retryMs = parser.retryMs ?? retryMs;
-      await sleep(retryMs, undefined, options.signal === undefined ? {} : { signal: options.signal });
+      await sleep(retryMs, undefined, signal && { signal });
     }
   }
 
-  async #openStream(path: string, lastEventId: string, signal?: AbortSignal): Promise<IncomingMessage> {
-    const resume = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
-    const headers: Headers = { accept: 'text/event-stream', ...resume };
-    const more = signal === undefined ? {} : { signal };
-    const response = await this.#send('GET', path, { headers, timeoutMs: SILENCE_MS, ...more });
+  /** The head of an answer whose body is not JSON. */
+  async #open(method: Method, path: string, options: RequestOptions): Promise<IncomingMessage> {
+    const response = await this.#send(method, path, options);
     const status = response.statusCode ?? 0;
-    if (status !== 200) throw new GatewayError(status, errorOf(parseBody(await this.#readText(response)), status));
-    return response.setEncoding('utf8');
+    if (status === 200) return response;
+    throw new GatewayError(status, errorOf(parseBody(await this.#readBytes(response, options.signal)), status));
   }
 
   /** Resolves with the response once its head is there. */
   async #send(method: Method, path: string, options: RequestOptions): Promise<IncomingMessage> {
     const url = new URL(this.url + path);
     const { token } = this.connection;
+    const { body, signal, onSent, timeoutMs = LIMITS.toolTimeoutMs + LIMITS.requestTimeoutMs } = options;
     const headers: Headers = {
       accept: 'application/json',
       ...options.headers,
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     };
-    // What has a body always has a length: an edge may refuse one that is sent chunked.
-    if (method === 'POST' || method === 'PUT') headers['content-length'] = String(options.body?.length ?? 0);
-    const timeoutMs = options.timeoutMs ?? LIMITS.toolTimeoutMs + LIMITS.requestTimeoutMs;
-    const open = url.protocol === 'https:' ? httpsRequest : httpRequest;
-    const { signal } = options;
-    const request = open(url, { method, headers, agent: false, timeout: timeoutMs, ...(signal ? { signal } : {}) });
-    request.on('timeout', () => request.destroy(new Error(`No answer within ${timeoutMs / 1000} s.`)));
+    // A body always has a length: an edge may refuse one that is sent chunked.
+    if (method === 'POST' || method === 'PUT') headers['content-length'] = String(body?.length ?? 0);
+    const request = url.protocol === 'https:' ? httpsRequest : httpRequest;
+    const sent = request(url, { method, headers, agent: false, timeout: timeoutMs, ...(signal && { signal }) });
+    sent.on('timeout', () => sent.destroy(new Error(`No answer within ${timeoutMs / 1000} s.`)));
     try {
-      const response = responseOf(request);
-      if (options.body === undefined) request.end();
-      else sendBody(request, options.body, options.onSent);
+      const response = new Promise<IncomingMessage>((resolve, reject) => {
+        sent.on('response', resolve).on('error', reject);
+      });
+      if (body === undefined || onSent === undefined) sent.end(body);
+      // A gateway may refuse an upload before it has read it all: then the response counts, not the broken connection.
+      else pipeline(Readable.from(parts(body, onSent)), sent).catch(() => {});
       return await response;
     } catch (error) {
-      if (options.signal?.aborted) throw options.signal.reason;
-      throw this.#unreachable(error as NodeJS.ErrnoException);
+      throw this.#unreachable(error, signal);
     }
   }
 
-  async #readText(response: IncomingMessage, signal?: AbortSignal): Promise<string> {
-    return (await this.#readBytes(response, signal)).toString();
+  #readBytes(response: IncomingMessage, signal?: AbortSignal): Promise<Buffer> {
+    return buffer(response).catch((error) => {
+      throw this.#unreachable(error, signal);
+    });
   }
 
-  async #readBytes(response: IncomingMessage, signal?: AbortSignal): Promise<Buffer> {
-    const chunks: Buffer[] = [];
-    try {
-      for await (const chunk of response) chunks.push(chunk as Buffer);
-    } catch (error) {
-      if (signal?.aborted) throw signal.reason;
-      throw this.#unreachable(error as NodeJS.ErrnoException);
-    }
-    return Buffer.concat(chunks);
-  }
-
-  #unreachable(error: NodeJS.ErrnoException): UnreachableError {
+  /** What a failure of the connection means: an interruption, or that no gateway answers. */
+  #unreachable(error: unknown, signal: AbortSignal | undefined): unknown {
+    if (signal?.aborted) return signal.reason;
     const { url, urlFrom } = this.connection;
-    const cause = CAUSES[error.code ?? ''] ?? error.message;
+    const { code = '', message } = error as NodeJS.ErrnoException;
     return new UnreachableError(
-      `No gateway answers at ${url}: ${cause}.`,
+      `No gateway answers at ${url}: ${CAUSES[code] ?? message}.`,
       `The address comes from ${urlFrom}. Start a gateway with "svc serve", or look closer with "svc doctor".`,
     );
   }
 }
 
-function responseOf(request: ClientRequest): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    request.on('response', resolve);
-    request.on('error', reject);
-  });
-}
-
-/**
- * Writes the body as fast as the connection takes it. Its own failure is not looked at: a gateway may refuse an upload
- * before it has read it all, and then the response is what counts; without one, the request itself fails.
- */
-function sendBody(request: ClientRequest, body: Buffer, onSent?: (bytes: number) => void): void {
-  if (onSent === undefined) {
-    request.end(body);
-    return;
-  }
-  let sent = 0;
-  const count = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      sent += chunk.length;
-      onSent(sent);
-      done(null, chunk);
-    },
-  });
-  pipeline(Readable.from(chunksOf(body)), count, request).catch(() => {});
-}
-
-function* chunksOf(body: Buffer): Generator<Buffer> {
-  for (let offset = 0; offset < body.length; offset += UPLOAD_CHUNK_BYTES) {
-    yield body.subarray(offset, offset + UPLOAD_CHUNK_BYTES);
+/** `onSent` is called when the connection has taken a part. */
+function* parts(body: Buffer, onSent: (bytes: number) => void): Generator<Buffer> {
+  for (let at = 0; at < body.length; at += UPLOAD_CHUNK_BYTES) {
+    const part = body.subarray(at, at + UPLOAD_CHUNK_BYTES);
+    yield part;
+    onSent(at + part.length);
   }
 }
 
 /** Parsed JSON, or undefined when it is none. */
-function parseBody(text: string): unknown {
+function parseBody(bytes: Buffer): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(bytes.toString());
   } catch {
     return undefined;
   }
@@ -269,7 +236,49 @@ function errorOf(body: unknown, status: number): ErrorBody {
   return { code: 'INTERNAL', message: `The answer has status ${status} and is not a gateway's. Is the address right?` };
 }
 
-/** Client errors do not get better by asking again; a gateway that restarts answers 5xx or not at all. */
-function isFinal(error: unknown): boolean {
-  return error instanceof GatewayError && error.status < 500;
+/** Cuts `text/event-stream` into events, and remembers what a reconnect needs. */
+export class EventStreamParser {
+  /** Id of the last complete event. */
+  lastEventId: string;
+  /** Milliseconds that the server wants between two connections, once it has said so. */
+  retryMs: number | undefined;
+  #rest = '';
+  #event = '';
+  #data: string[] = [];
+  #id: string;
+
+  constructor(lastEventId = '') {
+    this.lastEventId = lastEventId;
+    this.#id = lastEventId;
+  }
+
+  /** The events that `chunk` completes. Half an event waits for the next chunk. */
+  push(chunk: string): ServerSentEvent[] {
+    // A carriage return at the end may be the first half of a line end.
+    const text = this.#rest + chunk;
+    const lines = text.split(/\r\n|\n|\r(?!$)/);
+    this.#rest = lines.pop() as string;
+    return lines.flatMap((line) => this.#line(line) ?? []);
+  }
+
+  #line(line: string): ServerSentEvent | undefined {
+    if (line === '') return this.#dispatch();
+    const colon = line.indexOf(':');
+    const field = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '');
+    if (field === 'event') this.#event = value;
+    else if (field === 'data') this.#data.push(value);
+    else if (field === 'id' && !value.includes('\0')) this.#id = value;
+    else if (field === 'retry' && /^\d+$/.test(value)) this.retryMs = Number(value);
+    return undefined;
+  }
+
+  #dispatch(): ServerSentEvent | undefined {
+    const event = this.#event || 'message';
+    const data = this.#data;
+    this.#event = '';
+    this.#data = [];
+    this.lastEventId = this.#id;
+    return data.length === 0 ? undefined : { event, data: data.join('\n') };
+  }
 }

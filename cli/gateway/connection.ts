@@ -1,26 +1,21 @@
-/** Which gateway a command talks to, and with which token (decisions, section 9). */
-import { resolve } from 'node:path';
+/** Which gateway a command talks to, with which token (decisions, section 9), and where a gateway of this machine keeps its data. */
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
 import { Layout } from '../../storage/layout.ts';
-import type { Arguments } from '../arguments.ts';
 import { CommandError, UnreachableError, UsageError } from '../failure.ts';
-import { shellPath } from '../terminal/shell.ts';
-import {
-  defaultDataDirectory,
-  profileFile,
-  readDaemonFile,
-  readJsonFile,
-  readTextFile,
-  type Surroundings,
-  shortPath,
-} from './data-directory.ts';
+import { shellPath, shortPath } from '../terminal/paths.ts';
+
+/** What the rules below depend on, so that a test can stand in for the machine. */
+export type Surroundings = { env: NodeJS.ProcessEnv; cwd: string; platform: NodeJS.Platform };
 
 export type ConnectionFlags = { url?: string | undefined; token?: string | undefined; dataDir?: string | undefined };
 
 /** `urlFrom` and `tokenFrom` say where each was found; errors repeat it. */
 export type Connection = { url: string; urlFrom: string; token: string | undefined; tokenFrom: string };
 
-type Profile = { url?: string; token?: string; tokenFile?: string };
-type Found = { url: string; from: string; token: string | undefined; tokenFrom: string };
+/** The data directory of the current folder, made by `svc serve --data-dir .svc`. */
+const LOCAL_DIRECTORY = '.svc';
 
 /**
  * The address: `--url`, a `--data-dir` on the command line, `SVC_URL`, the profile, then the daemon of the default data
@@ -28,76 +23,78 @@ type Found = { url: string; from: string; token: string | undefined; tokenFrom: 
  * `SVC_URL`, one of a profile or a data directory to its own address only. Throws `UnreachableError` when no address is known.
  */
 export function resolveConnection(flags: ConnectionFlags, surroundings: Surroundings): Connection {
-  const { env } = surroundings;
+  const { SVC_URL, SVC_TOKEN } = surroundings.env;
   const found = findAddress(flags, surroundings);
-  const base = { url: checkUrl(found.url, found.from), urlFrom: found.from };
-  if (flags.token !== undefined) return { ...base, token: flags.token, tokenFrom: '--token' };
-  const isNamed = flags.url !== undefined || (flags.dataDir === undefined && Boolean(env.SVC_URL));
-  if (env.SVC_TOKEN && isNamed) return { ...base, token: env.SVC_TOKEN, tokenFrom: 'SVC_TOKEN' };
-  return { ...base, token: found.token, tokenFrom: found.tokenFrom };
+  if (flags.token !== undefined) return { ...found, token: flags.token, tokenFrom: '--token' };
+  const isNamed = flags.url !== undefined || (flags.dataDir === undefined && Boolean(SVC_URL));
+  return SVC_TOKEN && isNamed ? { ...found, token: SVC_TOKEN, tokenFrom: 'SVC_TOKEN' } : found;
 }
 
 /** Whether the gateway is looked for in a data directory of this machine, and nowhere else. */
-export function resolvesToHere({ args, ...surroundings }: Surroundings & { args: Arguments }): boolean {
-  if (args.has('url')) return false;
-  return args.has('data-dir') || (!surroundings.env.SVC_URL && profileOf(surroundings) === null);
+export function resolvesToHere({ url, dataDir }: ConnectionFlags, surroundings: Surroundings): boolean {
+  if (url !== undefined) return false;
+  return dataDir !== undefined || (!surroundings.env.SVC_URL && profileOf(surroundings) === null);
 }
 
-function findAddress(flags: ConnectionFlags, surroundings: Surroundings): Found {
+function findAddress({ url, dataDir }: ConnectionFlags, surroundings: Surroundings): Connection {
   const { env, cwd } = surroundings;
-  if (flags.url !== undefined) return withOwnToken(flags.url, '--url', surroundings);
-  if (flags.dataDir !== undefined) return daemonOf(resolve(cwd, flags.dataDir), surroundings, true);
-  if (env.SVC_URL) return withOwnToken(env.SVC_URL, 'SVC_URL', surroundings);
-  return profileOf(surroundings) ?? daemonOf(defaultDataDirectory(surroundings), surroundings);
+  if (url !== undefined) return withOwnToken(url, '--url', surroundings);
+  if (dataDir === undefined && env.SVC_URL) return withOwnToken(env.SVC_URL, 'SVC_URL', surroundings);
+  const profile = dataDir === undefined ? profileOf(surroundings) : null;
+  if (profile !== null) return profile;
+  const dataDirectory = dataDir === undefined ? defaultDataDirectory(surroundings) : resolve(cwd, dataDir);
+  const daemon = daemonOf(dataDirectory, surroundings);
+  if (daemon !== null) return daemon;
+  const shown = shortPath(dataDirectory, surroundings);
+  throw new UnreachableError(`No gateway is running on ${shown}.`, [
+    `Start one with: svc serve${dataDir === undefined ? '' : ` --data-dir ${shellPath(shown)}`}`,
+    'Or say where it is: --url, SVC_URL, or a profile.',
+  ]);
 }
 
-/** An address that came alone: it may still be the one of the profile or of the daemon here, whose token then fits. */
-function withOwnToken(url: string, from: string, surroundings: Surroundings): Found {
-  const wanted = checkUrl(url, from);
+/** An address that came alone: if it is the one of the profile or of the daemon here, their token fits. */
+function withOwnToken(text: string, urlFrom: string, surroundings: Surroundings): Connection {
+  const url = checkUrl(text, urlFrom);
   const profile = profileOf(surroundings);
-  if (profile !== null && checkUrl(profile.url, profile.from) === wanted) return { ...profile, url: wanted, from };
-  const dataDirectory = defaultDataDirectory(surroundings);
-  if (readDaemonFile(dataDirectory)?.url === wanted) {
-    const file = new Layout(dataDirectory).token;
-    return { url: wanted, from, token: readTextFile(file) ?? undefined, tokenFrom: shortPath(file, surroundings) };
-  }
-  return { url: wanted, from, token: undefined, tokenFrom: 'nowhere' };
+  const known = profile?.url === url ? profile : daemonOf(defaultDataDirectory(surroundings), surroundings);
+  if (known?.url === url) return { ...known, urlFrom };
+  return { url, urlFrom, token: undefined, tokenFrom: 'nowhere' };
 }
 
-function profileOf(surroundings: Surroundings): Found | null {
+/** Null where there is no profile, or one that names no gateway. */
+function profileOf(surroundings: Surroundings): Connection | null {
   const file = profileFile(surroundings);
-  const from = shortPath(file, surroundings);
-  let profile: Profile | null;
+  const urlFrom = shortPath(file, surroundings);
+  let profile: { url?: unknown; token?: string; tokenFile?: string } | null;
   try {
-    profile = readJsonFile(file) as Profile | null;
+    profile = readJsonFile(file) as typeof profile;
   } catch {
-    throw new CommandError(`The profile ${from} is not valid JSON.`, 'Fix it, or remove it to use the local gateway.');
+    throw new CommandError(
+      `The profile ${urlFrom} is not valid JSON.`,
+      'Fix it, or remove it to use the local gateway.',
+    );
   }
   if (profile?.url === undefined) return null;
-  if (typeof profile.url !== 'string') throw new CommandError(`"url" in the profile ${from} must be a text.`);
-  const token =
-    profile.token ??
-    (profile.tokenFile === undefined ? undefined : readTextFile(resolve(file, '..', profile.tokenFile)));
-  return { url: profile.url, from, token: token ?? undefined, tokenFrom: profile.tokenFile ?? from };
+  const { url, token, tokenFile } = profile;
+  if (typeof url !== 'string') throw new CommandError(`"url" in the profile ${urlFrom} must be a text.`);
+  const stored = tokenFile === undefined ? undefined : readTextFile(resolve(dirname(file), tokenFile));
+  return { url: checkUrl(url, urlFrom), urlFrom, token: token ?? stored, tokenFrom: tokenFile ?? urlFrom };
 }
 
-/** `named`: the directory was given, not found. */
-function daemonOf(dataDirectory: string, surroundings: Surroundings, named = false): Found {
-  const shown = shortPath(dataDirectory, surroundings);
-  const daemon = readDaemonFile(dataDirectory);
-  if (daemon === null) {
-    throw new UnreachableError(`No gateway is running on ${shown}.`, [
-      `Start one with: ${named ? `svc serve --data-dir ${shellPath(shown)}` : 'svc serve'}`,
-      'Or say where it is: --url, SVC_URL, or a profile.',
-    ]);
+/** The gateway that runs on a data directory, with its token. Null when none says so in a file that can be read. */
+export function daemonOf(dataDirectory: string, surroundings: Surroundings): (Connection & { pid: number }) | null {
+  const { runDir, token } = new Layout(dataDirectory);
+  const file = join(runDir, 'daemon.json');
+  let daemon: { url: string; pid: number } | null;
+  try {
+    daemon = readJsonFile(file) as typeof daemon;
+  } catch {
+    return null;
   }
-  const file = new Layout(dataDirectory).token;
-  return {
-    url: daemon.url,
-    from: `${shown}/run/daemon.json`,
-    token: readTextFile(file) ?? undefined,
-    tokenFrom: shortPath(file, surroundings),
-  };
+  if (daemon === null) return null;
+  const { url, pid } = daemon;
+  const [urlFrom, tokenFrom] = [shortPath(file, surroundings), shortPath(token, surroundings)];
+  return { url, urlFrom, token: readTextFile(token), tokenFrom, pid };
 }
 
 /** The address without a trailing slash. */
@@ -106,4 +103,34 @@ function checkUrl(text: string, from: string): string {
     throw new UsageError(`"${text}" (from ${from}) is not an address such as http://127.0.0.1:8787.`);
   }
   return text.replace(/\/+$/, '');
+}
+
+/** `SVC_DATA_DIR`, else `.svc` in the current folder when there is one, else the platform's place for application data. */
+export function defaultDataDirectory({ env, cwd, platform }: Surroundings): string {
+  if (env.SVC_DATA_DIR) return resolve(cwd, env.SVC_DATA_DIR);
+  const local = join(cwd, LOCAL_DIRECTORY);
+  if (existsSync(local)) return local;
+  const home = env.HOME ?? homedir();
+  if (platform === 'darwin') return join(home, 'Library', 'Application Support', 'svc');
+  return join(env.XDG_DATA_HOME || join(home, '.local', 'share'), 'svc');
+}
+
+/** `~/.config/svc/profile.json`, or its place under `XDG_CONFIG_HOME`. */
+export function profileFile({ env }: Surroundings): string {
+  return join(env.XDG_CONFIG_HOME || join(env.HOME ?? homedir(), '.config'), 'svc', 'profile.json');
+}
+
+/** A file's JSON, or null when there is no such file. Throws on JSON that is broken. */
+export function readJsonFile(path: string): unknown {
+  const text = readTextFile(path);
+  return text === undefined ? null : JSON.parse(text);
+}
+
+/** A small file without the white space around it; undefined when it cannot be read. */
+function readTextFile(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch {
+    return undefined;
+  }
 }

@@ -1,22 +1,65 @@
-/** Tells where people open what a gateway serves: each app at an origin of its own, or all at one (protocol/origins.ts). */
+/** Where apps' pages are, and links that sign a browser in to them. */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
-import type { SessionRecord, SignInLink } from './api.ts';
 import type { Client } from './client.ts';
 
 /** The address of an app's page, or of a draft's. */
 export type AddressOf = (page: PageOwner) => string;
 
-/** Never rejects: what was done is done, whatever becomes of this question. A host of its own has all pages at its address. */
+/** Milliseconds that a browser may take to start. */
+const FILE_MS = 60_000;
+
+/** Each app has an origin of its own, or all share one (protocol/origins.ts). Never rejects. */
 export async function findPages(client: Client): Promise<AddressOf> {
-  const session = await client.get<SessionRecord>('/svc/_session').catch(() => null);
+  type Session = { place: string; console: string | null };
+  const session = await client.get<Session>('/svc/_session').catch(() => null);
+  // A host that embeds the gateway has no such route, and all pages at its address.
   const base = session === null || session.place === 'shared' ? null : session.console;
   if (base === null) return (page) => `${client.url}${pagePath(page)}/`;
   const { protocol, host } = new URL(base);
   return (page) => `${protocol}//${pageHost(page)}.${host}/`;
 }
 
-/** A link that signs a browser in, once and for ten minutes: to the console, or on to a page. */
-export function makeLink(client: Client, page?: PageOwner): Promise<SignInLink> {
-  const open = page && pagePath(page).slice('/svc/'.length);
-  return client.post<SignInLink>('/svc/_session/links', open === undefined ? {} : { open });
+/** A link that signs a browser in, once and within ten minutes: to the console, or on to a page. */
+export function makeLink(client: Client, page?: PageOwner): Promise<{ url: string; expiresAt: number }> {
+  return client.post('/svc/_session/links', page === undefined ? {} : { open: pagePath(page).slice('/svc/'.length) });
+}
+
+/**
+ * Opens such a link in the browser of this machine. Every user of the machine can read a browser's arguments while it runs:
+ * so it is started with a file that only its owner may read, and that leads on. The file is removed after a minute, or with
+ * this process.
+ */
+export function openBrowser(url: string, platform: NodeJS.Platform): void {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-open-'));
+  const file = join(folder, 'open.html');
+  writeFileSync(file, forwardingPage(url), { mode: 0o600 });
+  const remove = (): void => {
+    process.off('exit', remove);
+    rmSync(folder, { recursive: true, force: true });
+  };
+  process.on('exit', remove);
+  setTimeout(remove, FILE_MS).unref();
+  spawn(platform === 'darwin' ? 'open' : 'xdg-open', [file], { stdio: 'ignore', detached: true })
+    .on('error', () => {})
+    .unref();
+}
+
+/** Leads on by script, which leaves no entry in the history, or by a link where scripts are off. */
+export function forwardingPage(url: string): string {
+  // A script's text ends at "</script", even inside a string.
+  const script = JSON.stringify(url).replaceAll('<', '\\u003c');
+  const attribute = url.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<title>svc</title>
+<script>location.replace(${script})</script>
+<p><a href="${attribute}">Open</a></p>
+</html>
+`;
 }

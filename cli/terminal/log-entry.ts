@@ -1,14 +1,23 @@
-/** One log entry on one line. */
-import type { LogEntry } from '../gateway/api.ts';
+/** Log entries, each on one line: those of apps, and those of the gateway's own log. */
+import type { LogEntry } from '../../storage/app-log.ts';
 import type { Format, Style } from './style.ts';
 import { formatClock } from './units.ts';
 
 const LEVELS: Record<string, Format> = { debug: 'dim', info: 'blue', warn: 'yellow', error: 'red', fatal: 'red' };
+/** The numbers that pino writes for levels. */
+const PINO_LEVELS: Record<number, string> = {
+  10: 'trace',
+  20: 'debug',
+  30: 'info',
+  40: 'warn',
+  50: 'error',
+  60: 'fatal',
+};
 const DRAWN = new Set(['ts', 'level', 'app', 'msg', 'tool', 'versionId', 'traceId']);
 
-/** `withApp` where entries of several apps come together. What has no place of its own follows as `name=value`. */
+/** `withApp` where entries of several apps appear together. Other members follow as `name=value`. */
 export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): string {
-  // Lines are the apps' own: a member may be anything.
+  // Apps write these lines: a member may have any type.
   const level = String(entry.level ?? 'info');
   const more = Object.entries(entry)
     .filter(([name]) => !DRAWN.has(name))
@@ -21,4 +30,10 @@ export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): s
     String(entry.msg ?? ''),
     ...(more.length === 0 ? [] : [style('dim', more.join(' '))]),
   ].join('  ');
+}
+
+/** A JSON line of the gateway's log. */
+export function drawPinoLine(line: string, style: Style): string {
+  const { time, level, ...rest } = JSON.parse(line) as { time: number; level: number; msg?: string };
+  return drawLogEntry({ ...rest, ts: time, level: PINO_LEVELS[level] ?? String(level) }, style, true);
 }

@@ -1,4 +1,4 @@
-/** The name that somebody probably meant. */
+/** The name that a mistyped one probably meant. */
 
 /** The closest of `names` to a mistyped one, or undefined when none is near enough to be worth suggesting. */
 export function nearest(typed: string, names: Iterable<string>): string | undefined {

@@ -5,7 +5,7 @@ import { type Column, drawTable, fit } from './table.ts';
 
 const plain = createStyle(false);
 
-test('columns are as wide as their widest cell, numbers stand to the right', () => {
+test('columns are as wide as their widest cell, numbers are aligned to the right', () => {
   const lines = drawTable(
     [{ title: 'APP' }, { title: 'CALLS', align: 'right' }],
     [
@@ -31,14 +31,14 @@ test('wide characters take two columns', () => {
   assert.deepEqual(lines, ['NAME  X', '日本  a', 'éa    b']);
 });
 
-test('a table that is too wide loses from its widest column, and only on a terminal', () => {
+test('a table that is too wide is cut in its widest column, and only on a terminal', () => {
   const rows = [['notes', 'a very long description of it']];
   const columns = [{ title: 'APP' }, { title: 'ABOUT' }];
   assert.deepEqual(drawTable(columns, rows, 20, plain), ['APP    ABOUT', 'notes  a very long …']);
   assert.match(drawTable(columns, rows, Number.POSITIVE_INFINITY, plain)[1] as string, /description of it$/);
 });
 
-test('a column that may be squeezed gives way first', () => {
+test('a column that may be squeezed is cut first', () => {
   const columns: Column[] = [{ title: 'APP' }, { title: 'EXIT', squeeze: true }];
   assert.deepEqual(drawTable(columns, [['a long name', 'for a reason']], 19, plain)[1], 'a long name  for a…');
   assert.deepEqual(drawTable(columns, [['a long name', 'for a reason']], 12, plain)[1], 'a lon…  for…');

@@ -1,22 +1,26 @@
-/** Draws rows as aligned columns that fit the terminal. */
+/** Draws rows as aligned columns that fit the terminal, and measures how many columns a text takes there. */
 import { printable } from '../../protocol/printable.ts';
 import type { Format, Style } from './style.ts';
-import { displayWidth, pad, truncate } from './width.ts';
 
-/** A cell's text, without colours of its own, and how it is shown. */
+/** A cell's plain text, and how it is shown. */
 export type Cell = string | { text: string; format: Format };
-/** `squeeze`: where the table is too wide, this column gives way before the others do. */
-export type Column = { title: string; align?: 'left' | 'right'; squeeze?: true };
+/** A title, or more: `squeeze` is for the column in which a table that is too wide is cut first. */
+export type Column = string | { title: string; align?: 'left' | 'right'; squeeze?: true };
 
 const GAP = 2;
-/** No column is squeezed below this. */
+/** No column is cut below this. */
 const MIN_WIDTH = 4;
 
-/**
- * The lines of a table: a dim head, then the rows. `width` is the terminal's; where the table is wider, the widest columns
- * are cut. Without a terminal pass `Infinity` and nothing is cut.
- */
-export function drawTable(columns: Column[], rows: Cell[][], width: number, style: Style): string[] {
+/** A column of numbers. */
+export function right(title: string): Column {
+  return { title, align: 'right' };
+}
+
+/** The lines of a table: a dim head, then the rows. Where it is wider than `width`, the widest columns are cut. */
+export function drawTable(titled: Column[], rows: Cell[][], width: number, style: Style): string[] {
+  const columns: Exclude<Column, string>[] = titled.map((column) =>
+    typeof column === 'string' ? { title: column } : column,
+  );
   const head = columns.map(({ title }) => asShown({ text: title, format: 'dim' }));
   const shown = rows.map((row) => columns.map((_, i) => asShown(row[i])));
   const natural = columns.map((_, i) => Math.max(...[head, ...shown].map((row) => displayWidth(row[i]?.text ?? ''))));
@@ -36,28 +40,83 @@ export function drawTable(columns: Column[], rows: Cell[][], width: number, styl
   return [head, ...shown].map(line);
 }
 
-/** Takes from the widest columns first (only of those marked in `from`) until all fit together, or are at their minimum. */
+/** Takes from the widest columns first (of those marked in `from`) until all fit, or are at their minimum. */
 export function fit(natural: number[], available: number, from: boolean[] = natural.map(() => true)): number[] {
-  const widths = [...natural];
-  let over = widths.reduce((sum, width) => sum + width, 0) - available;
-  while (over > 0) {
-    const candidates = widths.filter((width, i) => from[i] && width > MIN_WIDTH);
-    if (candidates.length === 0) break;
-    const widest = Math.max(...candidates);
-    const next = Math.max(MIN_WIDTH, ...candidates.filter((width) => width < widest));
-    const targets = widths.flatMap((width, i) => (from[i] && width === widest ? [i] : []));
-    const each = Math.min(widest - next, Math.ceil(over / targets.length));
-    for (const i of targets) {
-      const cut = Math.min(each, over);
-      widths[i] = (widths[i] as number) - cut;
-      over -= cut;
-    }
+  // No column is wider than all are together: a cell may be a text of a million letters.
+  const widths = natural.map((width, i) => (from[i] ? Math.min(width, Math.max(MIN_WIDTH, available)) : width));
+  for (let over = widths.reduce((sum, width) => sum + width, -available); over > 0; over--) {
+    const widest = Math.max(...widths.filter((_, i) => from[i]));
+    if (widest <= MIN_WIDTH) break;
+    widths[widths.findIndex((width, i) => from[i] && width === widest)] = widest - 1;
   }
   return widths;
 }
 
-/** As it is printed, so that it is measured and cut as such. */
+/** The text as it is printed, so that this is what is measured and cut. */
 function asShown(cell: Cell = ''): { text: string; format?: Format } {
   const { text, ...format } = typeof cell === 'object' ? cell : { text: cell };
   return { text: printable(text).replaceAll('\t', ' '), ...format };
+}
+
+/** The columns and cells of rows of values. A column of numbers is aligned to the right. */
+export function valueTable(names: string[], rows: unknown[][]): [Column[], Cell[][]] {
+  const isNumeric = (i: number): boolean => {
+    const values = rows.map((row) => row[i]).filter((value) => value !== null);
+    return values.length > 0 && values.every((value) => typeof value === 'number');
+  };
+  return [
+    names.map((title, i) => (isNumeric(i) ? right(title) : title)),
+    rows.map((row) => names.map((_, i) => drawValue(row[i]))),
+  ];
+}
+
+function drawValue(value: unknown): Cell {
+  if (value === undefined) return '';
+  if (value === null) return { text: 'null', format: 'dim' };
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+const ZERO = /^(?:\p{Mn}|\p{Me}|\p{Cf})$/u;
+const WIDE =
+  /^[\u1100-\u115f\u2329\u232a\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{16fe0}-\u{18cff}\u{1aff0}-\u{1b2ff}\u{20000}-\u{3fffd}]$/u;
+const EMOJI = /^\p{Emoji_Presentation}$/u;
+const ASCII = /^[\x20-\x7e]*$/;
+
+let segmenter: Intl.Segmenter | undefined;
+
+function characters(text: string): Iterable<string> {
+  segmenter ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+  return Array.from(segmenter.segment(text), ({ segment }) => segment);
+}
+
+/** Columns of one grapheme: a letter with its accents, or an emoji with its modifiers. */
+function characterWidth(character: string): number {
+  const first = String.fromCodePoint(character.codePointAt(0) ?? 0);
+  if (ZERO.test(first)) return 0;
+  return WIDE.test(first) || EMOJI.test(first) || character.includes('\ufe0f') ? 2 : 1;
+}
+
+export function displayWidth(text: string): number {
+  if (ASCII.test(text)) return text.length;
+  let width = 0;
+  for (const character of characters(text)) width += characterWidth(character);
+  return width;
+}
+
+/** Cuts to `width` columns; what was cut shows as `…`. */
+export function truncate(text: string, width: number): string {
+  if (displayWidth(text) <= width) return text;
+  let kept = '';
+  let used = 0;
+  for (const character of characters(text)) {
+    used += characterWidth(character);
+    if (used > width - 1) break;
+    kept += character;
+  }
+  return `${kept}…`;
+}
+
+export function pad(text: string, width: number, align: 'left' | 'right' = 'left'): string {
+  const space = ' '.repeat(Math.max(0, width - displayWidth(text)));
+  return align === 'left' ? text + space : space + text;
 }

@@ -1,13 +1,13 @@
 /**
- * Where a command writes: answers to stdout, everything else to stderr, each with colours of its own. Whatever is written passes
- * `visible`, and the streams are nobody else's: text of an app, an archive or a log cannot drive the terminal.
+ * Where a command writes: answers to stdout, everything else to stderr. Every text passes `visible`, and no other code writes to
+ * the streams: text of an app, an archive or a log cannot drive the terminal.
  */
 import { createInterface } from 'node:readline/promises';
 import type { Readable } from 'node:stream';
 import { UsageError } from '../failure.ts';
-import { type Progress, startProgress } from './progress.ts';
 import { createStyle, type Style, visible, wantsColour } from './style.ts';
 import { type Cell, type Column, drawTable } from './table.ts';
+import { formatBytes } from './units.ts';
 
 // A string followed by a colon is a member's name.
 const TOKENS = /("(?:\\.|[^"\\])*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
@@ -18,9 +18,14 @@ export type TerminalStreams = {
   stderr: NodeJS.WriteStream;
 };
 
+export type Progress = { update(done: number, total: number): void; end(): void };
+
 const HOME = '\u001b[H';
 const CLEAR_BELOW = '\u001b[J';
 const CLEAR_REST_OF_LINE = '\u001b[K';
+const CLEAR_LINE = '\r\u001b[2K';
+const BAR_WIDTH = 28;
+const BAR_PARTS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 export class Terminal {
   readonly stdin: TerminalStreams['stdin'];
@@ -42,12 +47,12 @@ export class Terminal {
     this.noteStyle = createStyle(wantsColour(streams.stderr, env));
   }
 
-  /** Someone is looking at stdout. */
+  /** Stdout is a terminal, and shows text for a person. */
   get interactive(): boolean {
     return this.#stdout.isTTY === true && !this.json;
   }
 
-  /** Someone is looking at stderr. */
+  /** Stderr is a terminal. */
   get notesAreSeen(): boolean {
     return this.#stderr.isTTY === true;
   }
@@ -57,7 +62,7 @@ export class Terminal {
     return this.#stdout.isTTY ? (this.#stdout.columns ?? 80) : Number.POSITIVE_INFINITY;
   }
 
-  /** One line, whatever the text has in it. */
+  /** One line, whatever characters the text contains. */
   line(text = ''): void {
     this.lines([text]);
   }
@@ -66,9 +71,30 @@ export class Terminal {
     if (lines.length > 0) this.#stdout.write(`${lines.map(visible).join('\n')}\n`);
   }
 
+  /** `✓ text`. */
+  done(text: string): void {
+    this.line(`${this.style('green', '✓')} ${text}`);
+  }
+
+  /** Named values below a line, one a line; those that are empty are left out. */
+  facts(facts: Record<string, string | null | undefined>): void {
+    for (const [name, value] of Object.entries(facts))
+      if (value) this.line(`  ${this.style('dim', name.padEnd(9))} ${value}`);
+  }
+
   /** One line to stderr: what a program that reads stdout must not see. */
   note(text = ''): void {
     this.#stderr.write(`${visible(text)}\n`);
+  }
+
+  /** A dim line to stderr. */
+  hint(text: string): void {
+    this.note(this.noteStyle('dim', text));
+  }
+
+  /** `! text` to stderr. */
+  warn(text: string): void {
+    this.note(`${this.noteStyle('yellow', '!')} ${text}`);
   }
 
   table(columns: Column[], rows: Cell[][]): void {
@@ -81,7 +107,15 @@ export class Terminal {
     else draw();
   }
 
-  /** What an app answered, where no drawing fits it: JSON either way, with colours for a reader. */
+  /** The answer of a command that lists: a table, or a note when there are no rows. */
+  list<T>(rows: T[], whenNone: string, columns: Column[], cells: (row: T) => Cell[]): void {
+    this.answer(rows, () => {
+      if (rows.length === 0) this.note(whenNone);
+      else this.table(columns, rows.map(cells));
+    });
+  }
+
+  /** A value that has no table: JSON either way, with colours for a reader. */
   value(value: unknown): void {
     if (this.interactive) this.lines(drawJson(value, this.style));
     else this.document(value);
@@ -92,7 +126,12 @@ export class Terminal {
     this.lines(JSON.stringify(value ?? null, null, this.#stdout.isTTY ? 2 : undefined).split('\n'));
   }
 
-  /** The lines in place of all that is on the screen, as many as it has room for; below each other where stdout is no terminal. */
+  /** One event of a stream for a program: JSON on one line. */
+  event(value: object): void {
+    this.line(JSON.stringify(value));
+  }
+
+  /** Replaces what is on the screen by as many lines as fit; without a terminal, prints them below the last ones. */
   screen(lines: string[]): void {
     if (!this.interactive) {
       this.lines([...lines, '']);
@@ -104,36 +143,50 @@ export class Terminal {
     this.#stdout.write(HOME + text + CLEAR_BELOW);
   }
 
-  /** A progress bar on stderr, where somebody looks at it. */
-  progress(label: string): Progress {
-    return startProgress(this.#stderr, this.noteStyle, label);
+  /** A progress bar on one line of stderr, drawn only on a terminal, after `unseenMs`, and removed at the end. */
+  progress(label: string, unseenMs = 0): Progress {
+    if (!this.notesAreSeen) return { update: () => {}, end: () => {} };
+    const from = Date.now() + unseenMs;
+    let shown = '';
+    return {
+      update: (done, total) => {
+        if (Date.now() < from) return;
+        const line = progressLine(label, done, total, this.noteStyle);
+        if (line === shown) return;
+        shown = line;
+        this.#stderr.write(CLEAR_LINE + visible(line));
+      },
+      end: () => {
+        if (shown !== '') this.#stderr.write(CLEAR_LINE);
+      },
+    };
   }
 
-  /** What the user types after `question`, without white space around it. */
-  async ask(question: string): Promise<string> {
+  /** Whether the user answers yes to "`question` [y/N]". Throws `UsageError` where there is no terminal to ask on. */
+  async confirm(question: string): Promise<boolean> {
+    if (!this.stdin.isTTY || this.json)
+      throw new UsageError('This needs a confirmation.', 'Add --yes to skip the question.');
     const prompt = createInterface({ input: this.stdin, output: this.#stderr });
     try {
-      return (await prompt.question(visible(question))).trim();
+      return /^y(es)?$/i.test((await prompt.question(visible(`${question} [y/N] `))).trim());
     } finally {
       prompt.close();
     }
   }
 
-  /** `listener` is told once when stdout takes no more. */
+  /** `listener` is called once when stdout can no longer be written. */
   whenLost(listener: (error: Error) => void): void {
     this.#stdout.once('error', listener);
   }
 }
 
-/** Whether the user said yes to "`question` [y/N]". Throws `UsageError` where nobody can be asked; `command` is for its help. */
-export async function confirm(terminal: Terminal, question: string, command: string): Promise<boolean> {
-  if (!terminal.stdin.isTTY || terminal.json) {
-    throw new UsageError(`"svc ${command}" needs a confirmation.`, {
-      command,
-      hint: 'Add --yes to skip the question.',
-    });
-  }
-  return /^y(es)?$/i.test(await terminal.ask(`${question} [y/N] `));
+export function progressLine(label: string, done: number, total: number, style: Style): string {
+  const share = total === 0 ? 1 : Math.min(1, done / total);
+  const eighths = Math.floor(share * BAR_WIDTH * 8);
+  const filled = '█'.repeat(Math.floor(eighths / 8)) + (BAR_PARTS[eighths % 8] as string);
+  const percent = `${Math.floor(share * 100)} %`.padStart(5);
+  const bar = style('cyan', filled) + style('dim', '░'.repeat(BAR_WIDTH - filled.length));
+  return `${label} ${bar} ${percent}  ${style('dim', `${formatBytes(done)} of ${formatBytes(total)}`)}`;
 }
 
 /** JSON for a reader, line by line: indented, with colours. */

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { drawLogEntry } from './log-entry.ts';
 import { nearest } from './nearest.ts';
-import { progressLine } from './progress.ts';
 import { createStyle, visible, wantsColour } from './style.ts';
-import { drawJson } from './terminal.ts';
+import { displayWidth, truncate } from './table.ts';
+import { drawJson, progressLine } from './terminal.ts';
 import { formatAge, formatBytes, formatDuration, plural } from './units.ts';
-import { displayWidth, truncate } from './width.ts';
 
 test('widths count what a terminal shows', () => {
   for (const [text, width] of [
@@ -113,7 +112,7 @@ test('a progress bar fills from empty to full', () => {
   assert.match(progressLine('Uploading', 2048, 2048, plain), /^Uploading █{28} 100 % /);
 });
 
-test('a log entry names the call that it is from, if it is from one', () => {
+test('a log entry names the call that wrote it, if one did', () => {
   const draw = (tool: string | null) =>
     drawLogEntry({ ts: 0, level: 'error', app: 'notes', msg: 'late', tool, traceId: tool }, createStyle(false), false);
   assert.match(draw('add'), / {2}error {2}add {2}late$/);

@@ -1,0 +1,183 @@
+/** `svc open` and `svc token`: links that sign a browser in, the access token, and tokens for programs. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LIMITS } from '../../protocol/limits.ts';
+import { Layout } from '../../storage/layout.ts';
+import { readToken, rotateToken } from '../../storage/token.ts';
+import type { ProgramTokenRow } from '../../supervisor/http/access/program-tokens.ts';
+import { type CommandContext, type RunCommand, runVerb } from '../command.ts';
+import { CommandError, GatewayError, UnreachableError, UsageError } from '../failure.ts';
+import { allTokens, filesPath, route } from '../gateway/api.ts';
+import { Client } from '../gateway/client.ts';
+import { daemonOf } from '../gateway/connection.ts';
+import { makeLink } from '../gateway/pages.ts';
+import { shortPath } from '../terminal/paths.ts';
+import { formatAge, formatClock, formatWait } from '../terminal/units.ts';
+
+export async function open({ args, terminal, connect }: CommandContext): Promise<void> {
+  const client = connect();
+  const app = args.optionalAt(0);
+  const session = args.text('session');
+  if (session !== undefined && app === undefined) throw new UsageError('Name the app whose draft to open.');
+  // The command says which apps exist; the browser would show an error page only.
+  if (app !== undefined) await client.get(session === undefined ? route`/svc/_apps/${app}` : filesPath(session, app));
+  const link = await makeLink(client, app === undefined ? undefined : { app, ...(session && { session }) });
+  terminal.answer(link, () => {
+    terminal.line(link.url);
+    terminal.hint(`Signs one browser in, until ${formatClock(link.expiresAt)}.`);
+  });
+}
+
+const CONNECTION = ['url', 'token'];
+/** The options that each verb takes. */
+const OPTIONS: Record<string, string[]> = {
+  create: ['name', 'app', 'tools', 'expires', ...CONNECTION],
+  ls: CONNECTION,
+  revoke: CONNECTION,
+};
+
+export function token(context: CommandContext): ReturnType<RunCommand> {
+  const { args } = context;
+  const verb = args.optionalAt(0) ?? '';
+  const foreign = Object.values(OPTIONS)
+    .flat()
+    .find((option) => args.has(option) && !(Object.hasOwn(OPTIONS, verb) && OPTIONS[verb]?.includes(option)));
+  if (foreign !== undefined) throw new UsageError(`--${foreign} is not for "${`svc token ${verb}`.trim()}".`);
+  const extra = verb === 'revoke' ? undefined : args.optionalAt(1);
+  if (extra !== undefined) throw new UsageError(`"${extra}" is one argument too many.`);
+  return runVerb(context, { '': print, rotate, create, ls: list, revoke });
+}
+
+async function print(context: CommandContext): Promise<void> {
+  const { terminal, dataDirectory } = context;
+  const path = new Layout(dataDirectory).token;
+  const text = await readToken(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+    throw new CommandError(
+      `There is no token in ${shortPath(dataDirectory, context)}.`,
+      'The first start of a gateway creates it: svc serve. For another directory: --data-dir',
+    );
+  });
+  terminal.answer({ token: text, path }, () => terminal.line(text));
+}
+
+async function rotate(context: CommandContext): Promise<void> {
+  const { terminal, dataDirectory } = context;
+  const path = new Layout(dataDirectory).token;
+  const text = await rotateToken(path);
+  const taken = await isTaken(context, text);
+  terminal.answer({ token: text, path, taken }, () => {
+    terminal.line(text);
+    terminal.note(
+      taken
+        ? 'The running gateway uses it; the old token is void, and browsers have to sign in again.'
+        : 'No gateway is running; the next one uses it.',
+    );
+    terminal.note('Tokens for programs stay valid: svc token ls');
+  });
+}
+
+/** Waits until the running gateway accepts the new token; false when none is running. */
+async function isTaken(context: CommandContext, text: string): Promise<boolean> {
+  const daemon = daemonOf(context.dataDirectory, context);
+  if (daemon === null) return false;
+  const client = new Client({ ...daemon, token: text });
+  const until = Date.now() + LIMITS.childStartMs;
+  for (;;) {
+    try {
+      await client.get('/svc/_apps', LIMITS.helloMs);
+      return true;
+    } catch (error) {
+      if (error instanceof UnreachableError) return false;
+      if (!(error instanceof GatewayError) || error.status !== 401) throw error;
+      if (Date.now() > until)
+        throw new CommandError(
+          'The new token is written, but the running gateway does not use it.',
+          'Restart it, then check with: svc doctor',
+        );
+    }
+    await sleep(50);
+  }
+}
+
+/** What a token of each kind may do. */
+const TOOLS: Record<string, string> = { read: 'read', write: 'read and write', all: 'do everything with' };
+const EXAMPLE = 'svc token create --name zapier --app todos --tools read --expires 90d';
+
+async function create({ args, terminal, connect }: CommandContext): Promise<void> {
+  const name = args.text('name');
+  const tools = args.text('tools');
+  if (name === undefined) throw new UsageError('--name says who uses the token, and is needed.', `Such as: ${EXAMPLE}`);
+  if (tools === undefined) throw new UsageError('--tools says what it may do, and is needed.', `Such as: ${EXAMPLE}`);
+  if (!Object.hasOwn(TOOLS, tools))
+    throw new UsageError(`--tools is ${Object.keys(TOOLS).join(', ')}; not "${tools}".`);
+  const apps = args.list('app');
+  const request = { name, tools, ...(apps.length > 0 && { apps }), expiresInDays: daysOf(args.text('expires')) };
+  const client = connect();
+  const answer = await client.post<ProgramTokenRow & { token: string }>('/svc/_tokens', request);
+  terminal.answer(answer, () => {
+    const { noteStyle } = terminal;
+    const { id, expiresAt } = answer;
+    const ends = expiresAt === null ? 'never expires' : `expires ${formatWait(expiresAt, Date.now())}`;
+    terminal.line(answer.token);
+    terminal.note(
+      `${noteStyle('green', '✓')} ${answer.name} (${id}) may ${TOOLS[answer.tools]} ${appsOf(answer)}, and ${ends}`,
+    );
+    terminal.note(noteStyle('yellow', 'Keep the token now: it is not shown again.'));
+    const body = JSON.stringify(answer.apps === null ? {} : { app: answer.apps[0] });
+    terminal.note('Try it:');
+    terminal.note(
+      `  curl -H 'authorization: Bearer ${answer.token}' ${client.url}/svc/_tool/svc_describe -d '${body}'`,
+    );
+  });
+}
+
+/** `90d` → 90. */
+function daysOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const days = Number(/^([1-9]\d{0,8})d$/.exec(text)?.[1] ?? 0);
+  if (days >= 1 && days <= LIMITS.programTokenDays) return days;
+  throw new UsageError(
+    `--expires takes days, from 1d to ${LIMITS.programTokenDays}d, not "${text}".`,
+    'Without it the token never expires.',
+  );
+}
+
+async function list({ terminal, connect }: CommandContext): Promise<void> {
+  const now = Date.now();
+  const none = `There are no tokens for programs. Make one: ${EXAMPLE}`;
+  const columns = ['TOKEN', 'NAME', { title: 'APPS', squeeze: true as const }, 'TOOLS', 'EXPIRES', 'LAST USE'];
+  terminal.list(await allTokens(connect()), none, columns, ({ expiresAt, lastUsedAt, ...row }) => [
+    row.id,
+    { text: row.name, format: 'bold' },
+    appsOf(row),
+    row.tools,
+    expiresAt !== null && expiresAt <= now
+      ? { text: 'expired', format: 'red' }
+      : expiresAt === null
+        ? 'never'
+        : formatWait(expiresAt, now),
+    { text: lastUsedAt === null ? 'never' : formatAge(lastUsedAt, now), format: 'dim' },
+  ]);
+}
+
+function appsOf({ apps }: Pick<ProgramTokenRow, 'apps'>): string {
+  return apps === null ? 'every app' : apps.join(', ');
+}
+
+/** Takes the id of a token, or its name where no other token has it. */
+async function revoke({ args, terminal, connect }: CommandContext): Promise<void> {
+  const named = args.wordOf('svc token', '<id or name>', 'Tokens: svc token ls');
+  const client = connect();
+  const rows = await allTokens(client);
+  const byName = rows.filter(({ name }) => name === named);
+  const isId = rows.some(({ id }) => id === named);
+  if (!isId && byName.length > 1)
+    throw new UsageError(
+      `Several tokens have the name "${named}"; use the id.`,
+      byName.map(({ id }) => id),
+    );
+  // The gateway refuses what is neither id nor name.
+  const id = isId ? named : (byName[0]?.id ?? named);
+  const answer = await client.delete(route`/svc/_tokens/${id}`);
+  terminal.answer(answer, () => terminal.done(`${named} is revoked, and refused from now on`));
+}

@@ -1,0 +1,122 @@
+/**
+ * Finds in an app's sources what publishing would refuse, before the gateway is asked: a manifest that is no JSON, handlers
+ * that do not parse, and handlers that break the rules. Shows the lines around a fault.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as others } from 'node:timers/promises';
+import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { printable } from '../../protocol/printable.ts';
+import type { HandlerSource, KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
+import type { DescribedApp } from '../gateway/api.ts';
+
+/** Both count from 1, columns in UTF-16 units. */
+export type Place = { line: number; column: number };
+
+/** Code that the gateway runs. */
+const HANDLERS = /^(?:queries|actions|automations|lib)\/.*\.m?js$/;
+const AUTOMATION = /^automations\/([^/]+)\/automation\.json$/;
+
+/** Parsing blocks everything else. Faults that are not found within this time are found by the rules. */
+const BUDGET_MS = 1000;
+/** Characters of a line that are shown. */
+const WIDTH = 100;
+
+/** Why a text is not JSON, and where as far as Node says it; null when it is. */
+export function jsonFault(text: string): { reason: string; place: Place | null } | null {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    const { message } = error as Error;
+    const position = / in JSON at position (\d+)/.exec(message);
+    const isCut = message === 'Unexpected end of JSON input';
+    const reason = position === null ? message : message.slice(0, position.index);
+    if (position === null && !isCut) return { reason, place: null };
+    const before = text.slice(0, isCut ? text.trimEnd().length : Number(position?.[1])).split(/\r\n?|\n/);
+    return { reason, place: { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 } };
+  }
+}
+
+/** The line and the one above it, with a mark below the column; empty when the file has no such line. */
+export function excerpt(text: string, { line, column }: Place): string[] {
+  const lines = text.split(/\r\n?|\n/);
+  if (lines[line - 1] === undefined) return [];
+  // Further to the right, the shown part of all lines moves along.
+  const from = column <= WIDTH ? 0 : column - 1 - WIDTH / 2;
+  const show = (part: string): string => printable(part.replaceAll('\t', ' '));
+  const shown = (at: number): string => show((lines[at - 1] ?? '').slice(from, from + WIDTH));
+  const gutter = String(line).length;
+  const row = (label: string | number, content: string): string =>
+    `${String(label).padStart(gutter)} │ ${content}`.trimEnd();
+  const mark = ' '.repeat(show((lines[line - 1] ?? '').slice(from, column - 1)).length);
+  return [...(line > 1 ? [row(line - 1, shown(line - 1))] : []), row(line, shown(line)), row('', `${mark}^`)];
+}
+
+/** What publishing would say of the first file that does not parse, with its place; null when all do that it has time for. */
+export async function checkSyntax(folder: string, files: string[], ms: number = BUDGET_MS): Promise<ErrorBody | null> {
+  const inManifest = files.includes('app.json') ? jsonFault(readFileSync(join(folder, 'app.json'), 'utf8')) : null;
+  if (inManifest?.place)
+    return faultAt('INVALID_MANIFEST', 'app.json', inManifest.place, `It is not valid JSON: ${inManifest.reason}.`);
+  const handlers = files.filter((file) => HANDLERS.test(file));
+  if (handlers.length === 0) return null;
+  const { Lines, parseModule, stepsWithin, TookTooLong } = await import('../../protocol/rules/gates/syntax.ts');
+  const step = stepsWithin(ms);
+  try {
+    for (const path of handlers) {
+      const text = textOf(folder, path) ?? '';
+      const parsed = parseModule(text, step);
+      if ('program' in parsed) continue;
+      return faultAt('INVALID_HANDLER', path, new Lines(text).position(parsed.at), parsed.message);
+    }
+  } catch (error) {
+    if (!(error instanceof TookTooLong)) throw error;
+  }
+  return null;
+}
+
+function faultAt(code: ErrorBody['code'], path: string, { line, column }: Place, message: string): ErrorBody {
+  const issue = { path, keyword: 'syntax', message, line, column };
+  return { code, message: `${path}:${line}:${column}: ${message}`, path, issues: [issue] };
+}
+
+/**
+ * The error that publishing `files` of the app would end with; null when its handlers pass, or as soon as `isStale`. Lets
+ * other work go on meanwhile. `known` keeps what was learnt of unchanged files.
+ */
+export async function checkRules(
+  folder: string,
+  known: KnownModules,
+  app: DescribedApp,
+  files: string[],
+  isStale: () => boolean,
+): Promise<ErrorBody | null> {
+  const { handlerCheck, invalidHandler } = await import('../../protocol/rules/gates/check-handlers.ts');
+  const present = new Set(files);
+  const automations = files.flatMap((path) => AUTOMATION.exec(path)?.[1] ?? []);
+  const read = (file: string): HandlerSource => {
+    const text = present.has(file) ? textOf(folder, file) : null;
+    return text === null ? { refused: 'does not exist' } : { text };
+  };
+  const check = handlerCheck(read, app, automations, { known });
+  try {
+    for (;;) {
+      const { done, value } = check.next();
+      if (done) return value.length === 0 ? null : invalidHandler(value).toBody();
+      await others();
+      if (isStale()) return null;
+    }
+  } catch (error) {
+    if (error instanceof SvcError) return error.toBody();
+    throw error;
+  }
+}
+
+/** Null when it cannot be read: it was a moment ago, and the next look at the folder tells what is wrong now. */
+function textOf(folder: string, file: string): string | null {
+  try {
+    return readFileSync(join(folder, file), 'utf8');
+  } catch {
+    return null;
+  }
+}
