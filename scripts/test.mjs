@@ -35,8 +35,8 @@ const seconds = JSON.parse(readFileSync(recorded, 'utf8'));
 const weight = (path) => seconds[relative(root, path)] ?? Number.POSITIVE_INFINITY;
 files.sort((a, b) => weight(b) - weight(a) || statSync(b).size - statSync(a).size);
 
-// By default node:test leaves a core to itself, which does nothing here but wait.
-const concurrency = availableParallelism();
+// Tests wait for a third of their time, so one more than there are cores.
+const concurrency = availableParallelism() + 1;
 // A file that hangs fails by itself, long before whoever waits for it gives up.
 const timeout = 8 * 60 * 1000;
 
@@ -54,6 +54,11 @@ events.on('test:fail', ({ todo }) => {
 });
 events.on('test:pass', ({ name, skip }) => {
   if (skip !== undefined) skipped.push(skip === true || skip === '' ? name : `${name}: ${skip}`);
+});
+const totals = [];
+events.on('test:diagnostic', ({ message, nesting }) => {
+  if (nesting === 0 && /^(tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) \d/.test(message))
+    totals.push(message);
 });
 await pipeline(events, new spec(), process.stdout, { end: false });
 
@@ -85,3 +90,5 @@ if (options.includes('--coverage')) {
   report(root, process.env.NODE_V8_COVERAGE);
 }
 rmSync(notes, { recursive: true, force: true });
+// Once more, for it is looked for at the end.
+console.log(totals.map((line) => `ℹ ${line}`).join('\n'));

@@ -249,7 +249,7 @@ test('what is typed wrong is answered with what was probably meant, and with the
     [['diff', '--session', 'dev-nots'], 1, /UNKNOWN_SESSION.*\n.*Did you mean "dev-notes"\?/],
     [['publish', 'notes', '--session', 'dev-nots'], 1, /Did you mean "dev-notes"\?/],
     [['rollback', 'nots'], 1, /UNKNOWN_APP.*\n.*Did you mean "notes"\?/],
-    [['sessions', 'close'], 2, /use "open", "rm" or "update"/],
+    [['sessions', 'close'], 2, /Verbs: open, update, rm/],
     [['sessions', 'rm'], 2, /svc sessions rm <id>/],
     [['sessions', 'rm', 'dev-notes'], 2, /--yes/],
     [['sessions', 'rm', 'nothing'], 1, /UNKNOWN_SESSION/],

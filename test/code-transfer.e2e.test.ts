@@ -77,6 +77,41 @@ test('folders are exported as they are published, and pushed one by one', async 
   assert.equal((await to.read('plain', 'word', {})).json.data, 'here');
 });
 
+test('an imported version that breaks a rule is live with warnings; one that cannot be loaded is refused', async (t) => {
+  const from = await startGateway(t, { store: 'git' });
+  for (const id of ['broken', 'careless']) assert.equal((await from.upload(id, appOf(id, word('old')))).status, 201);
+  const clone = join(folder, 'unchecked');
+  execFileSync('git', ['clone', '-q', join(from.dataDir, 'code-store/apps.git'), clone], { stdio: 'pipe' });
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-C', clone, '-c', 'user.name=a', '-c', 'user.email=b', ...args], { stdio: 'pipe' });
+  writeFileSync(join(clone, 'apps/broken/queries/word.js'), 'export default () => (;');
+  git('commit', '-qam', 'x');
+  git('tag', '-a', 'broken/v2', '-m', 'x');
+  writeFileSync(join(clone, 'apps/careless/queries/word.js'), "export default ({ db }) => db.run('DELETE FROM t');\n");
+  git('commit', '-qam', 'x');
+  git('tag', '-a', 'careless/v2', '-m', 'x');
+  const bundle = join(folder, 'unchecked.bundle');
+  git('bundle', 'create', '-q', bundle, 'HEAD', 'refs/heads/main', '--tags');
+
+  const to = await startGateway(t, { store: 'git' });
+  const { json } = svc(to, 'import', bundle);
+  assert.deepEqual(
+    json.failed.map(({ id, error }: { id: string; error: { code: string; path: string } }) => [
+      id,
+      error.code,
+      error.path,
+    ]),
+    [['broken', 'INVALID_HANDLER', 'queries/word.js']],
+  );
+  const [{ id, versionId, warnings }] = json.apps;
+  assert.deepEqual([id, versionId, warnings.length], ['careless', 'careless/v2', 1]);
+  assert.equal(warnings[0].keyword, 'query-handlers-read-only');
+  // What was stored before is gone back to as it was.
+  const back = await to.call('POST', '/svc/_apps/careless/activate', { body: { versionId: 'careless/v1' } });
+  assert.equal(back.status, 200, back.text);
+  assert.equal((await to.call('POST', '/svc/_apps/careless/rollback', { body: { version: 2 } })).status, 200);
+});
+
 test('what is no bundle changes nothing', async (t) => {
   const gateway = await startGateway(t, { store: 'git' });
   const bad = join(folder, 'bad.bundle');

@@ -80,7 +80,8 @@ const SHOP = appOf('shop', {
     failsDeep:
       '() => { const e = new Error("deep"); e.stack = "Error: deep\\n  at /home/somebody/secret.js:1:1"; throw e; }',
     badSql: '({ db }) => db.all("SELECT * FROM missing")',
-    sneakyWrite: '({ db }) => db.run("INSERT INTO items (title) VALUES (?)", "sneaked in")',
+    sneakyWrite: `({ db }) =>
+      db.run("INSERT INTO items (title) VALUES (?)", "sneaked in") // governance: allow-query-handlers-read-only why`,
     slow: { run: '() => new Promise(() => {})', timeoutMs: 60 },
     spins: { run: '() => { for (;;); }', timeoutMs: 60 },
     constructor: '() => "a tool may be called that"',

@@ -4,6 +4,7 @@
  *
  *     sh gateway             `svc serve …`, instead of `npm start` when it comes first: runs from here on, on any free port; what
  *                            it exports holds for the blocks that follow
+ *     sh claude              the same, where this program is installed (scripts/agents)
  *     sh                     run with bash -euo pipefail; commands about the clone itself are checked instead (CLONE_COMMANDS)
  *     js notes/actions/x.js  written to that path, for the blocks that follow; any language of FILE_LANGUAGES
  *     text                   shown only
@@ -37,6 +38,9 @@ import { inTime, LONG_MS } from '../testing/waiting.ts';
 type Block = { info: string; text: string; line: number };
 
 const FILE_LANGUAGES = ['js', 'json', 'sql', 'html', 'css'];
+/** Programs that documents talk about. */
+const PROGRAMS = ['claude', 'codex'];
+const PROGRAMS_FOLDER = join(root, 'scripts/agents/node_modules/.bin');
 const ADDRESS = '127.0.0.1:8787';
 const HTTP_METHOD = /^`(?:GET|POST|PUT|PATCH|DELETE)`$/;
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -130,8 +134,9 @@ class Clone {
     });
     // The daemon's sockets are in the folder too, and go with it.
     this.#env = {
-      PATH: `${commands}:${dirname(process.execPath)}:${process.env.PATH}`,
+      PATH: `${commands}:${dirname(process.execPath)}:${PROGRAMS_FOLDER}:${process.env.PATH}`,
       HOME: this.folder,
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
       TMPDIR: this.folder,
     };
   }
@@ -220,12 +225,17 @@ for (const { name, text } of documents) {
     for (const { info, text: content, line } of blocks) {
       const [language = '', path, ...rest] = info.split(' ');
       if (info === 'text') continue;
-      test(`line ${line}: ${info}`, async () => {
+      const isProgram = language === 'sh' && path !== undefined && PROGRAMS.includes(path);
+      const skip =
+        isProgram && !existsSync(join(PROGRAMS_FOLDER, path))
+          ? `${path} is not installed: npm ci --prefix scripts/agents`
+          : false;
+      test(`line ${line}: ${info}`, { skip }, async () => {
         if (info === 'sh gateway') {
           await clone.serve(content);
           return;
         }
-        if (info === 'sh') {
+        if (info === 'sh' || isProgram) {
           await clone.run(content);
           return;
         }

@@ -1,14 +1,15 @@
-// Each process of the tree killed or stopped once under load, and ends of every kind: nothing acknowledged is lost, nobody
-// has to help. `npm run faults` does the same hundreds of times, at moments that a seed chooses.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { compareIdentity } from '../storage/process-identity.ts';
+import { compareIdentity } from '../storage/processes/process-identity.ts';
 import { startGateway, type TestGateway } from '../testing/gateway.ts';
 import { type Child, childrenOf } from '../testing/processes.ts';
 import { Load, ledgerApp, verify } from '../testing/write-ledger.ts';
+
+// Each process of the tree killed or stopped once under load, and ends of every kind: nothing acknowledged is lost, nobody
+// has to help. `npm run faults` does the same hundreds of times, at moments that a seed chooses.
 
 const APP = 'ledger';
 

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import AUTOMATION_SCHEMA from '../schemas/automation.schema.json' with { type: 'json' };
 import { appOf, automation } from '../testing/apps.ts';
 import { eventually, gatewayOfSuite } from '../testing/edges.ts';
 import { startGateway } from '../testing/gateway.ts';
@@ -106,6 +108,31 @@ const CASES: Case[] = [
   ['a day that the calendar has not', { generated: { by: 'hand', at: '2026-02-30' } }, 'invalid_field', 'generated.at'],
 ];
 
+/** What an editor says of a file, by the published schema: the paths of the fields that it marks. */
+const editor = new Ajv2020({ allErrors: true, strict: false }).compile(AUTOMATION_SCHEMA);
+function markedBy(text: string): string[] {
+  editor(JSON.parse(text));
+  return (editor.errors ?? []).map(({ instancePath, params }) =>
+    `${instancePath}${params.missingProperty === undefined ? '' : `/${params.missingProperty}`}`
+      .slice(1)
+      .replaceAll(/\/(\d+)/g, '[$1]')
+      .replaceAll('/', '.'),
+  );
+}
+/** Cases that a schema cannot tell. */
+const BEYOND_SCHEMA = new Set([
+  'cron that cannot be read',
+  'cron with four fields',
+  'cron with seven fields',
+  'a minute 60',
+  'a day that never comes',
+  'a date instead of cron',
+  'a time zone that is none',
+  'an old form that is wrong',
+  'a property that is no schema',
+  'a day that the calendar has not',
+]);
+
 describe('an upload with an automation that has', () => {
   const gateway = gatewayOfSuite({});
   const files = (file: string | Members) => ({
@@ -129,6 +156,17 @@ describe('an upload with an automation that has', () => {
         [readdirSync(join(gateway.dataDir, 'apps')), readdirSync(join(gateway.dataDir, 'tmp'))],
         [['_registry.json'], []],
       );
+      if (typeof file === 'string' || name === 'more than 64 KiB') return;
+      const marked = markedBy(automation(file));
+      if (BEYOND_SCHEMA.has(name)) assert.deepEqual(marked, []);
+      else
+        assert.ok(
+          marked.some(
+            (mark) =>
+              mark !== '' && (field === mark || (/^[.[]/.test(field.slice(mark.length)) && field.startsWith(mark))),
+          ),
+          `an editor marks ${marked}`,
+        );
     });
   }
 

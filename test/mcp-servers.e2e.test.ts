@@ -328,8 +328,9 @@ describe('the end', () => {
   });
 
   test('without servers there is no process', async (t) => {
-    const running = await serversFor(t, {});
-    assert.equal(running.tree.toolServers, null);
-    await assert.rejects(running.call('one.echo'), failsWith(/No MCP servers are configured\.$/));
+    const gateway = await startGateway(t);
+    const { processes, toolServers } = (await gateway.call('GET', '/svc/_system')).json;
+    assert.deepEqual(toolServers, []);
+    assert.ok(!processes.some(({ role }: { role: string }) => role === 'mcp'), JSON.stringify(processes));
   });
 });

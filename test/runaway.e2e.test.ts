@@ -229,14 +229,15 @@ describe('an app that misbehaves', () => {
     assert.equal((await call()).json.data, 'mended');
   });
 
-  test('an app whose module does not load says which file and line; its other tools work', async () => {
+  test('an app whose module does not load says which file and why; its other tools work', async () => {
     await install('broken', { bad: 'return 1;' });
     const files = app('broken', { ok: 'return 1;', bad: '' });
-    files['queries/bad.js'] = 'export default async () => {\n  const = 1;\n};\n';
-    await gateway.upload('broken', files);
+    files['queries/bad.js'] = `import { nothing } from '../lib/a.js';\nexport default async () => nothing;\n`;
+    files['lib/a.js'] = '';
+    assert.equal((await gateway.upload('broken', files)).status, 201);
     assert.equal((await gateway.read('broken', 'ok')).status, 200);
     const answer = await gateway.read('broken', 'bad');
-    assert.match(answer.json.error.message, /queries\/bad\.js:2/);
+    assert.match(answer.json.error.message, /queries\/bad\.js failed to load: .*"?nothing/);
   });
 });
 

@@ -128,7 +128,7 @@ function failuresOf(gateway: TestGateway, timed: boolean): void {
       await push(gateway, 'bad', {
         ...NOTES,
         automations: {
-          bad: { ...members, run: run === '' ? '7' : `async ({ ctx, log, input }) => { ${run} }` },
+          bad: { ...members, run: run === '' ? "JSON.parse('7')" : `async ({ ctx, log, input }) => { ${run} }` },
           sibling: '() => ({ summary: "fine" })',
         },
       });

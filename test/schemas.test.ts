@@ -46,7 +46,7 @@ test('limits in the schemas are those of the gateway', () => {
   assert.equal(network.maxItems, LIMITS.networkHosts);
   for (const list of [queries, actions]) assert.equal(list.items.properties.timeoutMs.maximum, LIMITS.toolTimeoutMs);
   assert.equal(AUTOMATION_SCHEMA.properties.triggers.maxItems, LIMITS.automationTriggers);
-  assert.equal(AUTOMATION_SCHEMA.$defs.trigger.then.properties.expr.maxLength, LIMITS.cronChars);
+  assert.equal(AUTOMATION_SCHEMA.$defs.trigger.allOf[0]?.then.properties.expr?.maxLength, LIMITS.cronChars);
 });
 
 test('the package has the schemas', () => {

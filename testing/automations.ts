@@ -8,7 +8,7 @@ import { Registry } from '../storage/registry.ts';
 import { AutomationCatalog } from '../supervisor/automations/catalog.ts';
 import { Enablement } from '../supervisor/automations/enablement.ts';
 import { Deployments } from '../supervisor/deployments/deploy.ts';
-import { ArchiveStore } from '../supervisor/deployments/store/archive-store.ts';
+import { ArchiveStore } from '../supervisor/deployments/store/code-store.ts';
 import type { Jobs } from '../supervisor/jobs/jobs.ts';
 import { appFiles, tarball } from './archive.ts';
 import { openJobs } from './jobs.ts';
@@ -38,14 +38,15 @@ async function startIn(dataDir: string, jobs: Jobs) {
   const deployments = new Deployments({
     layout,
     registry,
-    store: new ArchiveStore({ layout, jobs }),
+    store: new ArchiveStore(layout),
+    jobs,
     databases: {
       userVersion: async () => 0,
       migrate: async () => [],
       makeDurable: async () => {},
       close: async () => {},
     },
-    actors: {
+    apps: {
       swap: (app) => catalog.load(app),
       versionsAtWork: () => new Set(),
       stop: async (app) => catalog.forget(app),

@@ -10,6 +10,7 @@ import type { VersionSummary } from '../protocol/manifest.ts';
 import { Layout } from '../storage/layout.ts';
 import { Registry } from '../storage/registry.ts';
 import { Deployments } from '../supervisor/deployments/deploy.ts';
+import type { SessionCopy } from '../supervisor/deployments/publication.ts';
 import { checkStore, openStore } from '../supervisor/deployments/store/open-store.ts';
 import type { Jobs } from '../supervisor/jobs/jobs.ts';
 import { appFiles, tarball } from './archive.ts';
@@ -97,23 +98,23 @@ async function startIn(
     makeDurable: databases.makeDurable,
     log: log as never,
   });
-  const watched: Pick<Jobs, 'ingest' | 'git'> = {
+  const watched: Pick<Jobs, 'ingest'> = {
     async ingest(job) {
       const result = await jobs.ingest(job);
       moments.staged?.();
       return result;
     },
-    git: (operation, job) => jobs.git(operation, job),
   };
   const deployments = new Deployments({
     layout,
     registry,
-    store: openStore({ layout, config: { commitAuthor: DEFAULTS.commitAuthor }, jobs: watched, log: log as never }),
+    store: openStore({ layout, config: { commitAuthor: DEFAULTS.commitAuthor }, jobs, log: log as never }),
+    jobs: watched,
     databases,
-    actors: {
-      swap(app: string, active: VersionSummary) {
+    apps: {
+      async swap(app: string, active: VersionSummary | null) {
         moments.swapping?.();
-        events.push(`swap ${app} ${active.version}`);
+        events.push(`swap ${app} ${active?.version}`);
       },
       versionsAtWork: () => atWork,
       async stop(app: string) {
@@ -132,6 +133,18 @@ async function startIn(
   const upload = (archive: Buffer, options?: { activate?: boolean }, id = 'notes') =>
     deployments.upload(id, Readable.from([archive]), options);
   return { layout, registry, deployments, databases, events, forgotten, warnings, atWork, upload, withData };
+}
+
+/** What a session gives to a publication; `told` gets what the publication tells it. */
+export function sessionCopy(folder: string, base: string | null, told: string[] = []): SessionCopy {
+  return {
+    folder,
+    base,
+    noted: null,
+    note: async ({ commit }) => void told.push(`note ${commit}`),
+    drop: async () => void told.push('drop'),
+    follow: async ({ commit, same }) => void told.push(`follow ${commit} ${same ? 'same' : 'merged'}`),
+  };
 }
 
 /** A version of the app with this many migrations: a table, and a column for each further one. */

@@ -10,7 +10,7 @@ import type { GitStoreServices } from '../supervisor/authoring/open-authoring.ts
 import { resolveConfig } from '../supervisor/config.ts';
 import { Databases } from '../supervisor/databases.ts';
 import type { ChangeStreams } from '../supervisor/dispatch/changes.ts';
-import type { DraftSource } from '../supervisor/drafts/drafts.ts';
+import type { DraftSource } from '../supervisor/drafts/draft.ts';
 import { Drafts } from '../supervisor/drafts/drafts.ts';
 import { assemble, disassemble } from '../supervisor/wiring.ts';
 import { serveExchanges } from './exchange-server.ts';
@@ -53,18 +53,18 @@ export class FolderSessions implements DraftSource {
     return join(this.#root, session, app);
   }
 
-  has(session: string): boolean {
+  async has(session: string): Promise<boolean> {
     return existsSync(join(this.#root, session));
   }
 
   async folder(session: string, app: string): Promise<string> {
-    if (!this.has(session)) throw unknownSession(session);
+    if (!(await this.has(session))) throw unknownSession(session);
     if (!existsSync(this.path(session, app))) throw unknownApp(app);
     return this.path(session, app);
   }
 
   async apps(session: string): Promise<string[]> {
-    if (!this.has(session)) throw unknownSession(session);
+    if (!(await this.has(session))) throw unknownSession(session);
     return readdirSync(join(this.#root, session)).sort();
   }
 
@@ -96,7 +96,8 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
   let changes: ChangeStreams | undefined;
   const start = async (): Promise<void> => {
     const log = pino({ level: 'warn' });
-    const parts = await assemble(resolveConfig(dataDir, { handlerHosts: 1, ...config }), false, log, {
+    const parts = await assemble(resolveConfig(dataDir, { handlerHosts: 1, ...config }), log, {
+      auth: false,
       authorize: undefined,
       kind: 'plugin',
       conversationRunner: undefined,
@@ -106,11 +107,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
     });
     const { services, jobs } = parts;
     const { tree, layout } = services;
-    const databases = new Databases({
-      writerSocket: (file) => tree.writerSocket(file),
-      ticket: (ticket) => tree.ticket(ticket),
-      dataFile: (key) => layout.app(key).data,
-    });
+    const databases = new Databases(tree, layout);
     const drafts = new Drafts({ ...services, source: sessions, databases, jobs });
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;

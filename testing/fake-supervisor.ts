@@ -12,11 +12,10 @@ import {
   type ActorSpec,
   type AskVerb,
   type CancelReason,
-  type ExitedFrame,
   type Frame,
+  type FrameOf,
   type HostBootstrap,
   Kind,
-  type PongFrame,
   ToolKind,
   type ToolKindValue,
 } from '../protocol/frames.ts';
@@ -32,7 +31,7 @@ const dist = join(root, 'dist');
 
 /** Files by path, and schemas by tool (`queries/list`). Tools are the files under queries/ and actions/. */
 export type AppSource = { files: Record<string, string>; schemas?: Record<string, JsonSchema>; validators?: string };
-export type Exit = { reason: ExitedFrame[2]; detail: string };
+export type Exit = { reason: FrameOf<'exited'>[2]; detail: string };
 export type LogLine = {
   level: string;
   msg: string;
@@ -91,7 +90,7 @@ export class FakeSupervisor {
     const writer = spawn(process.execPath, [join(dist, 'writer.js')], { stdio: ['pipe', 'inherit', 'inherit'] });
     const readable = [...THREAD_COUNTS, realpathSync(dist), join(root, 'node_modules'), join(dir, 'apps')];
     mkdirSync(join(dir, 'apps'));
-    const flags = hostFlags({ allowed: process.allowedNodeEnvironmentFlags, readable });
+    const flags = hostFlags(readable);
     const host = spawn(process.execPath, [...flags, join(dist, 'host.js')], {
       env: {},
       stdio: ['pipe', 'inherit', 'inherit'],
@@ -219,9 +218,11 @@ export class FakeSupervisor {
   }
 
   /** Heartbeat of the host. */
-  async ping(): Promise<PongFrame[2]> {
+  async ping(): Promise<FrameOf<'pong'>[2]> {
     this.send([Kind.ping, 1]);
-    const [pong] = (await inTime(once(this.#events, 'host-pong'), 'the answer of the host to a ping')) as [PongFrame];
+    const [pong] = (await inTime(once(this.#events, 'host-pong'), 'the answer of the host to a ping')) as [
+      FrameOf<'pong'>,
+    ];
     return pong[2];
   }
 
@@ -332,9 +333,9 @@ export class App {
     this.#supervisor.send([Kind.stop, this.spec.actorId, force]);
   }
 
-  async ping(): Promise<PongFrame[2]> {
+  async ping(): Promise<FrameOf<'pong'>[2]> {
     this.#link?.send([Kind.ping, 7]);
-    const [pong] = (await inTime(once(this.#events, 'pong'), 'the answer to a ping')) as [PongFrame];
+    const [pong] = (await inTime(once(this.#events, 'pong'), 'the answer to a ping')) as [FrameOf<'pong'>];
     return pong[2];
   }
 

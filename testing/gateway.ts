@@ -50,6 +50,9 @@ export type Stream = {
   close(): void;
 };
 
+/** The checkout whose build is started, and flags of Node for its supervisor. */
+export type Build = { root: string; nodeFlags?: string[] };
+
 export class TestGateway {
   readonly dataDir: string;
   url = '';
@@ -57,22 +60,27 @@ export class TestGateway {
   pid = 0;
   /** What it wrote to standard error: its log. */
   log = '';
+  /** Milliseconds from its start until it said that it accepts requests. */
+  readyMs = 0;
   readonly #flags: string[];
   readonly #env: Record<string, string>;
+  readonly #build: Build;
   #child: ChildProcess | null = null;
 
   /** `env` is added to this process's own environment. */
-  constructor(dataDir: string, flags: string[], env: Record<string, string> = {}) {
+  constructor(dataDir: string, flags: string[], env: Record<string, string> = {}, build: Build = { root }) {
     this.dataDir = dataDir;
     this.#flags = flags;
     this.#env = env;
+    this.#build = build;
   }
 
   /** Starts, or starts again after `kill` or `stop`, on the same data. */
   async start(): Promise<void> {
     const args = [
       ENDS_WITH_PARENT,
-      join(root, 'bin/svc.js'),
+      ...(this.#build.nodeFlags ?? []),
+      join(this.#build.root, 'bin/svc.js'),
       'serve',
       '--data-dir',
       this.dataDir,
@@ -81,6 +89,7 @@ export class TestGateway {
       '--json',
       ...this.#flags,
     ];
+    const startedAt = performance.now();
     const child = spawn(process.execPath, args, {
       env: { ...process.env, ...this.#env },
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -90,6 +99,7 @@ export class TestGateway {
       this.log += chunk.toString();
     });
     await inTime(this.#ready(child.stdout), `the start of the daemon on ${this.dataDir}`, LONG_MS);
+    this.readyMs = performance.now() - startedAt;
     child.stdout.resume();
   }
 

@@ -3,7 +3,8 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
-import { openRepository } from '../workers/jobs/git/operations.ts';
+import { Repository } from '../storage/git/repository.ts';
+import { git } from '../workers/jobs/git/operations.ts';
 
 const hasGit = spawnSync('git', ['--version']).status === 0;
 if (!hasGit && process.env.CI !== undefined) throw new Error('These tests need the git program.');
@@ -27,7 +28,7 @@ export class GitFixture {
   }
 
   async open(): Promise<string> {
-    return (await openRepository(this.by)).main;
+    return (await git.openRepository(this.by)).main;
   }
 
   /** A new folder with these files. */
@@ -50,6 +51,10 @@ export class GitFixture {
   /** Runs git in the repository; what it prints. Throws when it fails. */
   git(...args: string[]): string {
     return execFileSync('git', args, { cwd: this.repository, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  }
+
+  blob(sha: string): Promise<Buffer> {
+    return new Repository(this.repository).objects.readAs('blob', sha);
   }
 
   /** Throws when git finds anything wrong. */

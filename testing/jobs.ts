@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs';
 import { jobsFlags } from '../protocol/host-flags.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { signTicket } from '../protocol/wire/ticket.ts';
-import { makeSocketFolder } from '../storage/socket-folder.ts';
+import { makeSocketFolder } from '../storage/processes/socket-folder.ts';
 import { Jobs } from '../supervisor/jobs/jobs.ts';
 import { Child } from '../supervisor/tree/child.ts';
 import { entryPoint, jobsReadable, withRealPaths } from '../supervisor/tree/entry-points.ts';
@@ -47,12 +47,9 @@ export async function openJobs(root: string, options: OpenJobsOptions = {}): Pro
           role: 'jobs',
           entry: entryPoint('jobs'),
           flags: jobsFlags({
-            allowed: process.allowedNodeEnvironmentFlags,
             readable: jobsReadable(),
             writable: withRealPaths([root]),
           }),
-          flushes: false,
-          patient: false,
           memoryMb,
           bootstrap: () => ({
             supervisorSocket,
@@ -63,7 +60,6 @@ export async function openJobs(root: string, options: OpenJobsOptions = {}): Pro
           }),
         },
         { ...events, onProcess: () => {}, log: (_level, message) => log.push(message) },
-        { now: () => performance.now(), random: Math.random },
       );
       return child;
     },

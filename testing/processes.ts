@@ -1,6 +1,6 @@
 /** The processes of a daemon as the system lists them, whether or not the daemon can still be asked. Linux only. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { identityOf, type ProcessIdentity } from '../storage/process-identity.ts';
+import { identityOf, type ProcessIdentity } from '../storage/processes/process-identity.ts';
 
 export type Child = ProcessIdentity & { role: 'writer' | 'host' | 'jobs' | 'other' };
 

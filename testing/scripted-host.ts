@@ -4,12 +4,10 @@ import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import type { Link } from '../protocol/wire/link.ts';
 import { Actor, type ActorEnvironment } from '../supervisor/tree/actor/actor.ts';
-import { Call, type CallReply } from '../supervisor/tree/actor/call.ts';
-import { Deadlines } from '../supervisor/tree/actor/deadlines.ts';
+import { Call, type CallReply, Deadlines } from '../supervisor/tree/actor/call.ts';
 import { Generation } from '../supervisor/tree/actor/generation.ts';
-import type { Child } from '../supervisor/tree/child.ts';
+import { type Child, StartLimiter } from '../supervisor/tree/child.ts';
 import { Population } from '../supervisor/tree/population.ts';
-import { StartLimiter } from '../supervisor/tree/start-limiter.ts';
 
 /** What a caller got; `unknown` counts how often it was said that nobody knows what the call did. */
 export type Caller = { actor: Actor; call: Call; answers: string[]; unknown: number; faults: unknown[] };
@@ -131,50 +129,41 @@ export class World {
   /** What the supervisor wrote to the apps' logs. */
   readonly appLog: Record<string, unknown>[] = [];
   readonly #tick: (ms: number) => void;
-  readonly #apps: Population;
-  readonly #fires: Population;
-  readonly #deadlines = new Deadlines(() => this.now);
+  readonly #apps: Population<Actor>;
+  readonly #fires: Population<Actor>;
+  readonly #environment: ActorEnvironment = {
+    now: () => this.now,
+    random: () => 0.5,
+    deadlines: new Deadlines(() => this.now),
+    spawn: ({ app, automation }, summary, events) => {
+      const spec = { actorId: ++this.#nextActorId, app, automation } as ActorSpec;
+      const generation = new Generation(spec, summary, this.host as unknown as Child, events, () => this.now);
+      this.host.add(generation);
+      return generation;
+    },
+    retired: (reason) => void this.retired.push(reason),
+    log: () => {},
+    appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
+  };
   now = 1000;
   #nextActorId = 0;
 
   /** `tick` moves the timers of the test. */
-  constructor(tick: (ms: number) => void, maxLiveActors = 64, fireThreads = 64) {
+  constructor(tick: (ms: number) => void, maxLiveActors = 64, fireThreads = 64, mailboxLimit = 100) {
     this.#tick = tick;
-    this.#apps = new Population({ places: maxLiveActors, idleMs: Number.POSITIVE_INFINITY });
-    this.#fires = new Population({ places: fireThreads, idleMs: LIMITS.fireIdleMs });
+    const app = { idleMs: Number.POSITIVE_INFINITY, mailboxLimit, concurrency: LIMITS.actorConcurrency };
+    this.#apps = new Population({ places: maxLiveActors, ...app });
+    const fire = { idleMs: LIMITS.fireIdleMs, mailboxLimit: LIMITS.runsWaiting, concurrency: 1 };
+    this.#fires = new Population({ places: fireThreads, ...fire });
   }
 
-  actor(app = 'app', mailboxLimit = 100): Actor {
-    return new Actor(app, null, version('v1'), this.#environment(this.#apps, mailboxLimit, LIMITS.actorConcurrency));
+  actor(app = 'app'): Actor {
+    return new Actor(app, null, version('v1'), this.#apps, this.#environment);
   }
 
   /** The actor that fires an automation. */
   fireActor(id = 'digest', app = 'app'): Actor {
-    return new Actor(app, id, version('v1'), this.#environment(this.#fires, LIMITS.runsWaiting, 1));
-  }
-
-  #environment(population: Population, mailboxLimit: number, concurrency: number): ActorEnvironment {
-    return {
-      now: () => this.now,
-      random: () => 0.5,
-      deadlines: this.#deadlines,
-      mailboxLimit,
-      concurrency,
-      spawn: ({ app, automation }, summary, events) => {
-        const spec = { actorId: ++this.#nextActorId, app, automation } as ActorSpec;
-        const generation = new Generation(spec, summary, this.host as unknown as Child, events, () => this.now);
-        this.host.add(generation);
-        return generation;
-      },
-      admit: (actor) => population.admit(actor),
-      rested: (actor) => population.rested(actor),
-      retired: (_actor, reason) => {
-        this.retired.push(reason);
-        queueMicrotask(() => population.next());
-      },
-      log: () => {},
-      appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
-    };
+    return new Actor(app, id, version('v1'), this.#fires, this.#environment);
   }
 
   /** A call that is on its way to the actor. */

@@ -4,17 +4,13 @@ import type { AutomationManifest } from '../protocol/automation.ts';
 import { SvcError } from '../protocol/errors.ts';
 import type { AskVerb } from '../protocol/frames.ts';
 import type { RunEvent, RunNode, RunRecord, RunTriggerKind } from '../protocol/runs.ts';
+import type { RunFilter } from '../storage/run-rows.ts';
 import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
 import type { Fire } from '../supervisor/automations/fires/fire.ts';
-import type {
-  AutomationName,
-  FireRequest,
-  Ledger,
-  RunFilter,
-  StartedRun,
-} from '../supervisor/automations/fires/fire-request.ts';
-import { Fires, type FiresOptions } from '../supervisor/automations/fires/fires.ts';
+import { type FireRequest, Fires, type FiresOptions, type StartedRun } from '../supervisor/automations/fires/fires.ts';
 import type { Call } from '../supervisor/tree/actor/call.ts';
+
+type AutomationName = { app: string; id: string };
 
 /** Lets everything that is ready run. */
 export const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -38,7 +34,7 @@ export function automation(ref: string, more: Partial<AutomationManifest> = {}):
 export const DISK_FULL = new SvcError('STORAGE_FULL', 'The disk is full.');
 
 /** Keeps what it is given; each operation can be held up, or made to fail. */
-export class RecordingLedger implements Ledger {
+export class RecordingLedger {
   readonly rows = new Map<string, RunRecord>();
   readonly nodes: RunNode[] = [];
   /** Operations in the order in which they were durable: `insert`, `started`, `node`, `end`, `skip`. */
@@ -85,17 +81,22 @@ export class RecordingLedger implements Ledger {
 
   async list({ ref, state }: RunFilter, limit: number): Promise<RunRecord[]> {
     const all = [...this.rows.values()].filter(
-      (run) => run.ref === `${ref.app}/${ref.id}` && (!state || run.state === state),
+      (run) => run.ref === `${ref?.app}/${ref?.id}` && (!state || run.state === state),
     );
     return all.sort((a, b) => (a.runId < b.runId ? 1 : -1)).slice(0, limit);
   }
 
-  readonly state = {
-    get: async ({ app, id }: AutomationName, key: unknown) => this.values.get(`${app}/${id} ${key}`),
-    set: async ({ app, id }: AutomationName, key: unknown, value: unknown) =>
-      void this.values.set(`${app}/${id} ${key}`, value),
-    delete: async ({ app, id }: AutomationName, key: unknown) => void this.values.delete(`${app}/${id} ${key}`),
-  };
+  async getState({ app, id }: AutomationName, key: unknown): Promise<unknown> {
+    return this.values.get(`${app}/${id} ${key}`);
+  }
+
+  async setState({ app, id }: AutomationName, key: unknown, value: unknown): Promise<void> {
+    this.values.set(`${app}/${id} ${key}`, value);
+  }
+
+  async deleteState({ app, id }: AutomationName, key: unknown): Promise<void> {
+    this.values.delete(`${app}/${id} ${key}`);
+  }
 
   /** The states of all runs of an automation, in the order in which they were asked for. */
   states(ref: string): string[] {

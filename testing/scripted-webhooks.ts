@@ -11,7 +11,7 @@ type FireRequest = Parameters<WebhooksOptions['fires']['start']>[0];
 export type ScriptedRun = {
   request: FireRequest;
   run: RunRecord;
-  /** What was stored with it; the first part of each is the message that it claims. */
+  /** What was stored with it: the last one claims its message. */
   statements: SqlStatement[];
   end(last?: Partial<RunRecord>): void;
 };
@@ -80,7 +80,7 @@ export class ScriptedFires {
     if (refusal) throw refusal;
     const run = newRun(`run-${this.runs.length + 1}`, request);
     const statements = request.extra?.(run.runId) ?? [];
-    const ids = statements.map(([message]) => message);
+    const ids = statements.slice(-1).map(([, claimed]) => JSON.stringify(Object.values(claimed ?? {}).slice(0, 2)));
     if (ids.some((id) => this.ids.has(id))) throw new SvcError('CONFLICT', 'This webhook-id was taken before.');
     for (const id of ids) this.ids.add(id);
 

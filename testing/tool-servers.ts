@@ -49,7 +49,6 @@ export async function startServers(
     gatewayPort: () => null,
     log: (level, message) => log.push(`${level} ${message}`),
     appLog: () => {},
-    onWriterReady: () => {},
     onWriterLost: () => {},
     onFatal: () => {},
     onProcess,

@@ -1,6 +1,7 @@
 /** Clients that write under faults and remember what was acknowledged, and the check that none of it is lost. */
 import Database from 'better-sqlite3';
 import { Layout } from '../storage/layout.ts';
+import { Counts } from './clients.ts';
 import type { TestGateway } from './gateway.ts';
 import { pause, within } from './waiting.ts';
 
@@ -86,7 +87,7 @@ export class Load {
   /** Every write that was sent. */
   readonly sent = new Map<string, Write>();
   /** How often each outcome came: a status with its error code, or `no answer` when the connection ended. */
-  readonly outcomes = new Map<string, number>();
+  readonly outcomes = new Counts();
   /** Writes whose connection ended without an answer. */
   readonly unanswered: Write[] = [];
   readonly violations: string[] = [];
@@ -134,7 +135,7 @@ export class Load {
       const outcome = await this.#send(write);
       write.answeredAt = performance.now();
       if (outcome === 'no answer') this.unanswered.push(write);
-      this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
+      this.outcomes.count(outcome);
       if (outcome === '201') this.#acknowledge(write);
       // A gateway that cannot answer now is asked again soon, not at once.
       else await pause(20);
@@ -168,6 +169,21 @@ export class Load {
 
   #until(met: () => boolean): Promise<void> {
     return new Promise((resolve) => this.#waiters.push({ met, resolve }));
+  }
+}
+
+/** What several loads were told, one after the other, on the same data. */
+export class Ledger {
+  readonly acknowledged: Write[] = [];
+  readonly sent = new Map<string, Write>();
+
+  add({ acknowledged, sent }: Pick<Load, 'acknowledged' | 'sent'>): void {
+    for (const write of acknowledged) this.acknowledged.push(write);
+    for (const [key, write] of sent) this.sent.set(key, write);
+  }
+
+  verify(dataDir: string): Verdict {
+    return verify(dataDir, this);
   }
 }
 

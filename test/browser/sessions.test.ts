@@ -132,6 +132,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
   });
 
   test('a page that is signed out asks for nothing but whether it is signed in', async () => {
+    await context.clock.install();
     const page = await open();
     await context.clearCookies();
     await page.evaluate(READ);
@@ -141,7 +142,8 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await page.evaluate('dispatchEvent(new PageTransitionEvent("pageshow"))');
     await page.evaluate('dispatchEvent(new Event("focus"))');
     // A stream would be tried again once a second at first, and the session is looked for every ten.
-    await page.evaluate('new Promise((done) => setTimeout(done, 4000))');
+    await context.clock.runFor(4000);
+    await page.evaluate("fetch('/svc/_session').then((answer) => answer.text())");
     assert.deepEqual([...new Set(asked)], ['/svc/_session']);
     assert.ok(asked.length <= 3, `asked ${asked.length} times`);
     assert.equal(await bar(page).count(), 1);

@@ -1,0 +1,46 @@
+/** What the clients of a gateway under faults share: they go on until they are stopped, and count what they are told. */
+import type { TestGateway } from './gateway.ts';
+import { pause } from './waiting.ts';
+
+/** How often each thing came. */
+export class Counts extends Map<string, number> {
+  count(name: string, by = 1): void {
+    this.set(name, (this.get(name) ?? 0) + by);
+  }
+
+  /** `name: count`, one after the other. */
+  list(): string {
+    return [...this].map(([name, count]) => `${name}: ${count}`).join(', ') || 'none';
+  }
+}
+
+export abstract class Client {
+  /** What must not be and was, in sentences. */
+  readonly violations: string[] = [];
+  protected readonly gateway: TestGateway;
+  protected running = true;
+  #loops: Promise<void>[] = [];
+
+  constructor(gateway: TestGateway) {
+    this.gateway = gateway;
+  }
+
+  /** Repeats `turn`, with a pause after each, until `stop`; so do others beside it. */
+  protected repeat(turn: (n: number) => Promise<unknown>, pauseMs: () => number): void {
+    this.running = true;
+    const loop = async (): Promise<void> => {
+      for (let n = 0; this.running; n++) {
+        await turn(n);
+        const ms = pauseMs();
+        if (ms > 0) await pause(ms);
+      }
+    };
+    this.#loops.push(loop());
+  }
+
+  async stop(): Promise<void> {
+    this.running = false;
+    await Promise.all(this.#loops);
+    this.#loops = [];
+  }
+}
