@@ -1,13 +1,13 @@
 /** `bench ab`: two builds under the same load in the same run, a round of one and a round of the other. */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { UsageError } from './command.ts';
 import { measure, startDaemon, taskOf } from './compare.ts';
 import { GatewayContender } from './contenders.ts';
 import type { Context, Scenario } from './context.ts';
 import type { LoadMeasurement, SideResult } from './measurements.ts';
-import { OptionError } from './options.ts';
+import { table } from './report-tables.ts';
 import { beyondNoise, formatInterval } from './statistics.ts';
-import { table } from './table.ts';
 import { CHANGES, type Workload } from './workload.ts';
 
 /** More than beside references: what two builds differ by is often small. */
@@ -15,7 +15,7 @@ const ROUNDS = 12;
 /** Rounds as long as theirs. */
 const TIMES_SECONDS = 2;
 
-/** A Markdown table. Throws `OptionError` when a folder holds no build. */
+/** A Markdown table. Throws `UsageError` when a folder holds no build. */
 export async function compareBuilds(
   context: Context,
   dirA: string,
@@ -24,7 +24,7 @@ export async function compareBuilds(
 ): Promise<string> {
   for (const dir of [dirA, dirB]) {
     if (!existsSync(join(dir, 'dist/cli.js')))
-      throw new OptionError(`${dir} has no build; run "node scripts/build.mjs" there.`);
+      throw new UsageError(`${dir} has no build; run "node scripts/build.mjs" there.`);
   }
   const options = { ...context.options, seconds: context.options.seconds * TIMES_SECONDS };
   const measurements: LoadMeasurement[] = [];

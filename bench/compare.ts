@@ -26,7 +26,7 @@ const OWN_HEADERS = new Set(['content-length', 'date', 'connection', 'keep-alive
 /** The plain server looks at no token; a header of that kind is sent to it all the same. */
 const NO_TOKEN = 'none';
 
-type Running = { stop(): Promise<void> };
+type Running = { stop(): Promise<unknown> };
 
 export async function compare(context: Context, workload: Workload): Promise<LoadMeasurement[]> {
   const load = context.options.smoke ? shortened(workload) : workload;

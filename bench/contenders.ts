@@ -84,6 +84,27 @@ export class GatewayContender extends HttpContender {
   }
 }
 
+/** The same load while something else goes on, which `begin` begins; what it returns ends that. */
+export function accompanied(
+  name: string,
+  alone: GatewayContender,
+  begin: () => (() => unknown) | Promise<() => unknown>,
+): Contender {
+  return {
+    name,
+    processes: alone.processes,
+    takeEventLoop: () => alone.takeEventLoop(),
+    run: async (phase) => {
+      const end = await begin();
+      try {
+        return await alone.run(phase);
+      } finally {
+        await end();
+      }
+    },
+  };
+}
+
 /** One caller at a time, whatever the number of connections. */
 export class StoreContender implements Contender {
   readonly name = 'store loop';

@@ -1,13 +1,13 @@
-/** The built daemon as a user starts it, in a data directory of its own. */
-import type { ChildProcess } from 'node:child_process';
+/** The built daemon as the scenarios use it: over HTTP, with a look at its processes. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MintedWebhook } from '../protocol/automation.ts';
 import type { Config } from '../supervisor/config.ts';
 import type { EventLoopDelay } from '../supervisor/operations/event-loop.ts';
 import type { SystemStatus } from '../supervisor/operations/status.ts';
+import { TestGateway } from '../testing/gateway.ts';
 import type { NamedProcess } from './process-usage.ts';
-import { ROOT, type Server, startProcess, stopProcess } from './servers.ts';
+import { ROOT, type Server } from './servers.ts';
 
 export type DaemonOptions = {
   /** Kept when the daemon stops, so that another one can be started over it. */
@@ -21,32 +21,44 @@ export type DaemonOptions = {
   flags?: string[];
 };
 
-export class Daemon implements Server {
-  readonly port: number;
-  readonly url: string;
-  readonly token: string;
-  /** Milliseconds from its start until it said that it accepts requests. */
-  readonly readyMs: number;
-  processes: NamedProcess[] = [];
-  readonly #child: ChildProcess;
+/** Ended before a bench that is interrupted removes their folders; their pipe closes only after that. */
+const running = new Set<Daemon>();
+process.once('exit', () => {
+  for (const daemon of running) void daemon.kill();
+});
 
-  private constructor(child: ChildProcess, ready: { url: string; token: string }, readyMs: number) {
-    this.#child = child;
-    this.url = ready.url;
-    this.port = Number(new URL(ready.url).port);
-    this.token = ready.token;
-    this.readyMs = readyMs;
-  }
+export class Daemon extends TestGateway implements Server {
+  processes: NamedProcess[] = [];
 
   static async start({ dataDir, config = {}, root = ROOT, profileDir, flags = [] }: DaemonOptions): Promise<Daemon> {
     const configFile = join(dataDir, 'bench-config.json');
     writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
     const profile = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
-    const serve = ['serve', '--json', '--data-dir', dataDir, '--port', '0', '--config', configFile];
-    const { child, line, readyMs } = await startProcess([...flags, ...profile, join(root, 'bin/svc.js'), ...serve]);
-    const daemon = new Daemon(child, JSON.parse(line) as { url: string; token: string }, readyMs);
+    const daemon = new Daemon(dataDir, ['--config', configFile], {}, { root, nodeFlags: [...flags, ...profile] });
+    running.add(daemon);
+    await daemon.start();
     await daemon.refresh();
     return daemon;
+  }
+
+  /** Starts one, and stops it when `work` has ended. */
+  static async use<T>(options: DaemonOptions, work: (daemon: Daemon) => Promise<T>): Promise<T> {
+    const daemon = await Daemon.start(options);
+    try {
+      return await work(daemon);
+    } finally {
+      await daemon.stop();
+    }
+  }
+
+  override async stop(): Promise<number | null> {
+    const code = await super.stop();
+    running.delete(this);
+    return code;
+  }
+
+  get port(): number {
+    return Number(new URL(this.url).port);
   }
 
   /** One call; throws for any answer but 2xx and 304. */
@@ -77,7 +89,7 @@ export class Daemon implements Server {
     return (await response.json()) as { webhooks: MintedWebhook[] };
   }
 
-  async read(app: string): Promise<void> {
+  async readNote(app: string): Promise<void> {
     const body = JSON.stringify({ app, query: 'get', input: { id: 1 } });
     await (await this.request('POST', '/svc/_tool/svc_read', body)).text();
   }
@@ -98,9 +110,5 @@ export class Daemon implements Server {
     const status = await this.status();
     this.processes = status.processes.flatMap(({ name, pid }) => (pid === null ? [] : [{ name, pid }]));
     return status;
-  }
-
-  stop(): Promise<void> {
-    return stopProcess(this.#child);
   }
 }

@@ -5,9 +5,8 @@
  */
 import type { Fact, LoadMeasurement, Measurement, RoundResult } from './measurements.ts';
 import type { Report } from './report.ts';
-import { number } from './report-tables.ts';
+import { number, table } from './report-tables.ts';
 import { beyondNoise, factorBetween, type Interval, median } from './statistics.ts';
-import { table } from './table.ts';
 
 const OWN = 'gateway';
 const REFERENCE = 'bare edge';

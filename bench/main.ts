@@ -3,13 +3,14 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { compareBuilds } from './builds.ts';
+import { runCommand, UsageError } from './command.ts';
 import type { Context } from './context.ts';
 import { Daemon } from './daemon.ts';
 import { compareReports } from './diff.ts';
 import { Generators } from './load/generators.ts';
 import { describeMachine } from './machine.ts';
 import type { Measurement } from './measurements.ts';
-import { HELP, OptionError, type Options, parseOptions } from './options.ts';
+import { HELP, type Options, parseOptions } from './options.ts';
 import { createReport, readReport, toMarkdown, writeReport } from './report.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 import { ROOT } from './servers.ts';
@@ -17,16 +18,10 @@ import { ROOT } from './servers.ts';
 const RESULTS = join(ROOT, 'bench/results');
 
 async function main(args: string[]): Promise<number> {
-  try {
-    const [command, ...rest] = args;
-    if (command === 'compare') return compareRuns(rest);
-    if (command === 'ab') return await runBuilds(rest);
-    return await runScenarios(parseFor(args));
-  } catch (error) {
-    if (!(error instanceof OptionError)) throw error;
-    process.stderr.write(`${error.message}\n\n${HELP}`);
-    return 2;
-  }
+  const [command, ...rest] = args;
+  if (command === 'compare') return compareRuns(rest);
+  if (command === 'ab') return runBuilds(rest);
+  return runScenarios(parseFor(args));
 }
 
 async function runScenarios(options: Options): Promise<number> {
@@ -60,7 +55,7 @@ async function runScenarios(options: Options): Promise<number> {
 
 /** `compare a.json b.json`; several reports of one side are separated by commas. */
 function compareRuns(args: string[]): number {
-  if (args.length !== 2) throw new OptionError('compare takes two reports (.json), or two lists of them.');
+  if (args.length !== 2) throw new UsageError('compare takes two reports (.json), or two lists of them.');
   const [a, b] = args.map((paths) => paths.split(',').map(readReport));
   process.stdout.write(compareReports(a ?? [], b ?? []));
   return 0;
@@ -68,7 +63,7 @@ function compareRuns(args: string[]): number {
 
 /** `ab dirA dirB [scenario …]`. */
 async function runBuilds([dirA, dirB, ...rest]: string[]): Promise<number> {
-  if (dirA === undefined || dirB === undefined) throw new OptionError('ab takes the folders of two built checkouts.');
+  if (dirA === undefined || dirB === undefined) throw new UsageError('ab takes the folders of two built checkouts.');
   const comparable = SCENARIOS.filter(({ workload }) => workload);
   const options = parseFor(rest, comparable);
   const chosen = comparable.filter(({ name }) => options.scenarios.includes(name));
@@ -91,7 +86,7 @@ async function withContext(
 ): Promise<number> {
   const workDir = mkdtempSync(join(tmpdir(), 'svc-bench-'));
   const generators = new Generators();
-  const remove = (): void => rmSync(workDir, { recursive: true, force: true });
+  const remove = (): void => rmSync(workDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   process.once('exit', remove);
   try {
     const profileDir = options.cpuProf ? join(RESULTS, 'profiles') : undefined;
@@ -118,15 +113,12 @@ function hasFailures(one: Measurement): boolean {
 
 /** What the daemon says of itself under this configuration. */
 async function lookAtDaemon({ config, newFolder }: Context): Promise<{ version: string; edge: string; hosts: number }> {
-  const daemon = await Daemon.start({ dataDir: newFolder(), config });
-  try {
+  return Daemon.use({ dataDir: newFolder(), config }, async (daemon) => {
     const { version, edge, processes } = await daemon.status();
     return { version, edge: edge ?? 'none', hosts: processes.filter(({ role }) => role === 'host').length };
-  } finally {
-    await daemon.stop();
-  }
+  });
 }
 
 // Ends the servers and removes the folders of the run, too.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-process.exitCode = await main(process.argv.slice(2));
+process.exitCode = await runCommand(HELP, main);

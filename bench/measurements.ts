@@ -52,6 +52,18 @@ export type Fact = {
   detail: string;
 };
 
+/** Makes the facts of a scenario. */
+export const factsOf =
+  (scenario: string) =>
+  (name: string, value: number, unit: Fact['unit'], detail: string): Fact => ({
+    kind: 'fact',
+    scenario,
+    name,
+    value,
+    unit,
+    detail,
+  });
+
 /** Memory of the process tree over time. */
 export type MemoryCourse = {
   kind: 'memory';

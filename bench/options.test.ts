@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OptionError, parseOptions } from './options.ts';
+import { UsageError } from './command.ts';
+import { parseOptions } from './options.ts';
 
 const KNOWN = ['read', 'write', 'memory'];
 
@@ -38,7 +39,7 @@ test('what cannot be understood is said', () => {
   ] as const) {
     assert.throws(
       () => parseOptions([...args], KNOWN),
-      (error) => error instanceof OptionError && message.test(error.message),
+      (error) => error instanceof UsageError && message.test(error.message),
     );
   }
 });

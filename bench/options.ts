@@ -1,5 +1,5 @@
 /** The command line of the bench. */
-import { parseArgs } from 'node:util';
+import { chosen, parseWords, UsageError } from './command.ts';
 
 export type Options = {
   /** Names of the scenarios to run, in the order of the list. */
@@ -18,8 +18,6 @@ export type Options = {
   cpuProf: boolean;
   help: boolean;
 };
-
-export class OptionError extends Error {}
 
 const SECONDS = 3;
 const SMOKE_SECONDS = 0.2;
@@ -43,59 +41,47 @@ npm run bench -- ab dirA dirB [scenario …]      two built checkouts in turns i
   --cpu-prof              write a CPU profile of the supervisor beside the report
 `;
 
-/** Throws `OptionError` with a message for a person. `known` are the scenarios there are. */
+/** Throws `UsageError` with a message for a person. `known` are the scenarios there are. */
 export function parseOptions(args: string[], known: string[]): Options {
-  const { values, positionals } = parse(args);
-  for (const name of positionals) {
-    if (!known.includes(name)) throw new OptionError(`There is no scenario "${name}"; there are: ${known.join(', ')}.`);
-  }
-  const { smoke = false } = values;
+  const { values, flags, positionals, help } = parseWords(args, {
+    seconds: 'string',
+    connections: 'string',
+    minutes: 'string',
+    rate: 'string',
+    smoke: 'boolean',
+    edge: 'string',
+    'cpu-prof': 'boolean',
+  });
+  const { smoke = false } = flags;
   const seconds = values.seconds === undefined ? (smoke ? SMOKE_SECONDS : SECONDS) : Number(values.seconds);
-  if (!(seconds > 0 && seconds <= 3600)) throw new OptionError('--seconds must be a number above 0 and up to 3600.');
+  if (!(seconds > 0 && seconds <= 3600)) throw new UsageError('--seconds must be a number above 0 and up to 3600.');
   const connections = values.connections?.split(',').map(Number) ?? (smoke ? SMOKE_CONNECTIONS : CONNECTIONS);
   if (!connections.every((count) => Number.isInteger(count) && count >= 1 && count <= MAX_CONNECTIONS)) {
-    throw new OptionError(`--connections must be whole numbers from 1 to ${MAX_CONNECTIONS}, such as 1,8,64.`);
+    throw new UsageError(`--connections must be whole numbers from 1 to ${MAX_CONNECTIONS}, such as 1,8,64.`);
   }
   const minutes = Number(values.minutes ?? MINUTES);
-  if (!(minutes > 0 && minutes <= 1440)) throw new OptionError('--minutes must be a number above 0 and up to 1440.');
+  if (!(minutes > 0 && minutes <= 1440)) throw new UsageError('--minutes must be a number above 0 and up to 1440.');
   const rate = Number(values.rate ?? RATE);
-  if (!(rate >= 1 && rate <= 100_000)) throw new OptionError('--rate must be a number from 1 to 100000.');
+  if (!(rate >= 1 && rate <= 100_000)) throw new UsageError('--rate must be a number from 1 to 100000.');
   return {
-    scenarios: positionals.length === 0 ? known : known.filter((name) => positionals.includes(name)),
+    scenarios: chosen(
+      'scenario',
+      known.map((name) => ({ name })),
+      positionals,
+    ).map(({ name }) => name),
     seconds,
     smoke,
     connections,
     minutes,
     rate,
     edge: oneOf('--edge', values.edge ?? 'auto', ['auto', 'uws', 'node']),
-    cpuProf: values['cpu-prof'] ?? false,
-    help: values.help ?? false,
+    cpuProf: flags['cpu-prof'] ?? false,
+    help,
   };
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        seconds: { type: 'string' },
-        connections: { type: 'string' },
-        minutes: { type: 'string' },
-        rate: { type: 'string' },
-        smoke: { type: 'boolean' },
-        edge: { type: 'string' },
-        'cpu-prof': { type: 'boolean' },
-        help: { type: 'boolean', short: 'h' },
-      },
-    });
-  } catch (error) {
-    throw new OptionError((error as Error).message);
-  }
 }
 
 function oneOf<T extends string>(option: string, value: string, allowed: T[]): T {
   const found = allowed.find((word) => word === value);
-  if (found === undefined) throw new OptionError(`${option} must be one of ${allowed.join(', ')}.`);
+  if (found === undefined) throw new UsageError(`${option} must be one of ${allowed.join(', ')}.`);
   return found;
 }

@@ -1,7 +1,6 @@
 /** The tables of load scenarios. */
 import type { LoadMeasurement, SideResult } from './measurements.ts';
 import { formatInterval } from './statistics.ts';
-import { table } from './table.ts';
 
 const MiB = 2 ** 20;
 
@@ -78,4 +77,12 @@ export function cpuTable(loads: LoadMeasurement[]): string {
 
 export function number(value: number): string {
   return value.toFixed(Math.abs(value) < 100 ? 2 : 0);
+}
+
+/** Columns as wide as their widest cell, so that it reads well in a terminal too. */
+export function table(header: string[], rows: string[][]): string {
+  const widths = header.map((name, i) => Math.max(name.length, ...rows.map((row) => (row[i] as string).length)));
+  const line = (cells: string[]): string =>
+    `| ${cells.map((cell, i) => cell.padEnd(widths[i] as number)).join(' | ')} |`;
+  return [line(header), `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`, ...rows.map(line)].join('\n');
 }

@@ -2,12 +2,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type Chart, drawCharts } from './charts.ts';
+import { UsageError } from './command.ts';
 import { checkExpectations } from './expectations.ts';
 import type { Machine } from './machine.ts';
 import type { Expectation, Fact, LoadMeasurement, Measurement } from './measurements.ts';
-import { OptionError } from './options.ts';
-import { cpuTable, deliveryTable, loadTable, number } from './report-tables.ts';
-import { table } from './table.ts';
+import { cpuTable, deliveryTable, loadTable, number, table } from './report-tables.ts';
 
 export type Report = {
   takenAt: string;
@@ -23,15 +22,15 @@ export function createReport(head: Omit<Report, 'expectations' | 'measurements'>
   return { ...head, expectations: head.settings.smoke ? [] : checkExpectations(measurements), measurements };
 }
 
-/** Throws `OptionError` when the file is not such a report. */
+/** Throws `UsageError` when the file is not such a report. */
 export function readReport(path: string): Report {
   let report: Partial<Report> | null;
   try {
     report = JSON.parse(readFileSync(path, 'utf8')) as Partial<Report> | null;
   } catch (error) {
-    throw new OptionError(`${path} cannot be read: ${(error as Error).message}`);
+    throw new UsageError(`${path} cannot be read: ${(error as Error).message}`);
   }
-  if (!Array.isArray(report?.measurements)) throw new OptionError(`${path} is not a report of the bench.`);
+  if (!Array.isArray(report?.measurements)) throw new UsageError(`${path} is not a report of the bench.`);
   return report as Report;
 }
 

@@ -59,8 +59,7 @@ process.once('exit', () => {
 export async function startProcess(
   command: string[],
   input = '',
-): Promise<{ child: ChildProcess; line: string; lines: Interface; readyMs: number }> {
-  const startedAt = performance.now();
+): Promise<{ child: ChildProcess; line: string; lines: Interface }> {
   const child = spawn(process.execPath, command, { cwd: ROOT, stdio: 'pipe' });
   alive.add(child);
   child.once('exit', () => alive.delete(child));
@@ -78,9 +77,8 @@ export async function startProcess(
       throw new Error(`node ${command.join(' ')} ended with ${code} before it was ready:\n${errors}`);
     }),
   ])) as [string];
-  const readyMs = performance.now() - startedAt;
   child.stdout.resume();
-  return { child, line, lines, readyMs };
+  return { child, line, lines };
 }
 
 /** Asks it to end, and kills it when it does not. */

@@ -1,4 +1,5 @@
 /** Who must notice nothing of a disk that takes no writes: readers, and those who listen to changes. */
+import { Client } from '../../testing/clients.ts';
 import type { Stream, TestGateway } from '../../testing/gateway.ts';
 import { pause, within } from '../../testing/waiting.ts';
 
@@ -7,30 +8,29 @@ const HANG_MS = 60_000;
 const FOREVER_MS = 2 ** 31 - 1;
 
 /** Reads from several apps and listens to one, until `stop`. */
-export class Bystanders {
+export class Bystanders extends Client {
   /** Reads that were answered 200. */
   reads = 0;
-  readonly violations: string[] = [];
-  readonly #gateway: TestGateway;
   readonly #queries: [app: string, query: string][];
   readonly #waiters: (() => void)[] = [];
   #stream: Stream | null = null;
-  #running = true;
-  #reading: Promise<void> = Promise.resolve();
   #following: Promise<void> = Promise.resolve();
 
   constructor(gateway: TestGateway, queries: [app: string, query: string][]) {
-    this.#gateway = gateway;
+    super(gateway);
     this.#queries = queries;
   }
 
   /** Resolves when the stream of `app` is open, and each query has been answered once: their databases are open then. */
   async start(app: string): Promise<void> {
-    for (const [name, query] of this.#queries) await this.#gateway.read(name, query);
+    for (const [name, query] of this.#queries) await this.gateway.read(name, query);
     const path = `/svc/${app}/_changes`;
-    const { token } = this.#gateway;
-    this.#following = this.#follow(path, await this.#gateway.stream(path), token);
-    this.#reading = this.#read();
+    const { token } = this.gateway;
+    this.#following = this.#follow(path, await this.gateway.stream(path), token);
+    this.repeat(
+      (n) => this.#read(...(this.#queries[n % this.#queries.length] as [string, string])),
+      () => 10,
+    );
   }
 
   /** Resolves when the stream tells a change that is newer than this call, which shows that it is alive; false when none comes. */
@@ -39,60 +39,53 @@ export class Bystanders {
     return (await within(ms, next)) !== 'late';
   }
 
-  async stop(): Promise<void> {
-    this.#running = false;
-    await this.#reading;
+  override async stop(): Promise<void> {
+    await super.stop();
     this.#stream?.close();
     await this.#following;
   }
 
   /** A stream ends with the token that it was opened with; another one is opened with the next. */
   async #follow(path: string, first: Stream, firstToken: string): Promise<void> {
-    for (let [stream, token]: [Stream | null, string] = [first, firstToken]; this.#running; ) {
+    for (let [stream, token]: [Stream | null, string] = [first, firstToken]; this.running; ) {
       this.#stream = stream;
       if (stream === null) await pause(20);
       else {
         // It ends with its stream.
         void this.#listen(stream).catch(() => {});
         await stream.closed;
-        if (this.#running && (await this.#isValid(token))) {
+        if (this.running && (await this.#isValid(token))) {
           this.violations.push('The stream of changes ended.');
           return;
         }
       }
-      token = this.#gateway.token;
+      token = this.gateway.token;
       // Refused while nobody knows the next token; one that never comes is missed by `change`.
-      stream = this.#running ? await this.#gateway.stream(path).catch(() => null) : null;
-      if (!this.#running) stream?.close();
+      stream = this.running ? await this.gateway.stream(path).catch(() => null) : null;
+      if (!this.running) stream?.close();
     }
   }
 
   async #isValid(token: string): Promise<boolean> {
-    const answer = await this.#gateway.call('GET', '/svc/_apps', { token }).catch(() => null);
+    const answer = await this.gateway.call('GET', '/svc/_apps', { token }).catch(() => null);
     return answer?.status !== 401;
   }
 
   async #listen(stream: Stream): Promise<void> {
-    while (this.#running) {
+    while (this.running) {
       await stream.next(FOREVER_MS);
       for (const resolve of this.#waiters.splice(0)) resolve();
     }
   }
 
-  async #read(): Promise<void> {
-    for (let n = 0; this.#running; n++) {
-      const [app, query] = this.#queries[n % this.#queries.length] as [string, string];
-      const answer = await within(
-        HANG_MS,
-        this.#gateway.read(app, query).catch((error: Error) => error),
-      );
-      if (answer === 'late') this.violations.push(`The read ${app}/${query} hung for ${HANG_MS} ms.`);
-      else if (answer instanceof Error) this.violations.push(`The read ${app}/${query} ended with ${answer.message}.`);
-      // While the token is being replaced, the old one is refused.
-      else if (answer.status !== 200 && answer.status !== 401)
-        this.violations.push(`The read ${app}/${query} was answered ${answer.text}`);
-      else if (answer.status === 200) this.reads += 1;
-      await pause(10);
-    }
+  async #read(app: string, query: string): Promise<void> {
+    const asked = this.gateway.read(app, query).catch((error: Error) => error);
+    const answer = await within(HANG_MS, asked);
+    if (answer === 'late') this.violations.push(`The read ${app}/${query} hung for ${HANG_MS} ms.`);
+    else if (answer instanceof Error) this.violations.push(`The read ${app}/${query} ended with ${answer.message}.`);
+    // While the token is being replaced, the old one is refused.
+    else if (answer.status !== 200 && answer.status !== 401)
+      this.violations.push(`The read ${app}/${query} was answered ${answer.text}`);
+    else if (answer.status === 200) this.reads += 1;
   }
 }

@@ -3,9 +3,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Client, Counts } from '../../testing/clients.ts';
 import { type Answer, root, type TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { pause, within } from '../../testing/waiting.ts';
+import { onlyOfConnections } from './publications.ts';
 
 const HANG_MS = 60_000;
 const KINDS = ['upload', 'upload', 'settings', 'settings', 'create', 'remove', 'token'] as const;
@@ -70,14 +72,11 @@ class Subject<T> {
   }
 }
 
-export class Changes {
+export class Changes extends Client {
   /** How often each kind was acknowledged. */
-  readonly done = new Map<string, number>();
+  readonly done = new Counts();
   /** How often each answer other than success came: the kind, the status and the code. */
-  readonly refused = new Map<string, number>();
-  /** Answers without a code, and calls that hung. */
-  readonly violations: string[] = [];
-  readonly #gateway: TestGateway;
+  readonly refused = new Counts();
   readonly #env: Record<string, string>;
   readonly #random: Random;
   readonly #version = new Subject(`the version of ${APP}`, 0);
@@ -87,23 +86,23 @@ export class Changes {
   #count = 0;
   /** A rotation was begun whose token nobody was told. */
   #rotating = false;
-  #running = false;
   readonly #waiters: (() => void)[] = [];
-  #loop: Promise<void> = Promise.resolve();
 
   /** `env` is that of the gateway, for the commands that change its files beside it. */
   constructor(gateway: TestGateway, env: Record<string, string>, random: Random) {
-    this.#gateway = gateway;
+    super(gateway);
     this.#env = env;
     this.#random = random;
   }
 
   /** Changes things until `stop`; resolves when the first version of the app is there. */
   async start(): Promise<void> {
-    this.#running = true;
-    this.#token.acknowledged = this.#gateway.token;
+    this.#token.acknowledged = this.gateway.token;
     if (this.#version.acknowledged === 0) await this.#attempt('upload');
-    this.#loop = this.#run();
+    this.repeat(
+      () => this.#attempt(this.#random.pick(KINDS)),
+      () => this.#random.between(0, 20),
+    );
   }
 
   /** Resolves when the next change is acknowledged. */
@@ -111,14 +110,9 @@ export class Changes {
     return new Promise((resolve) => this.#waiters.push(resolve));
   }
 
-  async stop(): Promise<void> {
-    this.#running = false;
-    await this.#loop;
-  }
-
   /** Compares what the gateway has with what was acknowledged. Nothing may be under way. */
   async check(): Promise<string[]> {
-    const gateway = this.#gateway;
+    const gateway = this.gateway;
     const violations = this.violations.splice(0);
     const token = tokenIn(gateway.dataDir);
     // One that a cut-off rotation wrote has been told to nobody.
@@ -146,29 +140,21 @@ export class Changes {
     return violations;
   }
 
-  async #run(): Promise<void> {
-    while (this.#running) {
-      await this.#attempt(this.#random.pick(KINDS));
-      await pause(this.#random.between(0, 20));
-    }
-  }
-
   async #attempt(kind: (typeof KINDS)[number]): Promise<void> {
     try {
       const outcome = await within(HANG_MS, this.#change(kind));
       if (outcome === 'late') this.violations.push(`A change (${kind}) hung for ${HANG_MS} ms.`);
       if (outcome !== 'done') return;
-      this.done.set(kind, (this.done.get(kind) ?? 0) + 1);
+      this.done.count(kind);
       for (const resolve of this.#waiters.splice(0)) resolve();
     } catch (error) {
-      // The connection ended; anything else is a fault of the campaign.
-      if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
+      onlyOfConnections(error);
       await pause(20);
     }
   }
 
   #change(kind: (typeof KINDS)[number]): Promise<Outcome> {
-    const gateway = this.#gateway;
+    const gateway = this.gateway;
     const next = ++this.#count;
     const ok = async (answer: Promise<Answer>): Promise<Outcome> => this.#judge(kind, await answer);
     if (kind === 'upload') return this.#version.set(next, () => ok(gateway.upload(APP, paper(next))));
@@ -193,15 +179,14 @@ export class Changes {
     if (status < 300) return 'done';
     const code = codeIn(text);
     if (code === null) this.violations.push(`A change (${kind}) was answered ${status} without a code: ${text}`);
-    const name = `${kind} ${status} ${code}`;
-    this.refused.set(name, (this.refused.get(name) ?? 0) + 1);
+    this.refused.count(`${kind} ${status} ${code}`);
     if (code !== null && BLAMING.test(code)) this.violations.push(`A change (${kind}) was answered ${text}`);
     return status < 500 || code === 'STORAGE_FULL' ? 'refused' : 'unknown';
   }
 
   /** By the command, which waits until the running gateway takes the new one. */
   async #rotate(): Promise<Outcome> {
-    const { dataDir } = this.#gateway;
+    const { dataDir } = this.gateway;
     this.#rotating = true;
     const child = spawn(
       process.execPath,
@@ -218,11 +203,11 @@ export class Changes {
     if (code !== 0 || token === undefined) {
       // It may stand in the file all the same, and the gateway follows the file.
       const written = tokenIn(dataDir);
-      if (written !== null) this.#gateway.token = written;
+      if (written !== null) this.gateway.token = written;
       return 'unknown';
     }
     this.#rotating = false;
-    this.#gateway.token = token;
+    this.gateway.token = token;
     this.#token.acknowledged = token;
     return 'done';
   }

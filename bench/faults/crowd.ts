@@ -2,7 +2,7 @@
 import type { TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { pause } from '../../testing/waiting.ts';
-import { Load, ledgerApp, type Verdict, verify, type Write } from '../../testing/write-ledger.ts';
+import { Ledger, Load, ledgerApp, type Verdict, type Write } from '../../testing/write-ledger.ts';
 import { Readers } from './readers.ts';
 import { Retriers } from './retriers.ts';
 import { compareWatchers, type Told, Watcher } from './watchers.ts';
@@ -53,7 +53,9 @@ export class Crowd {
     await Promise.all([this.load.stop(), this.retriers.stop(), this.readers.stop()]);
     await Promise.all(this.#steady.map((watcher) => watcher.settled(300, 5000)));
     await Promise.all([...this.#steady, ...this.#returning].map((watcher) => watcher.stop()));
-    const verdict = verify(this.#gateway.dataDir, this.#ledger());
+    const ledger = new Ledger();
+    for (const clients of [this.load, this.retriers]) ledger.add(clients);
+    const verdict = ledger.verify(this.#gateway.dataDir);
     const violations = [
       ...this.load.violations,
       ...this.retriers.violations,
@@ -70,13 +72,6 @@ export class Crowd {
   /** Events and resets that the steady watchers were told. */
   get events(): number {
     return this.#steady.reduce((sum, watcher) => sum + watcher.told.length, 0);
-  }
-
-  #ledger(): Pick<Load, 'acknowledged' | 'sent'> {
-    return {
-      acknowledged: [...this.load.acknowledged, ...this.retriers.acknowledged],
-      sent: new Map([...this.load.sent, ...this.retriers.sent]),
-    };
   }
 
   /** While the supervisor lives every call is answered, and with a code that says what happened. */

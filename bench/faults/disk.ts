@@ -1,22 +1,17 @@
 /** Disks that are full, fail, or write less than they are given: callers hear of it, and it heals by itself. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { type Answer, TestGateway } from '../../testing/gateway.ts';
-import type { Random } from '../../testing/random.ts';
+import { Counts } from '../../testing/clients.ts';
 import { whyNoShim } from '../../testing/shim/compile.ts';
-import { FaultyDisk } from '../../testing/shim/disk.ts';
 import { pause, within } from '../../testing/waiting.ts';
-import { Load, ledgerApp, verify } from '../../testing/write-ledger.ts';
+import { Load } from '../../testing/write-ledger.ts';
 import { Bystanders } from './bystanders.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
-import { Changes } from './changes.ts';
-import { leftovers, list } from './remains.ts';
-import { SmallDisk } from './small-disk.ts';
+import { leftovers } from './remains.ts';
+import { fillSmallDisk } from './small-disk.ts';
 import { describeStrike, STRIKES, type Strike } from './strikes.ts';
+import { LEDGERS, StruckGateway } from './struck-gateway.ts';
 import { strikeStore } from './struck-store.ts';
 
 const ROUNDS = { full: 60, smoke: 13 };
-const APPS = ['ledger-a', 'ledger-b'];
 const CLIENTS = 6;
 const SYNC_DELAY_US = 1000;
 /** Violations after which going on tells nothing more. */
@@ -41,7 +36,7 @@ export const disk: Campaign = {
       await strikes(context, report);
       await strikeStore(context, report);
     }
-    await new SmallDisk(context).run(report);
+    await fillSmallDisk(context, report);
     return report;
   },
 };
@@ -58,43 +53,29 @@ async function strikes(context: CampaignContext, report: CampaignReport): Promis
 }
 
 /** One daemon on a disk that is struck again and again, each time healing; at the end the power fails as well. */
-class StruckDisk {
+class StruckDisk extends StruckGateway {
   readonly violations: string[] = [];
-  readonly #context: CampaignContext;
-  readonly #random: Random;
-  readonly #disk: FaultyDisk;
-  readonly #gateway: TestGateway;
-  readonly #changes: Changes;
-  readonly #ledger: Pick<Load, 'acknowledged' | 'sent'> = { acknowledged: [], sent: new Map() };
-  readonly #outcomes = new Map<string, Map<string, number>>();
+  readonly #progress: CampaignContext['progress'];
+  readonly #outcomes = new Map<string, Counts>();
   readonly #healMs: number[] = [];
   #rounds = 0;
   #reads = 0;
   #powerCuts = 0;
 
   constructor(context: CampaignContext) {
-    const folder = context.newFolder();
-    const dataDir = join(folder, 'data');
-    this.#context = context;
-    this.#random = context.random.fork();
-    this.#disk = new FaultyDisk(dataDir, join(folder, 'disk'));
-    const config = join(folder, 'config.json');
-    writeFileSync(config, JSON.stringify({ log: 'warn' }));
-    this.#gateway = new TestGateway(dataDir, ['--config', config], this.#disk.env);
-    this.#changes = new Changes(this.#gateway, this.#disk.env, this.#random.fork());
-    this.#disk.keepJournal(SYNC_DELAY_US);
+    super(context, { syncDelayUs: SYNC_DELAY_US });
+    this.#progress = context.progress;
   }
 
   async run(rounds: number): Promise<void> {
-    await this.#gateway.start();
-    for (const app of APPS) expectStored(await this.#gateway.upload(app, ledgerApp(app)));
-    expectStored(await this.#gateway.upload('talker', TALKER));
+    await this.gateway.start();
+    await this.install({ talker: TALKER });
     while (this.#rounds < rounds) {
       const strike = STRIKES[this.#rounds % STRIKES.length] as Strike;
       this.#rounds += 1;
       const found = await this.#round(strike);
       this.violations.push(...found.map((text) => `Round ${this.#rounds} (${describeStrike(strike)}): ${text}`));
-      this.#context.progress(`${this.#rounds} of ${rounds}: ${describeStrike(strike)}`);
+      this.#progress(`${this.#rounds} of ${rounds}: ${describeStrike(strike)}`);
       if (this.violations.length > MANY) return;
     }
   }
@@ -102,67 +83,61 @@ class StruckDisk {
   figures(): Figure[] {
     const healed = this.#healMs.toSorted((a, b) => a - b);
     const hits = (['full', 'writeEio', 'syncEio', 'short', 'readEio'] as const).map(
-      (fault) => `${fault} ${this.#disk.hits(fault)}`,
+      (fault) => `${fault} ${this.disk.hits(fault)}`,
     );
     return [
       { name: 'strikes', value: String(this.#rounds) },
       { name: 'calls of the disk that failed', value: hits.join(', ') },
-      ...[...this.#outcomes].map(([name, counts]) => ({ name: `writes while ${name}`, value: list(counts) })),
-      { name: 'other changes, acknowledged', value: list(this.#changes.done) },
-      { name: 'other changes, answered otherwise', value: list(this.#changes.refused) },
+      ...[...this.#outcomes].map(([name, counts]) => ({ name: `writes while ${name}`, value: counts.list() })),
+      { name: 'other changes, acknowledged', value: this.changes.done.list() },
+      { name: 'other changes, answered otherwise', value: this.changes.refused.list() },
       { name: 'reads meanwhile, all answered 200', value: String(this.#reads) },
       {
         name: 'from the end of a strike until 10 more writes, median and longest',
         value: `${healed[healed.length >> 1]?.toFixed(0)} ms, ${healed.at(-1)?.toFixed(0)} ms`,
       },
       { name: 'power cuts in the middle of a strike', value: String(this.#powerCuts) },
-      { name: 'acknowledged writes, all there', value: String(this.#ledger.acknowledged.length) },
+      { name: 'acknowledged writes, all there', value: String(this.ledger.acknowledged.length) },
     ];
   }
 
-  async end(): Promise<void> {
-    this.#disk.strike([]);
-    await this.#gateway.stop();
-    this.#disk.close();
-  }
-
   async #round(strike: Strike): Promise<string[]> {
-    const gateway = this.#gateway;
+    const gateway = this.gateway;
     const violations: string[] = [];
     gateway.log = '';
     const { pid } = gateway;
-    const load = new Load(gateway, { apps: APPS, clients: CLIENTS, prefix: `s${this.#rounds}` });
+    const load = new Load(gateway, { apps: LEDGERS, clients: CLIENTS, prefix: `s${this.#rounds}` });
     const bystanders = new Bystanders(gateway, [
-      ...APPS.map((app): [string, string] => [app, 'count']),
+      ...LEDGERS.map((app): [string, string] => [app, 'count']),
       ['talker', 'say'],
     ]);
     await load.more(5);
-    await bystanders.start(APPS[0] as string);
-    await this.#changes.start();
+    await bystanders.start(LEDGERS[0] as string);
+    await this.changes.start();
     const before = new Map(load.outcomes);
-    this.#disk.strike(strike.faults, strike.only);
-    await pause(this.#random.between(100, 700));
+    this.disk.strike(strike.faults, strike.only);
+    await pause(this.random.between(100, 700));
     if (strike.kills !== undefined) process.kill(await this.#pidOf(strike.kills), 'SIGKILL');
-    await pause(this.#random.between(100, 700));
+    await pause(this.random.between(100, 700));
     this.#count(strike, before, load.outcomes);
-    const cutPower = strike.faults.includes('syncEio') && this.#random.next() < 0.5;
+    const cutPower = strike.faults.includes('syncEio') && this.random.next() < 0.5;
     if (cutPower) {
       await bystanders.stop();
-      await this.#disk.cutPower({ sectors: 0.5 * this.#random.next(), names: 'before a moment' }, this.#random);
+      await this.disk.cutPower({ sectors: 0.5 * this.random.next(), names: 'before a moment' }, this.random);
       this.#powerCuts += 1;
-      this.#disk.strike([]);
-      await Promise.all([load.stop(), this.#changes.stop()]);
+      this.disk.strike([]);
+      await Promise.all([load.stop(), this.changes.stop()]);
       await gateway.start();
     } else {
-      this.#disk.strike([]);
+      this.disk.strike([]);
       const healedFrom = performance.now();
       if ((await within(HEAL_MS, load.more(10))) === 'late')
         violations.push(
-          `No write was acknowledged for ${HEAL_MS} ms after the disk was well again: ${list(load.outcomes)}.`,
+          `No write was acknowledged for ${HEAL_MS} ms after the disk was well again: ${load.outcomes.list()}.`,
         );
       this.#healMs.push(performance.now() - healedFrom);
       if (!(await bystanders.change(HEAL_MS))) violations.push('The stream of changes says nothing any more.');
-      await Promise.all([load.stop(), this.#changes.stop()]);
+      await Promise.all([load.stop(), this.changes.stop()]);
       await bystanders.stop();
       if (gateway.pid !== pid || (await gateway.system()).pid === 0) violations.push('The daemon was restarted.');
     }
@@ -172,9 +147,7 @@ class StruckDisk {
     for (const outcome of load.outcomes.keys())
       if (!cutPower && ![...strike.allowed, '401'].some((one) => outcome.startsWith(one)))
         violations.push(`A write was answered ${outcome}.`);
-    for (const write of load.acknowledged) this.#ledger.acknowledged.push(write);
-    for (const [key, write] of load.sent) this.#ledger.sent.set(key, write);
-    violations.push(...verify(gateway.dataDir, this.#ledger).violations, ...(await this.#changes.check()));
+    violations.push(...this.compare(load).violations, ...(await this.changes.check()));
     if (!cutPower) violations.push(...leftovers(gateway.dataDir));
     return violations;
   }
@@ -182,7 +155,7 @@ class StruckDisk {
   async #pidOf(role: 'writer' | 'host'): Promise<number> {
     // A change that replaces the token may just be under way: then nobody has the new one for a moment.
     for (let tries = 0; ; tries++) {
-      const { status, text, json } = await this.#gateway.call('GET', '/svc/_system');
+      const { status, text, json } = await this.gateway.call('GET', '/svc/_system');
       if (status === 200) return json.processes.find((child: { role: string }) => child.role === role).pid;
       if (tries > 100) throw new Error(`The processes cannot be seen: ${text}`);
       await pause(10);
@@ -190,15 +163,11 @@ class StruckDisk {
   }
 
   #count({ name }: Strike, before: Map<string, number>, after: Map<string, number>): void {
-    const counts = this.#outcomes.get(name) ?? new Map<string, number>();
+    const counts = this.#outcomes.get(name) ?? new Counts();
     this.#outcomes.set(name, counts);
     for (const [outcome, count] of after) {
       const more = count - (before.get(outcome) ?? 0);
-      if (more > 0) counts.set(outcome, (counts.get(outcome) ?? 0) + more);
+      if (more > 0) counts.count(outcome, more);
     }
   }
-}
-
-function expectStored(answer: Answer): void {
-  if (answer.status !== 201) throw new Error(`An upload was answered ${answer.text}.`);
 }

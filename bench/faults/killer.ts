@@ -1,12 +1,12 @@
 /** Ends processes of a daemon with SIGKILL, chosen by chance, and starts the daemon again as a service manager does. */
 import { LIMITS } from '../../protocol/limits.ts';
-import { compareIdentity } from '../../storage/process-identity.ts';
+import { compareIdentity } from '../../storage/processes/process-identity.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { type Child, childrenOf } from '../../testing/processes.ts';
 import type { Random } from '../../testing/random.ts';
 import { pause } from '../../testing/waiting.ts';
+import type { Tally } from './campaign.ts';
 import type { Span } from './crowd.ts';
-import type { Tally } from './tally.ts';
 
 /** `supervisor twice`: the one that takes over is killed while it starts. */
 const VICTIMS = [

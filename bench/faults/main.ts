@@ -3,8 +3,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { parseArgs } from 'node:util';
 import { Random } from '../../testing/random.ts';
+import { chosen, parseWords, runCommand, wholeNumber } from '../command.ts';
 import { describeMachine } from '../machine.ts';
 import { ROOT } from '../servers.ts';
 import type { Campaign, CampaignReport } from './campaign.ts';
@@ -32,52 +32,25 @@ const HELP = `npm run faults -- [campaign …] [options]
 Campaigns:
 ${CAMPAIGNS.map(({ name, question }) => `  ${name.padEnd(10)}${question}\n`).join('')}`;
 
-class UsageError extends Error {}
-
 function parse(args: string[]) {
-  try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        seed: { type: 'string' },
-        rounds: { type: 'string' },
-        only: { type: 'string' },
-        smoke: { type: 'boolean' },
-        help: { type: 'boolean', short: 'h' },
-      },
-    });
-    const unknown = positionals.find((name) => !CAMPAIGNS.some((one) => one.name === name));
-    if (unknown !== undefined) throw new UsageError(`There is no campaign "${unknown}".`);
-    return {
-      campaigns: CAMPAIGNS.filter(({ name }) => positionals.length === 0 || positionals.includes(name)),
-      seed: values.seed === undefined ? Date.now() >>> 0 : wholeNumber('--seed', values.seed, 0),
-      rounds: values.rounds === undefined ? null : wholeNumber('--rounds', values.rounds, 1),
-      only: values.only ?? null,
-      smoke: values.smoke ?? false,
-      help: values.help ?? false,
-    };
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
-}
-
-function wholeNumber(option: string, text: string, least: number): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < least || value > 0xffff_ffff)
-    throw new UsageError(`${option} must be a whole number from ${least} to ${0xffff_ffff}.`);
-  return value;
+  const { values, flags, positionals, help } = parseWords(args, {
+    seed: 'string',
+    rounds: 'string',
+    only: 'string',
+    smoke: 'boolean',
+  });
+  return {
+    campaigns: chosen('campaign', CAMPAIGNS, positionals),
+    seed: wholeNumber('--seed', values.seed, 0) ?? Date.now() >>> 0,
+    rounds: wholeNumber('--rounds', values.rounds, 1),
+    only: values.only ?? null,
+    smoke: flags.smoke ?? false,
+    help,
+  };
 }
 
 async function main(args: string[]): Promise<number> {
-  let options: ReturnType<typeof parse>;
-  try {
-    options = parse(args);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    process.stderr.write(`${error.message}\n\n${HELP}`);
-    return 2;
-  }
+  const options = parse(args);
   if (options.help) {
     process.stdout.write(HELP);
     return 0;
@@ -118,4 +91,4 @@ async function main(args: string[]): Promise<number> {
 }
 
 // A campaign that ended early leaves its load behind, which would go on for ever; its daemons end with this process.
-process.exit(await main(process.argv.slice(2)));
+process.exit(await runCommand(HELP, main));

@@ -1,21 +1,15 @@
 /** The power fails under load: what was acknowledged is on the disk, whole. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { TestGateway } from '../../testing/gateway.ts';
-import type { Random } from '../../testing/random.ts';
 import { whyNoShim } from '../../testing/shim/compile.ts';
-import { FaultyDisk } from '../../testing/shim/disk.ts';
 import type { Survival } from '../../testing/shim/journal.ts';
 import { pause } from '../../testing/waiting.ts';
-import { Load, ledgerApp, verify } from '../../testing/write-ledger.ts';
+import { Load } from '../../testing/write-ledger.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
-import { Changes } from './changes.ts';
 import { leftovers } from './remains.ts';
+import { LEDGERS, StruckGateway } from './struck-gateway.ts';
 
 const ROUNDS = { full: 100, smoke: 6 };
 /** Rounds within which `durability: normal` must have lost something. */
 const CONTROL_ROUNDS = 5;
-const APPS = ['ledger-a', 'ledger-b'];
 const CLIENTS = 8;
 /** An fsync of the simulated disk takes up to this long. */
 const SYNC_DELAY_US = 4000;
@@ -67,46 +61,30 @@ function report(proof: Outages, control: Outages): CampaignReport {
 }
 
 /** One data directory through many power cuts, each followed by a start and a comparison with all that was acknowledged. */
-class Outages {
+class Outages extends StruckGateway {
   readonly violations: string[] = [];
   rounds = 0;
   lost = 0;
   readonly #context: CampaignContext;
   readonly #durability: 'full' | 'normal';
-  readonly #random: Random;
-  readonly #disk: FaultyDisk;
-  readonly #gateway: TestGateway;
-  readonly #changes: Changes;
-  readonly #ledger: Pick<Load, 'acknowledged' | 'sent'> = { acknowledged: [], sent: new Map() };
   readonly #startsMs: number[] = [];
   readonly #taken = { writes: 0, names: 0, survivedWrites: 0, survivedNames: 0 };
   #cutWhileStarting = 0;
 
   constructor(context: CampaignContext, durability: 'full' | 'normal') {
-    const folder = context.newFolder();
-    const dataDir = join(folder, 'data');
+    super(context, { config: { durability }, syncDelayUs: SYNC_DELAY_US });
     this.#context = context;
     this.#durability = durability;
-    this.#random = context.random.fork();
-    this.#disk = new FaultyDisk(dataDir, join(folder, 'disk'));
-    const config = join(folder, 'config.json');
-    writeFileSync(config, JSON.stringify({ log: 'warn', durability }));
-    this.#gateway = new TestGateway(dataDir, ['--config', config], this.#disk.env);
-    this.#changes = new Changes(this.#gateway, this.#disk.env, this.#random.fork());
-    this.#disk.keepJournal(SYNC_DELAY_US);
   }
 
   get acknowledged(): number {
-    return this.#ledger.acknowledged.length;
+    return this.ledger.acknowledged.length;
   }
 
   /** With durability "normal" until something was lost. */
   async run(rounds: number): Promise<void> {
     await this.#start();
-    for (const app of APPS) {
-      const answer = await this.#gateway.upload(app, ledgerApp(app));
-      if (answer.status !== 201) throw new Error(`The upload of ${app} was answered ${answer.text}.`);
-    }
+    await this.install();
     while (this.rounds < rounds && (this.#durability === 'full' || this.lost === 0)) {
       this.rounds += 1;
       await this.#round();
@@ -126,7 +104,7 @@ class Outages {
       { name: 'acknowledged writes, all there', value: String(this.acknowledged - this.lost) },
       {
         name: 'other acknowledged changes',
-        value: [...this.#changes.done].map(([kind, count]) => `${kind} ${count}`).join(', '),
+        value: this.changes.done.list(),
       },
       { name: 'unsynced writes dropped; kept in whole or in part', value: `${writes}; ${survivedWrites}` },
       { name: 'unsynced names dropped; kept', value: `${names}; ${survivedNames}` },
@@ -137,62 +115,55 @@ class Outages {
     ];
   }
 
-  async end(): Promise<void> {
-    await this.#gateway.stop();
-    this.#disk.close();
-  }
-
   async #round(): Promise<void> {
-    const load = new Load(this.#gateway, { apps: APPS, clients: CLIENTS, prefix: `r${this.rounds}` });
-    if (this.#durability === 'full') await this.#changes.start();
+    const load = new Load(this.gateway, { apps: LEDGERS, clients: CLIENTS, prefix: `r${this.rounds}` });
+    if (this.#durability === 'full') await this.changes.start();
     await this.#moment(load);
     const taken = [await this.#cutPower()];
-    await Promise.all([load.stop(), this.#changes.stop()]);
-    this.#gateway.log = '';
-    if (this.#random.next() < 0.15) taken.push(await this.#cutWhileItStarts());
+    await Promise.all([load.stop(), this.changes.stop()]);
+    this.gateway.log = '';
+    if (this.random.next() < 0.15) taken.push(await this.#cutWhileItStarts());
     for (const one of taken) for (const key of KEYS) this.#taken[key] += one[key];
     await this.#start();
-    for (const write of load.acknowledged) this.#ledger.acknowledged.push(write);
-    for (const [key, write] of load.sent) this.#ledger.sent.set(key, write);
-    const verdict = verify(this.#gateway.dataDir, this.#ledger);
+    const verdict = this.compare(load);
     this.lost = verdict.lost;
     // Losing what was acknowledged is what "normal" is here to show; half an action or a damaged file it may not leave.
     const found = [...load.violations, ...verdict.violations].filter(
       (text) => this.#durability === 'full' || !text.includes('was acknowledged'),
     );
-    if (this.#durability === 'full') found.push(...(await this.#changes.check()), ...leftovers(this.#gateway.dataDir));
+    if (this.#durability === 'full') found.push(...(await this.changes.check()), ...leftovers(this.gateway.dataDir));
     this.violations.push(...found.map((text) => `Round ${this.rounds} (${this.#durability}): ${text}`));
   }
 
   /** After some writes, or just when a change of another kind was acknowledged. */
   async #moment(load: Load): Promise<void> {
-    const writes = load.more(this.#random.between(1, 150));
-    if (this.#durability === 'full' && this.#random.next() < 0.5) await this.#changes.next();
+    const writes = load.more(this.random.between(1, 150));
+    if (this.#durability === 'full' && this.random.next() < 0.5) await this.changes.next();
     else {
       await writes;
-      await pause(this.#random.between(0, 30));
+      await pause(this.random.between(0, 30));
     }
   }
 
   #cutPower() {
-    const survival = this.#durability === 'normal' ? (SURVIVALS[0] as Survival) : this.#random.pick(SURVIVALS);
-    return this.#disk.cutPower(survival, this.#random);
+    const survival = this.#durability === 'normal' ? (SURVIVALS[0] as Survival) : this.random.pick(SURVIVALS);
+    return this.disk.cutPower(survival, this.random);
   }
 
   /** Repairs are cut off, too. */
   async #cutWhileItStarts() {
     this.#cutWhileStarting += 1;
-    const started = this.#gateway.start().catch(() => {});
-    await pause(this.#random.between(50, 400));
+    const started = this.gateway.start().catch(() => {});
+    await pause(this.random.between(50, 400));
     const taken = await this.#cutPower();
     await started;
-    await this.#gateway.exited();
+    await this.gateway.exited();
     return taken;
   }
 
   async #start(): Promise<void> {
     const startedAt = performance.now();
-    await this.#gateway.start();
+    await this.gateway.start();
     if (this.rounds > 0) this.#startsMs.push(performance.now() - startedAt);
   }
 }

@@ -2,9 +2,10 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { Client, Counts } from '../../testing/clients.ts';
 import type { Answer, TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
-import { pause, within } from '../../testing/waiting.ts';
+import { within } from '../../testing/waiting.ts';
 
 const HANG_MS = 60_000;
 const APP = 'book';
@@ -21,11 +22,9 @@ const migration = (step: number): string =>
 const query = (text: number): string =>
   `export default async ({ db }) => ({ text: ${text}, ...(await db.get('SELECT count(*) AS steps FROM steps')) });\n`;
 
-export class Publications {
+export class Publications extends Client {
   /** Answers of publications: the status and the code. */
-  readonly outcomes = new Map<string, number>();
-  readonly violations: string[] = [];
-  readonly #gateway: TestGateway;
+  readonly outcomes = new Counts();
   readonly #random: Random;
   /** What was acknowledged, by the number of the version. */
   readonly #acknowledged = new Map<number, Version>();
@@ -33,11 +32,9 @@ export class Publications {
   /** Texts that may have become live without an answer that says so. */
   #open: number[] = [];
   #next = 0;
-  #running = false;
-  #loop: Promise<void> = Promise.resolve();
 
   constructor(gateway: TestGateway, random: Random) {
-    this.#gateway = gateway;
+    super(gateway);
     this.#random = random;
   }
 
@@ -47,7 +44,7 @@ export class Publications {
 
   /** The session and the first version; the disk is well. */
   async begin(): Promise<void> {
-    const gateway = this.#gateway;
+    const gateway = this.gateway;
     const manifest = { id: APP, name: APP, version: '1.0.0', queries: [{ name: 'state' }] };
     const first = await gateway.upload(APP, {
       'app.json': JSON.stringify(manifest),
@@ -62,18 +59,15 @@ export class Publications {
   }
 
   start(): void {
-    this.#running = true;
-    this.#loop = this.#run();
-  }
-
-  async stop(): Promise<void> {
-    this.#running = false;
-    await this.#loop;
+    this.repeat(
+      () => this.#one().catch(onlyOfConnections),
+      () => this.#random.between(0, 20),
+    );
   }
 
   /** Nothing may be under way, and the disk is well: one more is published, and everything acknowledged is there. */
   async check(): Promise<string[]> {
-    const gateway = this.#gateway;
+    const gateway = this.gateway;
     await this.#one();
     // One after a publication whose outcome was not told is refused, and its session then brought up to date.
     if (this.#newest.text !== this.#next) await this.#one();
@@ -96,11 +90,8 @@ export class Publications {
     }
     if (git('show', `main:apps/${APP}/queries/state.js`) !== query(this.#newest.text))
       violations.push(`main does not have what was published last.`);
-    const { sessionsDir, publishing } = {
-      sessionsDir: join(gateway.dataDir, 'code-store/worktrees/sessions'),
-      publishing: join(gateway.dataDir, 'code-store/publishing'),
-    };
-    for (const name of [...readdirSync(publishing), ...readdirSync(sessionsDir).filter((one) => one !== SESSION)])
+    const namesIn = (folder: string) => readdirSync(join(gateway.dataDir, 'code-store', folder));
+    for (const name of [...namesIn('publishing'), ...namesIn('worktrees/sessions').filter((one) => one !== SESSION)])
       violations.push(`${name} was left behind.`);
     const sessions = (await gateway.call('GET', '/svc/_sessions')).json as { sessionId: string; damaged?: string }[];
     if (sessions.length !== 1 || sessions[0]?.damaged !== undefined)
@@ -110,18 +101,6 @@ export class Publications {
 
   #last = '';
 
-  async #run(): Promise<void> {
-    while (this.#running) {
-      try {
-        await this.#one();
-      } catch (error) {
-        // The connection ended; anything else is a fault of the campaign.
-        if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
-      }
-      await pause(this.#random.between(0, 20));
-    }
-  }
-
   /** Writes the files of the next text and publishes them; what is live is old or new, and whole. */
   async #one(): Promise<void> {
     const text = ++this.#next;
@@ -130,7 +109,7 @@ export class Publications {
     if (!(await this.#put('queries/state.js', query(text)))) return;
     this.#open.push(text);
     const path = `/svc/_sessions/${SESSION}/publish`;
-    const answer = await within(HANG_MS, this.#gateway.call('POST', path, { body: { app: APP } }));
+    const answer = await within(HANG_MS, this.gateway.call('POST', path, { body: { app: APP } }));
     if (answer === 'late') {
       this.violations.push(`A publication hung for ${HANG_MS} ms.`);
       return;
@@ -146,11 +125,11 @@ export class Publications {
   /** A publication whose outcome nobody was told may be in the way; nothing else is. The next text replaces the marked lines. */
   async #update(text: string): Promise<void> {
     if (this.#open.length === 0) this.violations.push(`Without another publication one was answered ${text}`);
-    await this.#gateway.call('POST', `/svc/_sessions/${SESSION}/apps/${APP}/update`);
+    await this.gateway.call('POST', `/svc/_sessions/${SESSION}/apps/${APP}/update`);
   }
 
   async #look(): Promise<void> {
-    const { status, json, text } = await this.#gateway.read(APP, 'state');
+    const { status, json, text } = await this.gateway.read(APP, 'state');
     if (status !== 200) {
       if (status !== 401) this.violations.push(`The live app was answered ${text}`);
       return;
@@ -164,7 +143,7 @@ export class Publications {
 
   async #put(path: string, content: string): Promise<boolean> {
     const at = `/svc/_sessions/${SESSION}/apps/${APP}/files/${path}`;
-    const answer = await within(HANG_MS, this.#gateway.call('PUT', at, { body: Buffer.from(content) }));
+    const answer = await within(HANG_MS, this.gateway.call('PUT', at, { body: Buffer.from(content) }));
     if (answer === 'late') this.violations.push(`A file of a session hung for ${HANG_MS} ms.`);
     else this.#judge('A file of a session', answer);
     return answer !== 'late' && answer.status < 300;
@@ -178,7 +157,7 @@ export class Publications {
     }
     if (what !== 'A publication') return;
     const outcome = `${status} ${code}`;
-    this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
+    this.outcomes.count(outcome);
   }
 
   #note(version: Version): void {
@@ -186,4 +165,9 @@ export class Publications {
     this.#newest = version;
     this.#open = [];
   }
+}
+
+/** The connection ended; anything else is a fault of the campaign. */
+export function onlyOfConnections(error: unknown): void {
+  if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
 }

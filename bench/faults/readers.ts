@@ -1,48 +1,38 @@
 /** Clients that read what was acknowledged: it is there from that moment on, and reads outlive the process they run in. */
+import { Client } from '../../testing/clients.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
-import { pause, within } from '../../testing/waiting.ts';
-import { HANG_MS, type Load, partsOf, type Write } from '../../testing/write-ledger.ts';
+import { within } from '../../testing/waiting.ts';
+import { HANG_MS, type Load, partsOf } from '../../testing/write-ledger.ts';
 
 /** A read that was answered with an error; times in milliseconds of `performance.now()`. */
 export type FailedRead = { app: string; sentAt: number; answeredAt: number; answer: string };
 
-export class Readers {
+export class Readers extends Client {
   reads = 0;
   readonly failed: FailedRead[] = [];
   /** When the connection of a read ended without an answer. */
   readonly unanswered: { sentAt: number; answeredAt: number }[] = [];
-  readonly violations: string[] = [];
   /** The longest that an answered read took, in milliseconds. */
   worstMs = 0;
-  readonly #gateway: TestGateway;
   readonly #load: Load;
-  readonly #clients: Promise<void>[];
-  #running = true;
 
   constructor(gateway: TestGateway, load: Load, clients: number) {
-    this.#gateway = gateway;
+    super(gateway);
     this.#load = load;
-    this.#clients = Array.from({ length: clients }, () => this.#client());
+    for (let id = 0; id < clients; id++)
+      this.repeat(
+        () => this.#read(),
+        () => 5,
+      );
   }
 
-  async stop(): Promise<void> {
-    this.#running = false;
-    await Promise.all(this.#clients);
-  }
-
-  async #client(): Promise<void> {
-    while (this.#running) {
-      const write = this.#load.acknowledged.at(-1);
-      if (write) await this.#read(write);
-      await pause(5);
-    }
-  }
-
-  async #read(write: Write): Promise<void> {
+  async #read(): Promise<void> {
+    const write = this.#load.acknowledged.at(-1);
+    if (write === undefined) return;
     const { app, key, value } = write;
     const sentAt = performance.now();
     try {
-      const answer = await within(HANG_MS, this.#gateway.read(app, 'get', { key }));
+      const answer = await within(HANG_MS, this.gateway.read(app, 'get', { key }));
       const answeredAt = performance.now();
       if (answer === 'late') {
         this.violations.push(`A read of ${app} hung for ${HANG_MS} ms.`);

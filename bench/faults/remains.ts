@@ -1,4 +1,4 @@
-/** What is left after a fault, for the reports: files that nobody owns, and how calls ended. */
+/** What is left on the disk after a fault. */
 import { readdirSync } from 'node:fs';
 import { Layout } from '../../storage/layout.ts';
 
@@ -8,9 +8,4 @@ export function leftovers(dataDir: string): string[] {
   const staged = readdirSync(tmpDir).map((name) => `tmp/${name}`);
   const half = readdirSync(appsDir, { recursive: true, encoding: 'utf8' }).filter((name) => /\.tmp$/.test(name));
   return [...staged, ...half].map((name) => `${name} was left behind.`);
-}
-
-/** `name: count`, one after the other. */
-export function list(counts: Map<string, number>): string {
-  return [...counts].map(([name, count]) => `${name}: ${count}`).join(', ') || 'none';
 }

@@ -1,6 +1,6 @@
 /** The outcome of a run of fault campaigns as Markdown. */
 import type { Machine } from '../machine.ts';
-import { table } from '../table.ts';
+import { table } from '../report-tables.ts';
 import type { CampaignReport } from './campaign.ts';
 
 export type FaultsReport = {

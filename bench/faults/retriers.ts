@@ -1,45 +1,38 @@
 /** Clients that send an `Idempotency-Key` and repeat the call until its outcome is definite, as a careful client does. */
+import { Client, Counts } from '../../testing/clients.ts';
 import type { Answer, TestGateway } from '../../testing/gateway.ts';
 import { pause, within } from '../../testing/waiting.ts';
 import { HANG_MS, type LoadOptions, newWrite, type Write } from '../../testing/write-ledger.ts';
 
-export class Retriers {
+export class Retriers extends Client {
   readonly acknowledged: Write[] = [];
   readonly sent = new Map<string, Write>();
   /** How often a write ended `done`, `failed` (the recorded answer is an error) or `unknown` (the gateway says it cannot know). */
-  readonly outcomes = new Map<string, number>();
+  readonly outcomes = new Counts();
   /** How often a call was repeated. */
   repeats = 0;
   /** Of those, how often the recorded answer came. */
   replayed = 0;
-  readonly violations: string[] = [];
-  readonly #gateway: TestGateway;
-  readonly #clients: Promise<void>[];
-  #running = true;
 
   constructor(gateway: TestGateway, { apps, clients, prefix = 'k' }: LoadOptions) {
-    this.#gateway = gateway;
-    this.#clients = Array.from({ length: clients }, (_, id) => this.#client(apps, prefix, id));
+    super(gateway);
+    for (let id = 0; id < clients; id++)
+      this.repeat(
+        (n) => this.#write(newWrite(apps, prefix, id, n, gateway.pid), n % 8 === 0),
+        () => 0,
+      );
   }
 
-  async stop(): Promise<void> {
-    this.#running = false;
-    await Promise.all(this.#clients);
-  }
-
-  async #client(apps: string[], prefix: string, id: number): Promise<void> {
-    for (let n = 0; this.#running; n++) {
-      const write = newWrite(apps, prefix, id, n, this.#gateway.pid);
-      this.sent.set(write.key, write);
-      const outcome = await this.#untilDefinite(write);
-      write.answeredAt = performance.now();
-      this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
-      if (outcome !== 'done') continue;
-      this.acknowledged.push(write);
-      // What was answered once is answered again, and not done again.
-      if (n % 8 === 0 && (await this.#untilDefinite(write)) !== 'done')
-        this.violations.push(`${write.key} was acknowledged, and repeating it did not give the same answer.`);
-    }
+  async #write(write: Write, again: boolean): Promise<void> {
+    this.sent.set(write.key, write);
+    const outcome = await this.#untilDefinite(write);
+    write.answeredAt = performance.now();
+    this.outcomes.count(outcome);
+    if (outcome !== 'done') return;
+    this.acknowledged.push(write);
+    // What was answered once is answered again, and not done again.
+    if (again && (await this.#untilDefinite(write)) !== 'done')
+      this.violations.push(`${write.key} was acknowledged, and repeating it did not give the same answer.`);
   }
 
   async #untilDefinite(write: Write): Promise<'done' | 'failed' | 'unknown' | 'hung'> {
@@ -61,7 +54,7 @@ export class Retriers {
   async #send({ app, action, key, value }: Write): Promise<Answer | 'late' | null> {
     try {
       const headers = { 'idempotency-key': key };
-      return await within(HANG_MS, this.#gateway.write(app, action, { key, value }, { headers }));
+      return await within(HANG_MS, this.gateway.write(app, action, { key, value }, { headers }));
     } catch {
       this.repeats += 1;
       return null;

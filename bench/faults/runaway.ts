@@ -4,10 +4,9 @@ import { appOf } from '../../testing/apps.ts';
 import { makeGateway, type TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { pause } from '../../testing/waiting.ts';
-import { type Load, ledgerApp, verify } from '../../testing/write-ledger.ts';
+import { Ledger, type Load, ledgerApp } from '../../testing/write-ledger.ts';
 import { rssOf } from '../process-usage.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
-import { list } from './remains.ts';
 import { AUTOMATION_MS, runAutomationTrials } from './runaway/automations.ts';
 import { startEndpoint } from './runaway/endpoint.ts';
 import { KINDS, type Kind, type Reach, TIMEOUT_MS } from './runaway/kinds.ts';
@@ -56,7 +55,7 @@ class Runaway {
   readonly #endpoint: string;
   readonly #context: CampaignContext;
   readonly #trials: Trial[] = [];
-  readonly #loads: Load[] = [];
+  readonly #ledger = new Ledger();
   readonly #figures: Figure[] = [];
   readonly #violations: string[] = [];
   #hostPeak = 0;
@@ -116,10 +115,7 @@ class Runaway {
   }
 
   async #verifyRows(): Promise<void> {
-    const { violations, rows } = verify(this.#gateway.dataDir, {
-      acknowledged: this.#loads.flatMap(({ acknowledged }) => acknowledged),
-      sent: new Map(this.#loads.flatMap(({ sent }) => [...sent])),
-    });
+    const { violations, rows } = this.#ledger.verify(this.#gateway.dataDir);
     this.#figures.push({ name: 'rows of the good apps verified', value: String(rows) });
     this.#violations.push(...violations);
   }
@@ -211,8 +207,8 @@ class Runaway {
       await work();
     } finally {
       clearInterval(watch);
-      heard = await neighbours.stop();
-      this.#loads.push(heard.load);
+      heard = await neighbours.leave();
+      this.#ledger.add(heard.load);
     }
     const { noticed, load } = heard;
     const after = await processesOf(this.#gateway);
@@ -245,5 +241,5 @@ class Runaway {
 
 function describe({ reads, p50, p99, readGap, writes, writeGap, failures }: Noticed): string {
   const ms = (value: number): string => value.toFixed(value < 10 ? 1 : 0);
-  return `${reads} reads, p50 ${ms(p50)} ms, p99 ${ms(p99)} ms, longest gap ${ms(readGap)} ms; ${writes} writes, longest gap ${ms(writeGap)} ms; failed: ${list(failures)}`;
+  return `${reads} reads, p50 ${ms(p50)} ms, p99 ${ms(p99)} ms, longest gap ${ms(readGap)} ms; ${writes} writes, longest gap ${ms(writeGap)} ms; failed: ${failures.list()}`;
 }

@@ -1,12 +1,11 @@
 /** SIGSTOP of each process for a while under load: late replies are thrown away, and nobody's pause is another's death. */
-import { compareIdentity } from '../../storage/process-identity.ts';
+import { compareIdentity } from '../../storage/processes/process-identity.ts';
 import { makeGateway, type TestGateway } from '../../testing/gateway.ts';
 import { type Child, childrenOf } from '../../testing/processes.ts';
 import { pause, within } from '../../testing/waiting.ts';
 import { HANG_MS } from '../../testing/write-ledger.ts';
-import type { Campaign, CampaignContext } from './campaign.ts';
+import { type Campaign, type CampaignContext, Tally } from './campaign.ts';
 import { Crowd, type Span } from './crowd.ts';
-import { Tally } from './tally.ts';
 
 const VICTIMS = ['writer', 'host', 'supervisor'] as const;
 type Victim = (typeof VICTIMS)[number];

@@ -1,5 +1,6 @@
 /** The ways in which a disk is struck, and what the callers of writes may hear meanwhile. */
 import type { Fault } from '../../testing/shim/disk.ts';
+import TABLE from './strikes.json' with { type: 'json' };
 
 export type Strike = {
   name: string;
@@ -13,32 +14,9 @@ export type Strike = {
   readsFail?: true;
 };
 
-const FULL = ['201', '507 STORAGE_FULL'];
-const FAILING = ['201', '500 INTERNAL'];
-/** A process that was killed took calls with it. */
-const KILLED = ['500 HANDLER_ERROR', '503'];
-
-export const STRIKES: Strike[] = [
-  { name: 'everything is full', faults: ['full'], only: '', allowed: FULL },
-  { name: 'fsync fails on the logs of databases', faults: ['syncEio'], only: '-wal', allowed: FAILING },
-  { name: 'writes are short', faults: ['short'], only: '', allowed: ['201'] },
-  { name: 'writing fails', faults: ['writeEio'], only: '', allowed: FAILING },
-  { name: 'everything is full', faults: ['full'], only: '', allowed: [...FULL, ...KILLED], kills: 'writer' },
-  { name: 'fsync fails everywhere', faults: ['syncEio'], only: '', allowed: FAILING },
-  { name: 'databases are full', faults: ['full'], only: '.sqlite', allowed: FULL },
-  { name: 'writing fails', faults: ['writeEio'], only: '.sqlite', allowed: [...FAILING, ...KILLED], kills: 'writer' },
-  { name: 'everything is full', faults: ['full'], only: '', allowed: [...FULL, ...KILLED], kills: 'host' },
-  { name: 'fsync fails on databases', faults: ['syncEio'], only: 'data.sqlite', allowed: FAILING },
-  { name: 'temporary files find no room', faults: ['full'], only: '.tmp', allowed: ['201'] },
-  { name: 'everything is full and writes are short', faults: ['full', 'short'], only: '', allowed: FULL },
-  {
-    name: 'reading and writing databases fails',
-    faults: ['readEio', 'writeEio'],
-    only: 'data.sqlite',
-    allowed: FAILING,
-    readsFail: true,
-  },
-];
+export const STRIKES = TABLE.disk as unknown as Strike[];
+/** Those of the git store: publications say by themselves what they may be answered. */
+export const STORE_STRIKES = TABLE.gitStore as Pick<Strike, 'name' | 'faults' | 'only'>[];
 
 export function describeStrike({ name, kills }: Strike): string {
   return kills === undefined ? name : `${name}, and the ${kills} is killed`;

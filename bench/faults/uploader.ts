@@ -1,47 +1,47 @@
 /** Uploads one version after the other, whatever is killed meanwhile: what is live is old or new, and whole. */
 import { appOf } from '../../testing/apps.ts';
-import type { TestGateway } from '../../testing/gateway.ts';
+import { Client, Counts } from '../../testing/clients.ts';
+import type { Answer, TestGateway } from '../../testing/gateway.ts';
 import { pause } from '../../testing/waiting.ts';
 
 const APP = 'released';
 /** Until what is live can be told after a kill. */
 const TELL_MS = 30_000;
 
-export class Uploader {
-  readonly violations: string[] = [];
+export class Uploader extends Client {
   /** How often each status was answered; `none` for a connection that broke. */
-  readonly outcomes = new Map<string, number>();
-  readonly #gateway: TestGateway;
-  readonly #done: Promise<void>;
+  readonly outcomes = new Counts();
   /** The version whose upload was acknowledged last, and the one that was sent last. */
   #live = 0;
   #sent = 0;
-  #stopping = false;
 
   constructor(gateway: TestGateway) {
-    this.#gateway = gateway;
-    this.#done = this.#run();
+    super(gateway);
+    this.repeat(
+      () => this.#next(),
+      () => 20,
+    );
   }
 
-  async stop(): Promise<void> {
-    this.#stopping = true;
-    await this.#done;
+  override async stop(): Promise<void> {
+    await super.stop();
     await this.#look();
   }
 
-  async #run(): Promise<void> {
-    while (!this.#stopping) {
-      const n = ++this.#sent;
-      const outcome = await this.#upload(n);
-      this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
-      if (outcome === '201') this.#live = n;
-      else if (outcome !== 'none' && outcome !== '503') this.violations.push(`the upload of version ${n}: ${outcome}.`);
-      await this.#look();
-      await pause(20);
-    }
+  async #next(): Promise<void> {
+    const n = ++this.#sent;
+    const answer = await this.#upload(n);
+    const outcome = String(answer?.status ?? 'none');
+    this.outcomes.count(outcome);
+    if (outcome === '201') this.#live = n;
+    else if (answer !== null && outcome !== '503')
+      this.violations.push(
+        `the upload of version ${n}: ${outcome} ${answer.text}; the log then: ${this.gateway.log.slice(-2000)}`,
+      );
+    await this.#look();
   }
 
-  async #upload(n: number): Promise<string> {
+  async #upload(n: number): Promise<Answer | null> {
     // A schema of its own, so that it is compiled; two files, so that one may be there without the other.
     const files = appOf(APP, {
       queries: {
@@ -49,10 +49,7 @@ export class Uploader {
         second: `() => ${n}`,
       },
     });
-    return this.#gateway.upload(APP, files).then(
-      ({ status }) => String(status),
-      () => 'none',
-    );
+    return this.gateway.upload(APP, files).catch(() => null);
   }
 
   /** One that was not acknowledged may be live all the same, but not by half. */
@@ -83,7 +80,7 @@ export class Uploader {
   }
 
   #ask(query: string): Promise<number | null> {
-    return this.#gateway.read(APP, query, {}).then(
+    return this.gateway.read(APP, query, {}).then(
       ({ status, json }) => (status === 200 ? (json.data as number) : null),
       () => null,
     );

@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import fc, { type RunDetails } from 'fast-check';
+import { chosen, parseWords, runCommand, wholeNumber } from '../command.ts';
 import type { Check, Target } from './target.ts';
 import { archives } from './targets/archives.ts';
 import { automations } from './targets/automations.ts';
@@ -16,6 +16,7 @@ import { schemaCode } from './targets/schema-code.ts';
 import { schemas } from './targets/schemas.ts';
 import { webhooks } from './targets/webhooks.ts';
 
+const LARGEST = 2 ** 31 - 1;
 const TARGETS: Target[] = [
   frames,
   links,
@@ -40,57 +41,30 @@ const HELP = `npm run fuzz -- [target …] [options]
 Targets:
 ${TARGETS.map(({ name, claim }) => `  ${name.padEnd(12)}${claim}\n`).join('')}`;
 
-class UsageError extends Error {}
-
-type Options = { targets: Target[]; runs?: number; seconds?: number; seed: number; path?: string; smoke: boolean };
-
-function parse(args: string[]): Options | null {
-  try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        runs: { type: 'string' },
-        seconds: { type: 'string' },
-        seed: { type: 'string' },
-        path: { type: 'string' },
-        smoke: { type: 'boolean' },
-        help: { type: 'boolean', short: 'h' },
-      },
-    });
-    if (values.help) return null;
-    const unknown = positionals.find((name) => !TARGETS.some((target) => target.name === name));
-    if (unknown !== undefined) throw new UsageError(`There is no target "${unknown}".`);
-    return {
-      targets: TARGETS.filter(({ name }) => positionals.length === 0 || positionals.includes(name)),
-      ...(values.runs === undefined ? {} : { runs: wholeNumber('--runs', values.runs, 1) }),
-      ...(values.seconds === undefined ? {} : { seconds: wholeNumber('--seconds', values.seconds, 1) }),
-      seed: values.seed === undefined ? Date.now() | 0 : wholeNumber('--seed', values.seed, -(2 ** 31)),
-      ...(values.path === undefined ? {} : { path: values.path }),
-      smoke: values.smoke ?? false,
-    };
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
+function parse(args: string[]) {
+  const { values, flags, positionals, help } = parseWords(args, {
+    runs: 'string',
+    seconds: 'string',
+    seed: 'string',
+    path: 'string',
+    smoke: 'boolean',
+  });
+  return {
+    targets: chosen('target', TARGETS, positionals),
+    runs: wholeNumber('--runs', values.runs, 1, LARGEST),
+    seconds: wholeNumber('--seconds', values.seconds, 1, LARGEST),
+    seed: wholeNumber('--seed', values.seed, -LARGEST - 1, LARGEST) ?? Date.now() | 0,
+    path: values.path,
+    smoke: flags.smoke ?? false,
+    help,
+  };
 }
 
-function wholeNumber(option: string, text: string, least: number): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < least || value >= 2 ** 31)
-    throw new UsageError(`${option} must be a whole number from ${least} to ${2 ** 31 - 1}.`);
-  return value;
-}
+type Options = ReturnType<typeof parse>;
 
 async function main(args: string[]): Promise<number> {
-  let options: Options | null;
-  try {
-    options = parse(args);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    process.stderr.write(`${error.message}\n\n${HELP}`);
-    return 2;
-  }
-  if (options === null) {
+  const options = parse(args);
+  if (options.help) {
     process.stdout.write(HELP);
     return 0;
   }
@@ -135,8 +109,8 @@ async function examine(
   { runs: asked, seconds, seed, path, smoke }: Options,
 ): Promise<{ outcome: RunDetails<unknown>; inputs: number }> {
   const most = asked ?? (smoke ? runs.smoke : runs.full);
-  const endsAt = seconds === undefined ? Number.POSITIVE_INFINITY : performance.now() + seconds * 1000;
-  const lot = seconds === undefined ? most : Math.ceil(runs.smoke / 10);
+  const endsAt = seconds === null ? Number.POSITIVE_INFINITY : performance.now() + seconds * 1000;
+  const lot = seconds === null ? most : Math.ceil(runs.smoke / 10);
   let inputs = 0;
   for (let n = 0; ; n++) {
     const numRuns = Math.min(lot, most - inputs);
@@ -155,4 +129,4 @@ async function report(target: Target, outcome: RunDetails<unknown>): Promise<str
   return `${shown}\nWhy: ${why}\nAgain: ${again}`;
 }
 
-process.exitCode = await main(process.argv.slice(2));
+process.exitCode = await runCommand(HELP, main);

@@ -6,10 +6,10 @@ import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { Random } from '../../testing/random.ts';
+import { parseWords, runCommand, wholeNumber } from '../command.ts';
+import { table } from '../report-tables.ts';
 import { ROOT } from '../servers.ts';
-import { table } from '../table.ts';
 import { FAULTS, type Fault, putInto } from './faults.ts';
 
 const LEAST = 0.95;
@@ -32,22 +32,16 @@ type Outcome = { fault: Fault; by: string | null; note: string };
 /** `output` is TAP; `code` is null for what was ended at its limit. */
 type Ended = { code: number | null; output: string };
 
-async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: {
-      only: { type: 'string', default: '' },
-      count: { type: 'string' },
-      seed: { type: 'string' },
-      help: { type: 'boolean', short: 'h' },
-    },
-  });
-  if (values.help) {
+async function main(args: string[]): Promise<number> {
+  const { values, help } = parseWords(args, { only: 'string', count: 'string', seed: 'string' });
+  if (help) {
     process.stdout.write(HELP);
     return 0;
   }
-  const seed = Number(values.seed ?? Date.now() >>> 0);
-  const matching = FAULTS.filter(({ name, file }) => `${name} ${file}`.includes(values.only));
-  const faults = values.count === undefined ? matching : chosen(matching, Number(values.count), new Random(seed));
+  const seed = wholeNumber('--seed', values.seed, 0) ?? Date.now() >>> 0;
+  const matching = FAULTS.filter(({ name, file }) => `${name} ${file}`.includes(values.only ?? ''));
+  const count = wholeNumber('--count', values.count, 1);
+  const faults = count === null ? matching : new Random(seed).shuffled(matching).slice(0, count);
   if (faults.length === 0) throw new ListError('No fault matches.');
   process.stderr.write(`seed ${seed}: ${faults.length} of ${FAULTS.length} faults\n`);
 
@@ -72,13 +66,6 @@ async function main(): Promise<number> {
   } finally {
     rmSync(tree, { recursive: true, force: true });
   }
-}
-
-function chosen(faults: Fault[], count: number, random: Random): Fault[] {
-  const left = [...faults];
-  const taken: Fault[] = [];
-  while (taken.length < count && left.length > 0) taken.push(...left.splice(random.between(0, left.length - 1), 1));
-  return taken;
 }
 
 /** What git knows and does not ignore, as it is now, and the packages, linked if they can be: processes may read below the tree only. */
@@ -173,7 +160,7 @@ function ended(tree: string, args: string[], ms: number): Promise<Ended> {
   });
 }
 
-process.exitCode = await main().catch((error: Error) => {
+process.exitCode = await runCommand(HELP, main).catch((error: Error) => {
   process.stderr.write(`${error instanceof ListError || error.name === 'FaultError' ? error.message : error.stack}\n`);
   return 2;
 });

@@ -9,7 +9,7 @@ import { installAll } from '../compare.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import { hasGit } from '../git-history.ts';
-import type { Fact } from '../measurements.ts';
+import { type Fact, factsOf } from '../measurements.ts';
 import { PUBLISHED, Publisher } from '../publisher.ts';
 
 const SCENARIO = 'history';
@@ -32,14 +32,11 @@ export const historyScenario: Scenario = {
     const dataDir = context.newFolder();
     const store = join(dataDir, 'code-store');
     const config = { ...context.config, appsStoreRoot: store };
-    const daemon = await Daemon.start({ dataDir, config, profileDir: context.profileDir });
-    try {
+    return Daemon.use({ dataDir, config, profileDir: context.profileDir }, async (daemon) => {
       const apps = Array.from({ length: PUBLISHED }, (_, i) => `${APP}-${i}`);
       await installAll(daemon, apps);
       return await measure(context, daemon, apps, join(store, 'apps.git'));
-    } finally {
-      await daemon.stop();
-    }
+    });
   },
 };
 
@@ -57,14 +54,7 @@ async function measure(context: Context, daemon: Daemon, apps: string[], reposit
   const tagBytes = blocksOf(join(repository, 'refs', 'tags', apps[0] as string, 'v1'));
   const year = A_YEAR * (packedBytes + tagBytes) + LIMITS.gitLooseObjects * (looseBytes / objects);
   const detail = `${publications} publications of one changed file; ${after.packed} of ${after.packed + after.loose} objects packed`;
-  const fact = (name: string, bytes: number): Fact => ({
-    kind: 'fact',
-    scenario: SCENARIO,
-    name,
-    value: bytes / MIB,
-    unit: 'MiB',
-    detail,
-  });
+  const fact = (name: string, bytes: number): Fact => factsOf(SCENARIO)(name, bytes / MIB, 'MiB', detail);
   const facts = [
     fact('1,000 publications, loose', 1000 * (looseBytes + tagBytes)),
     fact('1,000 publications, packed', 1000 * (packedBytes + tagBytes)),

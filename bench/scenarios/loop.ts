@@ -11,7 +11,7 @@ import { APP, packApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
-import type { Fact } from '../measurements.ts';
+import { type Fact, factsOf } from '../measurements.ts';
 import { ROOT } from '../servers.ts';
 
 const SCENARIO = 'loop';
@@ -57,7 +57,7 @@ export const loopScenario: Scenario = {
         const value = Math.min(...delays);
         if (value < (worst.get(name)?.value ?? 0)) continue;
         const detail = `${send.what}; the least of ${rounds}, the longest ${Math.max(...delays).toFixed(1)} ms`;
-        worst.set(name, { kind: 'fact', scenario: SCENARIO, name, value, unit: 'ms', detail });
+        worst.set(name, factsOf(SCENARIO)(name, value, 'ms', detail));
       }
       const found = worst.get(name);
       if (sends.length > 0 && found) context.progress(`  ${name}: ${found.value.toFixed(1)} ms, ${found.detail}`);

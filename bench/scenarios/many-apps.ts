@@ -30,10 +30,7 @@ async function make(context: Context): Promise<ManyApps> {
 }
 
 export async function installInto({ config }: Context, dataDir: string, apps: string[]): Promise<void> {
-  const daemon = await Daemon.start({ dataDir, config });
-  try {
+  await Daemon.use({ dataDir, config }, async (daemon) => {
     await installAll(daemon, apps);
-  } finally {
-    await daemon.stop();
-  }
+  });
 }

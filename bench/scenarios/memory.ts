@@ -7,7 +7,7 @@ import { APP, packApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
-import type { Fact } from '../measurements.ts';
+import { type Fact, factsOf } from '../measurements.ts';
 import { memoryOf, memoryOfAll } from '../process-usage.ts';
 import { median } from '../statistics.ts';
 import { installInto, MORE_APPS, manyApps } from './many-apps.ts';
@@ -36,14 +36,8 @@ export const memoryScenario: Scenario = {
     const scheduled = await overStarts(context, automations, []);
     switchOff(automations);
     const off = await overStarts(context, automations, []);
-    const fact = (name: string, value: number, detail: string): Fact => ({
-      kind: 'fact',
-      scenario: 'memory',
-      name,
-      value: value / MiB,
-      unit: 'MiB',
-      detail,
-    });
+    const fact = (name: string, value: number, detail: string): Fact =>
+      factsOf('memory')(name, value / MiB, 'MiB', detail);
     const count = smoke ? SMOKE_AUTOMATIONS : AUTOMATIONS;
     const starts = `median of ${smoke ? 1 : STARTS} starts`;
     return [
@@ -81,20 +75,17 @@ async function overStarts(
   const each: number[] = [];
   const settleMs = context.options.smoke ? SMOKE_SETTLE_MS : SETTLE_MS;
   for (let start = 0; start < (context.options.smoke ? 1 : STARTS); start++) {
-    const daemon = await Daemon.start({ dataDir, config: context.config });
-    try {
-      await daemon.read(APP);
+    await Daemon.use({ dataDir, config: context.config }, async (daemon) => {
+      await daemon.readNote(APP);
       await wait(settleMs);
       const alone = memoryOfAll(daemon.processes);
       one.push(alone.pss);
       supervisor.push(memoryOf(daemon.processes.find(({ name }) => name === 'supervisor')?.pid as number).pss);
       oneRss.push(alone.rss);
-      for (const app of more) await daemon.read(app);
+      for (const app of more) await daemon.readNote(app);
       await wait(settleMs);
       each.push((memoryOfAll(daemon.processes).pss - alone.pss) / Math.max(1, more.length));
-    } finally {
-      await daemon.stop();
-    }
+    });
   }
   return { one: median(one), oneRss: median(oneRss), supervisor: median(supervisor), each: median(each) };
 }
@@ -103,16 +94,13 @@ async function overStarts(
 async function scheduledApps({ config, newFolder, options }: Context): Promise<string> {
   const each = (options.smoke ? SMOKE_AUTOMATIONS : AUTOMATIONS) / AUTOMATION_APPS.length;
   const dataDir = newFolder();
-  const daemon = await Daemon.start({ dataDir, config });
-  try {
+  await Daemon.use({ dataDir, config }, async (daemon) => {
     await daemon.install(APP, await packApp());
     for (const [i, app] of AUTOMATION_APPS.entries()) {
       const files = Array.from({ length: each }, (_, j) => automationFiles(`yearly-${j}`, [yearly(i * each + j)]));
       await daemon.install(app, await packApp(app, Object.assign({}, ...files)));
     }
-  } finally {
-    await daemon.stop();
-  }
+  });
   return dataDir;
 }
 

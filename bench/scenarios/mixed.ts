@@ -11,7 +11,7 @@ import { compare, installAll } from '../compare.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import type { LoadResult } from '../load/task.ts';
-import type { Fact, MemoryCourse } from '../measurements.ts';
+import { type Fact, factsOf, type MemoryCourse } from '../measurements.ts';
 import { type Growth, type Sample, secondHalf, sum, takeCourse } from '../soak/course.ts';
 import { probeFlags } from '../soak/heap.ts';
 import { Visitors } from '../soak/visitors.ts';
@@ -144,14 +144,7 @@ function described({ at, heap, rss, descriptors, threads, files }: Sample): stri
 }
 
 function facts(result: LoadResult, visitors: Visitors, samples: Sample[], rate: number, measureMs: number): Fact[] {
-  const fact = (name: string, value: number, unit: Fact['unit'], detail: string): Fact => ({
-    kind: 'fact',
-    scenario: 'mixed',
-    name,
-    value,
-    unit,
-    detail,
-  });
+  const fact = factsOf('mixed');
   const of = `in the second half of ${(measureMs / 60_000).toFixed(1)} minutes`;
   const grown = (name: string, what: (sample: Sample) => number, shown: (growth: Growth) => string): Fact => {
     const growth = secondHalf(samples, what);

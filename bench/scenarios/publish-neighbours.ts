@@ -1,9 +1,9 @@
 /** What calls of other live apps notice of publications, beside what they notice of a loop that computes as much. */
 import { ROWS } from '../bench-app.ts';
-import { type Contender, GatewayContender } from '../contenders.ts';
+import { accompanied, type Contender, GatewayContender } from '../contenders.ts';
 import type { Context } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
-import type { Fact, LoadMeasurement, SideResult } from '../measurements.ts';
+import { type Fact, factsOf, type LoadMeasurement, type SideResult } from '../measurements.ts';
 import { cpuMs } from '../process-usage.ts';
 import { PUBLISHED, Publisher } from '../publisher.ts';
 import { BusyLoop } from '../servers.ts';
@@ -13,6 +13,7 @@ import { askedAt, httpBytes } from '../workload.ts';
 import { read, write } from './tools.ts';
 
 const SCENARIO = 'publish';
+const fact = factsOf(SCENARIO);
 const CALLED = 3;
 const CONNECTIONS = 8;
 const ROUNDS = 8;
@@ -73,23 +74,6 @@ function besideLoop(alone: GatewayContender, loop: BusyLoop, busyMs: number, cyc
   });
 }
 
-/** The same load while something else goes on, which `begin` begins; what it returns ends that. */
-function accompanied(name: string, alone: GatewayContender, begin: () => () => void | Promise<void>): Contender {
-  return {
-    name,
-    processes: alone.processes,
-    takeEventLoop: () => alone.takeEventLoop(),
-    run: async (phase) => {
-      const end = begin();
-      try {
-        return await alone.run(phase);
-      } finally {
-        await end();
-      }
-    },
-  };
-}
-
 function latenessFacts(context: Context, { sides }: Turns, rounds: number): Fact[] {
   const p99s = (name: string): number[] => (sides[name] as SideResult).rounds.map(({ p99 }) => p99);
   const detail = `${CONNECTIONS} in flight on ${CALLED} apps, rounds of each in turns: ${rounds}`;
@@ -127,8 +111,4 @@ async function processorTime(daemon: Daemon, publisher: Publisher, times: number
 
 function mean(values: number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
-function fact(name: string, value: number, unit: Fact['unit'], detail: string): Fact {
-  return { kind: 'fact', scenario: SCENARIO, name, value, unit, detail };
 }

@@ -6,12 +6,13 @@ import { installAll } from '../compare.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import { hasGit, writeHistory } from '../git-history.ts';
-import type { Fact, Measurement } from '../measurements.ts';
+import { type Fact, factsOf, type Measurement } from '../measurements.ts';
 import { css, EDITED, Publisher } from '../publisher.ts';
 import { formatInterval, median, middleFactor, percentile } from '../statistics.ts';
 import { neighbours } from './publish-neighbours.ts';
 
 const SCENARIO = 'publish';
+const fact = factsOf(SCENARIO);
 
 /** A store, by its registered apps and the commits that were there before they were. */
 type Size = { name: string; apps: number; commits: number };
@@ -191,8 +192,4 @@ async function inTurns({ options }: Context, once: (turn: number) => Promise<voi
   const times = options.smoke ? SMOKE_TIMES : TIMES;
   const until = performance.now() + options.seconds * 1000;
   for (let turn = 0; turn < times || performance.now() < until; turn++) await once(turn);
-}
-
-function fact(name: string, value: number, unit: Fact['unit'], detail: string): Fact {
-  return { kind: 'fact', scenario: SCENARIO, name, value, unit, detail };
 }

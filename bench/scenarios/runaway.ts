@@ -2,10 +2,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { APP, ROWS } from '../bench-app.ts';
 import { startDaemon } from '../compare.ts';
-import { type Contender, GatewayContender } from '../contenders.ts';
+import { accompanied, GatewayContender } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
-import type { Fact, LoadMeasurement, SideResult } from '../measurements.ts';
+import { type Fact, factsOf, type LoadMeasurement, type SideResult } from '../measurements.ts';
 import { formatInterval, middleFactor } from '../statistics.ts';
 import { takeTurns } from '../turns.ts';
 import { askedAt, httpBytes, type Workload } from '../workload.ts';
@@ -55,20 +55,11 @@ async function measure(context: Context, load: Workload, daemon: Daemon): Promis
     intervalMs: (1000 * GOOD) / CALLS_PER_SECOND,
   };
   const alone = new GatewayContender(ALONE, daemon, context, task);
-  const beside: Contender = {
-    name: BESIDE,
-    processes: daemon.processes,
-    takeEventLoop: () => alone.takeEventLoop(),
-    run: async (phase) => {
-      const pest = new Pest(daemon);
-      await pest.loops();
-      try {
-        return await alone.run(phase);
-      } finally {
-        await pest.stop();
-      }
-    },
-  };
+  const beside = accompanied(BESIDE, alone, async () => {
+    const pest = new Pest(daemon);
+    await pest.loops();
+    return () => pest.stop();
+  });
   await alone.run({ connections: GOOD, warmUpMs: seconds * 100, measureMs: 1 });
   const turns = await takeTurns({ ...context, options: { ...context.options, seconds } }, [beside, alone], {
     connections: GOOD,
@@ -87,14 +78,12 @@ async function measure(context: Context, load: Workload, daemon: Daemon): Promis
       connections: GOOD,
       ...turns,
     },
-    {
-      kind: 'fact',
-      scenario: load.scenario,
-      name: 'p99 beside, of p99 alone',
-      value: factor.estimate,
-      unit: '×',
-      detail: `${CALLS_PER_SECOND} calls a second, rounds of each in turns: ${rounds}; ${formatInterval(factor)}`,
-    },
+    factsOf(load.scenario)(
+      'p99 beside, of p99 alone',
+      factor.estimate,
+      '×',
+      `${CALLS_PER_SECOND} calls a second, rounds of each in turns: ${rounds}; ${formatInterval(factor)}`,
+    ),
   ];
 }
 

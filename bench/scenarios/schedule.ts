@@ -6,10 +6,11 @@ import { APP, packApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
-import type { Fact } from '../measurements.ts';
+import { type Fact, factsOf } from '../measurements.ts';
 import { percentile } from '../statistics.ts';
 
 /** Each fires four times a minute, those of one group in the same second. */
+const fact = factsOf('schedule');
 const AUTOMATIONS = 250;
 const FIRES_EACH = 4;
 const SECONDS_APART = 60 / FIRES_EACH;
@@ -30,17 +31,14 @@ export const scheduleScenario: Scenario = {
     const { smoke } = context.options;
     const count = smoke ? SMOKE_AUTOMATIONS : AUTOMATIONS;
     const forMs = smoke ? SMOKE_MS : MINUTE_MS;
-    const daemon = await Daemon.start({ dataDir: context.newFolder(), config: context.config });
-    try {
+    return Daemon.use({ dataDir: context.newFolder(), config: context.config }, async (daemon) => {
       await daemon.install(APP, await packApp(APP, cronFiles(count)));
       const from = Date.now() + SETTLE_MS;
       const to = from + forMs;
       await wait(to - Date.now());
       const runs = (await endedRuns(daemon, to)).filter((run) => dueAt(run) >= from && dueAt(run) < to);
-      return factsOf(context, runs, fireCount(count, from, to));
-    } finally {
-      await daemon.stop();
-    }
+      return factsAbout(context, runs, fireCount(count, from, to));
+    });
   },
 };
 
@@ -90,7 +88,7 @@ function dueAt({ trigger }: RunRecord): number {
   return Number(trigger.origin);
 }
 
-function factsOf(context: Context, runs: RunRecord[], due: number): Fact[] {
+function factsAbout(context: Context, runs: RunRecord[], due: number): Fact[] {
   const bad = runs.filter(({ state }) => state !== 'ok');
   if (bad.length > 0) throw new Error(`${bad.length} runs did not end well; the first: ${JSON.stringify(bad[0])}`);
   const drifts = (timeOf: (run: RunRecord) => number): number[] => runs.map((run) => timeOf(run) - dueAt(run));
@@ -118,8 +116,4 @@ function percentiles(name: string, detail: string, drifts: number[]): Fact[] {
     fact(`${name}, p99`, percentile(drifts, 0.99), 'ms', detail),
     fact(`${name}, worst`, percentile(drifts, 1), 'ms', detail),
   ];
-}
-
-function fact(name: string, value: number, unit: Fact['unit'], detail: string): Fact {
-  return { kind: 'fact', scenario: 'schedule', name, value, unit, detail };
 }

@@ -5,7 +5,7 @@ import { APP, packApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
-import type { Fact } from '../measurements.ts';
+import { type Fact, factsOf } from '../measurements.ts';
 import { median, percentile } from '../statistics.ts';
 import { manyApps } from './many-apps.ts';
 
@@ -38,7 +38,7 @@ export const coldScenario: Scenario = {
   name: 'cold',
   question: 'How long does the first call of an app take that is not live?',
   run: async (context) => {
-    return inTurnsOnColdApps(context, 'cold', 'first answer of a cold actor', (daemon, app) => daemon.read(app));
+    return inTurnsOnColdApps(context, 'cold', 'first answer of a cold actor', (daemon, app) => daemon.readNote(app));
   },
 };
 
@@ -59,15 +59,12 @@ export const coldManyScenario: Scenario = {
   question: 'How long does the first call take of an app that is not live, among 1,000 that are registered?',
   run: async (context) => {
     const { dataDir, idle } = await manyApps(context);
-    const daemon = await Daemon.start({ dataDir, config: context.config });
-    try {
+    return Daemon.use({ dataDir, config: context.config }, async (daemon) => {
       const runs = context.options.smoke ? SMOKE_RUNS : MANY_RUNS;
       const call = (run: number): Promise<number> =>
-        timed(() => daemon.read(idle[(run * STEP) % idle.length] as string));
+        timed(() => daemon.readNote(idle[(run * STEP) % idle.length] as string));
       return await compareWithNode(context, 'cold-1000', 'first answer among many', call, runs);
-    } finally {
-      await daemon.stop();
-    }
+    });
   },
 };
 
@@ -84,12 +81,9 @@ async function inTurnsOnColdApps(
   const before = await Daemon.start({ dataDir, config });
   for (const app of apps) await before.install(app, await packApp(app, automationFiles(FIRED, [])));
   await before.stop();
-  const daemon = await Daemon.start({ dataDir, config });
-  try {
+  return Daemon.use({ dataDir, config }, async (daemon) => {
     return await compareWithNode(context, scenario, name, (run) => timed(() => first(daemon, apps[run] as string)));
-  } finally {
-    await daemon.stop();
-  }
+  });
 }
 
 /** Medians of runs of `measure` and of `node -e 0` in turns, and the median of the quotients of neighbours. */
@@ -108,18 +102,12 @@ async function compareWithNode(
   }
   const detail = `median of ${runs} runs`;
   const quotient = median(measured.map((ms, i) => ms / (node[i] as number)));
+  const fact = factsOf(scenario);
   return [
-    { kind: 'fact', scenario, name: 'node -e 0', value: median(node), unit: 'ms', detail },
-    { kind: 'fact', scenario, name, value: median(measured), unit: 'ms', detail },
-    {
-      kind: 'fact',
-      scenario,
-      name: `${name}, p99`,
-      value: percentile(measured, 0.99),
-      unit: 'ms',
-      detail: `of ${runs} runs`,
-    },
-    { kind: 'fact', scenario, name: `${name}, of node -e 0`, value: quotient, unit: '×', detail },
+    fact('node -e 0', median(node), 'ms', detail),
+    fact(name, median(measured), 'ms', detail),
+    fact(`${name}, p99`, percentile(measured, 0.99), 'ms', `of ${runs} runs`),
+    fact(`${name}, of node -e 0`, quotient, '×', detail),
   ];
 }
 

@@ -75,10 +75,25 @@ export function workloadOf(
   };
 }
 
+/** The read of one row as a client of MCP calls it. */
+function mcpRead(id: number): Request {
+  const params = { name: 'get', arguments: { id } };
+  return {
+    method: 'POST',
+    path: `/svc/${APP}/_mcp`,
+    body: { jsonrpc: '2.0', id, method: 'tools/call', params },
+    headers: { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-11-25' },
+  };
+}
+
 const describeRequest = tool('svc_describe', { app: APP });
 
 export const toolWorkloads: Workload[] = [
   workloadOf('read', 'How many reads of one row a second at {n} in flight?', null, read),
+  {
+    ...workloadOf('mcp', 'How many MCP calls that read one row a second at {n} in flight?', null, read),
+    requests: IDS.map(mcpRead),
+  },
   workloadOf('list', 'How many lists of 50 rows a second at {n} in flight?', null, list),
   workloadOf('write', 'How many durable single-row writes a second at {n} in flight?', 'full', write),
   workloadOf(

@@ -36,24 +36,24 @@ export const webhooksScenario: Scenario = {
     const { smoke } = context.options;
     const rounds = smoke ? SMOKE_ROUNDS : ROUNDS;
     const connections = smoke ? SMOKE_AT_ONCE : AT_ONCE;
-    const daemon = await Daemon.start({
-      dataDir: context.newFolder(),
-      config: { ...context.config, durability: 'full' },
-      profileDir: context.profileDir,
-    });
-    try {
-      const hooks = await installHooks(daemon, rounds * connections);
-      const sets = Array.from({ length: rounds }, (_, i) => hooks.slice(i * connections, (i + 1) * connections));
-      const contenders = [new WebhookContender(daemon, context, sets), writes(daemon, context, connections)];
-      // Code gets compiled.
-      await contenders[1]?.run({ connections, warmUpMs: 0, measureMs: 0 });
-      const turns = await takeTurns(context, contenders, { connections, rounds, durability: 'full' });
-      context.progress(`  ${summary(turns.sides, turns.ratios)}`);
-      const question = askedAt(QUESTION, [connections]);
-      return [{ kind: 'load', scenario: 'webhooks', question, durability: 'full', connections, ...turns }];
-    } finally {
-      await daemon.stop();
-    }
+    return Daemon.use(
+      {
+        dataDir: context.newFolder(),
+        config: { ...context.config, durability: 'full' },
+        profileDir: context.profileDir,
+      },
+      async (daemon) => {
+        const hooks = await installHooks(daemon, rounds * connections);
+        const sets = Array.from({ length: rounds }, (_, i) => hooks.slice(i * connections, (i + 1) * connections));
+        const contenders = [new WebhookContender(daemon, context, sets), writes(daemon, context, connections)];
+        // Code gets compiled.
+        await contenders[1]?.run({ connections, warmUpMs: 0, measureMs: 0 });
+        const turns = await takeTurns(context, contenders, { connections, rounds, durability: 'full' });
+        context.progress(`  ${summary(turns.sides, turns.ratios)}`);
+        const question = askedAt(QUESTION, [connections]);
+        return [{ kind: 'load', scenario: 'webhooks', question, durability: 'full', connections, ...turns }];
+      },
+    );
   },
 };
 

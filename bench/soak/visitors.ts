@@ -102,7 +102,7 @@ export class Visitors {
   readonly #kinds: Record<Kind, (turn: number) => Promise<void>> = {
     upload: async (turn) => {
       await this.#daemon.install(UPLOADED, this.#archives[turn % VERSIONS] as Buffer);
-      await this.#daemon.read(UPLOADED);
+      await this.#daemon.readNote(UPLOADED);
     },
     guest: (turn) => this.#comeAndGo(`${APP}-guest-${turn}`),
     author: (turn) => this.#author(turn),
@@ -143,7 +143,7 @@ export class Visitors {
   async #comeAndGo(app: string): Promise<void> {
     const { webhooks } = await this.#daemon.install(app, await packApp(app, GUEST_FILES));
     const events = await this.#daemon.request('GET', `/svc/${app}/_changes`);
-    await this.#daemon.read(app);
+    await this.#daemon.readNote(app);
     await this.#text('POST', '/svc/_tool/svc_write', JSON.stringify(write(1, app).request.body));
     await this.#text('GET', `/svc/${app}/${EDITED}`);
     await this.#text('PUT', `/svc/_apps/${app}/settings`, JSON.stringify({ app }));

@@ -1,7 +1,6 @@
 /** Scenes with a session `work`: files that were edited and not published, another app, drafts with data. */
 import { automation } from '../../../testing/apps.ts';
-import { automatedVersionOf, expectStatus, versionOf } from './versions.ts';
-import type { World } from './world.ts';
+import { automatedVersionOf, expectStatus, versionOf, type World } from './world.ts';
 
 export const SESSION = 'work';
 

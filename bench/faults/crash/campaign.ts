@@ -1,6 +1,7 @@
 /** Crashes every operation at each of its calls that change files, and the repair after it at each of the repair's. */
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { inParallel } from '../../../storage/atomic-file.ts';
 import type { Random } from '../../../testing/random.ts';
 import { compileShim, whyNoShim } from '../../../testing/shim/compile.ts';
 import type { Crash } from '../../../testing/shim/crash.ts';
@@ -78,7 +79,7 @@ class Run {
     const jobs: Job[] = [];
     for (const { name } of skipped)
       this.#report.skipped.push(`"${name}": ${OTHER_DISK} is not another file system than the temporary folder.`);
-    await inParallel(operations, async (operation) => {
+    await inParallel(operations, CONCURRENCY, async (operation) => {
       const reference = await rehearse(operation, this.#sceneOf(operation), this.#newFolder('rehearsal'));
       if (reference.passed.length === 0) this.#violated(`"${operation.name}" changes no file.`);
       jobs.push(...jobsOf(operation, reference));
@@ -88,7 +89,7 @@ class Run {
     const chosen = pickSpread(jobs, limit, random);
     progress(`${jobs.length} crashes in ${operations.length} operations, of which ${chosen.length} are done`);
     const inRepair = new Map<Job, Job[]>();
-    await inParallel(chosen, async (job) => {
+    await inParallel(chosen, CONCURRENCY, async (job) => {
       const result = await this.#round(job);
       if (result === null) return;
       this.#single++;
@@ -100,7 +101,7 @@ class Run {
     const repairs = chosen.flatMap((job) => inRepair.get(job) ?? []);
     const second = limit < jobs.length ? pickSpread(repairs, Math.ceil(limit / 4), random) : repairs;
     progress(`${repairs.length} crashes in the repairs, of which ${second.length} are done`);
-    await inParallel(second, async (job) => {
+    await inParallel(second, CONCURRENCY, async (job) => {
       const result = await this.#round(job);
       if (result === null) return;
       if (result.missed > 0) this.#missed++;
@@ -231,14 +232,6 @@ function pickSpread(jobs: Job[], count: number, random: Random): Job[] {
 function firstOfEach(jobs: Job[], key: (job: Job) => string): Job[] {
   const seen = new Set<string>();
   return jobs.filter((job) => !seen.has(key(job)) && seen.add(key(job)));
-}
-
-async function inParallel<T>(items: T[], work: (item: T) => Promise<void>): Promise<void> {
-  const queue = [...items];
-  const worker = async () => {
-    for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);
-  };
-  await Promise.all(Array.from({ length: CONCURRENCY }, worker));
 }
 
 function hasOtherDisk(folder: string): boolean {

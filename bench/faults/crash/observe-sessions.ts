@@ -1,9 +1,10 @@
 /** What is there of sessions on the git store: their apps, files, changes and drafts, as their author sees them. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { draftKey } from '../../../protocol/ids.ts';
+import { namesInSync } from '../../../storage/atomic-file.ts';
 import { get, type World } from './world.ts';
 
 export type SessionView = {
@@ -112,20 +113,16 @@ export function leftOfSessions({ layout }: World): string[] {
   const { codeStore } = layout;
   if (codeStore === null) return [];
   const found: string[] = [];
-  const open = namesIn(codeStore.sessionsDir).filter((name) => existsSync(codeStore.session(name).record));
-  for (const name of namesIn(codeStore.sessionsDir)) {
+  const open = namesInSync(codeStore.sessionsDir).filter((name) => existsSync(codeStore.session(name).record));
+  for (const name of namesInSync(codeStore.sessionsDir)) {
     if (!open.includes(name)) found.push(join(codeStore.sessionsDir, name));
   }
   for (const id of open) {
     const { appsDir, record } = codeStore.session(id);
     const { apps } = JSON.parse(readFileSync(record, 'utf8')) as { apps: object };
-    for (const app of namesIn(appsDir))
+    for (const app of namesInSync(appsDir))
       if (!(app in apps)) found.push(`${join(appsDir, app)}, which its record does not name`);
   }
-  for (const id of namesIn(layout.drafts(''))) if (!open.includes(id)) found.push(layout.drafts(id));
+  for (const id of namesInSync(layout.drafts(''))) if (!open.includes(id)) found.push(layout.drafts(id));
   return found;
-}
-
-export function namesIn(dir: string): string[] {
-  return existsSync(dir) ? readdirSync(dir) : [];
 }

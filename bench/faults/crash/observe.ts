@@ -3,11 +3,12 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { checkDaemon, checkDataDirectory } from '../../../cli/doctor/health-checks.ts';
+import { checkDaemon, checkDataDirectory } from '../../../cli/commands/doctor.ts';
 import { isAppId } from '../../../protocol/ids.ts';
+import { namesInSync } from '../../../storage/atomic-file.ts';
 import { pause } from '../../../testing/waiting.ts';
 import { isPacking } from './loose-objects.ts';
-import { leftOfSessions, lookAtSessions, namesIn, type SessionView } from './observe-sessions.ts';
+import { leftOfSessions, lookAtSessions, type SessionView } from './observe-sessions.ts';
 import { get, type World } from './world.ts';
 
 type AppView = {
@@ -167,15 +168,15 @@ function findLeftovers(world: World): string[] {
   const { codeStore } = layout;
   if (codeStore !== null) {
     const packs = join(codeStore.repository, 'objects', 'pack');
-    for (const name of namesIn(packs)) if (/\.keep$|^tmp_/.test(name)) found.add(join(packs, name));
-    for (const name of namesIn(codeStore.publishingDir)) found.add(join(codeStore.publishingDir, name));
-    const used = namesIn(layout.appsDir).flatMap((id) =>
+    for (const name of namesInSync(packs)) if (/\.keep$|^tmp_/.test(name)) found.add(join(packs, name));
+    for (const name of namesInSync(codeStore.publishingDir)) found.add(join(codeStore.publishingDir, name));
+    const used = namesInSync(layout.appsDir).flatMap((id) =>
       isAppId(id)
-        ? namesIn(layout.app(id).versionsDir).map((name) => realpathSync(join(layout.app(id).versionsDir, name)))
+        ? namesInSync(layout.app(id).versionsDir).map((name) => realpathSync(join(layout.app(id).versionsDir, name)))
         : [],
     );
-    for (const sha of namesIn(codeStore.mainDir)) {
-      for (const id of namesIn(join(codeStore.mainDir, sha, 'apps'))) {
+    for (const sha of namesInSync(codeStore.mainDir)) {
+      for (const id of namesInSync(join(codeStore.mainDir, sha, 'apps'))) {
         const code = realpathSync(codeStore.materialized(sha, id));
         if (!used.includes(code)) found.add(`${code}, which belongs to no version`);
       }

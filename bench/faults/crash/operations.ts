@@ -1,106 +1,69 @@
-/** The operations that are crashed between their steps. */
+/** The operations that are crashed between their steps: `operations.json`, and what of them takes more than one call. */
+
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { root } from '../../../testing/gateway.ts';
 import { pause } from '../../../testing/waiting.ts';
-import { AUTHORING_OPERATIONS } from './authoring-operations.ts';
+import { automationFiles, draftTool, filePath } from './authoring-scenes.ts';
 import { isPacking } from './loose-objects.ts';
+import TABLE from './operations.json' with { type: 'json' };
 import type { Operation } from './scenes.ts';
-import { automatedVersionOf, versionOf } from './versions.ts';
-import { call, type World } from './world.ts';
+import { automatedVersionOf, call, versionOf, type World } from './world.ts';
 
 const POLL_MS = 20;
 const PACK_MS = 20_000;
 
-const upload =
-  (app: string, files: Record<string, string>, query = '') =>
-  async ({ gateway }: World): Promise<number> =>
-    (await gateway.upload(app, files, query)).status;
+const STEPS = {
+  rollBack: (world: World) => activate(world, '1.0.0'),
+  activateThird: (world: World) => activate(world, '3.0.0'),
+  deleteVersion: async (world: World) =>
+    call('DELETE', `/svc/_apps/main/versions/${encodeURIComponent(await idOf(world, '1.0.0'))}`)(world),
+  callDraft: call('POST', draftTool('svc_read'), { app: 'main', query: 'which' }),
+  migrateDraft,
+  rotateToken,
+  start,
+  startAndPack,
+  stop,
+};
 
-/** On both kinds of store. */
-const ON_EITHER: Omit<Operation, 'scene'>[] = [
-  { name: 'first upload', run: upload('fresh', versionOf('fresh', 3)), again: [200] },
-  { name: 'first upload that fails', run: upload('fresh', versionOf('fresh', 3, true)), again: [] },
-  { name: 'upload with migrations', run: upload('main', versionOf('main', 3)), again: [200], prunes: true },
-  { name: 'upload whose migration fails', run: upload('main', versionOf('main', 3, true)), again: [] },
-  {
-    name: 'upload without activation',
-    run: upload('main', versionOf('main', 3), '?activate=0'),
-    again: [200],
-    prunes: true,
-  },
-  { name: 'rollback', run: (world) => activate(world, '1.0.0'), again: [200] },
-  { name: 'delete a version', run: (world) => deleteVersion(world, '1.0.0'), again: [404] },
-  { name: 'delete to the trash', run: call('DELETE', '/svc/_apps/gone'), again: [404] },
-];
+/** One of `upload` (version 3 of the app), `call` and `steps`; `manifest: null` stands for that of an automation. */
+type Entry = Omit<Operation, 'run' | 'scene'> & {
+  upload?: { app: string; query?: string; broken?: true; automated?: true };
+  call?: [method: string, path: string, body?: object | string];
+  steps?: keyof typeof STEPS;
+};
+
+const AUTOMATION = JSON.parse(automationFiles('new')['automations/new/automation.json'] as string) as object;
+
+function runOf({ upload, call: made, steps }: Entry): Operation['run'] {
+  if (upload !== undefined) {
+    const { app, query, broken = false, automated = false } = upload;
+    const files = (automated ? automatedVersionOf : versionOf)(app, 3, broken);
+    return async ({ gateway }) => (await gateway.upload(app, files, query)).status;
+  }
+  if (made === undefined) return STEPS[steps as keyof typeof STEPS];
+  const [method, path, body] = made;
+  if (typeof body === 'string') return call(method, path, Buffer.from(body));
+  const isNew = body !== undefined && 'manifest' in body && body.manifest === null;
+  return call(method, path, isNew ? { ...body, manifest: AUTOMATION } : body);
+}
+
+const { onEither, tarball, git } = TABLE as unknown as {
+  onEither: Entry[];
+  tarball: (Entry & Operation)[];
+  git: (Entry & Operation)[];
+};
 
 export const OPERATIONS: Operation[] = [
-  ...ON_EITHER.map((one): Operation => ({ ...one, scene: 'plain' })),
-  {
-    name: 'upload with webhooks',
-    scene: 'plain',
-    run: upload('main', automatedVersionOf('main', 3)),
-    again: [200],
-    prunes: true,
-  },
-  {
-    name: 'upload with webhooks whose migration fails',
-    scene: 'plain',
-    run: upload('main', automatedVersionOf('main', 3, true)),
-    again: [],
-  },
-  {
-    name: 'switching an automation off',
-    scene: 'automated',
-    run: call('POST', '/svc/_automations/main/plain/enabled', { enabled: false }),
-    again: [200],
-  },
-  {
-    name: 'minting a webhook',
-    scene: 'automated',
-    run: call('POST', '/svc/_automations/_provision', { app: 'main' }),
-    again: [200],
-  },
-  { name: 'activation with migrations', scene: 'stored', run: (world) => activate(world, '3.0.0'), again: [200] },
-  {
-    name: 'delete to a trash on another disk',
-    scene: 'other-disk',
-    run: call('DELETE', '/svc/_apps/gone'),
-    again: [404],
-    quiet: true,
-  },
-  { name: 'delete with purge', scene: 'plain', run: call('DELETE', '/svc/_apps/gone?purge=1'), again: [404] },
-  { name: 'settings', scene: 'plain', run: call('PUT', '/svc/_apps/main/settings', { theme: 'new' }), again: [200] },
-  {
-    name: 'preferences',
-    scene: 'plain',
-    run: call('PUT', '/_svc-user/prefs', { patch: { language: 'new', size: 2 } }),
-    again: [200],
-    quiet: true,
-  },
-  { name: 'token rotation', scene: 'plain', run: rotateToken, again: [0] },
-  { name: 'first start', scene: 'empty', run: start, again: [0], starts: true },
-  { name: 'start after a crash', scene: 'crashed', run: start, again: [0], starts: true },
-  ...ON_EITHER.map(({ name, run, again }): Operation => ({ name: `${name}, git`, scene: 'git', run, again })),
-  {
-    name: 'rollback to what is not on disk, git',
-    scene: 'git-long',
-    run: (world) => activate(world, '1.0.0'),
-    again: [200],
-  },
-  ...AUTHORING_OPERATIONS,
-  { name: 'start that packs, git', scene: 'git-loose', run: startAndPack, again: [0], starts: true },
-  { name: 'first start, git', scene: 'git-empty', run: start, again: [0], starts: true },
-  { name: 'stop', scene: 'plain', run: stop, again: [0], quiet: true },
+  ...onEither.map((one): Operation => ({ ...one, scene: 'plain', run: runOf(one) })),
+  ...tarball.map((one): Operation => ({ ...one, run: runOf(one) })),
+  ...onEither.map((one): Operation => ({ name: `${one.name}, git`, scene: 'git', run: runOf(one), again: one.again })),
+  ...git.map((one): Operation => ({ ...one, run: runOf(one) })),
 ];
 
 async function activate(world: World, version: string): Promise<number> {
   return call('POST', '/svc/_apps/main/activate', { versionId: await idOf(world, version) })(world);
-}
-
-async function deleteVersion(world: World, version: string): Promise<number> {
-  return call('DELETE', `/svc/_apps/main/versions/${encodeURIComponent(await idOf(world, version))}`)(world);
 }
 
 /** The id under which a version is stored; one that no version has when it is not. */
@@ -142,4 +105,11 @@ async function stop(world: World): Promise<number> {
   const code = await world.gateway.stop();
   if (code === null) throw new Error('The gateway was ended.');
   return code;
+}
+
+async function migrateDraft(world: World): Promise<number> {
+  const migration = 'migrations/0002_extra.sql';
+  const body = Buffer.from(versionOf('main', 3)[migration] as string);
+  const written = await world.gateway.call('PUT', filePath('main', migration), { body });
+  return written.status >= 400 ? written.status : STEPS.callDraft(world);
 }

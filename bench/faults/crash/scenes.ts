@@ -3,8 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AUTHORING_SCENES, type AuthoringScene } from './authoring-scenes.ts';
 import { addLooseObjects } from './loose-objects.ts';
-import { automatedVersionOf, expectStatus, hooked, SIGNED, versionOf } from './versions.ts';
-import { type Scene, World } from './world.ts';
+import { automatedVersionOf, expectStatus, hooked, type Scene, SIGNED, versionOf, World } from './world.ts';
 
 export type SceneName =
   | 'plain'

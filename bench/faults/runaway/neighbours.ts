@@ -1,6 +1,6 @@
 /** The well-behaved apps in the same host: steady reads and writes, and what their callers notice. */
+import { Client, Counts } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
-import { pause } from '../../../testing/waiting.ts';
 import { Load } from '../../../testing/write-ledger.ts';
 
 const READERS = 2;
@@ -18,18 +18,14 @@ export type Noticed = {
   writes: number;
   writeGap: number;
   /** How often each outcome other than success came, by `read` or `write` and its code. */
-  failures: Map<string, number>;
+  failures: Counts;
 };
 
-export class Neighbours {
-  readonly #gateway: TestGateway;
-  readonly #apps: string[];
+export class Neighbours extends Client {
   readonly #phase: string;
   readonly #load: Load;
-  readonly #readers: Promise<void>[];
   readonly #latencies: number[] = [];
-  readonly #failures = new Map<string, number>();
-  #running = true;
+  readonly #failures = new Counts();
   #lastRead = performance.now();
   #readGap = 0;
   #lastWrite = performance.now();
@@ -38,11 +34,14 @@ export class Neighbours {
 
   /** Starts at once; `phase` sets its writes apart from those of other phases. */
   constructor(gateway: TestGateway, apps: string[], phase: string) {
-    this.#gateway = gateway;
-    this.#apps = apps;
+    super(gateway);
     this.#phase = phase;
     this.#load = new Load(gateway, { apps, clients: WRITERS, prefix: phase });
-    this.#readers = Array.from({ length: READERS }, (_, id) => this.#read(id));
+    for (let id = 0; id < READERS; id++)
+      this.repeat(
+        (n) => this.#read(apps[(id + n) % apps.length] as string, n),
+        () => READ_EVERY_MS,
+      );
     let seen = 0;
     this.#watch = setInterval(() => {
       const now = performance.now();
@@ -52,9 +51,9 @@ export class Neighbours {
     }, READ_EVERY_MS);
   }
 
-  async stop(): Promise<{ noticed: Noticed; load: Load }> {
-    this.#running = false;
-    await Promise.all([this.#load.stop(), ...this.#readers]);
+  /** Stops them; what they noticed. */
+  async leave(): Promise<{ noticed: Noticed; load: Load }> {
+    await Promise.all([this.#load.stop(), this.stop()]);
     clearInterval(this.#watch);
     for (const [outcome, count] of this.#load.outcomes)
       if (outcome !== '201') this.#failures.set(`write ${outcome}`, count);
@@ -72,21 +71,16 @@ export class Neighbours {
     return { noticed, load: this.#load };
   }
 
-  async #read(id: number): Promise<void> {
-    for (let n = 0; this.#running; n++) {
-      const startedAt = performance.now();
-      const app = this.#apps[(id + n) % this.#apps.length] as string;
-      const outcome = await this.#gateway.read(app, 'get', { key: `${this.#phase}-0-${n}` }).then(
-        ({ status, json }) => (status === 200 ? 'ok' : `${status} ${String(json.error?.code)}`),
-        () => 'no answer',
-      );
-      const now = performance.now();
-      if (outcome === 'ok') {
-        this.#latencies.push(now - startedAt);
-        this.#readGap = Math.max(this.#readGap, now - this.#lastRead);
-        this.#lastRead = now;
-      } else this.#failures.set(`read ${outcome}`, (this.#failures.get(`read ${outcome}`) ?? 0) + 1);
-      await pause(READ_EVERY_MS);
-    }
+  async #read(app: string, n: number): Promise<void> {
+    const startedAt = performance.now();
+    const outcome = await this.gateway.read(app, 'get', { key: `${this.#phase}-0-${n}` }).then(
+      ({ status, json }) => (status === 200 ? 'ok' : `${status} ${String(json.error?.code)}`),
+      () => 'no answer',
+    );
+    const now = performance.now();
+    if (outcome !== 'ok') return this.#failures.count(`read ${outcome}`);
+    this.#latencies.push(now - startedAt);
+    this.#readGap = Math.max(this.#readGap, now - this.#lastRead);
+    this.#lastRead = now;
   }
 }

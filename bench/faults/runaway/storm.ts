@@ -3,12 +3,12 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';
+import { Counts } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { pause } from '../../../testing/waiting.ts';
 import { cpuMs } from '../../process-usage.ts';
 import type { Figure } from '../campaign.ts';
-import { list } from '../remains.ts';
-import { crashingApp } from './apps.ts';
+import { crashingApp } from './kinds.ts';
 import { ended, lasting, processesOf } from './processes.ts';
 
 const APPS = 20;
@@ -37,7 +37,7 @@ export async function runStorm(
 
   let calls = 0;
   let storming = true;
-  const codes = new Map<string, number>();
+  const codes = new Counts();
   const clients = ids.map(async (id) => {
     for (let n = 0; storming; n++) {
       const outcome = await gateway.read(id, 'bad', { n }).then(
@@ -45,7 +45,7 @@ export async function runStorm(
         () => 'no answer',
       );
       calls++;
-      codes.set(outcome, (codes.get(outcome) ?? 0) + 1);
+      codes.count(outcome);
       await pause(CALL_EVERY_MS);
     }
   });
@@ -88,7 +88,7 @@ export async function runStorm(
   return {
     violations,
     figures: [
-      { name: `storm: ${APPS} apps that crash, calls`, value: `${calls}: ${list(codes)}` },
+      { name: `storm: ${APPS} apps that crash, calls`, value: `${calls}: ${codes.list()}` },
       { name: 'storm: CPU seconds a second before', value: cpu(before) },
       { name: 'storm: … while apps crash', value: cpu(first) },
       { name: 'storm: … when all are quarantined and still called', value: cpu(calm) },

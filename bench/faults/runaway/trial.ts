@@ -2,8 +2,7 @@
 import type { RetireReason } from '../../../protocol/frames.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { pause, within } from '../../../testing/waiting.ts';
-import { badApp, mendedApp } from './apps.ts';
-import { type Kind, timeoutOf } from './kinds.ts';
+import { badApp, type Kind, mendedApp, timeoutOf } from './kinds.ts';
 import { processesOf } from './processes.ts';
 
 /** Time above its deadline after which an answer counts as late: room for a machine that is busy. */

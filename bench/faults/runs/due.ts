@@ -5,9 +5,8 @@ import { appOf, automation } from '../../../testing/apps.ts';
 import { makeGateway, type TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
 import { pause } from '../../../testing/waiting.ts';
-import type { CampaignContext } from '../campaign.ts';
+import type { CampaignContext, Tally } from '../campaign.ts';
 import { eventually } from '../crowd.ts';
-import type { Tally } from '../tally.ts';
 import { runsOf } from './verify.ts';
 
 const APP = 'due';

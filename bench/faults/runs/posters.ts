@@ -1,6 +1,7 @@
 /** Clients that post to webhooks under faults and remember what they were answered. */
 import { createHmac } from 'node:crypto';
 import type { MintedWebhook } from '../../../protocol/automation.ts';
+import { Client } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
 import { pause, within } from '../../../testing/waiting.ts';
@@ -27,29 +28,34 @@ export type Post = {
 /** One message of a sender that repeats it until the outcome is definite. `taken`: it was refused as one that was already accepted. */
 export type Message = { key: string; app: string; outcome: 'ok' | 'taken' | 'hung' };
 
-export class Posters {
+export class Posters extends Client {
   readonly posts: Post[] = [];
   readonly messages: Message[] = [];
-  readonly violations: string[] = [];
-  readonly #gateway: TestGateway;
   readonly #plain: MintedWebhook[];
   /** When each webhook was posted to of late. */
   readonly #used = new Map<MintedWebhook, number[]>();
-  readonly #clients: Promise<void>[];
   #acknowledged = 0;
   #waiters: { at: number; resolve: () => void }[] = [];
-  #running = true;
   #count = 0;
 
   /** `clients` post to plain webhooks; to each signed one there is one sender. */
   constructor(gateway: TestGateway, webhooks: MintedWebhook[], clients: number, random: Random) {
-    this.#gateway = gateway;
+    super(gateway);
     this.#plain = webhooks.filter(({ automationId }) => automationId !== 'signed');
     const signed = webhooks.filter((one) => !this.#plain.includes(one));
-    this.#clients = [
-      ...Array.from({ length: clients }, () => this.#post(random.fork())),
-      ...signed.map((webhook) => this.#send(webhook)),
-    ];
+    for (let id = 0; id < clients; id++) {
+      const own = random.fork();
+      this.repeat(
+        () => this.#post(own),
+        () => own.between(100, 600),
+      );
+    }
+    // A message takes more than one post at times, of 60 in a minute.
+    for (const webhook of signed)
+      this.repeat(
+        () => this.#send(webhook),
+        () => 1500,
+      );
   }
 
   /** Resolves when `count` more posts were answered with success. */
@@ -72,19 +78,11 @@ export class Posters {
     return closed;
   }
 
-  async stop(): Promise<void> {
-    this.#running = false;
-    await Promise.all(this.#clients);
-  }
-
   async #post(random: Random): Promise<void> {
-    while (this.#running) {
-      const webhook = random.pick(this.#plain);
-      const isAsync = random.next() < 0.5;
-      const ms = random.between(0, LONGEST_MS);
-      if (this.#mayPost(webhook)) await this.#request(webhook, ms, isAsync);
-      await pause(random.between(100, 600));
-    }
+    const webhook = random.pick(this.#plain);
+    const isAsync = random.next() < 0.5;
+    const ms = random.between(0, LONGEST_MS);
+    if (this.#mayPost(webhook)) await this.#request(webhook, ms, isAsync);
   }
 
   #mayPost(webhook: MintedWebhook): boolean {
@@ -112,27 +110,23 @@ export class Posters {
   async #send(webhook: MintedWebhook): Promise<void> {
     const { ownerApp: app, secret } = webhook;
     const signingKey = Buffer.from(secret.slice('whsec_'.length), 'base64');
-    while (this.#running) {
-      const key = `m-${++this.#count}`;
-      const body = JSON.stringify({ key, ms: 5 });
-      let definite: Message['outcome'] = 'hung';
-      for (const until = performance.now() + HANG_MS; performance.now() < until; await pause(AGAIN_MS)) {
-        const timestamp = String(Math.floor(Date.now() / 1000));
-        const signature = createHmac('sha256', signingKey).update(`${key}.${timestamp}.${body}`).digest('base64');
-        const { outcome, message } = await this.#ask(webhook, body, {
-          'webhook-id': key,
-          'webhook-timestamp': timestamp,
-          'webhook-signature': `v1,${signature}`,
-        });
-        if (outcome === '200') definite = 'ok';
-        else if (/already accepted/.test(message)) definite = 'taken';
-        else continue;
-        break;
-      }
-      this.messages.push({ key, app, outcome: definite });
-      // A message takes more than one post at times, of 60 in a minute.
-      await pause(1500);
+    const key = `m-${++this.#count}`;
+    const body = JSON.stringify({ key, ms: 5 });
+    let definite: Message['outcome'] = 'hung';
+    for (const until = performance.now() + HANG_MS; performance.now() < until; await pause(AGAIN_MS)) {
+      const timestamp = String(Math.floor(Date.now() / 1000));
+      const signature = createHmac('sha256', signingKey).update(`${key}.${timestamp}.${body}`).digest('base64');
+      const { outcome, message } = await this.#ask(webhook, body, {
+        'webhook-id': key,
+        'webhook-timestamp': timestamp,
+        'webhook-signature': `v1,${signature}`,
+      });
+      if (outcome === '200') definite = 'ok';
+      else if (/already accepted/.test(message)) definite = 'taken';
+      else continue;
+      break;
     }
+    this.messages.push({ key, app, outcome: definite });
   }
 
   async #ask(
@@ -143,7 +137,7 @@ export class Posters {
   ): Promise<{ outcome: string; runId: string | null; message: string }> {
     const path = `${new URL(url).pathname}${isAsync ? '?async=1' : ''}`;
     try {
-      const answer = await within(HANG_MS, this.#gateway.call('POST', path, { body, headers, token: null }));
+      const answer = await within(HANG_MS, this.gateway.call('POST', path, { body, headers, token: null }));
       if (answer === 'late') {
         this.violations.push(`A post to ${automationId} hung for ${HANG_MS} ms.`);
         return { outcome: 'hung', runId: null, message: '' };

@@ -1,6 +1,7 @@
 /** Compares the history of runs, their summaries and what they wrote with what those who posted were told. */
 import Database from 'better-sqlite3';
 import { Layout } from '../../../storage/layout.ts';
+import { Counts } from '../../../testing/clients.ts';
 import { KEPT } from './apps.ts';
 import type { Message, Post } from './posters.ts';
 
@@ -45,9 +46,8 @@ export function verifyRuns(dataDir: string, apps: string[], told: Told): Found {
   const layout = new Layout(dataDir);
   const runs = runsOf(dataDir);
   const rows = new Map(apps.map((app) => [app, rowsOf(layout.app(app).data)]));
-  const states = new Map<string, number>();
-  for (const { kind, state } of runs)
-    states.set(`${kind} runs: ${state}`, (states.get(`${kind} runs: ${state}`) ?? 0) + 1);
+  const states = new Counts();
+  for (const { kind, state } of runs) states.count(`${kind} runs: ${state}`);
   const violations = [
     ...[layout.runtimeDb, layout.analyticsDb, ...apps.map((app) => layout.app(app).data)].flatMap(unsound),
     ...runs.filter(({ endedAt }) => endedAt === null).map(({ runId, state }) => `the run ${runId} stays ${state}.`),

@@ -1,5 +1,6 @@
 /** `npm run faults -- smuggling`: the vectors on every way, and random damage to them. */
 
+import { Counts } from '../../../testing/clients.ts';
 import type { Random } from '../../../testing/random.ts';
 import { installed } from '../../../testing/smuggling/proxies.ts';
 import { exchangeMutant } from '../../../testing/smuggling/run-vector.ts';
@@ -57,10 +58,11 @@ async function runTable(scene: Scene, edge: string, violations: string[]): Promi
   const outcomes = await Promise.all(scene.targets.map((target) => scene.runAll(target)));
   for (const [i, outcome] of outcomes.entries()) {
     violations.push(...outcome.violations);
-    const counts = new Map<string, Map<string, number>>();
+    const counts = new Map<string, Counts>();
     for (const [{ kind }, seen] of outcome.seen) {
-      const count = counts.get(kind) ?? new Map<string, number>();
-      counts.set(kind, count.set(seen, (count.get(seen) ?? 0) + 1));
+      const count = counts.get(kind) ?? new Counts();
+      counts.set(kind, count);
+      count.count(seen);
     }
     for (const [kind, count] of counts) {
       const seen = [...count]

@@ -157,7 +157,8 @@ const victim = fc.oneof(
     1,
   ),
   jsonValue,
-  fc.integer({ min: 1, max: 1000 }).map((levels) => nest(levels, (inner) => ({ a: inner }))),
+  // With the call around it, the deepest is within the limit of a body.
+  fc.integer({ min: 1, max: 990 }).map((levels) => nest(levels, (inner) => ({ a: inner }))),
 );
 const trap = fc.oneof(
   fc
