@@ -1,4 +1,5 @@
 /** The frames between our processes: arrays that begin with their kind. Inputs and results are JSON bytes in them. */
+import type { ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from './agents.ts';
 import type { ErrorBody } from './errors.ts';
 import type { JobAnswer, JobFailure, JobName, JobPool } from './jobs.ts';
 import type { EgressPolicy } from './rules/egress.ts';
@@ -29,6 +30,13 @@ export const Kind = {
   jobDone: 22,
   resume: 23,
   resumed: 24,
+  turn: 25,
+  turnEvents: 26,
+  turnTaken: 27,
+  turnAnswer: 28,
+  turnEnd: 29,
+  probe: 30,
+  probed: 31,
 } as const;
 
 /**
@@ -191,12 +199,26 @@ type Frames = {
   stuck: [app: string, ms: number, begun: SessionBegun[] | null];
   /** MCP process → supervisor: the state of a server, why, and for our log the end of its standard error. */
   toolServer: [server: string, state: ToolServerState, detail: string, said: string];
-  /** Process of the MCP servers → supervisor: a server's process, which leads a group of its own, came into being or is gone. */
+  /** Process of MCP servers or of agents → supervisor: a process that leads a group of its own came into being or is gone. */
   toolProcess: [pid: number, alive: boolean];
   /** Supervisor → jobs process: do this now, within `ms`. A `cancel` frame with the same number asks it to end soon. */
   job: [jobId: number, name: JobName, pool: JobPool, ms: number, job: object];
   /** Jobs process → supervisor. */
   jobDone: [jobId: number, answer: JobAnswer<unknown> | JobFailure];
+  /** Supervisor → agents: do this turn. A `cancel` frame with the same number ends it. */
+  turn: [turn: number, order: TurnOrder];
+  /** Agents → supervisor: what the agent did; `bytes` is what they count for in `turnTaken`. */
+  turnEvents: [turn: number, events: RunnerEvent[], bytes: number];
+  /** Supervisor → agents: so many bytes of events are stored; an agent with too many that are not is not read from. */
+  turnTaken: [turn: number, bytes: number];
+  /** Supervisor → agents: the answer to a `permission`; null denies. */
+  turnAnswer: [turn: number, requestId: string, optionId: string | null];
+  /** Agents → supervisor: no more events of this turn. */
+  turnEnd: [turn: number];
+  /** Supervisor → agents: find something out about a runner. A `cancel` frame with the same number ends it. */
+  probe: [probe: number, order: ProbeOrder];
+  /** Agents → supervisor. `failed` is for people. */
+  probed: [probe: number, answer: ProbeResult | { failed: string }];
 };
 
 export type FrameOf<K extends keyof Frames> = [kind: (typeof Kind)[K], ...Frames[K]];

@@ -257,6 +257,20 @@ export const LIMITS = {
   toolServerCalls: 1024, // calls to MCP servers under way at once, all servers together
   toolServerEndMs: 500, // from closing the input of an MCP server to telling it to end; then `terminateMs`
   toolServersMemoryMb: 512, // heap of the process that talks to MCP servers, in MiB
+  agentLineBytes: 8 * MiB, // a line that an agent writes; a longer one ends its turn
+  agentAnswerBytes: MiB, // text that an agent answers in one turn, and the result of one of its tools
+  agentTurnBytes: 64 * MiB, // everything that an agent writes in one turn
+  agentUntakenBytes: MiB, // events of a turn that are not stored yet, until its agent is no longer read from
+  agentSilentMs: 10 * MINUTE, // without a word of an agent until its turn ends
+  agentIdleMs: 5 * MINUTE, // without a turn until an agent's process is ended
+  agentStartMs: 30 * SECOND, // starting an agent and agreeing on its protocol
+  agentEndMs: 2 * SECOND, // from asking an agent to end until it is told to, and then until it is killed
+  agentProbeMs: 5 * SECOND, // asking an agent's program for its version
+  agentStderrBytes: 4 * KiB, // what is kept of the standard error of an agent: its end
+  chatMessageBytes: 256 * KiB, // a message to an agent
+  chatQueue: 8, // turns of one window that wait
+  chatAttachments: 16, // files that go with a message
+  permissionMs: 5 * MINUTE, // a permission that nobody answers is denied
   toolServerStderrBytes: 4 * KiB, // what is kept of the standard error of an MCP server: its end
 
   sessions: 1000, // sessions that may be open

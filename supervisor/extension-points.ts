@@ -1,21 +1,39 @@
 /** What an embedding host may put in place of the gateway's own parts (specification, "Host-injected seams"). */
+import type { ChatMode, TurnAttachment } from '../protocol/agents.ts';
 import type { RunRecord, RunState } from '../protocol/runs.ts';
 
-/**
- * Runs one conversation turn; yields normalized events. An automation's `ctx.agent` is a turn of a window of its own:
- * `assistant.delta` is shown to the run's followers, the text of `final` (or all deltas) is the answer, `usage` is added up,
- * `error` and `aborted` fail the call. When `signal` aborts, the turn is to end.
- */
-export type ConversationRunner = (turn: {
+/** One turn of a conversation, as a runner gets it. */
+export type ConversationTurn = {
   app: string;
   windowId: string;
   message: string;
-  /** `requires.model` of the automation that asks. */
+  /** By default `data`. */
+  mode?: ChatMode;
+  /** A name in `runners` of the configuration; by default the one that `runner` names. */
+  runner?: string;
   model?: string;
+  thinking?: string;
+  attachments?: TurnAttachment[];
+  /** The session whose draft of the app is worked on, in mode `full`. */
+  draft?: string;
+  /** What the last turn of the window gave in a `session` event; null when there was none. */
+  resume?: string | null;
+  /** What was said before, oldest first: for runners that keep nothing themselves. */
+  history?: { role: 'user' | 'assistant'; text: string }[];
   /** The run that asks; absent in a chat. */
   run?: { runId: string; automationRef: string };
+  /** Resolves with the option that was chosen for a `permission` event, with null for "no". Absent: nobody is there to ask. */
+  answer?(requestId: string): Promise<string | null>;
+  /** When it aborts, the turn is to end. */
   signal: AbortSignal;
-}) => AsyncIterable<{ type: string; [member: string]: unknown }>;
+};
+
+/**
+ * Runs one conversation turn; yields normalized events (`RunnerEvent`), of which members that are unknown or damaged are left
+ * out. An automation's `ctx.agent` is a turn of a window of its own: `assistant.delta` is shown to the run's followers, the text
+ * of `final` (or all deltas) is the answer, `usage` is added up, `error` and `aborted` fail the call.
+ */
+export type ConversationRunner = (turn: ConversationTurn) => AsyncIterable<{ type: string; [member: string]: unknown }>;
 
 /** Whether the host's runner can be used; `kind` is the host's own word. */
 export type RunnerStatus = () => Promise<{ kind: string; ok: boolean; detail?: string }>;
