@@ -5,6 +5,7 @@ import type { MigrationFile } from '../protocol/frames.ts';
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
 import { openLink } from '../protocol/wire/link.ts';
 import type { Layout } from '../storage/layout.ts';
+import { survive } from './outlive-writer.ts';
 import type { Tree } from './tree/tree.ts';
 
 export class Databases {
@@ -24,7 +25,7 @@ export class Databases {
 
   /** Migrations that the app's database has had: SQLite's `user_version`. */
   userVersion(app: string): Promise<number> {
-    return this.#maintain(app, (client) => client.userVersion());
+    return survive(() => this.#maintain(app, (client) => client.userVersion()));
   }
 
   /** Applies what is pending; resolves with the numbers applied. Rejects with `MIGRATION_FAILED`, the file in `path`. */
@@ -34,12 +35,12 @@ export class Databases {
 
   /** What was found in the app's data after a crash or a failed disk is on the disk when it resolves. */
   async makeDurable(app: string): Promise<void> {
-    await this.migrate(app, [], null);
+    await survive(() => this.migrate(app, [], null));
   }
 
   /** Makes the writer let go of the app's file. */
   async close(app: string): Promise<void> {
-    await this.#maintain(app, (client) => client.close());
+    await survive(() => this.#maintain(app, (client) => client.close()));
   }
 
   async #maintain<T>(app: string, work: (client: DbClient) => Promise<T>): Promise<T> {

@@ -57,6 +57,15 @@ for (const death of ['before', 'after'] as const) {
     assert.deepEqual(await idempotency.claim('app', 'k', 'put', {}), ANSWER);
   });
 
+  test(`the keys of an app that was removed are forgotten though the writer dies ${death} the commit`, async () => {
+    const { db, idempotency } = setUp();
+    await idempotency.claim('app', 'k', 'put', {});
+    await idempotency.record('app', 'k', ANSWER);
+    db.deaths = [death];
+    await idempotency.forget('app');
+    assert.equal(await idempotency.claim('app', 'k', 'put', {}), null);
+  });
+
   test(`a key that was not used is free again though the writer dies ${death} the commit of its release`, async () => {
     const { db, idempotency } = setUp();
     await idempotency.claim('app', 'k', 'put', {});

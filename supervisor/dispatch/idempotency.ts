@@ -93,7 +93,7 @@ export class Idempotency {
   /** The app was removed: a later one of its name starts without its keys. */
   async forget(app: string): Promise<void> {
     await this.#open();
-    await this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]);
+    await survive(() => this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]));
   }
 
   async #end(app: string, key: string, sql: string, params: (number | Buffer)[]): Promise<void> {
