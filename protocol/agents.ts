@@ -6,6 +6,9 @@
 export const RUNNER_KINDS = ['codex', 'claude-code', 'acp', 'model'] as const;
 export type RunnerKind = (typeof RUNNER_KINDS)[number];
 
+/** The runners, each of the kind of its name, that are there without configuration where PATH has their program; in this order. */
+export const BUILT_IN_RUNNERS = ['codex', 'claude-code'] as const satisfies RunnerKind[];
+
 /** The protocol of a model server: Chat Completions, Responses or Messages. */
 export const MODEL_APIS = ['chat', 'responses', 'messages'] as const;
 export type ModelApi = (typeof MODEL_APIS)[number];

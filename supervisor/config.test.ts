@@ -75,6 +75,75 @@ for (const [name, mcpServers, path, wanted] of [
   });
 }
 
+for (const [name, runners, path, wanted] of [
+  ['a list', [], 'runners', /an object of runners by name/],
+  ['a name with a dot', { 'a.b': { kind: 'codex' } }, 'runners.a.b', /named with 1 to 64 letters/],
+  ['no kind', { a: {} }, 'runners.a', /an object with a "kind", one of codex, claude-code, acp, model/],
+  ['an unknown kind', { a: { kind: 'gpt' } }, 'runners.a', /an object with a "kind"/],
+  ['an unknown member', { a: { kind: 'codex', cmd: [] } }, 'runners.a.cmd', /one of kind, model/],
+  ['an inherited name', { a: { kind: 'codex', constructor: 'x' } }, 'runners.a.constructor', /one of kind, model/],
+  ['acp without a command', { a: { kind: 'acp' } }, 'runners.a', /an object with "command", as its kind is acp/],
+  ['a model without an address', { a: { kind: 'model', model: 'x' } }, 'runners.a', /an object with "baseUrl"/],
+  ['a command as text', { a: { kind: 'codex', command: 'codex' } }, 'runners.a.command', /a list of strings/],
+  ['an empty command', { a: { kind: 'codex', command: [] } }, 'runners.a.command', /a program and its arguments/],
+  ['a number in a command', { a: { kind: 'codex', command: ['codex', 1] } }, 'runners.a.command[1]', /a string/],
+  ['a variable that is no text', { a: { kind: 'codex', env: { A: 1 } } }, 'runners.a.env.A', /a variable name/],
+  [
+    'a command of a model',
+    { a: { kind: 'model', baseUrl: 'http://a', command: ['x'] } },
+    'runners.a.command',
+    /one of kind/,
+  ],
+  [
+    'an unknown api',
+    { a: { kind: 'model', baseUrl: 'http://a', api: 'x' } },
+    'runners.a.api',
+    /one of chat, responses/,
+  ],
+  ['a key in the address', { a: { kind: 'codex', baseUrl: 'http://u:secret@a' } }, 'runners.a.baseUrl', /"apiKeyEnv"/],
+  [
+    'a key in place of its variable',
+    { a: { kind: 'codex', apiKeyEnv: 'sk-secret' } },
+    'runners.a.apiKeyEnv',
+    /the name of an environment variable/,
+  ],
+  ['an unknown policy', { a: { kind: 'codex', permission: 'yes' } }, 'runners.a.permission', /one of ask, allow, deny/],
+] as const) {
+  test(`runners: ${name} is refused with the path`, () => {
+    assert.throws(
+      () => checkConfig({ runners }, 'f'),
+      (error: Error) => {
+        assert.equal(error.name, 'ConfigError');
+        assert.ok(error.message.startsWith(`"${path}" in f must be `), error.message);
+        assert.match(error.message, wanted);
+        assert.doesNotMatch(error.message, /secret/);
+        return true;
+      },
+    );
+  });
+}
+
+test('runners of every kind are taken, and the one that "runner" names', () => {
+  const runners = {
+    codex: { kind: 'codex', permission: 'allow' },
+    claude: { kind: 'claude-code', command: ['/opt/claude'], env: { A: 'b' }, cwd: '/srv', model: 'opus' },
+    gemini: { kind: 'acp', command: ['gemini', '--acp'], apiKeyEnv: 'GEMINI_API_KEY' },
+    local: { kind: 'model', baseUrl: 'http://127.0.0.1:8080/v1', api: 'chat', model: 'qwen' },
+  } as const;
+  const config = resolveConfig('data', { runners: structuredClone(runners) as never, runner: 'local' });
+  assert.deepEqual([config.runners, config.runner], [runners, 'local']);
+});
+
+test('"runner" names one that is configured, or codex or claude-code where none is', () => {
+  const local = { kind: 'model', baseUrl: 'http://127.0.0.1' } as const;
+  assert.throws(
+    () => resolveConfig('data', { runners: { local }, runner: 'codex' }),
+    /"runner" .* must be one of local/,
+  );
+  assert.throws(() => resolveConfig('data', { runner: 'gemini' }), /"runner" .* must be one of codex, claude-code/);
+  assert.equal(resolveConfig('data', { runner: 'claude-code' }).runner, 'claude-code');
+});
+
 test('MCP servers of both kinds are taken', () => {
   const mcpServers = {
     git: { command: 'npx', args: ['-y', 'git-server'], env: { TOKEN: 'x' }, cwd: '/srv' },

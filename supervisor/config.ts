@@ -3,9 +3,12 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
+import { BUILT_IN_RUNNERS, type RunnerEntry } from '../protocol/agents.ts';
+import type { EntryFault } from '../protocol/entry-checks.ts';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
 import { type EgressSettings, isHostPattern, PATTERN_FORM } from '../protocol/rules/egress.ts';
-import { type EntryFault, type ToolServerEntry, toolServersFault } from '../protocol/tool-servers.ts';
+import { runnersFault } from '../protocol/runner-entries.ts';
+import { type ToolServerEntry, toolServersFault } from '../protocol/tool-servers.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
@@ -46,6 +49,10 @@ export type Config = {
   trashDays: number;
   /** The MCP servers whose tools automations may call, by name. */
   mcpServers: Record<string, ToolServerEntry>;
+  /** The agents that chat and `ctx.agent` may use, by name; without any, codex and claude-code where they are on PATH. */
+  runners: Record<string, RunnerEntry>;
+  /** The runner of turns that name none; null: the first one. */
+  runner: string | null;
   log: LogLevel;
 };
 
@@ -146,6 +153,8 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   egress: [{ allow: [], deny: [] }, egress],
   trashDays: [DEFAULTS.trashDays, integer(0, 3650)],
   mcpServers: [{}, toolServersFault],
+  runners: [{}, runnersFault],
+  runner: [null, text],
   log: ['info', oneOf('debug', 'info', 'warn', 'error', 'silent')],
 };
 const CHECKS = new Map<string, Check>([['dataDir', text]]);
@@ -199,6 +208,9 @@ export function resolveConfig(dataDir: string, ...parts: Partial<Config>[]): Con
   // Null stands for "none" where it is the default.
   const given = Object.entries(config).filter(([key, value]) => value !== null || defaults[key] !== null);
   checkConfig(Object.fromEntries(given), 'the configuration');
+  const runners = Object.keys(config.runners).length > 0 ? Object.keys(config.runners) : BUILT_IN_RUNNERS;
+  if (config.runner !== null && !runners.includes(config.runner))
+    throw new ConfigError(`"runner" in the configuration must be one of ${runners.join(', ')}.`, 'runner');
   config.dataDir = resolve(config.dataDir);
   for (const key of ['appsDir', 'appsStoreRoot'] as const) {
     if (config[key] !== null) config[key] = resolve(config.dataDir, config[key]);

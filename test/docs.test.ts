@@ -383,8 +383,9 @@ test('docs/configuration.md lists every key with its default, and no other', () 
     const row = keys.find(([name]) => name === `\`${key}\``);
     assert.deepEqual(codes(row?.[1]), [typeof value === 'string' ? value : JSON.stringify(value)], key);
   }
-  const example = blocksOf(text).find(({ info }) => info === 'json config.json');
-  checkConfig(JSON.parse(example?.text ?? ''), 'the example');
+  const examples = blocksOf(text).filter(({ info }) => info.startsWith('json '));
+  assert.ok(examples.length > 0);
+  for (const { info, text: example } of examples) checkConfig(JSON.parse(example), info);
 });
 
 test('docs/dependencies.md lists every package with its licence, and no other', () => {
