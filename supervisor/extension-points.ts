@@ -6,6 +6,8 @@ import type { RunRecord, RunState } from '../protocol/runs.ts';
 export type ConversationTurn = {
   app: string;
   windowId: string;
+  /** The session key of the conversation, see `sessionKey`; absent for `ctx.agent`, whose window is its own. */
+  conversation?: string;
   message: string;
   /** By default `data`. */
   mode?: ChatMode;
@@ -14,7 +16,7 @@ export type ConversationTurn = {
   model?: string;
   thinking?: string;
   attachments?: TurnAttachment[];
-  /** The session whose draft of the app is worked on, in mode `full`. */
+  /** The session whose draft of the app is worked on, in mode `full`, or talked with. */
   draft?: string;
   /** What the last turn of the window gave in a `session` event; null when there was none. */
   resume?: string | null;

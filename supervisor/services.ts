@@ -8,6 +8,7 @@ import type { Deployments } from './deployments/deploy.ts';
 import type { Apps, AppsOptions } from './dispatch/apps.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { Access } from './http/access/access.ts';
+import type { AgentTokens } from './http/access/agent-tokens.ts';
 import type { Backups } from './operations/backups.ts';
 import type { EventLoopMonitor } from './operations/event-loop.ts';
 import type { ConsoleFiles } from './pages/console-files.ts';
@@ -18,6 +19,8 @@ export type Services = AppsOptions & {
   config: Config;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
+  /** What agents call the gateway with. */
+  agentTokens: AgentTokens;
   apps: Apps;
   /** To the tools of the live apps. */
   dispatcher: Dispatcher;

@@ -25,6 +25,7 @@ import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
 import type { ExtensionPoints, GatewayKind } from './extension-points.ts';
 import { Access, type Authorize } from './http/access/access.ts';
+import { AgentTokens } from './http/access/agent-tokens.ts';
 import { Places } from './http/access/places.ts';
 import { ProgramTokens } from './http/access/program-tokens.ts';
 import { SignIns } from './http/access/sign-ins.ts';
@@ -118,6 +119,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     }
     undo.push(() => access?.close());
     access?.whenEnded(() => changes.readers.endAll());
+    const agentTokens = new AgentTokens();
     const pages = new Pages(log);
     const jobs = new Jobs({
       createChild: (events) => tree.jobsChild(jobFolders(layout), events),
@@ -149,6 +151,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       ...parts,
       version: VERSION,
       access,
+      agentTokens,
       programTokens,
       apps,
       dispatcher,
@@ -164,7 +167,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     };
     const router = new Router(allRoutes(services));
     const authorize = host.authorize ?? null;
-    const pipeline = new Pipeline({ router, access, authorize, corsOrigins: config.corsOrigins, log });
+    const pipeline = new Pipeline({ router, access, agentTokens, authorize, corsOrigins: config.corsOrigins, log });
     await treeReady;
     // What a crash left may need the writer.
     await deployments.open();

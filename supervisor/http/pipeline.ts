@@ -7,6 +7,8 @@ import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { pagePolicy, redirect } from '../pages/pages.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import { type Access, ADMIN, type Authorize, type Caller, demand, HostCaller, NOBODY } from './access/access.ts';
+import { agentCaller } from './access/agent-caller.ts';
+import type { AgentTokens } from './access/agent-tokens.ts';
 import { isForeign, isNavigation } from './access/fetch-metadata.ts';
 import { EMBEDDED, type Place } from './access/places.ts';
 import { answerError } from './answers.ts';
@@ -16,6 +18,7 @@ export type PipelineOptions = {
   router: Router;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
+  agentTokens: AgentTokens;
   /** What such a host decides by; null: it lets through whom it wants. */
   authorize: Authorize | null;
   corsOrigins: readonly string[];
@@ -110,7 +113,10 @@ export class Pipeline {
   }
 
   #caller(exchange: Exchange, place: Place): Caller | SvcError {
-    const { access, authorize } = this.#options;
+    const { access, authorize, agentTokens } = this.#options;
+    // Where a host owns authentication too: what an agent may do is ours to decide.
+    const agent = agentCaller(exchange, agentTokens);
+    if (agent !== null) return agent;
     if (access) return access.caller(exchange, place);
     return authorize === null ? ADMIN : new HostCaller(exchange, authorize);
   }

@@ -42,6 +42,14 @@ export type McpTools = {
 /** What a caller may do is asked before each call, as over HTTP. Throws or rejects with `FORBIDDEN`. */
 export type Permit = (capability: 'read' | 'write', app: string) => undefined | Promise<void>;
 
+/** Who calls. `source` is what its writes are told with. */
+export type McpCaller = {
+  source: 'handler' | 'agent';
+  permit: Permit;
+  /** Whose data it may reach by SQL. Throws `FORBIDDEN`. */
+  demandSql(app: string): void;
+};
+
 const NAME = { type: 'string', minLength: 1 };
 const INPUT = { type: 'object', description: 'What the tool takes; svc_describe shows its schema.' };
 
@@ -121,20 +129,16 @@ function sqlSchema(): ObjectSchema {
   };
 }
 
-/** What `svc_describe` tells this caller, and whose data it may reach by SQL: `demandSql` throws `FORBIDDEN`. */
-export type DispatcherAccess = {
-  permit: Permit;
+export type DispatcherCaller = McpCaller & {
+  /** What `svc_describe` tells this caller. */
   describe(body: Record<string, unknown>): Promise<unknown>;
-  demandSql(app: string): void;
-  /** Whether there is an app for which it does not throw. */
+  /** Whether there is an app for which `demandSql` does not throw. */
   maySql(): Promise<boolean>;
 };
 
 /** The tools of `/svc/_mcp`. */
-export function dispatcherTools(
-  dispatcher: Dispatcher,
-  { permit, describe, demandSql, maySql }: DispatcherAccess,
-): McpTools {
+export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller): McpTools {
+  const { permit, describe, maySql } = caller;
   return {
     title: 'svc',
     instructions:
@@ -147,11 +151,7 @@ export function dispatcherTools(
       if (!tool) throw unknownTool(name, DISPATCHER_TOOLS);
       checkArguments(tool, args);
       return await answerOf(async () => {
-        if (sql) {
-          const { app, ...statement } = args as { app: string };
-          demandSql(app);
-          return await runSql(dispatcher, app, { mode: sql.mode, ...statement }, traceId, signal);
-        }
+        if (sql) return await callSql(dispatcher, caller, sql, args, traceId, signal);
         if (name === 'svc_describe') {
           return { text: JSON.stringify(await describe(args)), isError: false, structured: false };
         }
@@ -159,7 +159,7 @@ export function dispatcherTools(
         const { app, input = {} } = args as { app: string; input?: unknown };
         await permit(kind === 'query' ? 'read' : 'write', app);
         const target = await dispatcher.resolve(app, kind, args[kind] as string);
-        return await run(dispatcher, target, input, traceId, signal, false);
+        return await run(dispatcher, target, input, { caller, traceId, signal, promisesObject: false });
       });
     },
     resources: () => [],
@@ -169,13 +169,20 @@ export function dispatcherTools(
 
 /**
  * The tools of one app, live or of a draft, as the version has them that serves now. Rejects with the app's error, such as
- * `UNKNOWN_APP` and `NO_ACTIVE_VERSION`.
+ * `UNKNOWN_APP` and `NO_ACTIVE_VERSION`. `withSql`: with those that work on its tables, unless it has tools of their names.
  */
-export async function appTools(dispatcher: Dispatcher, app: string, permit: Permit): Promise<McpTools> {
+export async function appTools(
+  dispatcher: Dispatcher,
+  app: string,
+  caller: McpCaller,
+  withSql: boolean,
+): Promise<McpTools> {
+  const { permit } = caller;
   const manifest = await manifestOf(dispatcher.apps, app);
   const { tools, byName } = tableOf(manifest);
   const manifestUri = `svc://${app}/app.json`;
   const tablesUri = `svc://${app}/tables`;
+  const sqlTools = withSql ? SQL_TOOLS.filter(({ shown }) => !byName.has(shown.name)) : [];
   return {
     title: manifest.name,
     instructions:
@@ -183,9 +190,14 @@ export async function appTools(dispatcher: Dispatcher, app: string, permit: Perm
       `The resource ${manifestUri} is its manifest, ${tablesUri} has its tables.`,
     list: async () => {
       const may = { query: await permitted(permit, 'read', app), action: await permitted(permit, 'write', app) };
-      return tools.filter(({ kind }) => may[kind]).map(({ shown }) => shown);
+      return [...tools.filter(({ kind }) => may[kind]), ...sqlTools].map(({ shown }) => shown);
     },
     call: async ({ name, args, traceId, signal }) => {
+      const sql = sqlTools.find(({ shown }) => shown.name === name);
+      if (sql) {
+        checkArguments(sql.shown, args);
+        return await answerOf(() => callSql(dispatcher, caller, sql, args, traceId, signal));
+      }
       const tool = byName.get(name);
       if (!tool) {
         throw unknownTool(
@@ -196,7 +208,8 @@ export async function appTools(dispatcher: Dispatcher, app: string, permit: Perm
       return await answerOf(async () => {
         await permit(tool.kind === 'query' ? 'read' : 'write', app);
         const target = await dispatcher.resolve(app, tool.kind, tool.own);
-        return await run(dispatcher, target, args, traceId, signal, tool.shown.outputSchema !== undefined);
+        const promisesObject = tool.shown.outputSchema !== undefined;
+        return await run(dispatcher, target, args, { caller, traceId, signal, promisesObject });
       }, true);
     },
     resources: () => [
@@ -268,20 +281,34 @@ async function permitted(permit: Permit, capability: 'read' | 'write', app: stri
   }
 }
 
+type RunOptions = { caller: McpCaller; traceId: string; signal: AbortSignal | undefined; promisesObject: boolean };
+
 /** Runs a tool and takes what it answered as text. */
 function run(
   dispatcher: Dispatcher,
   target: Target,
   input: unknown,
-  traceId: string,
-  signal: AbortSignal | undefined,
-  promisesObject: boolean,
+  { caller, traceId, signal, promisesObject }: RunOptions,
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
-    const request = { body: Buffer.from(JSON.stringify({ input })), traceId, source: 'handler' } as const;
+    const request = { body: Buffer.from(JSON.stringify({ input })), traceId, source: caller.source };
     const sink = new AnswerSink(promisesObject, resolve, reject);
     onAbort(signal, dispatcher.submit(target, request, sink));
   });
+}
+
+/** Calls one of `SQL_TOOLS`, with arguments that were checked. Rejects with `FORBIDDEN` before anything runs. */
+async function callSql(
+  dispatcher: Dispatcher,
+  caller: McpCaller,
+  { mode }: (typeof SQL_TOOLS)[number],
+  args: Record<string, unknown>,
+  traceId: string,
+  signal?: AbortSignal,
+): Promise<McpAnswer> {
+  const { app, ...statement } = args as { app: string };
+  caller.demandSql(app);
+  return await runSql(dispatcher, app, { mode, ...statement }, traceId, signal);
 }
 
 /** Runs a statement; what it writes counts as written by an agent. */

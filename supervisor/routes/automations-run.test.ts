@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import { unknownApp } from '../../storage/registry.ts';
 import { serveExchanges } from '../../testing/exchange-server.ts';
 import { RunsWorld, settle } from '../../testing/scripted-runs.ts';
+import { AgentTokens } from '../http/access/agent-tokens.ts';
 import { Pipeline } from '../http/pipeline.ts';
 import { Router } from '../http/router.ts';
 import { fireRoutes } from './automations.ts';
@@ -36,6 +37,7 @@ for (const edge of ['auto', 'node'] as const) {
         router: new Router(routes),
         access: null,
         authorize: null,
+        agentTokens: new AgentTokens(),
         corsOrigins: [],
         log,
       });

@@ -18,6 +18,7 @@ import { Webhooks } from '../automations/webhooks/webhooks.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { openEdge } from '../edge/open-edge.ts';
 import { Access } from '../http/access/access.ts';
+import { AgentTokens } from '../http/access/agent-tokens.ts';
 import { Places } from '../http/access/places.ts';
 import { SignIns } from '../http/access/sign-ins.ts';
 import { Pipeline } from '../http/pipeline.ts';
@@ -77,6 +78,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     router: new Router(hookRoutes(webhooks)),
     access,
     authorize: null,
+    agentTokens: new AgentTokens(),
     corsOrigins: [],
     log,
   });

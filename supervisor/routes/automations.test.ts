@@ -6,6 +6,7 @@ import type { RunRecord } from '../../protocol/runs.ts';
 import { automation } from '../../testing/apps.ts';
 import { openWorkshop } from '../../testing/automations.ts';
 import { serveExchanges } from '../../testing/exchange-server.ts';
+import { AgentTokens } from '../http/access/agent-tokens.ts';
 import { Pipeline } from '../http/pipeline.ts';
 import { Router } from '../http/router.ts';
 import { automationRoutes } from './automations.ts';
@@ -49,6 +50,7 @@ async function serve(t: TestContext, automations: Record<string, string>, listen
     router: new Router(routes),
     access: null,
     authorize: null,
+    agentTokens: new AgentTokens(),
     corsOrigins: [],
     log: pino({ level: 'silent' }),
   });

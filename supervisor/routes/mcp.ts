@@ -6,9 +6,10 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { type Caller, demand } from '../http/access/access.ts';
+import { AgentCaller } from '../http/access/agent-caller.ts';
 import { type Route, route } from '../http/router.ts';
 import { checkOrigin, McpServer } from '../mcp/server.ts';
-import { appTools, dispatcherTools, type McpTools, type Permit } from '../mcp/tools.ts';
+import { appTools, dispatcherTools, type McpCaller, type McpTools } from '../mcp/tools.ts';
 import type { Services } from '../services.ts';
 import { gitStoreOf } from './drafts.ts';
 import { parseJson, readBytes } from './requests.ts';
@@ -22,31 +23,40 @@ export function mcpRoutes(services: Services): Route[] {
     const message = parseJson(await readBytes(exchange, LIMITS.requestBodyBytes));
     await server.serve(exchange, message, await open());
   };
-  const permitOf =
-    (of: Dispatcher, caller: Caller): Permit =>
-    (capability, app) =>
-      permit(of, caller, capability, app);
+  const callerOf = (of: Dispatcher, caller: Caller): McpCaller => ({
+    source: caller.kind === 'agent' ? 'agent' : 'handler',
+    permit: (capability, app) => {
+      if (caller instanceof AgentCaller) caller.guard(app);
+      return permit(of, caller, capability, app);
+    },
+    demandSql: (app) => {
+      if (caller instanceof AgentCaller) caller.guard(app);
+      else demand(caller, 'manage', of.apps.keyOf(app));
+    },
+  });
   return [
     route('POST', '/svc/_mcp', 'route', (exchange, _params, caller) => {
       if (caller.kind === 'session' && !caller.may('admin', null))
         throw new SvcError('FORBIDDEN', 'This address is for programs with a token; pages call tools through `svc`.');
+      const isAgent = caller instanceof AgentCaller;
+      const draft = isAgent ? caller.grant.draft : null;
+      const of = draft === null ? dispatcher : gitStoreOf(services).drafts.dispatcher(draft);
       return serve(exchange, () =>
-        dispatcherTools(dispatcher, {
-          permit: permitOf(dispatcher, caller),
-          describe: (body) => describe(dispatcher, caller, body),
-          demandSql: (app) => demand(caller, 'manage', app),
-          maySql: async () => (await dispatcher.apps.ids()).some((id) => caller.may('manage', id)),
+        dispatcherTools(of, {
+          ...callerOf(of, caller),
+          describe: (body) => describe(of, caller, body),
+          maySql: async () => isAgent || (await of.apps.ids()).some((id) => caller.may('manage', id)),
         }),
       );
     }),
     route('POST', '/svc/:id/_mcp', 'read', async (exchange, { id = '' }, caller) => {
       checkAppId(id);
-      await serve(exchange, () => appTools(dispatcher, id, permitOf(dispatcher, caller)));
+      await serve(exchange, () => appTools(dispatcher, id, callerOf(dispatcher, caller), caller.kind === 'agent'));
     }),
     route('POST', '/svc/_draft/:sid/:id/_mcp', 'read', async (exchange, { sid = '', id = '' }, caller) => {
       checkAppId(id);
       const drafts = gitStoreOf(services).drafts.dispatcher(sid);
-      await serve(exchange, () => appTools(drafts, id, permitOf(drafts, caller)));
+      await serve(exchange, () => appTools(drafts, id, callerOf(drafts, caller), caller.kind === 'agent'));
     }),
   ];
 }

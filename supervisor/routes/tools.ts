@@ -95,7 +95,8 @@ class HttpCall implements Sink, RecordedSink {
   #run(target: Target, body: Body, bytes: Buffer): void {
     const exchange = this.#exchange;
     const traceId = newTraceId(exchange.header('traceparent'));
-    const request = { body: bytes.length === 0 ? EMPTY : bytes, traceId, source: 'handler' } as const;
+    const source = this.#caller.kind === 'agent' ? 'agent' : 'handler';
+    const request = { body: bytes.length === 0 ? EMPTY : bytes, traceId, source } as const;
     const key = this.#kind === 'action' ? exchange.header('idempotency-key') : undefined;
     if (key === undefined) {
       exchange.onAbort(this.#dispatcher.submit(target, request, this));

@@ -15,7 +15,7 @@ import { TokenFile } from './token-file.ts';
 
 /** Made for each request, or once where all requests of its kind are alike. */
 export interface Caller {
-  readonly kind: 'admin' | 'host' | 'session' | 'token';
+  readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent';
   /** The app or draft whose page this is: its own address is `/` too. */
   readonly owner: PageOwner | null;
   /** When what it presented ends, in milliseconds since the epoch; null when it does not. */

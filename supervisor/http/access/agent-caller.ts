@@ -1,0 +1,50 @@
+/** An agent that calls with the token of its turn: what it may do, and the guard that stands before each of its tools (decisions, sections 8 and 11). */
+import { SvcError } from '../../../protocol/errors.ts';
+import { appOfKey } from '../../../protocol/ids.ts';
+import { parseSessionKey } from '../../../protocol/session-key.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { BEARER, type Caller, unauthorized } from './access.ts';
+import type { AgentGrant, AgentTokens } from './agent-tokens.ts';
+import type { Capability } from './grants.ts';
+
+/** May use the tools of one app or draft, as long as its turn runs: each question asks anew. */
+export class AgentCaller implements Caller {
+  readonly kind = 'agent';
+  readonly owner = null;
+  readonly expiresAt = null;
+  readonly grant: AgentGrant;
+  readonly #isGood: () => boolean;
+
+  constructor(grant: AgentGrant, isGood: () => boolean) {
+    this.grant = grant;
+    this.#isGood = isGood;
+  }
+
+  may(capability: Capability, app: string | null): boolean {
+    return (capability === 'read' || capability === 'write') && app === this.grant.app && this.#isGood();
+  }
+
+  refusal(): string {
+    const { app } = this.grant;
+    return this.#isGood()
+      ? `An agent may use the tools of its own app only, which is "${appOfKey(app)}".`
+      : 'The turn of this agent has ended.';
+  }
+
+  /** Before a tool of this agent runs that names an app. Throws `FORBIDDEN` unless it is the one of its session key. */
+  guard(app: string): void {
+    const own = parseSessionKey(this.grant.conversation);
+    if (own !== null && own.app === app && this.may('write', this.grant.app)) return;
+    throw new SvcError('FORBIDDEN', this.refusal());
+  }
+}
+
+/** Who presents the token of an agent; null for every other request. */
+export function agentCaller(exchange: Exchange, tokens: AgentTokens): AgentCaller | SvcError | null {
+  const authorization = exchange.header('authorization');
+  if (authorization === undefined || !authorization.includes('svca_')) return null;
+  const token = BEARER.exec(authorization)?.[1] ?? '';
+  const grant = tokens.find(token);
+  if (grant === undefined) return unauthorized('The token of an agent is good only while a turn of it runs.');
+  return new AgentCaller(grant, () => tokens.find(token) === grant);
+}

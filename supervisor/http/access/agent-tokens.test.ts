@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { SvcError } from '../../../protocol/errors.ts';
+import { draftKey } from '../../../protocol/ids.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { AgentCaller, agentCaller } from './agent-caller.ts';
+import { AgentTokens } from './agent-tokens.ts';
+
+const KEY = 'svc-chat:todos:w1';
+
+function presenting(token: string): Exchange {
+  return { header: (name: string) => (name === 'authorization' ? `Bearer ${token}` : undefined) } as Exchange;
+}
+
+test('a token is good while a turn of its conversation runs, and the same in each of them', () => {
+  const tokens = new AgentTokens();
+  const first = tokens.begin({ conversation: KEY });
+  assert.deepEqual(tokens.find(first.token), { conversation: KEY, app: 'todos', draft: null });
+  const second = tokens.begin({ conversation: KEY });
+  assert.equal(second.token, first.token);
+  first.end();
+  assert.notEqual(tokens.find(first.token), undefined);
+  second.end();
+  assert.equal(tokens.find(first.token), undefined);
+  const third = tokens.begin({ conversation: KEY });
+  assert.equal(third.token, first.token);
+  third.end();
+});
+
+test('tokens differ for other conversations, for a draft, and in another gateway', () => {
+  const tokens = new AgentTokens();
+  const all = [
+    tokens.begin({ conversation: KEY }),
+    tokens.begin({ conversation: 'svc-chat:todos:w2' }),
+    tokens.begin({ conversation: 'svc-chat:notes:w1' }),
+    tokens.begin({ conversation: KEY, draft: 's1' }),
+    tokens.begin({ conversation: 'svc-draft:s1:todos:w1' }),
+    new AgentTokens().begin({ conversation: KEY }),
+  ].map(({ token }) => token);
+  assert.equal(new Set(all).size, all.length);
+  assert.equal(tokens.find(all[3] as string)?.app, draftKey('s1', 'todos'));
+  assert.equal(tokens.find(all[4] as string)?.app, draftKey('s1', 'todos'));
+  assert.throws(() => tokens.begin({ conversation: `x ${KEY}` }), TypeError);
+});
+
+test('an agent may use the tools of its app, and nothing else', () => {
+  const tokens = new AgentTokens();
+  const turn = tokens.begin({ conversation: KEY });
+  const caller = agentCaller(presenting(turn.token), tokens);
+  assert.ok(caller instanceof AgentCaller);
+  for (const capability of ['read', 'write'] as const) {
+    assert.equal(caller.may(capability, 'todos'), true);
+    assert.equal(caller.may(capability, 'notes'), false);
+    assert.equal(caller.may(capability, draftKey('s1', 'todos')), false);
+    assert.equal(caller.may(capability, null), false);
+  }
+  for (const capability of ['page', 'stream', 'settings', 'manage', 'admin'] as const) {
+    assert.equal(caller.may(capability, 'todos'), false, capability);
+  }
+  caller.guard('todos');
+  assert.throws(() => caller.guard('notes'), { code: 'FORBIDDEN' });
+  turn.end();
+  assert.equal(caller.may('read', 'todos'), false);
+  assert.throws(() => caller.guard('todos'), { code: 'FORBIDDEN' });
+});
+
+test('who presents the token of a turn that has ended is no other caller', () => {
+  const tokens = new AgentTokens();
+  const turn = tokens.begin({ conversation: KEY });
+  turn.end();
+  const refused = agentCaller(presenting(turn.token), tokens);
+  assert.ok(refused instanceof SvcError && refused.code === 'UNAUTHORIZED');
+  assert.equal(agentCaller(presenting('svct_0'), tokens), null);
+  assert.equal(agentCaller({ header: () => undefined } as unknown as Exchange, tokens), null);
+});

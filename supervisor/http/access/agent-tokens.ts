@@ -1,0 +1,55 @@
+/**
+ * Tokens of agents: one for each conversation, good only while a turn of it runs, for its app or draft alone (decisions,
+ * section 12). They are derived from a key of this process, so that nothing is kept between turns.
+ */
+import { createHmac, hash, randomBytes } from 'node:crypto';
+import { draftKey } from '../../../protocol/ids.ts';
+import { parseSessionKey } from '../../../protocol/session-key.ts';
+
+const PREFIX = 'svca_';
+
+/** What the token of an agent gives. */
+export type AgentGrant = {
+  /** The session key of its conversation. */
+  readonly conversation: string;
+  /** What the app is kept under whose tools it may use: the id of a live app, or the key of a draft. */
+  readonly app: string;
+  /** The session of that draft; null for a live app. */
+  readonly draft: string | null;
+};
+
+type Entry = { readonly grant: AgentGrant; turns: number };
+
+export class AgentTokens {
+  readonly #key = randomBytes(32);
+  /** By the digest of the token, so that looking one up tells nothing of its text. */
+  readonly #active = new Map<string, Entry>();
+
+  /**
+   * A turn of a conversation begins: its token works until `end`, which is called once. The same conversation gets the same token
+   * in each of its turns. `draft` is the session in whose draft the turn works. Throws for what is no session key.
+   */
+  begin({ conversation, draft = null }: { conversation: string; draft?: string | null }): {
+    token: string;
+    end: () => void;
+  } {
+    const name = parseSessionKey(conversation);
+    if (name === null) throw new TypeError(`"${conversation}" is no session key.`);
+    const session = name.draft ?? draft;
+    const app = session === null ? name.app : draftKey(session, name.app);
+    const token = PREFIX + createHmac('sha256', this.#key).update(`${conversation}\n${app}`).digest('hex');
+    const digest = hash('sha256', token);
+    const entry = this.#active.get(digest) ?? { grant: { conversation, app, draft: session }, turns: 0 };
+    entry.turns++;
+    this.#active.set(digest, entry);
+    const end = (): void => {
+      if (--entry.turns === 0) this.#active.delete(digest);
+    };
+    return { token, end };
+  }
+
+  /** What a presented token gives now; undefined unless a turn of its conversation runs. */
+  find(token: string): AgentGrant | undefined {
+    return token.startsWith(PREFIX) ? this.#active.get(hash('sha256', token))?.grant : undefined;
+  }
+}
