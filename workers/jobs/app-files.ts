@@ -14,10 +14,11 @@ import {
 import { join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
+import { ArchiveRules, entryTypeError } from '../../protocol/rules/archive-rules.ts';
 import { isMissing } from '../../storage/atomic-file.ts';
 import { objectId } from '../../storage/git/object.ts';
 import type { ObjectStore } from '../../storage/git/object-store.ts';
-import { ArchiveRules, type ExtractedFile, entryTypeError } from './archive.ts';
+import type { ExtractedFile } from './archive.ts';
 import { makeFolder, writeNewFile } from './files.ts';
 
 /** `path` is relative with `/`. */

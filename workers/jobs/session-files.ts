@@ -8,9 +8,9 @@ import { dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
 import type { FileConditions, SessionFilesJob, SessionFilesResult } from '../../protocol/jobs.ts';
+import { ArchiveRules, entryTypeError, pathError } from '../../protocol/rules/archive-rules.ts';
 import { isMissing, mkdirDurable, removeDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
 import { isMomentary } from './app-files.ts';
-import { ArchiveRules, entryTypeError, pathError } from './archive.ts';
 
 const SUBJECT = 'The app';
 
@@ -90,7 +90,7 @@ function admit(folder: string, path: string, size: number): string {
 }
 
 /** Null for a missing file. Throws for a link, or a path behind one. */
-function bytesOf(folder: string, path: string): Buffer | null {
+export function bytesOf(folder: string, path: string): Buffer | null {
   const segments = path.split('/');
   if (segments.some((segment) => segment === '' || segment === '.' || segment === '..' || /[\\\0]/.test(segment)))
     throw pathError(path, 'it is no plain relative name');
@@ -109,7 +109,7 @@ function bytesOf(folder: string, path: string): Buffer | null {
 }
 
 /** Sorted; without links, other special files, and files that are being written. */
-function plainFiles(folder: string): string[] {
+export function plainFiles(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !isMomentary(entry))
     .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
