@@ -83,6 +83,8 @@ export const ERROR_CODES = {
   },
   NO_GIT_STORE: { status: 409, when: 'Drafts and publishing need the git store: `svc serve --store git`.' },
   UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id.' },
+  UNKNOWN_CONVERSATION: { status: 404, when: 'The app has no conversation of this id.' },
+  UNKNOWN_BLOB: { status: 404, when: 'The app has no file of this sha256.' },
   UNKNOWN_TOKEN: { status: 404, when: 'There is no token for programs of this id.' },
   UNKNOWN_TEMPLATE: { status: 404, when: 'The gateway has no template of this id.' },
   TEMPLATE_FAILED: {

@@ -270,6 +270,9 @@ export const LIMITS = {
   chatMessageBytes: 256 * KiB, // a message to an agent
   chatQueue: 8, // turns of one window that wait
   chatAttachments: 16, // files that go with a message
+  attachmentBytes: 25 * MiB,
+  attachmentKeepMs: DAY, // an uploaded file that no message has is kept this long
+  titleChars: 80, // of a conversation that is named after its first message
   permissionMs: 5 * MINUTE, // a permission that nobody answers is denied
   toolServerStderrBytes: 4 * KiB, // what is kept of the standard error of an MCP server: its end
 

@@ -26,6 +26,8 @@ export class AppPaths extends Folder {
   readonly webhookKeys = join(this.dir, 'webhook-keys.json');
   readonly logs = join(this.dir, 'logs.jsonl');
   readonly backupsDir = join(this.dir, 'backups');
+  /** Files that go with messages to agents, each under the SHA-256 of its content in hex. */
+  readonly attachmentsDir = join(this.dir, '_attachments');
   /** Code as uploaded, one folder a version. */
   readonly versionsDir = join(this.dir, 'versions');
   /** What was derived from it: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`. */

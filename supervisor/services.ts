@@ -1,5 +1,7 @@
 /** What the routes work with: the parts of a gateway, connected once in `wiring.ts`. */
 import type { Logger } from 'pino';
+import type { Attachments } from './agents/attachments.ts';
+import type { Conversations } from './agents/conversations.ts';
 import type { GitStoreServices } from './authoring/open-authoring.ts';
 import type { Templates } from './authoring/templates.ts';
 import type { Automations } from './automations/automations.ts';
@@ -30,6 +32,8 @@ export type Services = AppsOptions & {
   /** Sessions, drafts and authoring; null on the tarball backend. */
   gitStore: GitStoreServices;
   templates: Templates;
+  conversations: Conversations;
+  attachments: Attachments;
   consoleFiles: ConsoleFiles;
   preferences: Preferences;
   eventLoop: EventLoopMonitor;

@@ -13,6 +13,8 @@ import { makeSocketFolder } from '../storage/processes/socket-folder.ts';
 import { writeProfile } from '../storage/profile.ts';
 import { Registry } from '../storage/registry.ts';
 import { sweepDaily } from '../storage/trash.ts';
+import { Attachments } from './agents/attachments.ts';
+import { Conversations } from './agents/conversations.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations } from './automations/automations.ts';
 import type { Config } from './config.ts';
@@ -125,7 +127,10 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       createChild: (events) => tree.jobsChild(jobFolders(layout), events),
       onFault: (what) => log.error(what),
     });
-    const idempotency = new Idempotency(databases.client('_runtime', layout.runtimeDb, false));
+    const runtime = databases.client('_runtime', layout.runtimeDb, false);
+    const idempotency = new Idempotency(runtime);
+    const conversations = new Conversations(runtime);
+    const attachments = new Attachments({ db: runtime, layout, log });
     const parts = { config, layout, log, registry, databases, tree, jobs, changes, pages, logs, idempotency };
     const apps = new Apps({ ...parts, programTokens });
     const store = openStore(parts);
@@ -144,7 +149,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       conversationRunner: host.conversationRunner ?? null,
       fireAutomationFactory: host.fireAutomationFactory ?? null,
     });
-    apps.connect({ deployments, automations });
+    apps.connect({ deployments, automations, conversations });
     const templates = openTemplates(parts);
     const gitStore = openAuthoring({ ...parts, deployments }, templates);
     const services: Services = {
@@ -160,6 +165,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       backups,
       gitStore,
       templates,
+      conversations,
+      attachments,
       consoleFiles: new ConsoleFiles(log),
       preferences: new Preferences(identity.db),
       eventLoop: new EventLoopMonitor(),
@@ -175,6 +182,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     await gitStore?.drafts.open();
     await automations.open();
     templates.open();
+    if (gitStore !== null) void openConversations(services);
     services.eventLoop.start();
     const sweeping = sweepDaily(layout, config.trashDays, (error) =>
       log.warn({ err: error }, 'Old files could not be removed.'),
@@ -184,6 +192,16 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     for (const step of undo) void step();
     lock.release();
     throw await room.explain(error);
+  }
+}
+
+/** In the background: a start does not wait for it, nor end for a full disk. The tables are made with their first use at the latest. */
+async function openConversations({ conversations, attachments, registry, log }: Services): Promise<void> {
+  try {
+    await conversations.open();
+    await attachments.open(registry.ids());
+  } catch (error) {
+    log.warn({ err: error }, 'What an earlier gateway left of conversations could not be looked at yet.');
   }
 }
 
@@ -248,6 +266,7 @@ export async function disassemble(
     // Uploads need the writer to end well, so they come first.
     () => Promise.race([deployments.settled(), wait(drainMs, undefined, { ref: false })]),
     () => templates.stop(),
+    () => services.attachments.stop(),
     () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
     () => services.programTokens.close(),

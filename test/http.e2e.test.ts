@@ -232,7 +232,7 @@ onEachEdge({}, (gateway, edge) => {
       isError(await gateway.call('GET', path), 404, 'NOT_FOUND');
     for (const path of ['/svc/nobody/', '/svc/nobody/_changes'])
       isError(await gateway.call('GET', path), 404, 'UNKNOWN_APP');
-    isError(await gateway.call('GET', '/_svc-conversations/apps/site/sessions'), 404, 'NOT_FOUND');
+    isError(await gateway.call('GET', '/_svc-conversations/apps/site/nothing'), 404, 'NOT_FOUND');
   });
 
   test('lists come in pages, by the keys of their rows', async () => {

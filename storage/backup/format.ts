@@ -27,6 +27,7 @@ export type BackupManifest = BackupHead & { databases: BackupDatabase[]; files: 
 const GATEWAY_DATABASES = new Set(['runtime.sqlite', 'identity.sqlite', 'analytics.sqlite']);
 const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json', 'apps/_store.json']);
 const REPOSITORY_FILES = new Set(['HEAD', 'config', 'packed-refs']);
+const SHA256 = /^[0-9a-f]{64}$/;
 const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json', 'webhook-keys.json']);
 
 /** What a path in a backup stands for. Throws `INVALID_BACKUP` for every path that a backup does not have. */
@@ -38,6 +39,7 @@ export function backupPathKind(path: string): 'manifest' | 'database' | 'file' {
   if (apps === 'apps' && isAppId(id)) {
     if (version === '' && path === `apps/${id}/data.sqlite`) return 'database';
     if (version === '' && APP_FILES.has(name) && path === `apps/${id}/${name}`) return 'file';
+    if (rest.length === 0 && name === '_attachments' && SHA256.test(version)) return 'file';
     const isVersion = isVersionFolder(id, version);
     const inVersion = (name === 'versions' || name === 'prepared') && isVersion && rest.length > 0;
     if (inVersion && rest.every(isSafeSegment)) return 'file';

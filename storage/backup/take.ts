@@ -53,7 +53,7 @@ function gatewaySources(layout: Layout, config: string | null): BackupSource[] {
 
 /** One app, without its log and the copies of its data from before migrations. */
 function appSources(id: string, app: AppPaths): BackupSource[] {
-  const part = (kind: 'file' | 'database' | 'versions', from: string): BackupSource => ({
+  const part = (kind: 'file' | 'database' | 'versions' | 'folder', from: string): BackupSource => ({
     kind,
     path: `apps/${id}/${basename(from)}`,
     from,
@@ -64,6 +64,7 @@ function appSources(id: string, app: AppPaths): BackupSource[] {
     part('database', app.data),
     part('file', app.settings),
     part('file', app.webhookKeys),
+    part('folder', app.attachmentsDir),
     part('versions', app.versionsDir),
     part('versions', app.preparedDir),
   ];

@@ -51,6 +51,7 @@ type LaterParts = {
     runs: { forgetApp(app: string): Promise<void> };
     removed(app: string): Promise<void>;
   };
+  conversations: { forgetApp(app: string): Promise<unknown> };
 };
 
 export class Apps implements AppsView {
@@ -177,6 +178,7 @@ export class Apps implements AppsView {
     await programTokens.forgetApp(id);
     await idempotency.forget(id);
     await this.#later.automations.runs.forgetApp(id);
+    await this.#later.conversations.forgetApp(id);
   }
 
   /** A registry record with the status that only the process tree knows. */

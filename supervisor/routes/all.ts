@@ -3,6 +3,7 @@ import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { authoringRoutes } from './authoring.ts';
 import { automationRoutes, fireRoutes, hookRoutes } from './automations.ts';
+import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
 import { mcpRoutes } from './mcp.ts';
 import { pageRoutes } from './pages.ts';
@@ -42,6 +43,7 @@ export function allRoutes(services: Services): Route[] {
     ...sessionRoutes(services),
     ...authoringRoutes(services),
     ...draftRoutes(services),
+    ...conversationRoutes(services),
     ...signInRoutes(services),
     ...pageRoutes(services),
   ];

@@ -1,0 +1,123 @@
+/**
+ * Conversations in SQLite (decisions, section 12): the tables of `runtime.sqlite` that hold them, their turns, what happened in
+ * these, and the attachments of messages; their rows as the API gives them. Pure.
+ */
+import type { Row, SqlStatement, SqlValue } from '../protocol/frames.ts';
+
+/**
+ * A turn's id is a UUIDv7, so that order by id is order of time. An item is a batch of a turn's events, kept under the number of
+ * the first one: they come many at a time, and are stored with one commit.
+ */
+export const CONVERSATIONS_SCHEMA = `
+  CREATE TABLE IF NOT EXISTS conversations (
+    conversation_id TEXT PRIMARY KEY,
+    app_id TEXT NOT NULL,
+    title TEXT,
+    adapter TEXT,
+    adapter_session TEXT,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+  );
+  CREATE INDEX IF NOT EXISTS conversations_by_app ON conversations (app_id, updated_at, conversation_id);
+  CREATE TABLE IF NOT EXISTS turns (
+    turn_id TEXT PRIMARY KEY,
+    conversation_id TEXT NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    idempotency_key TEXT,
+    state TEXT NOT NULL,
+    message TEXT NOT NULL,
+    attachments TEXT NOT NULL,
+    runner TEXT,
+    model TEXT,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER
+  );
+  CREATE INDEX IF NOT EXISTS turns_by_conversation ON turns (conversation_id, turn_id);
+  CREATE INDEX IF NOT EXISTS turns_open ON turns (turn_id) WHERE ended_at IS NULL;
+  CREATE UNIQUE INDEX IF NOT EXISTS turns_by_key ON turns (conversation_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS items (
+    turn_id TEXT NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE,
+    seq INTEGER NOT NULL,
+    events TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (turn_id, seq)
+  ) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS attachments (
+    app_id TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    type TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    uploaded_at INTEGER NOT NULL,
+    PRIMARY KEY (app_id, sha256)
+  ) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS turn_attachments (
+    turn_id TEXT NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE,
+    app_id TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    PRIMARY KEY (turn_id, sha256)
+  ) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS turn_attachments_by_content ON turn_attachments (app_id, sha256)`;
+
+/** `state` is that of the latest turn, null before the first. Times are milliseconds since the epoch. */
+export type ConversationRecord = {
+  conversationId: string;
+  app: string;
+  title: string | null;
+  /** The runner that answered last. */
+  adapter: string | null;
+  turns: number;
+  state: string | null;
+  createdAt: number;
+  updatedAt: number;
+};
+
+const COLUMNS = `conversation_id, app_id, title, adapter, created_at, updated_at,
+  (SELECT count(*) FROM turns WHERE turns.conversation_id = conversations.conversation_id) AS turns,
+  (SELECT state FROM turns WHERE turns.conversation_id = conversations.conversation_id ORDER BY turn_id DESC LIMIT 1) AS state`;
+
+export const GET_CONVERSATION = `SELECT ${COLUMNS} FROM conversations WHERE conversation_id = ?`;
+
+/** Those of an app, the one that was used last first; with `before` those that follow this one. */
+export function listConversations(app: string, limit: number, before: string | null): SqlStatement {
+  const behind = `AND (updated_at, conversation_id) <
+    (SELECT updated_at, conversation_id FROM conversations WHERE conversation_id = ?)`;
+  const params: SqlValue[] = before === null ? [app, limit] : [app, before, limit];
+  return [
+    `SELECT ${COLUMNS} FROM conversations WHERE app_id = ? ${before === null ? '' : behind}
+      ORDER BY updated_at DESC, conversation_id DESC LIMIT ?`,
+    params,
+  ];
+}
+
+export function conversationOf(row: Row): ConversationRecord {
+  return {
+    conversationId: row.conversation_id as string,
+    app: row.app_id as string,
+    title: row.title as string | null,
+    adapter: row.adapter as string | null,
+    turns: row.turns as number,
+    state: row.state as string | null,
+    createdAt: row.created_at as number,
+    updatedAt: row.updated_at as number,
+  };
+}
+
+/** `size` in bytes. */
+export type AttachmentRecord = { sha256: string; size: number; type: string };
+
+/** Stores an attachment, or that it was uploaded once more. */
+export function insertAttachment(app: string, { sha256, size, type }: AttachmentRecord, at: number): SqlStatement {
+  const sql = `INSERT INTO attachments (app_id, sha256, type, size, uploaded_at) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (app_id, sha256) DO UPDATE SET type = excluded.type, uploaded_at = excluded.uploaded_at`;
+  return [sql, [app, sha256, type, size, at]];
+}
+
+export const GET_ATTACHMENT = 'SELECT sha256, type, size FROM attachments WHERE app_id = ? AND sha256 = ?';
+
+/** No turn names it. */
+const UNNAMED = `NOT EXISTS (SELECT 1 FROM turn_attachments AS named
+  WHERE named.app_id = attachments.app_id AND named.sha256 = attachments.sha256)`;
+export const DELETE_ATTACHMENT = `DELETE FROM attachments WHERE app_id = ? AND sha256 = ? AND ${UNNAMED}`;
+/** Those that no turn names and that were uploaded before this time; at most so many. */
+export const DUE_ATTACHMENTS = `SELECT app_id, sha256 FROM attachments WHERE uploaded_at < ? AND ${UNNAMED} LIMIT ?`;
+/** As it was found due: it may have been uploaded again, or named, since. */
+export const DELETE_DUE_ATTACHMENT = `${DELETE_ATTACHMENT} AND uploaded_at < ?`;

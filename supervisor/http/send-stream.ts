@@ -1,0 +1,55 @@
+/** Sends a file as an answer at the pace of its reader. */
+import type { Logger } from 'pino';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Exchange, ResponseHeaders, ResponseStream } from '../edge/edge.ts';
+
+/** Aborts when the client goes away. */
+export function goneSignal(exchange: Exchange): AbortSignal {
+  const gone = new AbortController();
+  exchange.onAbort(() => gone.abort());
+  return gone.signal;
+}
+
+/** A failure after the answer has begun cuts it off: the reader sees a file without an end. Never rejects. */
+export async function sendStream(
+  exchange: Exchange,
+  content: AsyncIterable<unknown>,
+  headers: ResponseHeaders,
+  log: Pick<Logger, 'warn'>,
+  signal: AbortSignal = goneSignal(exchange),
+): Promise<void> {
+  const stream = exchange.stream(200, headers);
+  try {
+    // Of a HEAD request nothing is read.
+    if (exchange.method === 'HEAD') return;
+    for await (const chunk of content) {
+      signal.throwIfAborted();
+      if (!stream.write(chunk as Buffer)) await drained(stream, signal);
+    }
+  } catch (error) {
+    if (!exchange.aborted) log.warn({ err: error }, 'A file could not be sent completely.');
+  } finally {
+    stream.end();
+  }
+}
+
+/** Rejects when the reader takes nothing for too long, or `signal` aborts. */
+function drained(stream: ResponseStream, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (error?: unknown) => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', aborted);
+      if (error === undefined) resolve();
+      else reject(error as Error);
+    };
+    const aborted = () => end(signal.reason);
+    const timer = setTimeout(
+      () => end(new SvcError('BAD_REQUEST', 'The reader read nothing for too long.')),
+      LIMITS.backupStallMs,
+    );
+    signal.addEventListener('abort', aborted, { once: true });
+    stream.onDrain(() => end());
+    if (signal.aborted) aborted();
+  });
+}

@@ -1,0 +1,102 @@
+/** Conversations over HTTP, with the files that go with their messages (decisions, sections 8 and 12). */
+import { checkAppId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { demand } from '../http/access/access.ts';
+import { answerJson, NO_STORE } from '../http/answers.ts';
+import { noneMatch } from '../http/assets.ts';
+import { type Route, route } from '../http/router.ts';
+import { sendStream } from '../http/send-stream.ts';
+import type { Services } from '../services.ts';
+import { gitStoreOf } from './drafts.ts';
+import { integerOf, optionalText, queryOf, readJson, refuse } from './requests.ts';
+
+/** Whatever its type says, a browser runs nothing of it. */
+const ATTACHMENT = {
+  'content-disposition': 'attachment',
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': "default-src 'none'; sandbox",
+  'cache-control': 'private, no-cache',
+};
+const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}(?:;[\x20-\x7e]{0,200})?$/i;
+const UNTYPED = 'application/octet-stream';
+
+export function conversationRoutes(services: Services): Route[] {
+  const { apps, conversations, attachments, log } = services;
+  const list = '/_svc-conversations/apps/:id/sessions';
+  const blobs = '/_svc-conversations/apps/:id/blobs';
+  /** Rejects with `NO_GIT_STORE`, `INVALID_ID`, `UNKNOWN_APP`. */
+  const check = async (id: string): Promise<void> => {
+    gitStoreOf(services);
+    checkAppId(id);
+    await apps.registered(id);
+    await conversations.open();
+  };
+  return [
+    route('GET', list, 'manage', async (exchange, { id = '' }) => {
+      const query = queryOf(exchange);
+      const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
+      await check(id);
+      answerJson(exchange, 200, await conversations.list(id, limit, query.get('before')), NO_STORE);
+    }),
+    route('POST', list, 'manage', async (exchange, { id = '' }) => {
+      const body = await readJson(exchange);
+      const title = optionalText(body, 'title') ?? null;
+      const conversationId = optionalText(body, 'conversationId');
+      await check(id);
+      const wanted = { title, ...(conversationId === undefined ? {} : { id: conversationId }) };
+      answerJson(exchange, 201, await conversations.create(id, wanted));
+    }),
+    route('GET', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
+      await check(id);
+      answerJson(exchange, 200, await conversations.get(id, sid), NO_STORE);
+    }),
+    route('PATCH', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
+      const title = optionalText(await readJson(exchange), 'title') ?? refuse('title', '"title" must be a text.');
+      await check(id);
+      answerJson(exchange, 200, await conversations.rename(id, sid, title));
+    }),
+    route('DELETE', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
+      await check(id);
+      await conversations.remove(id, sid);
+      answerJson(exchange, 200, { conversationId: sid, deleted: true });
+    }),
+    route('POST', blobs, 'manage', async (exchange, { id = '' }, caller) => {
+      const body = exchange.streamBody(LIMITS.attachmentBytes, LIMITS.uploadTimeoutMs);
+      try {
+        const type = typeOf(exchange);
+        await check(id);
+        const { created, ...record } = await attachments.store(id, body, type);
+        // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
+        demand(caller, 'manage', id);
+        answerJson(exchange, created ? 201 : 200, record);
+      } finally {
+        body.destroy();
+      }
+    }),
+    route('GET', `${blobs}/:sha256`, 'manage', async (exchange, { id = '', sha256 = '' }) => {
+      await check(id);
+      const etag = `"${sha256}"`;
+      const { record, file } = await attachments.read(id, sha256);
+      try {
+        const headers = { ...ATTACHMENT, 'content-type': record.type, etag };
+        if (noneMatch(exchange.header('if-none-match'), etag)) exchange.send(304, { ...ATTACHMENT, etag }, '');
+        else await sendStream(exchange, file.createReadStream({ autoClose: false }), headers, log);
+      } finally {
+        await file.close();
+      }
+    }),
+    route('DELETE', `${blobs}/:sha256`, 'manage', async (exchange, { id = '', sha256 = '' }) => {
+      await check(id);
+      await attachments.remove(id, sha256);
+      answerJson(exchange, 200, { sha256, deleted: true });
+    }),
+  ];
+}
+
+/** Throws `BAD_REQUEST` for a type that is none. */
+function typeOf(exchange: Exchange): string {
+  const type = exchange.header('content-type') ?? UNTYPED;
+  if (!MEDIA_TYPE.test(type)) refuse('content-type', 'The content-type must be a media type, such as image/png.');
+  return type;
+}
