@@ -259,7 +259,32 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       load: async () => (await import('./commands/transfer.ts')).importCode,
     },
   },
-  Data: {
+  Agents: {
+    'chat <app> [message]': {
+      summary: 'Talk with an agent about an app',
+      details: [
+        'On a terminal a line is a message; with a message, as an argument or on standard input, one turn is done. Ctrl-C stops the turn, and once more leaves. The answer goes to standard output, everything else to standard error.',
+        'Mode data gives the agent the tools of the app and its tables. Mode full adds the files of a draft, and needs the git store: nothing is live before svc publish.',
+        'An agent asks before it does anything else. Without a terminal to ask on, the answer is no.',
+      ],
+      options: {
+        '--window <window>': 'Conversation to go on with (default: a new one)',
+        '--mode <data|full>': 'What the agent may work on (default data; a conversation keeps its mode)',
+        '--runner <name>': 'Agent to use (default: see svc agents)',
+        '--model <model>': 'Model to use',
+      },
+      examples: [
+        'svc chat notes',
+        'svc chat notes "Which notes are about food?"',
+        'svc chat notes --mode full "Group the list by day"',
+      ],
+      load: async () => (await import('./commands/chat.ts')).chat,
+    },
+    agents: {
+      summary: 'Show the agents that were found, their models, and how to get or sign in to one',
+      options: { '--refresh': 'Ask the agents again' },
+      load: async () => (await import('./commands/agents.ts')).agents,
+    },
     'mcp [app]': {
       summary: 'Serve the tools of an app, or of the gateway, to an MCP client that starts programs',
       details: [
@@ -269,6 +294,8 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ['svc mcp notes', 'claude mcp add notes -- svc mcp notes'],
       load: async () => (await import('./commands/mcp.ts')).mcp,
     },
+  },
+  Data: {
     'read <app> <query> [input]': {
       summary: 'Run a query',
       details: [JSON_INPUT],

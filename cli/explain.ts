@@ -21,6 +21,13 @@ const ADVICE = new Map<string, string[]>(
     ],
     INVALID_HANDLER: ['The rules: docs/handler-rules.md'],
     UNKNOWN_TOKEN: ['List them: svc token ls'],
+    NO_RUNNER: ['What there is, and how to get one: svc agents'],
+    UNKNOWN_MODEL: ['Which there are: svc agents'],
+    AGENT_FAILED: ['Is it signed in? svc agents', 'Details: svc logs <app>'],
+    MODE_UNAVAILABLE: [
+      'A window keeps the mode of its first turn: leave --window out for a new one.',
+      'Mode full needs a gateway with the git store: svc serve --store git --data-dir <new folder>',
+    ],
     UNKNOWN_RUN: ['The latest that are kept: svc runs'],
     UNKNOWN_VERSION: ['Stored versions: svc versions <app>'],
     NO_ACTIVE_VERSION: ['Make one live: svc versions <app>, then svc activate <app> <version>'],

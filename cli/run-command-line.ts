@@ -110,8 +110,7 @@ async function report(
     const hint = lines.length === 0 ? {} : { hint: lines.join('\n') };
     terminal.document({ isError: true, error: { ...errorBodyOf(error), ...hint } });
   } else {
-    terminal.note(`${terminal.noteStyle('red', '✗')} ${title}`);
-    for (const line of lines) terminal.hint(`  ${line}`);
+    terminal.failure(title, lines);
   }
   return exitCodeOf(error);
 }

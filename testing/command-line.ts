@@ -16,17 +16,19 @@ export type RunOptions = {
   cwd?: string;
   stdin?: string;
   tty?: boolean;
+  /** Of the terminal. */
+  columns?: number;
   onStdout?: (text: string) => void;
 };
 
 /** Runs `svc …` as on a machine without profile or gateway, unless `env` says otherwise. */
 export async function svc(
   argv: string[],
-  { env = {}, cwd, stdin = '', tty = false, onStdout }: RunOptions = {},
+  { env = {}, cwd, stdin = '', tty = false, columns = 100, onStdout }: RunOptions = {},
 ): Promise<Outcome> {
   const home = join(tmpdir(), 'svc-test-without-home');
-  const stdout = collect(tty, onStdout);
-  const stderr = collect(tty);
+  const stdout = collect(tty, columns, onStdout);
+  const stderr = collect(tty, columns);
   const code = await runCommandLine(argv, {
     env: { HOME: home, ...env },
     cwd: cwd ?? tmpdir(),
@@ -38,7 +40,11 @@ export async function svc(
   return { code, stdout: stdout.text(), stderr: stderr.text() };
 }
 
-function collect(tty: boolean, listener?: (text: string) => void): { stream: NodeJS.WriteStream; text: () => string } {
+function collect(
+  tty: boolean,
+  columns: number,
+  listener?: (text: string) => void,
+): { stream: NodeJS.WriteStream; text: () => string } {
   let text = '';
   const stream = new Writable({
     decodeStrings: false,
@@ -49,7 +55,7 @@ function collect(tty: boolean, listener?: (text: string) => void): { stream: Nod
     },
   });
   return {
-    stream: Object.assign(stream, { isTTY: tty, columns: 100, rows: 40 }) as unknown as NodeJS.WriteStream,
+    stream: Object.assign(stream, { isTTY: tty, columns, rows: 40 }) as unknown as NodeJS.WriteStream,
     text: () => text,
   };
 }

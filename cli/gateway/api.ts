@@ -91,6 +91,17 @@ export type AppSummary =
   | { app: string; error: { code: string; message: string } };
 export type DescribedApp = Manifest & { app: string };
 
+/** A row of the windows of an app (decisions, section 8). */
+export type ChatWindow = {
+  windowId: string;
+  mode: string;
+  title: string;
+  turns: number;
+  adapter: string | null;
+  createdAt: number;
+  updatedAt: number;
+};
+
 export type SqlAnswer =
   | { columns: string[]; rows: unknown[]; truncated: boolean }
   | { changes: number; lastInsertRowid: number | string };

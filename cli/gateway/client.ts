@@ -158,6 +158,19 @@ export class Client {
     }
   }
 
+  /** The events with which a POST is answered, to the end of the stream. */
+  async *postForEvents(path: string, value: unknown, signal?: AbortSignal): AsyncGenerator<ServerSentEvent> {
+    const body = Buffer.from(JSON.stringify(value));
+    const headers: Headers = { accept: 'text/event-stream', 'content-type': 'application/json' };
+    const response = await this.#open('POST', path, { headers, body, timeoutMs: SILENCE_MS, signal });
+    const parser = new EventStreamParser();
+    try {
+      for await (const chunk of response.setEncoding('utf8')) yield* parser.push(chunk as string);
+    } catch (error) {
+      throw this.#unreachable(error, signal);
+    }
+  }
+
   /** The head of an answer whose body is not JSON. */
   async #open(method: Method, path: string, options: RequestOptions): Promise<IncomingMessage> {
     const response = await this.#send(method, path, options);

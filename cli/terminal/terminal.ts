@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline/promises';
 import type { Readable } from 'node:stream';
 import { UsageError } from '../failure.ts';
 import { createStyle, type Style, visible, wantsColour } from './style.ts';
-import { type Cell, type Column, drawTable } from './table.ts';
+import { type Cell, type Column, drawTable, truncate } from './table.ts';
 import { formatBytes } from './units.ts';
 
 // A string followed by a colon is a member's name.
@@ -37,6 +37,10 @@ export class Terminal {
   readonly noteStyle: Style;
   readonly #stdout: NodeJS.WriteStream;
   readonly #stderr: NodeJS.WriteStream;
+  /** Lines that were entered and not asked for yet. */
+  readonly #entered: string[] = [];
+  #isPassing = false;
+  #isAsking = false;
 
   constructor(streams: TerminalStreams, env: NodeJS.ProcessEnv, json: boolean) {
     this.stdin = streams.stdin;
@@ -71,6 +75,11 @@ export class Terminal {
     if (lines.length > 0) this.#stdout.write(`${lines.map(visible).join('\n')}\n`);
   }
 
+  /** Part of a line, or `\n`: for text that comes in pieces. */
+  piece(text: string): void {
+    this.#stdout.write(text === '\n' ? text : visible(text));
+  }
+
   /** `✓ text`. */
   done(text: string): void {
     this.line(`${this.style('green', '✓')} ${text}`);
@@ -84,6 +93,7 @@ export class Terminal {
 
   /** One line to stderr: what a program that reads stdout must not see. */
   note(text = ''): void {
+    this.clearPassing();
     this.#stderr.write(`${visible(text)}\n`);
   }
 
@@ -95,6 +105,25 @@ export class Terminal {
   /** `! text` to stderr. */
   warn(text: string): void {
     this.note(`${this.noteStyle('yellow', '!')} ${text}`);
+  }
+
+  /** `✗ title` to stderr, and what to do about it. */
+  failure(title: string, advice: readonly string[] = []): void {
+    this.note(`${this.noteStyle('red', '✗')} ${title}`);
+    for (const line of advice) this.hint(`  ${line}`);
+  }
+
+  /** A line of stderr that the next note replaces, drawn only on a terminal. */
+  passing(text: string): void {
+    if (!this.notesAreSeen || this.#isAsking) return;
+    this.#stderr.write(CLEAR_LINE + visible(truncate(text, this.#stderr.columns - 1)));
+    this.#isPassing = true;
+  }
+
+  /** Removes what `passing` wrote last. */
+  clearPassing(): void {
+    if (this.#isPassing) this.#stderr.write(CLEAR_LINE);
+    this.#isPassing = false;
   }
 
   table(columns: Column[], rows: Cell[][]): void {
@@ -172,6 +201,35 @@ export class Terminal {
     } finally {
       prompt.close();
     }
+  }
+
+  /**
+   * The next line that the user enters, with `history` to go back to, newest first. Null at the end of the input, at Ctrl-C, and when
+   * `signal` aborts. Lines that were pasted together come one by one.
+   */
+  async ask(question: string, history: string[] = [], signal?: AbortSignal): Promise<string | null> {
+    if (this.#entered.length === 0 && !signal?.aborted && !this.stdin.readableEnded) {
+      this.clearPassing();
+      this.#isAsking = true;
+      const prompt = createInterface({ input: this.stdin, output: this.#stderr, history: [...history] });
+      await new Promise<void>((resolve) => {
+        const end = () => resolve();
+        prompt.on('line', (line) => {
+          this.#entered.push(line);
+          // More lines of the same paste follow at once.
+          setImmediate(end);
+        });
+        prompt.once('close', end);
+        prompt.once('SIGINT', end);
+        signal?.addEventListener('abort', end, { once: true });
+        prompt.setPrompt(visible(question));
+        prompt.prompt();
+      });
+      prompt.close();
+      this.#isAsking = false;
+      if (this.#entered.length === 0) this.#stderr.write('\n');
+    }
+    return this.#entered.shift() ?? null;
   }
 
   /** `listener` is called once when stdout can no longer be written. */

@@ -1,0 +1,54 @@
+/** `svc agents`: the agents that the gateway found, their models, and how to get or sign in to one. */
+import type { AgentModel } from '../../protocol/agents.ts';
+import type { CommandContext } from '../command.ts';
+import { withQuery } from '../gateway/api.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+
+/** `<e>Available`, `<e>Version`, `<e>Models`, … for each engine (specification, "Gateway routes"). */
+type AgentStatus = Record<string, unknown>;
+
+const SHOWN_MODELS = 12;
+/** What is to be done on the gateway's machine, by the name of an agent. */
+const SIGN_IN: Record<string, string> = {
+  codex: 'codex login',
+  'claude-code': 'claude, then /login',
+};
+const INSTALL = [
+  'Codex: npm install -g @openai/codex, then codex login',
+  'Claude Code: npm install -g @anthropic-ai/claude-code, then claude, then /login',
+  'Any agent that speaks ACP, or a model server: "runners" in the configuration, see docs/agents.md',
+];
+
+export async function agents({ args, terminal, connect }: CommandContext): Promise<void> {
+  const refresh = args.has('refresh') ? 1 : undefined;
+  const status = await connect().get<AgentStatus>(withQuery('/svc/_agents/status', { refresh }));
+  terminal.answer(status, () => {
+    const names = Object.keys(status).flatMap((key) => /^(.+)Available$/.exec(key)?.[1] ?? []);
+    for (const name of names) draw(terminal, name, status);
+    if (names.some((name) => status[`${name}Available`] === true)) return;
+    terminal.note('No agent was found. On the machine of the gateway, get one of these:');
+    for (const line of INSTALL) terminal.hint(`  ${line}`);
+  });
+}
+
+function draw(terminal: Terminal, name: string, status: AgentStatus): void {
+  const { style } = terminal;
+  const isThere = status[`${name}Available`] === true;
+  const isOut = status[`${name}SignedIn`] === false;
+  const version = status[`${name}Version`];
+  const sign = !isThere ? style('dim', '–') : isOut ? style('yellow', '!') : style('green', '✓');
+  terminal.line(`${sign} ${style('bold', name)} ${isThere ? (version ?? '') : style('dim', 'not found')}`.trimEnd());
+  if (!isThere) return;
+  if (isOut)
+    terminal.line(`  Not signed in. On the gateway's machine: ${SIGN_IN[name] ?? 'see its own documentation'}`);
+  const models = (status[`${name}Models`] ?? []) as AgentModel[];
+  for (const { id, name: title, isDefault } of models.slice(0, SHOWN_MODELS)) {
+    const more = [title === id ? '' : (title ?? ''), isDefault ? 'default' : '']
+      .filter((part) => part !== '')
+      .join(', ');
+    terminal.line(`  ${id}${more && `  ${style('dim', more)}`}`);
+  }
+  if (models.length > SHOWN_MODELS)
+    terminal.line(style('dim', `  ${models.length - SHOWN_MODELS} more: svc agents --json`));
+  if (models.length === 0) terminal.line(style('dim', '  Its models are not known yet: svc agents --refresh'));
+}

@@ -1,0 +1,191 @@
+/** `svc chat`: talks with an agent about an app, line by line on a terminal, or with one message. */
+import { randomBytes } from 'node:crypto';
+import { text as textOf } from 'node:stream/consumers';
+import type { TurnEvent } from '../../protocol/agents.ts';
+import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { CommandContext } from '../command.ts';
+import { CommandError, EXIT, GatewayError, UnreachableError, UsageError } from '../failure.ts';
+import { type ChatWindow, route } from '../gateway/api.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { TurnDrawing } from '../terminal/turn-drawing.ts';
+import { plural } from '../terminal/units.ts';
+import { drawMinted } from './versions.ts';
+
+type Permission = Extract<TurnEvent, { type: 'permission' }>;
+
+const PROMPT = '› ';
+/** Answers after which another message would fail in the same way. */
+const FINAL = new Set([401, 403, 404]);
+
+export async function chat(context: CommandContext): Promise<number> {
+  const { args, terminal, connect } = context;
+  const app = args.at(0);
+  const isTalk = args.optionalAt(1) === undefined && terminal.stdin.isTTY === true && !terminal.json;
+  const message = isTalk ? '' : (args.optionalAt(1) ?? (await textOf(terminal.stdin)).trim());
+  if (!isTalk && message === '')
+    throw new UsageError('There is no message.', `svc chat ${app} "…", or a message on standard input.`);
+  // Says at once what is wrong with the app, the token or the gateway.
+  const windows = await connect().get<ChatWindow[]>(route`/svc/${app}/_chat/windows`);
+  const windowId = args.text('window') ?? randomBytes(4).toString('hex');
+  if (terminal.json) terminal.event({ type: 'window', windowId });
+  const conversation = new Conversation(context, app, windowId);
+  let code: number = EXIT.ok;
+  if (isTalk) {
+    const known = windows.find((window) => window.windowId === windowId);
+    if (known) terminal.hint(`${known.title || windowId}: ${plural(known.turns, 'turn')}, mode ${known.mode}.`);
+    terminal.hint('A line is a message. Ctrl-C stops a turn; Ctrl-D leaves.');
+    await talk(conversation, context);
+  } else code = await conversation.turn(message);
+  if (!terminal.json) {
+    if (conversation.session !== null) drawDraft(terminal, app, conversation.session);
+    terminal.hint(`Go on: svc chat ${app} --window ${windowId}`);
+  }
+  return code;
+}
+
+/** Message by message, until the user leaves. */
+async function talk(conversation: Conversation, { terminal, connect, subject }: CommandContext): Promise<void> {
+  const history: string[] = [];
+  for (;;) {
+    const line = await terminal.ask(terminal.noteStyle('cyan', PROMPT), history);
+    if (line === null) return;
+    if (line.trim() === '') continue;
+    history.unshift(line);
+    try {
+      await conversation.turn(line);
+    } catch (error) {
+      if (error instanceof GatewayError && FINAL.has(error.status)) throw error;
+      if (!(error instanceof GatewayError) && !(error instanceof CommandError)) throw error;
+      await explainTo(terminal, error, connect(), subject);
+    }
+  }
+}
+
+async function explainTo(
+  terminal: Terminal,
+  error: unknown,
+  ...rest: [ReturnType<CommandContext['connect']>, CommandContext['subject']]
+): Promise<void> {
+  const { explain } = await import('../explain.ts');
+  const { title, lines } = await explain(error, ...rest);
+  terminal.failure(title, lines);
+}
+
+class Conversation {
+  /** The session whose draft the agent works on; null in mode `data`. */
+  session: string | null = null;
+  readonly #context: CommandContext;
+  readonly #app: string;
+  readonly #windowId: string;
+
+  constructor(context: CommandContext, app: string, windowId: string) {
+    this.#context = context;
+    this.#app = app;
+    this.#windowId = windowId;
+  }
+
+  /**
+   * One turn, to its end. Resolves with the exit code. Ctrl-C stops the turn, once more ends the process, and so does the
+   * gateway with the turn of a client that is gone.
+   */
+  async turn(message: string): Promise<number> {
+    const { args, terminal, connect } = this.#context;
+    const client = connect(true);
+    const chosen = { mode: args.text('mode'), runner: args.text('runner'), model: args.text('model') };
+    const drawing = new TurnDrawing(terminal);
+    const leaving = new AbortController();
+    const ended = new AbortController();
+    let path: string | null = null;
+    const stop = (): void => {
+      if (path === null) leaving.abort(new CommandError('Stopped before it began.'));
+      else client.delete(path).catch(() => leaving.abort(new CommandError('Stopped.')));
+    };
+    process.once('SIGINT', stop);
+    let asked: Promise<void> = Promise.resolve();
+    let isOver = false;
+    try {
+      const body = { windowId: this.#windowId, message, ...chosen };
+      for await (const { data } of client.postForEvents(route`/svc/${this.#app}/_chat`, body, leaving.signal)) {
+        const event = JSON.parse(data) as TurnEvent;
+        if (terminal.json) terminal.event(event);
+        if (event.type === 'assistant.start') {
+          path = route`/svc/${this.#app}/_chat/windows/${this.#windowId}/turns/${event.turnId}`;
+          this.session = event.sessionId ?? null;
+        }
+        if (event.type === 'permission') {
+          const answerPath = `${path}${route`/permissions/${event.requestId}`}`;
+          drawing.pause();
+          asked = asked.then(async () => {
+            const optionId = await choose(terminal, event, stop, ended.signal);
+            if (optionId === null) return;
+            // It may have been answered elsewhere, or too late.
+            await client.post(answerPath, { optionId }).catch((error) => terminal.hint((error as Error).message));
+          });
+        }
+        if (terminal.json) drawing.failed ||= event.type === 'error' || event.type === 'aborted';
+        else drawing.show(event);
+        if (event.type === 'error' && !terminal.json) await this.#explain(event);
+        if (event.type === 'webhooks' && !terminal.json) drawMinted(terminal, event.minted as MintedWebhook[]);
+        isOver = event.type === 'end';
+      }
+    } finally {
+      drawing.pause();
+      process.off('SIGINT', stop);
+      ended.abort();
+      await asked;
+    }
+    if (!isOver)
+      throw new UnreachableError(
+        'The gateway ended before the turn did.',
+        `What was said is kept: svc chat ${this.#app} --window ${this.#windowId}`,
+      );
+    if (!terminal.json) drawFiles(terminal, drawing);
+    return drawing.failed ? EXIT.failed : EXIT.ok;
+  }
+
+  /** The error that ended a turn is told as one that refused it would be. */
+  async #explain({ code, message }: { code: string; message: string }): Promise<void> {
+    const { terminal, connect, subject } = this.#context;
+    await explainTo(terminal, new GatewayError(500, { code, message }), connect(), subject);
+  }
+}
+
+/** The option that the user chooses, or that says no where there is nobody to ask; null when the turn is over. */
+async function choose(
+  terminal: Terminal,
+  { toolName, detail, options }: Permission,
+  stop: () => void,
+  over: AbortSignal,
+): Promise<string | null> {
+  const refusal =
+    options.find(({ kind }) => kind === 'reject_once') ?? options.find(({ kind }) => /^reject/.test(kind));
+  if (terminal.json || !terminal.stdin.isTTY) {
+    if (!terminal.json) terminal.warn(`${toolName} ${detail}: refused, since there is no terminal to ask on.`);
+    return refusal?.optionId ?? null;
+  }
+  const style = terminal.noteStyle;
+  terminal.note(`${style('yellow', '?')} ${style('bold', toolName)} ${detail}`);
+  for (const [i, { label }] of options.entries()) terminal.note(`  ${style('cyan', String(i + 1))} ${label}`);
+  while (!over.aborted) {
+    const answer = await terminal.ask(`  1–${options.length} ${PROMPT}`, [], over);
+    if (answer === null) {
+      if (!over.aborted) stop();
+      return null;
+    }
+    const option = /^\d+$/.test(answer.trim()) ? options[Number(answer) - 1] : undefined;
+    if (option) return option.optionId;
+  }
+  return null;
+}
+
+function drawFiles(terminal: Terminal, { files }: TurnDrawing): void {
+  for (const { path, status } of files.values())
+    terminal.note(`  ${terminal.noteStyle('dim', status.padEnd(8))} ${path}`);
+}
+
+function drawDraft(terminal: Terminal, app: string, session: string): void {
+  const of = `${app} --session ${session}`;
+  terminal.hint(`What changed: svc diff ${of}`);
+  terminal.hint(`Look at it: svc open ${of}`);
+  terminal.hint(`Make it live: svc publish ${of}`);
+}

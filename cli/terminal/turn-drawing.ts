@@ -1,0 +1,142 @@
+/** Draws one turn of an agent as its events come: its text to stdout, everything else to stderr. */
+import type { TurnEvent, TurnUsage } from '../../protocol/agents.ts';
+import type { Terminal } from './terminal.ts';
+import { TextFlow } from './text-flow.ts';
+import { formatCount, formatDuration } from './units.ts';
+
+/** What a turn says of a file: `file` events. */
+type ChangedFile = { path: string; status: string };
+type ToolStart = Extract<TurnEvent, { type: 'tool.start' }>;
+
+/** An agent's lines begin further in than ours, so that none of its text can pass for one of them. */
+const INDENT = '  ';
+const ARGUMENT_CHARS = 200;
+
+export class TurnDrawing {
+  /** Files that the turn changed in the draft, each once, by path. */
+  readonly files = new Map<string, ChangedFile>();
+  /** The turn ended with an error, or was stopped. */
+  failed = false;
+  readonly #terminal: Terminal;
+  readonly #startedAt = Date.now();
+  readonly #tools = new Map<string, ToolStart>();
+  readonly #usage: TurnUsage = {};
+  #runner = '';
+  #flow: { kind: 'text' | 'reasoning'; flow: TextFlow } | null = null;
+  /** Text came after the last tool. */
+  #hasText = false;
+
+  constructor(terminal: Terminal) {
+    this.#terminal = terminal;
+  }
+
+  /** Everything but `permission`, which is a question. */
+  show(event: TurnEvent): void {
+    const terminal = this.#terminal;
+    const style = terminal.noteStyle;
+    switch (event.type) {
+      case 'assistant.start':
+        this.#runner = event.runner;
+        if (event.model !== undefined) this.#usage.model = event.model;
+        terminal.passing(style('dim', `${event.runner} …`));
+        return;
+      case 'assistant.delta':
+        if (event.delta !== '') this.#hasText = true;
+        this.#say('text', event.delta);
+        return;
+      case 'reasoning.delta':
+        // Only for eyes: what reads a pipe wants the answer.
+        if (terminal.interactive) this.#say('reasoning', event.delta);
+        return;
+      case 'tool.start':
+        this.pause();
+        this.#hasText = false;
+        this.#tools.set(event.toolCallId, event);
+        terminal.passing(`${style('cyan', '⚙')} ${this.#tool(event)} ${style('dim', '…')}`);
+        return;
+      case 'tool.result': {
+        this.pause();
+        const start = this.#tools.get(event.toolCallId) ?? event;
+        const sign = event.ok ? style('green', '✓') : `${style('red', '✗')} ${event.errorText ?? ''}`;
+        terminal.note(`${style('cyan', '⚙')} ${this.#tool(start)} ${sign}`);
+        return;
+      }
+      case 'phase':
+        this.pause();
+        terminal.hint(`· ${event.phase}${event.detail ? `: ${event.detail}` : ''}`);
+        return;
+      case 'usage':
+        this.#add(event);
+        return;
+      case 'final':
+        if (!this.#hasText) this.#say('text', event.text);
+        this.pause();
+        return;
+      case 'file':
+        this.files.set(event.path, event);
+        return;
+      case 'aborted':
+        this.pause();
+        this.failed = true;
+        terminal.note(`${style('yellow', '■')} stopped`);
+        return;
+      case 'error':
+        this.pause();
+        this.failed = true;
+        return;
+      case 'end':
+        this.pause();
+        terminal.hint(this.#summary());
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** Ends the line that was begun, so that something else can be said. */
+  pause(): void {
+    this.#flow?.flow.finish();
+    this.#flow = null;
+    this.#terminal.clearPassing();
+  }
+
+  #say(kind: 'text' | 'reasoning', text: string): void {
+    if (this.#flow?.kind !== kind) {
+      this.pause();
+      const { columns, style } = this.#terminal;
+      const write = (piece: string): void =>
+        this.#terminal.piece(kind === 'text' || piece === '\n' ? piece : style('dim', piece));
+      this.#flow = { kind, flow: new TextFlow(write, columns, INDENT) };
+    }
+    this.#flow.flow.push(text);
+  }
+
+  /** `add {"text":"milk"}`, or a statement in place of the arguments. */
+  #tool({ toolName, args, sql }: { toolName: string; args?: unknown; sql?: string }): string {
+    const given = sql ?? (args === undefined ? '' : JSON.stringify(args));
+    const room = Math.max(16, Math.min(ARGUMENT_CHARS, this.#terminal.columns) - toolName.length - 7);
+    const shown = given.length > room ? `${given.slice(0, room - 1)}…` : given;
+    return `${toolName} ${this.#terminal.noteStyle('dim', shown)}`.trimEnd();
+  }
+
+  #add({ type: _, ...usage }: { type: string } & TurnUsage): void {
+    const sum = this.#usage;
+    if (usage.model !== undefined) sum.model = usage.model;
+    for (const name of ['inputTokens', 'outputTokens', 'costUsd'] as const) {
+      const value = usage[name];
+      if (value !== undefined) sum[name] = (sum[name] ?? 0) + value;
+    }
+  }
+
+  /** `codex · gpt-5 · 1,204 tokens in, 88 out · $0.01 · 3 s`. */
+  #summary(): string {
+    const { model, inputTokens, outputTokens, costUsd } = this.#usage;
+    const tokens =
+      inputTokens === undefined && outputTokens === undefined
+        ? ''
+        : `${formatCount(inputTokens ?? 0)} tokens in, ${formatCount(outputTokens ?? 0)} out`;
+    const cost = costUsd === undefined ? '' : `$${costUsd.toFixed(costUsd < 0.1 ? 4 : 2)}`;
+    const took = formatDuration(Date.now() - this.#startedAt);
+    return [this.#runner, model ?? '', tokens, cost, took].filter((part) => part !== '').join(' · ');
+  }
+}
