@@ -27,6 +27,7 @@ export const DEFAULTS = {
   mailboxLimit: 1024,
   maxResultBytes: 8 * MiB,
   trashDays: 7,
+  maxAgents: 8,
 } as const;
 
 export const LIMITS = {
@@ -265,6 +266,10 @@ export const LIMITS = {
   agentIdleMs: 5 * MINUTE, // without a turn until an agent's process is ended
   agentStartMs: 30 * SECOND, // starting an agent and agreeing on its protocol
   agentEndMs: 2 * SECOND, // from asking an agent to end until it is told to, and then until it is killed
+  agentAbortMs: 5 * SECOND, // from the abort of a turn until an agent that still works is ended
+  agentLossEndMs: 500, // the same as `agentEndMs`, when the gateway is gone
+  agentPrograms: 256, // programs of agents that are recorded at a time
+  agentsMemoryMb: 512, // heap of the process that owns the agents, in MiB
   agentProbeMs: 5 * SECOND, // asking an agent's program for its version
   agentStderrBytes: 4 * KiB, // what is kept of the standard error of an agent: its end
   chatMessageBytes: 256 * KiB, // a message to an agent

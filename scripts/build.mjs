@@ -43,6 +43,7 @@ export async function buildAll(outdir = dist, further = []) {
     build({
       ...common,
       entryPoints: {
+        agents: 'workers/agents/main.ts',
         cli: 'cli/main.ts',
         index: 'supervisor/index.ts',
         job: 'workers/jobs/thread.ts',

@@ -47,6 +47,8 @@ export type Config = {
   /** Where `ctx.fetch` may connect to. */
   egress: Partial<EgressSettings>;
   trashDays: number;
+  /** Agents that are kept at a time. */
+  maxAgents: number;
   /** The MCP servers whose tools automations may call, by name. */
   mcpServers: Record<string, ToolServerEntry>;
   /** The agents that chat and `ctx.agent` may use, by name; without any, codex and claude-code where they are on PATH. */
@@ -152,6 +154,7 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   allowedHosts: [[], hostNames],
   egress: [{ allow: [], deny: [] }, egress],
   trashDays: [DEFAULTS.trashDays, integer(0, 3650)],
+  maxAgents: [DEFAULTS.maxAgents, integer(1, 64)],
   mcpServers: [{}, toolServersFault],
   runners: [{}, runnersFault],
   runner: [null, text],

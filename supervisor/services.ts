@@ -1,5 +1,6 @@
 /** What the routes work with: the parts of a gateway, connected once in `wiring.ts`. */
 import type { Logger } from 'pino';
+import type { AgentProcess } from './agents/agent-process.ts';
 import type { Attachments } from './agents/attachments.ts';
 import type { Conversations } from './agents/conversations.ts';
 import type { GitStoreServices } from './authoring/open-authoring.ts';
@@ -27,6 +28,7 @@ export type Services = AppsOptions & {
   /** To the tools of the live apps. */
   dispatcher: Dispatcher;
   automations: Automations;
+  agentProcess: AgentProcess;
   deployments: Deployments;
   backups: Backups;
   /** Sessions, drafts and authoring; null on the tarball backend. */

@@ -10,9 +10,11 @@ import { Layout } from '../storage/layout.ts';
 import { Children, reapChildren } from '../storage/processes/children.ts';
 import { acquireDataLock, type DataLock } from '../storage/processes/data-lock.ts';
 import { makeSocketFolder } from '../storage/processes/socket-folder.ts';
+import { tagOf } from '../storage/processes/tagged.ts';
 import { writeProfile } from '../storage/profile.ts';
 import { Registry } from '../storage/registry.ts';
 import { sweepDaily } from '../storage/trash.ts';
+import { AgentProcess } from './agents/agent-process.ts';
 import { Attachments } from './agents/attachments.ts';
 import { Conversations } from './agents/conversations.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
@@ -80,7 +82,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
   const undo: (() => unknown)[] = [];
   try {
     await checkStore(layout);
-    const reaped = await reapChildren(layout.children);
+    const tag = tagOf(layout.dataDir);
+    const reaped = await reapChildren(layout.children, tag);
     if (reaped.length > 0)
       log.warn({ pids: reaped.map((child) => child.pid) }, 'Ended the processes of a gateway that died.');
     const logs = new AppLogs({ layout });
@@ -149,6 +152,13 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       conversationRunner: host.conversationRunner ?? null,
       fireAutomationFactory: host.fireAutomationFactory ?? null,
     });
+    const agentProcess = new AgentProcess({
+      tag,
+      maxAgents: config.maxAgents,
+      createChild: (settings, events) => tree.agentsChild(settings, events),
+      onProcess,
+      log: (level, message) => log[level](message),
+    });
     apps.connect({ deployments, automations, conversations });
     const templates = openTemplates(parts);
     const gitStore = openAuthoring({ ...parts, deployments }, templates);
@@ -161,6 +171,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       apps,
       dispatcher,
       automations,
+      agentProcess,
       deployments,
       backups,
       gitStore,
@@ -256,7 +267,8 @@ export async function disassemble(
   { services, pipeline, jobs, lock, sweeping }: Assembly,
   drainMs: number,
 ): Promise<void> {
-  const { automations, deployments, backups, changes, gitStore, templates, tree, logs, access, log } = services;
+  const { automations, agentProcess, deployments, backups, changes, gitStore, templates, tree, logs, access, log } =
+    services;
   clearInterval(sweeping);
   pipeline.draining = true;
   changes.closeAll();
@@ -269,6 +281,7 @@ export async function disassemble(
     () => services.attachments.stop(),
     () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
+    () => agentProcess.stop(),
     () => services.programTokens.close(),
     () => jobs.close(),
     () => tree.stop(drainMs),

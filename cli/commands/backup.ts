@@ -13,6 +13,7 @@ import { readStoreMark } from '../../storage/code-store.ts';
 import { Layout } from '../../storage/layout.ts';
 import { reapChildren } from '../../storage/processes/children.ts';
 import { acquireDataLock } from '../../storage/processes/data-lock.ts';
+import { tagOf } from '../../storage/processes/tagged.ts';
 import { readEntries } from '../../storage/registry.ts';
 import { type CommandContext, interruptible, packageVersion } from '../command.ts';
 import { CommandError, UnreachableError, UsageError } from '../failure.ts';
@@ -73,7 +74,7 @@ async function backUpStopped(dataDirectory: string, file: string, signal: AbortS
   const folder = mkdtempSync(join(dirname(file), `${basename(file)}-`));
   try {
     // A writer whose gateway was killed may still be at work.
-    await reapChildren(layout.children);
+    await reapChildren(layout.children, tagOf(layout.dataDir));
     const apps = (await readEntries(layout.registry)) ?? new Map<string, number>();
     const workspace = new BackupWorkspace(folder);
     const check = () => signal.throwIfAborted();

@@ -7,6 +7,7 @@ export type Ticket =
   | { role: 'host'; host: string }
   | { role: 'mcp' }
   | { role: 'jobs' }
+  | { role: 'agents' }
   | { role: 'actor'; actorId: number; app: string }
   /** A connection to the writer: the one database that it may use, and whether it may migrate and close it. */
   | { role: 'database'; name: string; file: string; maintain: boolean };

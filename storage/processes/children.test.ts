@@ -36,7 +36,7 @@ test(
     leader.kill('SIGKILL');
     await once(leader, 'exit');
     assert.equal(compareIdentity(member), 'same');
-    await reapChildren(path);
+    await reapChildren(path, 'none');
     while (compareIdentity(member) === 'same') await new Promise(setImmediate);
   },
 );
@@ -49,7 +49,7 @@ test('a group whose number another program has by now is left alone', onLinux, a
   t.after(() => process.kill(-(leader.pid as number), 'SIGKILL'));
   const record = { pid: leader.pid, startedAs: 'another boot/1', role: GROUP_LEADER, instance: 'boot' };
   writeFileSync(path, JSON.stringify([record]));
-  assert.deepEqual(await reapChildren(path), []);
+  assert.deepEqual(await reapChildren(path, 'none'), []);
   assert.equal(compareIdentity(member), 'same');
   assert.equal(leader.exitCode ?? leader.signalCode, null);
 });

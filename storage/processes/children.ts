@@ -4,13 +4,18 @@ import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
 import { compareIdentity, identityOf, killGroup, type ProcessIdentity } from './process-identity.ts';
+import { descendantsOf, killAll, sweepTagged } from './tagged.ts';
 
 /** The role of a process that leads a group of its own: what it started ends with it. */
 export const GROUP_LEADER = 'mcp-server';
+/** The same of a program of an agent, which may also have started processes outside its group. */
+export const AGENT_LEADER = 'agent';
 
 /** `role` is what the child does (`writer`, `host`, …), `instance` the boot of the gateway that started it. */
 export type ChildRecord = ProcessIdentity & { role: string; instance: string };
 
+/** The role of the process that owns the agents. */
+const AGENTS: string = 'agents';
 const POLL_MS = 10;
 
 /** Keeps `run/children.json` up to date, written without fsync: a crash of the machine ends the children too. */
@@ -46,13 +51,24 @@ export class Children {
   }
 }
 
-/** Ends what a dead gateway left running, by identity and not by pid alone. Rejects when one does not end. */
-export async function reapChildren(path: string): Promise<ChildRecord[]> {
+/**
+ * Ends what a dead gateway left running, by identity and not by pid alone. `tag` is that of its agents, whose processes are
+ * looked for where it had any. Rejects when a child does not end.
+ */
+export async function reapChildren(path: string, tag: string): Promise<ChildRecord[]> {
   const records = readRecords(path);
-  // A group may have outlived its leader. Where the system does not say when a process started, nothing is certain enough.
-  for (const child of records) if (child.role === GROUP_LEADER && child.startedAs) killGroup(child);
   const left = records.filter((child) => compareIdentity(child) === 'same');
+  const ofAgents = records.filter(({ role }) => role === AGENT_LEADER || role === AGENTS);
+  // Listed first: the end of a process leaves what it started to nobody.
+  const roots = left.filter((child) => ofAgents.includes(child)).map(({ pid }) => pid);
+  const started = roots.length > 0 ? descendantsOf(roots) : [];
+  for (const child of records) {
+    // A group may have outlived its leader. Where the system does not say when a process started, nothing is certain enough.
+    if ((child.role === GROUP_LEADER || child.role === AGENT_LEADER) && child.startedAs) killGroup(child);
+  }
   for (const child of left) kill(child.pid);
+  killAll(started);
+  if (ofAgents.length > 0) await sweepTagged(tag);
   const deadline = Date.now() + LIMITS.heartbeatDeadMs;
   for (const child of left) {
     while (compareIdentity(child) === 'same') {

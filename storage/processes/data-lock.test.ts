@@ -99,7 +99,7 @@ test('children of a dead gateway are ended, others with their pid are not', {
   children.remove(ended.pid);
   process.kill(stopped.pid, 'SIGSTOP');
 
-  const reaped = await reapChildren(path);
+  const reaped = await reapChildren(path, 'none');
   assert.deepEqual(
     reaped.map(({ pid, role, instance }) => [pid, role, instance]),
     [
@@ -113,13 +113,13 @@ test('children of a dead gateway are ended, others with their pid are not', {
   ]);
 
   writeFileSync(path, JSON.stringify([{ pid: unrelated.pid, startedAs: 'boot/1', role: 'host', instance: 'x' }]));
-  assert.deepEqual(await reapChildren(path), []);
+  assert.deepEqual(await reapChildren(path, 'none'), []);
   assert.equal(compareIdentity(identityOf(unrelated.pid)), 'same');
   for (const child of [ended, unrelated]) child.kill();
 });
 
 test('a record of children that is missing or damaged names nobody', async () => {
-  assert.deepEqual(await reapChildren(join(root, 'none.json')), []);
+  assert.deepEqual(await reapChildren(join(root, 'none.json'), 'none'), []);
   writeFileSync(join(root, 'half.json'), '[{"pid":');
-  assert.deepEqual(await reapChildren(join(root, 'half.json')), []);
+  assert.deepEqual(await reapChildren(join(root, 'half.json'), 'none'), []);
 });

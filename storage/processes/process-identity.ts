@@ -39,16 +39,27 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Boot and clock tick at which the process started; null for one that has ended and waits for its parent, and elsewhere. */
-function startedAs(pid: number): string | null {
+/** A line of the system's table of processes. */
+export type ProcessEntry = ProcessIdentity & { parent: number };
+
+/** Of a process that runs; null for one that has ended and waits for its parent, and where the system has no `/proc`. */
+export function entryOf(pid: number): ProcessEntry | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // The second field is the program's name in parentheses and may hold anything, parentheses and spaces included.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    const [state, ticks] = [fields[0], fields[19]];
+    const [state, parent, ticks] = [fields[0], fields[1], fields[19]];
     if (ticks === undefined || state === 'Z' || state === 'X') return null;
-    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}/${ticks}`;
+    bootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return { pid, startedAs: `${bootId}/${ticks}`, parent: Number(parent) };
   } catch {
     return null;
   }
+}
+
+let bootId: string | null = null;
+
+/** Boot and clock tick at which the process started. */
+function startedAs(pid: number): string | null {
+  return entryOf(pid)?.startedAs ?? null;
 }

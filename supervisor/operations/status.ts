@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
 import type { Services } from '../services.ts';
 import type { Actor } from '../tree/actor/actor.ts';
-import type { Child } from '../tree/child.ts';
+import type { Child, ChildSpec } from '../tree/child.ts';
 import { streamOf } from './log-stream.ts';
 
 // Linux reports both in these units on every architecture Node runs on.
@@ -31,7 +31,7 @@ export type ActorStatus = {
 };
 
 export type ProcessStatus = {
-  role: 'supervisor' | 'writer' | 'host' | 'mcp' | 'jobs';
+  role: 'supervisor' | ChildSpec['role'];
   name: string;
   pid: number | null;
   state: string;
@@ -86,6 +86,8 @@ export async function systemStatus(services: Services) {
       ...hosts,
       ...(tree.jobs ? [await childStatus(tree.jobs)] : []),
       ...(tree.toolServers ? [await childStatus(tree.toolServers)] : []),
+      // Most gateways never start it.
+      ...(tree.agents && tree.agents.startedAt > 0 ? [await childStatus(tree.agents)] : []),
     ],
     /** The MCP servers of the configuration, in its order. */
     toolServers: services.automations.toolServers?.status() ?? [],

@@ -15,7 +15,7 @@ export type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopp
 
 export type ChildSpec = {
   name: string;
-  role: 'writer' | 'host' | 'mcp' | 'jobs';
+  role: 'writer' | 'host' | 'mcp' | 'jobs' | 'agents';
   /** The file that the process runs, and Node's own flags before it. */
   entry: string;
   flags?: string[];

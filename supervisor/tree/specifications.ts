@@ -99,6 +99,14 @@ export class Specifications {
     return this.#process('mcp', { role: 'mcp' }, { flags, env }, () => settings);
   }
 
+  /** The process of the agents. `tag` is asked for at each start: what an earlier one left behind has another. */
+  agents({ tag, maxAgents }: { tag: () => string; maxAgents: number }): ChildSpec {
+    const flags = [`--max-old-space-size=${LIMITS.agentsMemoryMb}`];
+    const env = toolServerEnvironment(process.env);
+    const bootstrap = () => ({ tag: tag(), maxAgents, idleMs: LIMITS.agentIdleMs });
+    return this.#process('agents', { role: 'agents' }, { flags, env }, bootstrap);
+  }
+
   /** The process of jobs. What it may read and write besides our own code is in these folders and files. */
   jobs({ readable, writable }: { readable: string[]; writable: string[] }): ChildSpec {
     const flags = jobsFlags({ readable: [...jobsReadable(), ...readable], writable });

@@ -36,6 +36,8 @@ export class Tree {
   readonly hosts: Hosts;
   /** Talks to MCP servers; null when none are configured. */
   toolServers: Child | null = null;
+  /** Owns the agents; started with the first turn. */
+  agents: Child | null = null;
   /** Does what costs CPU or disk; started with its first job. */
   jobs: Child | null = null;
   /** How often each retire reason happened. */
@@ -171,8 +173,9 @@ export class Tree {
     for (const child of [...this.hosts.all, ...(this.jobs ? [this.jobs] : [])]) child.destroy();
     this.writers.destroy();
     for (const actor of this.actors) void actor.stop('shutdown', 0);
-    // Not killed: it ends its servers first, and ends without its connection in any case.
+    // Not killed: they end their programs first, and end without their connections in any case.
     void this.toolServers?.stop(LIMITS.terminateMs);
+    void this.agents?.stop(LIMITS.terminateMs);
     this.#close();
   }
 
@@ -226,6 +229,8 @@ export class Tree {
         return this.hosts.all.find((host) => host.name === ticket.host)?.attach(link) ?? null;
       case 'mcp':
         return this.toolServers?.attach(link) ?? null;
+      case 'agents':
+        return this.agents?.attach(link) ?? null;
       case 'jobs':
         return this.jobs?.attach(link) ?? null;
       case 'actor':
@@ -282,6 +287,12 @@ export class Tree {
   toolServerChild(settings: ToolServerSettings, events: ChildEvents): Child {
     this.toolServers = this.#child(this.#specifications.toolServers(settings), events);
     return this.toolServers;
+  }
+
+  /** The process of the agents; its owner starts it, on first use, and stops it. */
+  agentsChild(settings: { tag: () => string; maxAgents: number }, events: ChildEvents): Child {
+    this.agents = this.#child(this.#specifications.agents(settings), events);
+    return this.agents;
   }
 
   /** The process of jobs, which starts when it is told to. Both lists are folders and files. */

@@ -1,5 +1,12 @@
 /** A program of an agent: started without a shell in a process group of its own, read line by line, ended with all that it started. */
-import type { SvcError } from '../../protocol/errors.ts';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import type { Readable, Writable } from 'node:stream';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { descendantsOf, killAll, sweepTagged, TAG_VARIABLE, taggedWith } from '../../storage/processes/tagged.ts';
+import { LineBuffer } from './line-buffer.ts';
 
 export type ProgramOptions = {
   command: string;
@@ -16,7 +23,7 @@ export interface AgentProgram {
   readonly ended: string | null;
   /** The end of what it wrote to its standard error. */
   readonly said: string;
-  /** Resolves when the pipe has room for more. */
+  /** Resolves when the pipe has room for more. Rejects with `failure()` when it has ended. */
   write(line: string): Promise<void>;
   /** Its lines, at the pace of the reader; ends with the program. Rejects for a line over `LIMITS.agentLineBytes`. */
   lines(): AsyncIterable<string>;
@@ -24,4 +31,197 @@ export interface AgentProgram {
   end(): Promise<void>;
   /** Why it is gone, as the error of the turn that it left. */
   failure(): SvcError;
+}
+
+/** Characters of its standard error that its failure repeats. */
+const FAILURE_CHARS = 1000;
+/** How long the last output of a program that has ended may take, should a process hold it open that it started. */
+const LAST_OUTPUT_MS = 500;
+
+type Process = ChildProcessByStdio<Writable, Readable, Readable>;
+
+/**
+ * Starts a program. `tag` is for this one alone; `onProcess` is told when its group comes into being, and when nothing of it is
+ * left. Rejects with `NO_RUNNER` when there is no such program, else with `AGENT_FAILED`.
+ */
+export async function startProgram(
+  options: ProgramOptions,
+  tag: string,
+  onProcess: (pid: number, alive: boolean) => void,
+): Promise<Program> {
+  const { command, args, cwd, env } = options;
+  try {
+    const started = spawn(command, args, {
+      cwd,
+      env: { ...env, [TAG_VARIABLE]: tag },
+      stdio: ['pipe', 'pipe', 'pipe'],
+      detached: true,
+    });
+    // A program that no longer reads breaks the pipe; we act on its end.
+    started.stdin.on('error', () => {});
+    if (started.pid === undefined) await once(started, 'spawn');
+    return new Program(started, command, tag, onProcess);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (!existsSync(cwd)) throw new SvcError('AGENT_FAILED', `The folder of the agent is gone: ${cwd}.`);
+    if (code === 'ENOENT') throw new SvcError('NO_RUNNER', `The program ${command} is not installed, or not on PATH.`);
+    throw new SvcError('AGENT_FAILED', `The program ${command} could not be started (${code ?? message}).`);
+  }
+}
+
+export class Program implements AgentProgram {
+  readonly pid: number;
+  ended: string | null = null;
+
+  readonly #process: Process;
+  readonly #command: string;
+  readonly #tag: string;
+  readonly #buffer = new LineBuffer(LIMITS.agentLineBytes);
+  readonly #exited: Promise<unknown>;
+  /** Resolves when nothing of it is left, whoever ended it. */
+  readonly gone: Promise<void>;
+  #stderr: Buffer = Buffer.alloc(0);
+  #ending: Promise<void> | null = null;
+
+  constructor(process: Process, command: string, tag: string, onProcess: (pid: number, alive: boolean) => void) {
+    this.#process = process;
+    this.#command = command;
+    this.#tag = tag;
+    this.pid = process.pid as number;
+    process.stderr.on('data', (chunk: Buffer) => {
+      const all = chunk.length < LIMITS.agentStderrBytes ? Buffer.concat([this.#stderr, chunk]) : chunk;
+      this.#stderr = all.subarray(-LIMITS.agentStderrBytes);
+    });
+    this.#exited = new Promise<void>((resolve) => {
+      process.once('exit', (code, signal) => {
+        this.ended = signal ? `was ended by ${signal}` : `exited with code ${code}`;
+        resolve();
+      });
+    });
+    onProcess(this.pid, true);
+    this.gone = this.#exited.then(async () => {
+      // What it started goes on without it, some of it in groups of its own.
+      this.#signal('SIGKILL');
+      await (this.#ending ?? sweepTagged(tag));
+      onProcess(this.pid, false);
+    });
+  }
+
+  get said(): string {
+    return this.#stderr.toString().trim();
+  }
+
+  async write(line: string): Promise<void> {
+    const { stdin } = this.#process;
+    if (this.ended !== null || stdin.destroyed) throw this.failure();
+    if (stdin.write(`${line}\n`)) return;
+    const room = new AbortController();
+    try {
+      await Promise.race([once(stdin, 'drain', room), once(stdin, 'close', room), this.#exited]);
+    } catch {
+      throw this.failure();
+    } finally {
+      room.abort();
+    }
+  }
+
+  async *lines(): AsyncGenerator<string, void, undefined> {
+    for (;;) {
+      for (let line = this.#buffer.take(); line !== undefined; line = this.#buffer.take()) yield line;
+      const chunk = await this.#read();
+      if (chunk === null) break;
+      try {
+        this.#buffer.push(chunk);
+      } catch {
+        throw new SvcError('AGENT_FAILED', `The agent wrote a line of more than ${LIMITS.agentLineBytes} bytes.`);
+      }
+    }
+    const rest = this.#buffer.rest();
+    if (rest !== undefined) yield rest;
+  }
+
+  /** `graceMs` is what each of the two steps may take. */
+  end(graceMs: number = LIMITS.agentEndMs): Promise<void> {
+    this.#ending ??= this.#end(graceMs);
+    return this.#ending;
+  }
+
+  /** Ends it and what can be found of it, without waiting: this process ends. */
+  kill(): void {
+    const found = [...descendantsOf([this.pid]), ...taggedWith(this.#tag)];
+    this.#signal('SIGKILL');
+    killAll(found);
+  }
+
+  failure(): SvcError {
+    const said = this.said.slice(-FAILURE_CHARS);
+    const how = this.ended ?? 'does not answer';
+    return new SvcError(
+      'AGENT_FAILED',
+      `The agent's program ${this.#command} ${how}${said === '' ? '.' : `: ${said}`}`,
+    );
+  }
+
+  async #end(graceMs: number): Promise<void> {
+    // Listed before anything ends: what loses its parent cannot be told from what others started.
+    const started = this.ended === null ? descendantsOf([this.pid]) : [];
+    this.#process.stdin.end();
+    if (!(await this.#exitedWithin(graceMs))) {
+      started.push(...descendantsOf([this.pid]));
+      this.#signal('SIGTERM');
+      await this.#exitedWithin(graceMs);
+    }
+    this.#signal('SIGKILL');
+    killAll(started);
+    await sweepTagged(this.#tag);
+    await this.#exitedWithin(graceMs);
+  }
+
+  async #exitedWithin(ms: number): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, ms);
+    });
+    await Promise.race([this.#exited, late]);
+    clearTimeout(timer);
+    return this.ended !== null;
+  }
+
+  /** The next piece of its output; null at its end. Nothing is read ahead of what Node and the pipe hold. */
+  async #read(): Promise<Buffer | null> {
+    const { stdout } = this.#process;
+    for (;;) {
+      const chunk = stdout.read() as Buffer | null;
+      if (chunk !== null) return chunk;
+      if (stdout.readableEnded || stdout.destroyed) return null;
+      const { ended } = this;
+      if (!(await this.#readable()) && ended !== null) return null;
+    }
+  }
+
+  /** False when nothing came although the program has ended. */
+  async #readable(): Promise<boolean> {
+    const { stdout } = this.#process;
+    const waiting = new AbortController();
+    const late = setTimeout(() => waiting.abort(), LAST_OUTPUT_MS);
+    if (this.ended === null) clearTimeout(late);
+    const events = ['readable', 'end', 'close'].map((event) => once(stdout, event, waiting));
+    try {
+      await Promise.race(this.ended === null ? [...events, this.#exited] : events);
+      return true;
+    } catch {
+      return false;
+    } finally {
+      clearTimeout(late);
+      waiting.abort();
+    }
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    try {
+      process.kill(-this.pid, signal);
+    } catch {
+      // The group has ended.
+    }
+  }
 }

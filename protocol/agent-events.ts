@@ -1,0 +1,85 @@
+/** Rules for what a runner says of a turn: which events are sound, and that every tool that started has a result. */
+import type { RunnerEvent } from './agents.ts';
+
+type Member = 'text' | 'optional text' | 'number' | 'boolean' | 'options';
+
+const TEXT = 'text';
+const OPTIONAL = 'optional text';
+const TOOL = { toolCallId: TEXT, toolName: TEXT } as const;
+const NUMBER = 'number';
+
+/** Members that are looked at; any other may be there. */
+const MEMBERS: { [Type in RunnerEvent['type']]: Record<string, Member> } = {
+  session: { id: TEXT },
+  'assistant.delta': { delta: TEXT },
+  'reasoning.delta': { delta: TEXT },
+  'tool.start': { ...TOOL, sql: OPTIONAL },
+  'tool.result': { ...TOOL, ok: 'boolean', errorText: OPTIONAL },
+  permission: { requestId: TEXT, toolName: TEXT, detail: TEXT, options: 'options' },
+  phase: { phase: TEXT, detail: OPTIONAL },
+  usage: {
+    model: OPTIONAL,
+    provider: OPTIONAL,
+    inputTokens: NUMBER,
+    outputTokens: NUMBER,
+    cacheReadTokens: NUMBER,
+    cacheWriteTokens: NUMBER,
+    costUsd: NUMBER,
+  },
+  final: { text: TEXT },
+  error: { code: TEXT, message: TEXT },
+};
+
+const OPTION_KINDS = ['allow_once', 'allow_always', 'reject_once', 'reject_always'];
+
+const CHECKS: Record<Member, (value: unknown) => boolean> = {
+  text: (value) => typeof value === 'string',
+  'optional text': (value) => value === undefined || typeof value === 'string',
+  number: (value) => value === undefined || (typeof value === 'number' && Number.isFinite(value) && value >= 0),
+  boolean: (value) => typeof value === 'boolean',
+  options: (value) => Array.isArray(value) && value.every(isOption),
+};
+
+/** Whether a value that came from elsewhere is an event of a runner: a type that is known, with members of the right kinds. */
+export function isRunnerEvent(value: unknown): value is RunnerEvent {
+  if (typeof value !== 'object' || value === null) return false;
+  const { type } = value as { type?: unknown };
+  if (typeof type !== 'string' || !Object.hasOwn(MEMBERS, type)) return false;
+  const members = MEMBERS[type as RunnerEvent['type']];
+  return Object.entries(members).every(([name, kind]) => CHECKS[kind]((value as Record<string, unknown>)[name]));
+}
+
+function isOption(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { optionId, kind, label } = value as Record<string, unknown>;
+  return typeof optionId === 'string' && typeof label === 'string' && OPTION_KINDS.includes(kind as string);
+}
+
+/** The tools of a turn that have started and have no result yet. */
+export class OpenTools {
+  readonly #open = new Map<string, string>();
+
+  /**
+   * The events that stand for this one, so that each start has one result: a second start is none, and a result without a start
+   * gets one before it.
+   */
+  admit(event: RunnerEvent): RunnerEvent[] {
+    if (event.type === 'tool.start') {
+      if (this.#open.has(event.toolCallId)) return [];
+      this.#open.set(event.toolCallId, event.toolName);
+    } else if (event.type === 'tool.result') {
+      const { toolCallId, toolName } = event;
+      if (!this.#open.delete(toolCallId)) return [{ type: 'tool.start', toolCallId, toolName }, event];
+    }
+    return [event];
+  }
+
+  /** Results of those that are left when their turn is over. */
+  close(errorText: string): RunnerEvent[] {
+    const left = [...this.#open].map(([toolCallId, toolName]) => {
+      return { type: 'tool.result', toolCallId, toolName, ok: false, errorText } as const;
+    });
+    this.#open.clear();
+    return left;
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * Finds and ends what a program has started, wherever it went: its descendants, and every process whose environment has its tag.
+ * Both are read from `/proc`; where there is none, nothing is found.
+ */
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
+import { compareIdentity, entryOf, type ProcessEntry, type ProcessIdentity } from './process-identity.ts';
+
+/** The variable that holds the tag, which processes inherit. */
+export const TAG_VARIABLE = 'SVC_AGENT';
+
+const POLL_MS = 10;
+/** How long a process that was killed may take to be gone. */
+const SWEEP_MS = 2000;
+
+/** What the tags of a data directory's agents begin with: the same for every gateway on it. The directory must exist. */
+export function tagOf(dataDir: string): string {
+  return createHash('sha256').update(realpathSync(dataDir)).digest('hex').slice(0, 16);
+}
+
+/** All processes below `roots`, without these. To be asked before the first signal: a process whose parent has ended is below nobody. */
+export function descendantsOf(roots: readonly number[]): ProcessIdentity[] {
+  const children = new Map<number, ProcessEntry[]>();
+  for (const entry of processes()) {
+    const siblings = children.get(entry.parent);
+    if (siblings) siblings.push(entry);
+    else children.set(entry.parent, [entry]);
+  }
+  const found = new Map<number, ProcessEntry>();
+  const visit = (pid: number): void => {
+    for (const child of children.get(pid) ?? []) {
+      if (found.has(child.pid)) continue;
+      found.set(child.pid, child);
+      visit(child.pid);
+    }
+  };
+  for (const root of roots) visit(root);
+  for (const root of roots) found.delete(root);
+  return [...found.values()];
+}
+
+/** The processes whose tag is `tag` or begins with it and a dot, but for this one and those that it descends from. */
+export function taggedWith(tag: string): ProcessIdentity[] {
+  const exact = Buffer.from(`${TAG_VARIABLE}=${tag}\0`);
+  const below = Buffer.from(`${TAG_VARIABLE}=${tag}.`);
+  const spared = ancestorsOf(process.pid);
+  return [...processes()].filter(({ pid }) => {
+    if (spared.has(pid)) return false;
+    const environment = environmentOf(pid);
+    return startsVariable(environment, exact) || startsVariable(environment, below);
+  });
+}
+
+/** SIGKILL for each that is still the same process. */
+export function killAll(processes: readonly ProcessIdentity[]): void {
+  for (const found of processes) {
+    if (compareIdentity(found) !== 'same') continue;
+    try {
+      process.kill(found.pid, 'SIGKILL');
+    } catch {
+      // It has ended meanwhile, or belongs to another user by now.
+    }
+  }
+}
+
+/** Kills what has the tag until nothing has it: while we look, one of them may start another. Resolves with those that do not end. */
+export async function sweepTagged(tag: string): Promise<ProcessIdentity[]> {
+  const deadline = performance.now() + SWEEP_MS;
+  for (;;) {
+    const left = taggedWith(tag);
+    if (left.length === 0 || performance.now() > deadline) return left;
+    killAll(left);
+    await wait(POLL_MS);
+  }
+}
+
+function* processes(): Generator<ProcessEntry> {
+  let names: string[];
+  try {
+    names = readdirSync('/proc');
+  } catch {
+    return;
+  }
+  for (const name of names) {
+    const entry = /^\d+$/.test(name) ? entryOf(Number(name)) : null;
+    if (entry) yield entry;
+  }
+}
+
+/** With itself. */
+function ancestorsOf(pid: number): Set<number> {
+  const found = new Set<number>();
+  for (let at = entryOf(pid); at !== null && !found.has(at.pid); at = entryOf(at.parent)) found.add(at.pid);
+  return found;
+}
+
+/** As it was when the program started; empty for those of other users. */
+function environmentOf(pid: number): Buffer {
+  try {
+    return readFileSync(`/proc/${pid}/environ`);
+  } catch {
+    return Buffer.alloc(0);
+  }
+}
+
+function startsVariable(environment: Buffer, wanted: Buffer): boolean {
+  for (let at = environment.indexOf(wanted); at >= 0; at = environment.indexOf(wanted, at + 1)) {
+    if (at === 0 || environment[at - 1] === 0) return true;
+  }
+  return false;
+}

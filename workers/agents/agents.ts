@@ -1,0 +1,200 @@
+/** Turns and questions about runners, done with the agents of this process and their programs. */
+import type { ProbeOrder, ProbeResult, RunnerKind, TurnOrder } from '../../protocol/agents.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { type Program, startProgram } from './program.ts';
+import type { Agent, Runner, RunnerHost } from './runner.ts';
+import { type SendEvent, TurnRun } from './turn-run.ts';
+import { WarmAgents } from './warm-agents.ts';
+
+export type AgentsOptions = {
+  tag: string;
+  maxAgents: number;
+  idleMs: number;
+  runnerOf(kind: RunnerKind): Promise<Runner>;
+  /** A program that leads a group of its own came into being, or nothing of it is left. */
+  onProcess(pid: number, alive: boolean): void;
+  log(level: 'info' | 'warn', message: string): void;
+};
+
+export class Agents {
+  readonly #options: AgentsOptions;
+  readonly #warm: WarmAgents;
+  readonly #turns = new Map<number, TurnRun>();
+  readonly #probes = new Map<number, AbortController>();
+  readonly #programs = new Set<Program>();
+  #started = 0;
+  #ended = false;
+
+  constructor(options: AgentsOptions) {
+    this.#options = options;
+    this.#warm = new WarmAgents(options);
+  }
+
+  get counters(): Record<string, number> {
+    return { turns: this.#turns.size, programs: this.#programs.size, ...this.#warm.counters };
+  }
+
+  /** Resolves when nothing more comes of the turn. Never rejects: what fails is an event. */
+  async turn(id: number, order: TurnOrder, send: SendEvent): Promise<void> {
+    const run = new TurnRun(order, send);
+    this.#turns.set(id, run);
+    let error: unknown;
+    try {
+      await this.#turn(run);
+    } catch (caught) {
+      error = caught ?? new Error('it gave no reason');
+    }
+    this.#turns.delete(id);
+    run.end(error);
+  }
+
+  /** Of a turn or a question that is no longer under way nothing is left to cancel; the same holds for what follows. */
+  cancel(id: number): void {
+    this.#turns.get(id)?.cancel();
+    this.#probes.get(id)?.abort();
+  }
+
+  taken(id: number, bytes: number): void {
+    this.#turns.get(id)?.taken(bytes);
+  }
+
+  answer(id: number, requestId: string, optionId: string | null): void {
+    this.#turns.get(id)?.answer(requestId, optionId);
+  }
+
+  /** Rejects with what was wrong, in words for people. */
+  async probe(id: number, order: ProbeOrder): Promise<ProbeResult> {
+    const ms = order.want === 'version' ? LIMITS.agentProbeMs : LIMITS.agentStartMs;
+    const { host, end } = this.#hostFor(order.runner.env);
+    const controller = new AbortController();
+    this.#probes.set(id, controller);
+    try {
+      const runner = await this.#options.runnerOf(order.runner.kind);
+      const found = runner.probe(order, host, controller.signal);
+      return await within(ms, found, controller, `${order.runner.name} did not answer within ${ms / 1000} s.`);
+    } finally {
+      this.#probes.delete(id);
+      await end();
+    }
+  }
+
+  /** Ends every program and what it started, quickly: the gateway is gone. */
+  async end(): Promise<void> {
+    this.#ended = true;
+    await Promise.all([...this.#programs].map((program) => program.end(LIMITS.agentLossEndMs)));
+  }
+
+  /** The same at once, as far as it can be done without waiting. */
+  kill(): void {
+    this.#ended = true;
+    for (const program of this.#programs) program.kill();
+  }
+
+  async #turn(run: TurnRun): Promise<void> {
+    const { order, signal } = run;
+    const place = await this.#warm.take(order, signal, (why) => run.phase('waiting', why));
+    try {
+      place.agent ??= await this.#open(order, signal);
+      await run.drive(place.agent);
+    } finally {
+      this.#warm.give(place, !run.spoiled);
+    }
+  }
+
+  async #open(order: TurnOrder, signal: AbortSignal): Promise<Agent> {
+    const { host, end } = this.#hostFor(order.runner.env);
+    const controller = new AbortController();
+    const abort = () => controller.abort();
+    signal.addEventListener('abort', abort, { once: true });
+    const late = `The agent ${order.runner.name} was not ready within ${LIMITS.agentStartMs / 1000} s.`;
+    try {
+      signal.throwIfAborted();
+      const runner = await this.#options.runnerOf(order.runner.kind);
+      const opened = runner.open(order, host, controller.signal);
+      return withPrograms(await within(LIMITS.agentStartMs, opened, controller, late), end);
+    } catch (error) {
+      await end();
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+  }
+
+  /** What a runner starts its programs with, and what ends all of these. */
+  #hostFor(env: Record<string, string>): { host: RunnerHost; end(): Promise<void> } {
+    const programs = new Set<Program>();
+    let over = false;
+    const host: RunnerHost = {
+      spawn: async (options) => {
+        const started = await this.#start({ ...options, env: { ...env, ...options.env } });
+        programs.add(started);
+        void started.gone.then(() => programs.delete(started));
+        // Started while it was being ended.
+        if (over) await started.end();
+        return started;
+      },
+      log: this.#options.log,
+    };
+    return {
+      host,
+      end: async () => {
+        over = true;
+        await Promise.all([...programs].map((program) => program.end()));
+      },
+    };
+  }
+
+  async #start(options: Parameters<RunnerHost['spawn']>[0]): Promise<Program> {
+    if (this.#ended) throw new SvcError('AGENT_FAILED', 'The gateway stops.');
+    const { tag, onProcess } = this.#options;
+    const program = await startProgram(options, `${tag}.${++this.#started}`, onProcess);
+    this.#programs.add(program);
+    void program.gone.then(() => this.#programs.delete(program));
+    if (this.#ended) program.kill();
+    return program;
+  }
+}
+
+/** An agent with whose end all of its programs end, whatever its runner does about them. */
+function withPrograms(agent: Agent, endPrograms: () => Promise<void>): Agent {
+  return {
+    get isAlive() {
+      return agent.isAlive;
+    },
+    turn: (turn) => agent.turn(turn),
+    end: async () => {
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, 3 * LIMITS.agentEndMs);
+      });
+      await Promise.race([agent.end().catch(() => {}), late]);
+      clearTimeout(timer);
+      await endPrograms();
+    },
+  };
+}
+
+/** What `promise` gives. Rejects when it takes longer than `ms`, and when `controller` aborts, as it does then. */
+async function within<T>(ms: number, promise: Promise<T>, controller: AbortController, late: string): Promise<T> {
+  const { signal } = controller;
+  let timer: NodeJS.Timeout | undefined;
+  let abort = () => {};
+  const given = new Promise<never>((_resolve, reject) => {
+    abort = () => reject(new SvcError('AGENT_FAILED', 'It was cancelled.'));
+    signal.addEventListener('abort', abort, { once: true });
+    timer = setTimeout(() => {
+      reject(new SvcError('AGENT_FAILED', late));
+      controller.abort();
+    }, ms);
+  });
+  if (signal.aborted) abort();
+  // What comes too late is for nobody.
+  promise.catch(() => {});
+  try {
+    return await Promise.race([promise, given]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', abort);
+  }
+}

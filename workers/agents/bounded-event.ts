@@ -1,0 +1,78 @@
+/** Cuts an event of a runner to what a turn may hold: texts and values of any size go in, bounded ones come out. */
+import type { RunnerEvent } from '../../protocol/agents.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { isTooDeep } from '../../protocol/rules/json-depth.ts';
+
+/** Of names, labels and the like. */
+const NAME_CHARS = 500;
+/** What an event takes besides its texts. */
+const EVENT_BYTES = 64;
+
+/** The event, and the bytes that it counts for. `wholeBytes` are those that it had before it was cut. */
+export type BoundedEvent = { event: RunnerEvent; bytes: number; wholeBytes: number };
+
+export function boundedEvent(event: RunnerEvent): BoundedEvent {
+  switch (event.type) {
+    case 'assistant.delta':
+    case 'reasoning.delta': {
+      const wholeBytes = Buffer.byteLength(event.delta) + EVENT_BYTES;
+      const delta = cutText(event.delta, LIMITS.agentAnswerBytes);
+      return { event: { ...event, delta }, bytes: Buffer.byteLength(delta) + EVENT_BYTES, wholeBytes };
+    }
+    case 'final': {
+      const text = cutText(event.text, LIMITS.agentAnswerBytes);
+      return sized({ type: 'final', text }, Buffer.byteLength(event.text));
+    }
+    case 'tool.start': {
+      const { value: args, bytes } = boundedValue(event.args);
+      return sized({ ...named(event), ...(args === undefined ? {} : { args }) }, bytes);
+    }
+    case 'tool.result': {
+      const { value: result, bytes } = boundedValue(event.result);
+      const { errorText } = event;
+      const cut = errorText === undefined ? {} : { errorText: errorText.slice(0, LIMITS.errorMessageChars) };
+      return sized({ ...named(event), ...(result === undefined ? {} : { result }), ...cut }, bytes);
+    }
+    case 'phase': {
+      const detail = event.detail?.slice(0, LIMITS.errorMessageChars);
+      return sized({ ...event, ...(detail === undefined ? {} : { detail }) }, 0);
+    }
+    case 'error':
+      return sized({ ...event, message: event.message.slice(0, LIMITS.errorMessageChars) }, 0);
+    default:
+      return sized(event, 0);
+  }
+}
+
+/** At most `maxBytes` of it, whole characters. */
+export function cutText(text: string, maxBytes: number): string {
+  if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return text;
+  // A character that was cut through becomes a mark of three bytes.
+  return Buffer.from(text)
+    .toString('utf8', 0, maxBytes - 3)
+    .replace(/\uFFFD+$/, '');
+}
+
+function sized(event: RunnerEvent, wholeBytes: number): BoundedEvent {
+  const bytes = Buffer.byteLength(JSON.stringify(event));
+  return { event, bytes, wholeBytes: Math.max(bytes, wholeBytes) };
+}
+
+function named<T extends { toolName: string; toolCallId: string }>(event: T): T {
+  return { ...event, toolName: event.toolName.slice(0, NAME_CHARS), toolCallId: event.toolCallId.slice(0, NAME_CHARS) };
+}
+
+/** A value that JSON can hold, of a size and depth that everything after us takes; else a marker with its beginning. */
+function boundedValue(value: unknown): { value: unknown; bytes: number } {
+  if (value === undefined) return { value, bytes: 0 };
+  let json: string | undefined;
+  try {
+    json = JSON.stringify(value);
+  } catch {
+    // It nests without end, or holds what JSON does not.
+  }
+  if (json === undefined) return { value: null, bytes: 0 };
+  const bytes = Buffer.byteLength(json);
+  if (bytes <= LIMITS.agentAnswerBytes && !isTooDeep(json)) return { value, bytes };
+  return { value: { cut: true, bytes, head: cutText(json, LIMITS.runValueBytes) }, bytes };
+}

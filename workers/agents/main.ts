@@ -1,0 +1,60 @@
+/**
+ * The process that owns the agents and the programs they are made of. Entry of dist/agents.js. When it loses its supervisor it
+ * ends every program with all that it started, then itself.
+ */
+import { createInterface } from 'node:readline';
+import type { AgentsBootstrap, ProbeOrder, TurnOrder } from '../../protocol/agents.ts';
+import { Kind } from '../../protocol/frames.ts';
+import { openLink, pong } from '../../protocol/wire/link.ts';
+import { Agents } from './agents.ts';
+import { runnerOf } from './runners.ts';
+
+function run({ supervisorSocket, ticket, tag, maxAgents, idleMs }: AgentsBootstrap): void {
+  const agents = new Agents({
+    tag,
+    maxAgents,
+    idleMs,
+    runnerOf,
+    onProcess: (pid, alive) => link.send([Kind.toolProcess, pid, alive]),
+    log: (level, message) => link.send([Kind.log, JSON.stringify({ level, message })]),
+  });
+
+  async function turn(id: number, order: TurnOrder): Promise<void> {
+    await agents.turn(id, order, (event, bytes) => link.send([Kind.turnEvents, id, [event], bytes]));
+    link.send([Kind.turnEnd, id]);
+  }
+
+  async function probe(id: number, order: ProbeOrder): Promise<void> {
+    try {
+      link.send([Kind.probed, id, await agents.probe(id, order)]);
+    } catch (error) {
+      link.send([Kind.probed, id, { failed: (error as Error).message }]);
+    }
+  }
+
+  let ending = false;
+  const end = () => {
+    if (ending) return;
+    ending = true;
+    void agents.end().finally(() => process.exit(0));
+  };
+  const link = openLink(supervisorSocket, ticket, {
+    onFrame: (frame) => {
+      if (frame[0] === Kind.turn) void turn(frame[1], frame[2]);
+      else if (frame[0] === Kind.turnTaken) agents.taken(frame[1], frame[2]);
+      else if (frame[0] === Kind.turnAnswer) agents.answer(frame[1], frame[2], frame[3]);
+      else if (frame[0] === Kind.probe) void probe(frame[1], frame[2]);
+      else if (frame[0] === Kind.cancel) agents.cancel(frame[1]);
+      else if (frame[0] === Kind.ping) link.send(pong(frame[1], agents.counters));
+    },
+    onClose: end,
+  });
+  // Whatever ends this process, nothing that it started is left behind.
+  process.on('exit', () => agents.kill());
+  process.on('SIGTERM', end);
+  process.stdin.on('close', end);
+  link.send([Kind.ready, { pid: process.pid }]);
+}
+
+const lines = createInterface({ input: process.stdin });
+lines.once('line', (line) => run(JSON.parse(line) as AgentsBootstrap));

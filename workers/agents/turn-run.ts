@@ -1,0 +1,233 @@
+/**
+ * One turn under way: what its runner says, held to the contract on events, to limits and to the pace of the supervisor, and the
+ * questions that it asks. Whatever the runner does, each tool that started has a result, and nothing comes after the end.
+ */
+
+import { OpenTools } from '../../protocol/agent-events.ts';
+import type { PermissionOption, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { boundedEvent, cutText } from './bounded-event.ts';
+import type { Agent, Turn } from './runner.ts';
+
+/** Sends an event to the supervisor, which says when it has taken so many bytes. */
+export type SendEvent = (event: RunnerEvent, bytes: number) => void;
+
+type Question = Parameters<Turn['ask']>[0];
+
+export class TurnRun implements Turn {
+  readonly order: TurnOrder;
+  /** The agent did not do as it was told and must not be asked again. */
+  spoiled = false;
+
+  readonly #send: SendEvent;
+  readonly #abort = new AbortController();
+  readonly #tools = new OpenTools();
+  readonly #questions = new Map<string, { optionIds: string[]; resolve(optionId: string | null): void }>();
+  readonly #giveUp: Promise<never>;
+  #rejectGiveUp: (error: SvcError) => void = () => {};
+  /** Those that wait until more is taken. */
+  #waiting: (() => void)[] = [];
+  #untaken = 0;
+  #wholeBytes = 0;
+  #reasoningBytes = 0;
+  /** What the agent has answered since its last tool, and in all. */
+  #text = '';
+  #textBytes = 0;
+  #final: string | null = null;
+  #failed = false;
+  #cancelled = false;
+  #over = false;
+  #asked = 0;
+  #silence: NodeJS.Timeout | undefined;
+  #grace: NodeJS.Timeout | undefined;
+
+  constructor(order: TurnOrder, send: SendEvent) {
+    this.order = order;
+    this.#send = send;
+    this.#giveUp = new Promise((_resolve, reject) => {
+      this.#rejectGiveUp = reject;
+    });
+    this.#giveUp.catch(() => {});
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Nobody waits for the turn any more. Its agent gets a while to stop. */
+  cancel(): void {
+    this.#cancelled = true;
+    this.#abort.abort();
+    this.#release();
+    this.#grace ??= setTimeout(() => {
+      this.spoiled = true;
+      this.#rejectGiveUp(failed('The agent did not stop in time.'));
+    }, LIMITS.agentAbortMs);
+  }
+
+  /** So many bytes of its events are stored. */
+  taken(bytes: number): void {
+    this.#untaken -= bytes;
+    if (this.#untaken < LIMITS.agentUntakenBytes) this.#release();
+  }
+
+  answer(requestId: string, optionId: string | null): void {
+    const question = this.#questions.get(requestId);
+    question?.resolve(optionId !== null && question.optionIds.includes(optionId) ? optionId : null);
+  }
+
+  /** A word of the gateway itself, such as that the turn waits. */
+  phase(phase: string, detail: string): void {
+    this.#put({ type: 'phase', phase, detail });
+  }
+
+  /** Has the agent do the turn. Rejects as it does, and when it is silent for too long, says too much or does not stop. */
+  async drive(agent: Agent): Promise<void> {
+    this.#hear();
+    const turn = agent.turn(this);
+    // It may go on for a while after we gave it up.
+    turn.catch(() => {});
+    try {
+      await Promise.race([turn, this.#giveUp]);
+    } finally {
+      clearTimeout(this.#silence);
+    }
+  }
+
+  async emit(event: RunnerEvent): Promise<void> {
+    if (this.#over) return;
+    this.#take(event);
+    if (this.#untaken < LIMITS.agentUntakenBytes || this.signal.aborted) {
+      this.#hear();
+      return;
+    }
+    // Not the agent is silent then, but who listens.
+    clearTimeout(this.#silence);
+    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#hear();
+  }
+
+  async ask({ toolName, detail, options }: Question): Promise<string | null> {
+    const byKind = (...kinds: PermissionOption['kind'][]) =>
+      kinds.map((kind) => options.find((option) => option.kind === kind)).find((option) => option)?.optionId ?? null;
+    if (this.order.permission === 'allow') return byKind('allow_once', 'allow_always');
+    if (this.order.permission === 'deny' || this.#over || this.signal.aborted) return byKind('reject_once');
+    const requestId = String(++this.#asked);
+    clearTimeout(this.#silence);
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      return await new Promise<string | null>((resolve) => {
+        this.#questions.set(requestId, { optionIds: options.map(({ optionId }) => optionId), resolve });
+        timer = setTimeout(resolve, LIMITS.permissionMs, null);
+        this.signal.addEventListener('abort', () => resolve(null), { once: true });
+        const words = detail.slice(0, LIMITS.errorMessageChars);
+        this.#put({ type: 'permission', requestId, toolName, detail: words, options });
+      });
+    } finally {
+      clearTimeout(timer);
+      this.#questions.delete(requestId);
+      this.#hear();
+    }
+  }
+
+  /** The last events: results of tools that have none, then the final text or what went wrong. */
+  end(error: unknown): void {
+    if (this.#over) return;
+    const isFailure = error !== undefined && !this.#cancelled;
+    const unfinished = isFailure
+      ? 'The turn failed before the tool had a result.'
+      : 'The turn ended before the tool did.';
+    for (const result of this.#tools.close(unfinished)) this.#put(result);
+    if (isFailure && !this.#failed) this.#put({ type: 'error', ...errorOf(error) });
+    else if (!isFailure && !this.#cancelled && !this.#failed)
+      this.#put({ type: 'final', text: this.#final ?? this.#text });
+    this.#over = true;
+    clearTimeout(this.#silence);
+    clearTimeout(this.#grace);
+    // Whatever the agent still does is for nobody.
+    this.#abort.abort();
+    this.#release();
+  }
+
+  #take(event: RunnerEvent): void {
+    switch (event.type) {
+      case 'assistant.delta':
+        this.#delta(event.delta);
+        break;
+      case 'reasoning.delta': {
+        const delta = cutText(event.delta, Math.max(0, LIMITS.agentAnswerBytes - this.#reasoningBytes));
+        this.#reasoningBytes += Buffer.byteLength(event.delta);
+        this.#count(Buffer.byteLength(event.delta));
+        if (delta !== '') this.#put({ type: 'reasoning.delta', delta });
+        break;
+      }
+      case 'final':
+        // It comes last, whatever else the agent has to say.
+        this.#final ??= cutText(event.text, LIMITS.agentAnswerBytes);
+        this.#count(Buffer.byteLength(event.text));
+        break;
+      case 'permission':
+        // Only `ask` can be answered.
+        break;
+      case 'error':
+        if (this.#failed) break;
+        this.#failed = true;
+        this.#put(event);
+        break;
+      default:
+        if (event.type === 'tool.start') this.#text = '';
+        this.#put(event);
+    }
+  }
+
+  #delta(whole: string): void {
+    const bytes = Buffer.byteLength(whole);
+    const delta = cutText(whole, Math.max(0, LIMITS.agentAnswerBytes - this.#textBytes));
+    this.#textBytes += bytes;
+    this.#text += delta;
+    this.#count(bytes);
+    if (delta !== '') this.#put({ type: 'assistant.delta', delta });
+  }
+
+  #put(event: RunnerEvent): void {
+    if (this.#over) return;
+    const { event: bounded, bytes, wholeBytes } = boundedEvent(event);
+    if (!event.type.endsWith('.delta')) this.#count(wholeBytes);
+    for (const admitted of this.#tools.admit(bounded)) {
+      this.#untaken += bytes;
+      this.#send(admitted, bytes);
+    }
+  }
+
+  #count(bytes: number): void {
+    this.#wholeBytes += bytes;
+    if (this.#wholeBytes > LIMITS.agentTurnBytes && !this.spoiled) {
+      this.spoiled = true;
+      this.#rejectGiveUp(failed(`The agent wrote more than ${LIMITS.agentTurnBytes} bytes in one turn.`));
+    }
+  }
+
+  /** The agent gave a sign of life: its time to be silent begins anew. */
+  #hear(): void {
+    clearTimeout(this.#silence);
+    if (this.#over || this.#questions.size > 0) return;
+    this.#silence = setTimeout(() => {
+      this.spoiled = true;
+      this.#rejectGiveUp(failed(`The agent said nothing for ${LIMITS.agentSilentMs / 60_000} minutes.`));
+    }, LIMITS.agentSilentMs);
+  }
+
+  #release(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+}
+
+function failed(message: string): SvcError {
+  return new SvcError('AGENT_FAILED', message);
+}
+
+function errorOf(error: unknown): { code: string; message: string } {
+  if (error instanceof SvcError) return { code: error.code, message: error.message };
+  return { code: 'AGENT_FAILED', message: `The agent failed: ${(error as Error | null)?.message ?? error}` };
+}

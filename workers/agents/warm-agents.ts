@@ -1,0 +1,130 @@
+/**
+ * The agents of the conversations: kept for a while after a turn, at most so many at a time. A turn that finds no place waits in
+ * line; an idle agent, the least recently used first, makes room.
+ */
+
+import type { TurnOrder } from '../../protocol/agents.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import type { Agent } from './runner.ts';
+
+/**
+ *   taken ─give→ idle ─take→ taken
+ *     └── spoiled, dead ─┴─ idle for too long, in the way, another runner → ending → (gone)
+ */
+export type Place = {
+  readonly conversation: string;
+  /** What an agent is opened with: with any of it different, another one is needed. */
+  readonly key: string;
+  state: 'taken' | 'idle' | 'ending';
+  agent: Agent | null;
+  idle: NodeJS.Timeout | undefined;
+};
+
+export type WarmAgentsOptions = { maxAgents: number; idleMs: number };
+
+type Waiter = { order: TurnOrder; resolve(place: Place): void };
+
+export class WarmAgents {
+  readonly #options: WarmAgentsOptions;
+  /** By conversation, the least recently used first. */
+  readonly #places = new Map<string, Place>();
+  readonly #line = new Set<Waiter>();
+
+  constructor(options: WarmAgentsOptions) {
+    this.#options = options;
+  }
+
+  get counters(): { agents: number; waiting: number } {
+    return { agents: this.#places.size, waiting: this.#line.size };
+  }
+
+  /**
+   * A place for a turn of the conversation, with its agent if that is alive and was opened for the same. `waits` is told why when
+   * it does not have it at once. Rejects when `signal` aborts first.
+   */
+  async take(order: TurnOrder, signal: AbortSignal, waits: (why: string) => void): Promise<Place> {
+    signal.throwIfAborted();
+    let abort = () => {};
+    let waiter: Waiter | null = null;
+    try {
+      return await new Promise<Place>((resolve, reject) => {
+        waiter = { order, resolve };
+        this.#line.add(waiter);
+        this.#advance();
+        if (!this.#line.has(waiter)) return;
+        abort = () => reject(new SvcError('AGENT_FAILED', 'The turn was cancelled while it waited.'));
+        signal.addEventListener('abort', abort, { once: true });
+        waits(this.#why(order));
+      });
+    } finally {
+      signal.removeEventListener('abort', abort);
+      if (waiter) this.#line.delete(waiter);
+    }
+  }
+
+  /** The turn is over. An agent that is to be asked again stays for a while. */
+  give(place: Place, keep: boolean): void {
+    if (!keep || !place.agent?.isAlive) this.#end(place);
+    else {
+      place.state = 'idle';
+      // Last in the order of use.
+      this.#places.delete(place.conversation);
+      this.#places.set(place.conversation, place);
+      place.idle = setTimeout(() => this.#end(place), this.#options.idleMs);
+    }
+    this.#advance();
+  }
+
+  /** Lets each turn of the line have its place, as far as there are any, the first come first. */
+  #advance(): void {
+    /** Places that become free for those before. */
+    let promised = 0;
+    for (const waiter of this.#line) {
+      const { order } = waiter;
+      const own = this.#places.get(order.conversation);
+      if (own) {
+        if (own.state !== 'idle') continue;
+        if (own.agent?.isAlive && own.key === keyOf(order)) this.#seat(waiter, own);
+        else this.#end(own);
+      } else if (this.#places.size < this.#options.maxAgents) {
+        const { conversation } = order;
+        const place: Place = { conversation, key: keyOf(order), state: 'taken', agent: null, idle: undefined };
+        this.#places.set(conversation, place);
+        this.#seat(waiter, place);
+      } else {
+        promised++;
+        const all = [...this.#places.values()];
+        const idle = all.find(({ state }) => state === 'idle');
+        if (idle && all.filter(({ state }) => state === 'ending').length < promised) this.#end(idle);
+      }
+    }
+  }
+
+  #seat(waiter: Waiter, place: Place): void {
+    clearTimeout(place.idle);
+    place.state = 'taken';
+    this.#line.delete(waiter);
+    waiter.resolve(place);
+  }
+
+  #end(place: Place): void {
+    clearTimeout(place.idle);
+    place.state = 'ending';
+    const gone = () => {
+      this.#places.delete(place.conversation);
+      this.#advance();
+    };
+    if (place.agent) void place.agent.end().then(gone, gone);
+    else queueMicrotask(gone);
+  }
+
+  #why({ conversation }: TurnOrder): string {
+    if (this.#places.has(conversation)) return 'The turn before this one is not over.';
+    return `${this.#options.maxAgents} agents are at work already. The turn waits until one of them has ended.`;
+  }
+}
+
+/** The folder is where its program runs, and the token of the gateway is what it was started with. */
+function keyOf({ runner, mode, app, folder, gateway }: TurnOrder): string {
+  return JSON.stringify([runner, mode, app, folder, gateway]);
+}
