@@ -270,6 +270,10 @@ export const LIMITS = {
   agentLossEndMs: 500, // the same as `agentEndMs`, when the gateway is gone
   agentPrograms: 256, // programs of agents that are recorded at a time
   agentsMemoryMb: 512, // heap of the process that owns the agents, in MiB
+  groundingTextBytes: 8 * KiB, // what every agent is told, without what differs from app to app; then that, by its parts
+  groundingToolsBytes: 16 * KiB,
+  groundingTablesBytes: 8 * KiB,
+  groundingHostToolsBytes: 4 * KiB,
   agentProbeMs: 5 * SECOND, // asking an agent's program for its version
   agentStderrBytes: 4 * KiB, // what is kept of the standard error of an agent: its end
   chatMessageBytes: 256 * KiB, // a message to an agent

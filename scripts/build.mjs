@@ -72,6 +72,7 @@ export async function buildAll(outdir = dist, further = []) {
       },
     }),
   ]);
+  cpSync(join(root, 'supervisor/agents/grounding'), join(outdir, 'grounding'), { recursive: true });
   cpSync(join(root, 'console'), join(outdir, 'console'), { recursive: true });
 }
 

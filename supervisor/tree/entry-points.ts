@@ -20,6 +20,11 @@ export function consoleFile(name: string): string {
   return join(packageRoot, 'dist', 'console', name);
 }
 
+/** What an agent is told in a mode. */
+export function groundingFile(mode: 'data' | 'full'): string {
+  return join(packageRoot, 'dist', 'grounding', `${mode}.md`);
+}
+
 /** A template's app folder; without an id, the folder of all of them. */
 export function templateFolder(id = ''): string {
   return join(packageRoot, 'templates', id);
