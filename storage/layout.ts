@@ -142,6 +142,10 @@ export class Layout extends Roots {
   readonly trashDir = join(this.dataDir, 'trash');
   /** The catalog of `templatesUrl` and the archives that it names, as they were last fetched. */
   readonly templatesCache = join(this.dataDir, 'templates-cache');
+  /** Empty folders for agents, by app and window: not in the temporary folder, where their programs put no helpers. */
+  readonly agentsDir = join(this.dataDir, 'agents');
+  /** What was last found out about the runners: their models and tools. */
+  readonly modelCatalog = join(this.dataDir, 'model-catalog.json');
   readonly runtimeDb = join(this.dataDir, 'runtime.sqlite');
   readonly identityDb = join(this.dataDir, 'identity.sqlite');
   readonly analyticsDb = join(this.dataDir, 'analytics.sqlite');
@@ -151,6 +155,15 @@ export class Layout extends Roots {
 
   app(id: string): AppPaths {
     return new AppPaths(join(this.appsDir, id));
+  }
+
+  /** The folders of an app's conversations, in which agents work that get no files. */
+  agentFolders(app: string): string {
+    return join(this.agentsDir, app);
+  }
+
+  agentFolder(app: string, windowId: string): string {
+    return join(this.agentFolders(app), windowId);
   }
 
   /** The drafts of a session: their data, logs and settings, never their code. */

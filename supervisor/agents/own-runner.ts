@@ -1,0 +1,161 @@
+/**
+ * The gateway's own `ConversationRunner`: makes of a turn the order for the process of agents, with all that the agent may know
+ * and use, and passes on what it does (decisions, section 12).
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { AgentModel, HostTool, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { sessionKey } from '../../protocol/session-key.ts';
+import type { Layout } from '../../storage/layout.ts';
+import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { ConversationRunner, ConversationTurn } from '../extension-points.ts';
+import type { AgentTokens } from '../http/access/agent-tokens.ts';
+import type { Grounding } from './grounding.ts';
+import { chooseModel, providerOf } from './models.ts';
+import type { Runners } from './runners.ts';
+
+/** The process of agents, as far as its turns go. */
+export interface AgentTurns {
+  /** Ends with the turn; an abort of `signal` ends it soon. What fails is an `error` event. */
+  run(order: TurnOrder, how: { signal: AbortSignal; answer: Answer }): AsyncIterable<RunnerEvent>;
+  /** Rejects with an error in words for people. */
+  probe(order: ProbeOrder, signal: AbortSignal): Promise<ProbeResult>;
+}
+type Answer = NonNullable<ConversationTurn['answer']>;
+
+/** What the runners were last found to have; both are empty until then. */
+export interface KnownOfRunners {
+  models(name: string): readonly AgentModel[];
+  tools(name: string): readonly HostTool[];
+}
+
+/** Where drafts are and work; null on the tarball backend. */
+export type DraftPlaces = {
+  sessions: { folder(session: string, app: string): Promise<string> };
+  drafts: { dispatcher(session: string): Dispatcher };
+} | null;
+
+export type OwnRunnerOptions = {
+  runners: Runners;
+  known: KnownOfRunners;
+  agents: Pick<AgentTurns, 'run'>;
+  grounding: Pick<Grounding, 'of'>;
+  tokens: Pick<AgentTokens, 'begin'>;
+  dispatcher: Dispatcher;
+  gitStore: DraftPlaces;
+  layout: Layout;
+  /** Where the gateway listens; null while it does not, or when a host owns the server and did not say. */
+  listening(): { url: string } | null;
+};
+
+/** Who takes a turn; `model` is null when the runner decides. */
+export type Chosen = { runner: string; model: string | null };
+
+export class OwnRunner {
+  readonly #options: OwnRunnerOptions;
+
+  constructor(options: OwnRunnerOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects with `BAD_REQUEST` (`path` names the member) or `NO_RUNNER`; a turn that is not refused here may begin. */
+  async choose(asked: { runner?: string | undefined; model?: string | undefined }): Promise<Chosen> {
+    const { runners, known } = this.#options;
+    const provider = asked.model === undefined ? null : providerOf(asked.model);
+    const runner = await runners.choose(
+      asked.runner ?? (provider !== null && runners.has(provider) ? provider : undefined),
+    );
+    const entry = runners.entry(runner);
+    const model = chooseModel({ runner, entry, asked: asked.model, models: known.models(runner) });
+    runners.spec(runner);
+    this.#address();
+    return { runner, model };
+  }
+
+  readonly run: ConversationRunner = (turn) => this.#run(turn);
+
+  async *#run(turn: ConversationTurn): AsyncGenerator<RunnerEvent> {
+    const { app, draft, windowId, signal } = turn;
+    const { agents, tokens } = this.#options;
+    const chosen = await this.choose(turn);
+    const id = { app, id: windowId, ...(draft === undefined ? {} : { draft }) };
+    const conversation = turn.conversation ?? sessionKey({ kind: 'window', ...id });
+    const { token, end } = tokens.begin({ conversation, draft: draft ?? null });
+    try {
+      const order = await this.#order(turn, chosen, conversation, token);
+      yield* agents.run(order, { signal, answer: turn.answer ?? (async () => null) });
+    } finally {
+      end();
+      if (turn.run) await rm(this.#emptyFolder(turn), { recursive: true, force: true });
+    }
+  }
+
+  async #order(
+    turn: ConversationTurn,
+    { runner, model }: Chosen,
+    conversation: string,
+    token: string,
+  ): Promise<TurnOrder> {
+    const { runners, known, grounding, dispatcher, gitStore } = this.#options;
+    const { app, draft, mode = 'data' } = turn;
+    if (draft !== undefined && gitStore === null) throw new SvcError('NOT_FOUND', 'This gateway has no drafts.');
+    const { cwd, ...spec } = runners.spec(runner);
+    const of = draft === undefined ? dispatcher : gitStore?.drafts.dispatcher(draft);
+    const path = draft === undefined ? `/svc/${app}/_mcp` : `/svc/_draft/${draft}/${app}/_mcp`;
+    const hostTools = [...known.tools(runner)];
+    return {
+      turnId: randomUUID(),
+      conversation,
+      runner: spec,
+      mode,
+      app,
+      folder: await this.#folder(turn, cwd),
+      instructions: await grounding.of({ mode, app, dispatcher: of ?? dispatcher, hostTools }),
+      message: turn.message,
+      attachments: turn.attachments ?? [],
+      model,
+      thinking: turn.thinking ?? null,
+      resume: turn.resume ?? null,
+      history: turn.history ?? [],
+      gateway: { url: `${this.#address()}${path}`, token },
+      permission: permissionOf(turn, spec.permission),
+    };
+  }
+
+  /** The draft in mode `full`; else that of the configuration, or an empty one of the window. */
+  async #folder(turn: ConversationTurn, cwd: string | undefined): Promise<string> {
+    const { gitStore } = this.#options;
+    const { app, draft, mode } = turn;
+    if (mode === 'full' && draft !== undefined && gitStore) return await gitStore.sessions.folder(draft, app);
+    if (cwd !== undefined) return resolve(cwd);
+    const folder = this.#emptyFolder(turn);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    return folder;
+  }
+
+  #emptyFolder({ app, windowId }: ConversationTurn): string {
+    return this.#options.layout.agentFolder(app, windowId);
+  }
+
+  /** Where an agent on this machine reaches the gateway. Throws `NO_RUNNER`. */
+  #address(): string {
+    const listening = this.#options.listening();
+    if (listening === null) {
+      const message =
+        'Agents cannot reach this gateway: its host did not say where it listens. The host must give a `conversationRunner`, or call `setListening`.';
+      throw new SvcError('NO_RUNNER', message);
+    }
+    const url = new URL(listening.url);
+    // What stands for every address of the machine is none that can be called.
+    if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = '127.0.0.1';
+    return url.origin;
+  }
+}
+
+/** In an automation nobody is there: what `requires.tools` names is answered for, whatever else an agent asks is denied. */
+function permissionOf({ run, answer }: ConversationTurn, configured: TurnOrder['permission'] = 'ask') {
+  if (answer === undefined) return 'deny';
+  return run !== undefined && configured === 'allow' ? 'ask' : configured;
+}
