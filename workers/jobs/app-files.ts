@@ -1,21 +1,12 @@
 /** Reads the files of an app from a folder or the repository, and writes them, by the rules for archives. */
 import { createHash } from 'node:crypto';
-import {
-  closeSync,
-  constants,
-  type Dirent,
-  fstatSync,
-  lstatSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  type Stats,
-} from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readFileSync, type Stats } from 'node:fs';
 import { join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
 import { ArchiveRules, entryTypeError } from '../../protocol/rules/archive-rules.ts';
 import { isMissing } from '../../storage/atomic-file.ts';
+import { isMomentary } from '../../storage/folder-changes.ts';
 import { objectId } from '../../storage/git/object.ts';
 import type { ObjectStore } from '../../storage/git/object-store.ts';
 import type { ExtractedFile } from './archive.ts';
@@ -26,15 +17,6 @@ export type AppFile = { path: string; content: Buffer };
 
 /** Path → content and its id in git. */
 export type GitFiles = Map<string, { id: string; content: Buffer }>;
-
-/** Swap files and unfinished copies. No name like these could be published. */
-const MOMENTARY = /^\..*\.(?:tmp|sw[a-z])$|~$|^4913$/;
-
-/** What editors and our own writing put beside a file for a moment. Locks are links that lead nowhere. */
-export function isMomentary(entry: Dirent): boolean {
-  if (entry.isDirectory()) return false;
-  return MOMENTARY.test(entry.name) || (entry.isSymbolicLink() && entry.name.startsWith('.#'));
-}
 
 /** Follows no link, and does not wait for a pipe. */
 const PLAINLY = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);

@@ -10,7 +10,7 @@ import type { GitFile } from '../../protocol/git-jobs.ts';
 import type { FileConditions, SessionFilesJob, SessionFilesResult } from '../../protocol/jobs.ts';
 import { ArchiveRules, entryTypeError, pathError } from '../../protocol/rules/archive-rules.ts';
 import { isMissing, mkdirDurable, removeDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
-import { isMomentary } from './app-files.ts';
+import { isMomentary } from '../../storage/folder-changes.ts';
 
 const SUBJECT = 'The app';
 
