@@ -90,6 +90,7 @@ export async function startModelStub(options: { port?: number; key?: string } = 
     reached: (name) => gates.reached(name),
     release: (name) => gates.release(name),
     close: async () => {
+      if (!server.listening) return;
       const closed = once(server, 'close');
       server.close();
       server.closeAllConnections();

@@ -1,0 +1,199 @@
+/** Turns of one kind of runner in this process: its own programs, a stub for its model, a real gateway for its tools. */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ProbeOrder, ProbeResult, RunnerEvent, RunnerSpec, TurnOrder } from '../protocol/agents.ts';
+import { Agents } from '../workers/agents/agents.ts';
+import type { Runner } from '../workers/agents/runner.ts';
+import { type ModelStub, startModelStub } from './model-stub.ts';
+import { inTime, LONG_MS } from './waiting.ts';
+
+type Context = { after(cleanup: () => Promise<void> | void): void };
+
+/** A turn under way, or over. `done` gives all of its events. */
+export type RunningTurn = {
+  events: RunnerEvent[];
+  done: Promise<RunnerEvent[]>;
+  /** The next event of a type, or the first one that came already. */
+  event<T extends RunnerEvent['type']>(type: T): Promise<Extract<RunnerEvent, { type: T }>>;
+  cancel(): void;
+  answer(requestId: string, optionId: string | null): void;
+};
+
+/** What tells one turn from another; the rest is the same for all. */
+export type TurnWish = Partial<Omit<TurnOrder, 'runner'>> & { spec?: Partial<RunnerSpec> };
+
+/** Where a runner works in a test: a stub of its model, and a folder for its home and the like. */
+export type RunnerPlace = { stub: ModelStub; folder: string };
+
+export class RunnerTurns {
+  readonly stub: ModelStub;
+  readonly folder: string;
+  /** Leaders of process groups that its runners started and that are not gone. */
+  readonly pids = new Set<number>();
+  readonly log: string[] = [];
+  readonly #spec: RunnerSpec;
+  readonly #gateway: TurnOrder['gateway'];
+  readonly #runner: Runner;
+  #agents: Agents;
+  #turns = 0;
+
+  constructor(place: RunnerPlace, runner: Runner, spec: RunnerSpec, gateway: TurnOrder['gateway']) {
+    this.stub = place.stub;
+    this.folder = place.folder;
+    this.#spec = spec;
+    this.#gateway = gateway;
+    this.#runner = runner;
+    this.#agents = this.#newAgents();
+  }
+
+  /** Begins a turn of the conversation `svc-chat:todos:wone`, in mode `data`, whose message is a script of the stub. */
+  start(message: string, { spec, ...wish }: TurnWish = {}): RunningTurn {
+    const id = ++this.#turns;
+    const folder = join(this.folder, 'conversation');
+    mkdirSync(folder, { recursive: true });
+    const order: TurnOrder = {
+      turnId: `turn-${id}`,
+      conversation: 'svc-chat:todos:wone',
+      runner: { ...this.#spec, ...spec },
+      mode: 'data',
+      app: 'todos',
+      folder,
+      instructions: 'You help with a list of todos.',
+      message,
+      attachments: [],
+      model: null,
+      thinking: null,
+      resume: null,
+      history: [],
+      gateway: this.#gateway,
+      permission: 'ask',
+      ...wish,
+    };
+    const events: RunnerEvent[] = [];
+    const waiting = new Set<() => void>();
+    const wake = () => {
+      for (const look of waiting) look();
+    };
+    const ended = this.#agents
+      .turn(id, order, (event, bytes) => {
+        events.push(event);
+        this.#agents.taken(id, bytes);
+        wake();
+      })
+      .then(() => {
+        checkContract(events);
+        return events;
+      });
+    return {
+      events,
+      done: inTime(ended, `the end of the turn ${JSON.stringify(message)}`, LONG_MS),
+      event: <T extends RunnerEvent['type']>(type: T) => {
+        type Wanted = Extract<RunnerEvent, { type: T }>;
+        const found = new Promise<Wanted>((resolve, reject) => {
+          const look = (): void => {
+            const event = events.find((one): one is Wanted => one.type === type);
+            if (!event) return;
+            waiting.delete(look);
+            resolve(event);
+          };
+          waiting.add(look);
+          ended.then(() => reject(new Error(`The turn ended without ${type}: ${JSON.stringify(events)}`)), reject);
+          look();
+        });
+        return inTime(found, `an event ${type}`, LONG_MS);
+      },
+      cancel: () => this.#agents.cancel(id),
+      answer: (requestId, optionId) => this.#agents.answer(id, requestId, optionId),
+    };
+  }
+
+  /** A turn from its beginning to its end. */
+  async run(message: string, wish: TurnWish = {}): Promise<RunnerEvent[]> {
+    return await this.start(message, wish).done;
+  }
+
+  probe(want: ProbeOrder['want'], spec: Partial<RunnerSpec> = {}): Promise<ProbeResult> {
+    const order = { runner: { ...this.#spec, ...spec }, want, folder: this.folder };
+    return inTime(this.#agents.probe(++this.#turns, order), `what ${want} there are`, LONG_MS);
+  }
+
+  /** Ends every program; what comes after is done by new ones. */
+  async restart(): Promise<void> {
+    await this.#agents.end();
+    this.#agents = this.#newAgents();
+  }
+
+  async end(): Promise<void> {
+    await this.#agents.end();
+  }
+
+  #newAgents(): Agents {
+    return new Agents({
+      tag: `test-${process.pid}-${this.#turns}`,
+      maxAgents: 8,
+      idleMs: 600_000,
+      runnerOf: async () => this.#runner,
+      onProcess: (pid, alive) => (alive ? this.pids.add(pid) : this.pids.delete(pid)),
+      log: (level, message) => this.log.push(`${level} ${message}`),
+    });
+  }
+}
+
+/** A stub and a folder for one test. Agents distrust homes below the folder for temporary files, so they get another one. */
+export async function makePlace(t: Context): Promise<RunnerPlace> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-runner-'));
+  mkdirSync(join(folder, 'tmp'));
+  const stub = await startModelStub();
+  t.after(async () => {
+    await stub.close();
+    rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  });
+  return { stub, folder };
+}
+
+/** What holds for every turn (`RunnerEvent`). */
+export function checkContract(events: RunnerEvent[]): void {
+  const open = new Set<string>();
+  const seen = new Set<string>();
+  for (const [i, event] of events.entries()) {
+    const said = JSON.stringify(events);
+    if (event.type === 'session')
+      assert.equal(
+        i,
+        events.findIndex(({ type }) => type !== 'phase'),
+        said,
+      );
+    if (event.type === 'final' || event.type === 'error')
+      assert.equal(i, events.length - 1, `Something follows: ${said}`);
+    if (event.type === 'tool.start') {
+      assert.ok(!seen.has(event.toolCallId), said);
+      open.add(event.toolCallId);
+      seen.add(event.toolCallId);
+    }
+    if (event.type === 'tool.result') assert.ok(open.delete(event.toolCallId), said);
+  }
+  assert.deepEqual([...open], [], 'tools without a result');
+}
+
+export function eventsOf<T extends RunnerEvent['type']>(
+  events: RunnerEvent[],
+  type: T,
+): Extract<RunnerEvent, { type: T }>[] {
+  return events.filter((event): event is Extract<RunnerEvent, { type: T }> => event.type === type);
+}
+
+/** All deltas put together. */
+export function textOf(events: RunnerEvent[]): string {
+  return eventsOf(events, 'assistant.delta')
+    .map(({ delta }) => delta)
+    .join('');
+}
+
+/** The text of `final`; fails with what the turn said instead. */
+export function finalOf(events: RunnerEvent[]): string {
+  const last = events.at(-1);
+  assert.equal(last?.type, 'final', JSON.stringify(events));
+  return (last as Extract<RunnerEvent, { type: 'final' }>).text;
+}
