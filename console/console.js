@@ -1,7 +1,7 @@
 /** The gateway's home page: signs in, lists the apps, and shows the processes behind them while somebody looks. */
 import { refreshAutomations } from '/svc/_console/automations.js';
 import { stopFollowing } from '/svc/_console/runs.js';
-import { followLink, goOn, link, onward, readSession, signIn, signOut } from '/svc/_console/session.js';
+import { chat, followLink, goOn, link, onward, readSession, signIn, signOut } from '/svc/_console/session.js';
 import { $, duration, element, fact, get, getAll, plural, post } from '/svc/_console/view.js';
 
 const REFRESH_MS = 3000;
@@ -18,8 +18,26 @@ async function enter() {
   if (session?.signedIn === false) return askToken('The browser did not store the session. Does it block cookies?');
   if (onward) return goOn();
   $('signout').hidden = session === null;
+  if (chat) return talk();
   await refresh();
   scrollTo(0, scrolled);
+}
+
+/** What draws Markdown is read by those who talk. */
+async function talk() {
+  const { closeChat, openChat } = await import('/svc/_console/chat.js');
+  show('chat');
+  try {
+    // A page's origin has a session of its own, which it gets from the one here.
+    const addressOf = (path) => (session === null ? path : `/svc/_enter?to=${encodeURIComponent(path)}`);
+    await openChat(chat, addressOf, () => {
+      closeChat();
+      askAgain();
+    });
+  } catch (error) {
+    if (error.status === 401) askAgain();
+    else health('lost', error.message);
+  }
 }
 
 /** What was shown stays as it was behind the form, and is shown again after it. */
@@ -113,8 +131,8 @@ function describedApp({ app, name = app, version = '', description, queries = []
 document.addEventListener('visibilitychange', () => {
   clearTimeout(timer);
   if (document.visibilityState !== 'visible') stopFollowing();
-  else if ($('signin').hidden) void refresh();
-  else lookAgain().catch(() => {});
+  else if (!$('signin').hidden) lookAgain().catch(() => {});
+  else if (!chat) void refresh();
 });
 
 // ---- View ------------------------------------------------------------------------------------------------------------
@@ -124,6 +142,7 @@ const STATE_OF = { NO_ACTIVE_VERSION: 'no_active_version', QUARANTINED: 'quarant
 
 function show(...sections) {
   for (const section of document.querySelectorAll('main > section')) section.hidden = !sections.includes(section.id);
+  document.body.classList.toggle('talks', sections.includes('chat'));
 }
 
 function health(state, text) {
@@ -153,6 +172,9 @@ function card(app) {
   if (app.activeVersion) link.href = `/svc/${app.id}/`;
   else link.removeAttribute('href');
   made.querySelector('.open').hidden = !app.activeVersion;
+  made.querySelector('.talk').hidden = !app.activeVersion;
+  made.querySelector('.talk').href = `#chat=${app.id}`;
+  made.querySelector('.talk').setAttribute('aria-label', `Chat about ${app.name}`);
   made.querySelector('.status').textContent = STATUS[app.status] ?? app.status;
   made.querySelector('.status').dataset.state = app.status;
   made.querySelector('.description').textContent = app.description ?? '';

@@ -4,12 +4,17 @@ import { get } from '/svc/_console/view.js';
 /** An app, or a draft of one. */
 const PAGE = /^(?:_draft\/[A-Za-z0-9][A-Za-z0-9_-]{0,63}\/)?[a-z0-9][a-z0-9_-]{0,62}$/;
 
+const APP = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+const WINDOW = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+
 /**
  * `#link=<code>` signs in once, `#open=<page>` goes on to an app or a draft, `#enter=<address>` to an address that asked for a
- * session. None of it reaches a server or stays in the history.
+ * session. None of it reaches a server or stays in the history. `#chat=<app>` is a conversation about an app, and stays.
  */
 const fragment = new URLSearchParams(location.hash.slice(1));
-history.replaceState(null, '', location.pathname);
+/** The app that is talked about and, where the address names one, the window; or null. */
+export const chat = findChat();
+history.replaceState(null, '', `${location.pathname}${chat ? location.hash : ''}`);
 // The same address with a new fragment does not load the page again by itself.
 addEventListener('hashchange', () => location.reload());
 
@@ -18,6 +23,13 @@ export const link = fragment.get('link');
 
 /** The address to go on to after signing in, or null: pages of this gateway only. */
 export const onward = findOnward();
+
+function findChat() {
+  const app = fragment.get('chat');
+  const window = fragment.get('window');
+  if (app === null || !APP.test(app)) return null;
+  return { app, window: window !== null && WINDOW.test(window) ? window : null };
+}
 
 function findOnward() {
   const page = fragment.get('open');

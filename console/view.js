@@ -6,14 +6,19 @@ async function request(path, init) {
   const response = await fetch(path, init);
   const answer = await response.json();
   if (response.status === 401) answer.error.message = 'Your session has ended.';
-  if (!response.ok) throw Object.assign(new Error(answer.error.message), { status: response.status });
+  if (!response.ok) {
+    const { message, code } = answer.error;
+    throw Object.assign(new Error(message), { status: response.status, code });
+  }
   return answer;
 }
 
-/** Rejects with the gateway's message, and `status`. */
+/** Rejects with the gateway's message, `status` and `code`. */
 export const get = (path) => request(path);
 
 export const post = (path, value = {}) => request(path, { method: 'POST', body: JSON.stringify(value) });
+
+export const remove = (path) => request(path, { method: 'DELETE' });
 
 export function element(name, className, ...content) {
   const made = document.createElement(name);

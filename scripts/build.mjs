@@ -74,6 +74,18 @@ export async function buildAll(outdir = dist, further = []) {
   ]);
   cpSync(join(root, 'supervisor/agents/grounding'), join(outdir, 'grounding'), { recursive: true });
   cpSync(join(root, 'console'), join(outdir, 'console'), { recursive: true });
+  // The one file of the console that packages are part of.
+  await build({
+    absWorkingDir: root,
+    entryPoints: ['console/markdown.js'],
+    outfile: join(outdir, 'console/markdown.js'),
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    target: 'es2022',
+    legalComments: 'eof',
+    logLevel: 'warning',
+  });
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await buildAll();

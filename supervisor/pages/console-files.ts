@@ -29,7 +29,7 @@ export class ConsoleFiles {
 
   /** `name` is one of those that are built. */
   serve(exchange: Exchange, place: Place, name: string): void {
-    const policy = pagePolicy(place);
+    const policy = consolePolicy(place);
     const fail = (error: unknown) => answerError(exchange, error, this.#log, policy);
     let file = this.#files.get(name);
     if (!file) {
@@ -47,6 +47,15 @@ export class ConsoleFiles {
       },
     );
   }
+}
+
+/** As that of pages, but that the console shows the pages of apps and drafts beside their conversations. */
+function consolePolicy(place: Place): Record<string, string> {
+  const policy = pagePolicy(place);
+  if (place.kind !== 'console') return policy;
+  const pages = place.origin.replace('://', '://*.');
+  const name = 'content-security-policy';
+  return { ...policy, [name]: `${policy[name]}; frame-src 'self' ${pages}` };
 }
 
 async function openFile(path: string): Promise<OwnFile> {

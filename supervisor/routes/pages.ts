@@ -11,7 +11,18 @@ import { subscriptionOf } from './requests.ts';
 const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;
 
 /** Parts of the console's script and style. */
-const CONSOLE_PARTS = new Set(['view.js', 'session.js', 'automations.js', 'runs.js', 'automations.css']);
+const CONSOLE_PARTS = new Set([
+  'view.js',
+  'session.js',
+  'automations.js',
+  'runs.js',
+  'automations.css',
+  'chat.js',
+  'turn.js',
+  'draft.js',
+  'markdown.js',
+  'chat.css',
+]);
 
 export function pageRoutes(services: Services): Route[] {
   const { apps, pages, changes, consoleFiles } = services;

@@ -1,0 +1,30 @@
+/**
+ * Text of an agent as elements: Markdown, of which nothing is left that runs, loads or posts anything. Bundled by the build with
+ * the packages that it imports.
+ */
+import createSanitizer from 'dompurify';
+import { Marked } from 'marked';
+
+const marked = new Marked({ gfm: true, breaks: true, async: false });
+const sanitizer = createSanitizer(window);
+
+const TAGS =
+  'a b blockquote br code del em h1 h2 h3 h4 h5 h6 hr i li ol p pre strong table tbody td th thead tr ul'.split(' ');
+
+sanitizer.addHook('afterSanitizeAttributes', (node) => {
+  if (node.tagName !== 'A') return;
+  node.setAttribute('rel', 'noopener noreferrer');
+  node.setAttribute('target', '_blank');
+});
+
+/** What a person reads of `text`, as a fragment of the document. Links lead to the web and nowhere else. */
+export function markdown(text) {
+  return sanitizer.sanitize(marked.parse(text), {
+    ALLOWED_TAGS: TAGS,
+    ALLOWED_ATTR: ['href', 'start', 'align'],
+    ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
+    RETURN_DOM_FRAGMENT: true,
+  });
+}
