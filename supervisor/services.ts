@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import type { AgentProcess } from './agents/agent-process.ts';
 import type { Attachments } from './agents/attachments.ts';
+import type { Chat } from './agents/chat.ts';
 import type { Conversations } from './agents/conversations.ts';
 import type { GitStoreServices } from './authoring/open-authoring.ts';
 import type { Templates } from './authoring/templates.ts';
@@ -29,6 +30,7 @@ export type Services = AppsOptions & {
   dispatcher: Dispatcher;
   automations: Automations;
   agentProcess: AgentProcess;
+  chat: Chat;
   deployments: Deployments;
   backups: Backups;
   /** Sessions, drafts and authoring; null on the tarball backend. */

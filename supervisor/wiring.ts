@@ -16,7 +16,10 @@ import { Registry } from '../storage/registry.ts';
 import { sweepDaily } from '../storage/trash.ts';
 import { AgentProcess } from './agents/agent-process.ts';
 import { Attachments } from './agents/attachments.ts';
+import { Chat } from './agents/chat.ts';
 import { Conversations } from './agents/conversations.ts';
+import { hostRunner } from './agents/host-runner.ts';
+import { TurnRuns } from './agents/turn-runs.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations } from './automations/automations.ts';
 import type { Config } from './config.ts';
@@ -159,7 +162,13 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onProcess,
       log: (level, message) => log[level](message),
     });
-    apps.connect({ deployments, automations, conversations });
+    const chat = new Chat({
+      layout,
+      log,
+      runner: hostRunner(host.conversationRunner ?? null),
+      runs: new TurnRuns({ ledger: automations.runs, events: automations.runEvents, log }),
+    });
+    apps.connect({ deployments, automations, chat, conversations });
     const templates = openTemplates(parts);
     const gitStore = openAuthoring({ ...parts, deployments }, templates);
     const services: Services = {
@@ -172,6 +181,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       dispatcher,
       automations,
       agentProcess,
+      chat,
       deployments,
       backups,
       gitStore,
@@ -271,9 +281,11 @@ export async function disassemble(
     services;
   clearInterval(sweeping);
   pipeline.draining = true;
-  changes.closeAll();
   services.eventLoop.stop();
   const steps: (() => unknown)[] = [
+    // Those who follow a turn are told how it ended.
+    () => services.chat.stop(),
+    () => changes.closeAll(),
     () => backups.stop(),
     // Uploads need the writer to end well, so they come first.
     () => Promise.race([deployments.settled(), wait(drainMs, undefined, { ref: false })]),

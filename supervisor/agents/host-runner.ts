@@ -1,0 +1,25 @@
+/** A host's `conversationRunner` as what runs turns; without one every turn is refused. */
+import { SvcError } from '../../protocol/errors.ts';
+import type { ConversationRunner } from '../extension-points.ts';
+import type { TurnRunner } from './turns.ts';
+
+/** What clients see as the name of the host's runner. */
+const HOST = 'host';
+
+export function hostRunner(run: ConversationRunner | null): TurnRunner {
+  return {
+    choose: ({ runner = HOST, model }) => {
+      if (run === null) throw noRunner();
+      if (runner !== HOST) throw new SvcError('BAD_REQUEST', `The only runner here is "${HOST}".`, { path: 'runner' });
+      return { runner, ...(model === undefined ? {} : { model }) };
+    },
+    run: (turn) => {
+      if (run === null) throw noRunner();
+      return run(turn);
+    },
+  };
+}
+
+function noRunner(): SvcError {
+  return new SvcError('NO_RUNNER', 'This gateway has no agent runner.');
+}
