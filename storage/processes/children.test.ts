@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
-import { Children, GROUP_LEADER, reapChildren } from './children.ts';
+import { AGENT_LEADER, Children, GROUP_LEADER, reapChildren } from './children.ts';
 import { compareIdentity, identityOf } from './process-identity.ts';
+import { killAll, tagOf } from './tagged.ts';
 
 /** Starts a process that lives on, and prints its pid. */
 const LEADER = `
@@ -52,4 +53,57 @@ test('a group whose number another program has by now is left alone', onLinux, a
   assert.deepEqual(await reapChildren(path, 'none'), []);
   assert.equal(compareIdentity(member), 'same');
   assert.equal(leader.exitCode ?? leader.signalCode, null);
+});
+
+/** Prints the pids of what it starts: with its tag in a session of its own, the same without a parent, and one without its tag. */
+const AGENT = `
+  setsid sh -c 'echo $$; exec sleep 1000 >/dev/null' &
+  (setsid sh -c 'sh -c "echo \\$\\$; exec sleep 1000 >/dev/null" &' &)
+  env -i setsid sh -c 'echo $$; exec sleep 1000 >/dev/null' &
+  cat`;
+
+async function startAgent(tag: string) {
+  const env = { PATH: process.env.PATH, SVC_AGENT: tag };
+  const agent = spawn('/bin/sh', ['-c', AGENT], { env, stdio: ['pipe', 'pipe', 'ignore'], detached: true });
+  const pids: number[] = [];
+  for await (const line of createInterface({ input: agent.stdout })) if (pids.push(Number(line)) === 3) break;
+  return { agent, left: [agent.pid as number, ...pids].map(identityOf) };
+}
+
+test(
+  'what the agents of a dead gateway had started is ended, by tag and by descent, and nothing else',
+  onLinux,
+  async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-children-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const tag = tagOf(folder);
+    const path = join(folder, 'children.json');
+    const { agent, left } = await startAgent(`${tag}.1.1`);
+    const others = await startAgent(`${tag}0.1.1`);
+    t.after(() => killAll(others.left));
+    assert.deepEqual(await reapChildren(path, tag), []);
+    assert.ok([...left, ...others.left].every((process) => compareIdentity(process) === 'same'));
+    new Children(path, 'boot').add(agent.pid as number, AGENT_LEADER);
+    const reaped = await reapChildren(path, tag);
+    assert.deepEqual(
+      reaped.map(({ role }) => role),
+      [AGENT_LEADER],
+    );
+    while (left.some((process) => compareIdentity(process) === 'same')) await new Promise(setImmediate);
+    assert.ok(others.left.every((process) => compareIdentity(process) === 'same'));
+  },
+);
+
+test('a process that carries the tag itself does not end itself, nor those that started it', onLinux, async (t) => {
+  const tag = `self-${process.pid}`;
+  const script = `
+    import { sweepTagged } from ${JSON.stringify(new URL('./tagged.ts', import.meta.url).href)};
+    console.log(JSON.stringify(await sweepTagged(${JSON.stringify(tag)})));`;
+  const inner = `exec "$NODE" --import tsx --input-type=module -e "$SCRIPT"`;
+  const env = { ...process.env, SVC_AGENT: `${tag}.1`, NODE: process.execPath, SCRIPT: script };
+  const outer = spawn('/bin/sh', ['-c', `sh -c '${inner}'; echo outer`], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  t.after(() => outer.kill('SIGKILL'));
+  const lines: string[] = [];
+  for await (const line of createInterface({ input: outer.stdout })) lines.push(line);
+  assert.deepEqual(lines, ['[]', 'outer']);
 });

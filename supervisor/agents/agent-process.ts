@@ -136,7 +136,7 @@ export class AgentProcess {
   #begin(turn: Turn): void {
     try {
       this.#wake();
-      if (this.#child.state === 'running') this.#send(turn);
+      if (this.#child.state === 'running' && !turn.sent) this.#send(turn);
     } catch (error) {
       this.#finish(turn, error as SvcError);
     }
