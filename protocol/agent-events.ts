@@ -74,10 +74,12 @@ export class OpenTools {
     return [event];
   }
 
-  /** Results for those that are left when their turn is over, to be admitted like all others. */
-  missing(errorText: string): RunnerEvent[] {
-    return [...this.#open].map(([toolCallId, toolName]) => {
-      return { type: 'tool.result', toolCallId, toolName, ok: false, errorText };
+  /** Results of those that are left when their turn is over. */
+  close(errorText: string): RunnerEvent[] {
+    const left = [...this.#open].map(([toolCallId, toolName]) => {
+      return { type: 'tool.result', toolCallId, toolName, ok: false, errorText } as const;
     });
+    this.#open.clear();
+    return left;
   }
 }

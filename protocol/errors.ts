@@ -52,18 +52,15 @@ export const ERROR_CODES = {
   UNKNOWN_RUN: { status: 404, when: 'No run of this id is kept.' },
   TOOL_REFUSED: { status: 403, when: 'An automation called a tool or an app that its file does not allow.' },
   TOOL_SERVER_FAILED: { status: 502, when: 'An MCP server is not reachable, is not configured, or reports a failure.' },
-  NO_RUNNER: { status: 503, when: 'A message or an automation is for an agent, and there is no agent runner.' },
+  NO_RUNNER: {
+    status: 503,
+    when: 'No agent can take the turn: none is installed or configured, or what it needs is missing; the message says what to do.',
+  },
   AGENT_FAILED: {
     status: 502,
     when: 'The agent failed, or did not answer with the requested JSON.',
   },
-  MODE_UNAVAILABLE: {
-    status: 409,
-    when: 'Mode `full` needs the git store, or the first message of the conversation set the other mode.',
-  },
-  UNKNOWN_WINDOW: { status: 404, when: 'The app has no chat window of this id.' },
-  UNKNOWN_TURN: { status: 404, when: 'The conversation has no turn of this id.' },
-  RUN_ABORTED: { status: 500, when: 'The run or turn was cancelled, or the gateway stopped before it had ended.' },
+  RUN_ABORTED: { status: 500, when: 'The run was cancelled, or the gateway stopped before it had ended.' },
   INVALID_MIGRATION: {
     status: 400,
     when: 'A migration has a bad name or number, forbidden statements, or changed after it ran. If its number was published meanwhile, `files` names both.',

@@ -23,7 +23,12 @@ export type ConversationTurn = {
   /** What was said before, oldest first: for runners that keep nothing themselves. */
   history?: { role: 'user' | 'assistant'; text: string }[];
   /** The run that asks; absent in a chat. */
-  run?: { runId: string; automationRef: string };
+  run?: {
+    runId: string;
+    automationRef: string;
+    /** `requires.tools` of its file, beyond which nothing may be used; absent: the tools of the app. */
+    tools?: string[];
+  };
   /** Resolves with the option that was chosen for a `permission` event, with null for "no". Absent: nobody is there to ask. */
   answer?(requestId: string): Promise<string | null>;
   /** When it aborts, the turn is to end. */
@@ -99,12 +104,12 @@ export type FireAutomationFactory = (host: { baseUrl: string | null }) => FireAu
 export const GATEWAY_KINDS = ['daemon', 'desktop', 'plugin'] as const;
 export type GatewayKind = (typeof GATEWAY_KINDS)[number];
 
-/**
- * The seams of the specification's table, but for `appsStoreRoot`, which is a key of the configuration. This version has no
- * chat: a seam that is of no use without it is refused when the gateway is built, rather than never called.
- */
+/** The seams of the specification's table, but for `appsStoreRoot`, which is a key of the configuration. */
 export type ExtensionPoints = {
   conversationRunner?: ConversationRunner;
   runnerStatus?: RunnerStatus;
   fireAutomationFactory?: FireAutomationFactory;
 };
+
+/** The same as it is handed on, where what is not given may be undefined. */
+export type GivenExtensions = { [Name in keyof ExtensionPoints]: ExtensionPoints[Name] | undefined };

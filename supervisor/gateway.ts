@@ -43,14 +43,13 @@ export function buildGateway(options: GatewayOptions): Gateway {
     fireAutomationFactory,
     ...settings
   } = options;
-  if (runnerStatus !== undefined)
-    throw new ConfigError('This version of the gateway does not support: runnerStatus.', 'runnerStatus');
   if (auth && authorize !== undefined)
     throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
   if (!GATEWAY_KINDS.includes(kind)) throw new ConfigError(`"kind" must be ${GATEWAY_KINDS.join(', ')}.`, 'kind');
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? createLog(config.log);
-  const host = { auth, authorize, kind, conversationRunner, fireAutomationFactory };
+  const extensions = { conversationRunner, runnerStatus, fireAutomationFactory };
+  const host = { auth, authorize, kind, extensions };
   return new Gateway(config, log, host, (reason) => onFatal?.(reason));
 }
 

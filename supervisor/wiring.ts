@@ -16,10 +16,8 @@ import { Registry } from '../storage/registry.ts';
 import { sweepDaily } from '../storage/trash.ts';
 import { AgentProcess } from './agents/agent-process.ts';
 import { Attachments } from './agents/attachments.ts';
-import { Chat } from './agents/chat.ts';
 import { Conversations } from './agents/conversations.ts';
-import { hostRunner } from './agents/host-runner.ts';
-import { TurnRuns } from './agents/turn-runs.ts';
+import { openAgents } from './agents/open-agents.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations } from './automations/automations.ts';
 import type { Config } from './config.ts';
@@ -30,7 +28,7 @@ import { Apps } from './dispatch/apps.ts';
 import { ChangeStreams } from './dispatch/changes.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
-import type { ExtensionPoints, GatewayKind } from './extension-points.ts';
+import type { GatewayKind, GivenExtensions } from './extension-points.ts';
 import { Access, type Authorize } from './http/access/access.ts';
 import { AgentTokens } from './http/access/agent-tokens.ts';
 import { Places } from './http/access/places.ts';
@@ -70,8 +68,7 @@ export type Host = {
   auth: boolean;
   authorize: Authorize | undefined;
   kind: GatewayKind;
-  conversationRunner: ExtensionPoints['conversationRunner'] | undefined;
-  fireAutomationFactory: ExtensionPoints['fireAutomationFactory'] | undefined;
+  extensions: GivenExtensions;
   listening: Services['listening'];
   /** The gateway cannot go on. */
   onFatal(reason: string): void;
@@ -144,17 +141,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const deployments: Deployments = new Deployments({ ...parts, store, apps, versionRetention });
     const backups = new Backups({ ...parts, svcVersion: VERSION, deployments });
     const dispatcher = new Dispatcher({ ...parts, apps });
-    const automations = new Automations({
-      ...parts,
-      dispatcher,
-      apps,
-      deployments,
-      appLog,
-      baseUrl: () => host.listening()?.url ?? null,
-      onProcess,
-      conversationRunner: host.conversationRunner ?? null,
-      fireAutomationFactory: host.fireAutomationFactory ?? null,
-    });
+    const templates = openTemplates(parts);
+    const gitStore = openAuthoring({ ...parts, deployments }, templates);
     const agentProcess = new AgentProcess({
       tag,
       maxAgents: config.maxAgents,
@@ -162,15 +150,23 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onProcess,
       log: (level, message) => log[level](message),
     });
-    const chat = new Chat({
-      layout,
-      log,
-      runner: hostRunner(host.conversationRunner ?? null),
-      runs: new TurnRuns({ ledger: automations.runs, events: automations.runEvents, log }),
+    const { listening, extensions } = host;
+    const agents = openAgents(
+      { ...parts, agentProcess, tokens: agentTokens, dispatcher, gitStore, listening },
+      extensions,
+    );
+    const automations = new Automations({
+      ...parts,
+      dispatcher,
+      apps,
+      deployments,
+      appLog,
+      baseUrl: () => listening()?.url ?? null,
+      onProcess,
+      conversationRunner: agents.run,
+      fireAutomationFactory: extensions.fireAutomationFactory ?? null,
     });
-    apps.connect({ deployments, automations, chat, conversations });
-    const templates = openTemplates(parts);
-    const gitStore = openAuthoring({ ...parts, deployments }, templates);
+    apps.connect({ deployments, automations, conversations });
     const services: Services = {
       ...parts,
       version: VERSION,
@@ -181,7 +177,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       dispatcher,
       automations,
       agentProcess,
-      chat,
+      agents,
       deployments,
       backups,
       gitStore,
@@ -201,6 +197,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     await deployments.open();
     await gitStore?.sessions.open();
     await gitStore?.drafts.open();
+    await agents.catalog?.open();
     await automations.open();
     templates.open();
     if (gitStore !== null) void openConversations(services);
@@ -277,15 +274,25 @@ export async function disassemble(
   { services, pipeline, jobs, lock, sweeping }: Assembly,
   drainMs: number,
 ): Promise<void> {
-  const { automations, agentProcess, deployments, backups, changes, gitStore, templates, tree, logs, access, log } =
-    services;
+  const {
+    automations,
+    agents,
+    agentProcess,
+    deployments,
+    backups,
+    changes,
+    gitStore,
+    templates,
+    tree,
+    logs,
+    access,
+    log,
+  } = services;
   clearInterval(sweeping);
   pipeline.draining = true;
+  changes.closeAll();
   services.eventLoop.stop();
   const steps: (() => unknown)[] = [
-    // Those who follow a turn are told how it ended.
-    () => services.chat.stop(),
-    () => changes.closeAll(),
     () => backups.stop(),
     // Uploads need the writer to end well, so they come first.
     () => Promise.race([deployments.settled(), wait(drainMs, undefined, { ref: false })]),
@@ -293,6 +300,7 @@ export async function disassemble(
     () => services.attachments.stop(),
     () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
+    () => agents.catalog?.stop(),
     () => agentProcess.stop(),
     () => services.programTokens.close(),
     () => jobs.close(),

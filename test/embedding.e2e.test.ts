@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ConfigError } from '../supervisor/config.ts';
-import type { ExtensionPoints } from '../supervisor/extension-points.ts';
 import { buildGateway, type GatewayOptions } from '../supervisor/gateway.ts';
 import { appOf } from '../testing/apps.ts';
 import { tarball } from '../testing/archive.ts';
@@ -180,19 +179,6 @@ test('a host that decides what a request may do has to own authentication', () =
     (error) => error instanceof ConfigError && error.key === 'authorize',
   );
 });
-
-const UNUSED_SEAMS: ExtensionPoints = {
-  runnerStatus: async () => ({ kind: 'none', ok: true }),
-};
-
-for (const [name, seam] of Object.entries(UNUSED_SEAMS)) {
-  test(`${name}, which this version would never call, is refused by name`, () => {
-    assert.throws(
-      () => buildGateway({ dataDir: 'never-made', [name]: seam }),
-      (error) => error instanceof ConfigError && error.key === name && error.message.includes(name),
-    );
-  });
-}
 
 test('a second gateway on a data directory is told DATA_LOCKED, and the first goes on', async (t) => {
   const first = await startGateway(t);

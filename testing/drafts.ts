@@ -100,8 +100,7 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
       auth: false,
       authorize: undefined,
       kind: 'plugin',
-      conversationRunner: undefined,
-      fireAutomationFactory: undefined,
+      extensions: {},
       listening: () => null,
       onFatal: (reason) => t.diagnostic(reason),
     });

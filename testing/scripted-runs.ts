@@ -175,7 +175,9 @@ export class RunsWorld {
           for (const scripted of this.calls) if (scripted.call === call && !call.settled) scripted.cancelled = true;
         },
       }),
-      runner: null,
+      runner: () => {
+        throw new SvcError('NO_RUNNER', 'There is no agent on this gateway.');
+      },
       factory: null,
       baseUrl: () => null,
       appLog: (_app, line) => this.appLog.push(line),

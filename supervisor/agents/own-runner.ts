@@ -5,31 +5,18 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { AgentModel, HostTool, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
+import type { RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { sessionKey } from '../../protocol/session-key.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, ConversationTurn } from '../extension-points.ts';
 import type { AgentTokens } from '../http/access/agent-tokens.ts';
+import type { AgentProcess } from './agent-process.ts';
+import type { RunnerCatalog } from './catalog.ts';
 import type { Grounding } from './grounding.ts';
 import { chooseModel, providerOf } from './models.ts';
 import type { Runners } from './runners.ts';
-
-/** The process of agents, as far as its turns go. */
-export interface AgentTurns {
-  /** Ends with the turn; an abort of `signal` ends it soon. What fails is an `error` event. */
-  run(order: TurnOrder, how: { signal: AbortSignal; answer: Answer }): AsyncIterable<RunnerEvent>;
-  /** Rejects with an error in words for people. */
-  probe(order: ProbeOrder, signal: AbortSignal): Promise<ProbeResult>;
-}
-type Answer = NonNullable<ConversationTurn['answer']>;
-
-/** What the runners were last found to have; both are empty until then. */
-export interface KnownOfRunners {
-  models(name: string): readonly AgentModel[];
-  tools(name: string): readonly HostTool[];
-}
 
 /** Where drafts are and work; null on the tarball backend. */
 export type DraftPlaces = {
@@ -39,8 +26,8 @@ export type DraftPlaces = {
 
 export type OwnRunnerOptions = {
   runners: Runners;
-  known: KnownOfRunners;
-  agents: Pick<AgentTurns, 'run'>;
+  known: Pick<RunnerCatalog, 'models' | 'tools'>;
+  agents: Pick<AgentProcess, 'run'>;
   grounding: Pick<Grounding, 'of'>;
   tokens: Pick<AgentTokens, 'begin'>;
   dispatcher: Dispatcher;
@@ -85,7 +72,7 @@ export class OwnRunner {
     const { token, end } = tokens.begin({ conversation, draft: draft ?? null });
     try {
       const order = await this.#order(turn, chosen, conversation, token);
-      yield* agents.run(order, { signal, answer: turn.answer ?? (async () => null) });
+      yield* agents.run(order, { signal, answer: turn.answer });
     } finally {
       end();
       if (turn.run) await rm(this.#emptyFolder(turn), { recursive: true, force: true });

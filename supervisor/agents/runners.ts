@@ -54,9 +54,13 @@ export class Runners {
   async choose(asked: string | undefined): Promise<string> {
     if (asked !== undefined) this.entry(asked);
     const name = asked ?? (await this.default());
-    if (name === null) throw new SvcError('NO_RUNNER', `There is no agent on this gateway. ${WHAT_TO_DO}`);
+    if (name === null) throw this.noRunner();
     if ((await this.missing(name)) === null) return name;
     throw new SvcError('NO_RUNNER', `The program of the runner "${name}" is not there. ${WHAT_TO_DO}`);
+  }
+
+  noRunner(): SvcError {
+    return new SvcError('NO_RUNNER', `There is no agent on this gateway. ${WHAT_TO_DO}`);
   }
 
   /** The runner of turns that name none; null when nothing is configured or found. */

@@ -46,7 +46,7 @@ export type AutomationsOptions = {
   baseUrl(): string | null;
   /** A process came into being or is gone: the record of children on disk is due. */
   onProcess(pid: number, role: string, alive: boolean): void;
-  conversationRunner: ConversationRunner | null;
+  conversationRunner: ConversationRunner;
   fireAutomationFactory: FireAutomationFactory | null;
 };
 

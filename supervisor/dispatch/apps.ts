@@ -2,6 +2,7 @@
  * What is live: finds the app of a call, its actor and its files, from memory once it was used (decisions, section 3). Puts
  * versions to work and takes apps away, in everything that knows of a live app, in the right order.
  */
+import { rm } from 'node:fs/promises';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import type { AppLogs } from '../../storage/app-log.ts';
@@ -52,7 +53,6 @@ type LaterParts = {
     removed(app: string): Promise<void>;
   };
   conversations: { forgetApp(app: string): Promise<unknown> };
-  chat: { removed(app: string): Promise<void> };
 };
 
 export class Apps implements AppsView {
@@ -163,11 +163,12 @@ export class Apps implements AppsView {
 
   /** Ends everything that an app does: its runs first, then its calls, then what follows it. */
   async stop(id: string): Promise<void> {
-    const { tree, changes, pages, logs } = this.#options;
-    await Promise.all([this.#later.automations.removed(id), this.#later.chat.removed(id)]);
+    const { tree, changes, pages, logs, layout } = this.#options;
+    await this.#later.automations.removed(id);
     this.#ready.delete(id);
     this.#pages.delete(id);
     await Promise.all([tree.remove(id), tree.removeFires(id)]);
+    await rm(layout.agentFolders(id), { recursive: true, force: true });
     changes.closeApp(id);
     pages.forget(id);
     await logs.close(id);

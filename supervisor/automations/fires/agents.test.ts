@@ -15,7 +15,7 @@ const says = (...events: Event[]): ConversationRunner =>
     yield* events;
   };
 
-function ask(runner: ConversationRunner | null, more: { json?: boolean; signal?: AbortSignal } = {}) {
+function ask(runner: ConversationRunner, more: { json?: boolean; signal?: AbortSignal; tools?: string[] } = {}) {
   const deltas: string[] = [];
   const usage: (Partial<Usage> & { model?: string })[] = [];
   const answer = askAgent(runner, {
@@ -26,6 +26,7 @@ function ask(runner: ConversationRunner | null, more: { json?: boolean; signal?:
     prompt: 'Sum up.',
     json: more.json ?? false,
     model: 'house/best',
+    tools: more.tools,
     signal: more.signal ?? new AbortController().signal,
     onDelta: (delta) => deltas.push(delta),
     onUsage: (used, model) => usage.push(model === null ? used : { ...used, model }),
@@ -89,18 +90,19 @@ describe('a runner', () => {
   test('is told who asks, with which model, in a window of its own', async () => {
     const turns: object[] = [];
     const runner: ConversationRunner = (turn) => {
-      turns.push(turn);
+      const { answer: _answer, ...told } = turn;
+      turns.push(told);
       return says({ type: 'final', text: '' })(turn);
     };
     const { signal } = new AbortController();
-    await ask(runner, { signal }).answer;
+    await ask(runner, { signal, tools: ['svc_read'] }).answer;
     assert.deepEqual(turns, [
       {
         app: 'todos',
         windowId: '0190-run-3',
         message: 'Sum up.',
         model: 'house/best',
-        run: { runId: '0190-run', automationRef: 'todos/digest' },
+        run: { runId: '0190-run', automationRef: 'todos/digest', tools: ['svc_read'] },
         signal,
       },
     ]);
@@ -155,8 +157,57 @@ describe('a runner', () => {
     await assert.rejects(ask(runner, { signal: controller.signal }).answer, over);
   });
 
-  test('that is not configured is NO_RUNNER', async () => {
-    await assert.rejects(ask(null).answer, { code: 'NO_RUNNER' });
+  test('keeps its own code', async () => {
+    const none = (): never => {
+      throw new SvcError('NO_RUNNER', 'There is no agent.');
+    };
+    await assert.rejects(ask(none).answer, { code: 'NO_RUNNER' });
+  });
+});
+
+describe('what an agent of an automation asks for', () => {
+  const OPTIONS = [
+    { optionId: 'a', kind: 'allow_always', label: 'Always' },
+    { optionId: 'b', kind: 'allow_once', label: 'Once' },
+    { optionId: 'c', kind: 'reject_once', label: 'No' },
+  ];
+  const request = (requestId: string, toolName: unknown, options: unknown = OPTIONS) => ({
+    type: 'permission',
+    requestId,
+    toolName,
+    detail: 'x',
+    options,
+  });
+
+  test('is allowed once where requires.tools names it, and denied otherwise', async () => {
+    const answers: unknown[] = [];
+    const runner: ConversationRunner = async function* ({ answer }) {
+      for (const [id, tool, options] of [
+        ['1', 'Fetch', OPTIONS],
+        ['2', 'Bash', OPTIONS],
+        ['3', 'Fetch', []],
+        ['4', 7, [null, { kind: 'reject_once' }]],
+      ] as const) {
+        // Asked before its event is read, as our own runner does.
+        const asked = answer?.(id);
+        yield request(id, tool, options);
+        answers.push(await asked, await answer?.(id));
+      }
+      yield { type: 'final', text: 'done' };
+    };
+    assert.equal(await ask(runner, { tools: ['svc_read', 'Fetch'] }).answer, 'done');
+    assert.deepEqual(answers, ['b', 'b', 'c', 'c', null, null, null, null]);
+  });
+
+  test('is denied without requires.tools', async () => {
+    let answered: unknown;
+    const runner: ConversationRunner = async function* ({ answer, run }) {
+      assert.deepEqual(run, { runId: '0190-run', automationRef: 'todos/digest' });
+      yield request('1', 'Fetch');
+      answered = await answer?.('1');
+    };
+    await ask(runner).answer;
+    assert.equal(answered, 'c');
   });
 });
 

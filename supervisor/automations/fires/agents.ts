@@ -15,6 +15,8 @@ export type AgentTurn = {
   /** The answer is the value of the text, which must be JSON. */
   json: boolean;
   model: string | undefined;
+  /** `requires.tools` of the automation: what it may use; absent, its app's tools and nothing else. */
+  tools: string[] | undefined;
   signal: AbortSignal;
   onDelta(delta: string): void;
   /** Told as it comes: what was used counts also when the turn fails. */
@@ -31,26 +33,33 @@ const MODEL_CHARS = 200;
 const FENCE = '```';
 
 /** The agent's answer. Rejects with `NO_RUNNER`, `AGENT_FAILED`, or at once with the signal's reason when it aborts. */
-export async function askAgent(runner: ConversationRunner | null, turn: AgentTurn): Promise<unknown> {
-  if (!runner) {
-    throw new SvcError('NO_RUNNER', 'ctx.agent needs an agent runner, and this gateway has none.');
-  }
+export async function askAgent(runner: ConversationRunner, turn: AgentTurn): Promise<unknown> {
   turn.signal.throwIfAborted();
   const text = await textOf(runner, turn);
   return turn.json ? parsedAnswer(text) : text;
 }
 
 async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<string> {
-  const { app, automationRef, runId, ordinal, prompt, model, signal } = turn;
+  const { app, automationRef, runId, ordinal, prompt, model, tools, signal } = turn;
   const aborted = new Promise<never>((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
   });
+  // A runner that throws at once leaves nobody who waits for it.
+  aborted.catch(() => {});
+  const permissions = new Permissions(tools ?? []);
   let iterator: AsyncIterator<AgentEvent> | null = null;
   let text = '';
   let final: string | null = null;
   try {
-    const asked = { app, windowId: `${runId}-${ordinal}`, message: prompt, run: { runId, automationRef }, signal };
-    iterator = runner(model === undefined ? asked : { ...asked, model })[Symbol.asyncIterator]();
+    iterator = runner({
+      app,
+      windowId: `${runId}-${ordinal}`,
+      message: prompt,
+      run: { runId, automationRef, ...(tools === undefined ? {} : { tools }) },
+      ...(model === undefined ? {} : { model }),
+      answer: (requestId) => permissions.answer(requestId),
+      signal,
+    })[Symbol.asyncIterator]();
     for (;;) {
       // A runner that does not react to the signal is not waited for.
       const { done, value: event } = await Promise.race([iterator.next(), aborted]);
@@ -61,7 +70,8 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
       } else if (event.type === 'final' && typeof event.text === 'string') final = bounded(event.text);
       else if (event.type === 'usage') {
         turn.onUsage(usageOf(event), typeof event.model === 'string' ? event.model.slice(0, MODEL_CHARS) : null);
-      } else if (event.type === 'error' || event.type === 'aborted') throw failure(event);
+      } else if (event.type === 'permission') permissions.asked(event);
+      else if (event.type === 'error' || event.type === 'aborted') throw failure(event);
     }
   } catch (error) {
     if (error instanceof SvcError || signal.aborted) throw error;
@@ -69,6 +79,41 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
   } finally {
     // Some iterators answer this only once they have ended, and some fail.
     void leave(iterator);
+  }
+}
+
+/** Nobody is there to ask: an automation's file says what its agent may use. */
+class Permissions {
+  readonly #allowed: readonly string[];
+  /** By request, of which the event and the question for its answer come in any order. */
+  readonly #decided = new Map<string, { option: Promise<string | null>; decide(option: string | null): void }>();
+
+  constructor(allowed: readonly string[]) {
+    this.#allowed = allowed;
+  }
+
+  answer(requestId: string): Promise<string | null> {
+    return this.#of(requestId).option;
+  }
+
+  asked({ requestId, toolName, options }: AgentEvent): void {
+    if (typeof requestId !== 'string' || !Array.isArray(options)) return;
+    const isAllowed = typeof toolName === 'string' && this.#allowed.includes(toolName);
+    const kind = isAllowed ? 'allow_once' : 'reject_once';
+    const option = (options as ({ kind?: unknown; optionId?: unknown } | null)[]).find((one) => one?.kind === kind);
+    this.#of(requestId).decide(typeof option?.optionId === 'string' ? option.optionId : null);
+  }
+
+  #of(requestId: string) {
+    const known = this.#decided.get(requestId);
+    if (known) return known;
+    let decide: (option: string | null) => void = () => {};
+    const option = new Promise<string | null>((resolve) => {
+      decide = resolve;
+    });
+    const made = { option, decide };
+    this.#decided.set(requestId, made);
+    return made;
   }
 }
 

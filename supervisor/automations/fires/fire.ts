@@ -31,7 +31,7 @@ export type FireOptions = {
   runId: string;
   automation: LiveAutomation;
   tools: Pick<FireTools, 'call'>;
-  runner: ConversationRunner | null;
+  runner: ConversationRunner;
   ledger: Pick<RunLedger, 'node' | 'list' | 'getState' | 'setState' | 'deleteState'>;
   events: Pick<RunEvents, 'publish'>;
   now(): number;
@@ -161,7 +161,7 @@ export class Fire implements CallReply {
     if (typeof prompt !== 'string' || prompt === '') throw bad('prompt', '"prompt" must be a string.');
     if (typeof asJson !== 'boolean') throw bad('json', '"json" must be a boolean.');
     const { automation, runner, runId, events } = this.options;
-    const { model } = automation.manifest.requires;
+    const { model, tools } = automation.manifest.requires;
     this.model ??= model ?? null;
     return await this.#node('agent', model ?? 'agent', { prompt, json: asJson }, async (node) => {
       const answer = await askAgent(runner, {
@@ -172,6 +172,7 @@ export class Fire implements CallReply {
         prompt,
         json: asJson,
         model,
+        tools,
         signal: this.signal,
         onDelta: (delta) => {
           if (this.#open.has(node)) events.publish({ type: 'node.delta', runId, ordinal: node.ordinal, delta });

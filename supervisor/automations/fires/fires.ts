@@ -61,7 +61,7 @@ export type FiresOptions = {
   tools: Pick<FireTools, 'call'>;
   /** The actor whose thread runs the automation's handler. May throw or reject, which fails the run. */
   actorOf(automation: LiveAutomation): FireActor | Promise<FireActor>;
-  runner: ConversationRunner | null;
+  runner: ConversationRunner;
   /** Runs fires in place of our threads; asked at the first fire. */
   factory: FireAutomationFactory | null;
   /** Holds what the host returned, as JSON text or null, against the schema of the automation. Rejects with `HANDLER_ERROR`. */
