@@ -83,6 +83,7 @@ export type PermissionOption = {
 export type TurnUsage = {
   model?: string;
   provider?: string;
+  /** All of them, those from a cache too. */
   inputTokens?: number;
   outputTokens?: number;
   cacheReadTokens?: number;

@@ -277,6 +277,8 @@ export const LIMITS = {
   groundingHostToolsBytes: 4 * KiB,
   agentProbeMs: 5 * SECOND, // asking an agent's program for its version
   agentStderrBytes: 4 * KiB, // what is kept of the standard error of an agent: its end
+  agentHistoryBytes: 256 * KiB, // what was said before, for an agent that keeps nothing itself: the latest of it
+  agentAttachmentBytes: 8 * MiB, // of one file that is handed to an agent; larger ones are only named
   chatMessageBytes: 256 * KiB, // a message to an agent
   chatQueue: 8, // turns of one window that wait
   chatAttachments: 16, // files that go with a message

@@ -3,7 +3,9 @@ import type { RunnerKind } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Runner } from './runner.ts';
 
-const RUNNERS: { [Kind in RunnerKind]?: () => Promise<Runner> } = {};
+const RUNNERS: { [Kind in RunnerKind]?: () => Promise<Runner> } = {
+  codex: async () => (await import('./codex.ts')).codexRunner,
+};
 
 /** Rejects with `NO_RUNNER` for a kind that this version does not have. */
 export async function runnerOf(kind: RunnerKind): Promise<Runner> {

@@ -70,7 +70,7 @@ export class WarmAgents {
       // Last in the order of use.
       this.#places.delete(place.conversation);
       this.#places.set(place.conversation, place);
-      place.idle = setTimeout(() => this.#end(place), this.#options.idleMs);
+      place.idle = setTimeout(() => this.#end(place), this.#options.idleMs).unref();
     }
     this.#advance();
   }

@@ -1,0 +1,49 @@
+/** What an agent is told besides the message, as text and images: what was said before, and the files that go with it. */
+import { readFile, stat } from 'node:fs/promises';
+import type { TurnAttachment, TurnOrder } from '../../protocol/agents.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+
+/** The latest of what was said before, as far as it fits; oldest first. */
+export function recentHistory(history: TurnOrder['history']): TurnOrder['history'] {
+  let bytes = 0;
+  const first = history.findLastIndex(({ text }) => {
+    bytes += Buffer.byteLength(text);
+    return bytes > LIMITS.agentHistoryBytes;
+  });
+  return history.slice(first + 1);
+}
+
+/** The same as one text, for agents that take it as part of a prompt; empty when nothing was said. */
+export function historyText(history: TurnOrder['history']): string {
+  if (history.length === 0) return '';
+  const said = recentHistory(history).map(({ role, text }) => `<${role}>\n${text}\n</${role}>`);
+  return `This conversation began before you joined it. What was said so far:\n\n${said.join('\n')}`;
+}
+
+export type PromptFile =
+  | { kind: 'text'; name: string; type: string; text: string }
+  | { kind: 'binary'; name: string; type: string; bytes: Buffer }
+  /** Why it is not handed over, for people. */
+  | { kind: 'left'; name: string; why: string };
+
+/** Types that are text although their names do not say so. */
+const TEXT_TYPES = /^(?:text\/|application\/(?:json|xml|javascript|sql|x-ndjson|yaml)\b)|[+](?:json|xml)$/;
+
+/** Reads a file that goes with a message. Never rejects: one that cannot be read is left out. */
+export async function promptFile({ name, type, path }: TurnAttachment): Promise<PromptFile> {
+  try {
+    const { size } = await stat(path);
+    if (size > LIMITS.agentAttachmentBytes)
+      return { kind: 'left', name, why: `it has more than ${LIMITS.agentAttachmentBytes} bytes` };
+    const bytes = await readFile(path);
+    if (!TEXT_TYPES.test(type)) return { kind: 'binary', name, type, bytes };
+    return { kind: 'text', name, type, text: bytes.toString() };
+  } catch (error) {
+    return { kind: 'left', name, why: `it cannot be read (${(error as NodeJS.ErrnoException).code ?? 'no reason'})` };
+  }
+}
+
+/** The words with which a file takes part in a prompt as text. */
+export function fileText(name: string, text: string): string {
+  return `<file name=${JSON.stringify(name)}>\n${text}\n</file>`;
+}
