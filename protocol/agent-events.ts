@@ -74,12 +74,10 @@ export class OpenTools {
     return [event];
   }
 
-  /** Results of those that are left when their turn is over. */
-  close(errorText: string): RunnerEvent[] {
-    const left = [...this.#open].map(([toolCallId, toolName]) => {
-      return { type: 'tool.result', toolCallId, toolName, ok: false, errorText } as const;
+  /** Results for those that are left when their turn is over, to be admitted like all others. */
+  missing(errorText: string): RunnerEvent[] {
+    return [...this.#open].map(([toolCallId, toolName]) => {
+      return { type: 'tool.result', toolCallId, toolName, ok: false, errorText };
     });
-    this.#open.clear();
-    return left;
   }
 }

@@ -112,6 +112,8 @@ export type TurnEvent =
   /** A file that the turn changed in the draft. */
   | { type: 'file'; path: string; status: 'added' | 'changed' | 'removed' }
   | { type: 'webhooks'; minted: unknown[] }
+  /** How a `permission` was answered; null when nobody did in time, or the turn ended. */
+  | { type: 'permission.result'; requestId: string; optionId: string | null; ok: boolean }
   | { type: 'aborted' }
   | { type: 'end' };
 

@@ -60,7 +60,13 @@ export const ERROR_CODES = {
     status: 502,
     when: 'The agent failed, or did not answer with the requested JSON.',
   },
-  RUN_ABORTED: { status: 500, when: 'The run was cancelled, or the gateway stopped before it had ended.' },
+  MODE_UNAVAILABLE: {
+    status: 409,
+    when: 'Mode `full` needs the git store, or the first message of the conversation set the other mode.',
+  },
+  UNKNOWN_WINDOW: { status: 404, when: 'The app has no chat window of this id.' },
+  UNKNOWN_TURN: { status: 404, when: 'The conversation has no turn of this id.' },
+  RUN_ABORTED: { status: 500, when: 'The run or turn was cancelled, or the gateway stopped before it had ended.' },
   INVALID_MIGRATION: {
     status: 400,
     when: 'A migration has a bad name or number, forbidden statements, or changed after it ran. If its number was published meanwhile, `files` names both.',

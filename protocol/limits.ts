@@ -281,10 +281,20 @@ export const LIMITS = {
   agentAttachmentBytes: 8 * MiB, // of one file that is handed to an agent; larger ones are only named
   chatMessageBytes: 256 * KiB, // a message to an agent
   chatQueue: 8, // turns of one window that wait
+  chatRuns: 1000, // turns of an app's chats that stay in the history of runs
+  chatWindows: 1000, // windows of one app
+  chatTurnBytes: 8 * MiB, // events of one turn, as they are stored
+  chatTranscriptBytes: 32 * MiB, // a window with more takes no further message
+  chatTailBytes: 64 * KiB, // the latest events of a turn that runs, kept for those who follow it
+  chatHistoryChars: 256 * KiB, // what an agent is told of what was said before, and of one text at most
+  chatHistoryTextChars: 64 * KiB,
+  chatIndexMs: 100, // until the index of an app's windows is written, with what changes meanwhile
+  chatAbortMs: 5 * SECOND, // from the abort of a turn until its runner is no longer waited for
   chatAttachments: 16, // files that go with a message
   attachmentBytes: 25 * MiB,
   attachmentKeepMs: DAY, // an uploaded file that no message has is kept this long
-  titleChars: 80, // of a conversation that is named after its first message
+  titleChars: 80, // of a window or conversation that is named after its first message
+  permissionOptions: 16, // answers that a permission may offer
   permissionMs: 5 * MINUTE, // a permission that nobody answers is denied
   toolServerStderrBytes: 4 * KiB, // what is kept of the standard error of an MCP server: its end
 

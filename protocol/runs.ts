@@ -8,12 +8,12 @@ import type { ErrorBody } from './errors.ts';
 export const RUN_STATES = ['queued', 'running', 'ok', 'error', 'aborted', 'interrupted', 'skipped'] as const;
 export type RunState = (typeof RUN_STATES)[number];
 
-/** What fired a run. `failure` is another automation's `onFailure`. */
-export type RunTriggerKind = 'cron' | 'webhook' | 'manual' | 'failure';
+/** What fired a run. `failure` is another automation's `onFailure`, `chat` a message to an agent. */
+export type RunTriggerKind = 'cron' | 'webhook' | 'manual' | 'failure' | 'chat';
 
 /**
  * `origin` says which fire it was: the scheduled time of a cron fire (milliseconds since the epoch), the slug of a webhook, the id of
- * the run that failed; null for one by hand.
+ * the run that failed, of the window or conversation of a message; null for one by hand.
  */
 export type RunTrigger = { kind: RunTriggerKind; origin: string | number | null };
 
@@ -30,10 +30,16 @@ export function noUsage(): Usage {
   return { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 };
 }
 
+export const RUN_KINDS = ['automation', 'chat'] as const;
+export type RunKind = (typeof RUN_KINDS)[number];
+
+/** What stands for the automation in runs of kind `chat`; no automation can have this id. */
+export const CHAT_RUNS = '_chat';
+
 /** A run as the API gives it. Times are milliseconds since the epoch; `output` and `input` are JSON values, cut at 64 KiB. */
 export type RunRecord = {
   runId: string;
-  kind: 'automation';
+  kind: RunKind;
   ref: string;
   app: string;
   automation: string;
@@ -70,13 +76,13 @@ export type Insights = {
   recent: RunRecord[];
 };
 
-/** One call of `ctx.tool` or `ctx.agent` in a run; `ordinal` counts from 1. `output` and `args` are cut at 64 KiB. */
+/** One call of `ctx.tool` or `ctx.agent` in a run, of a chat a tool of the agent or a permission that it asked for; `ordinal` counts from 1. `output` and `args` are cut at 64 KiB. */
 export type RunNode = {
   runId: string;
   ordinal: number;
   /** Calls that were under way together have the same one. */
   batchId: number;
-  kind: 'tool' | 'agent';
+  kind: 'tool' | 'agent' | 'permission';
   name: string;
   args: unknown;
   output: unknown;

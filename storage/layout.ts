@@ -25,6 +25,8 @@ export class AppPaths extends Folder {
   /** Slug → key of the webhooks that are signed; never in the code, never served. */
   readonly webhookKeys = join(this.dir, 'webhook-keys.json');
   readonly logs = join(this.dir, 'logs.jsonl');
+  /** Transcripts of chat windows, and their index. */
+  readonly chatDir = join(this.dir, '_chat');
   readonly backupsDir = join(this.dir, 'backups');
   /** Files that go with messages to agents, each under the SHA-256 of its content in hex. */
   readonly attachmentsDir = join(this.dir, '_attachments');

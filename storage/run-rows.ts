@@ -234,7 +234,7 @@ export function runOf(row: Row): RunRecord {
   const origin = row.trigger_origin as string | null;
   return {
     runId: row.run_id as string,
-    kind: 'automation',
+    kind: row.kind as RunRecord['kind'],
     ref: automationRef(app, automation),
     app,
     automation,

@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import type { AgentProcess } from './agents/agent-process.ts';
 import type { Attachments } from './agents/attachments.ts';
+import type { Chat } from './agents/chat.ts';
 import type { Conversations } from './agents/conversations.ts';
 import type { AgentServices } from './agents/open-agents.ts';
 import type { GitStoreServices } from './authoring/open-authoring.ts';
@@ -30,6 +31,7 @@ export type Services = AppsOptions & {
   dispatcher: Dispatcher;
   automations: Automations;
   agentProcess: AgentProcess;
+  chat: Chat;
   /** Who takes turns, and what is known of the agents that do. */
   agents: AgentServices;
   deployments: Deployments;

@@ -16,8 +16,10 @@ import { Registry } from '../storage/registry.ts';
 import { sweepDaily } from '../storage/trash.ts';
 import { AgentProcess } from './agents/agent-process.ts';
 import { Attachments } from './agents/attachments.ts';
+import { Chat } from './agents/chat.ts';
 import { Conversations } from './agents/conversations.ts';
 import { openAgents } from './agents/open-agents.ts';
+import { TurnRuns } from './agents/turn-runs.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations } from './automations/automations.ts';
 import type { Config } from './config.ts';
@@ -166,7 +168,13 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       conversationRunner: agents.run,
       fireAutomationFactory: extensions.fireAutomationFactory ?? null,
     });
-    apps.connect({ deployments, automations, conversations });
+    const chat = new Chat({
+      layout,
+      log,
+      runner: agents,
+      runs: new TurnRuns({ ledger: automations.runs, events: automations.runEvents, log }),
+    });
+    apps.connect({ deployments, automations, chat, conversations });
     const services: Services = {
       ...parts,
       version: VERSION,
@@ -177,6 +185,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       dispatcher,
       automations,
       agentProcess,
+      chat,
       agents,
       deployments,
       backups,
@@ -290,9 +299,11 @@ export async function disassemble(
   } = services;
   clearInterval(sweeping);
   pipeline.draining = true;
-  changes.closeAll();
   services.eventLoop.stop();
   const steps: (() => unknown)[] = [
+    // Those who follow a turn are told how it ended.
+    () => services.chat.stop(),
+    () => changes.closeAll(),
     () => backups.stop(),
     // Uploads need the writer to end well, so they come first.
     () => Promise.race([deployments.settled(), wait(drainMs, undefined, { ref: false })]),

@@ -200,10 +200,11 @@ export class TestGateway {
     });
   }
 
-  /** Opens an event stream; resolves once its head has arrived. Rejects with the answer when it is no stream. */
-  async stream(path: string, headers: Record<string, string> = {}): Promise<Stream> {
+  /** Opens an event stream, with a `body` by POST; resolves once its head has arrived. Rejects with the answer when it is no stream. */
+  async stream(path: string, headers: Record<string, string> = {}, body?: unknown): Promise<Stream> {
     const abort = new AbortController();
     const head = fetch(this.url + path, {
+      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
       headers: { authorization: `Bearer ${this.token}`, ...headers },
       signal: abort.signal,
     });

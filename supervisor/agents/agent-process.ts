@@ -185,7 +185,7 @@ export class AgentProcess {
   /** No more comes of the turn, but for the results that its tools lack. */
   #finish(turn: Turn, error?: SvcError): void {
     if (!this.#turns.delete(turn.id)) return;
-    for (const result of turn.tools.close('The turn ended before the tool did.')) turn.feed.put([result], 0);
+    for (const result of turn.tools.missing('The turn ended before the tool did.')) turn.feed.put([result], 0);
     if (error) turn.feed.put([{ type: 'error', code: error.code, message: error.message }], 0);
     turn.feed.end();
   }

@@ -2,17 +2,16 @@
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
-import type { ConversationRunner, ExtensionPoints, GivenExtensions } from '../extension-points.ts';
+import type { ExtensionPoints, GivenExtensions } from '../extension-points.ts';
 import type { AgentProcess } from './agent-process.ts';
 import { RunnerCatalog } from './catalog.ts';
 import { Grounding } from './grounding.ts';
-import { type Chosen, OwnRunner, type OwnRunnerOptions } from './own-runner.ts';
+import { hostRunner } from './host-runner.ts';
+import { OwnRunner, type OwnRunnerOptions } from './own-runner.ts';
 import { Runners } from './runners.ts';
+import type { TurnRunner } from './turns.ts';
 
-export type AgentServices = {
-  run: ConversationRunner;
-  /** Rejects with `BAD_REQUEST` or `NO_RUNNER`: a turn that is not refused here may begin. */
-  choose(asked: { runner?: string | undefined; model?: string | undefined }): Promise<Chosen>;
+export type AgentServices = TurnRunner & {
   /** Null where the host runs the turns, and so is `catalog`. */
   runners: Runners | null;
   catalog: RunnerCatalog | null;
@@ -29,8 +28,7 @@ export type AgentParts = Omit<OwnRunnerOptions, 'runners' | 'known' | 'grounding
 export function openAgents(parts: AgentParts, { conversationRunner, runnerStatus }: GivenExtensions): AgentServices {
   if (conversationRunner) {
     return {
-      run: conversationRunner,
-      choose: async ({ runner = 'host', model = null }) => ({ runner, model }),
+      ...hostRunner(conversationRunner),
       runners: null,
       catalog: null,
       hostStatus: runnerStatus ?? (async () => ({ kind: 'host', ok: true })),

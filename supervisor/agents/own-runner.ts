@@ -17,6 +17,7 @@ import type { RunnerCatalog } from './catalog.ts';
 import type { Grounding } from './grounding.ts';
 import { chooseModel, providerOf } from './models.ts';
 import type { Runners } from './runners.ts';
+import type { ChosenRunner, TurnRunner } from './turns.ts';
 
 /** Where drafts are and work; null on the tarball backend. */
 export type DraftPlaces = {
@@ -37,9 +38,6 @@ export type OwnRunnerOptions = {
   listening(): { url: string } | null;
 };
 
-/** Who takes a turn; `model` is null when the runner decides. */
-export type Chosen = { runner: string; model: string | null };
-
 export class OwnRunner {
   readonly #options: OwnRunnerOptions;
 
@@ -48,7 +46,7 @@ export class OwnRunner {
   }
 
   /** Rejects with `BAD_REQUEST` (`path` names the member) or `NO_RUNNER`; a turn that is not refused here may begin. */
-  async choose(asked: { runner?: string | undefined; model?: string | undefined }): Promise<Chosen> {
+  async choose(asked: Parameters<TurnRunner['choose']>[0]): Promise<ChosenRunner> {
     const { runners, known } = this.#options;
     const provider = asked.model === undefined ? null : providerOf(asked.model);
     const runner = await runners.choose(
@@ -58,7 +56,8 @@ export class OwnRunner {
     const model = chooseModel({ runner, entry, asked: asked.model, models: known.models(runner) });
     runners.spec(runner);
     this.#address();
-    return { runner, model };
+    // Without one the runner decides.
+    return { runner, ...(model === null ? {} : { model }) };
   }
 
   readonly run: ConversationRunner = (turn) => this.#run(turn);
@@ -81,7 +80,7 @@ export class OwnRunner {
 
   async #order(
     turn: ConversationTurn,
-    { runner, model }: Chosen,
+    { runner, model }: ChosenRunner,
     conversation: string,
     token: string,
   ): Promise<TurnOrder> {
@@ -102,7 +101,7 @@ export class OwnRunner {
       instructions: await grounding.of({ mode, app, dispatcher: of ?? dispatcher, hostTools }),
       message: turn.message,
       attachments: turn.attachments ?? [],
-      model,
+      model: model ?? null,
       thinking: turn.thinking ?? null,
       resume: turn.resume ?? null,
       history: turn.history ?? [],

@@ -53,6 +53,7 @@ type LaterParts = {
     removed(app: string): Promise<void>;
   };
   conversations: { forgetApp(app: string): Promise<unknown> };
+  chat: { removed(app: string): Promise<void> };
 };
 
 export class Apps implements AppsView {
@@ -164,7 +165,7 @@ export class Apps implements AppsView {
   /** Ends everything that an app does: its runs first, then its calls, then what follows it. */
   async stop(id: string): Promise<void> {
     const { tree, changes, pages, logs, layout } = this.#options;
-    await this.#later.automations.removed(id);
+    await Promise.all([this.#later.automations.removed(id), this.#later.chat.removed(id)]);
     this.#ready.delete(id);
     this.#pages.delete(id);
     await Promise.all([tree.remove(id), tree.removeFires(id)]);

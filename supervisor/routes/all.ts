@@ -1,9 +1,11 @@
 /** Every route of the gateway, for the router and for the test of the documentation. */
+import type { RunRecord } from '../../protocol/runs.ts';
 import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { agentRoutes } from './agents.ts';
 import { authoringRoutes } from './authoring.ts';
 import { automationRoutes, fireRoutes, hookRoutes } from './automations.ts';
+import { chatRoutes } from './chat.ts';
 import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
 import { mcpRoutes } from './mcp.ts';
@@ -35,8 +37,9 @@ export function allRoutes(services: Services): Route[] {
       registered,
     }),
     ...fireRoutes({ catalog, registered, fires }),
-    ...runRoutes({ runs, runEvents, cancelRun: (runId) => fires.cancel(runId) }),
+    ...runRoutes({ runs, runEvents, cancelRun: (runId) => cancelRun(services, runId) }),
     ...hookRoutes(webhooks),
+    ...chatRoutes(services),
     ...settingsRoutes(services),
     ...systemRoutes(services),
     ...agentRoutes(services),
@@ -49,4 +52,10 @@ export function allRoutes(services: Services): Route[] {
     ...signInRoutes(services),
     ...pageRoutes(services),
   ];
+}
+
+/** Of an automation or of a chat. */
+async function cancelRun({ automations, chat }: Services, runId: string): Promise<RunRecord> {
+  await chat.cancelRun(runId);
+  return await automations.fires.cancel(runId);
 }

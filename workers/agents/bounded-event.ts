@@ -47,10 +47,11 @@ export function boundedEvent(event: RunnerEvent): BoundedEvent {
 /** At most `maxBytes` of it, whole characters. */
 export function cutText(text: string, maxBytes: number): string {
   if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return text;
-  // A character that was cut through becomes a mark of three bytes.
-  return Buffer.from(text)
-    .toString('utf8', 0, maxBytes - 3)
-    .replace(/\uFFFD+$/, '');
+  const bytes = Buffer.from(text);
+  let end = maxBytes;
+  // Not through a character: its bytes after the first one begin with 10.
+  while (end > 0 && ((bytes[end] as number) & 0xc0) === 0x80) end--;
+  return bytes.toString('utf8', 0, end);
 }
 
 function sized(event: RunnerEvent, wholeBytes: number): BoundedEvent {

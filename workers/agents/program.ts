@@ -138,6 +138,8 @@ export class Program implements AgentProgram {
     }
     const rest = this.#buffer.rest();
     if (rest !== undefined) yield rest;
+    // Its output ends a moment before it does; whoever reads then asks how it ended.
+    await this.#exitedWithin(LAST_OUTPUT_MS);
   }
 
   /** `graceMs` is what each of the two steps may take. */

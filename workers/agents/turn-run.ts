@@ -96,9 +96,10 @@ export class TurnRun implements Turn {
   }
 
   async emit(event: RunnerEvent): Promise<void> {
-    if (this.#over) return;
-    this.#take(event);
-    if (this.#untaken < LIMITS.agentUntakenBytes || this.signal.aborted) {
+    if (!this.#over) this.#take(event);
+    // Held up by nobody; and yet an agent that talks on must not keep its process from everything else.
+    if (this.signal.aborted) return await new Promise((resolve) => setImmediate(resolve));
+    if (this.#untaken < LIMITS.agentUntakenBytes) {
       this.#hear();
       return;
     }
@@ -138,7 +139,7 @@ export class TurnRun implements Turn {
     const unfinished = isFailure
       ? 'The turn failed before the tool had a result.'
       : 'The turn ended before the tool did.';
-    for (const result of this.#tools.close(unfinished)) this.#put(result);
+    for (const result of this.#tools.missing(unfinished)) this.#put(result);
     if (isFailure && !this.#failed) this.#put({ type: 'error', ...errorOf(error) });
     else if (!isFailure && !this.#cancelled && !this.#failed)
       this.#put({ type: 'final', text: this.#final ?? this.#text });

@@ -4,8 +4,8 @@ import { draftKey } from '../../../protocol/ids.ts';
 import { ADMIN, type Caller, demand, ExpiringCaller, HostCaller } from './access.ts';
 import type { Capability } from './grants.ts';
 
-const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'manage', 'admin'];
-const OF_PAGES: Capability[] = ['page', 'read', 'write', 'stream', 'settings'];
+const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat', 'manage', 'admin'];
+const OF_PAGES: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat'];
 const DRAFT = draftKey('s1', 'todos');
 
 /** Who, and what they may of each app; everything that is not listed is refused. */

@@ -3,9 +3,9 @@ import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
 
 /**
  * What a request needs. Each but `admin` is about one app: its page and files (`page`), describe and queries (`read`), actions
- * (`write`), its change stream, its stored settings, and everything else of it: code, versions, logs, runs, SQL (`manage`).
+ * (`write`), its change stream, its stored settings, talking with an agent about its data (`chat`), and everything else of it: code, versions, logs, runs, SQL (`manage`).
  */
-export type Capability = 'page' | 'read' | 'write' | 'stream' | 'settings' | 'manage' | 'admin';
+export type Capability = 'page' | 'read' | 'write' | 'stream' | 'settings' | 'chat' | 'manage' | 'admin';
 
 /** `read` calls queries and describes, `write` calls actions too, `all` does everything else with its apps. */
 export type GrantTools = 'read' | 'write' | 'all';
@@ -27,6 +27,7 @@ const LEAST: Record<Capability, GrantTools | null> = {
   stream: 'read',
   write: 'write',
   settings: 'write',
+  chat: 'all',
   manage: 'all',
   admin: null,
 };

@@ -1,0 +1,345 @@
+/**
+ * The lines of a chat window's transcript (specification, "Chat window"): what each of them says, the state of the window that
+ * they add up to, and its history as people read it. Lines that are no such line are passed over.
+ */
+import { createHash } from 'node:crypto';
+import { type FileHandle, open } from 'node:fs/promises';
+import { CHAT_MODES, type ChatMode, type TurnEvent } from '../protocol/agents.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import {
+  type HistoryRow,
+  type NewTurn,
+  type Said,
+  type StoredEvent,
+  type StoredTurn,
+  TURN_STATES,
+  type TurnEnd,
+  type TurnState,
+} from '../protocol/turns.ts';
+import { isMissing, isRecord } from './atomic-file.ts';
+
+/** Of text that came in pieces, all pieces: one line holds many of them. */
+type Pieces = { type: 'assistant.delta' | 'reasoning.delta'; deltas: string[] };
+
+export type UserLine = { kind: 'user' } & NewTurn;
+/** `id` is that of the first event; each event, and each piece of text, is one more. */
+export type EventsLine = {
+  kind: 'events';
+  turnId: string;
+  id: number;
+  ts: number;
+  events: (TurnEvent | Pieces)[];
+  session?: string;
+  end?: TurnEnd;
+};
+export type TranscriptLine = UserLine | EventsLine;
+
+/** The events of a line, with text that comes in pieces in one member. */
+export function packed(events: TurnEvent[]): EventsLine['events'] {
+  const packed: EventsLine['events'] = [];
+  for (const event of events) {
+    if (event.type !== 'assistant.delta' && event.type !== 'reasoning.delta') {
+      packed.push(event);
+      continue;
+    }
+    const last = packed.at(-1);
+    if (last && 'deltas' in last && last.type === event.type) last.deltas.push(event.delta);
+    else packed.push({ type: event.type, deltas: [event.delta] });
+  }
+  return packed;
+}
+
+export function unpacked(line: EventsLine): StoredEvent[] {
+  let { id } = line;
+  return line.events.flatMap((event) => {
+    if (!('deltas' in event)) return [{ id: id++, event }];
+    const { type, deltas } = event;
+    return deltas.map((delta) => ({ id: id++, event: { type, delta } }));
+  });
+}
+
+/** Null for what is no line of a transcript: what a crash or somebody else left there. */
+export function parseLine(text: string): TranscriptLine | null {
+  let line: unknown;
+  try {
+    line = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (!isRecord(line) || typeof line.turnId !== 'string' || typeof line.ts !== 'number') return null;
+  if (line.kind === 'user') {
+    const isWhole =
+      typeof line.message === 'string' &&
+      typeof line.runner === 'string' &&
+      (CHAT_MODES as readonly unknown[]).includes(line.mode);
+    return isWhole ? (line as UserLine) : null;
+  }
+  const isWhole =
+    line.kind === 'events' &&
+    Number.isSafeInteger(line.id) &&
+    Array.isArray(line.events) &&
+    line.events.every(isEvent) &&
+    (line.end === undefined || (TURN_STATES as readonly unknown[]).includes(line.end));
+  return isWhole ? (line as EventsLine) : null;
+}
+
+function isEvent(event: unknown): boolean {
+  if (!isRecord(event) || typeof event.type !== 'string') return false;
+  if (event.type !== 'assistant.delta' && event.type !== 'reasoning.delta') return true;
+  return Array.isArray(event.deltas) && event.deltas.every((delta) => typeof delta === 'string');
+}
+
+/** A turn, and where its message stands in the file. */
+export type WindowTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } & {
+  readonly offset: number;
+  readonly runner: string;
+  /** What was said in it, until it has ended. */
+  message: string;
+  text: string;
+  final: string | null;
+};
+
+/** The state of a window, line by line. */
+export class WindowState {
+  mode: ChatMode | null = null;
+  title = '';
+  createdAt = 0;
+  updatedAt = 0;
+  /** Name of the runner of the last turn that began, and what its agent calls the conversation. */
+  adapter: string | null = null;
+  session: string | null = null;
+  readonly turns: WindowTurn[] = [];
+  readonly said: Said[] = [];
+  #saidChars = 0;
+
+  /** `offset` is where the line begins. */
+  take(line: TranscriptLine, offset: number): void {
+    this.updatedAt = line.ts;
+    if (line.kind === 'user') this.#begin(line, offset);
+    else this.#append(line);
+  }
+
+  turn(turnId: string): WindowTurn | undefined {
+    return this.turns.findLast((turn) => turn.turnId === turnId);
+  }
+
+  #begin(line: UserLine, offset: number): void {
+    if (this.mode === null) {
+      this.mode = line.mode;
+      this.title = titleOf(line.message);
+      this.createdAt = line.ts;
+    }
+    this.turns.push({
+      turnId: line.turnId,
+      idempotencyKey: line.idempotencyKey ?? null,
+      messageHash: hashOf(line.message),
+      state: 'running',
+      lastId: 0,
+      offset,
+      runner: line.runner,
+      message: line.message,
+      text: '',
+      final: null,
+    });
+  }
+
+  #append(line: EventsLine): void {
+    const turn = this.turn(line.turnId);
+    if (!turn) return;
+    for (const { id, event } of unpacked(line)) {
+      turn.lastId = id;
+      if (event.type === 'assistant.delta') turn.text += event.delta;
+      if (event.type === 'final') turn.final = event.text;
+    }
+    if (line.session !== undefined) {
+      this.adapter = turn.runner;
+      this.session = line.session;
+    }
+    if (line.end !== undefined) this.#end(turn, line.end);
+  }
+
+  #end(turn: WindowTurn, end: TurnEnd): void {
+    turn.state = end;
+    if (this.adapter !== turn.runner) {
+      // Another agent went on: what the earlier one knows is no longer all.
+      this.adapter = turn.runner;
+      this.session = null;
+    }
+    this.#say('user', turn.message);
+    this.#say('assistant', turn.final ?? turn.text);
+    turn.message = '';
+    turn.text = '';
+    turn.final = null;
+  }
+
+  #say(role: Said['role'], text: string): void {
+    if (text === '') return;
+    // Of a long text the end: it is what the next message goes on from.
+    const kept = text.slice(-LIMITS.chatHistoryTextChars);
+    this.said.push({ role, text: kept });
+    this.#saidChars += kept.length;
+    while (this.#saidChars > LIMITS.chatHistoryChars) this.#saidChars -= this.said.shift()?.text.length ?? 0;
+  }
+}
+
+export function hashOf(message: string): string {
+  return createHash('sha256').update(message).digest('hex');
+}
+
+/** The beginning of the first line of a window's first message. */
+function titleOf(message: string): string {
+  const [line = ''] = message.trim().split('\n', 1);
+  const most = LIMITS.titleChars;
+  return line.length <= most ? line : `${line.slice(0, most - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;
+}
+
+const CHUNK_BYTES = 64 * 1024;
+const NEWLINE = 0x0a;
+
+/** The lines of a transcript from `offset` on, each with its place; `end` is told where the file ended, and whether in a whole line. */
+export async function* transcriptLines(
+  path: string,
+  offset = 0,
+  end: (at: { bytes: number; whole: boolean }) => void = () => {},
+): AsyncGenerator<{ line: TranscriptLine; offset: number }> {
+  let file: FileHandle;
+  try {
+    file = await open(path, 'r');
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    end({ bytes: 0, whole: true });
+    return;
+  }
+  try {
+    let at = offset;
+    let parts: Buffer[] = [];
+    let partBytes = 0;
+    for (;;) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, at + partBytes);
+      let chunk = buffer.subarray(0, bytesRead);
+      if (bytesRead === 0) break;
+      for (let newline = chunk.indexOf(NEWLINE); newline >= 0; newline = chunk.indexOf(NEWLINE)) {
+        const rest = chunk.subarray(0, newline);
+        const bytes = partBytes + newline + 1;
+        const text = parts.length === 0 ? rest.toString() : Buffer.concat([...parts, rest]).toString();
+        const line = parseLine(text);
+        if (line !== null) yield { line, offset: at };
+        at += bytes;
+        parts = [];
+        partBytes = 0;
+        chunk = chunk.subarray(newline + 1);
+      }
+      // A line that is too long to be one of ours is read past, and not kept.
+      if (partBytes <= LIMITS.chatTurnBytes) parts.push(chunk);
+      partBytes += chunk.length;
+    }
+    end({ bytes: at + partBytes, whole: partBytes === 0 });
+  } finally {
+    await file.close();
+  }
+}
+
+/** The history of a window, oldest first. */
+export async function historyOf(lines: AsyncIterable<{ line: TranscriptLine }>): Promise<HistoryRow[]> {
+  const history = new HistoryFold();
+  for await (const { line } of lines) {
+    if (line.kind === 'user') history.message(line);
+    else for (const { event } of unpacked(line)) history.event(line, event);
+  }
+  return history.rows;
+}
+
+type RowOf<K extends HistoryRow['kind']> = Extract<HistoryRow, { kind: K }>;
+type Place = { turnId: string; ts: number; end?: TurnEnd };
+
+/** Folds the events of turns to rows; those of turns that wait for each other may be mixed. */
+export class HistoryFold {
+  readonly rows: HistoryRow[] = [];
+  /** By turn: its message, the row that its text goes to, its tools. */
+  readonly #turns = new Map<
+    string,
+    { user: RowOf<'user'>; text: RowOf<'assistant'> | null; tools: Map<string, RowOf<'tool'>> }
+  >();
+
+  message({ turnId, ts, message }: NewTurn): void {
+    const user: RowOf<'user'> = { seq: this.#seq(), turnId, ts, kind: 'user', text: message, state: 'running' };
+    this.rows.push(user);
+    this.#turns.set(turnId, { user, text: null, tools: new Map() });
+  }
+
+  event(place: Place, event: TurnEvent): void {
+    const turn = this.#turns.get(place.turnId);
+    if (!turn) return;
+    if (event.type === 'assistant.delta') this.#text(turn, place).text += event.delta;
+    else if (event.type === 'reasoning.delta') {
+      const row = this.#text(turn, place);
+      row.reasoning = (row.reasoning ?? '') + event.delta;
+    } else if (event.type === 'final') {
+      // What was shown as it came is not shown again.
+      if (turn.text === null || turn.text.text === '') this.#text(turn, place).text = event.text;
+    } else if (event.type === 'error') turn.user.error = { code: event.code, message: event.message };
+    else if (event.type === 'end') turn.user.state = place.end ?? turn.user.state;
+    else this.#tool(turn, place, event);
+  }
+
+  #tool(
+    turn: { text: RowOf<'assistant'> | null; tools: Map<string, RowOf<'tool'>> },
+    { turnId, ts }: Place,
+    event: TurnEvent,
+  ): void {
+    const begin = (key: string, row: Omit<RowOf<'tool'>, 'seq' | 'turnId' | 'ts' | 'kind'>): void => {
+      const tool: RowOf<'tool'> = { seq: this.#seq(), turnId, ts, kind: 'tool', ...row };
+      this.rows.push(tool);
+      turn.tools.set(key, tool);
+      turn.text = null;
+    };
+    if (event.type === 'tool.start') {
+      const { type, ...row } = event;
+      begin(`tool ${event.toolCallId}`, row);
+    } else if (event.type === 'tool.result') {
+      const { type, ...row } = event;
+      Object.assign(turn.tools.get(`tool ${event.toolCallId}`) ?? {}, row);
+    } else if (event.type === 'permission') {
+      const { requestId, toolName, detail } = event;
+      begin(`permission ${requestId}`, { toolName, permission: { requestId, detail } });
+    } else if (event.type === 'permission.result') {
+      const row = turn.tools.get(`permission ${event.requestId}`);
+      if (row?.permission)
+        Object.assign(row, { ok: event.ok, permission: { ...row.permission, optionId: event.optionId } });
+    }
+  }
+
+  #text(turn: { text: RowOf<'assistant'> | null }, { turnId, ts }: Place): RowOf<'assistant'> {
+    if (turn.text === null) {
+      turn.text = { seq: this.#seq(), turnId, ts, kind: 'assistant', text: '' };
+      this.rows.push(turn.text);
+    }
+    return turn.text;
+  }
+
+  #seq(): number {
+    return this.rows.length + 1;
+  }
+}
+
+/** What a list of windows shows of one, and what tells whether the transcript has changed since. */
+export type WindowEntry = {
+  mode: ChatMode;
+  title: string;
+  turns: number;
+  adapter: string | null;
+  session: string | null;
+  lastTurn: { turnId: string; state: TurnState };
+  createdAt: number;
+  updatedAt: number;
+  bytes: number;
+};
+
+/** Null for a window in which nothing was said. */
+export function entryOf(state: WindowState, bytes: number): WindowEntry | null {
+  const last = state.turns.at(-1);
+  if (state.mode === null || !last) return null;
+  const { mode, title, adapter, session, createdAt, updatedAt } = state;
+  const lastTurn = { turnId: last.turnId, state: last.state };
+  return { mode, title, turns: state.turns.length, adapter, session, lastTurn, createdAt, updatedAt, bytes };
+}

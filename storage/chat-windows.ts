@@ -1,0 +1,295 @@
+/**
+ * The chat windows of an app: a transcript each, `<app>/_chat/w<windowId>.jsonl`, and `index.json`, which says what is in them
+ * (specification, "Chat window"). The transcripts are the truth: an index that is missing, damaged or older is made again from them.
+ */
+import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { TurnEvent } from '../protocol/agents.ts';
+import { SvcError } from '../protocol/errors.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import type { HistoryRow, NewTurn, OpenConversation, StoredEvent, TurnEnd } from '../protocol/turns.ts';
+import { inParallel, isMissing, isRecord, namesIn, readJson, syncDir, writeFileAtomic } from './atomic-file.ts';
+import {
+  entryOf,
+  historyOf,
+  packed,
+  type TranscriptLine,
+  transcriptLines,
+  unpacked,
+  type WindowEntry,
+  WindowState,
+  type WindowTurn,
+} from './chat-transcript.ts';
+
+/** A window as it is listed. */
+export type ChatWindow = { windowId: string } & Omit<WindowEntry, 'bytes' | 'session'>;
+
+export type ChatLog = { warn(fields: object, message: string): void };
+
+const TRANSCRIPT = /^w([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl$/;
+/** Transcripts that are looked at together when an index is read. */
+const LOOKS_AT_ONCE = 16;
+
+/** The windows of one app. */
+export class ChatWindows {
+  readonly #dir: string;
+  readonly #index: string;
+  readonly #log: ChatLog;
+  #entries: Promise<Map<string, WindowEntry>> | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(dir: string, log: ChatLog) {
+    this.#dir = dir;
+    this.#index = join(dir, 'index.json');
+    this.#log = log;
+  }
+
+  /** The window that was used last comes first. */
+  async list(): Promise<ChatWindow[]> {
+    const entries = [...(await this.#loaded())];
+    entries.sort(([a, one], [b, other]) => other.updatedAt - one.updatedAt || (a < b ? -1 : 1));
+    return entries.map(([windowId, { mode, title, turns, adapter, lastTurn, createdAt, updatedAt }]) => {
+      return { windowId, mode, title, turns, adapter, lastTurn, createdAt, updatedAt };
+    });
+  }
+
+  async has(windowId: string): Promise<boolean> {
+    return (await this.#loaded()).has(windowId);
+  }
+
+  /** Opens a window for turns; nothing is stored until a turn begins. */
+  async open(windowId: string): Promise<OpenConversation> {
+    const entries = await this.#loaded();
+    const path = this.#pathOf(windowId);
+    const { state, bytes, whole } = await readTranscript(path);
+    return new OpenWindow(path, state, bytes, whole, {
+      beginning: () => {
+        if (!entries.has(windowId) && entries.size >= LIMITS.chatWindows) throw tooManyWindows();
+      },
+      changed: (entry, save) => {
+        entries.set(windowId, entry);
+        if (save) this.#saveSoon();
+      },
+    });
+  }
+
+  async history(windowId: string): Promise<HistoryRow[]> {
+    return await historyOf(transcriptLines(this.#pathOf(windowId)));
+  }
+
+  /** It must not be open. False when there is no such window. */
+  async remove(windowId: string): Promise<boolean> {
+    const entries = await this.#loaded();
+    if (!entries.delete(windowId)) return false;
+    await rm(this.#pathOf(windowId), { force: true });
+    await syncDir(this.#dir);
+    this.#saveSoon();
+    return true;
+  }
+
+  /** Writes the index if it changed. Never rejects. */
+  async flush(): Promise<void> {
+    if (this.#timer !== undefined) this.#save();
+    await this.#writing;
+  }
+
+  #pathOf(windowId: string): string {
+    return join(this.#dir, `w${windowId}.jsonl`);
+  }
+
+  #loaded(): Promise<Map<string, WindowEntry>> {
+    this.#entries ??= this.#load().catch((error: unknown) => {
+      this.#entries = null;
+      throw error;
+    });
+    return this.#entries;
+  }
+
+  async #load(): Promise<Map<string, WindowEntry>> {
+    const stored = await readJson(this.#index, null);
+    const known = isRecord(stored) && isRecord(stored.windows) ? stored.windows : {};
+    const entries = new Map<string, WindowEntry>();
+    await inParallel(await namesIn(this.#dir), LOOKS_AT_ONCE, async (name) => {
+      const windowId = TRANSCRIPT.exec(name)?.[1];
+      if (windowId === undefined) return;
+      const path = join(this.#dir, name);
+      const listed = known[windowId] as WindowEntry | undefined;
+      try {
+        const bytes = (await stat(path)).size;
+        if (isRecord(listed) && listed.bytes === bytes) {
+          entries.set(windowId, listed as WindowEntry);
+          return;
+        }
+        const entry = entryOf((await readTranscript(path)).state, bytes);
+        if (entry !== null) entries.set(windowId, entry);
+      } catch (error) {
+        this.#log.warn({ err: error, windowId }, 'The transcript of a chat window cannot be read.');
+      }
+    });
+    return entries;
+  }
+
+  #saveSoon(): void {
+    this.#timer ??= setTimeout(() => this.#save(), LIMITS.chatIndexMs).unref();
+  }
+
+  #save(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#writing = this.#writing.then(async () => {
+      try {
+        const windows = Object.fromEntries(await this.#loaded());
+        await writeFileAtomic(this.#index, `${JSON.stringify({ windows }, null, 1)}\n`);
+      } catch (error) {
+        // It is made again from the transcripts. Without its folder the app was removed.
+        if (!isMissing(error)) this.#log.warn({ err: error }, 'The index of chat windows could not be written.');
+      }
+    });
+  }
+}
+
+type Changes = {
+  /** Throws when there may be no such window. */
+  beginning(): void;
+  changed(entry: WindowEntry, save: boolean): void;
+};
+
+class OpenWindow implements OpenConversation {
+  readonly #path: string;
+  readonly #state: WindowState;
+  readonly #on: Changes;
+  #bytes: number;
+  /** The file ends with a whole line. After half a line, a crash's or a full disk's, the next one begins on a line of its own. */
+  #whole: boolean;
+  #file: FileHandle | null = null;
+
+  constructor(path: string, state: WindowState, bytes: number, whole: boolean, on: Changes) {
+    this.#path = path;
+    this.#state = state;
+    this.#bytes = bytes;
+    this.#whole = whole;
+    this.#on = on;
+  }
+
+  get mode(): OpenConversation['mode'] {
+    return this.#state.mode;
+  }
+
+  get turns(): readonly WindowTurn[] {
+    return this.#state.turns;
+  }
+
+  get said(): OpenConversation['said'] {
+    return [...this.#state.said];
+  }
+
+  resume(runner: string): string | null {
+    return this.#state.adapter === runner ? this.#state.session : null;
+  }
+
+  async begin(turn: NewTurn, events: TurnEvent[]): Promise<WindowTurn> {
+    if (this.#bytes > LIMITS.chatTranscriptBytes) {
+      throw new SvcError('CONFLICT', 'This window is full; go on in a new one.', { path: 'windowId' });
+    }
+    this.#on.beginning();
+    const { turnId, ts } = turn;
+    await this.#write(
+      [
+        { kind: 'user', ...turn },
+        { kind: 'events', turnId, ts, id: 1, events: packed(events) },
+      ],
+      true,
+    );
+    return this.#state.turns.at(-1) as WindowTurn;
+  }
+
+  async append(
+    { turnId, lastId }: WindowTurn,
+    events: TurnEvent[],
+    { session, end }: { session?: string; end?: TurnEnd } = {},
+  ): Promise<void> {
+    const line: TranscriptLine = {
+      kind: 'events',
+      turnId,
+      ts: Date.now(),
+      id: lastId + 1,
+      events: packed(events),
+      ...(session === undefined ? {} : { session }),
+      ...(end === undefined ? {} : { end }),
+    };
+    await this.#write([line], end !== undefined);
+  }
+
+  async *events({ turnId, offset, lastId }: WindowTurn, after: number): AsyncGenerator<StoredEvent> {
+    // What comes meanwhile is for the next look.
+    const last = lastId;
+    if (after >= last) return;
+    for await (const { line } of transcriptLines(this.#path, offset)) {
+      if (line.turnId !== turnId || line.kind !== 'events') continue;
+      for (const stored of unpacked(line)) {
+        if (stored.id > after) yield stored;
+        if (stored.id >= last) return;
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.close();
+    this.#file = null;
+  }
+
+  /** With `durable` all of the file is on the disk when it resolves, and the index is due. */
+  async #write(lines: TranscriptLine[], durable: boolean): Promise<void> {
+    const file = await this.#opened();
+    const texts = lines.map((line) => Buffer.from(`${JSON.stringify(line)}\n`));
+    const bytes = Buffer.concat(this.#whole ? texts : [Buffer.from('\n'), ...texts]);
+    let at = this.#bytes + (this.#whole ? 0 : 1);
+    this.#whole = false;
+    try {
+      await file.appendFile(bytes);
+      if (durable) await file.datasync();
+    } catch (error) {
+      this.#bytes = (await file.stat()).size;
+      throw error;
+    }
+    this.#whole = true;
+    this.#bytes += bytes.length;
+    for (const [i, line] of lines.entries()) {
+      this.#state.take(line, at);
+      at += (texts[i] as Buffer).length;
+    }
+    const entry = entryOf(this.#state, this.#bytes);
+    if (entry !== null) this.#on.changed(entry, durable);
+  }
+
+  async #opened(): Promise<FileHandle> {
+    if (this.#file) return this.#file;
+    const dir = dirname(this.#path);
+    try {
+      // Not the folders above: without them the app was removed.
+      await mkdir(dir, { mode: 0o700 });
+      await syncDir(dirname(dir));
+    } catch (error) {
+      if (isMissing(error)) throw new SvcError('UNKNOWN_APP', 'The app was removed.');
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+    this.#file = await open(this.#path, 'a', 0o600);
+    await syncDir(dir);
+    return this.#file;
+  }
+}
+
+async function readTranscript(path: string): Promise<{ state: WindowState; bytes: number; whole: boolean }> {
+  const state = new WindowState();
+  let at = { bytes: 0, whole: true };
+  const lines = transcriptLines(path, 0, (end) => {
+    at = end;
+  });
+  for await (const { line, offset } of lines) state.take(line, offset);
+  return { state, ...at };
+}
+
+function tooManyWindows(): SvcError {
+  return new SvcError('CONFLICT', `The app has ${LIMITS.chatWindows} chat windows, the maximum; delete some.`);
+}

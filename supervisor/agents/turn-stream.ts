@@ -1,0 +1,53 @@
+/** Sends the events of a turn to one who follows it, at the pace at which that one reads: from what is stored when it is far behind. */
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Exchange } from '../edge/edge.ts';
+import type { EventReaders } from '../http/event-streams.ts';
+import type { ReadableTurn } from './live-turn.ts';
+
+const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: events of a turn\n\n`);
+
+/**
+ * Answers with the events after the id `after`, and ends behind the last one. Resolves when the stream has ended; with true when
+ * the client went away before. Throws `OVERLOADED` when too many streams are open.
+ */
+export async function sendTurn(
+  readers: EventReaders,
+  exchange: Exchange,
+  turn: ReadableTurn,
+  after: number,
+): Promise<boolean> {
+  let gone = false;
+  let wake = (): void => {};
+  const reader = readers.open(exchange, {
+    gone: () => {
+      gone = true;
+      wake();
+    },
+    caughtUp: () => wake(),
+  });
+  if (reader === null) return exchange.aborted;
+  reader.write(OPENING);
+  const woken = (): Promise<void> =>
+    new Promise((resolve) => {
+      wake = resolve;
+    });
+  let at = after;
+  try {
+    while (!gone) {
+      const { over, lastId } = turn;
+      for await (const { id, bytes } of turn.after(at)) {
+        while (!gone && !reader.deliver(bytes)) await woken();
+        if (gone) break;
+        at = id;
+      }
+      // What is damaged is left out.
+      at = Math.max(at, lastId);
+      if (over) break;
+      if (!gone && at >= turn.lastId) await Promise.race([turn.changed(), woken()]);
+    }
+  } catch {
+    // The answer has begun, so that no error can be sent: without `end` the client knows that this was not all.
+  }
+  reader.end();
+  return gone && exchange.aborted;
+}

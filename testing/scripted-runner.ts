@@ -1,0 +1,114 @@
+/** A `ConversationRunner` that does what the message says, for tests of everything above runners. */
+import { once } from 'node:events';
+import type { ConversationRunner, ConversationTurn } from '../supervisor/extension-points.ts';
+import { pause } from './waiting.ts';
+
+export type ScriptedRunner = ConversationRunner & {
+  /** The turns that it was asked for. */
+  turns: ConversationTurn[];
+};
+
+/**
+ * A message is words, which are done one after the other:
+ * `say:<text>` a delta · `think:<text>` · `tool:<name>` a tool that answers · `open:<name>` one that does not · `ask` asks for a permission
+ * and says what was answered · `session:<id>` · `usage` · `final:<text>` · `error:<message>` · `throw` · `garbage` · `end` ·
+ * `hang` waits for the abort · `deaf` waits for ever · `count:<n>` n deltas · `slow:<n>` n deltas, 5 ms apart · `big:<n>` n tool results of 100 KiB ·
+ * `resume` says what it resumes with · `history` says what was said before.
+ */
+export function scriptedRunner(): ScriptedRunner {
+  const turns: ConversationTurn[] = [];
+  const run = async function* (turn: ConversationTurn): ReturnType<ConversationRunner> {
+    turns.push(turn);
+    for (const word of turn.message.split(/\s+/)) yield* step(word, turn);
+  } as unknown as ConversationRunner;
+  return Object.assign((turn: ConversationTurn) => run(turn), { turns });
+}
+
+type Yielded = { type: string; [member: string]: unknown };
+
+type Verb = (argument: string, turn: ConversationTurn) => Iterable<Yielded> | AsyncIterable<Yielded>;
+
+const delta = (text: string): Yielded => ({ type: 'assistant.delta', delta: text });
+
+const VERBS: Record<string, Verb> = {
+  say: (text) => [delta(text)],
+  think: (text) => [{ type: 'reasoning.delta', delta: text }],
+  tool: (name) => [
+    { type: 'tool.start', toolCallId: name, toolName: name, args: { a: 1 } },
+    { type: 'tool.result', toolCallId: name, toolName: name, ok: true, result: { b: 2 } },
+  ],
+  open: (name) => [{ type: 'tool.start', toolCallId: name, toolName: name }],
+  ask: (_, turn) => ask(turn),
+  session: (id) => [{ type: 'session', id }],
+  usage: () => [{ type: 'usage', model: 'stub-model', inputTokens: 3, outputTokens: 2, costUsd: 0.5 }],
+  final: (text) => [{ type: 'final', text }],
+  error: (message) => [{ type: 'error', code: 'AGENT_FAILED', message }],
+  throw: () => {
+    throw new Error('the runner is tired');
+  },
+  garbage: () => garbage(),
+  end: () => [{ type: 'end' }],
+  resume: (_, { resume }) => [delta(String(resume))],
+  history: (_, { history }) => [delta(JSON.stringify(history))],
+  count: (n) => Array.from({ length: Number(n) }, (_, i) => delta(`${i} `)),
+  async *slow(n, { signal }) {
+    for (let i = 0; i < Number(n) && !signal.aborted; i++) {
+      yield delta(`${i} `);
+      await pause(5);
+    }
+  },
+  big: (n) =>
+    Array.from({ length: Number(n) }, (_, i): Yielded[] => {
+      const tool = { toolCallId: `big${i}`, toolName: 'big' };
+      return [
+        { type: 'tool.start', ...tool },
+        { type: 'tool.result', ...tool, ok: true, result: 'x'.repeat(100 * 1024) },
+      ];
+    }).flat(),
+  // biome-ignore lint/correctness/useYield: it has nothing to say
+  async *hang(_, { signal }) {
+    if (!signal.aborted) await once(signal, 'abort');
+    throw new Error('aborted');
+  },
+  async *deaf() {
+    await new Promise(() => {});
+  },
+};
+
+async function* step(word: string, turn: ConversationTurn): AsyncGenerator<Yielded> {
+  const [verb = '', argument = ''] = word.split(/:(.*)/s, 2);
+  yield* VERBS[verb]?.(argument, turn) ?? [];
+}
+
+async function* ask(turn: ConversationTurn): AsyncGenerator<Yielded> {
+  yield {
+    type: 'permission',
+    requestId: 'q1',
+    toolName: 'shell',
+    detail: 'rm -r build',
+    options: [
+      { optionId: 'yes', kind: 'allow_once', label: 'Allow' },
+      { optionId: 'no', kind: 'reject_once', label: 'Refuse' },
+    ],
+  };
+  yield { type: 'assistant.delta', delta: `answered ${await turn.answer?.('q1')}` };
+}
+
+async function* garbage(): AsyncGenerator<Yielded> {
+  const yielded: unknown[] = [
+    null,
+    7,
+    'text',
+    {},
+    { type: 'unknown', x: 1 },
+    { type: 'assistant.delta' },
+    { type: 'assistant.delta', delta: 5 },
+    { type: 'tool.start', toolName: 'x' },
+    { type: 'tool.result', toolCallId: 'never-begun', toolName: 'lost', ok: 'yes', result: () => {} },
+    { type: 'usage', inputTokens: -1, costUsd: Number.NaN, model: 7 },
+    { type: 'permission', requestId: 'q9', toolName: 'x', options: 'none' },
+    { type: 'assistant.start', turnId: 'mine' },
+    { type: 'phase' },
+  ];
+  for (const one of yielded) yield one as Yielded;
+}

@@ -1,0 +1,607 @@
+// Turns of agents that a test makes up: the contract on their events, their limits, who waits for whom, and who is asked.
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import type { PermissionPolicy, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { Agents } from './agents.ts';
+import type { Turn } from './runner.ts';
+
+type Act = (turn: Turn, agent: FakeAgent) => Promise<void>;
+
+class FakeAgent {
+  isAlive = true;
+  turns = 0;
+  ended = false;
+  readonly conversation: string;
+  readonly #act: Act;
+  readonly #onEnd: () => Promise<void>;
+
+  constructor(conversation: string, act: Act, onEnd: () => Promise<void>) {
+    this.conversation = conversation;
+    this.#act = act;
+    this.#onEnd = onEnd;
+  }
+
+  async turn(turn: Turn): Promise<void> {
+    this.turns++;
+    await this.#act(turn, this);
+  }
+
+  async end(): Promise<void> {
+    await this.#onEnd();
+    this.isAlive = false;
+    this.ended = true;
+  }
+}
+
+type Options = {
+  maxAgents?: number;
+  open?: (order: TurnOrder, signal: AbortSignal) => Promise<void>;
+  onEnd?: () => Promise<void>;
+};
+
+function setUp(act: Act, { maxAgents = 2, open = async () => {}, onEnd = async () => {} }: Options = {}) {
+  const opened: FakeAgent[] = [];
+  const agents = new Agents({
+    tag: 'test',
+    maxAgents,
+    idleMs: LIMITS.agentIdleMs,
+    runnerOf: async () => ({
+      open: async (order, _host, signal) => {
+        await open(order, signal);
+        const agent = new FakeAgent(order.conversation, act, onEnd);
+        opened.push(agent);
+        return agent;
+      },
+      probe: async (order, _host, signal) => {
+        if (order.want === 'version') return { version: '1.2.3' };
+        return await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+      },
+    }),
+    onProcess: () => {},
+    log: () => {},
+  });
+  let id = 0;
+  /** Starts a turn; `take` says that all of its events so far are stored. */
+  const begin = (conversation = 'one', more: Partial<TurnOrder> = {}) => {
+    const turn = ++id;
+    const events: RunnerEvent[] = [];
+    let bytes = 0;
+    const done = agents.turn(turn, orderOf(conversation, more), (event, size) => {
+      events.push(event);
+      bytes += size;
+    });
+    const take = () => {
+      agents.taken(turn, bytes);
+      bytes = 0;
+    };
+    return { turn, events, take, waiting: () => bytes, done };
+  };
+  return { agents, opened, begin };
+}
+
+function orderOf(conversation: string, more: Partial<TurnOrder>): TurnOrder {
+  return {
+    turnId: 't',
+    conversation,
+    runner: { name: 'fake', kind: 'acp', env: {} },
+    mode: 'data',
+    app: 'notes',
+    folder: '/',
+    instructions: '',
+    message: 'go',
+    attachments: [],
+    model: null,
+    thinking: null,
+    resume: null,
+    history: [],
+    gateway: { url: '', token: '' },
+    permission: 'ask',
+    ...more,
+  };
+}
+
+/** Lets everything happen that waits for nothing but promises. */
+const settle = async () => {
+  for (let i = 0; i < 10; i++) await new Promise(setImmediate);
+};
+
+const mockTimers = (t: TestContext) => t.mock.timers.enable({ apis: ['setTimeout'] });
+
+const say =
+  (...events: RunnerEvent[]): Act =>
+  async (turn) => {
+    for (const event of events) await turn.emit(event);
+  };
+const delta = (text: string): RunnerEvent => ({ type: 'assistant.delta', delta: text });
+const tool = { toolCallId: 'a', toolName: 'list' };
+const CUT_SHORT = 'The turn failed before the tool had a result.';
+
+describe('the events of a turn', () => {
+  const failure = new SvcError('AGENT_FAILED', 'It broke.');
+  const cases: [name: string, act: Act, events: RunnerEvent[]][] = [
+    [
+      'the final text comes last, and once',
+      say(
+        { type: 'final', text: 'all' },
+        delta('all'),
+        { type: 'usage', inputTokens: 1 },
+        { type: 'final', text: 'no' },
+      ),
+      [delta('all'), { type: 'usage', inputTokens: 1 }, { type: 'final', text: 'all' }],
+    ],
+    [
+      'without one it is what was said since the last tool',
+      say(
+        delta('a'),
+        { type: 'tool.start', ...tool },
+        { type: 'tool.result', ...tool, ok: true },
+        delta('b'),
+        delta('c'),
+      ),
+      [
+        delta('a'),
+        { type: 'tool.start', ...tool },
+        { type: 'tool.result', ...tool, ok: true },
+        delta('b'),
+        delta('c'),
+        { type: 'final', text: 'bc' },
+      ],
+    ],
+    [
+      'a tool that has no result gets one',
+      say({ type: 'tool.start', ...tool }, { type: 'tool.start', ...tool }),
+      [
+        { type: 'tool.start', ...tool },
+        { type: 'tool.result', ...tool, ok: false, errorText: 'The turn ended before the tool did.' },
+        { type: 'final', text: '' },
+      ],
+    ],
+    [
+      'a result without a start gets one',
+      say({ type: 'tool.result', ...tool, ok: true, result: 1 }),
+      [
+        { type: 'tool.start', ...tool },
+        { type: 'tool.result', ...tool, ok: true, result: 1 },
+        { type: 'final', text: '' },
+      ],
+    ],
+    [
+      'a failure is an error, after the results',
+      async (turn) => {
+        await turn.emit({ type: 'tool.start', ...tool });
+        throw failure;
+      },
+      [
+        { type: 'tool.start', ...tool },
+        { type: 'tool.result', ...tool, ok: false, errorText: CUT_SHORT },
+        { type: 'error', code: 'AGENT_FAILED', message: 'It broke.' },
+      ],
+    ],
+    [
+      'whatever is thrown',
+      () => Promise.reject(undefined),
+      [{ type: 'error', code: 'AGENT_FAILED', message: 'The agent failed: it gave no reason' }],
+    ],
+    [
+      'an error that the runner says itself is the only one',
+      async (turn) => {
+        await turn.emit({ type: 'error', code: 'AGENT_FAILED', message: 'said' });
+        throw failure;
+      },
+      [{ type: 'error', code: 'AGENT_FAILED', message: 'said' }],
+    ],
+    [
+      'nothing comes after the end',
+      async (turn) => void setImmediate(() => void turn.emit(delta('late'))),
+      [{ type: 'final', text: '' }],
+    ],
+    [
+      'a permission that nobody can answer is not shown',
+      say({ type: 'permission', requestId: 'x', toolName: 'rm', detail: '', options: [] }),
+      [{ type: 'final', text: '' }],
+    ],
+  ];
+  for (const [name, act, events] of cases) {
+    test(name, async () => {
+      const turn = setUp(act).begin();
+      await turn.done;
+      await settle();
+      assert.deepEqual(turn.events, events);
+    });
+  }
+
+  test('values that are too large or too deep, and those that JSON cannot hold, are cut', async () => {
+    const long = 'x'.repeat(LIMITS.agentAnswerBytes);
+    let deep: unknown = 1;
+    for (let i = 0; i <= LIMITS.jsonDepth; i++) deep = [deep];
+    const circular: Record<string, unknown> = {};
+    circular.self = circular;
+    const turn = setUp(
+      say(
+        { type: 'tool.start', ...tool, args: circular },
+        { type: 'tool.result', ...tool, ok: true, result: long },
+        { type: 'tool.start', ...tool, args: deep },
+      ),
+    ).begin();
+    await turn.done;
+    const [first, second] = turn.events as [object, { result: { head: string } }];
+    assert.deepEqual(first, { type: 'tool.start', ...tool, args: null });
+    assert.equal(second.result.head.length, LIMITS.runValueBytes);
+    assert.deepEqual(
+      { ...second, result: { ...second.result, head: '' } },
+      { type: 'tool.result', ...tool, ok: true, result: { cut: true, bytes: long.length + 2, head: '' } },
+    );
+    assert.equal((turn.events[2] as { args: { cut: boolean } }).args.cut, true);
+  });
+});
+
+describe('limits of a turn', () => {
+  test('the text of an answer is cut, in whole characters', async () => {
+    const half = 'ä'.repeat(LIMITS.agentAnswerBytes / 4);
+    const act: Act = async (turn) => {
+      for (const part of [half, `${half.slice(1)}x`, 'ä', 'more']) await turn.emit(delta(part));
+    };
+    const turn = setUp(act).begin();
+    const taking = setInterval(turn.take, 1);
+    await turn.done;
+    clearInterval(taking);
+    const text = turn.events.map((event) => (event.type === 'assistant.delta' ? event.delta : '')).join('');
+    assert.ok(text === `${half}${half.slice(1)}x`, `${text.length} characters are kept`);
+    assert.equal((turn.events.at(-1) as { text: string }).text.length, text.length);
+  });
+
+  test('a turn that says too much fails, and its agent is not asked again', async () => {
+    const { begin, opened } = setUp(async (turn) => {
+      while (!turn.signal.aborted)
+        await turn.emit({ type: 'tool.result', ...tool, ok: true, result: 'x'.repeat(2 ** 20) });
+    });
+    const turn = begin();
+    const taking = setInterval(turn.take, 1);
+    await turn.done;
+    clearInterval(taking);
+    assert.deepEqual(turn.events.at(-1), {
+      type: 'error',
+      code: 'AGENT_FAILED',
+      message: `The agent wrote more than ${LIMITS.agentTurnBytes} bytes in one turn.`,
+    });
+    await settle();
+    assert.equal(opened[0]?.ended, true);
+  });
+
+  test('an agent that is not listened to is held up', async () => {
+    let said = 0;
+    const piece = 'x'.repeat(100_000);
+    const act: Act = async (turn) => {
+      for (; said < 30; said++) await turn.emit({ type: 'phase', phase: 'p', detail: piece.slice(0, 4096) });
+      for (; said < 60; said++)
+        await turn.emit({ type: 'tool.start', toolCallId: `${said}`, toolName: 't', args: piece });
+    };
+    const turn = setUp(act).begin();
+    await settle();
+    const held = said;
+    assert.ok(
+      held < 60 && turn.waiting() < LIMITS.agentUntakenBytes + 2 * piece.length,
+      `${turn.waiting()} bytes wait`,
+    );
+    await settle();
+    assert.equal(said, held);
+    turn.take();
+    await settle();
+    assert.ok(said > held);
+    const taking = setInterval(turn.take, 1);
+    await turn.done;
+    clearInterval(taking);
+    assert.equal(said, 60);
+  });
+
+  test('an agent that says nothing fails; one that is held up or waits for an answer is not silent', async (t) => {
+    mockTimers(t);
+    const { begin, opened, agents } = setUp(async (turn) => {
+      await turn.emit({ type: 'tool.start', ...tool, args: 'x'.repeat(LIMITS.agentUntakenBytes - 100) });
+      await turn.emit({ type: 'tool.result', ...tool, ok: true, result: 'more' });
+      await turn.ask({ toolName: 't', detail: '', options: [{ optionId: 'yes', kind: 'allow_once', label: 'Yes' }] });
+      await new Promise(() => {});
+    });
+    const turn = begin();
+    await settle();
+    t.mock.timers.tick(LIMITS.agentSilentMs + 1);
+    await settle();
+    assert.deepEqual(turn.events.at(-1)?.type, 'tool.result');
+    turn.take();
+    await settle();
+    t.mock.timers.tick(LIMITS.permissionMs - 1);
+    agents.answer(turn.turn, '1', 'yes');
+    await settle();
+    t.mock.timers.tick(LIMITS.agentSilentMs - 1);
+    await settle();
+    assert.equal(turn.events.at(-1)?.type, 'permission');
+    t.mock.timers.tick(1);
+    await settle();
+    assert.deepEqual(turn.events.at(-1), {
+      type: 'error',
+      code: 'AGENT_FAILED',
+      message: 'The agent said nothing for 10 minutes.',
+    });
+    assert.equal(opened[0]?.ended, true);
+  });
+});
+
+describe('a turn that is cancelled', () => {
+  test('ends when its agent has stopped, which is kept', async () => {
+    const { agents, begin, opened } = setUp(async (turn) => {
+      await turn.emit(delta('so far'));
+      await turn.emit({ type: 'tool.start', ...tool });
+      await new Promise((resolve) => turn.signal.addEventListener('abort', resolve));
+      await turn.emit({ type: 'tool.result', ...tool, ok: false });
+      throw new Error('aborted');
+    });
+    const turn = begin();
+    await settle();
+    agents.cancel(turn.turn);
+    await turn.done;
+    assert.deepEqual(
+      turn.events.map(({ type }) => type),
+      ['assistant.delta', 'tool.start', 'tool.result'],
+    );
+    assert.equal(opened[0]?.isAlive, true);
+  });
+
+  test('ends after a while though its agent does not stop, which is ended', async (t) => {
+    mockTimers(t);
+    const { agents, begin, opened } = setUp(() => new Promise(() => {}));
+    const turn = begin();
+    await settle();
+    agents.cancel(turn.turn);
+    t.mock.timers.tick(LIMITS.agentAbortMs - 1);
+    await settle();
+    assert.equal(agents.counters.turns, 1);
+    t.mock.timers.tick(1);
+    await settle();
+    assert.deepEqual([agents.counters.turns, opened[0]?.ended, turn.events], [0, true, []]);
+  });
+
+  test('ends at once while its agent is being opened, and while it waits', async () => {
+    const { agents, begin } = setUp(say(), { maxAgents: 1, open: () => new Promise(() => {}) });
+    const [opening, waiting] = [begin('one'), begin('two')];
+    await settle();
+    agents.cancel(waiting.turn);
+    await waiting.done;
+    agents.cancel(opening.turn);
+    await opening.done;
+    assert.deepEqual(opening.events, []);
+    await settle();
+    assert.equal(agents.counters.agents, 0);
+  });
+
+  test('is not held up by what nobody takes', async () => {
+    const { agents, begin } = setUp(async (turn) => {
+      while (!turn.signal.aborted) await turn.emit({ type: 'phase', phase: 'p', detail: 'x'.repeat(4000) });
+    });
+    const turn = begin();
+    await settle();
+    agents.cancel(turn.turn);
+    await turn.done;
+  });
+});
+
+describe('permissions', () => {
+  const options = [
+    { optionId: 'always', kind: 'allow_always', label: 'Always' },
+    { optionId: 'yes', kind: 'allow_once', label: 'Yes' },
+    { optionId: 'no', kind: 'reject_once', label: 'No' },
+  ] as const;
+  const asking = (answers: (string | null)[], given: readonly unknown[] = options): Act => {
+    return async (turn) => {
+      answers.push(await turn.ask({ toolName: 'rm', detail: 'rm -r x', options: [...given] as never }));
+    };
+  };
+
+  for (const [permission, given, answer] of [
+    ['allow', options, 'yes'],
+    ['allow', options.slice(0, 1), 'always'],
+    ['allow', options.slice(2), null],
+    ['deny', options, 'no'],
+    ['deny', options.slice(0, 2), null],
+  ] as const) {
+    test(`the policy ${permission} chooses ${answer} of ${given.length}, asking nobody`, async () => {
+      const answers: (string | null)[] = [];
+      const turn = setUp(asking(answers, given)).begin('one', { permission: permission as PermissionPolicy });
+      await turn.done;
+      assert.deepEqual([answers, turn.events], [[answer], [{ type: 'final', text: '' }]]);
+    });
+  }
+
+  for (const [given, answer] of [
+    ['yes', 'yes'],
+    ['no', 'no'],
+    ['unknown', null],
+    [null, null],
+  ] as const) {
+    test(`who is asked says ${given}`, async () => {
+      const answers: (string | null)[] = [];
+      const { agents, begin } = setUp(asking(answers));
+      const turn = begin();
+      await settle();
+      assert.deepEqual(turn.events, [
+        { type: 'permission', requestId: '1', toolName: 'rm', detail: 'rm -r x', options: [...options] },
+      ]);
+      agents.answer(turn.turn, 'another', 'yes');
+      agents.answer(turn.turn, '1', given);
+      await turn.done;
+      assert.deepEqual(answers, [answer]);
+    });
+  }
+
+  test('nobody answers in time', async (t) => {
+    mockTimers(t);
+    const answers: (string | null)[] = [];
+    const turn = setUp(asking(answers)).begin();
+    await settle();
+    t.mock.timers.tick(LIMITS.permissionMs);
+    await settle();
+    assert.deepEqual(answers, [null]);
+    assert.equal(turn.events.at(-1)?.type, 'final');
+  });
+});
+
+describe('who has a place', () => {
+  /** Turns that go on until they are let go. */
+  const held = (options: Options = {}) => {
+    const going = new Map<string, () => void>();
+    const made = setUp(async (turn) => {
+      await new Promise<void>((resolve) => going.set(turn.order.conversation, resolve));
+    }, options);
+    const letGo = async (conversation: string) => {
+      going.get(conversation)?.();
+      await settle();
+    };
+    return { ...made, going, letGo };
+  };
+
+  test('the next turn of a conversation has its agent, and waits for the one before', async () => {
+    const { begin, opened, letGo } = held();
+    const [first, second] = [begin(), begin()];
+    await settle();
+    assert.deepEqual(second.events, [
+      { type: 'phase', phase: 'waiting', detail: 'The turn before this one is not over.' },
+    ]);
+    await letGo('one');
+    await first.done;
+    assert.equal(opened[0]?.turns, 2);
+    await letGo('one');
+    await second.done;
+    assert.equal(opened.length, 1);
+  });
+
+  test('further turns wait in line and are told so; idle agents make room, the least recently used first', async () => {
+    const { begin, opened, letGo, going } = held();
+    begin('a');
+    begin('b');
+    await settle();
+    const waiting = [begin('c'), begin('d')];
+    await settle();
+    assert.deepEqual(waiting[0]?.events, [
+      {
+        type: 'phase',
+        phase: 'waiting',
+        detail: '2 agents are at work already. The turn waits until one of them has ended.',
+      },
+    ]);
+    assert.deepEqual([...going.keys()], ['a', 'b']);
+    await letGo('b');
+    assert.deepEqual([...going.keys()], ['a', 'b', 'c'], 'the first of the line');
+    await letGo('a');
+    assert.deepEqual([...going.keys()], ['a', 'b', 'c', 'd']);
+    await letGo('d');
+    await letGo('c');
+    begin('e');
+    await settle();
+    const alive = opened.filter(({ isAlive }) => isAlive).map(({ conversation }) => conversation);
+    assert.deepEqual(alive, ['c', 'e'], 'd was used before c');
+  });
+
+  test('an agent that takes its time to end keeps its place until then', async () => {
+    let end = () => {};
+    const { begin, opened, letGo } = held({
+      maxAgents: 1,
+      onEnd: () => new Promise((resolve) => (end = resolve)),
+    });
+    begin('a');
+    await settle();
+    await letGo('a');
+    begin('b');
+    await settle();
+    assert.equal(opened.length, 1);
+    end();
+    await settle();
+    assert.equal(opened.length, 2);
+  });
+
+  test('an agent without a turn is ended after a while', async (t) => {
+    mockTimers(t);
+    const { begin, opened, letGo, agents } = held();
+    begin('a');
+    await settle();
+    await letGo('a');
+    t.mock.timers.tick(LIMITS.agentIdleMs - 1);
+    await settle();
+    assert.equal(opened[0]?.ended, false);
+    t.mock.timers.tick(1);
+    await settle();
+    assert.deepEqual([opened[0]?.ended, agents.counters.agents], [true, 0]);
+  });
+
+  for (const [name, change] of [
+    ['another runner', { runner: { name: 'fake', kind: 'acp', env: { A: '1' } } }],
+    ['another token', { gateway: { url: '', token: 'new' } }],
+    ['another folder', { folder: '/tmp' }],
+  ] as [string, Partial<TurnOrder>][]) {
+    test(`${name} means another agent`, async () => {
+      const { begin, opened, letGo } = held();
+      begin('a');
+      await settle();
+      await letGo('a');
+      begin('a', change);
+      await settle();
+      assert.deepEqual(
+        opened.map(({ ended }) => ended),
+        [true, false],
+      );
+    });
+  }
+
+  test('one that has died is opened anew', async () => {
+    const { begin, opened } = setUp(async (_turn, agent) => {
+      agent.isAlive = false;
+    });
+    await begin().done;
+    await begin().done;
+    assert.equal(opened.length, 2);
+  });
+
+  test('an agent that cannot be opened fails its turn and leaves its place', async () => {
+    const { begin, agents } = setUp(say(), {
+      maxAgents: 1,
+      open: () => Promise.reject(new SvcError('NO_RUNNER', 'It is not installed.')),
+    });
+    for (let i = 0; i < 3; i++) {
+      const turn = begin(`${i}`);
+      await turn.done;
+      assert.deepEqual(turn.events.at(-1), { type: 'error', code: 'NO_RUNNER', message: 'It is not installed.' });
+    }
+    await settle();
+    assert.deepEqual(agents.counters, { turns: 0, programs: 0, agents: 0, waiting: 0 });
+  });
+
+  test('one that takes too long to open fails its turn', async (t) => {
+    mockTimers(t);
+    const turn = setUp(say(), { open: () => new Promise(() => {}) }).begin();
+    await settle();
+    t.mock.timers.tick(LIMITS.agentStartMs);
+    await settle();
+    assert.deepEqual(turn.events, [
+      { type: 'error', code: 'AGENT_FAILED', message: 'The agent fake was not ready within 30 s.' },
+    ]);
+  });
+});
+
+describe('questions about a runner', () => {
+  const runner = { name: 'fake', kind: 'acp', env: {} } as const;
+
+  test('an answer, one that does not come in time, and one that nobody waits for', async (t) => {
+    const { agents } = setUp(say());
+    assert.deepEqual(await agents.probe(1, { runner, want: 'version', folder: '/' }), { version: '1.2.3' });
+    const cancelled = agents.probe(2, { runner, want: 'models', folder: '/' });
+    await settle();
+    agents.cancel(2);
+    await assert.rejects(cancelled, { message: 'It was cancelled.' });
+    mockTimers(t);
+    const late = agents.probe(3, { runner, want: 'tools', folder: '/' });
+    const rejected = assert.rejects(late, { message: 'fake did not answer within 30 s.' });
+    await settle();
+    t.mock.timers.tick(LIMITS.agentStartMs);
+    await rejected;
+  });
+});
