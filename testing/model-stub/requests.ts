@@ -22,7 +22,7 @@ export type ModelRequest = {
   tools: ModelTool[];
   /** All texts of all messages of the user, in their order. */
   said: string[];
-  /** The last of them that is the user's own: programs add texts in `<tags>`. */
+  /** The last of them that is the user's own: programs add texts in `<tags>`, and where they put an image. */
   text: string;
   /** The images in the conversation: data addresses. */
   images: string[];
@@ -39,7 +39,7 @@ export function readRequest(path: string, headers: IncomingHttpHeaders, body: Js
   const read = Object.entries(READERS).find(([ending]) => path.endsWith(ending))?.[1];
   if (!read) return null;
   const { api, system, tools, messages, callNames } = read(body);
-  const isOwn = (text: string): boolean => text.trim() !== '' && !text.trimStart().startsWith('<');
+  const isOwn = (text: string): boolean => text.trim() !== '' && !/^\s*(?:<|\[Image: source: )/.test(text);
   const last = messages.findLastIndex(({ role, texts }) => role === 'user' && texts.some(isOwn));
   const users = messages.filter(({ role }) => role === 'user');
   return {
@@ -52,7 +52,7 @@ export function readRequest(path: string, headers: IncomingHttpHeaders, body: Js
     system,
     tools,
     said: users.flatMap(({ texts }) => texts),
-    text: messages[last]?.texts.findLast(isOwn) ?? '',
+    text: messages[last]?.texts.findLast(isOwn)?.trim() ?? '',
     images: messages.flatMap(({ images }) => images),
     results: messages
       .slice(last + 1)

@@ -5,6 +5,7 @@ import type { Runner } from './runner.ts';
 
 const RUNNERS: { [Kind in RunnerKind]?: () => Promise<Runner> } = {
   codex: async () => (await import('./codex.ts')).codexRunner,
+  'claude-code': async () => (await import('./claude-code.ts')).claudeCode,
 };
 
 /** Rejects with `NO_RUNNER` for a kind that this version does not have. */
