@@ -28,6 +28,7 @@ export function makeFixture(t: { after(cleanup: () => void): void }): Fixture {
   put(app.settings, '{}');
   put(app.webhookKeys, '{"0123456789abcdef01234567":"whsec_c2VjcmV0"}');
   put(layout.profile, '{}');
+  put(join(app.chatDir, 'ww1.jsonl'), '{}\n');
   put(app.logs, 'not in a backup');
   const db = new Sqlite(app.data);
   db.pragma('journal_mode = WAL');

@@ -35,17 +35,22 @@ export function backupPathKind(path: string): 'manifest' | 'database' | 'file' {
   if (path === BACKUP_MANIFEST) return 'manifest';
   if (GATEWAY_DATABASES.has(path)) return 'database';
   if (GATEWAY_FILES.has(path)) return 'file';
-  const [apps, id = '', name = '', version = '', ...rest] = path.split('/');
-  if (apps === 'apps' && isAppId(id)) {
-    if (version === '' && path === `apps/${id}/data.sqlite`) return 'database';
-    if (version === '' && APP_FILES.has(name) && path === `apps/${id}/${name}`) return 'file';
-    if (rest.length === 0 && name === '_attachments' && SHA256.test(version)) return 'file';
-    const isVersion = isVersionFolder(id, version);
-    const inVersion = (name === 'versions' || name === 'prepared') && isVersion && rest.length > 0;
-    if (inVersion && rest.every(isSafeSegment)) return 'file';
-  }
+  const kind = kindInApp(path);
+  if (kind !== null) return kind;
   if (isInStore(path)) return 'file';
   throw invalidBackup('it holds a file that no backup has', path);
+}
+
+/** Null for what is no part of an app. */
+function kindInApp(path: string): 'database' | 'file' | null {
+  const [apps, id = '', name = '', version = '', ...rest] = path.split('/');
+  if (apps !== 'apps' || !isAppId(id)) return null;
+  if (path === `apps/${id}/data.sqlite`) return 'database';
+  if (path === `apps/${id}/${name}`) return APP_FILES.has(name) ? 'file' : null;
+  if (name === '_attachments') return rest.length === 0 && SHA256.test(version) ? 'file' : null;
+  if (name === '_chat') return rest.length === 0 && isSafeSegment(version) ? 'file' : null;
+  const inVersion = (name === 'versions' || name === 'prepared') && isVersionFolder(id, version) && rest.length > 0;
+  return inVersion && rest.every(isSafeSegment) ? 'file' : null;
 }
 
 /** Of the git store: the repository's objects and refs, and the sessions' files. */

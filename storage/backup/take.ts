@@ -65,6 +65,7 @@ function appSources(id: string, app: AppPaths): BackupSource[] {
     part('file', app.settings),
     part('file', app.webhookKeys),
     part('folder', app.attachmentsDir),
+    part('folder', app.chatDir),
     part('versions', app.versionsDir),
     part('versions', app.preparedDir),
   ];
