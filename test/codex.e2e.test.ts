@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import type { RunnerSpec } from '../protocol/agents.ts';
 import { root } from '../testing/gateway.ts';
+import { STUB_MODELS } from '../testing/model-stub.ts';
 import { runnerCases } from '../testing/runner-cases.ts';
 import { eventsOf, finalOf, type RunnerPlace } from '../testing/runner-turns.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
@@ -138,9 +139,14 @@ runnerCases(
 
     runnerTest('tells its version, models and tools', async ({ turns }) => {
       assert.deepEqual(await turns.probe('version'), { version: '0.169.0' });
-      const { models = [], signedIn } = await turns.probe('models');
-      assert.equal(signedIn, true);
-      assert.ok(models.length > 0, JSON.stringify(models));
+      const { models = [] } = await turns.probe('models');
+      assert.deepEqual(
+        models.map(({ id }) => id),
+        STUB_MODELS,
+      );
+      const { models: builtIn = [], signedIn } = await turns.probe('models', { baseUrl: undefined } as never);
+      assert.equal(signedIn, true, 'with a key');
+      assert.equal(builtIn.filter(({ isDefault }) => isDefault).length, 1, JSON.stringify(builtIn));
       assert.deepEqual(await turns.probe('tools'), { tools: [] });
       assert.equal(turns.pids.size, 0);
     });

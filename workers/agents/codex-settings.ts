@@ -34,26 +34,27 @@ const QUIET = [
 /** Folders that its sandbox makes so that no command can, and does not always remove. */
 const MOUNT_POINTS = ['.agents', '.aws', '.codex', '.git'];
 
-/** Whether its models come from a server that the configuration or the environment names. */
-export function hasOwnProvider({ baseUrl, env }: RunnerSpec): boolean {
-  return baseUrl !== undefined || env[KEY_VARIABLE] !== undefined;
+/** The key that its own provider is asked with. */
+export function keyOf({ env }: RunnerSpec): string | undefined {
+  return env[KEY_VARIABLE];
 }
 
 /** The arguments of `codex` for its app-server. */
 export function serverArguments(spec: RunnerSpec): string[] {
-  const settings = hasOwnProvider(spec) ? [...QUIET, ...ownProvider(spec)] : QUIET;
+  const hasProvider = spec.baseUrl !== undefined || keyOf(spec) !== undefined;
+  const settings = hasProvider ? [...QUIET, ...ownProvider(spec)] : QUIET;
   return ['app-server', ...settings.flatMap((setting) => ['-c', setting])];
 }
 
 /** JSON's texts are TOML's. Without a key none is asked for. */
-function ownProvider({ baseUrl, env }: RunnerSpec): string[] {
+function ownProvider(spec: RunnerSpec): string[] {
   const members = {
     name: OWN_PROVIDER,
-    base_url: baseUrl ?? env.OPENAI_BASE_URL ?? OPENAI,
+    base_url: spec.baseUrl ?? spec.env.OPENAI_BASE_URL ?? OPENAI,
     wire_api: 'responses',
     request_max_retries: 2,
     stream_max_retries: 2,
-    ...(env[KEY_VARIABLE] === undefined ? {} : { env_key: KEY_VARIABLE }),
+    ...(keyOf(spec) === undefined ? {} : { env_key: KEY_VARIABLE }),
   };
   return Object.entries(members).map(
     ([name, value]) => `model_providers.${OWN_PROVIDER}.${name}=${JSON.stringify(value)}`,

@@ -5,7 +5,7 @@
 import type { AgentModel, RunnerSpec, TurnOrder } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import {
-  hasOwnProvider,
+  keyOf,
   OWN_PROVIDER,
   programFolders,
   removeMountPoints,
@@ -16,6 +16,7 @@ import {
 } from './codex-settings.ts';
 import { CodexTurn, type TokenCounts } from './codex-turn.ts';
 import { JsonRpc, type Params, RpcError, type RpcListener } from './json-rpc.ts';
+import { listModels } from './model-list.ts';
 import type { AgentProgram } from './program.ts';
 import { fileText, historyText, promptFile } from './prompt-parts.ts';
 import type { Agent, Runner, RunnerHost, Turn } from './runner.ts';
@@ -29,25 +30,28 @@ export const codexRunner: Runner = {
   async open(order, host) {
     const server = await CodexServer.start(order.runner, order.folder, tokenEnvironment(order), host);
     const { isSignedIn, otherServers } = await server.look();
-    if (!isSignedIn && !hasOwnProvider(order.runner)) {
+    const { runner } = order;
+    if (!isSignedIn && runner.baseUrl === undefined && keyOf(runner) === undefined) {
       throw new SvcError(
         'AGENT_FAILED',
         'Codex is not signed in. Run `codex login` as the user of the gateway, or give the runner a key with "apiKeyEnv".',
       );
     }
-    const isOwn = order.runner.baseUrl !== undefined || !isSignedIn;
+    const isOwn = runner.baseUrl !== undefined || !isSignedIn;
     return await openThread(order, server, { otherServers, provider: isOwn ? OWN_PROVIDER : null });
   },
 
-  async probe({ runner, want, folder }, host) {
+  async probe({ runner, want, folder }, host, signal) {
     if (want === 'version') return { version: await versionOf(runner, folder, host) };
     // It has no list of its own tools, and the MCP servers of its user's settings are off in turns.
     if (want === 'tools') return { tools: [] };
+    // Codex lists OpenAI's models, whoever it is to ask.
+    if (runner.baseUrl !== undefined) return { models: await listModels(runner.baseUrl, keyOf(runner), signal) };
     const server = await CodexServer.start(runner, folder, {}, host);
     const { isSignedIn } = await server.look();
-    const models = await server.models(runner.baseUrl === undefined ? null : OWN_PROVIDER);
+    const models = await server.models();
     await server.end();
-    return { models, signedIn: isSignedIn || hasOwnProvider(runner) };
+    return { models, signedIn: isSignedIn || keyOf(runner) !== undefined };
   },
 };
 
@@ -97,8 +101,8 @@ class CodexServer {
     };
   }
 
-  async models(modelProvider: string | null): Promise<AgentModel[]> {
-    const { data } = await this.rpc.call('model/list', { modelProvider });
+  async models(): Promise<AgentModel[]> {
+    const { data } = await this.rpc.call('model/list', {});
     const models = data as {
       model: string;
       displayName: string;
