@@ -275,6 +275,11 @@ export const LIMITS = {
   groundingToolsBytes: 16 * KiB,
   groundingTablesBytes: 8 * KiB,
   groundingHostToolsBytes: 4 * KiB,
+  agentSearchLines: 200, // lines that a search in a draft finds, and files that are listed
+  agentListedFiles: 1000,
+  agentToolBytes: 128 * KiB, // result of a tool that a model is shown; the rest is cut
+  modelSteps: 32, // answers of a model in one turn, each of which may call tools
+  modelRetries: 2, // further tries when a model server refuses or cannot be reached
   agentProbeMs: 5 * SECOND, // asking an agent's program for its version
   agentStderrBytes: 4 * KiB, // what is kept of the standard error of an agent: its end
   agentHistoryBytes: 256 * KiB, // what was said before, for an agent that keeps nothing itself: the latest of it

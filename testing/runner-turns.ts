@@ -157,8 +157,8 @@ export async function makePlace(t: Context): Promise<RunnerPlace> {
 export function checkContract(events: RunnerEvent[]): void {
   const open = new Set<string>();
   const seen = new Set<string>();
+  const said = JSON.stringify(events);
   for (const [i, event] of events.entries()) {
-    const said = JSON.stringify(events);
     if (event.type === 'session')
       assert.equal(
         i,

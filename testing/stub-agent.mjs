@@ -158,17 +158,17 @@ async function step(session, verb, rest, { signal, text }) {
   const toolCallId = `call-${++lastId}`;
   switch (verb) {
     case 'say':
-      return await stream('agent_message_chunk', rest.replaceAll('{result}', session.result));
+      return await stream(
+        'agent_message_chunk',
+        rest.replaceAll('{result}', () => session.result),
+      );
     case 'think':
       return await stream('agent_thought_chunk', rest);
     case 'pace':
       session.pace = Number(rest);
       return;
     case 'wait':
-      return await Promise.race([
-        pause(Number(rest)),
-        new Promise((done) => signal.addEventListener('abort', () => done())),
-      ]);
+      return await pause(Number(rest));
     case 'tools':
       return (await Promise.all(session.servers.map(toolsOf))).flat().join(' ');
     case 'call': {
@@ -255,7 +255,7 @@ async function step(session, verb, rest, { signal, text }) {
       console.error(rest);
       return;
     case 'hang':
-      return await new Promise((done) => signal.addEventListener('abort', () => done()));
+      return await new Promise(() => {});
     case 'deaf':
       isDeaf = true;
       process.on('SIGTERM', () => {});
@@ -281,6 +281,7 @@ async function prompt({ sessionId, prompt: blocks }) {
   saveSession(session);
   session.abort = new AbortController();
   const { signal } = session.abort;
+  const cancelled = new Promise((done) => signal.addEventListener('abort', () => done(undefined), { once: true }));
   const texts = blocks.filter(({ type }) => type === 'text').map((block) => block.text);
   const text = blocks.map((block) => block.text ?? block.resource?.text ?? `[${block.type}]`).join('\n');
   const usage = () =>
@@ -289,7 +290,7 @@ async function prompt({ sessionId, prompt: blocks }) {
     if (signal.aborted) break;
     const [verb, ...rest] = line.trim().split(' ');
     try {
-      const result = await step(session, verb, rest.join(' '), { signal, text });
+      const result = await Promise.race([step(session, verb, rest.join(' '), { signal, text }), cancelled]);
       if (result?.stop) return { result: { stopReason: result.stop, ...usage() } };
       if (result?.failed) return { error: { code: -32603, message: result.failed } };
       if (typeof result === 'string') session.result = result;
