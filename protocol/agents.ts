@@ -111,7 +111,8 @@ export type TurnEvent =
   | Exclude<RunnerEvent, { type: 'session' }>
   /** A file that the turn changed in the draft. */
   | { type: 'file'; path: string; status: 'added' | 'changed' | 'removed' }
-  | { type: 'webhooks'; minted: unknown[] }
+  /** `minted` are webhooks with their secrets, which publishing answers; `pending` those that it will mint. */
+  | { type: 'webhooks'; minted: unknown[]; pending?: { automationId: string; ownerApp: string }[] }
   /** How a `permission` was answered; null when nobody did in time, or the turn ended. */
   | { type: 'permission.result'; requestId: string; optionId: string | null; ok: boolean }
   | { type: 'aborted' }

@@ -49,7 +49,7 @@ export function packed(events: TurnEvent[]): EventsLine['events'] {
   return packed;
 }
 
-export function unpacked(line: EventsLine): StoredEvent[] {
+export function unpacked(line: Pick<EventsLine, 'id' | 'events'>): StoredEvent[] {
   let { id } = line;
   return line.events.flatMap((event) => {
     if (!('deltas' in event)) return [{ id: id++, event }];
@@ -186,8 +186,8 @@ export function hashOf(message: string): string {
   return createHash('sha256').update(message).digest('hex');
 }
 
-/** The beginning of the first line of a window's first message. */
-function titleOf(message: string): string {
+/** What a conversation is called: the beginning of the first line of its first message. */
+export function titleOf(message: string): string {
   const [line = ''] = message.trim().split('\n', 1);
   const most = LIMITS.titleChars;
   return line.length <= most ? line : `${line.slice(0, most - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;

@@ -2,11 +2,15 @@
  * Conversations in SQLite (decisions, section 12): the tables of `runtime.sqlite` that hold them, their turns, what happened in
  * these, and the attachments of messages; their rows as the API gives them. Pure.
  */
+import { basename } from 'node:path';
+import type { TurnEvent } from '../protocol/agents.ts';
 import type { Row, SqlStatement, SqlValue } from '../protocol/frames.ts';
+import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../protocol/turns.ts';
+import { hashOf, packed, titleOf, unpacked } from './chat-transcript.ts';
 
 /**
- * A turn's id is a UUIDv7, so that order by id is order of time. An item is a batch of a turn's events, kept under the number of
- * the first one: they come many at a time, and are stored with one commit.
+ * A turn's id is a UUIDv7, so that order by id is order of time. An item is a group of a turn's events that came together, under
+ * the id of the first one. What a turn comes to, its answer and how many messages it has, is kept beside it when it has ended.
  */
 export const CONVERSATIONS_SCHEMA = `
   CREATE TABLE IF NOT EXISTS conversations (
@@ -25,9 +29,13 @@ export const CONVERSATIONS_SCHEMA = `
     idempotency_key TEXT,
     state TEXT NOT NULL,
     message TEXT NOT NULL,
+    message_hash TEXT NOT NULL,
     attachments TEXT NOT NULL,
-    runner TEXT,
+    runner TEXT NOT NULL,
     model TEXT,
+    answer TEXT NOT NULL DEFAULT '',
+    last_id INTEGER NOT NULL DEFAULT 0,
+    messages INTEGER NOT NULL DEFAULT 1,
     started_at INTEGER NOT NULL,
     ended_at INTEGER
   );
@@ -36,11 +44,11 @@ export const CONVERSATIONS_SCHEMA = `
   CREATE UNIQUE INDEX IF NOT EXISTS turns_by_key ON turns (conversation_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
   CREATE TABLE IF NOT EXISTS items (
     turn_id TEXT NOT NULL REFERENCES turns (turn_id) ON DELETE CASCADE,
-    seq INTEGER NOT NULL,
+    first_id INTEGER NOT NULL,
     events TEXT NOT NULL,
-    at INTEGER NOT NULL,
-    PRIMARY KEY (turn_id, seq)
-  ) WITHOUT ROWID;
+    ts INTEGER NOT NULL,
+    PRIMARY KEY (turn_id, first_id)
+  );
   CREATE TABLE IF NOT EXISTS attachments (
     app_id TEXT NOT NULL,
     sha256 TEXT NOT NULL,
@@ -57,22 +65,26 @@ export const CONVERSATIONS_SCHEMA = `
   ) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS turn_attachments_by_content ON turn_attachments (app_id, sha256)`;
 
-/** `state` is that of the latest turn, null before the first. Times are milliseconds since the epoch. */
+/**
+ * `state` is that of the latest turn, null before the first. `messages` counts those of people and agents, and the calls of tools;
+ * of a turn that runs, only its own message. Times are milliseconds since the epoch.
+ */
 export type ConversationRecord = {
   conversationId: string;
   app: string;
   title: string | null;
-  /** The runner that answered last. */
+  /** The runner of the latest turn. */
   adapter: string | null;
-  turns: number;
-  state: string | null;
+  counts: { turns: number; messages: number };
+  state: TurnState | null;
   createdAt: number;
   updatedAt: number;
 };
 
+const OF_IT = 'FROM turns WHERE turns.conversation_id = conversations.conversation_id';
 const COLUMNS = `conversation_id, app_id, title, adapter, created_at, updated_at,
-  (SELECT count(*) FROM turns WHERE turns.conversation_id = conversations.conversation_id) AS turns,
-  (SELECT state FROM turns WHERE turns.conversation_id = conversations.conversation_id ORDER BY turn_id DESC LIMIT 1) AS state`;
+  (SELECT count(*) ${OF_IT}) AS turns, (SELECT total(messages) ${OF_IT}) AS messages,
+  (SELECT state ${OF_IT} ORDER BY turn_id DESC LIMIT 1) AS state`;
 
 export const GET_CONVERSATION = `SELECT ${COLUMNS} FROM conversations WHERE conversation_id = ?`;
 
@@ -94,11 +106,76 @@ export function conversationOf(row: Row): ConversationRecord {
     app: row.app_id as string,
     title: row.title as string | null,
     adapter: row.adapter as string | null,
-    turns: row.turns as number,
-    state: row.state as string | null,
+    counts: { turns: row.turns as number, messages: row.messages as number },
+    state: row.state as TurnState | null,
     createdAt: row.created_at as number,
     updatedAt: row.updated_at as number,
   };
+}
+
+/** An attachment as its message names it. */
+export type NamedAttachment = { sha256: string; name: string; type: string };
+
+/** A turn, and its conversation where it begins with it. */
+export function insertTurn(app: string, conversationId: string, turn: NewTurn): SqlStatement[] {
+  const { turnId, idempotencyKey, message, attachments = [], runner, model, ts } = turn;
+  const named: NamedAttachment[] = attachments.map(({ name, type, path }) => ({ sha256: basename(path), name, type }));
+  return [
+    [
+      `INSERT INTO conversations (conversation_id, app_id, created_at, updated_at) VALUES (?, ?, ?, ?)
+        ON CONFLICT (conversation_id) DO NOTHING`,
+      [conversationId, app, ts, ts],
+    ],
+    [
+      // The session is its runner's: another one goes on without it.
+      `UPDATE conversations SET title = coalesce(title, ?), updated_at = ?,
+        adapter_session = iif(adapter = ?, adapter_session, NULL), adapter = ? WHERE conversation_id = ?`,
+      [titleOf(message), ts, runner, runner, conversationId],
+    ],
+    [
+      `INSERT INTO turns (turn_id, conversation_id, idempotency_key, state, message, message_hash, attachments, runner, model, started_at)
+        VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?, ?) ON CONFLICT (turn_id) DO NOTHING`,
+      [
+        turnId,
+        conversationId,
+        idempotencyKey ?? null,
+        message,
+        hashOf(message),
+        JSON.stringify(named),
+        runner,
+        model ?? null,
+        ts,
+      ],
+    ],
+    ...named.map(
+      ({ sha256 }): SqlStatement => [
+        'INSERT INTO turn_attachments (turn_id, app_id, sha256) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
+        [turnId, app, sha256],
+      ],
+    ),
+  ];
+}
+
+/** Events of a turn that come together; `firstId` is the id of the first. */
+export function insertItem(turnId: string, firstId: number, events: TurnEvent[], ts: number): SqlStatement[] {
+  return [
+    [
+      'INSERT INTO items (turn_id, first_id, events, ts) VALUES (?, ?, ?, ?) ON CONFLICT (turn_id, first_id) DO NOTHING',
+      [turnId, firstId, JSON.stringify(packed(events)), ts],
+    ],
+    ['UPDATE turns SET last_id = ? WHERE turn_id = ?', [firstId + events.length - 1, turnId]],
+  ];
+}
+
+/** A turn ends once: what is recorded stays. */
+export function endTurn(turnId: string, state: TurnEnd, answer: string, messages: number, ts: number): SqlStatement {
+  const sql = `UPDATE turns SET state = ?, answer = ?, messages = ?, ended_at = ? WHERE turn_id = ? AND ended_at IS NULL`;
+  return [sql, [state, answer, messages, ts, turnId]];
+}
+
+/** The stored events of an item, each with its id. */
+export function eventsOf(row: Row): StoredEvent[] {
+  return unpacked({ id: row.first_id as number, events: JSON.parse(row.events as string) });
 }
 
 /** `size` in bytes. */

@@ -17,8 +17,10 @@ import { sweepDaily } from '../storage/trash.ts';
 import { AgentProcess } from './agents/agent-process.ts';
 import { Attachments } from './agents/attachments.ts';
 import { Chat } from './agents/chat.ts';
+import { ConversationTurns } from './agents/conversation-turns.ts';
 import { Conversations } from './agents/conversations.ts';
 import { openAgents } from './agents/open-agents.ts';
+import { TurnDrafts } from './agents/turn-drafts.ts';
 import { TurnRuns } from './agents/turn-runs.ts';
 import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations } from './automations/automations.ts';
@@ -134,7 +136,6 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     });
     const runtime = databases.client('_runtime', layout.runtimeDb, false);
     const idempotency = new Idempotency(runtime);
-    const conversations = new Conversations(runtime);
     const attachments = new Attachments({ db: runtime, layout, log });
     const parts = { config, layout, log, registry, databases, tree, jobs, changes, pages, logs, idempotency };
     const apps = new Apps({ ...parts, programTokens });
@@ -168,12 +169,18 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       conversationRunner: agents.run,
       fireAutomationFactory: extensions.fireAutomationFactory ?? null,
     });
+    const conversationTurns = new ConversationTurns(runtime);
+    const drafts = gitStore && new TurnDrafts({ ...gitStore, catalog: automations.catalog, log });
     const chat = new Chat({
       layout,
       log,
       runner: agents,
       runs: new TurnRuns({ ledger: automations.runs, events: automations.runEvents, log }),
+      conversations: conversationTurns,
+      drafts,
     });
+    gitStore?.sessions.onClosed((session) => chat.turns.stopDraft(session));
+    const conversations = new Conversations({ db: runtime, rows: conversationTurns, turns: chat.turns, drafts });
     apps.connect({ deployments, automations, chat, conversations });
     const services: Services = {
       ...parts,
@@ -225,7 +232,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
 /** In the background: a start does not wait for it, nor end for a full disk. The tables are made with their first use at the latest. */
 async function openConversations({ conversations, attachments, registry, log }: Services): Promise<void> {
   try {
-    await conversations.open();
+    await conversations.recover();
     await attachments.open(registry.ids());
   } catch (error) {
     log.warn({ err: error }, 'What an earlier gateway left of conversations could not be looked at yet.');

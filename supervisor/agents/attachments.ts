@@ -5,6 +5,7 @@ import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { Logger } from 'pino';
+import type { TurnAttachment } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
@@ -24,6 +25,11 @@ import { survive } from '../outlive-writer.ts';
 import { SerialByKey } from '../serial.ts';
 
 const SHA256 = /^[0-9a-f]{64}$/;
+const IMAGE = /^image\/(?:png|jpeg|gif|webp)\s*(?:;|$)/i;
+const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|sql|x-ndjson|yaml)\b|[^;]+\+(?:json|xml)\s*(?:;|$))/i;
+const UNKNOWN = 'The app has no attachment of this sha256; upload it first.';
+/** What a file without a name is called by. */
+const NAME_CHARS = 12;
 
 export type AttachmentsOptions = {
   /** `runtime.sqlite`, with the tables of conversations. */
@@ -105,6 +111,25 @@ export class Attachments {
     }
   }
 
+  /**
+   * The attachments of a message, for its agent. Rejects with `UNKNOWN_BLOB`, or with `BAD_REQUEST` for one that agents do not
+   * take; `path` names it.
+   */
+  async take(app: string, named: readonly { sha256: string; name?: string }[]): Promise<TurnAttachment[]> {
+    const taken: TurnAttachment[] = [];
+    for (const [at, { sha256, name = sha256.slice(0, NAME_CHARS) }] of named.entries()) {
+      const path = `attachments[${at}]`;
+      const record = await this.get(app, sha256);
+      if (record === null) throw new SvcError('UNKNOWN_BLOB', UNKNOWN, { path });
+      if (!IMAGE.test(record.type) && !TEXT.test(record.type)) {
+        const message = `Agents take images (PNG, JPEG, GIF, WebP) and texts, not "${record.type}".`;
+        throw new SvcError('BAD_REQUEST', message, { path });
+      }
+      taken.push({ name, type: record.type, path: this.pathOf(app, sha256) });
+    }
+    return taken;
+  }
+
   /** Rejects with `UNKNOWN_BLOB`, or with `CONFLICT` while a turn names it. */
   async remove(app: string, sha256: string): Promise<void> {
     if (await this.#remove(app, sha256, DELETE_ATTACHMENT, [app, sha256])) return;
@@ -181,8 +206,8 @@ async function writeBody(path: string, body: Readable): Promise<{ sha256: string
   return { sha256: hash.digest('hex'), size };
 }
 
-export function unknownBlob(): SvcError {
-  return new SvcError('UNKNOWN_BLOB', 'The app has no attachment of this sha256; upload it first.');
+function unknownBlob(): SvcError {
+  return new SvcError('UNKNOWN_BLOB', UNKNOWN);
 }
 
 function unlessThere(app: string): (error: unknown) => void {

@@ -6,6 +6,8 @@ import type { SessionName } from '../../protocol/session-key.ts';
 import type { HistoryRow } from '../../protocol/turns.ts';
 import { type ChatWindow, ChatWindows } from '../../storage/chat-windows.ts';
 import type { Layout } from '../../storage/layout.ts';
+import type { ConversationTurns } from './conversation-turns.ts';
+import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
 import type { TurnRuns } from './turn-runs.ts';
 import { type TurnRunner, Turns } from './turns.ts';
 
@@ -13,6 +15,10 @@ export type ChatOptions = {
   layout: Layout;
   runner: TurnRunner;
   runs: TurnRuns;
+  /** Conversations are kept in rows, not in windows. */
+  conversations: ConversationTurns;
+  /** Null on the tarball backend. */
+  drafts: TurnDrafts | null;
   log: Logger;
   permissionMs?: number;
 };
@@ -24,11 +30,13 @@ export class Chat {
   readonly #windows = new Map<string, ChatWindows>();
 
   constructor(options: ChatOptions) {
-    const { runner, runs, log, permissionMs } = options;
+    const { runner, runs, conversations, drafts, log, permissionMs } = options;
     this.#options = options;
     this.turns = new Turns({
-      open: (name) => this.#of(name).open(name.id),
+      open: (name) =>
+        name.kind === 'conversation' ? conversations.open(name.app, name.id) : this.#of(name).open(name.id),
       runner,
+      drafts,
       observe: runs.observe,
       log,
       ...(permissionMs === undefined ? {} : { permissionMs }),
@@ -63,6 +71,8 @@ export class Chat {
     const windows = this.#of(name);
     if (!(await windows.has(name.id))) throw unknownWindow(name);
     await this.turns.whileClosed(name, () => windows.remove(name.id));
+    // The draft of a window of a draft is somebody's work.
+    if (name.draft === undefined) await this.#options.drafts?.close(sessionOf(name));
   }
 
   /** Rejects with `UNKNOWN_WINDOW` when nothing was said in it. */

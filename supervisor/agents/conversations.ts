@@ -1,7 +1,9 @@
 /** Conversations about an app: opened, listed, named and deleted, as rows of `runtime.sqlite` (decisions, sections 8 and 12). */
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { isSessionId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { SessionName } from '../../protocol/session-key.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import {
   CONVERSATIONS_SCHEMA,
@@ -11,32 +13,35 @@ import {
   listConversations,
 } from '../../storage/conversation-rows.ts';
 import { survive } from '../outlive-writer.ts';
+import type { ConversationTurns, Message } from './conversation-turns.ts';
+import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
+import type { Turns } from './turns.ts';
 
 const INSERT = `INSERT INTO conversations (conversation_id, app_id, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
   ON CONFLICT (conversation_id) DO NOTHING`;
 
-const PREFIX = 'conversation-';
-const SESSION_CHARS = 64;
-const HASH_CHARS = 16;
-
-/** The session in which a conversation works; of an id that leaves no room for it, the end is a hash. */
-export function sessionOf(conversationId: string): string {
-  const whole = PREFIX + conversationId;
-  if (whole.length <= SESSION_CHARS) return whole;
-  const hash = createHash('sha256').update(conversationId).digest('hex').slice(0, HASH_CHARS);
-  return `${whole.slice(0, SESSION_CHARS - HASH_CHARS - 1)}-${hash}`;
-}
+export type ConversationsOptions = {
+  /** The gateway's runtime database. */
+  db: DbClient;
+  rows: ConversationTurns;
+  turns: Pick<Turns, 'whileClosed' | 'settle'>;
+  /** Null on the tarball backend. */
+  drafts: Pick<TurnDrafts, 'close'> | null;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
+};
 
 /** An id belongs to one app: what is worked on is the session of that name. Every statement here may run twice: see `survive`. */
 export class Conversations {
+  readonly #options: ConversationsOptions;
   readonly #db: DbClient;
   readonly #now: () => number;
   #ready: Promise<unknown> | null = null;
 
-  /** `db` is the gateway's runtime database; `now` gives milliseconds since the epoch. */
-  constructor(db: DbClient, now: () => number = Date.now) {
-    this.#db = db;
-    this.#now = now;
+  constructor(options: ConversationsOptions) {
+    this.#options = options;
+    this.#db = options.db;
+    this.#now = options.now ?? Date.now;
   }
 
   /** Makes the tables, unless they are there. When it rejects, the next call tries again. */
@@ -47,6 +52,19 @@ export class Conversations {
     } catch (error) {
       this.#ready = null;
       throw error;
+    }
+  }
+
+  /** Turns that an earlier gateway left are `interrupted` when it resolves. */
+  async recover(): Promise<void> {
+    await this.open();
+    const { rows, turns } = this.#options;
+    for (let before = ''; ; ) {
+      const left = await rows.unended(before, LIMITS.listRows);
+      for (const { app, conversationId } of left) await turns.settle(nameOf(app, conversationId));
+      const last = left.at(-1);
+      if (last === undefined) return;
+      before = last.conversationId;
     }
   }
 
@@ -95,14 +113,25 @@ export class Conversations {
     return this.get(app, id);
   }
 
-  /** With its turns. What it is worked on in is for the caller to close. Rejects with `UNKNOWN_CONVERSATION`. */
-  async remove(app: string, id: string): Promise<void> {
+  /** What was said in its latest turns, or in those before the turn `before`: at most `limit` turns. Rejects with `UNKNOWN_CONVERSATION`. */
+  async messages(app: string, id: string, limit: number, before: string | null): Promise<Message[]> {
     await this.get(app, id);
-    await survive(() => this.#db.run('DELETE FROM conversations WHERE conversation_id = ?', [id]));
+    return await this.#options.rows.messages(id, limit, before);
   }
 
-  /** The app was removed; its files are gone with its folder. Resolves with the ids of its conversations. */
-  async forgetApp(app: string): Promise<string[]> {
+  /** With its turns, those under way too, and the session that they worked in. Rejects with `UNKNOWN_CONVERSATION`. */
+  async remove(app: string, id: string): Promise<void> {
+    await this.get(app, id);
+    const { turns, drafts } = this.#options;
+    const name = nameOf(app, id);
+    await turns.whileClosed(name, () =>
+      survive(() => this.#db.run('DELETE FROM conversations WHERE conversation_id = ?', [id])),
+    );
+    await drafts?.close(sessionOf(name));
+  }
+
+  /** The app was removed, and with its folder its attachments; its turns have ended. */
+  async forgetApp(app: string): Promise<void> {
     await this.open();
     const rows = await survive(() => this.#db.all('SELECT conversation_id FROM conversations WHERE app_id = ?', [app]));
     await survive(() =>
@@ -111,13 +140,18 @@ export class Conversations {
         ['DELETE FROM attachments WHERE app_id = ?', [app]],
       ]),
     );
-    return rows.map((row) => String(row.conversation_id));
+    for (const row of rows) await this.#options.drafts?.close(sessionOf(nameOf(app, String(row.conversation_id))));
   }
 
   async #find(id: string): Promise<ConversationRecord | null> {
     const row = await survive(() => this.#db.get(GET_CONVERSATION, [id]));
     return row && conversationOf(row);
   }
+}
+
+/** What turns know a conversation by. */
+export function nameOf(app: string, id: string): SessionName {
+  return { kind: 'conversation', app, id };
 }
 
 /** Throws `INVALID_ID`. */

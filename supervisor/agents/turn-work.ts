@@ -25,9 +25,14 @@ export type TurnObserver = {
   ended(outcome: TurnOutcome): void;
 };
 
+/** Called when the turn begins; what it resolves with is called before its last events, and does not reject. */
+export type Enter = (tell: (event: TurnEvent) => void) => Promise<() => Promise<void>>;
+
 export type TurnWorkOptions = {
   live: LiveTurn;
   observer: TurnObserver;
+  /** Of a turn that works in a draft. */
+  enter: Enter | null;
   permissionMs: number;
   log: Logger;
 };
@@ -39,6 +44,7 @@ export class TurnWork {
   /** Resolves when the turn has ended and that is stored; never rejects. */
   readonly ended: Promise<TurnOutcome>;
   readonly #observer: TurnObserver;
+  readonly #enter: Enter | null;
   readonly #log: Logger;
   readonly #controller = new AbortController();
   readonly #permissions: Permissions;
@@ -50,9 +56,10 @@ export class TurnWork {
   #cut: (() => void) | null = null;
   #resolve: (outcome: TurnOutcome) => void = () => {};
 
-  constructor({ live, observer, permissionMs, log }: TurnWorkOptions) {
+  constructor({ live, observer, enter, permissionMs, log }: TurnWorkOptions) {
     this.live = live;
     this.#observer = observer;
+    this.#enter = enter;
     this.#log = log;
     this.ended = new Promise((resolve) => {
       this.#resolve = resolve;
@@ -94,13 +101,16 @@ export class TurnWork {
     let iterator: AsyncIterator<{ type: string; [member: string]: unknown }> | null = null;
     let outcome: Omit<TurnOutcome, 'text'>;
     const answer = (requestId: string) => this.#permissions.answer(requestId);
+    let exit: (() => Promise<void>) | undefined;
     try {
+      exit = await this.#enter?.((event) => this.#add([event]));
       iterator = runner({ ...turn, answer, signal })[Symbol.asyncIterator]();
       outcome = await this.#read(iterator);
     } catch (error) {
       outcome = { state: 'error', error: this.#failure(error) };
     }
     void leave(iterator);
+    await exit?.();
     await this.#end(this.#stopped ?? outcome);
   }
 

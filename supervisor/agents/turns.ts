@@ -13,7 +13,8 @@ import { hashOf } from '../../storage/chat-transcript.ts';
 import type { ConversationRunner } from '../extension-points.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import { endedTurn, LiveTurn, type ReadableTurn } from './live-turn.ts';
-import { type TurnObserver, TurnWork } from './turn-work.ts';
+import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
+import { type Enter, type TurnObserver, TurnWork } from './turn-work.ts';
 
 /** What runs turns, and knows which runners there are. */
 export type TurnRunner = {
@@ -31,17 +32,25 @@ export type TurnRequest = {
   model?: string;
   thinking?: string;
   attachments?: TurnAttachment[];
-  /** The session whose draft the turn works in; `assistant.start` says it. */
-  draft?: string;
   idempotencyKey?: string;
+  /** Throws unless its sender may have a turn of this mode. */
+  permit?(mode: ChatMode): void;
 };
 
-/** A turn that is new. */
-export type BegunTurn = { turnId: string; name: SessionName; request: TurnRequest; mode: ChatMode } & ChosenRunner;
+/** A turn that is new; `draft` is the session whose draft it works in, and `assistant.start` says it. */
+export type BegunTurn = {
+  turnId: string;
+  name: SessionName;
+  request: TurnRequest;
+  mode: ChatMode;
+  draft: string | undefined;
+} & ChosenRunner;
 
 export type TurnsOptions = {
   open(name: SessionName): Promise<OpenConversation>;
   runner: TurnRunner;
+  /** Where turns of mode `full` work; null on the tarball backend. */
+  drafts: Pick<TurnDrafts, 'ensure' | 'enter'> | null;
   /** Who hears of a turn that was stored. */
   observe(turn: BegunTurn): TurnObserver;
   log: Logger;
@@ -84,8 +93,12 @@ class Lane {
     return result;
   }
 
+  get works(): TurnWork[] {
+    return this.turns.map(({ work }) => work);
+  }
+
   turn(turnId: string): TurnWork | undefined {
-    return this.turns.find(({ work }) => work.live.turnId === turnId)?.work;
+    return this.works.find(({ live }) => live.turnId === turnId);
   }
 }
 
@@ -144,7 +157,7 @@ export class Turns {
       try {
         // Behind messages that are being stored.
         return await lane.serial(async () => {
-          await endAll(lane, null);
+          await endAll(lane.works, null);
           await lane.conversation.close();
           this.#forget(lane);
           return await work();
@@ -175,14 +188,27 @@ export class Turns {
   /** An app or a draft goes away: its turns end. */
   async stopApp(app: string, draft?: string): Promise<void> {
     const lanes = [...this.#lanes.values()].filter(({ name }) => name.app === app && name.draft === draft);
-    await Promise.all(lanes.map((lane) => lane.serial(() => endAll(lane, null))));
+    await Promise.all(lanes.map((lane) => lane.serial(() => endAll(lane.works, null))));
+  }
+
+  /** A session goes away: the turns that work in it end. */
+  async stopDraft(session: string): Promise<void> {
+    const works = [...this.#lanes.values()].flatMap(({ turns }) =>
+      turns.filter(({ begun }) => begun.draft === session).map(({ work }) => work),
+    );
+    await endAll(works, null);
+  }
+
+  /** What an earlier gateway left of a conversation is ended. */
+  async settle(name: SessionName): Promise<void> {
+    await this.#with(name, async () => {});
   }
 
   /** Takes no more messages; turns under way are stored as `interrupted`. */
   async stop(): Promise<void> {
     this.#stopping = true;
     const reason = new SvcError('RUN_ABORTED', 'The gateway stopped before the turn had ended.');
-    await Promise.all([...this.#lanes.values()].map((lane) => lane.serial(() => endAll(lane, reason))));
+    await Promise.all([...this.#lanes.values()].map((lane) => lane.serial(() => endAll(lane.works, reason))));
   }
 
   async #accept(lane: Lane, request: TurnRequest): Promise<HeldTurn> {
@@ -197,11 +223,14 @@ export class Turns {
     if (lane.isLeaving) throw new SvcError('CONFLICT', 'The conversation is being deleted.');
     const mode = request.mode ?? conversation.mode ?? 'data';
     if (conversation.mode !== null && mode !== conversation.mode) throw pinned(conversation.mode);
+    request.permit?.(mode);
     if (lane.turns.length > LIMITS.chatQueue) throw tooManyWait();
     const { runner, log, observe, permissionMs = LIMITS.permissionMs } = this.#options;
     const chosen = await runner.choose(request);
+    const draft = mode === 'full' ? sessionOf(name) : name.draft;
+    const enter = mode === 'full' ? await this.#placeOf(sessionOf(name), name.app) : null;
     const turnId = uuid();
-    const begun: BegunTurn = { turnId, name, request, mode, ...chosen };
+    const begun: BegunTurn = { turnId, name, request, mode, draft, ...chosen };
     const first = firstEvents(begun, lane.turns.length);
     const { thinking, attachments } = request;
     const stored = await conversation.begin(
@@ -218,7 +247,7 @@ export class Turns {
       first,
     );
     const live = new LiveTurn(conversation, stored, first, log);
-    const work = new TurnWork({ live, observer: observe(begun), permissionMs, log });
+    const work = new TurnWork({ live, observer: observe(begun), enter, permissionMs, log });
     lane.turns.push({ work, begun });
     // The turn itself holds the conversation open.
     lane.users++;
@@ -227,13 +256,24 @@ export class Turns {
     return this.#readable(lane, stored);
   }
 
+  /** Makes sure of the draft; answers what a turn calls when it begins there. Rejects with `MODE_UNAVAILABLE`, and as `ensure` does. */
+  async #placeOf(session: string, app: string): Promise<Enter> {
+    const { drafts } = this.#options;
+    if (drafts === null)
+      throw new SvcError('MODE_UNAVAILABLE', 'Mode "full" needs the git store: svc serve --store git.', {
+        path: 'mode',
+      });
+    await drafts.ensure(session, app);
+    return (tell) => drafts.enter(session, app, tell);
+  }
+
   /** Runs the first turn of the lane, if it waits. */
   #next({ turns, conversation, key }: Lane): void {
     const first = turns[0];
     if (!first) return;
     const { work, begun } = first;
-    const { name, request, mode, runner, model } = begun;
-    const { message, thinking, attachments, draft = name.draft } = request;
+    const { name, request, mode, draft, runner, model } = begun;
+    const { message, thinking, attachments } = request;
     void work.run(this.#options.runner.run, {
       app: name.app,
       windowId: name.id,
@@ -336,20 +376,19 @@ const INTERRUPTED: TurnEvent[] = [
   { type: 'end' },
 ];
 
-function firstEvents({ turnId, request, runner, model }: BegunTurn, before: number): TurnEvent[] {
+function firstEvents({ turnId, draft, runner, model }: BegunTurn, before: number): TurnEvent[] {
   const start: TurnEvent = {
     type: 'assistant.start',
     turnId,
     runner,
     ...(model === undefined ? {} : { model }),
-    ...(request.draft === undefined ? {} : { sessionId: request.draft }),
+    ...(draft === undefined ? {} : { sessionId: draft }),
   };
   const detail = `${before} before this one`;
   return before === 0 ? [start] : [start, { type: 'phase', phase: 'queued', detail }];
 }
 
-async function endAll({ turns }: Lane, reason: SvcError | null): Promise<void> {
-  const all = turns.map(({ work }) => work);
+async function endAll(all: TurnWork[], reason: SvcError | null): Promise<void> {
   // The last one first: none of them is to begin meanwhile.
   for (const work of [...all].reverse()) work.abort(reason);
   await Promise.all(all.map((work) => work.ended));

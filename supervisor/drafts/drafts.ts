@@ -18,7 +18,8 @@ import type { Brought } from './draft-data.ts';
 export class Drafts {
   readonly #options: DraftsOptions;
   readonly #manifests: Manifests;
-  readonly #budget = new WatchBudget();
+  /** Of the folders that are watched. */
+  readonly budget = new WatchBudget();
   /** By key. */
   readonly #drafts = new Map<string, Draft>();
   readonly #opening = new Map<string, Promise<Draft>>();
@@ -96,7 +97,7 @@ export class Drafts {
     if (!isSessionId(session) || !(await source.has(session))) throw unknownSession(session);
     if (!isAppId(app)) throw unknownApp(app);
     await source.folder(session, app);
-    const draft = new Draft(this.#options, session, app, this.#budget);
+    const draft = new Draft(this.#options, session, app, this.budget);
     await draft.open();
     this.#drafts.set(draft.key, draft);
     return draft;

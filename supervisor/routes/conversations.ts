@@ -1,15 +1,20 @@
 /** Conversations over HTTP, with the files that go with their messages (decisions, sections 8 and 12). */
 import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { SessionName } from '../../protocol/session-key.ts';
+import { isRecord } from '../../storage/atomic-file.ts';
+import { checkConversationId, nameOf } from '../agents/conversations.ts';
+import { arrayText } from '../dispatch/kept-array.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { demand } from '../http/access/access.ts';
-import { answerJson, NO_STORE } from '../http/answers.ts';
+import { answerJson, JSON_HEADERS, NO_STORE } from '../http/answers.ts';
 import { noneMatch } from '../http/assets.ts';
-import { type Route, route } from '../http/router.ts';
+import { type Params, type Route, route } from '../http/router.ts';
 import { sendStream } from '../http/send-stream.ts';
 import type { Services } from '../services.ts';
 import { gitStoreOf } from './drafts.ts';
-import { integerOf, optionalText, queryOf, readJson, refuse } from './requests.ts';
+import { type Body, integerOf, optionalText, queryOf, readJson, refuse, requiredText } from './requests.ts';
+import { flagOf, follow, requestOf, turnRoutes } from './turns.ts';
 
 /** Whatever its type says, a browser runs nothing of it. */
 const ATTACHMENT = {
@@ -22,7 +27,7 @@ const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]
 const UNTYPED = 'application/octet-stream';
 
 export function conversationRoutes(services: Services): Route[] {
-  const { apps, conversations, attachments, log } = services;
+  const { apps, chat, conversations, attachments, changes, log } = services;
   const list = '/_svc-conversations/apps/:id/sessions';
   const blobs = '/_svc-conversations/apps/:id/blobs';
   /** Rejects with `NO_GIT_STORE`, `INVALID_ID`, `UNKNOWN_APP`. */
@@ -32,7 +37,29 @@ export function conversationRoutes(services: Services): Route[] {
     await apps.registered(id);
     await conversations.open();
   };
+  const existing = async ({ id = '', sid = '' }: Params): Promise<SessionName> => {
+    await check(id);
+    await conversations.get(id, sid);
+    return nameOf(id, sid);
+  };
   return [
+    route('POST', '/svc/:id/_turn', 'manage', async (exchange, { id = '' }) => {
+      const body = await readJson(exchange);
+      const conversationId = requiredText(body, 'conversationId');
+      const isDetached = flagOf(body, 'detach');
+      const request = requestOf(body);
+      const thinking = optionalText(body, 'thinking');
+      const named = attachmentsOf(body);
+      await check(id);
+      checkConversationId(conversationId);
+      const held = await chat.turns.accept(nameOf(id, conversationId), {
+        ...request,
+        mode: 'full',
+        ...(thinking === undefined ? {} : { thinking }),
+        attachments: await attachments.take(id, named),
+      });
+      await follow(changes.readers, exchange, held, { after: 0, isDetached });
+    }),
     route('GET', list, 'manage', async (exchange, { id = '' }) => {
       const query = queryOf(exchange);
       const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
@@ -48,8 +75,13 @@ export function conversationRoutes(services: Services): Route[] {
       answerJson(exchange, 201, await conversations.create(id, wanted));
     }),
     route('GET', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
+      const query = queryOf(exchange);
+      const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
       await check(id);
-      answerJson(exchange, 200, await conversations.get(id, sid), NO_STORE);
+      const conversation = await conversations.get(id, sid);
+      const messages = await conversations.messages(id, sid, limit, query.get('before'));
+      const text = `${JSON.stringify(conversation).slice(0, -1)},"messages":${await arrayText(messages)}}`;
+      exchange.send(200, NO_STORE, text, JSON_HEADERS);
     }),
     route('PATCH', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
       const title = optionalText(await readJson(exchange), 'title') ?? refuse('title', '"title" must be a text.');
@@ -61,6 +93,7 @@ export function conversationRoutes(services: Services): Route[] {
       await conversations.remove(id, sid);
       answerJson(exchange, 200, { conversationId: sid, deleted: true });
     }),
+    ...turnRoutes(services, `${list}/:sid`, 'manage', existing),
     route('POST', blobs, 'manage', async (exchange, { id = '' }, caller) => {
       const body = exchange.streamBody(LIMITS.attachmentBytes, LIMITS.uploadTimeoutMs);
       try {
@@ -92,6 +125,21 @@ export function conversationRoutes(services: Services): Route[] {
       answerJson(exchange, 200, { sha256, deleted: true });
     }),
   ];
+}
+
+/** Each is the SHA-256 of one that was uploaded, or that with the name of its file. Throws `BAD_REQUEST`. */
+function attachmentsOf({ attachments = [] }: Body): { sha256: string; name?: string }[] {
+  const most = LIMITS.chatAttachments;
+  if (!Array.isArray(attachments) || attachments.length > most)
+    return refuse('attachments', `"attachments" must be a list of at most ${most} files.`);
+  return attachments.map((attachment: unknown, at) => {
+    const path = `attachments[${at}]`;
+    const named = typeof attachment === 'string' ? { sha256: attachment } : attachment;
+    if (!isRecord(named) || typeof named.sha256 !== 'string')
+      return refuse(path, `"${path}" must be the sha256 of an uploaded file, or { sha256, name }.`);
+    const name = optionalText(named, 'name', LIMITS.archiveNameBytes);
+    return { sha256: named.sha256, ...(name === undefined ? {} : { name }) };
+  });
 }
 
 /** Throws `BAD_REQUEST` for a type that is none. */

@@ -1,0 +1,89 @@
+/** Turns over HTTP, of windows and conversations alike: the message, its events, aborting, answers to agents (decisions, section 12). */
+import { CHAT_MODES, type ChatMode } from '../../protocol/agents.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { SessionName } from '../../protocol/session-key.ts';
+import { sendTurn } from '../agents/turn-stream.ts';
+import type { HeldTurn, TurnRequest } from '../agents/turns.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { answerJson } from '../http/answers.ts';
+import type { EventReaders } from '../http/event-streams.ts';
+import { type Needs, type Params, type Route, route } from '../http/router.ts';
+import type { Services } from '../services.ts';
+import { type Body, optionalText, readJson, refuse } from './requests.ts';
+
+/** The routes of the turns of what is at `path`; `nameOf` rejects unless it is there. */
+export function turnRoutes(
+  { chat, changes }: Services,
+  path: string,
+  needs: Needs,
+  nameOf: (params: Params) => Promise<SessionName>,
+): Route[] {
+  const turn = `${path}/turns/:turnId`;
+  return [
+    route('GET', `${turn}/events`, needs, async (exchange, params) => {
+      const after = lastEventIdOf(exchange);
+      const held = await chat.turns.hold(await nameOf(params), params.turnId ?? '');
+      await follow(changes.readers, exchange, held, { after, isDetached: true });
+    }),
+    route('DELETE', turn, needs, async (exchange, params) => {
+      answerJson(exchange, 200, await chat.turns.abort(await nameOf(params), params.turnId ?? ''));
+    }),
+    route('POST', `${turn}/permissions/:requestId`, needs, async (exchange, params) => {
+      const { turnId = '', requestId = '' } = params;
+      const optionId = optionalText(await readJson(exchange), 'optionId');
+      if (optionId === undefined) refuse('optionId', '"optionId" must be one of the options of the permission.');
+      const { ok } = await chat.turns.choose(await nameOf(params), turnId, requestId, optionId);
+      answerJson(exchange, 200, { turnId, requestId, optionId, ok });
+    }),
+  ];
+}
+
+/** Sends the events of a turn after the id `after`. A client that goes away before the end aborts it, unless it is detached. */
+export async function follow(
+  readers: EventReaders,
+  exchange: Exchange,
+  held: HeldTurn,
+  { after, isDetached }: { after: number; isDetached: boolean },
+): Promise<void> {
+  try {
+    const hasLeft = await sendTurn(readers, exchange, held.turn, after);
+    if (hasLeft && !isDetached) held.abort();
+  } finally {
+    held.leave();
+  }
+}
+
+/** Throws `BAD_REQUEST`, and `PAYLOAD_TOO_LARGE` for a message that is too long. */
+export function requestOf(body: Body): TurnRequest {
+  const { message, mode } = body;
+  if (typeof message !== 'string' || message.trim() === '') refuse('message', '"message" must be a text.');
+  if (Buffer.byteLength(message) > LIMITS.chatMessageBytes) {
+    const most = `A message may have at most ${LIMITS.chatMessageBytes} bytes.`;
+    throw new SvcError('PAYLOAD_TOO_LARGE', most, { path: 'message' });
+  }
+  if (mode !== undefined && !CHAT_MODES.includes(mode as ChatMode)) refuse('mode', '"mode" must be "data" or "full".');
+  const runner = optionalText(body, 'runner');
+  const model = optionalText(body, 'model');
+  const idempotencyKey = optionalText(body, 'idempotencyKey', LIMITS.idempotencyKeyBytes);
+  return {
+    message,
+    ...(mode === undefined ? {} : { mode: mode as ChatMode }),
+    ...(runner === undefined ? {} : { runner }),
+    ...(model === undefined ? {} : { model }),
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+  };
+}
+
+export function flagOf(body: Body, name: string): boolean {
+  const value = body[name] ?? false;
+  return typeof value === 'boolean' ? value : refuse(name, `"${name}" must be true or false.`);
+}
+
+/** Throws `BAD_REQUEST`. Every event of a turn has a number. */
+function lastEventIdOf(exchange: Exchange): number {
+  const text = exchange.header('last-event-id') ?? '';
+  if (text === '') return 0;
+  const id = Number(text);
+  return /^\d{1,15}$/.test(text) ? id : refuse('last-event-id', '"Last-Event-ID" must be the id of an event.');
+}
