@@ -1,0 +1,155 @@
+/** Chat windows with real agents: the whole way from a message to a model, to the app's tools and back. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import type { RunnerEntry } from '../protocol/agents.ts';
+import { historyOf, say, send, type TurnEventSeen, textOf, typesOf, until } from '../testing/chat.ts';
+import { makeGateway, root, type TestGateway } from '../testing/gateway.ts';
+import { type ModelStub, startModelStub } from '../testing/model-stub.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
+
+const program = (name: string): string => join(root, 'scripts/agents/node_modules/.bin', name);
+
+const AGENTS: { name: string; entry(stub: ModelStub, folder: string): RunnerEntry }[] = [
+  {
+    name: 'codex',
+    entry: (stub, folder) => ({
+      kind: 'codex',
+      command: [program('codex')],
+      model: 'stub-model',
+      baseUrl: `${stub.url}/v1`,
+      apiKeyEnv: 'MODEL_KEY',
+      env: { HOME: join(folder, 'home'), CODEX_HOME: join(folder, 'home'), TMPDIR: join(folder, 'tmp') },
+    }),
+  },
+  {
+    name: 'claude',
+    entry: (stub, folder) => ({
+      kind: 'claude-code',
+      command: [program('claude')],
+      baseUrl: stub.url,
+      apiKeyEnv: 'MODEL_KEY',
+      env: { HOME: join(folder, 'home'), TMPDIR: join(folder, 'tmp'), CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1' },
+    }),
+  },
+];
+
+type World = { gateway: TestGateway; stub: ModelStub; folder: string };
+
+for (const { name, entry } of AGENTS) {
+  const skip = existsSync(program(name)) ? false : `${name} is not installed: npm ci --prefix scripts/agents`;
+
+  async function world(t: TestContext, edge: 'uws' | 'node' = 'uws'): Promise<World> {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-chat-agents-'));
+    for (const name of ['home', 'tmp']) mkdirSync(join(folder, name));
+    const stub = await startModelStub();
+    const { gateway, remove } = makeGateway({
+      edge,
+      examples: ['todos'],
+      config: { runners: { [name]: entry(stub, folder) } },
+      env: { MODEL_KEY: 'the-key' },
+    });
+    t.after(async () => {
+      await stub.close();
+      await remove();
+      rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+    });
+    await gateway.start();
+    return { gateway, stub, folder };
+  }
+
+  describe(`chat with ${name}`, { skip }, () => {
+    for (const edge of ['uws', 'node'] as const) {
+      test(`a turn uses the app, and a page sees it (${edge})`, async (t) => {
+        const { gateway, stub } = await world(t, edge);
+        const page = await gateway.stream('/svc/todos/_changes');
+        const message = 'say: I add it.\ncall: add {"title":"milk"}\nsay: Milk is on the list.\nusage: 100 20 5';
+        const events = await say(gateway, 'todos', 'one', message);
+        assert.deepEqual(distinct(typesOf(events)), [
+          'assistant.start',
+          'assistant.delta',
+          'tool.start',
+          'tool.result',
+          'assistant.delta',
+          'usage',
+          'final',
+          'end',
+        ]);
+        assert.equal(events.at(-2)?.text, 'Milk is on the list.');
+        for (let seen = ''; !seen.includes('todos'); ) seen = JSON.stringify(await page.next());
+        page.close();
+        const asked = stub.requests.find(({ text }) => text === message);
+        assert.match(asked?.system ?? '', /todos/i, 'it is told what the app is');
+        assert.match(JSON.stringify(asked?.headers), /the-key/);
+        assert.ok(!JSON.stringify(stub.requests).includes(gateway.token), 'the token of the gateway is not told');
+        const rows = await historyOf(gateway, 'todos', 'one');
+        assert.deepEqual(distinct(rows.map(({ kind }) => kind)), ['user', 'assistant', 'tool', 'assistant']);
+      });
+    }
+
+    test('the conversation goes on after the gateway was killed in a turn', async (t) => {
+      const { gateway, stub, folder } = await world(t);
+      await say(gateway, 'todos', 'one', 'say: the first answer');
+      const stream = await send(gateway, 'todos', { windowId: 'one', message: 'say: half\nhang' });
+      await until(stream, 'assistant.delta');
+      await inTime(stub.reached('hang'), 'the hanging', LONG_MS);
+      assert.ok(processesOf(folder).length > 0);
+      await gateway.kill();
+      await gateway.start();
+      assert.deepEqual(processesOf(folder), [], 'nothing of the agent is left');
+      const before = await historyOf(gateway, 'todos', 'one');
+      assert.ok(before.some(({ kind, text }) => kind === 'user' && text === 'say: half\nhang'));
+      assert.match(JSON.stringify(before), /interrupted/);
+      const events = await say(gateway, 'todos', 'one', 'say: the third answer');
+      assert.equal(events.at(-2)?.text, 'the third answer');
+      const asked = stub.requests.find(({ text }) => text === 'say: the third answer');
+      assert.match(JSON.stringify(asked?.body), /the first answer/);
+    });
+
+    test('a client that leaves ends its turn, and the next one is answered', async (t) => {
+      const { gateway, stub } = await world(t);
+      const stream = await send(gateway, 'todos', { windowId: 'one', message: 'say: half\nhang' });
+      const [start] = await until(stream, 'assistant.delta');
+      await inTime(stub.reached('hang'), 'the hanging', LONG_MS);
+      stream.close();
+      const again = await gateway.stream(`/svc/todos/_chat/windows/one/turns/${start?.turnId}/events`);
+      assert.ok(typesOf(await until(again, 'end')).includes('aborted'));
+      assert.equal(textOf(await say(gateway, 'todos', 'one', 'say: still here')), 'still here');
+    });
+
+    test('windows work at the same time, each with its own conversation', async (t) => {
+      const { gateway, stub } = await world(t);
+      const windows = ['one', 'two', 'three'];
+      const first = await Promise.all(windows.map((id) => say(gateway, 'todos', id, `say: I am ${id}`)));
+      assert.deepEqual(first.map(textOf), ['I am one', 'I am two', 'I am three']);
+      const second = await Promise.all(windows.map((id) => say(gateway, 'todos', id, `say: and ${id} again`)));
+      assert.ok(second.every((events: TurnEventSeen[]) => events.at(-2)?.type === 'final'));
+      for (const id of windows) {
+        const asked = JSON.stringify(stub.requests.find(({ text }) => text === `say: and ${id} again`)?.body);
+        assert.deepEqual(
+          windows.filter((other) => asked.includes(`I am ${other}`)),
+          [id],
+        );
+      }
+    });
+  });
+}
+
+/** Without what repeats what stands before it. */
+function distinct(types: string[]): string[] {
+  return types.filter((type, i) => type !== types[i - 1]);
+}
+
+/** The processes whose environment names the folder. */
+function processesOf(folder: string): string[] {
+  return readdirSync('/proc').filter((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    try {
+      return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(folder);
+    } catch {
+      return false;
+    }
+  });
+}
