@@ -1,48 +1,66 @@
 /** Chat windows over HTTP, with a host's own runner (specification, "Chat window"; decisions, sections 8 and 12). */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { after, before, describe, type TestContext, test } from 'node:test';
+import { LIMITS } from '../protocol/limits.ts';
 import { buildGateway, type GatewayOptions } from '../supervisor/gateway.ts';
 import { appOf } from '../testing/apps.ts';
-import { tarball } from '../testing/archive.ts';
-import { historyOf, replay, say, textOf, typesOf } from '../testing/chat.ts';
+import { historyOf, replay, say, send, textOf, turnIdOf, turnOf, typesOf, until } from '../testing/chat.ts';
+import { eventually } from '../testing/edges.ts';
 import { TestGateway } from '../testing/gateway.ts';
+import { consoleHost, enter, signIn } from '../testing/origins.ts';
+import { nodesOf } from '../testing/runs.ts';
 import { type ScriptedRunner, scriptedRunner } from '../testing/scripted-runner.ts';
+import { inTime } from '../testing/waiting.ts';
 
 const NOTES = appOf('notes', { queries: { list: '() => []' } });
 
 type Hosted = { gateway: TestGateway; runner: ScriptedRunner; stop(): Promise<void> };
 
-/** A gateway in this process whose agents are scripted, with the app `notes`. */
-async function hosted(t: TestContext, options: Partial<GatewayOptions> = {}): Promise<Hosted> {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-chat-'));
-  const dataDir = join(folder, 'data');
+/** A gateway in this process whose agents are scripted, with the app `notes`; again on the same data after `stop`. */
+async function host(dataDir: string, options: Partial<GatewayOptions> = {}): Promise<Hosted> {
   const runner = scriptedRunner();
   const built = buildGateway({ dataDir, log: 'silent', edge: 'node', conversationRunner: runner, ...options });
   const server = createServer((request, response) => {
     if (!built.handle(request, response)) response.writeHead(404).end();
-  });
-  const stop = () => built.stop(0);
-  t.after(async () => {
-    await stop();
-    server.closeAllConnections();
-    server.close();
-    rmSync(folder, { recursive: true, force: true });
   });
   await built.start();
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const gateway = new TestGateway(dataDir, []);
   gateway.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   gateway.token = built.token ?? '';
-  const headers = { 'content-type': 'application/gzip' };
-  const upload = await gateway.call('POST', '/svc/_apps/notes/upload', { body: await tarball(NOTES), headers });
-  assert.equal(upload.status, 201, upload.text);
+  const stop = async () => {
+    await built.stop(0);
+    server.closeAllConnections();
+    server.close();
+  };
+  const upload = await gateway.upload('notes', NOTES);
+  assert.ok(upload.status < 300, upload.text);
   return { gateway, runner, stop };
+}
+
+function folderOf(t: { after(cleanup: () => unknown): void }): string {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-chat-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, 'data');
+}
+
+async function hosted(t: TestContext, options: Partial<GatewayOptions> = {}): Promise<Hosted> {
+  const one = await host(folderOf(t), options);
+  t.after(one.stop);
+  return one;
+}
+
+const turnPath = (window: string, turnId: string): string => `/svc/notes/_chat/windows/${window}/turns/${turnId}`;
+
+async function stateOf(gateway: TestGateway, window: string, turnId: string): Promise<string> {
+  const rows = await historyOf(gateway, 'notes', window);
+  return rows.find((row) => row.kind === 'user' && row.turnId === turnId)?.state;
 }
 
 test('a message is answered with the events of its turn, numbered, and kept', async (t) => {
@@ -101,4 +119,505 @@ test('a message is answered with the events of its turn, numbered, and kept', as
   assert.ok(createdAt <= updatedAt);
   const second = await say(gateway, 'notes', 'w1', 'resume');
   assert.equal(textOf(second), 's1');
+});
+
+describe('windows', () => {
+  let one: Hosted;
+  let gateway: TestGateway;
+  let folder: string;
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'svc-chat-'));
+    one = await host(join(folder, 'data'));
+    gateway = one.gateway;
+  });
+  after(async () => {
+    await one.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('what is no message is refused before anything is stored', async () => {
+    const message = 'say:x';
+    const cases: [body: unknown, status: number, code: string, path?: string][] = [
+      ['[]', 400, 'BAD_REQUEST'],
+      ['{', 400, 'BAD_REQUEST'],
+      [{ message }, 400, 'BAD_REQUEST', 'windowId'],
+      [{ windowId: '../x', message }, 400, 'BAD_REQUEST', 'windowId'],
+      [{ windowId: '-a', message }, 400, 'BAD_REQUEST', 'windowId'],
+      [{ windowId: 'x'.repeat(65), message }, 400, 'BAD_REQUEST', 'windowId'],
+      [{ windowId: 'refused' }, 400, 'BAD_REQUEST', 'message'],
+      [{ windowId: 'refused', message: '  ' }, 400, 'BAD_REQUEST', 'message'],
+      [{ windowId: 'refused', message: 7 }, 400, 'BAD_REQUEST', 'message'],
+      [
+        { windowId: 'refused', message: 'é'.repeat(LIMITS.chatMessageBytes / 2 + 1) },
+        413,
+        'PAYLOAD_TOO_LARGE',
+        'message',
+      ],
+      [{ windowId: 'refused', message, mode: 'all' }, 400, 'BAD_REQUEST', 'mode'],
+      [{ windowId: 'refused', message, mode: 'full' }, 409, 'MODE_UNAVAILABLE', 'mode'],
+      [{ windowId: 'refused', message, runner: 'codex' }, 400, 'BAD_REQUEST', 'runner'],
+      [{ windowId: 'refused', message, model: 7 }, 400, 'BAD_REQUEST', 'model'],
+      [{ windowId: 'refused', message, detach: 'yes' }, 400, 'BAD_REQUEST', 'detach'],
+      [{ windowId: 'refused', message, idempotencyKey: '' }, 400, 'BAD_REQUEST', 'idempotencyKey'],
+    ];
+    for (const [body, status, code, path] of cases) {
+      const answer = await gateway.call('POST', '/svc/notes/_chat', { body });
+      assert.equal(answer.status, status, JSON.stringify(body).slice(0, 80));
+      assert.deepEqual(
+        [answer.json.error.code, answer.json.error.path],
+        [code, path],
+        JSON.stringify(body).slice(0, 80),
+      );
+    }
+    const windows = (await gateway.call('GET', '/svc/notes/_chat/windows')).json as { windowId: string }[];
+    assert.ok(!windows.some(({ windowId }) => windowId === 'refused'));
+    assert.equal(one.runner.turns.filter(({ windowId }) => windowId === 'refused').length, 0);
+    const largest = 'x'.repeat(LIMITS.chatMessageBytes);
+    assert.equal((await say(gateway, 'notes', 'large', largest)).at(-1)?.type, 'end');
+  });
+
+  test('what is not there is said so', async () => {
+    await say(gateway, 'notes', 'known', 'say:x');
+    const cases: [method: string, path: string, status: number, code: string][] = [
+      ['POST', '/svc/nobody/_chat', 404, 'UNKNOWN_APP'],
+      ['GET', '/svc/nobody/_chat/windows', 404, 'UNKNOWN_APP'],
+      ['GET', '/svc/_nobody/_chat/windows', 400, 'RESERVED_ID'],
+      ['GET', '/svc/notes/_chat/windows/none/history', 404, 'UNKNOWN_WINDOW'],
+      ['GET', '/svc/notes/_chat/windows/..%2f..%2fdata/history', 404, 'UNKNOWN_WINDOW'],
+      ['DELETE', '/svc/notes/_chat/windows/none', 404, 'UNKNOWN_WINDOW'],
+      ['GET', `${turnPath('none', 'x')}/events`, 404, 'UNKNOWN_WINDOW'],
+      ['GET', `${turnPath('known', 'x')}/events`, 404, 'UNKNOWN_TURN'],
+      ['DELETE', turnPath('known', 'x'), 404, 'UNKNOWN_TURN'],
+      ['POST', `${turnPath('known', 'x')}/permissions/q`, 404, 'UNKNOWN_TURN'],
+      ['GET', '/svc/notes/_chat/windows?limit=0', 400, 'BAD_REQUEST'],
+      ['GET', '/svc/notes/_chat/windows?before=none', 400, 'BAD_REQUEST'],
+      ['GET', '/svc/notes/_chat/windows/known/history?before=x', 400, 'BAD_REQUEST'],
+      ['PUT', '/svc/notes/_chat', 405, 'METHOD_NOT_ALLOWED'],
+      ['POST', '/svc/_draft/s1/notes/_chat', 409, 'NO_GIT_STORE'],
+    ];
+    for (const [method, path, status, code] of cases) {
+      const body = { windowId: 'w', message: 'x', optionId: 'yes' };
+      const answer = await gateway.call(method, path, method === 'POST' ? { body } : {});
+      assert.deepEqual([answer.status, answer.json.error?.code], [status, code], `${method} ${path}: ${answer.text}`);
+    }
+    const bad = gateway.stream(`${turnPath('known', 'x')}/events`, { 'last-event-id': 'five' });
+    await assert.rejects(bad, /BAD_REQUEST/);
+  });
+
+  test('lists are read in pages', async () => {
+    for (const id of ['page1', 'page2', 'page3']) await say(gateway, 'notes', id, 'say:a tool:b say:c');
+    const ids = async (query: string): Promise<string[]> => {
+      const answer = await gateway.call('GET', `/svc/notes/_chat/windows${query}`);
+      return answer.json.map(({ windowId }: { windowId: string }) => windowId);
+    };
+    assert.deepEqual(await ids('?limit=2'), ['page3', 'page2']);
+    assert.equal((await ids('?before=page2'))[0], 'page1');
+    const rows = async (query: string): Promise<number[]> => {
+      const answer = await gateway.call('GET', `/svc/notes/_chat/windows/page1/history${query}`);
+      return answer.json.map(({ seq }: { seq: number }) => seq);
+    };
+    assert.deepEqual(await rows(''), [1, 2, 3, 4]);
+    assert.deepEqual(await rows('?limit=2'), [3, 4]);
+    assert.deepEqual(await rows('?limit=2&before=3'), [1, 2]);
+    assert.deepEqual(await rows('?before=1'), []);
+  });
+
+  test('whatever a runner does, the contract holds', async () => {
+    const cases: [message: string, types: string, state: string][] = [
+      [
+        'say:a garbage say:b',
+        'assistant.start assistant.delta tool.start tool.result usage assistant.delta final end',
+        'ok',
+      ],
+      ['say:a throw', 'assistant.start assistant.delta error end', 'error'],
+      ['open:t throw', 'assistant.start tool.start tool.result error end', 'error'],
+      ['open:t say:a', 'assistant.start tool.start assistant.delta tool.result final end', 'ok'],
+      ['error:no say:never', 'assistant.start error end', 'error'],
+      ['final:one final:two say:x', 'assistant.start assistant.delta final end', 'ok'],
+      ['end say:never', 'assistant.start final end', 'ok'],
+      ['nothing', 'assistant.start final end', 'ok'],
+    ];
+    for (const [i, [message, types, state]] of cases.entries()) {
+      const events = await say(gateway, 'notes', `contract${i}`, message);
+      assert.equal(typesOf(events).join(' '), types, message);
+      assert.deepEqual(
+        events.map(({ id }) => id),
+        events.map((_event, n) => n + 1),
+        message,
+      );
+      assert.equal(await stateOf(gateway, `contract${i}`, events[0]?.turnId), state, message);
+      assert.deepEqual(await replay(gateway, 'notes', `contract${i}`, events[0]?.turnId), events, message);
+    }
+    const thrown = await say(gateway, 'notes', 'thrown', 'throw');
+    assert.deepEqual([thrown[1]?.code, thrown[1]?.message], ['AGENT_FAILED', 'The agent failed: the runner is tired.']);
+  });
+
+  test('two messages in one window: the second waits, and knows the first', async () => {
+    const first = await send(gateway, 'notes', { windowId: 'two', message: 'say:one ask' });
+    await until(first, 'permission');
+    const second = await send(gateway, 'notes', { windowId: 'two', message: 'history' });
+    const begun = await until(second, 'phase');
+    assert.deepEqual(typesOf(begun), ['assistant.start', 'phase']);
+    assert.equal(begun[1]?.phase, 'queued');
+    assert.equal(one.runner.turns.filter(({ windowId }) => windowId === 'two').length, 1);
+    const [{ turnId }] = (await historyOf(gateway, 'notes', 'two')) as [{ turnId: string }];
+    const answer = { body: { optionId: 'yes' } };
+    assert.equal((await gateway.call('POST', `${turnPath('two', turnId)}/permissions/q1`, answer)).status, 200);
+    await turnOf(first);
+    assert.deepEqual(JSON.parse(textOf(await turnOf(second))), [
+      { role: 'user', text: 'say:one ask' },
+      { role: 'assistant', text: 'oneanswered yes' },
+    ]);
+  });
+
+  test('nine messages in one window, and no tenth', async () => {
+    const running = await send(gateway, 'notes', { windowId: 'nine', message: 'hang' });
+    const start = await until(running, 'assistant.start');
+    const waiting = [];
+    for (let i = 0; i < LIMITS.chatQueue; i++) {
+      waiting.push(await send(gateway, 'notes', { windowId: 'nine', message: `say:${i}` }));
+    }
+    const tenth = await gateway.call('POST', '/svc/notes/_chat', { body: { windowId: 'nine', message: 'say:x' } });
+    assert.deepEqual([tenth.status, tenth.json.error.code], [503, 'OVERLOADED']);
+    assert.ok(tenth.headers['retry-after']);
+    // One that waits is aborted without having begun.
+    const [aborted] = waiting.splice(3, 1);
+    assert.ok(aborted);
+    const turnId = turnIdOf(await until(aborted, 'phase'));
+    const answer = await gateway.call('DELETE', turnPath('nine', turnId));
+    assert.deepEqual(answer.json, { turnId, state: 'aborted' });
+    assert.deepEqual(typesOf(await turnOf(aborted)), ['aborted', 'end']);
+    await gateway.call('DELETE', turnPath('nine', start[0]?.turnId));
+    assert.deepEqual(typesOf(await turnOf(running)), ['aborted', 'end']);
+    assert.deepEqual(await Promise.all(waiting.map(async (stream) => textOf(await turnOf(stream)))), [
+      '0',
+      '1',
+      '2',
+      '4',
+      '5',
+      '6',
+      '7',
+    ]);
+  });
+
+  test('twenty windows at once', async () => {
+    const ids = Array.from({ length: 20 }, (_, i) => `many${i}`);
+    const turns = await Promise.all(ids.map((id) => say(gateway, 'notes', id, `say:${id}: count:200 tool:t slow:20`)));
+    const counted = (n: number): string => Array.from({ length: n }, (_, i) => `${i} `).join('');
+    for (const [i, events] of turns.entries()) {
+      assert.equal(textOf(events), `many${i}:${counted(200)}${counted(20)}`);
+      assert.deepEqual(
+        events.map(({ id }) => id),
+        events.map((_event, n) => n + 1),
+      );
+    }
+    const replayed = await Promise.all(
+      turns.map((events, i) => replay(gateway, 'notes', `many${i}`, events[0]?.turnId, 100)),
+    );
+    for (const [i, events] of replayed.entries()) assert.deepEqual(events, turns[i]?.slice(100));
+  });
+
+  test('a client that disconnects aborts its turn, and what was said stays', async () => {
+    const stream = await send(gateway, 'notes', { windowId: 'gone', message: 'session:s9 say:partly hang' });
+    const turnId = turnIdOf(await until(stream, 'assistant.delta'));
+    stream.close();
+    await eventually(async () => (await stateOf(gateway, 'gone', turnId)) === 'aborted');
+    assert.ok(one.runner.turns.find(({ windowId }) => windowId === 'gone')?.signal.aborted);
+    assert.deepEqual(typesOf(await replay(gateway, 'notes', 'gone', turnId)), [
+      'assistant.start',
+      'assistant.delta',
+      'aborted',
+      'end',
+    ]);
+    const next = await say(gateway, 'notes', 'gone', 'resume history');
+    assert.match(textOf(next), /^s9.*partly/);
+  });
+
+  test('a detached turn goes on, and is followed from any of its events', async () => {
+    const stream = await send(gateway, 'notes', {
+      windowId: 'detached',
+      message: 'say:a say:b ask say:c',
+      detach: true,
+    });
+    const seen = await until(stream, 'permission');
+    stream.close();
+    const turnId: string = seen[0]?.turnId;
+    const follower = await gateway.stream(`${turnPath('detached', turnId)}/events`, { 'last-event-id': '2' });
+    const rest = await until(follower, 'permission');
+    assert.deepEqual(rest, seen.slice(2));
+    // One who only looks ends nothing.
+    follower.close();
+    const third = await gateway.stream(`${turnPath('detached', turnId)}/events`, { 'last-event-id': '4' });
+    const refused = await gateway.call('POST', `${turnPath('detached', turnId)}/permissions/q1`, {
+      body: { optionId: 'maybe' },
+    });
+    assert.deepEqual([refused.status, refused.json.error.path], [400, 'optionId']);
+    const body = { optionId: 'no' };
+    const answer = await gateway.call('POST', `${turnPath('detached', turnId)}/permissions/q1`, { body });
+    assert.deepEqual(answer.json, { turnId, requestId: 'q1', optionId: 'no', ok: false });
+    assert.equal((await gateway.call('POST', `${turnPath('detached', turnId)}/permissions/q1`, { body })).status, 409);
+    const end = await turnOf(third);
+    assert.deepEqual(typesOf(end), ['permission.result', 'assistant.delta', 'assistant.delta', 'final', 'end']);
+    assert.equal(end[1]?.delta, 'answered no');
+    const [, , question] = await historyOf(gateway, 'notes', 'detached');
+    assert.deepEqual(
+      [question.kind, question.toolName, question.ok, question.permission],
+      ['tool', 'shell', false, { requestId: 'q1', detail: 'rm -r build', optionId: 'no' }],
+    );
+  });
+
+  test('a turn that is deleted ends once, even if its runner does not', async () => {
+    const stream = await send(gateway, 'notes', { windowId: 'deaf', message: 'open:t deaf' });
+    const turnId = turnIdOf(await until(stream, 'tool.start'));
+    const [one, two] = await Promise.all([1, 2].map(() => gateway.call('DELETE', turnPath('deaf', turnId))));
+    assert.deepEqual(
+      [one?.json, two?.json],
+      [
+        { turnId, state: 'aborted' },
+        { turnId, state: 'aborted' },
+      ],
+    );
+    assert.deepEqual(typesOf(await turnOf(stream)), ['tool.result', 'aborted', 'end']);
+    assert.deepEqual((await gateway.call('DELETE', turnPath('deaf', turnId))).json, { turnId, state: 'aborted' });
+    assert.equal((await say(gateway, 'notes', 'deaf', 'say:x')).at(-2)?.text, 'x');
+  });
+
+  test('a retry gets the events of the first turn, while it runs and afterwards', async () => {
+    const message = 'say:a ask say:b';
+    const body = { windowId: 'retry', message, idempotencyKey: 'k1', detach: true };
+    const first = await send(gateway, 'notes', body);
+    const seen = await until(first, 'permission');
+    const second = await send(gateway, 'notes', body);
+    assert.deepEqual(await until(second, 'permission'), seen);
+    const other = await gateway.call('POST', '/svc/notes/_chat', { body: { ...body, message: 'say:other' } });
+    assert.deepEqual([other.status, other.json.error.code], [422, 'IDEMPOTENCY_MISMATCH']);
+    await gateway.call('POST', `${turnPath('retry', seen[0]?.turnId)}/permissions/q1`, { body: { optionId: 'yes' } });
+    const rest = await turnOf(first);
+    assert.deepEqual(await turnOf(second), rest);
+    assert.deepEqual(await turnOf(await send(gateway, 'notes', body)), [...seen, ...rest]);
+    assert.equal(one.runner.turns.filter(({ windowId }) => windowId === 'retry').length, 1);
+    // Of two that come at once one is the first.
+    const both = await Promise.all([1, 2].map(() => say(gateway, 'notes', 'twins', 'say:x', { idempotencyKey: 'k2' })));
+    assert.deepEqual(both[0], both[1]);
+    assert.equal(one.runner.turns.filter(({ windowId }) => windowId === 'twins').length, 1);
+  });
+
+  test('a reader that does not read misses nothing, and holds nobody up', async () => {
+    const body = JSON.stringify({ windowId: 'slow', message: 'big:40 say:done', detach: true });
+    const slow = httpRequest(`${gateway.url}/svc/notes/_chat`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.token}`, 'content-length': body.length },
+    });
+    slow.end(body);
+    const [response] = (await inTime(once(slow, 'response'), 'the head of the answer')) as [
+      import('node:http').IncomingMessage,
+    ];
+    response.pause();
+    await eventually(async () => (await historyOf(gateway, 'notes', 'slow')).at(0)?.state === 'ok');
+    const turnId: string = (await historyOf(gateway, 'notes', 'slow')).at(0).turnId;
+    let text = '';
+    response.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk;
+    });
+    response.resume();
+    await inTime(once(response, 'end'), 'the end of the answer');
+    const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
+    assert.deepEqual(
+      ids,
+      ids.map((_id, i) => i + 1),
+    );
+    assert.equal(ids.length, 40 * 2 + 4);
+    assert.equal((await replay(gateway, 'notes', 'slow', turnId)).length, ids.length);
+  });
+
+  test('a turn that says too much ends with an error', async () => {
+    const events = await say(gateway, 'notes', 'toomuch', 'big:100 say:never');
+    assert.deepEqual(typesOf(events).slice(-2), ['error', 'end']);
+    assert.match(events.at(-2)?.message, /more than \d+ bytes in one turn/);
+    const transcript = readFileSync(join(gateway.dataDir, 'apps/notes/_chat/wtoomuch.jsonl'));
+    assert.ok(transcript.length < 2 * LIMITS.chatTurnBytes, `${transcript.length}`);
+  });
+
+  test('each turn is a run of kind chat, with its tools and permissions, what it cost, and an end', async () => {
+    const stream = await send(gateway, 'notes', { windowId: 'runs', message: 'usage tool:list ask usage say:Done' });
+    const turnId = turnIdOf(await until(stream, 'permission'));
+    await eventually(async () => (await gateway.call('GET', `/svc/_runs/${turnId}`)).json.state === 'running');
+    await gateway.call('POST', `${turnPath('runs', turnId)}/permissions/q1`, { body: { optionId: 'yes' } });
+    await turnOf(stream);
+    await eventually(async () => (await gateway.call('GET', `/svc/_runs/${turnId}`)).json.state === 'ok');
+    const run = (await gateway.call('GET', `/svc/_runs/${turnId}`)).json;
+    assert.deepEqual(
+      [run.kind, run.ref, run.trigger, run.input.message, run.summary, run.usage.inputTokens, run.usage.costUsd],
+      [
+        'chat',
+        'notes/_chat',
+        { kind: 'chat', origin: 'runs' },
+        'usage tool:list ask usage say:Done',
+        'answered yesDone',
+        6,
+        1,
+      ],
+    );
+    const nodes = await nodesOf(gateway, turnId);
+    assert.deepEqual(
+      nodes.map(({ ordinal, kind, name, args, output, ok }) => [ordinal, kind, name, args, output, ok]),
+      [
+        [1, 'tool', 'list', { a: 1 }, { b: 2 }, true],
+        [2, 'permission', 'shell', { detail: 'rm -r build' }, { optionId: 'yes' }, true],
+      ],
+    );
+    const listed = (await gateway.call('GET', '/svc/_runs?app=notes&limit=500')).json as { runId: string }[];
+    assert.ok(listed.some(({ runId }) => runId === turnId));
+    assert.deepEqual((await gateway.call('GET', '/svc/_runs?ref=notes/_chat&limit=1')).json[0].kind, 'chat');
+    const insights = (await gateway.call('GET', '/svc/_insights')).json;
+    assert.ok(insights.byModel.some(({ model }: { model: string }) => model === 'stub-model'));
+    assert.ok(insights.byAutomation.some(({ ref }: { ref: string }) => ref === 'notes/_chat'));
+  });
+
+  test('a run of a chat is cancelled as any other', async () => {
+    const stream = await send(gateway, 'notes', { windowId: 'cancel', message: 'say:x hang' });
+    const turnId = turnIdOf(await until(stream, 'assistant.delta'));
+    const followed = await gateway.stream(`/svc/_runs/${turnId}/events`);
+    const cancelled = await gateway.call('POST', `/svc/_runs/${turnId}/cancel`);
+    assert.deepEqual([cancelled.status, cancelled.json.state], [200, 'aborted'], cancelled.text);
+    assert.deepEqual(typesOf(await turnOf(stream)), ['aborted', 'end']);
+    const last = [];
+    for (;;) {
+      const { event, data } = await followed.next();
+      last.push(event);
+      if (event === 'run.end') {
+        assert.equal(JSON.parse(data).run.state, 'aborted');
+        break;
+      }
+    }
+    assert.equal(last[0], 'run.start');
+  });
+
+  test('a window that is deleted is gone with its turns', async () => {
+    const stream = await send(gateway, 'notes', { windowId: 'deleted', message: 'say:x hang' });
+    await until(stream, 'assistant.delta');
+    const waiting = await send(gateway, 'notes', { windowId: 'deleted', message: 'say:y' });
+    const answer = await gateway.call('DELETE', '/svc/notes/_chat/windows/deleted');
+    assert.deepEqual(answer.json, { windowId: 'deleted', deleted: true });
+    await Promise.all([stream.ended(), waiting.ended()]);
+    assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows/deleted/history')).status, 404);
+    assert.equal((await say(gateway, 'notes', 'deleted', 'history')).at(-2)?.text, '[]');
+  });
+
+  test('transcripts are never files of the app', async () => {
+    await say(gateway, 'notes', 'served', 'say:x');
+    for (const path of ['_chat/wserved.jsonl', '_chat/index.json', '_chat/', '_chat', '%5fchat/index.json']) {
+      assert.ok((await gateway.call('GET', `/svc/notes/${path}`)).status >= 404, path);
+    }
+  });
+});
+
+test("an app's page may use the app's windows, a shared origin those of all, tokens for everything", async (t) => {
+  const { gateway } = await hosted(t);
+  assert.equal((await gateway.upload('other', appOf('other', {}))).status, 201);
+  const console = await signIn(gateway, consoleHost(gateway));
+  const page = await enter(gateway, console, { app: 'notes' });
+  const body = { windowId: 'w', message: 'say:x' };
+  const post = { body, headers: { origin: `http://${page.host}` } };
+  const answer = await page.call('POST', '/svc/notes/_chat', post);
+  assert.equal(answer.status, 200, answer.text);
+  assert.equal((await page.call('GET', '/svc/notes/_chat/windows')).json.length, 1);
+  assert.equal((await page.call('POST', '/svc/other/_chat', post)).status, 403);
+  assert.equal((await page.call('POST', '/svc/notes/_chat', { ...post, body: { ...body, mode: 'full' } })).status, 403);
+  const foreign = await page.call('POST', '/svc/notes/_chat', { body, headers: { 'sec-fetch-site': 'cross-site' } });
+  assert.equal(foreign.status, 403);
+  for (const [tools, status] of [
+    ['read', 403],
+    ['write', 403],
+    ['all', 200],
+  ] as const) {
+    const made = await gateway.call('POST', '/svc/_tokens', { body: { name: tools, tools, apps: ['notes'] } });
+    const { token } = made.json;
+    assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows', { token })).status, status, tools);
+    assert.equal((await gateway.call('GET', '/svc/other/_chat/windows', { token })).status, 403, tools);
+  }
+  assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows', { token: null })).status, 401);
+  assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows', { token: 'svca_0' })).status, 401);
+});
+
+test('a shared origin chats in mode data', async (t) => {
+  const { gateway } = await hosted(t, { pageOrigins: 'shared' });
+  const shared = await signIn(gateway, new URL(gateway.url).host);
+  const body = { windowId: 'w', message: 'say:x' };
+  const headers = { origin: gateway.url };
+  assert.equal((await shared.call('POST', '/svc/notes/_chat', { body, headers })).status, 200);
+  const full = await shared.call('POST', '/svc/notes/_chat', { body: { ...body, mode: 'full' }, headers });
+  assert.equal(full.json.error.code, 'FORBIDDEN');
+});
+
+test('a stop tells those who follow, and the next gateway goes on', async (t) => {
+  const dataDir = folderOf(t);
+  const first = await host(dataDir);
+  const one = await send(first.gateway, 'notes', {
+    windowId: 'w',
+    message: 'session:s1 say:partly hang',
+    idempotencyKey: 'k',
+  });
+  const seen = await until(one, 'assistant.delta');
+  const two = await send(first.gateway, 'notes', { windowId: 'w', message: 'say:waits' });
+  await until(two, 'phase');
+  const [, rest, waited] = await Promise.all([first.stop(), turnOf(one), turnOf(two)]);
+  assert.deepEqual(typesOf(rest), ['error', 'end']);
+  assert.deepEqual(typesOf(waited), ['error', 'end']);
+  assert.equal(rest[0]?.code, 'RUN_ABORTED');
+  const { gateway, runner, stop } = await host(dataDir);
+  t.after(stop);
+  const rows = await historyOf(gateway, 'notes', 'w');
+  assert.deepEqual(
+    rows.map(({ kind, text, state }) => [kind, text, state]),
+    [
+      ['user', 'session:s1 say:partly hang', 'interrupted'],
+      ['assistant', 'partly', undefined],
+      ['user', 'say:waits', 'interrupted'],
+    ],
+  );
+  // A retry is no second turn.
+  const retried = await say(gateway, 'notes', 'w', 'session:s1 say:partly hang', { idempotencyKey: 'k' });
+  assert.deepEqual(retried, [...seen, ...rest]);
+  assert.equal(runner.turns.length, 0);
+  const next = await say(gateway, 'notes', 'w', 'resume history');
+  assert.match(textOf(next), /^s1.*partly/);
+  const run = (await gateway.call('GET', `/svc/_runs/${seen[0]?.turnId}`)).json;
+  assert.equal(run.state, 'interrupted');
+});
+
+test('an app that is removed takes its windows along', async (t) => {
+  const { gateway } = await hosted(t);
+  const stream = await send(gateway, 'notes', { windowId: 'w', message: 'say:secret hang' });
+  await until(stream, 'assistant.delta');
+  const removed = await gateway.call('DELETE', '/svc/_apps/notes');
+  assert.equal(removed.status, 200, removed.text);
+  await stream.ended();
+  assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows')).status, 404);
+  assert.equal((await gateway.upload('notes', NOTES)).status, 201);
+  assert.deepEqual((await gateway.call('GET', '/svc/notes/_chat/windows')).json, []);
+});
+
+test('without a runner a message is refused with what to do', async (t) => {
+  const dataDir = folderOf(t);
+  const path = process.env.PATH;
+  process.env.PATH = '';
+  t.after(() => {
+    process.env.PATH = path;
+  });
+  const built = buildGateway({ dataDir, log: 'silent', edge: 'node' });
+  const server = createServer((request, response) => void built.handle(request, response));
+  await built.start();
+  t.after(async () => {
+    await built.stop(0);
+    server.close();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const gateway = new TestGateway(dataDir, []);
+  gateway.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  gateway.token = built.token ?? '';
+  await gateway.upload('notes', NOTES);
+  const answer = await gateway.call('POST', '/svc/notes/_chat', { body: { windowId: 'w', message: 'x' } });
+  assert.deepEqual([answer.status, answer.json.error.code], [503, 'NO_RUNNER'], answer.text);
+  assert.deepEqual((await gateway.call('GET', '/svc/notes/_chat/windows')).json, []);
 });

@@ -54,6 +54,12 @@ export async function replay(
   return await turnOf(await gateway.stream(`/svc/${app}/_chat/windows/${windowId}/turns/${turnId}/events`, headers));
 }
 
+/** Of events from the first one on. */
+export function turnIdOf([start]: TurnEventSeen[]): string {
+  if (start?.type !== 'assistant.start') throw new Error(`A turn began with ${start?.type}.`);
+  return start.turnId;
+}
+
 export function typesOf(events: TurnEventSeen[]): string[] {
   return events.map(({ type }) => type);
 }

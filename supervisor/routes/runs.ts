@@ -3,7 +3,7 @@ import { AUTOMATION_ID, parseRef } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { RUN_STATES, type RunRecord } from '../../protocol/runs.ts';
+import { CHAT_RUNS, RUN_STATES, type RunRecord } from '../../protocol/runs.ts';
 import type { RunFilter } from '../../storage/run-rows.ts';
 import type { RunLedger } from '../automations/history/ledger.ts';
 import type { RunEvents } from '../automations/history/run-events.ts';
@@ -104,11 +104,17 @@ function found<T>(value: T | null | false): T {
   return value;
 }
 
+/** Of an automation, or of the chats of an app; null for what is neither. */
+function refOf(name: string): { app: string; id: string } | null {
+  const app = name.slice(0, -CHAT_RUNS.length - 1);
+  return name === `${app}/${CHAT_RUNS}` && isAppId(app) ? { app, id: CHAT_RUNS } : parseRef(name);
+}
+
 /** Throws `BAD_REQUEST` with the parameter's name in `path`. */
 function filterOf(query: URLSearchParams): RunFilter {
   const refused = (path: string, message: string) => new SvcError('BAD_REQUEST', message, { path });
   const [name, app, state, before] = ['ref', 'app', 'state', 'before'].map((one) => query.get(one));
-  const ref = typeof name === 'string' ? parseRef(name) : undefined;
+  const ref = typeof name === 'string' ? refOf(name) : undefined;
   if (ref === null)
     throw refused('ref', `"ref" must be <app>/<automation>; an automation's id matches ${AUTOMATION_ID}.`);
   if (typeof app === 'string' && !isAppId(app)) throw refused('app', '"app" must be the id of an app.');
