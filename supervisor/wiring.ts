@@ -232,7 +232,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
 /** In the background: a start does not wait for it, nor end for a full disk. The tables are made with their first use at the latest. */
 async function openConversations({ conversations, attachments, registry, log }: Services): Promise<void> {
   try {
-    await conversations.recover();
+    await conversations.open();
     await attachments.open(registry.ids());
   } catch (error) {
     log.warn({ err: error }, 'What an earlier gateway left of conversations could not be looked at yet.');

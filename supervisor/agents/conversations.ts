@@ -36,7 +36,7 @@ export class Conversations {
   readonly #options: ConversationsOptions;
   readonly #db: DbClient;
   readonly #now: () => number;
-  #ready: Promise<unknown> | null = null;
+  #ready: Promise<void> | null = null;
 
   constructor(options: ConversationsOptions) {
     this.#options = options;
@@ -44,9 +44,9 @@ export class Conversations {
     this.#now = options.now ?? Date.now;
   }
 
-  /** Makes the tables, unless they are there. When it rejects, the next call tries again. */
+  /** Makes the tables; turns that an earlier gateway left are `interrupted` when it resolves. When it rejects, the next call tries again. */
   async open(): Promise<void> {
-    this.#ready ??= survive(() => this.#db.exec(CONVERSATIONS_SCHEMA));
+    this.#ready ??= this.#prepare();
     try {
       await this.#ready;
     } catch (error) {
@@ -55,16 +55,15 @@ export class Conversations {
     }
   }
 
-  /** Turns that an earlier gateway left are `interrupted` when it resolves. */
-  async recover(): Promise<void> {
-    await this.open();
+  async #prepare(): Promise<void> {
+    await survive(() => this.#db.exec(CONVERSATIONS_SCHEMA));
     const { rows, turns } = this.#options;
-    for (let before = ''; ; ) {
-      const left = await rows.unended(before, LIMITS.listRows);
+    for (let after = ''; ; ) {
+      const left = await rows.unended(after, LIMITS.listRows);
       for (const { app, conversationId } of left) await turns.settle(nameOf(app, conversationId));
       const last = left.at(-1);
       if (last === undefined) return;
-      before = last.conversationId;
+      after = last.conversationId;
     }
   }
 

@@ -1,0 +1,105 @@
+/** The whole story of a conversation on the real daemon, with an agent's program: edit, preview, diff, publish, and a kill in the middle. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { appOf } from '../testing/apps.ts';
+import { type TurnEventSeen, textOf, turnOf, typesOf, until } from '../testing/chat.ts';
+import { root, type Stream, startGateway, type TestGateway } from '../testing/gateway.ts';
+
+const NOTES = appOf('notes', {
+  queries: { list: "({ db }) => db.all('SELECT text FROM notes')" },
+  actions: {
+    add: {
+      run: "async ({ db, input }) => { await db.run('INSERT INTO notes (text) VALUES (?)', [input.text]); return { body: {} }; }",
+      input: { type: 'object', properties: { text: { type: 'string' } } },
+      writes: ['notes'],
+    },
+  },
+  migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);'],
+  files: { 'index.html': '<!doctype html><title>Notes</title><p>one</p>' },
+});
+const STUB = [process.execPath, join(root, 'testing/stub-agent.mjs')];
+const CONVERSATION = '/_svc-conversations/apps/notes/sessions/c1';
+const DRAFT = '/svc/_draft/conversation-c1';
+
+async function withAgent(t: TestContext): Promise<TestGateway> {
+  const runners = { stub: { kind: 'acp', command: STUB } };
+  const gateway = await startGateway(t, { store: 'git', config: { runners, runner: 'stub' } });
+  assert.equal((await gateway.upload('notes', NOTES)).status, 201);
+  await gateway.write('notes', 'add', { text: 'live' });
+  return gateway;
+}
+
+function send(gateway: TestGateway, message: string, more: object = {}): Promise<Stream> {
+  return gateway.stream('/svc/notes/_turn', {}, { conversationId: 'c1', message, ...more });
+}
+
+async function say(gateway: TestGateway, ...lines: string[]): Promise<TurnEventSeen[]> {
+  return turnOf(await send(gateway, lines.join('\n')));
+}
+
+async function rowsOf(gateway: TestGateway, path: string): Promise<string[]> {
+  const answer = await gateway.call('POST', `${path}/_tool/svc_read`, { body: { app: 'notes', query: 'list' } });
+  assert.equal(answer.status, 200, answer.text);
+  return answer.json.data.map(({ text }: { text: string }) => text);
+}
+
+test('an agent edits the draft and calls its tools; publishing brings it to live', async (t) => {
+  const gateway = await withAgent(t);
+  const events = await say(
+    gateway,
+    'edit index.html <!doctype html><title>Notes</title><p>two</p>',
+    'write queries/list.js export default ({ db }) => db.all("SELECT upper(text) AS text FROM notes");',
+    'call add {"text":"by the agent"}',
+    'call list',
+    'say {result}',
+  );
+  assert.equal(events.at(-1)?.type, 'end');
+  assert.ok(typesOf(events).includes('final'), JSON.stringify(events));
+  assert.deepEqual(events.flatMap(({ type, status, path }) => (type === 'file' ? [`${status} ${path}`] : [])).sort(), [
+    'changed index.html',
+    'changed queries/list.js',
+  ]);
+  assert.match(textOf(events), /LIVE.*BY THE AGENT/);
+  assert.deepEqual(await rowsOf(gateway, DRAFT), ['LIVE', 'BY THE AGENT']);
+  assert.deepEqual(await rowsOf(gateway, '/svc'), ['live']);
+  assert.match((await gateway.call('GET', `${DRAFT}/notes/`)).text, /<p>two/);
+  assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>one/);
+  const { files } = (await gateway.call('GET', '/svc/_sessions/conversation-c1/diff')).json;
+  assert.deepEqual(files.map(({ path }: { path: string }) => path).sort(), ['index.html', 'queries/list.js']);
+  const published = await gateway.call('POST', '/svc/_sessions/conversation-c1/publish', { body: {} });
+  assert.equal(published.status, 201, published.text);
+  assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>two/);
+  assert.deepEqual(await rowsOf(gateway, '/svc'), ['LIVE']);
+  const [run] = (await gateway.call('GET', '/svc/_runs?app=notes')).json;
+  assert.deepEqual([run.kind, run.state], ['chat', 'ok']);
+  assert.equal((await gateway.call('DELETE', CONVERSATION)).status, 200);
+  assert.equal((await gateway.call('GET', `${DRAFT}/notes/`)).status, 404);
+});
+
+test('a kill in the middle keeps all that was said, the turn is interrupted, and the next one goes on', async (t) => {
+  const gateway = await withAgent(t);
+  const turn = await send(gateway, 'say before\nedit index.html <p>cut\ncall add {"text":"cut"}\nhang', {
+    detach: true,
+  });
+  const seen = await until(turn, 'tool.result');
+  const files = seen.filter(({ type }) => type === 'file');
+  const result = seen.at(-1)?.toolName === 'add' ? [] : await until(turn, 'tool.result');
+  await gateway.kill();
+  await gateway.start();
+  const { state, counts, messages } = (await gateway.call('GET', CONVERSATION)).json;
+  assert.equal(messages[0].state, 'interrupted');
+  assert.ok(
+    messages.some(({ text }: { text?: string }) => text === 'before'),
+    JSON.stringify(messages),
+  );
+  const [start] = seen;
+  const again = await turnOf(await gateway.stream(`${CONVERSATION}/turns/${start?.turnId}/events`));
+  assert.deepEqual(again.slice(0, seen.length + result.length), [...seen, ...result], 'what was shown is stored');
+  assert.deepEqual(typesOf(again).slice(-2), ['error', 'end']);
+  assert.deepEqual([state, counts.turns], ['interrupted', 1]);
+  assert.ok(files.length <= 1);
+  assert.match((await gateway.call('GET', `${DRAFT}/notes/`)).text, /<p>cut/);
+  const next = await say(gateway, 'say after', 'read index.html', 'say {result}');
+  assert.match(textOf(next), /after\s+<p>cut/);
+});
