@@ -71,6 +71,8 @@ export type TurnOrder = {
   /** The MCP server of the app, and a token that is good for this conversation while a turn of it runs. */
   gateway: { url: string; token: string };
   permission: PermissionPolicy;
+  /** Nothing follows in this conversation: its agent ends with the turn. */
+  once?: boolean;
 };
 
 /** Names as in the specification's MCP and ACP vocabulary. */

@@ -107,6 +107,7 @@ export class OwnRunner {
       history: turn.history ?? [],
       gateway: { url: `${this.#address()}${path}`, token },
       permission: permissionOf(turn, spec.permission),
+      ...(turn.run === undefined ? {} : { once: true }),
     };
   }
 

@@ -552,6 +552,13 @@ describe('who has a place', () => {
     });
   }
 
+  test('an agent whose conversation is over ends with its turn', async () => {
+    const { begin, opened, agents } = setUp(say());
+    await begin('a', { once: true }).done;
+    await settle();
+    assert.deepEqual([opened[0]?.ended, agents.counters.agents], [true, 0]);
+  });
+
   test('one that has died is opened anew', async () => {
     const { begin, opened } = setUp(async (_turn, agent) => {
       agent.isAlive = false;

@@ -98,7 +98,7 @@ export class Agents {
       place.agent ??= await this.#open(order, signal);
       await run.drive(place.agent);
     } finally {
-      this.#warm.give(place, !run.spoiled);
+      this.#warm.give(place, !run.spoiled && !order.once);
     }
   }
 

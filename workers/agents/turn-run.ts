@@ -63,7 +63,7 @@ export class TurnRun implements Turn {
     this.#grace ??= setTimeout(() => {
       this.spoiled = true;
       this.#rejectGiveUp(failed('The agent did not stop in time.'));
-    }, LIMITS.agentAbortMs);
+    }, LIMITS.agentAbortMs).unref();
   }
 
   /** So many bytes of its events are stored. */
@@ -216,7 +216,7 @@ export class TurnRun implements Turn {
     this.#silence = setTimeout(() => {
       this.spoiled = true;
       this.#rejectGiveUp(failed(`The agent said nothing for ${LIMITS.agentSilentMs / 60_000} minutes.`));
-    }, LIMITS.agentSilentMs);
+    }, LIMITS.agentSilentMs).unref();
   }
 
   #release(): void {

@@ -1,0 +1,119 @@
+/** The agents of a gateway without the gateway: a supervision tree of its own, the real process of agents and scripted agents. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { RunnerEvent, RunnerSpec, TurnOrder } from '../protocol/agents.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import { Children } from '../storage/processes/children.ts';
+import { tagOf } from '../storage/processes/tagged.ts';
+import { AgentProcess, type RunOptions } from '../supervisor/agents/agent-process.ts';
+import { Tree } from '../supervisor/tree/tree.ts';
+
+const STUB_AGENT = new URL('./stub-agent.mjs', import.meta.url).pathname;
+
+/** A runner whose agent does what each message says, a step a line. */
+export function stubRunner(...args: string[]): RunnerSpec {
+  const env = { PATH: process.env.PATH ?? '' };
+  return { name: 'stub', kind: 'acp', command: [process.execPath, STUB_AGENT, ...args], env };
+}
+
+export type RunningAgents = {
+  agents: AgentProcess;
+  tree: Tree;
+  folder: string;
+  /** Where the record of children is. */
+  record: string;
+  tag: string;
+  log: string[];
+  /** Starts a turn whose message is the lines. */
+  run(lines: string[], order?: Partial<TurnOrder>, options?: Partial<RunOptions>): AsyncGenerator<RunnerEvent, void>;
+  stop(): Promise<void>;
+};
+
+export async function startAgents({ maxAgents = 8 } = {}): Promise<RunningAgents> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-agents-'));
+  const log: string[] = [];
+  const record = join(folder, 'run/children.json');
+  const children = new Children(record, 'boot');
+  const onProcess = (pid: number, role: string, alive: boolean) => {
+    if (alive) children.add(pid, role);
+    else children.remove(pid);
+  };
+  const tag = tagOf(folder);
+  const tree = new Tree({
+    paths: () => ({ codeDir: folder, preparedDir: folder, dataFile: join(folder, 'data.sqlite') }),
+    codeDirs: [folder],
+    socketFolder: folder,
+    handlerHosts: 1,
+    maxLiveActors: 1,
+    actorMemoryMb: 64,
+    actorIdleMs: 60_000,
+    mailboxLimit: 10,
+    maxResultBytes: 1000,
+    durability: 'normal',
+    egress: { allow: [], deny: [] },
+    gatewayPort: () => null,
+    log: (level, message) => log.push(`${level} ${message}`),
+    appLog: () => {},
+    onWriterLost: () => {},
+    onFatal: () => {},
+    onProcess,
+  });
+  await tree.start();
+  const agents = new AgentProcess({
+    tag,
+    maxAgents,
+    createChild: (settings, events) => tree.agentsChild(settings, events),
+    onProcess,
+    log: (level, message) => log.push(`${level} ${message}`),
+  });
+  let turns = 0;
+  return {
+    agents,
+    tree,
+    folder,
+    record,
+    tag,
+    log,
+    run: (lines, order = {}, options = {}) => {
+      const whole: TurnOrder = {
+        turnId: `turn-${++turns}`,
+        conversation: 'svc-chat:notes:wone',
+        runner: stubRunner(),
+        mode: 'data',
+        app: 'notes',
+        folder,
+        instructions: 'You work on an app.',
+        message: lines.join('\n'),
+        attachments: [],
+        model: null,
+        thinking: null,
+        resume: null,
+        history: [],
+        gateway: { url: 'http://127.0.0.1:1/svc/notes/_mcp', token: 'svca_test' },
+        permission: 'ask',
+        ...order,
+      };
+      return agents.run(whole, { signal: new AbortController().signal, ...options });
+    },
+    stop: async () => {
+      await agents.stop();
+      await tree.stop(LIMITS.cancelGraceMs);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** All events of a turn. */
+export async function eventsOf(turn: AsyncIterable<RunnerEvent>): Promise<RunnerEvent[]> {
+  const events: RunnerEvent[] = [];
+  for await (const event of turn) events.push(event);
+  return events;
+}
+
+/** The text of its `final`; rejects when it ended otherwise. */
+export async function finalOf(turn: AsyncIterable<RunnerEvent>): Promise<string> {
+  const last = (await eventsOf(turn)).at(-1);
+  if (last?.type === 'final') return last.text;
+  throw new Error(`The turn ended with ${JSON.stringify(last)}.`);
+}
