@@ -6,6 +6,7 @@ import type { Runner } from './runner.ts';
 const RUNNERS: { [Kind in RunnerKind]?: () => Promise<Runner> } = {
   codex: async () => (await import('./codex.ts')).codexRunner,
   'claude-code': async () => (await import('./claude-code.ts')).claudeCode,
+  model: async () => (await import('./model.ts')).modelRunner,
   acp: async () => (await import('./acp.ts')).acpRunner,
 };
 
