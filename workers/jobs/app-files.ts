@@ -1,6 +1,16 @@
 /** Reads the files of an app from a folder or the repository, and writes them, by the rules for archives. */
 import { createHash } from 'node:crypto';
-import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readFileSync, type Stats } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  type Dirent,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  type Stats,
+} from 'node:fs';
 import { join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
@@ -27,7 +37,7 @@ export function readFolder(folder: string): AppFile[] {
   const files: AppFile[] = [];
   const visit = (below: string): void => {
     for (const entry of readdirSync(join(folder, below), { withFileTypes: true })) {
-      if (isMomentary(entry)) continue;
+      if (isNothing(entry, join(folder, below))) continue;
       const path = below === '' ? entry.name : `${below}/${entry.name}`;
       try {
         const found = lstatSync(join(folder, path));
@@ -42,6 +52,18 @@ export function readFolder(folder: string): AppFile[] {
   };
   visit('');
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** To git an empty folder is not there. Sandboxes of agents make some, of names that are not permitted. */
+function isNothing(entry: Dirent, parent: string): boolean {
+  if (isMomentary(entry)) return true;
+  if (!entry.isDirectory()) return false;
+  try {
+    return readdirSync(join(parent, entry.name)).length === 0;
+  } catch (error) {
+    if (isMissing(error)) return true;
+    throw error;
+  }
 }
 
 function typeOf(found: Stats): string {

@@ -1,0 +1,215 @@
+/** Real agents behind a real daemon: what they do in a draft, how their turns end, and what is left of them. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import type { RunnerEntry } from '../protocol/agents.ts';
+import { taggedWith, tagOf } from '../storage/processes/tagged.ts';
+import { historyOf, replay, say, send, type TurnEventSeen, turnOf, typesOf, until } from '../testing/chat.ts';
+import { root, type StartOptions, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { type ModelStub, startModelStub } from '../testing/model-stub.ts';
+import { inTime, LONG_MS, pause } from '../testing/waiting.ts';
+
+type RealAgent = {
+  name: string;
+  program: string;
+  /** Its entry in `runners`, with its model at `stub` and its home in `home`. */
+  entry(stub: ModelStub, home: string): Omit<RunnerEntry, 'command'>;
+  /** Steps of a script of the stub. */
+  shell(command: string): string;
+  writes(path: string, text: string): string;
+  /** A step that it asks about, and the file that is there when it was granted. */
+  asks: { step: string; file: string };
+};
+
+const codexShell = (cmd: string): string => `call: exec_command ${JSON.stringify({ cmd })}`;
+const codexWrites = (path: string, text: string): string =>
+  codexShell(`apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: ${path}\n+${text}\n*** End Patch\nEOF\n`);
+const claudeShell = (command: string): string => `call: Bash ${JSON.stringify({ command, description: 'A step' })}`;
+
+const AGENTS: RealAgent[] = [
+  {
+    name: 'claude',
+    program: 'claude',
+    entry: (stub, home) => ({
+      kind: 'claude-code',
+      baseUrl: stub.url,
+      env: { HOME: home, ANTHROPIC_API_KEY: 'the-key' },
+    }),
+    shell: claudeShell,
+    writes: (file_path, content) => `call: Write ${JSON.stringify({ file_path, content })}`,
+    asks: { step: claudeShell('echo yes > granted.txt'), file: 'granted.txt' },
+  },
+  {
+    name: 'codex',
+    program: 'codex',
+    entry: (stub, home) => ({
+      kind: 'codex',
+      model: 'stub-model',
+      baseUrl: `${stub.url}/v1`,
+      // It distrusts a home below the folder for temporary files.
+      env: { HOME: home, CODEX_HOME: home, TMPDIR: join(home, 'tmp'), OPENAI_API_KEY: 'the-key' },
+    }),
+    shell: codexShell,
+    writes: codexWrites,
+    asks: { step: codexWrites('../granted.txt', 'yes'), file: '../granted.txt' },
+  },
+];
+
+type Place = { gateway: TestGateway; stub: ModelStub };
+
+/** A daemon with the app `todos`, whose one runner is this agent. */
+async function startWith(
+  t: TestContext,
+  agent: RealAgent,
+  options: StartOptions & { entry?: Partial<RunnerEntry> } = {},
+): Promise<Place> {
+  const { entry, ...start } = options;
+  const home = mkdtempSync(join(tmpdir(), 'svc-home-'));
+  mkdirSync(join(home, 'tmp'));
+  const stub = await startModelStub();
+  t.after(async () => {
+    await stub.close();
+    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
+  });
+  const runner = { ...agent.entry(stub, home), command: [programOf(agent)], ...entry };
+  const config = { runners: { [agent.name]: runner } };
+  const gateway = await startGateway(t, { examples: ['todos'], config, ...start });
+  return { gateway, stub };
+}
+
+function programOf({ program }: RealAgent): string {
+  return join(root, 'scripts/agents/node_modules/.bin', program);
+}
+
+/** A draft of `todos`: its address below /svc, and its folder. */
+async function draftOf(gateway: TestGateway): Promise<{ app: string; folder: string }> {
+  const { sessionId } = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json;
+  const folder = join(gateway.dataDir, 'code-store/worktrees/sessions', sessionId, 'apps/todos');
+  return { app: `_draft/${sessionId}/todos`, folder };
+}
+
+function ofType(events: TurnEventSeen[], type: string): TurnEventSeen[] {
+  return events.filter((event) => event.type === type);
+}
+
+function finalOf(events: TurnEventSeen[]): string {
+  const final = events.at(-2);
+  assert.equal(final?.type, 'final', JSON.stringify(events));
+  return final?.text;
+}
+
+/** The command lines of what the agents of this gateway have started. */
+function programsOf(gateway: TestGateway): string[] {
+  return taggedWith(tagOf(gateway.dataDir)).map(({ pid }) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+    } catch {
+      return '';
+    }
+  });
+}
+
+async function eventually(what: string, check: () => boolean): Promise<void> {
+  const polling = async () => {
+    while (!check()) await pause(20);
+  };
+  await inTime(polling(), what, LONG_MS);
+}
+
+for (const agent of AGENTS) {
+  const skip = existsSync(programOf(agent))
+    ? false
+    : `${agent.program} is not installed: npm ci --prefix scripts/agents`;
+
+  describe(`an app and ${agent.name}`, { skip }, () => {
+    test('a conversation goes on after a restart of the gateway', async (t) => {
+      const { gateway, stub } = await startWith(t, agent);
+      finalOf(await say(gateway, 'todos', 'w1', 'say: the first answer'));
+      await gateway.stop();
+      await eventually('the end of its programs', () => programsOf(gateway).length === 0);
+      await gateway.start();
+      assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: the second answer')), 'the second answer');
+      const asked = stub.requests.find(({ text }) => text === 'say: the second answer');
+      assert.match(JSON.stringify(asked?.body), /the first answer/);
+      assert.equal((await historyOf(gateway, 'todos', 'w1')).length, 4);
+    });
+
+    test('in mode full it edits the draft, and asks a person for more', async (t) => {
+      const { gateway } = await startWith(t, agent, { store: 'git' });
+      const { app, folder } = await draftOf(gateway);
+      const edit = await say(gateway, app, 'w1', `${agent.writes(join(folder, 'new.html'), '<p>new</p>')}\nsay: done`, {
+        mode: 'full',
+      });
+      assert.equal(finalOf(edit), 'done');
+      assert.match((await gateway.call('GET', `/svc/${app}/new.html`)).text, /<p>new<\/p>/);
+
+      for (const [kind, isThere] of [
+        ['reject_once', false],
+        ['allow_once', true],
+      ] as const) {
+        const stream = await send(gateway, app, { windowId: 'w1', message: `${agent.asks.step}\nsay: went on` });
+        const events = await until(stream, 'permission');
+        const { requestId, options } = events.at(-1) as TurnEventSeen;
+        const optionId = options.find((option: { kind: string }) => option.kind === kind)?.optionId;
+        const turn = `/svc/${app}/_chat/windows/w1/turns/${events[0]?.turnId}`;
+        const answer = await gateway.call('POST', `${turn}/permissions/${requestId}`, { body: { optionId } });
+        assert.equal(answer.status, 200, answer.text);
+        assert.equal(finalOf(await turnOf(stream)), 'went on');
+        assert.equal(existsSync(join(folder, agent.asks.file)), isThere);
+      }
+    });
+
+    test('a turn ends by DELETE, and the agent takes the next one', async (t) => {
+      const { gateway, stub } = await startWith(t, agent);
+      const hanging = await send(gateway, 'todos', { windowId: 'w1', message: 'say: one\nhang' });
+      const [start] = await until(hanging, 'assistant.delta');
+      await inTime(stub.reached('hang'), 'the hanging', LONG_MS);
+      await gateway.call('DELETE', `/svc/todos/_chat/windows/w1/turns/${start?.turnId}`);
+      const types = typesOf(await turnOf(hanging));
+      assert.deepEqual(types.slice(-2), ['aborted', 'end']);
+      const [window] = (await gateway.call('GET', '/svc/todos/_chat/windows')).json;
+      assert.equal(window?.lastTurn.state, 'aborted');
+      assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: two')), 'two');
+      const texts = (await historyOf(gateway, 'todos', 'w1')).filter(({ kind }) => kind === 'assistant');
+      assert.deepEqual(
+        texts.map(({ text }) => text),
+        ['one', 'two'],
+      );
+    });
+
+    test('an error of the model server ends the turn, and no other', async (t) => {
+      const { gateway } = await startWith(t, agent);
+      const events = await say(gateway, 'todos', 'w1', 'status: 401');
+      assert.deepEqual(typesOf(events).slice(-2), ['error', 'end']);
+      assert.equal(events.at(-2)?.code, 'AGENT_FAILED');
+      assert.match(events.at(-2)?.message, /key|sign/i);
+      assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: fine')), 'fine');
+    });
+
+    test('nothing is left of an agent and its shells when the gateway is killed', async (t) => {
+      const { gateway } = await startWith(t, agent, { store: 'git', entry: { permission: 'allow' } });
+      const { app } = await draftOf(gateway);
+      // One of them leaves the group of the agent, and loses its parent.
+      const message = agent.shell('(setsid tail -f /dev/null > /dev/null 2>&1 &); tail -f /dev/null');
+      const stream = await send(gateway, app, { windowId: 'w1', message, mode: 'full' });
+      const [start] = await until(stream, 'tool.start');
+      const shells = () => programsOf(gateway).filter((command) => command.startsWith('tail -f'));
+      await eventually('both shells', () => shells().length === 2);
+      await gateway.kill();
+      await stream.closed;
+      await eventually('the end of all', () => programsOf(gateway).length === 0);
+
+      await gateway.start();
+      const window = `/svc/${app}/_chat/windows`;
+      assert.equal((await gateway.call('GET', window)).json[0]?.lastTurn.state, 'interrupted');
+      const events = await replay(gateway, app, 'w1', start?.turnId);
+      assert.equal(events.at(-1)?.type, 'end');
+      assert.equal(ofType(events, 'final').length, 0);
+      const [said] = await historyOf(gateway, app, 'w1');
+      assert.equal(said?.text, message);
+      assert.equal(finalOf(await say(gateway, app, 'w1', 'say: we go on')), 'we go on');
+    });
+  });
+}
