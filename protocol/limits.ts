@@ -296,6 +296,7 @@ export const LIMITS = {
   chatIndexMs: 100, // until the index of an app's windows is written, with what changes meanwhile
   chatAbortMs: 5 * SECOND, // from the abort of a turn until its runner is no longer waited for
   chatAttachments: 16, // files that go with a message
+  conversationPageBytes: 8 * MiB, // of messages in one answer, about; of a longer turn all
   attachmentBytes: 25 * MiB,
   attachmentKeepMs: DAY, // an uploaded file that no message has is kept this long
   titleChars: 80, // of a window or conversation that is named after its first message

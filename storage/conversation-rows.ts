@@ -158,6 +158,8 @@ export function insertTurn(app: string, conversationId: string, turn: NewTurn): 
 
 /** Events of a turn that come together; `firstId` is the id of the first. */
 export function insertItem(turnId: string, firstId: number, events: TurnEvent[], ts: number): SqlStatement[] {
+  // It would take the id of the next one.
+  if (events.length === 0) return [];
   return [
     [
       'INSERT INTO items (turn_id, first_id, events, ts) VALUES (?, ?, ?, ?) ON CONFLICT (turn_id, first_id) DO NOTHING',

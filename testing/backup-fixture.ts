@@ -29,6 +29,7 @@ export function makeFixture(t: { after(cleanup: () => void): void }): Fixture {
   put(app.webhookKeys, '{"0123456789abcdef01234567":"whsec_c2VjcmV0"}');
   put(layout.profile, '{}');
   put(join(app.chatDir, 'ww1.jsonl'), '{}\n');
+  put(join(app.attachmentsDir, 'a'.repeat(64)), 'an image');
   put(app.logs, 'not in a backup');
   const db = new Sqlite(app.data);
   db.pragma('journal_mode = WAL');

@@ -108,6 +108,33 @@ test('messages are numbered through the conversation, whatever page is asked for
   assert.deepEqual([asked.text, asked.state], ['message 2\nmore', 'ok']);
 });
 
+test('a page has fewer turns where they are large', async (t) => {
+  const { turns } = await setUp(t);
+  const open = await turns.open('notes', 'c');
+  const result = 'x'.repeat(LIMITS.conversationPageBytes / 8);
+  for (let n = 1; n <= 6; n++) {
+    const turn = await open.begin(newTurn(n), []);
+    for (const toolCallId of ['a', 'b'])
+      await open.append(turn, [
+        { type: 'tool.start', toolCallId, toolName: 'big' },
+        { type: 'tool.result', toolCallId, toolName: 'big', ok: true, result },
+      ]);
+    await open.append(turn, [{ type: 'end' }], { end: 'ok' });
+  }
+  const seen: number[] = [];
+  for (let before: string | null = null; ; ) {
+    const page = await turns.messages('c', 50, before);
+    if (page.length === 0) break;
+    assert.ok(page.length <= 12 && page.length >= 3, `${page.length} messages`);
+    seen.unshift(...page.map(({ seq }) => seq));
+    before = page[0]?.turnId ?? null;
+  }
+  assert.deepEqual(
+    seen,
+    Array.from({ length: 18 }, (_, at) => at + 1),
+  );
+});
+
 test('what an earlier gateway left is found, ended and counted', async (t) => {
   const { turns, conversations } = await setUp(t);
   const open = await turns.open('notes', 'c');
@@ -139,6 +166,8 @@ test('another runner goes on without the session of the one before', async (t) =
   for (const view of [open, await turns.open('notes', 'c')])
     assert.deepEqual([view.resume('stub'), view.resume('other')], [null, null]);
   await open.append(second, [], { session: 'theirs' });
+  await open.append(second, SAID);
+  assert.deepEqual((await all(open.events(second, 1))).length, SAID.length, 'a name alone takes no id');
   assert.equal((await turns.open('notes', 'c')).resume('other'), 'theirs');
 });
 

@@ -32,7 +32,8 @@ const ITEMS = `SELECT first_id, events, ts FROM items WHERE turn_id = ?
 const OPEN_TURNS = `SELECT DISTINCT app_id, conversation_id FROM turns JOIN conversations USING (conversation_id)
   WHERE ended_at IS NULL AND conversation_id > ? ORDER BY conversation_id LIMIT ?`;
 /** A page of turns, the latest first, and how many messages were before it. */
-const PAGE = `SELECT turn_id, message, attachments, state, runner, model, started_at FROM turns
+const PAGE = `SELECT turn_id, message, attachments, state, runner, started_at,
+  octet_length(message) + (SELECT total(octet_length(events)) FROM items WHERE items.turn_id = turns.turn_id) AS bytes FROM turns
   WHERE conversation_id = ? AND turn_id < ? ORDER BY turn_id DESC LIMIT ?`;
 const MESSAGES_BEFORE = 'SELECT total(messages) AS messages FROM turns WHERE conversation_id = ? AND turn_id < ?';
 /** Comes behind every id. */
@@ -74,14 +75,23 @@ export class ConversationTurns {
     return rows.map((row) => ({ app: String(row.app_id), conversationId: String(row.conversation_id) }));
   }
 
-  /** What was said and done in the latest turns, or in those before the turn `before`: at most `limit` turns, oldest message first. */
+  /**
+   * What was said and done in the latest turns, or in those before the turn `before`, oldest first: at most `limit` turns, and
+   * fewer where they have more than `LIMITS.conversationPageBytes` together. `seq` counts through the conversation.
+   */
   async messages(conversationId: string, limit: number, before: string | null): Promise<Message[]> {
     const turns = await survive(() => this.#db.all(PAGE, [conversationId, before ?? LAST, limit]));
-    turns.reverse();
-    const first = turns[0]?.turn_id ?? '';
+    const parts: Message[][] = [];
+    let first = '';
+    let bytes = 0;
+    for (const turn of turns) {
+      bytes += Number(turn.bytes);
+      if (parts.length > 0 && bytes > LIMITS.conversationPageBytes) break;
+      first = String(turn.turn_id);
+      parts.unshift(await this.#messagesOf(turn));
+    }
     const earlier = await survive(() => this.#db.get(MESSAGES_BEFORE, [conversationId, first]));
-    const rows: Message[] = [];
-    for (const turn of turns) rows.push(...(await this.#messagesOf(turn)));
+    const rows = parts.flat();
     for (const [at, row] of rows.entries()) row.seq = Number(earlier?.messages ?? 0) + at + 1;
     return rows;
   }

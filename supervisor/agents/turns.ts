@@ -222,8 +222,8 @@ export class Turns {
     if (this.#stopping) throw stoppingError();
     if (lane.isLeaving) throw new SvcError('CONFLICT', 'The conversation is being deleted.');
     const mode = request.mode ?? conversation.mode ?? 'data';
-    if (conversation.mode !== null && mode !== conversation.mode) throw pinned(conversation.mode);
     request.permit?.(mode);
+    if (conversation.mode !== null && mode !== conversation.mode) throw pinned(conversation.mode);
     if (lane.turns.length > LIMITS.chatQueue) throw tooManyWait();
     const { runner, log, observe, permissionMs = LIMITS.permissionMs } = this.#options;
     const chosen = await runner.choose(request);
