@@ -93,7 +93,10 @@ test('a turn becomes a whole order, and what the agent does is passed on', async
     permission: 'deny',
   });
   assert.equal(gateway.url, 'http://127.0.0.1:8787/svc/todos/_mcp');
-  assert.deepEqual(seen, { granted: { conversation: 'svc-chat:todos:wa', app: 'todos', draft: null }, folder: [] });
+  assert.deepEqual(seen, {
+    granted: { conversation: 'svc-chat:todos:wa', app: 'todos', draft: null, may: ['read', 'write'] },
+    folder: [],
+  });
   assert.equal(tokens.find(gateway.token), undefined, 'the token outlives its turn');
   assert.equal(statSync(order.folder).mode & 0o777, 0o700);
   assert.deepEqual(grounded, [{ mode: 'data', app: 'todos', dispatcher: LIVE, hostTools: [{ name: 'Bash' }] }]);
@@ -155,6 +158,14 @@ test('the folder and the policy of an automation are its own', async (t) => {
   assert.equal(existsSync(order.folder), false, 'the folder of a run that is over is left');
   assert.equal(order.permission, 'ask', 'an automation may do what a person may allow');
   assert.equal((await turn({ run })).order.permission, 'deny');
+  for (const [tools, may] of [
+    [undefined, ['read', 'write']],
+    [['svc_write', 'WebFetch'], ['write']],
+    [[], []],
+  ] as const) {
+    await turn({ run: { ...run, ...(tools === undefined ? {} : { tools: [...tools] }) } });
+    assert.deepEqual((seen.granted as { may: unknown }).may, may);
+  }
 });
 
 test('the address that an agent calls is one of this machine', async (t) => {

@@ -11,7 +11,7 @@ import { sessionKey } from '../../protocol/session-key.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, ConversationTurn } from '../extension-points.ts';
-import type { AgentTokens } from '../http/access/agent-tokens.ts';
+import type { AgentCapability, AgentTokens } from '../http/access/agent-tokens.ts';
 import type { AgentProcess } from './agent-process.ts';
 import type { RunnerCatalog } from './catalog.ts';
 import type { Grounding } from './grounding.ts';
@@ -68,7 +68,7 @@ export class OwnRunner {
     const chosen = await this.choose(turn);
     const id = { app, id: windowId, ...(draft === undefined ? {} : { draft }) };
     const conversation = turn.conversation ?? sessionKey({ kind: 'window', ...id });
-    const { token, end } = tokens.begin({ conversation, draft: draft ?? null });
+    const { token, end } = tokens.begin({ conversation, draft: draft ?? null, ...limitOf(turn) });
     try {
       const order = await this.#order(turn, chosen, conversation, token);
       yield* agents.run(order, { signal, answer: turn.answer });
@@ -139,6 +139,14 @@ export class OwnRunner {
     if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = '127.0.0.1';
     return url.origin;
   }
+}
+
+/** `requires.tools` names the dispatcher's tools, of which the app's own are kinds. */
+function limitOf({ run }: ConversationTurn): { may?: AgentCapability[] } {
+  if (run?.tools === undefined) return {};
+  const needed = { read: 'svc_read', write: 'svc_write' } as const;
+  const all = Object.keys(needed) as AgentCapability[];
+  return { may: all.filter((capability) => run.tools?.includes(needed[capability])) };
 }
 
 /** In an automation nobody is there: what `requires.tools` names is answered for, whatever else an agent asks is denied. */

@@ -47,7 +47,7 @@ export type McpCaller = {
   source: 'handler' | 'agent';
   permit: Permit;
   /** Whose data it may reach by SQL. Throws `FORBIDDEN`. */
-  demandSql(app: string): void;
+  demandSql(app: string, capability: 'read' | 'write'): void;
 };
 
 const NAME = { type: 'string', minLength: 1 };
@@ -190,7 +190,8 @@ export async function appTools(
       `The resource ${manifestUri} is its manifest, ${tablesUri} has its tables.`,
     list: async () => {
       const may = { query: await permitted(permit, 'read', app), action: await permitted(permit, 'write', app) };
-      return [...tools.filter(({ kind }) => may[kind]), ...sqlTools].map(({ shown }) => shown);
+      const sql = sqlTools.filter(({ mode }) => may[capabilityOf(mode) === 'write' ? 'action' : 'query']);
+      return [...tools.filter(({ kind }) => may[kind]), ...sql].map(({ shown }) => shown);
     },
     call: async ({ name, args, traceId, signal }) => {
       const sql = sqlTools.find(({ shown }) => shown.name === name);
@@ -297,6 +298,10 @@ function run(
   });
 }
 
+function capabilityOf(mode: (typeof SQL_TOOLS)[number]['mode']): 'read' | 'write' {
+  return mode === 'write' ? 'write' : 'read';
+}
+
 /** Calls one of `SQL_TOOLS`, with arguments that were checked. Rejects with `FORBIDDEN` before anything runs. */
 async function callSql(
   dispatcher: Dispatcher,
@@ -307,7 +312,7 @@ async function callSql(
   signal?: AbortSignal,
 ): Promise<McpAnswer> {
   const { app, ...statement } = args as { app: string };
-  caller.demandSql(app);
+  caller.demandSql(app, capabilityOf(mode));
   return await runSql(dispatcher, app, { mode, ...statement }, traceId, signal);
 }
 

@@ -26,14 +26,21 @@ export function mcpRoutes(services: Services): Route[] {
   const callerOf = (of: Dispatcher, caller: Caller): McpCaller => ({
     source: caller.kind === 'agent' ? 'agent' : 'handler',
     permit: (capability, app) => {
-      if (caller instanceof AgentCaller) caller.guard(app);
+      if (caller instanceof AgentCaller) caller.guard(app, capability);
       return permit(of, caller, capability, app);
     },
-    demandSql: (app) => {
-      if (caller instanceof AgentCaller) caller.guard(app);
+    demandSql: (app, capability) => {
+      if (caller instanceof AgentCaller) caller.guard(app, capability);
       else demand(caller, 'manage', of.apps.keyOf(app));
     },
   });
+  const serveApp = async (exchange: Exchange, of: Dispatcher, id: string, caller: Caller): Promise<void> => {
+    checkAppId(id);
+    const isAgent = caller instanceof AgentCaller;
+    // An agent sees what it may use, which may be nothing.
+    if (!isAgent || caller.grant.app !== of.apps.keyOf(id)) demand(caller, 'read', of.apps.keyOf(id));
+    await serve(exchange, () => appTools(of, id, callerOf(of, caller), isAgent));
+  };
   return [
     route('POST', '/svc/_mcp', 'route', (exchange, _params, caller) => {
       if (caller.kind === 'session' && !caller.may('admin', null))
@@ -49,14 +56,11 @@ export function mcpRoutes(services: Services): Route[] {
         }),
       );
     }),
-    route('POST', '/svc/:id/_mcp', 'read', async (exchange, { id = '' }, caller) => {
-      checkAppId(id);
-      await serve(exchange, () => appTools(dispatcher, id, callerOf(dispatcher, caller), caller.kind === 'agent'));
+    route('POST', '/svc/:id/_mcp', 'route', async (exchange, { id = '' }, caller) => {
+      await serveApp(exchange, dispatcher, id, caller);
     }),
-    route('POST', '/svc/_draft/:sid/:id/_mcp', 'read', async (exchange, { sid = '', id = '' }, caller) => {
-      checkAppId(id);
-      const drafts = gitStoreOf(services).drafts.dispatcher(sid);
-      await serve(exchange, () => appTools(drafts, id, callerOf(drafts, caller), caller.kind === 'agent'));
+    route('POST', '/svc/_draft/:sid/:id/_mcp', 'route', async (exchange, { sid = '', id = '' }, caller) => {
+      await serveApp(exchange, gitStoreOf(services).drafts.dispatcher(sid), id, caller);
     }),
   ];
 }

@@ -4,7 +4,7 @@ import { appOfKey } from '../../../protocol/ids.ts';
 import { parseSessionKey } from '../../../protocol/session-key.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { BEARER, type Caller, unauthorized } from './access.ts';
-import type { AgentGrant, AgentTokens } from './agent-tokens.ts';
+import type { AgentCapability, AgentGrant, AgentTokens } from './agent-tokens.ts';
 import type { Capability } from './grants.ts';
 
 /** May use the tools of one app or draft, as long as its turn runs: each question asks anew. */
@@ -21,20 +21,20 @@ export class AgentCaller implements Caller {
   }
 
   may(capability: Capability, app: string | null): boolean {
-    return (capability === 'read' || capability === 'write') && app === this.grant.app && this.#isGood();
+    return this.grant.may.some((one) => one === capability) && app === this.grant.app && this.#isGood();
   }
 
   refusal(): string {
-    const { app } = this.grant;
-    return this.#isGood()
-      ? `An agent may use the tools of its own app only, which is "${appOfKey(app)}".`
-      : 'The turn of this agent has ended.';
+    const { app, may } = this.grant;
+    if (!this.#isGood()) return 'The turn of this agent has ended.';
+    const own = `An agent may use the tools of its own app only, which is "${appOfKey(app)}".`;
+    return may.length === 2 ? own : `${own} Its automation lets it use those that "requires.tools" names.`;
   }
 
   /** Before a tool of this agent runs that names an app. Throws `FORBIDDEN` unless it is the one of its session key. */
-  guard(app: string): void {
+  guard(app: string, capability: AgentCapability): void {
     const own = parseSessionKey(this.grant.conversation);
-    if (own !== null && own.app === app && this.may('write', this.grant.app)) return;
+    if (own !== null && own.app === app && this.may(capability, this.grant.app)) return;
     throw new SvcError('FORBIDDEN', this.refusal());
   }
 }

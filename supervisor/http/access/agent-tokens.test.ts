@@ -15,7 +15,7 @@ function presenting(token: string): Exchange {
 test('a token is good while a turn of its conversation runs, and the same in each of them', () => {
   const tokens = new AgentTokens();
   const first = tokens.begin({ conversation: KEY });
-  assert.deepEqual(tokens.find(first.token), { conversation: KEY, app: 'todos', draft: null });
+  assert.deepEqual(tokens.find(first.token), { conversation: KEY, app: 'todos', draft: null, may: ['read', 'write'] });
   const second = tokens.begin({ conversation: KEY });
   assert.equal(second.token, first.token);
   first.end();
@@ -57,11 +57,24 @@ test('an agent may use the tools of its app, and nothing else', () => {
   for (const capability of ['page', 'stream', 'settings', 'manage', 'admin'] as const) {
     assert.equal(caller.may(capability, 'todos'), false, capability);
   }
-  caller.guard('todos');
-  assert.throws(() => caller.guard('notes'), { code: 'FORBIDDEN' });
+  caller.guard('todos', 'write');
+  assert.throws(() => caller.guard('notes', 'read'), { code: 'FORBIDDEN' });
   turn.end();
   assert.equal(caller.may('read', 'todos'), false);
-  assert.throws(() => caller.guard('todos'), { code: 'FORBIDDEN' });
+  assert.throws(() => caller.guard('todos', 'read'), { code: 'FORBIDDEN' });
+});
+
+test('an agent of an automation may do what that lets it', () => {
+  const tokens = new AgentTokens();
+  const callerWith = (may: ('read' | 'write')[]) => {
+    const { token } = tokens.begin({ conversation: `svc-chat:todos:w${may.length}`, may });
+    return agentCaller(presenting(token), tokens) as AgentCaller;
+  };
+  const reader = callerWith(['read']);
+  assert.deepEqual([reader.may('read', 'todos'), reader.may('write', 'todos')], [true, false]);
+  reader.guard('todos', 'read');
+  assert.throws(() => reader.guard('todos', 'write'), { code: 'FORBIDDEN', message: /"requires\.tools"/ });
+  assert.equal(callerWith([]).may('read', 'todos'), false);
 });
 
 test('who presents the token of a turn that has ended is no other caller', () => {

@@ -16,7 +16,15 @@ export type AgentGrant = {
   readonly app: string;
   /** The session of that draft; null for a live app. */
   readonly draft: string | null;
+  readonly may: readonly AgentCapability[];
 };
+
+/** To call what reads, and what writes. */
+export type AgentCapability = 'read' | 'write';
+
+type AgentTurn = { conversation: string; draft?: string | null; may?: readonly AgentCapability[] };
+
+const BOTH = ['read', 'write'] as const;
 
 type Entry = { readonly grant: AgentGrant; turns: number };
 
@@ -27,19 +35,17 @@ export class AgentTokens {
 
   /**
    * A turn of a conversation begins: its token works until `end`, which is called once. The same conversation gets the same token
-   * in each of its turns. `draft` is the session in whose draft the turn works. Throws for what is no session key.
+   * in each of its turns, and `may` what it may in the first of those that run. `draft` is the session in whose draft the turn
+   * works. Throws for what is no session key.
    */
-  begin({ conversation, draft = null }: { conversation: string; draft?: string | null }): {
-    token: string;
-    end: () => void;
-  } {
+  begin({ conversation, draft = null, may = BOTH }: AgentTurn): { token: string; end: () => void } {
     const name = parseSessionKey(conversation);
     if (name === null) throw new TypeError(`"${conversation}" is no session key.`);
     const session = name.draft ?? draft;
     const app = session === null ? name.app : draftKey(session, name.app);
     const token = PREFIX + createHmac('sha256', this.#key).update(`${conversation}\n${app}`).digest('hex');
     const digest = hash('sha256', token);
-    const entry = this.#active.get(digest) ?? { grant: { conversation, app, draft: session }, turns: 0 };
+    const entry = this.#active.get(digest) ?? { grant: { conversation, app, draft: session, may }, turns: 0 };
     entry.turns++;
     this.#active.set(digest, entry);
     const end = (): void => {
