@@ -156,6 +156,7 @@ test('the folder and the policy of an automation are its own', async (t) => {
   const { order } = await turn({ windowId: 'r1-1', run, answer: async () => null });
   assert.deepEqual(seen.folder, []);
   assert.equal(existsSync(order.folder), false, 'the folder of a run that is over is left');
+  assert.equal(order.once, true, 'an agent that is never asked again is kept');
   assert.equal(order.permission, 'ask', 'an automation may do what a person may allow');
   assert.equal((await turn({ run })).order.permission, 'deny');
   for (const [tools, may] of [

@@ -27,6 +27,8 @@ type AgentEvent = { type: string; [member: string]: unknown };
 
 const USAGE_MEMBERS = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'costUsd'] as const;
 
+/** What our own runner says fails a turn, in whole sentences. */
+const OWN_CODES = ['AGENT_FAILED', 'NO_RUNNER'] as const;
 /** Characters of a model's name that are recorded. */
 const MODEL_CHARS = 200;
 /** What models put around JSON that they were asked for, the first one often with `json` behind it. */
@@ -130,7 +132,9 @@ function bounded(text: string): string {
   throw new SvcError('AGENT_FAILED', `The agent's answer is longer than ${LIMITS.agentTextChars} characters.`);
 }
 
-function failure(event: { type?: string; message?: unknown }, cause?: unknown): SvcError {
+function failure(event: { type?: string; code?: unknown; message?: unknown }, cause?: unknown): SvcError {
+  const own = OWN_CODES.find((code) => code === event.code);
+  if (own !== undefined && typeof event.message === 'string') return new SvcError(own, event.message);
   const given = typeof event.message === 'string' && event.message !== '' ? event.message : 'it gave no reason';
   const why = event.type === 'aborted' ? 'it was aborted' : given.slice(0, LIMITS.errorMessageChars);
   return new SvcError('AGENT_FAILED', `The agent failed: ${why.replace(/\.$/, '')}.`, { cause });

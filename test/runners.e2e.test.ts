@@ -1,0 +1,190 @@
+/** The gateway's own runners: found, asked about themselves, and taking the turns of `ctx.agent`. */
+import assert from 'node:assert/strict';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { RunnerEntry } from '../protocol/agents.ts';
+import { eventually } from '../testing/edges.ts';
+import { root, type StartOptions, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { NOTES, nodesOf, notesOf, push, runToEnd } from '../testing/runs.ts';
+
+const STUB = join(root, 'testing/stub-agent.mjs');
+/** Node, and the programs of the system: no agent that is installed on this machine. */
+const PLAIN_PATH = `${dirname(process.execPath)}:/usr/bin:/bin`;
+
+const stub = (...args: string[]): RunnerEntry => ({ kind: 'acp', command: [process.execPath, STUB, ...args] });
+
+function start(t: TestContext, runners: Record<string, RunnerEntry>, more: StartOptions = {}): Promise<TestGateway> {
+  return startGateway(t, { ...more, config: { ...more.config, runners }, env: { PATH: PLAIN_PATH, ...more.env } });
+}
+
+/** A folder with programs of these names, which are scripts of the shell. */
+function programs(t: TestContext, scripts: Record<string, string>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-programs-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  for (const [name, script] of Object.entries(scripts)) {
+    writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`);
+    chmodSync(join(folder, name), 0o755);
+  }
+  return folder;
+}
+
+/** What an automation's agent answers to `script`; with what its file requires. */
+async function ask(gateway: TestGateway, script: string, requires: object = {}) {
+  await push(gateway, 'app', {
+    ...NOTES,
+    automations: {
+      asks: { requires, run: 'async ({ ctx, input }) => ({ output: await ctx.agent({ prompt: input }) })' },
+    },
+  });
+  return await runToEnd(gateway, 'app/asks', script);
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the tests look into it
+const statusOf = async (gateway: TestGateway, query = ''): Promise<any> =>
+  (await gateway.call('GET', `/svc/_agents/status${query}`)).json;
+
+const settled = (gateway: TestGateway, name: string) =>
+  eventually(async () => ['ready', 'failed'].includes((await statusOf(gateway))[`${name}ToolsStatus`]));
+
+test('an agent of an automation calls a tool of its app, and its usage is in the run', async (t) => {
+  const gateway = await start(t, { mine: stub() });
+  const script = ['say Adding.', 'call add {"text":"milk"}', 'say Added {result}', 'usage 42 0.25'].join('\n');
+  const run = await ask(gateway, script);
+  assert.deepEqual([run.state, run.error], ['ok', null]);
+  assert.equal(String(run.output).trim(), 'Added "milk"');
+  assert.deepEqual(await notesOf(gateway, 'app'), ['milk']);
+  const [node, ...more] = await nodesOf(gateway, run.runId);
+  assert.deepEqual([node?.kind, node?.ok, more.length], ['agent', true, 0]);
+  assert.equal(run.usage.costUsd, 0.25);
+  const folder = join(gateway.dataDir, 'agents', 'app');
+  assert.deepEqual(existsSync(folder) ? readdirSync(folder) : [], [], 'the folder of the run is left');
+});
+
+test('of the environment of the gateway an agent gets what is on the list', async (t) => {
+  const env = { SVC_SECRET: 'secret', OPENAI_API_KEY: 'secret', ANTHROPIC_API_KEY: 'secret', LC_ALL: 'C' };
+  const gateway = await start(t, { mine: { ...stub(), env: { MINE: 'x' } } }, { env });
+  const run = await ask(gateway, 'env\nsay {result}');
+  const given = JSON.parse(String(run.output).slice(String(run.output).indexOf('{')));
+  assert.deepEqual([given.LC_ALL, given.MINE, given.PATH], ['C', 'x', PLAIN_PATH]);
+  assert.doesNotMatch(String(run.output), /secret/);
+  assert.doesNotMatch(String(run.output), new RegExp(gateway.token));
+});
+
+test('it works in an empty folder of its own, below the data directory', async (t) => {
+  const gateway = await start(t, { mine: stub() });
+  const { output } = await ask(gateway, 'folder\nsay {result}');
+  assert.ok(String(output).includes(join(gateway.dataDir, 'agents', 'app')), String(output));
+});
+
+test('requires.tools is the end of what an agent may use', async (t) => {
+  const gateway = await start(t, { mine: stub() });
+  const tools = async (requires: object) => String((await ask(gateway, 'tools\nsay {result}', requires)).output);
+  const all = await tools({});
+  for (const name of ['list', 'add', 'svc_sql_read', 'svc_sql_write']) assert.match(all, new RegExp(`\\b${name}\\b`));
+  const reading = await tools({ tools: ['svc_read'] });
+  assert.match(reading, /\blist\b.*\bsvc_sql_read\b/s);
+  assert.doesNotMatch(reading, /\badd\b|svc_sql_write/);
+  assert.doesNotMatch(await tools({ tools: [] }), /list|add|svc_sql/);
+  const refused = await ask(gateway, 'call add {"text":"milk"}\nsay {result}', { tools: ['svc_read'] });
+  assert.match(String(refused.output), /no tool add/);
+  assert.deepEqual(await notesOf(gateway, 'app'), []);
+});
+
+test('what is asked for and not named in requires.tools is denied', async (t) => {
+  const gateway = await start(t, { mine: { ...stub(), permission: 'allow' } });
+  assert.match(String((await ask(gateway, 'ask fly\nsay {result}')).output), /rejected/);
+});
+
+test('requires.model names a runner and one of its models', async (t) => {
+  const gateway = await start(t, { other: stub(), mine: stub('--models') });
+  await settled(gateway, 'mine');
+  const { mineModels } = await statusOf(gateway);
+  assert.deepEqual(
+    mineModels.map(({ id }: { id: string }) => id),
+    ['stub-small', 'stub-large'],
+  );
+  assert.equal((await ask(gateway, 'say hello', { model: 'mine/stub-large' })).state, 'ok');
+  const { state, runId } = await ask(gateway, 'say hello', { model: 'mine/huge' });
+  const [{ error } = { error: null }] = await nodesOf(gateway, runId);
+  assert.deepEqual([state, error?.code, error?.path], ['error', 'BAD_REQUEST', 'model']);
+  assert.match(error?.message ?? '', /"mine" has no model "mine\/huge"; it has: stub-small, stub-large/);
+});
+
+test('without any runner ctx.agent says what to do, and so does the status', async (t) => {
+  const gateway = await start(t, {});
+  const { state, runId } = await ask(gateway, 'say hello');
+  const [{ error } = { error: null }] = await nodesOf(gateway, runId);
+  assert.deepEqual([state, error?.code], ['error', 'NO_RUNNER']);
+  assert.match(error?.message ?? '', /Install codex or claude .* or configure "runners"/);
+  const status = await statusOf(gateway);
+  assert.deepEqual(
+    [status.codexAvailable, status.codexVersion, status.codexModels, status.codexModelsStatus],
+    [false, null, [], 'cold'],
+  );
+  assert.equal(status['claude-codeAvailable'], false);
+  const runner = (await gateway.call('GET', '/svc/_turn/runner-status')).json;
+  assert.deepEqual([runner.kind, runner.ok, runner.models], ['none', false, []]);
+  assert.match(runner.detail, /Install codex or claude/);
+});
+
+test('the status says what each runner has, and it is there after a restart', async (t) => {
+  const gateway = await start(t, { mine: stub('--models'), gone: { kind: 'acp', command: ['/nowhere/agent'] } });
+  await settled(gateway, 'mine');
+  const status = await statusOf(gateway);
+  assert.equal(status.mineKind, 'acp');
+  assert.equal(status.mineAvailable, true);
+  assert.match(status.mineVersion, /1\.2\.3/);
+  assert.deepEqual([status.goneAvailable, status.goneDetail], [false, 'There is no program /nowhere/agent.']);
+  const runner = (await gateway.call('GET', '/svc/_turn/runner-status?refresh=1')).json;
+  assert.deepEqual([runner.kind, runner.ok, runner.runner], ['acp', true, 'mine']);
+  assert.equal(runner.models.length, 2);
+  const file = join(gateway.dataDir, 'model-catalog.json');
+  assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')).runners.mine.models, status.mineModels);
+  await gateway.kill();
+  await gateway.start();
+  assert.deepEqual((await gateway.call('GET', '/svc/_turn/runner-status')).json.models, status.mineModels);
+  assert.equal((await gateway.call('GET', '/svc/_agents/status', { token: null })).status, 401);
+});
+
+test('a program that hangs delays no start, and is given up', async (t) => {
+  const marker = mkdtempSync(join(tmpdir(), 'svc-marker-'));
+  t.after(() => rmSync(marker, { recursive: true }));
+  const folder = programs(t, { codex: `touch ${join(marker, 'started')}; exec sleep 600` });
+  const gateway = await start(t, {}, { env: { PATH: `${folder}:${PLAIN_PATH}` } });
+  // It is being asked, for 5 s at most, while the gateway answers.
+  assert.equal((await gateway.call('GET', '/svc/_health')).status, 200);
+  await eventually(() => existsSync(join(marker, 'started')));
+  const status = await statusOf(gateway);
+  assert.deepEqual([status.codexAvailable, status.codexVersion], [false, null]);
+  assert.match(status.codexDetail, /did not answer within 5 s/);
+});
+
+test('a catalog that is damaged is as good as none', async (t) => {
+  const gateway = await start(t, { mine: stub('--models') });
+  await settled(gateway, 'mine');
+  await gateway.kill();
+  writeFileSync(join(gateway.dataDir, 'model-catalog.json'), '{"runners": {"mine": [');
+  await gateway.start();
+  await settled(gateway, 'mine');
+  assert.equal((await statusOf(gateway)).mineModels.length, 2);
+});
+
+test('a folder of the app that is removed goes with it', async (t) => {
+  const gateway = await start(t, { mine: stub() });
+  await ask(gateway, 'say hello');
+  const folder = join(gateway.dataDir, 'agents', 'app');
+  mkdirSync(join(folder, 'w'), { recursive: true });
+  assert.equal((await gateway.call('DELETE', '/svc/_apps/app')).status, 200);
+  assert.equal(existsSync(folder), false);
+});
