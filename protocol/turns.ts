@@ -37,7 +37,7 @@ export type StoredEvent = { id: number; event: TurnEvent };
 
 export type Said = { role: 'user' | 'assistant'; text: string };
 
-/** A conversation that is open for turns. One call of `begin` or `append` at a time. */
+/** A conversation that is open for turns. What is stored is stored in the order of the calls, for each turn one at a time. */
 export interface OpenConversation {
   /** The first turn pins it; null before. */
   readonly mode: ChatMode | null;

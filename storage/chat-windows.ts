@@ -163,6 +163,8 @@ class OpenWindow implements OpenConversation {
   /** The file ends with a whole line. After half a line, a crash's or a full disk's, the next one begins on a line of its own. */
   #whole: boolean;
   #file: FileHandle | null = null;
+  /** The last write, or attempt of one: turns that wait and the one that runs write one after the other. */
+  #writing: Promise<unknown> = Promise.resolve();
 
   constructor(path: string, state: WindowState, bytes: number, whole: boolean, on: Changes) {
     this.#path = path;
@@ -201,7 +203,7 @@ class OpenWindow implements OpenConversation {
       ],
       true,
     );
-    return this.#state.turns.at(-1) as WindowTurn;
+    return this.#state.turn(turnId) as WindowTurn;
   }
 
   async append(
@@ -235,12 +237,19 @@ class OpenWindow implements OpenConversation {
   }
 
   async close(): Promise<void> {
+    await this.#writing;
     await this.#file?.close();
     this.#file = null;
   }
 
   /** With `durable` all of the file is on the disk when it resolves, and the index is due. */
-  async #write(lines: TranscriptLine[], durable: boolean): Promise<void> {
+  #write(lines: TranscriptLine[], durable: boolean): Promise<void> {
+    const written = this.#writing.then(() => this.#writeNow(lines, durable));
+    this.#writing = written.catch(() => {});
+    return written;
+  }
+
+  async #writeNow(lines: TranscriptLine[], durable: boolean): Promise<void> {
     const file = await this.#opened();
     const texts = lines.map((line) => Buffer.from(`${JSON.stringify(line)}\n`));
     const bytes = Buffer.concat(this.#whole ? texts : [Buffer.from('\n'), ...texts]);

@@ -179,7 +179,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       conversations: conversationTurns,
       drafts,
     });
-    gitStore?.sessions.onClosed((session) => chat.turns.stopDraft(session));
+    gitStore?.sessions.onClosed((session) => chat.closed(session));
     const conversations = new Conversations({ db: runtime, rows: conversationTurns, turns: chat.turns, drafts });
     apps.connect({ deployments, automations, chat, conversations });
     const services: Services = {

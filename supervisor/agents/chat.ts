@@ -94,6 +94,16 @@ export class Chat {
     await windows?.flush();
   }
 
+  /** A session is closed: the turns that work in it end, and nothing is known of its drafts' windows any more. */
+  async closed(session: string): Promise<void> {
+    await this.turns.stopDraft(session);
+    for (const key of [...this.#windows.keys()]) {
+      if (!key.startsWith(draftKey(session, ''))) continue;
+      await this.#windows.get(key)?.flush();
+      this.#windows.delete(key);
+    }
+  }
+
   /** Turns under way are stored as `interrupted`. */
   async stop(): Promise<void> {
     await this.turns.stop();

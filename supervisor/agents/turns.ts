@@ -188,6 +188,10 @@ export class Turns {
   /** An app or a draft goes away: its turns end. */
   async stopApp(app: string, draft?: string): Promise<void> {
     const lanes = [...this.#lanes.values()].filter(({ name }) => name.app === app && name.draft === draft);
+    for (const lane of lanes) {
+      lane.isLeaving = true;
+      this.#forget(lane);
+    }
     await Promise.all(lanes.map((lane) => lane.serial(() => endAll(lane.works, null))));
   }
 

@@ -49,6 +49,9 @@ export async function follow(
   try {
     const hasLeft = await sendTurn(readers, exchange, held.turn, after);
     if (hasLeft && !isDetached) held.abort();
+  } catch (error) {
+    if (!isDetached) held.abort();
+    throw error;
   } finally {
     held.leave();
   }
