@@ -34,7 +34,7 @@ export class RunnerTurns {
   readonly pids = new Set<number>();
   readonly log: string[] = [];
   readonly #spec: RunnerSpec;
-  readonly #gateway: TurnOrder['gateway'];
+  readonly gateway: TurnOrder['gateway'];
   readonly #runner: Runner;
   #agents: Agents;
   #turns = 0;
@@ -43,7 +43,7 @@ export class RunnerTurns {
     this.stub = place.stub;
     this.folder = place.folder;
     this.#spec = spec;
-    this.#gateway = gateway;
+    this.gateway = gateway;
     this.#runner = runner;
     this.#agents = this.#newAgents();
   }
@@ -67,7 +67,7 @@ export class RunnerTurns {
       thinking: null,
       resume: null,
       history: [],
-      gateway: this.#gateway,
+      gateway: this.gateway,
       permission: 'ask',
       ...wish,
     };
