@@ -1,11 +1,12 @@
 /** Real agents behind a real daemon: what they do in a draft, how their turns end, and what is left of them. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import type { RunnerEntry } from '../protocol/agents.ts';
 import { taggedWith, tagOf } from '../storage/processes/tagged.ts';
+import { appOf } from '../testing/apps.ts';
 import { historyOf, replay, say, send, type TurnEventSeen, turnOf, typesOf, until } from '../testing/chat.ts';
 import { root, type StartOptions, startGateway, type TestGateway } from '../testing/gateway.ts';
 import { type ModelStub, startModelStub } from '../testing/model-stub.ts';
@@ -57,6 +58,8 @@ const AGENTS: RealAgent[] = [
   },
 ];
 
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+
 type Place = { gateway: TestGateway; stub: ModelStub };
 
 /** A daemon with the app `todos`, whose one runner is this agent. */
@@ -86,8 +89,11 @@ function programOf({ program }: RealAgent): string {
 /** A draft of `todos`: its address below /svc, and its folder. */
 async function draftOf(gateway: TestGateway): Promise<{ app: string; folder: string }> {
   const { sessionId } = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json;
-  const folder = join(gateway.dataDir, 'code-store/worktrees/sessions', sessionId, 'apps/todos');
-  return { app: `_draft/${sessionId}/todos`, folder };
+  return { app: `_draft/${sessionId}/todos`, folder: draftFolder(gateway, sessionId) };
+}
+
+function draftFolder(gateway: TestGateway, session: string): string {
+  return join(gateway.dataDir, 'code-store/worktrees/sessions', session, 'apps/todos');
 }
 
 function ofType(events: TurnEventSeen[], type: string): TurnEventSeen[] {
@@ -159,6 +165,55 @@ for (const agent of AGENTS) {
         assert.equal(finalOf(await turnOf(stream)), 'went on');
         assert.equal(existsSync(join(folder, agent.asks.file)), isThere);
       }
+    });
+
+    test("it edits a conversation's draft with an image beside the message; publishing makes it live", async (t) => {
+      const { gateway, stub } = await startWith(t, agent, { store: 'git' });
+      const headers = { 'content-type': 'image/png' };
+      const blobs = '/_svc-conversations/apps/todos/blobs';
+      const { sha256 } = (await gateway.call('POST', blobs, { body: Buffer.from(PIXEL, 'base64'), headers })).json;
+      const page = join(draftFolder(gateway, 'conversation-c1'), 'new.html');
+      const message = `${agent.writes(page, '<p>new</p>')}\nsay: done`;
+      const body = { conversationId: 'c1', message, attachments: [{ sha256, name: 'dot.png' }] };
+      const events = await turnOf(await gateway.stream('/svc/todos/_turn', {}, body));
+      assert.equal(finalOf(events), 'done');
+      assert.deepEqual(
+        ofType(events, 'file').map(({ path, status }) => [path, status]),
+        [['new.html', 'added']],
+      );
+      assert.equal(stub.requests.find(({ text }) => text === message)?.images.length, 1);
+      assert.equal((await gateway.call('GET', '/svc/todos/new.html')).status, 404);
+      const published = await gateway.call('POST', '/svc/_sessions/conversation-c1/publish', { body: {} });
+      assert.equal(published.status, 201, published.text);
+      assert.match((await gateway.call('GET', '/svc/todos/new.html')).text, /<p>new<\/p>/);
+    });
+
+    test('tools that the draft gets are those of its next turn', async (t) => {
+      const { gateway, stub } = await startWith(t, agent, { store: 'git' });
+      const { app, folder } = await draftOf(gateway);
+      finalOf(await say(gateway, app, 'w1', 'say: the first answer', { mode: 'full' }));
+      const manifest = JSON.parse(readFileSync(join(folder, 'app.json'), 'utf8'));
+      manifest.queries.push({ name: 'greeting' });
+      writeFileSync(join(folder, 'app.json'), JSON.stringify(manifest));
+      writeFileSync(join(folder, 'queries/greeting.js'), 'export default () => "hello from the draft";');
+      const events = await say(gateway, app, 'w1', 'call: greeting {}');
+      assert.match(JSON.stringify(ofType(events, 'tool.result')[0]?.result), /hello from the draft/);
+      assert.match(JSON.stringify(stub.requests.at(-1)?.body), /the first answer/, 'in the same conversation');
+    });
+
+    test('an automation asks it, and nobody is asked for it', async (t) => {
+      const { gateway } = await startWith(t, agent);
+      const prompt = 'say: [\ncall: add {"title":"by night"}\nthen\nsay: 1]\nusage: 100 20 5';
+      const run = `async ({ ctx }) => ({ output: await ctx.agent({ prompt: ${JSON.stringify(prompt)} }) })`;
+      const app = appOf('night', {
+        actions: { add: { run: '({ input }) => ({ body: input })' } },
+        automations: { ask: { run, requires: { tools: ['add'] } } },
+      });
+      assert.equal((await gateway.upload('night', app)).status, 201);
+      const ran = await gateway.call('POST', '/svc/_automations/night/ask/run?wait=1', { body: {} });
+      assert.equal(ran.json.state, 'ok', ran.text);
+      assert.match(JSON.stringify(ran.json.output), /1\]/);
+      assert.ok(ran.json.usage.inputTokens >= 100, ran.text);
     });
 
     test('a turn ends by DELETE, and the agent takes the next one', async (t) => {

@@ -559,6 +559,23 @@ describe('who has a place', () => {
     assert.deepEqual([opened[0]?.ended, agents.counters.agents], [true, 0]);
   });
 
+  test('one whose app has changed is opened anew', async () => {
+    const { begin, opened, letGo } = held();
+    for (const instructions of ['tools: add', 'tools: add, list']) {
+      const { done } = begin('one', { instructions });
+      await settle();
+      await letGo('one');
+      await done;
+    }
+    assert.deepEqual(
+      opened.map(({ turns, ended }) => [turns, ended]),
+      [
+        [1, true],
+        [1, false],
+      ],
+    );
+  });
+
   test('one that has died is opened anew', async () => {
     const { begin, opened } = setUp(async (_turn, agent) => {
       agent.isAlive = false;

@@ -124,7 +124,10 @@ export class WarmAgents {
   }
 }
 
-/** The folder is where its program runs, and the token of the gateway is what it was started with. */
-function keyOf({ runner, mode, app, folder, gateway }: TurnOrder): string {
-  return JSON.stringify([runner, mode, app, folder, gateway]);
+/**
+ * The folder is where its program runs, and the token of the gateway is what it was started with. Its instructions say which tools
+ * and tables the app has: an agent that was told others does not know of the new ones.
+ */
+function keyOf({ runner, mode, app, folder, gateway, instructions }: TurnOrder): string {
+  return JSON.stringify([runner, mode, app, folder, gateway, instructions]);
 }
