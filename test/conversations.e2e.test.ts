@@ -37,7 +37,14 @@ test('conversations are opened, listed, named and deleted, and outlive a kill', 
   assert.equal(made.status, 201, made.text);
   const { createdAt, updatedAt, ...row } = made.json;
   assert.ok(createdAt > 0 && updatedAt === createdAt);
-  assert.deepEqual(row, { conversationId: 'one', app: 'notes', title: 'First', adapter: null, turns: 0, state: null });
+  assert.deepEqual(row, {
+    conversationId: 'one',
+    app: 'notes',
+    title: 'First',
+    adapter: null,
+    counts: { turns: 0, messages: 0 },
+    state: null,
+  });
   const unnamed = (await gateway.call('POST', LIST, { body: {} })).json;
   assert.match(unnamed.conversationId, /^c[0-9a-f]{16}$/);
   await gateway.kill();

@@ -68,6 +68,8 @@ export class Attachments {
 
   /** Durable when it resolves; `created` is false for what was there. Rejects as the body does, and with `UNKNOWN_APP`. */
   async store(app: string, body: Readable, type: string): Promise<AttachmentRecord & { created: boolean }> {
+    // It may fail before it is read, and an error without a listener would end the process.
+    body.on('error', () => {});
     const { layout, db, now } = this.#options;
     const folder = layout.app(app).attachmentsDir;
     // Its folder is not made anew: the app may be removed at any moment.

@@ -17,7 +17,7 @@ import type { Drafts } from '../drafts/drafts.ts';
 import { SerialByKey } from '../serial.ts';
 
 export type TurnDraftsOptions = {
-  sessions: Pick<Sessions, 'has' | 'create' | 'keep' | 'remove' | 'folder'>;
+  sessions: Pick<Sessions, 'has' | 'create' | 'keep' | 'remove' | 'folder' | 'pathOf'>;
   drafts: Pick<Drafts, 'budget'>;
   /** What is live. */
   catalog: Pick<AutomationCatalog, 'get'>;
@@ -79,7 +79,7 @@ export class TurnDrafts {
    */
   async enter(session: string, app: string, tell: (event: TurnEvent) => void): Promise<() => Promise<void>> {
     await this.ensure(session, app);
-    const folder = await this.#options.sessions.folder(session, app);
+    const folder = this.#options.sessions.pathOf(session, app);
     let automationsChanged = false;
     const changes = await FolderChanges.begin(folder, this.#options.drafts.budget, (change) => {
       if (change.path.startsWith('automations/')) automationsChanged = true;
