@@ -75,7 +75,7 @@ export class OpenTools {
   }
 
   /** Results for those that are left when their turn is over, to be admitted like all others. */
-  missing(errorText: string): RunnerEvent[] {
+  missing(errorText: string): Extract<RunnerEvent, { type: 'tool.result' }>[] {
     return [...this.#open].map(([toolCallId, toolName]) => {
       return { type: 'tool.result', toolCallId, toolName, ok: false, errorText };
     });

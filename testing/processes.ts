@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { identityOf, type ProcessIdentity } from '../storage/processes/process-identity.ts';
 
-export type Child = ProcessIdentity & { role: 'writer' | 'host' | 'jobs' | 'other' };
+export type Child = ProcessIdentity & { role: 'writer' | 'host' | 'jobs' | 'agents' | 'other' };
 
 /** The daemon's own processes, with what tells each from a later one of its pid. */
 export function childrenOf(daemon: number): Child[] {
@@ -29,7 +29,7 @@ function parentOf(pid: string): number | null {
 /** One that is being started still has its parent's command line. */
 function roleOf(pid: string): Child['role'] {
   const file = (read(pid, 'cmdline') ?? '').split('\0').find((argument) => argument.endsWith('.js')) ?? '';
-  const [, role] = /(writer|host|jobs)\.js$/.exec(file) ?? [];
+  const [, role] = /(writer|host|jobs|agents)\.js$/.exec(file) ?? [];
   return (role as Child['role'] | undefined) ?? 'other';
 }
 

@@ -18,8 +18,9 @@ import { runaway } from './runaway.ts';
 import { runs } from './runs.ts';
 import { smuggling } from './smuggling/campaign.ts';
 import { stop } from './stop.ts';
+import { turns } from './turns.ts';
 
-const CAMPAIGNS: Campaign[] = [kill, runs, stop, power, disk, crash, runaway, clients, smuggling];
+const CAMPAIGNS: Campaign[] = [kill, runs, turns, stop, power, disk, crash, runaway, clients, smuggling];
 const RESULTS = join(ROOT, 'bench/results');
 
 const HELP = `npm run faults -- [campaign …] [options]

@@ -4,6 +4,7 @@
  */
 import type { Logger } from 'pino';
 import { v7 as uuid } from 'uuid';
+import { OpenTools } from '../../protocol/agent-events.ts';
 import type { ChatMode, TurnAttachment, TurnEvent } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -352,9 +353,15 @@ export class Turns {
 
   /** What an earlier gateway left in the middle is `interrupted`. */
   async #open(lane: Lane): Promise<void> {
-    lane.conversation = await this.#options.open(lane.name);
-    for (const turn of lane.conversation.turns) {
-      if (turn.state === 'running') await lane.conversation.append(turn, INTERRUPTED, { end: 'interrupted' });
+    const conversation = await this.#options.open(lane.name);
+    lane.conversation = conversation;
+    for (const turn of conversation.turns) {
+      if (turn.state !== 'running') continue;
+      const tools = new OpenTools();
+      for await (const { event } of conversation.events(turn, 0))
+        if (event.type === 'tool.start' || event.type === 'tool.result') tools.admit(event);
+      const results = tools.missing('The gateway stopped before the tool had a result.');
+      await conversation.append(turn, [...results, ...INTERRUPTED], { end: 'interrupted' });
     }
   }
 
