@@ -148,3 +148,26 @@ test('an app that goes away ends its turns, and takes no message in a conversati
   await turns.stop();
   await assert.rejects(turns.accept(nameOf('w'), { message: 'x' }), { code: 'OVERLOADED' });
 });
+
+test('a turn that a dead gateway left ends as interrupted, each of its tools with a result', async (t) => {
+  const { turns, windows } = sceneOf(t);
+  const turnId = '0190a8a0-0000-7000-8000-000000000001';
+  const start: TurnEvent = { type: 'assistant.start', turnId, runner: 'stub' };
+  const tool = { toolCallId: 'b', toolName: 'add' };
+  const left = await windows.open('left');
+  await left.begin({ turnId, message: 'go', mode: 'data', runner: 'stub', ts: 1 }, [
+    start,
+    { type: 'tool.start', toolCallId: 'a', toolName: 'list' },
+    { type: 'tool.result', toolCallId: 'a', toolName: 'list', ok: true },
+    { type: 'tool.start', ...tool },
+  ]);
+  await left.close();
+  const events = await eventsOf(await turns.hold(nameOf('left'), turnId));
+  const errorText = 'The gateway stopped before the tool had a result.';
+  const message = 'The gateway stopped before the turn had ended; what was done until then stays done.';
+  assert.deepEqual(events.slice(4), [
+    { type: 'tool.result', ...tool, ok: false, errorText },
+    { type: 'error', code: 'RUN_ABORTED', message },
+    { type: 'end' },
+  ]);
+});
