@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { RunnerEvent, RunnerSpec } from '../../protocol/agents.ts';
 import { descendantsOf } from '../../storage/processes/tagged.ts';
 import { root } from '../../testing/gateway.ts';
+import { STUB_MODELS } from '../../testing/model-stub.ts';
 import { type RunnerCases, runnerCases } from '../../testing/runner-cases.ts';
 import { eventsOf, finalOf, type RunnerPlace, RunnerTurns } from '../../testing/runner-turns.ts';
 import { inTime, LONG_MS, pause } from '../../testing/waiting.ts';
@@ -231,9 +232,19 @@ runnerCases(cases, (runnerTest) => {
     assert.match(errorOf(await turns.run('say: x', { spec: { command: [old] } })), /too old.*npm install/);
   });
 
-  runnerTest('tells its version, models and tools without asking a model', async ({ turns, place }) => {
+  runnerTest('tells its version, models and tools without asking a model', async ({ turns, place, gateway }) => {
     assert.match((await turns.probe('version')).version ?? '', /^\d+\.\d+\.\d+$/);
-    const { models = [], signedIn } = await turns.probe('models');
+    const { baseUrl = '', ...bare } = specOf(place);
+    for (const address of [baseUrl, `${baseUrl}/v1/`]) {
+      const { models = [] } = await turns.probe('models', { baseUrl: address });
+      assert.deepEqual(
+        models.map(({ id }) => id),
+        STUB_MODELS,
+      );
+    }
+    const own = new RunnerTurns(place, claudeCode, bare, { url: gateway.url, token: 'none' });
+    const { models = [], signedIn } = await own.probe('models');
+    await own.end();
     assert.equal(signedIn, true);
     assert.equal(models.filter(({ isDefault }) => isDefault).length, 1);
     assert.ok(models.length > 1 && models.every(({ id, name }) => id !== '' && name !== ''));

@@ -12,6 +12,7 @@ import { isObject } from '../../protocol/entry-checks.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { type ClaudeMessage, ClaudeProcess } from './claude-process.ts';
 import { ClaudeTurn, GATEWAY_SERVER } from './claude-turn.ts';
+import { listModels } from './model-list.ts';
 import type { AgentProgram } from './program.ts';
 import { fileText, historyText, promptFile } from './prompt-parts.ts';
 import type { Agent, Runner, RunnerHost, Turn } from './runner.ts';
@@ -202,8 +203,16 @@ class ClaudeAgent implements Agent {
   }
 }
 
-async function probe({ runner, want, folder }: ProbeOrder, host: RunnerHost): Promise<ProbeResult> {
+async function probe(
+  { runner, want, folder }: ProbeOrder,
+  host: RunnerHost,
+  signal: AbortSignal,
+): Promise<ProbeResult> {
   if (want === 'version') return { version: await versionOf(runner, folder, host) };
+  if (want === 'models' && runner.baseUrl !== undefined) {
+    // It lists Anthropic's models, whoever it is to ask.
+    return { models: await listModels(`${serverOf(runner.baseUrl)}/v1`, keyOf(runner), signal) };
+  }
   const args = ['--no-session-persistence', `--tools=${FULL_TOOLS}`];
   const program = await start(runner, [...STREAM, ...args], folder, host);
   try {
@@ -290,10 +299,17 @@ function startFailure(error: unknown, program: AgentProgram, { command }: Runner
 function environmentOf({ baseUrl, env }: RunnerSpec): Record<string, string> {
   if (baseUrl === undefined) return { ...ENVIRONMENT, ...env };
   // A server of one's own never gets the sign-in of its user.
-  const hasKey = KEYS.some((name) => env[name]);
-  const key = hasKey ? {} : { ANTHROPIC_API_KEY: 'none' };
-  // It puts /v1 there itself.
-  return { ...ENVIRONMENT, ...env, ...key, ANTHROPIC_BASE_URL: baseUrl.replace(/\/v1\/?$/, '') };
+  const key = keyOf({ env }) === undefined ? { ANTHROPIC_API_KEY: 'none' } : {};
+  return { ...ENVIRONMENT, ...env, ...key, ANTHROPIC_BASE_URL: serverOf(baseUrl) };
+}
+
+function keyOf({ env }: Pick<RunnerSpec, 'env'>): string | undefined {
+  return KEYS.map((name) => env[name]).find(Boolean);
+}
+
+/** It puts `/v1` behind the address itself. */
+function serverOf(baseUrl: string): string {
+  return baseUrl.replace(/(?:\/v1)?\/?$/, '');
 }
 
 /** Without them it would go on, and the model would say that the app has no tools. */
