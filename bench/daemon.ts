@@ -19,6 +19,8 @@ export type DaemonOptions = {
   profileDir?: string | undefined;
   /** Further flags of Node for the supervisor. */
   flags?: string[];
+  /** What is run in place of `bin/svc.js`, with the same arguments. */
+  script?: string;
 };
 
 /** Ended before a bench that is interrupted removes their folders; their pipe closes only after that. */
@@ -30,11 +32,19 @@ process.once('exit', () => {
 export class Daemon extends TestGateway implements Server {
   processes: NamedProcess[] = [];
 
-  static async start({ dataDir, config = {}, root = ROOT, profileDir, flags = [] }: DaemonOptions): Promise<Daemon> {
+  static async start({
+    dataDir,
+    config = {},
+    root = ROOT,
+    profileDir,
+    flags = [],
+    script,
+  }: DaemonOptions): Promise<Daemon> {
     const configFile = join(dataDir, 'bench-config.json');
     writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
     const profile = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
-    const daemon = new Daemon(dataDir, ['--config', configFile], {}, { root, nodeFlags: [...flags, ...profile] });
+    const build = { root, nodeFlags: [...flags, ...profile], ...(script === undefined ? {} : { script }) };
+    const daemon = new Daemon(dataDir, ['--config', configFile], {}, build);
     running.add(daemon);
     await daemon.start();
     await daemon.refresh();

@@ -50,8 +50,8 @@ export type Stream = {
   close(): void;
 };
 
-/** The checkout whose build is started, and flags of Node for its supervisor. */
-export type Build = { root: string; nodeFlags?: string[] };
+/** The checkout whose build is started, flags of Node for its supervisor, and what is run in place of `bin/svc.js`. */
+export type Build = { root: string; nodeFlags?: string[]; script?: string };
 
 export class TestGateway {
   readonly dataDir: string;
@@ -80,7 +80,7 @@ export class TestGateway {
     const args = [
       ENDS_WITH_PARENT,
       ...(this.#build.nodeFlags ?? []),
-      join(this.#build.root, 'bin/svc.js'),
+      join(this.#build.root, this.#build.script ?? 'bin/svc.js'),
       'serve',
       '--data-dir',
       this.dataDir,

@@ -18,6 +18,7 @@
  *   env · folder · prompts the result is its environment as JSON; its folder; how many prompts its session had
  *   heard                  the result is the whole text of the prompt
  *   flood COUNT [BYTES]    writes so many pieces of text as fast as they are taken
+ *   clock COUNT MS         writes the time so often, so far apart: milliseconds since the epoch
  *   garbage [WORDS]        writes a line that is no JSON
  *   line MIB               writes one line of that size
  *   errors WORDS           writes them to its standard error
@@ -117,6 +118,14 @@ function post(server, message) {
     sent.on('error', failed);
     sent.end(body);
   });
+}
+
+async function clock(update, count, everyMs, signal) {
+  for (let i = 0; i < count && !signal.aborted; i++) {
+    await pause(everyMs);
+    const content = { type: 'text', text: `${performance.timeOrigin + performance.now()} ` };
+    await update({ sessionUpdate: 'agent_message_chunk', content });
+  }
 }
 
 async function toolsOf(server) {
@@ -247,6 +256,8 @@ async function step(session, verb, rest, { signal, text }) {
         await update({ sessionUpdate: 'agent_message_chunk', content });
       return;
     }
+    case 'clock':
+      return await clock(update, Number(first), Number(tail), signal);
     case 'garbage':
       return await put(rest || '{"jsonrpc": "2.0", oops');
     case 'line':

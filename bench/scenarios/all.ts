@@ -11,6 +11,7 @@ import { scheduleScenario } from './schedule.ts';
 import { coldFireScenario, coldManyScenario, coldScenario, readyScenario } from './start.ts';
 import { staticWorkloads } from './static.ts';
 import { asScenario, toolWorkloads } from './tools.ts';
+import { turnsScenario } from './turns.ts';
 import { uploadScenario } from './upload.ts';
 import { webhooksScenario } from './webhooks.ts';
 import { zipfScenario } from './zipf.ts';
@@ -25,6 +26,7 @@ export const SCENARIOS: Scenario[] = [
   mixedScenario,
   webhooksScenario,
   scheduleScenario,
+  turnsScenario,
   coldScenario,
   coldManyScenario,
   coldFireScenario,

@@ -136,6 +136,14 @@ test('models and tools are asked for apart: one that hangs does not hold the oth
   assert.equal(asked.filter((what) => what === 'tools mine').length, 1, 'the same is asked twice at a time');
 });
 
+test('an agent that nobody is signed in to is there, and says so', async (t) => {
+  const { make, state } = world(t);
+  state.answer = async ({ want }) => (want === 'models' ? { ...GOOD, signedIn: false } : GOOD);
+  const [report] = await (await warmed(make())).report();
+  assert.deepEqual([report?.available, report?.signedIn], [true, false]);
+  assert.match(report?.detail ?? '', /Nobody is signed in/);
+});
+
 test('a runner that does not say its version is not available, and is not asked for more', async (t) => {
   const { make, state, asked } = world(t);
   state.answer = () => Promise.reject(new Error('mine did not answer within 5 s.'));

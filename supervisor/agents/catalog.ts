@@ -99,7 +99,8 @@ export class RunnerCatalog {
     await Promise.all(runners.names.map((name) => this.#noticed(name)));
     return runners.names.map((name) => {
       const { status, details, found: _found, ...known } = this.#of(name);
-      const detail = details.version ?? details.models ?? details.tools ?? null;
+      const isOut = known.signedIn === false ? 'Nobody is signed in to it on the machine of the gateway.' : null;
+      const detail = details.version ?? isOut ?? details.models ?? details.tools ?? null;
       const { kind } = runners.entry(name);
       return { name, kind, ...known, modelsStatus: status.models, toolsStatus: status.tools, detail };
     });
