@@ -19,6 +19,7 @@ import {
 } from '../testing/chat.ts';
 import { onEachEdge } from '../testing/edges.ts';
 import { makeGateway, root, type StartOptions, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { enter, signIn } from '../testing/origins.ts';
 import { nodesOf } from '../testing/runs.ts';
 
 const AGENT = join(root, 'testing/stub-agent.mjs');
@@ -182,6 +183,38 @@ async function world(
     });
   });
 }
+
+test("a draft's windows are its own: they use the draft's data, and go with the session", async (t) => {
+  const { gateway } = await world(t, { store: 'git' });
+  await gateway.write('notes', 'add', { text: 'live' });
+  const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
+  assert.equal(opened.status, 201, opened.text);
+  const draft = '_draft/s1/notes';
+  const message =
+    'call add {"text":"drafted"}\ncall svc_sql_read {"app":"notes","sql":"SELECT text FROM notes"}\nsay {result}';
+  const events = await say(gateway, draft, 'w', message);
+  assert.match(textOf(events), /live.*drafted/s);
+  assert.equal(events[0]?.sessionId, 's1');
+  assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'live' }]);
+  await say(gateway, 'notes', 'w', 'say live');
+  const windowsOf = async (app: string): Promise<string[]> =>
+    (await gateway.call('GET', `/svc/${app}/_chat/windows`)).json.map(({ title }: { title: string }) => title);
+  assert.deepEqual([await windowsOf(draft), await windowsOf('notes')], [['call add {"text":"drafted"}'], ['say live']]);
+
+  const origin = await enter(gateway, await signIn(gateway), { app: 'notes', session: 's1' });
+  const post = { body: { windowId: 'page', message: 'say x' }, headers: { origin: `http://${origin.host}` } };
+  assert.equal((await origin.call('POST', `/svc/${draft}/_chat`, post)).status, 200);
+  assert.equal((await origin.call('POST', '/svc/notes/_chat', post)).status, 403);
+
+  const running = await send(gateway, draft, { windowId: 'w', message: 'say here\nhang' });
+  await until(running, 'assistant.delta');
+  assert.equal((await gateway.call('DELETE', '/svc/_sessions/s1')).status, 200);
+  await running.ended();
+  assert.equal((await gateway.call('GET', `/svc/${draft}/_chat/windows`)).status, 404);
+  await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
+  assert.deepEqual(await windowsOf(draft), []);
+  assert.deepEqual(await windowsOf('notes'), ['say live']);
+});
 
 test('a gateway that is killed in a turn loses nothing that was said, and goes on', async (t) => {
   const keep = keptIn(t);
