@@ -275,18 +275,28 @@ class OpenWindow implements OpenConversation {
   async #opened(): Promise<FileHandle> {
     if (this.#file) return this.#file;
     const dir = dirname(this.#path);
+    const isNew = this.#bytes === 0;
     try {
-      // Not the folders above: without them the app was removed.
-      await mkdir(dir, { mode: 0o700 });
-      await syncDir(dirname(dir));
+      if (isNew) await makeFolder(dir);
+      this.#file = await open(this.#path, 'a', 0o600);
+      if (isNew) await syncDir(dir);
     } catch (error) {
       if (isMissing(error)) throw new SvcError('UNKNOWN_APP', 'The app was removed.');
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      throw error;
     }
-    this.#file = await open(this.#path, 'a', 0o600);
-    await syncDir(dir);
     return this.#file;
   }
+}
+
+/** Not those above it: without them the app was removed. */
+async function makeFolder(dir: string): Promise<void> {
+  try {
+    await mkdir(dir, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
+    throw error;
+  }
+  await syncDir(dirname(dir));
 }
 
 async function readTranscript(path: string): Promise<{ state: WindowState; bytes: number; whole: boolean }> {

@@ -16,8 +16,8 @@ export type ReadableTurn = {
   /** No more events come. */
   readonly over: boolean;
   readonly lastId: number;
-  /** The events with ids over `after` that there are now. */
-  after(after: number): Iterable<SentEvent> | AsyncIterable<SentEvent>;
+  /** The events with ids over `after` that there are now; an array when they are at hand. */
+  after(after: number): SentEvent[] | AsyncIterable<SentEvent>;
   /** Resolves when there may be more. */
   changed(): Promise<void>;
 };
@@ -102,7 +102,7 @@ export class LiveTurn implements ReadableTurn {
     await this.#writing;
   }
 
-  after(after: number): Iterable<SentEvent> | AsyncIterable<SentEvent> {
+  after(after: number): SentEvent[] | AsyncIterable<SentEvent> {
     const first = this.#tail[0]?.id ?? this.lastId + 1;
     if (after >= first - 1) return this.#tail.slice(after - first + 1);
     return sent(this.#conversation, this.#stored, after);

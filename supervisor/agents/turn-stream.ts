@@ -2,7 +2,7 @@
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { EventReaders } from '../http/event-streams.ts';
-import type { ReadableTurn } from './live-turn.ts';
+import type { ReadableTurn, SentEvent } from './live-turn.ts';
 
 const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: events of a turn\n\n`);
 
@@ -35,7 +35,7 @@ export async function sendTurn(
   try {
     while (!gone) {
       const { over, lastId } = turn;
-      for await (const { id, bytes } of turn.after(at)) {
+      for await (const { id, bytes } of together(turn.after(at))) {
         while (!gone && !reader.deliver(bytes)) await woken();
         if (gone) break;
         at = id;
@@ -50,4 +50,11 @@ export async function sendTurn(
   }
   reader.end();
   return gone && exchange.aborted;
+}
+
+/** What is at hand goes out in one write. */
+function together(events: SentEvent[] | AsyncIterable<SentEvent>): Iterable<SentEvent> | AsyncIterable<SentEvent> {
+  if (!Array.isArray(events) || events.length < 2) return events;
+  const id = events.at(-1)?.id ?? 0;
+  return [{ id, bytes: Buffer.concat(events.map(({ bytes }) => bytes)) }];
 }
