@@ -6,6 +6,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Agents } from './agents.ts';
 import type { Turn } from './runner.ts';
+import { WarmAgents } from './warm-agents.ts';
 
 type Act = (turn: Turn, agent: FakeAgent) => Promise<void>;
 
@@ -551,6 +552,25 @@ describe('who has a place', () => {
       );
     });
   }
+
+  test('a turn that was cancelled while it waited takes no place', async () => {
+    const warm = new WarmAgents({ maxAgents: 1, idleMs: LIMITS.agentIdleMs });
+    const quiet = () => {};
+    const never = new AbortController().signal;
+    const place = await warm.take(orderOf('a', {}), never, quiet);
+    place.agent = new FakeAgent(
+      'a',
+      async () => {},
+      async () => {},
+    );
+    const controller = new AbortController();
+    const cancelled = warm.take(orderOf('a', {}), controller.signal, quiet);
+    controller.abort();
+    // Before anything else can happen.
+    warm.give(place, true);
+    await assert.rejects(cancelled, { code: 'AGENT_FAILED' });
+    assert.equal(await warm.take(orderOf('a', {}), never, quiet), place);
+  });
 
   test('an agent whose conversation is over ends with its turn', async () => {
     const { begin, opened, agents } = setUp(say());

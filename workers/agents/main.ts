@@ -52,6 +52,11 @@ function run({ supervisorSocket, ticket, tag, maxAgents, idleMs }: AgentsBootstr
   // Whatever ends this process, nothing that it started is left behind.
   process.on('exit', () => agents.kill());
   process.on('SIGTERM', end);
+  // What a library of one runner leaves unhandled must not end the turns of all the others.
+  process.on('unhandledRejection', (reason) => {
+    const message = `A runner left a failure unhandled: ${(reason as Error | null)?.stack ?? reason}`;
+    link.send([Kind.log, JSON.stringify({ level: 'warn', message })]);
+  });
   process.stdin.on('close', end);
   link.send([Kind.ready, { pid: process.pid }]);
 }

@@ -168,6 +168,8 @@ export class Program implements AgentProgram {
     // Listed before anything ends: what loses its parent cannot be told from what others started.
     const started = this.ended === null ? descendantsOf([this.pid]) : [];
     this.#process.stdin.end();
+    // One that is held up because nobody reads could not end by itself.
+    this.#process.stdout.resume();
     if (!(await this.#exitedWithin(graceMs))) {
       started.push(...descendantsOf([this.pid]));
       this.#signal('SIGTERM');

@@ -45,20 +45,22 @@ export class WarmAgents {
   async take(order: TurnOrder, signal: AbortSignal, waits: (why: string) => void): Promise<Place> {
     signal.throwIfAborted();
     let abort = () => {};
-    let waiter: Waiter | null = null;
     try {
       return await new Promise<Place>((resolve, reject) => {
-        waiter = { order, resolve };
+        const waiter = { order, resolve };
         this.#line.add(waiter);
         this.#advance();
         if (!this.#line.has(waiter)) return;
-        abort = () => reject(new SvcError('AGENT_FAILED', 'The turn was cancelled while it waited.'));
+        abort = () => {
+          // At once: a place that it were given now, nobody would give back.
+          this.#line.delete(waiter);
+          reject(new SvcError('AGENT_FAILED', 'The turn was cancelled while it waited.'));
+        };
         signal.addEventListener('abort', abort, { once: true });
         waits(this.#why(order));
       });
     } finally {
       signal.removeEventListener('abort', abort);
-      if (waiter) this.#line.delete(waiter);
     }
   }
 
