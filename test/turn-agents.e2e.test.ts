@@ -77,6 +77,34 @@ test('an agent edits the draft and calls its tools; publishing brings it to live
   assert.equal((await gateway.call('GET', `${DRAFT}/notes/`)).status, 404);
 });
 
+test('an agent gets the images and texts that go with a message', async (t) => {
+  const gateway = await withAgent(t);
+  const attachments: { sha256: string; name: string }[] = [];
+  for (const [name, type, body] of [
+    ['sketch.png', 'image/png', Buffer.from('89504e470d0a1a0a', 'hex')],
+    ['list.csv', 'text/csv', 'milk,bread'],
+  ] as const) {
+    const headers = { 'content-type': type };
+    const stored = await gateway.call('POST', '/_svc-conversations/apps/notes/blobs', { body, headers });
+    attachments.push({ sha256: stored.json.sha256, name });
+  }
+  const text = textOf(await turnOf(await send(gateway, 'heard\nsay {result}', { attachments })));
+  assert.match(text, /\[image\]/);
+  assert.match(text, /milk,bread/);
+});
+
+test("an agent of a draft's own window works in that draft", async (t) => {
+  const gateway = await withAgent(t);
+  assert.equal((await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } })).status, 201);
+  const body = { windowId: 'w1', mode: 'full', message: 'edit index.html <p>of s1\ncall add {"text":"of s1"}' };
+  const events = await turnOf(await gateway.stream('/svc/_draft/s1/notes/_chat', {}, body));
+  assert.deepEqual([events[0]?.sessionId, typesOf(events).includes('file')], ['s1', true]);
+  assert.match((await gateway.call('GET', '/svc/_draft/s1/notes/')).text, /<p>of s1/);
+  assert.deepEqual(await rowsOf(gateway, '/svc/_draft/s1'), ['live', 'of s1']);
+  assert.equal((await gateway.call('DELETE', '/svc/_draft/s1/notes/_chat/windows/w1')).status, 200);
+  assert.match((await gateway.call('GET', '/svc/_draft/s1/notes/')).text, /<p>of s1/, 'the draft stays');
+});
+
 test('a kill in the middle keeps all that was said, the turn is interrupted, and the next one goes on', async (t) => {
   const gateway = await withAgent(t);
   const turn = await send(gateway, 'say before\nedit index.html <p>cut\ncall add {"text":"cut"}\nhang', {
