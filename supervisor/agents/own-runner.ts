@@ -17,7 +17,8 @@ import type { RunnerCatalog } from './catalog.ts';
 import type { Grounding } from './grounding.ts';
 import { chooseModel, providerOf } from './models.ts';
 import type { Runners } from './runners.ts';
-import type { ChosenRunner, TurnRunner } from './turns.ts';
+import type { ChosenRunner } from './turn-lane.ts';
+import type { TurnRunner } from './turns.ts';
 
 /** Where drafts are and work; null on the tarball backend. */
 export type DraftPlaces = {

@@ -10,8 +10,8 @@ import { recordedValue } from '../../storage/run-rows.ts';
 import type { RunLedger } from '../automations/history/ledger.ts';
 import type { RunEvents } from '../automations/history/run-events.ts';
 import { usageOf } from './turn-contract.ts';
+import type { BegunTurn } from './turn-lane.ts';
 import type { TurnObserver, TurnOutcome } from './turn-work.ts';
-import type { BegunTurn } from './turns.ts';
 
 export type TurnRunsOptions = {
   ledger: Pick<RunLedger, 'insert' | 'started' | 'node' | 'end'>;

@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import { v7 as uuid } from 'uuid';
 import { OpenTools } from '../../protocol/agent-events.ts';
-import type { ChatMode, TurnAttachment, TurnEvent } from '../../protocol/agents.ts';
+import type { ChatMode, TurnEvent } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type SessionName, sessionKey } from '../../protocol/session-key.ts';
@@ -15,6 +15,7 @@ import type { ConversationRunner } from '../extension-points.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import { endedTurn, LiveTurn, type ReadableTurn } from './live-turn.ts';
 import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
+import { type BegunTurn, type ChosenRunner, endAll, Lane, type TurnRequest } from './turn-lane.ts';
 import { type Enter, type TurnObserver, TurnWork } from './turn-work.ts';
 
 /** What runs turns, and knows which runners there are. */
@@ -23,29 +24,6 @@ export type TurnRunner = {
   choose(asked: { runner?: string; model?: string }): ChosenRunner | Promise<ChosenRunner>;
   run: ConversationRunner;
 };
-export type ChosenRunner = { runner: string; model?: string };
-
-export type TurnRequest = {
-  message: string;
-  /** By default the conversation's, else `data`. */
-  mode?: ChatMode;
-  runner?: string;
-  model?: string;
-  thinking?: string;
-  attachments?: TurnAttachment[];
-  idempotencyKey?: string;
-  /** Throws unless its sender may have a turn of this mode. */
-  permit?(mode: ChatMode): void;
-};
-
-/** A turn that is new; `draft` is the session whose draft it works in, and `assistant.start` says it. */
-export type BegunTurn = {
-  turnId: string;
-  name: SessionName;
-  request: TurnRequest;
-  mode: ChatMode;
-  draft: string | undefined;
-} & ChosenRunner;
 
 export type TurnsOptions = {
   open(name: SessionName): Promise<OpenConversation>;
@@ -66,42 +44,6 @@ export type HeldTurn = {
   abort(): void;
   leave(): void;
 };
-
-type Waiting = { work: TurnWork; begun: BegunTurn };
-
-/** A conversation that is open: it has turns under way, or somebody reads it. */
-class Lane {
-  readonly name: SessionName;
-  readonly key: string;
-  users = 0;
-  conversation!: OpenConversation;
-  ready!: Promise<void>;
-  /** In their order; the first one runs. */
-  readonly turns: Waiting[] = [];
-  /** It is about to be deleted. */
-  isLeaving = false;
-  #accepting: Promise<unknown> = Promise.resolve();
-
-  constructor(name: SessionName) {
-    this.name = name;
-    this.key = sessionKey(name);
-  }
-
-  /** One after the other. */
-  serial<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#accepting.then(work);
-    this.#accepting = result.catch(() => {});
-    return result;
-  }
-
-  get works(): TurnWork[] {
-    return this.turns.map(({ work }) => work);
-  }
-
-  turn(turnId: string): TurnWork | undefined {
-    return this.works.find(({ live }) => live.turnId === turnId);
-  }
-}
 
 export class Turns {
   readonly #options: TurnsOptions;
@@ -128,7 +70,7 @@ export class Turns {
 
   /** A turn to read. Rejects with `UNKNOWN_TURN`. */
   async hold(name: SessionName, turnId: string): Promise<HeldTurn> {
-    return await this.#held(name, async (lane) => this.#readable(lane, storedOf(lane, turnId)));
+    return await this.#held(name, async (lane) => this.#readable(lane, lane.stored(turnId)));
   }
 
   /** Aborts a turn; resolves with its state once it has ended. One that has ended stays as it is. Rejects with `UNKNOWN_TURN`. */
@@ -136,7 +78,7 @@ export class Turns {
     return await this.#with(name, async (lane) => {
       const work = lane.turn(turnId);
       work?.abort();
-      const state = work ? (await work.ended).state : storedOf(lane, turnId).state;
+      const state = work ? (await work.ended).state : lane.stored(turnId).state;
       return { turnId, state };
     });
   }
@@ -146,7 +88,7 @@ export class Turns {
     return await this.#with(name, async (lane) => {
       const work = lane.turn(turnId);
       if (work) return work.choose(requestId, optionId);
-      storedOf(lane, turnId);
+      lane.stored(turnId);
       throw new SvcError('CONFLICT', 'The turn has ended; nothing waits for an answer.');
     });
   }
@@ -397,18 +339,6 @@ function firstEvents({ turnId, draft, runner, model }: BegunTurn, before: number
   };
   const detail = `${before} before this one`;
   return before === 0 ? [start] : [start, { type: 'phase', phase: 'queued', detail }];
-}
-
-async function endAll(all: TurnWork[], reason: SvcError | null): Promise<void> {
-  // The last one first: none of them is to begin meanwhile.
-  for (const work of [...all].reverse()) work.abort(reason);
-  await Promise.all(all.map((work) => work.ended));
-}
-
-function storedOf(lane: Lane, turnId: string): StoredTurn {
-  const turn = lane.conversation.turns.find((one) => one.turnId === turnId);
-  if (turn) return turn;
-  throw new SvcError('UNKNOWN_TURN', `The conversation has no turn "${turnId.slice(0, 80)}".`);
 }
 
 function pinned(mode: ChatMode): SvcError {
