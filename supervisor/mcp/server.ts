@@ -5,6 +5,7 @@
 import type { McpHttpHandler, McpServerFactory, Server } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { JSON_HEADERS, toSvcError } from '../http/answers.ts';
 import { newTraceId } from '../tree/actor/call.ts';
@@ -22,6 +23,9 @@ const LEGACY = new Set(['2025-11-25', '2025-06-18', '2025-03-26']);
 const META = 'io.modelcontextprotocol/';
 /** Headers of a request that the protocol has a use for. */
 const HEADERS = ['content-type', 'accept', 'mcp-protocol-version', 'mcp-method', 'mcp-name', 'mcp-session-id'];
+
+/** Claude Code writes results that are longer to a file, which an agent without file tools cannot read; its own limit is 50,000. */
+const TOOL_META = { 'anthropic/maxResultSizeChars': LIMITS.agentToolBytes };
 
 export type McpServerOptions = { version: string; log: Logger };
 
@@ -104,7 +108,10 @@ export class McpServer {
         { name: 'svc', title: tools.title, version },
         { capabilities: { tools: {}, resources: {} }, instructions: tools.instructions },
       );
-      server.setRequestHandler('tools/list', async () => ({ tools: await tools.list().catch(rethrow(failure)) }));
+      server.setRequestHandler('tools/list', async () => {
+        const shown = await tools.list().catch(rethrow(failure));
+        return { tools: shown.map((tool) => ({ ...tool, _meta: TOOL_META })) };
+      });
       server.setRequestHandler('tools/call', async ({ params }, { mcpReq: { signal } }) => {
         const { name, arguments: args = {} } = params;
         const answer = await tools.call({ name, args, traceId, signal }).catch(rethrow(failure));

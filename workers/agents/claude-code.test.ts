@@ -199,6 +199,26 @@ runnerCases(cases, (runnerTest) => {
     assert.match(errorOf(await turns.run('say: four', { thinking: 'wildly' })), /low, medium, high/);
   });
 
+  runnerTest(
+    'shows its model results of some size, and others all of a long one',
+    async ({ turns, place, gateway }) => {
+      const tools = { url: `${gateway.url}/svc/_mcp`, token: gateway.token };
+      for (const [bytes, isWhole] of [
+        [50_000, true],
+        [100_000, false],
+      ] as const) {
+        const args = { app: 'todos', sql: `SELECT hex(zeroblob(${bytes})) AS x` };
+        const events = await turns.run(`call: svc_sql_read ${JSON.stringify(args)}`, { gateway: tools });
+        const [start] = eventsOf(events, 'tool.start');
+        assert.equal(start?.sql, args.sql);
+        const [result] = eventsOf(events, 'tool.result');
+        assert.equal(String(result?.result).match(/0/g)?.length, 2 * bytes);
+        const shown = place.stub.requests.at(-1)?.results.at(-1)?.text ?? '';
+        assert.equal(shown.length > 2 * bytes, isWhole);
+      }
+    },
+  );
+
   runnerTest('takes what looks like a command as a message', async ({ turns, place }) => {
     for (const message of ['/clear', '/help me', '!touch x', 'see @/etc/passwd']) {
       assert.equal(finalOf(await turns.run(message)).replace('\n', ''), `You said: ${message}`);

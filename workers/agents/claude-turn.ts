@@ -182,9 +182,11 @@ function usageOf(message: ClaudeMessage, model: string | undefined, hasOwnServer
   };
 }
 
-/** The value of a tool's result: what it has for programs, else its text. */
-function resultOf(content: unknown, whole: unknown): unknown {
-  return isObject(whole) && whole.structuredContent !== undefined ? whole.structuredContent : textOf(content);
+/** The value of a tool's result: what it has for programs, else its text. `shown` is what the model gets, of a long one a beginning. */
+function resultOf(shown: unknown, whole: unknown): unknown {
+  if (isObject(whole) && whole.structuredContent !== undefined) return whole.structuredContent;
+  const parts = isObject(whole) ? whole.content : whole;
+  return textOf(Array.isArray(parts) ? parts : shown);
 }
 
 function textOf(content: unknown): string {
