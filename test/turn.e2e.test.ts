@@ -340,11 +340,27 @@ test('bad messages get the one error shape and leave no session', async (t) => {
     assert.deepEqual(codeOf(await refused(gateway, body)), code, JSON.stringify(body).slice(0, 200));
   const unknown = await gateway.call('POST', '/svc/nope/_turn', { body: { conversationId: 'c1', message: 'x' } });
   assert.deepEqual(codeOf(unknown), [404, 'UNKNOWN_APP']);
+  const stored = await gateway.call('POST', '/svc/_apps/idle/upload?activate=0', {
+    body: await tarball(appOf('idle')),
+  });
+  assert.equal(stored.status, 201, stored.text);
+  const idle = await gateway.call('POST', '/svc/idle/_turn', { body: { conversationId: 'c2', message: 'x' } });
+  assert.deepEqual(codeOf(idle), [503, 'NO_ACTIVE_VERSION']);
   assert.deepEqual((await gateway.call('GET', LIST)).json, []);
   assert.deepEqual((await gateway.call('GET', '/svc/_sessions')).json, []);
   assert.deepEqual(codeOf(await gateway.call('GET', `${LIST}/c1/turns/x/events`)), [404, 'UNKNOWN_CONVERSATION']);
   await say(gateway, 'say hi');
   assert.deepEqual(codeOf(await gateway.call('GET', `${LIST}/c1/turns/x/events`)), [404, 'UNKNOWN_TURN']);
+});
+
+test('of an id that leaves no room for the name of a session, the end is a hash', async (t) => {
+  const { gateway } = await hosted(t);
+  const conversationId = 'x'.repeat(64);
+  const [start] = await say(gateway, 'edit a.css x', { conversationId });
+  assert.match(start?.sessionId, /^conversation-x{34}-[0-9a-f]{16}$/);
+  assert.equal((await gateway.call('GET', `/svc/_draft/${start?.sessionId}/notes/a.css`)).text, 'x');
+  assert.equal((await gateway.call('DELETE', `${LIST}/${conversationId}`)).status, 200);
+  assert.deepEqual((await gateway.call('GET', '/svc/_sessions')).json, []);
 });
 
 test('without the git store there are no turns in drafts', async (t) => {
