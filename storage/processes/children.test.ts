@@ -60,18 +60,19 @@ const AGENT = `
   setsid sh -c 'echo $$; exec sleep 1000 >/dev/null' &
   (setsid sh -c 'sh -c "echo \\$\\$; exec sleep 1000 >/dev/null" &' &)
   env -i setsid sh -c 'echo $$; exec sleep 1000 >/dev/null' &
+  bash -c 'set -m; env -i sleep 1000 >/dev/null & echo $!'
   cat`;
 
 async function startAgent(tag: string) {
   const env = { PATH: process.env.PATH, SVC_AGENT: tag };
   const agent = spawn('/bin/sh', ['-c', AGENT], { env, stdio: ['pipe', 'pipe', 'ignore'], detached: true });
   const pids: number[] = [];
-  for await (const line of createInterface({ input: agent.stdout })) if (pids.push(Number(line)) === 3) break;
+  for await (const line of createInterface({ input: agent.stdout })) if (pids.push(Number(line)) === 4) break;
   return { agent, left: [agent.pid as number, ...pids].map(identityOf) };
 }
 
 test(
-  'what the agents of a dead gateway had started is ended, by tag and by descent, and nothing else',
+  'what the agents of a dead gateway had started is ended, by tag, descent and session, and nothing else',
   onLinux,
   async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-children-'));

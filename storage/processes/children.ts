@@ -68,7 +68,12 @@ export async function reapChildren(path: string, tag: string): Promise<ChildReco
   }
   for (const child of left) kill(child.pid);
   killAll(started);
-  if (ofAgents.length > 0) await sweepTagged(tag);
+  if (ofAgents.length > 0) {
+    await sweepTagged(
+      tag,
+      ofAgents.filter(({ role }) => role === AGENT_LEADER),
+    );
+  }
   const deadline = Date.now() + LIMITS.heartbeatDeadMs;
   for (const child of left) {
     while (compareIdentity(child) === 'same') {

@@ -40,7 +40,7 @@ export function isRunning(pid: number): boolean {
 }
 
 /** A line of the system's table of processes. */
-export type ProcessEntry = ProcessIdentity & { parent: number };
+export type ProcessEntry = ProcessIdentity & { parent: number; session: number };
 
 /** Of a process that runs; null for one that has ended and waits for its parent, and where the system has no `/proc`. */
 export function entryOf(pid: number): ProcessEntry | null {
@@ -48,13 +48,30 @@ export function entryOf(pid: number): ProcessEntry | null {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // The second field is the program's name in parentheses and may hold anything, parentheses and spaces included.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    const [state, parent, ticks] = [fields[0], fields[1], fields[19]];
+    const [state, parent, , session] = fields;
+    const ticks = fields[19];
     if (ticks === undefined || state === 'Z' || state === 'X') return null;
     bootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-    return { pid, startedAs: `${bootId}/${ticks}`, parent: Number(parent) };
+    return { pid, startedAs: `${bootId}/${ticks}`, parent: Number(parent), session: Number(session) };
   } catch {
     return null;
   }
+}
+
+/**
+ * Tells the processes of the sessions that `leaders` led. Linux gives a pid to nobody else while a session has it: what of it
+ * outlived its leader is of that session, unless another process has the pid now or the machine was started anew.
+ */
+export function sessionsOf(leaders: readonly ProcessIdentity[]): (entry: ProcessEntry) => boolean {
+  const sessions = new Map<number, string>();
+  for (const { pid, startedAs: was } of leaders) {
+    const now = startedAs(pid);
+    if (was !== null && (now === null || now === was)) sessions.set(pid, was);
+  }
+  return ({ session, startedAs: started }) => {
+    const was = sessions.get(session);
+    return was !== undefined && started?.split('/')[0] === was.split('/')[0];
+  };
 }
 
 let bootId: string | null = null;

@@ -1,11 +1,11 @@
 /**
- * Finds and ends what a program has started, wherever it went: its descendants, and every process whose environment has its tag.
- * Both are read from `/proc`; where there is none, nothing is found.
+ * Finds and ends what a program has started, wherever it went: its descendants, every process whose environment has its tag, and
+ * every process of its session, such as one that got no environment. All is read from `/proc`; where there is none, nothing is found.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
-import { compareIdentity, entryOf, type ProcessEntry, type ProcessIdentity } from './process-identity.ts';
+import { compareIdentity, entryOf, type ProcessEntry, type ProcessIdentity, sessionsOf } from './process-identity.ts';
 
 /** The variable that holds the tag, which processes inherit. */
 export const TAG_VARIABLE = 'SVC_AGENT';
@@ -40,14 +40,19 @@ export function descendantsOf(roots: readonly number[]): ProcessIdentity[] {
   return [...found.values()];
 }
 
-/** The processes whose tag is `tag` or begins with it and a dot, but for this one and those that it descends from. */
-export function taggedWith(tag: string): ProcessIdentity[] {
+/**
+ * The processes whose tag is `tag` or begins with it and a dot, and those of the sessions that `leaders` led, but for this one and
+ * those that it descends from.
+ */
+export function taggedWith(tag: string, leaders: readonly ProcessIdentity[] = []): ProcessIdentity[] {
   const exact = Buffer.from(`${TAG_VARIABLE}=${tag}\0`);
   const below = Buffer.from(`${TAG_VARIABLE}=${tag}.`);
   const spared = ancestorsOf(process.pid);
-  return [...processes()].filter(({ pid }) => {
-    if (spared.has(pid)) return false;
-    const environment = environmentOf(pid);
+  const isOfSession = sessionsOf(leaders);
+  return [...processes()].filter((entry) => {
+    if (spared.has(entry.pid)) return false;
+    if (isOfSession(entry)) return true;
+    const environment = environmentOf(entry.pid);
     return startsVariable(environment, exact) || startsVariable(environment, below);
   });
 }
@@ -64,11 +69,11 @@ export function killAll(processes: readonly ProcessIdentity[]): void {
   }
 }
 
-/** Kills what has the tag until nothing has it: while we look, one of them may start another. Resolves with those that do not end. */
-export async function sweepTagged(tag: string): Promise<ProcessIdentity[]> {
+/** Kills what `taggedWith` finds until there is nothing: while we look, one of them may start another. Resolves with those that do not end. */
+export async function sweepTagged(tag: string, leaders: readonly ProcessIdentity[] = []): Promise<ProcessIdentity[]> {
   const deadline = performance.now() + SWEEP_MS;
   for (;;) {
-    const left = taggedWith(tag);
+    const left = taggedWith(tag, leaders);
     if (left.length === 0 || performance.now() > deadline) return left;
     killAll(left);
     await wait(POLL_MS);

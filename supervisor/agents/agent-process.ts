@@ -210,16 +210,16 @@ export class AgentProcess {
 
   /** A process that was killed could not end its programs. */
   #sweep(): void {
-    const leaders = [...this.#programs.values()].filter((leader) => compareIdentity(leader) !== 'gone');
-    const recorded = [...this.#programs.keys()];
+    const recorded = [...this.#programs.values()];
+    const leaders = recorded.filter((leader) => compareIdentity(leader) !== 'gone');
     this.#programs.clear();
     // Listed first: the end of a program leaves what it started to nobody.
     const started = descendantsOf(leaders.map(({ pid }) => pid));
     for (const leader of leaders) killGroup(leader);
     killAll(started);
-    const swept = sweepTagged(`${this.#options.tag}.${this.#starts}`).then((left) => {
+    const swept = sweepTagged(`${this.#options.tag}.${this.#starts}`, recorded).then((left) => {
       if (left.length > 0) this.#options.log('warn', `Processes of agents do not end: ${left.map(({ pid }) => pid)}.`);
-      for (const pid of recorded) this.#options.onProcess(pid, AGENT_LEADER, false);
+      for (const { pid } of recorded) this.#options.onProcess(pid, AGENT_LEADER, false);
     });
     this.#sweeps.add(swept);
     void swept.finally(() => this.#sweeps.delete(swept));

@@ -153,6 +153,7 @@ const ESCAPES = `
   env -i setsid sh -c 'echo $$; exec sleep 1001 >/dev/null 2>&1' &
   (setsid sh -c 'sh -c "echo \\$\\$; trap : TERM; exec sleep 1002 >/dev/null 2>&1" &' &)
   sh -c 'echo $$; trap "" TERM; exec sleep 1003 >/dev/null 2>&1' &
+  bash -c 'set -m; env -i sleep 1004 >/dev/null 2>&1 & echo $!'
 `;
 
 describe('the end of a program', onLinux, () => {
@@ -163,7 +164,7 @@ describe('the end of a program', onLinux, () => {
   ] as const) {
     test(`one ${name} leaves nothing behind`, async (t) => {
       const program = await shell(t, `trap "" TERM\n${ESCAPES}\n${atTheEnd}`);
-      const pids = (await inTime(nextLines(program, 4), 'its processes')).map(Number);
+      const pids = (await inTime(nextLines(program, 5), 'its processes')).map(Number);
       for (const pid of pids) assert.ok(isRunning(pid), `${pid} runs`);
       await inTime(program.end(500), 'the end');
       assert.equal(program.ended, ended);
@@ -178,9 +179,9 @@ describe('the end of a program', onLinux, () => {
     });
   }
 
-  test('one that dies leaves nothing behind that has its tag', async (t) => {
-    const program = await shell(t, `${ESCAPES.replace('env -i', '')}cat`);
-    const pids = (await inTime(nextLines(program, 4), 'its processes')).map(Number);
+  test('one that dies leaves nothing behind that has its tag or is of its session', async (t) => {
+    const program = await shell(t, `${ESCAPES.replace('env -i setsid', 'setsid')}cat`);
+    const pids = (await inTime(nextLines(program, 5), 'its processes')).map(Number);
     process.kill(program.pid, 'SIGKILL');
     await inTime(program.gone, 'the end');
     assert.deepEqual(pids.filter(isRunning), []);
@@ -189,7 +190,7 @@ describe('the end of a program', onLinux, () => {
 
   test('one that is killed at once takes all with it that can be found', async (t) => {
     const program = await shell(t, `${ESCAPES}\ncat`);
-    const pids = (await inTime(nextLines(program, 4), 'its processes')).map(Number);
+    const pids = (await inTime(nextLines(program, 5), 'its processes')).map(Number);
     program.kill();
     await eventually(() => !pids.some(isRunning));
   });

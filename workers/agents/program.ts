@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { identityOf, type ProcessIdentity } from '../../storage/processes/process-identity.ts';
 import { descendantsOf, killAll, sweepTagged, TAG_VARIABLE, taggedWith } from '../../storage/processes/tagged.ts';
 import { LineBuffer } from './line-buffer.ts';
 
@@ -76,6 +77,8 @@ export class Program implements AgentProgram {
   readonly #process: Process;
   readonly #command: string;
   readonly #tag: string;
+  /** Of a group and of a session. */
+  readonly #leader: ProcessIdentity;
   readonly #buffer = new LineBuffer(LIMITS.agentLineBytes);
   readonly #exited: Promise<unknown>;
   /** Resolves when nothing of it is left, whoever ended it. */
@@ -88,6 +91,7 @@ export class Program implements AgentProgram {
     this.#command = command;
     this.#tag = tag;
     this.pid = process.pid as number;
+    this.#leader = identityOf(this.pid);
     process.stderr.on('data', (chunk: Buffer) => {
       const all = chunk.length < LIMITS.agentStderrBytes ? Buffer.concat([this.#stderr, chunk]) : chunk;
       this.#stderr = all.subarray(-LIMITS.agentStderrBytes);
@@ -102,7 +106,7 @@ export class Program implements AgentProgram {
     this.gone = this.#exited.then(async () => {
       // What it started goes on without it, some of it in groups of its own.
       this.#signal('SIGKILL');
-      await (this.#ending ?? sweepTagged(tag));
+      await (this.#ending ?? sweepTagged(tag, [this.#leader]));
       onProcess(this.pid, false);
     });
   }
@@ -150,7 +154,7 @@ export class Program implements AgentProgram {
 
   /** Ends it and what can be found of it, without waiting: this process ends. */
   kill(): void {
-    const found = [...descendantsOf([this.pid]), ...taggedWith(this.#tag)];
+    const found = [...descendantsOf([this.pid]), ...taggedWith(this.#tag, [this.#leader])];
     this.#signal('SIGKILL');
     killAll(found);
   }
@@ -177,7 +181,7 @@ export class Program implements AgentProgram {
     }
     this.#signal('SIGKILL');
     killAll(started);
-    await sweepTagged(this.#tag);
+    await sweepTagged(this.#tag, [this.#leader]);
     await this.#exitedWithin(graceMs);
   }
 
