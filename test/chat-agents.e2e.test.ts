@@ -6,17 +6,31 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import type { RunnerEntry } from '../protocol/agents.ts';
 import { historyOf, say, send, type TurnEventSeen, textOf, typesOf, until } from '../testing/chat.ts';
-import { makeGateway, root, type TestGateway } from '../testing/gateway.ts';
+import { makeGateway, root, type StartOptions, type TestGateway } from '../testing/gateway.ts';
 import { type ModelStub, startModelStub } from '../testing/model-stub.ts';
-import { inTime, LONG_MS } from '../testing/waiting.ts';
+import { inTime, LONG_MS, pause } from '../testing/waiting.ts';
 
 const program = (name: string): string => join(root, 'scripts/agents/node_modules/.bin', name);
 
-const AGENTS: { name: string; entry(stub: ModelStub, folder: string): RunnerEntry }[] = [
+type RealAgent = {
+  name: string;
+  entry(stub: ModelStub, folder: string): RunnerEntry;
+  /** Steps of a script that have it write a file of its folder, and run a command. */
+  write(path: string, text: string): string;
+  shell(command: string): string;
+};
+
+const AGENTS: RealAgent[] = [
   {
     name: 'codex',
+    write: (path, text) => {
+      const patch = ['*** Begin Patch', `*** Add File: ${path}`, `+${text}`, '*** End Patch', ''].join('\n');
+      return `call: exec_command ${JSON.stringify({ cmd: `apply_patch <<'EOF'\n${patch}EOF\n` })}`;
+    },
+    shell: (cmd) => `call: exec_command ${JSON.stringify({ cmd })}`,
     entry: (stub, folder) => ({
       kind: 'codex',
+      permission: 'allow',
       command: [program('codex')],
       model: 'stub-model',
       baseUrl: `${stub.url}/v1`,
@@ -26,8 +40,12 @@ const AGENTS: { name: string; entry(stub: ModelStub, folder: string): RunnerEntr
   },
   {
     name: 'claude',
+    write: (path, text) =>
+      `call: Bash ${JSON.stringify({ command: `echo '${text}' > ${path}`, description: 'Write' })}`,
+    shell: (command) => `call: Bash ${JSON.stringify({ command, description: 'A command' })}`,
     entry: (stub, folder) => ({
       kind: 'claude-code',
+      permission: 'allow',
       command: [program('claude')],
       baseUrl: stub.url,
       apiKeyEnv: 'MODEL_KEY',
@@ -38,15 +56,15 @@ const AGENTS: { name: string; entry(stub: ModelStub, folder: string): RunnerEntr
 
 type World = { gateway: TestGateway; stub: ModelStub; folder: string };
 
-for (const { name, entry } of AGENTS) {
+for (const { name, entry, write, shell } of AGENTS) {
   const skip = existsSync(program(name)) ? false : `${name} is not installed: npm ci --prefix scripts/agents`;
 
-  async function world(t: TestContext, edge: 'uws' | 'node' = 'uws'): Promise<World> {
+  async function world(t: TestContext, options: StartOptions = {}): Promise<World> {
     const folder = mkdtempSync(join(tmpdir(), 'svc-chat-agents-'));
     for (const name of ['home', 'tmp']) mkdirSync(join(folder, name));
     const stub = await startModelStub();
     const { gateway, remove } = makeGateway({
-      edge,
+      ...options,
       examples: ['todos'],
       config: { runners: { [name]: entry(stub, folder) } },
       env: { MODEL_KEY: 'the-key' },
@@ -63,7 +81,7 @@ for (const { name, entry } of AGENTS) {
   describe(`chat with ${name}`, { skip }, () => {
     for (const edge of ['uws', 'node'] as const) {
       test(`a turn uses the app, and a page sees it (${edge})`, async (t) => {
-        const { gateway, stub } = await world(t, edge);
+        const { gateway, stub } = await world(t, { edge });
         const page = await gateway.stream('/svc/todos/_changes');
         const message = 'say: I add it.\ncall: add {"title":"milk"}\nsay: Milk is on the list.\nusage: 100 20 5';
         const events = await say(gateway, 'todos', 'one', message);
@@ -134,6 +152,33 @@ for (const { name, entry } of AGENTS) {
         );
       }
     });
+
+    test('a conversation changes the draft, which is then published', async (t) => {
+      const { gateway } = await world(t, { store: 'git' });
+      const message = `${write('by-day.html', '<p>by day</p>')}\nsay: It is there.`;
+      const stream = await gateway.stream('/svc/todos/_turn', {}, { conversationId: 'c1', message });
+      const events = await until(stream, 'end');
+      assert.equal(events.findLast(({ type }) => type === 'final')?.text, 'It is there.', JSON.stringify(events));
+      const files = events.filter(({ type }) => type === 'file').map(({ path, status }) => `${status} ${path}`);
+      assert.deepEqual(files, ['added by-day.html']);
+      const draft = await gateway.call('GET', '/svc/_draft/conversation-c1/todos/by-day.html');
+      assert.match(draft.text, /by day/);
+      const published = await gateway.call('POST', '/svc/_sessions/conversation-c1/publish', { body: {} });
+      assert.equal(published.status, 201, published.text);
+      assert.match((await gateway.call('GET', '/svc/todos/by-day.html')).text, /by day/);
+    });
+
+    test('a gateway that is killed leaves no command of an agent', async (t) => {
+      const { gateway, folder } = await world(t, { store: 'git' });
+      const message = shell('sleep 86399');
+      const stream = await gateway.stream('/svc/todos/_turn', {}, { conversationId: 'c1', message });
+      await until(stream, 'tool.start');
+      const isRunning = () => processesOf(folder, 'cmdline').some((line) => line.includes('86399'));
+      while (!isRunning()) await pause(50);
+      await gateway.kill();
+      await gateway.start();
+      assert.deepEqual(processesOf(folder, 'cmdline'), []);
+    });
   });
 }
 
@@ -142,14 +187,15 @@ function distinct(types: string[]): string[] {
   return types.filter((type, i) => type !== types[i - 1]);
 }
 
-/** The processes whose environment names the folder. */
-function processesOf(folder: string): string[] {
-  return readdirSync('/proc').filter((pid) => {
-    if (!/^\d+$/.test(pid)) return false;
+/** What the system says of the processes whose environment names the folder. */
+function processesOf(folder: string, file = 'stat'): string[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    if (!/^\d+$/.test(pid)) return [];
     try {
-      return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(folder);
+      const isOfFolder = readFileSync(`/proc/${pid}/environ`, 'utf8').includes(folder);
+      return isOfFolder ? [readFileSync(`/proc/${pid}/${file}`, 'utf8')] : [];
     } catch {
-      return false;
+      return [];
     }
   });
 }

@@ -60,13 +60,14 @@ runnerCases(
       assert.equal((await run(shell('sed -i s/hi/ho/ page.html'))).ok, true);
       assert.equal(readFileSync(join(folder, 'page.html'), 'utf8'), '<p>ho</p>\n');
 
+      assert.equal((await run(shell('ls -A'))).result, 'page.html\n', 'the sandbox adds nothing to the draft');
       // The folders around it are empty ones of the sandbox's own.
       await run(shell('echo x > ../written.txt'));
       for (const step of ['cat ../secret.txt', `curl -sS ${gateway.url}/`]) {
         assert.equal((await run(shell(step))).ok, false, step);
       }
       assert.ok(!existsSync(join(place.folder, 'written.txt')));
-      assert.deepEqual(readdirSync(folder), ['page.html'], 'nothing of the sandbox is left');
+      assert.deepEqual(readdirSync(folder), ['page.html']);
     });
 
     runnerTest('has no tools but those of the app in mode data', async ({ turns, place }) => {

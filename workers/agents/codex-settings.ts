@@ -1,6 +1,6 @@
 /** How codex is started for a conversation, and what it is allowed there: nothing of its user's own settings widens it. */
-import { readFileSync, readlinkSync, rmdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync, readlinkSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { RunnerSpec, TurnOrder } from '../../protocol/agents.ts';
 import type { Params } from './json-rpc.ts';
 
@@ -31,8 +31,8 @@ const QUIET = [
   ),
 ];
 
-/** Folders that its sandbox makes so that no command can, and does not always remove. */
-const MOUNT_POINTS = ['.agents', '.aws', '.codex', '.git'];
+/** Names that its sandbox would keep commands from with folders of its own, which the draft would have meanwhile. */
+const UNPROTECTED = ['.agents', '.aws', '.codex', '.git'];
 
 /** The key that its own provider is asked with. */
 export function keyOf({ env }: RunnerSpec): string | undefined {
@@ -74,6 +74,7 @@ export function tokenEnvironment({ gateway }: TurnOrder): Record<string, string>
 export function threadSettings(order: TurnOrder, programFolders: string[], otherServers: string[]): Params {
   const isFull = order.mode === 'full';
   const readable = [':minimal', ...programFolders].map((path) => [path, 'read']);
+  const inFolder = ['.', ...UNPROTECTED].map((path) => [path, isFull ? 'write' : 'read']);
   return {
     cwd: order.folder,
     approvalPolicy: 'on-request',
@@ -81,7 +82,7 @@ export function threadSettings(order: TurnOrder, programFolders: string[], other
     permissions: SANDBOX,
     config: {
       [`permissions.${SANDBOX}`]: {
-        filesystem: { ...Object.fromEntries(readable), ':workspace_roots': { '.': isFull ? 'write' : 'read' } },
+        filesystem: { ...Object.fromEntries(readable), ':workspace_roots': Object.fromEntries(inFolder) },
         network: { enabled: false },
       },
       'shell_environment_policy.include_only': COMMAND_VARIABLES,
@@ -105,16 +106,5 @@ export function programFolders(pid: number): string[] {
     return [...new Set(programs.map((program) => dirname(program)))];
   } catch {
     return [];
-  }
-}
-
-/** Removes those that are empty: nobody misses an empty folder of such a name. */
-export function removeMountPoints(folder: string): void {
-  for (const name of MOUNT_POINTS) {
-    try {
-      rmdirSync(join(folder, name));
-    } catch {
-      // It is not there, or holds something.
-    }
   }
 }

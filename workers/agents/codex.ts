@@ -8,7 +8,6 @@ import {
   keyOf,
   OWN_PROVIDER,
   programFolders,
-  removeMountPoints,
   serverArguments,
   TOOL_SERVER,
   threadSettings,
@@ -188,7 +187,6 @@ class CodexAgent implements Agent {
     } finally {
       this.#server.turn = null;
       this.#used = codexTurn.used;
-      removeMountPoints(order.folder);
     }
   }
 
