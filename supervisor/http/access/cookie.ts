@@ -33,7 +33,8 @@ export function cookiesFor(
 ): string[] {
   const text = `${session.expiresAt}/${session.id}/${scopeText(place, session.owner, registeredAt)}`;
   const value = `${text}/${sign(text, place, key).toString('hex')}`;
-  const seconds = Math.max(0, Math.floor((session.expiresAt - now) / 1000));
+  // Rounded up: what is left of twelve hours a millisecond later is still twelve hours. The session itself ends in time.
+  const seconds = Math.max(0, Math.ceil((session.expiresAt - now) / 1000));
   return setCookies(place, isSecure, value, seconds);
 }
 
