@@ -18,6 +18,7 @@ const NOT_JSON = [
   'POST /svc/_code/import',
   'POST /svc/_backup',
   'POST /svc/_session',
+  'POST /_svc-conversations/apps/:id/blobs',
 ];
 
 const SITE = appOf('site', {
@@ -55,7 +56,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     .filter(({ method }) => method !== 'GET' && method !== 'DELETE')
     .filter(({ method, path }) => !NOT_JSON.includes(`${method} ${path}`))
     // Without the git store there are no drafts, whatever is sent to them.
-    .filter(({ path }) => store === 'git' || !path.startsWith('/svc/_draft/'));
+    .filter(({ path }) => store === 'git' || !/^\/svc\/_draft\/|^\/_svc-conversations\/|\/_turn$/.test(path));
 
   for (const { method, path } of routes) {
     for (const [what, body] of BODIES) {
