@@ -123,10 +123,14 @@ export class AcpUpdates {
   }
 }
 
-/** The name of a tool as the app's manifest has it, else as the agent shows it to people. */
+/** The name of a tool as the app's manifest has it; else the agent's own; else its kind, as titles of commands are whole commands. */
 export function toolNameOf(call: unknown): string | undefined {
-  const name = textAt(call, 'name') ?? textAt(call, 'title');
-  return name === undefined ? undefined : (ownToolName(name) ?? name);
+  const name = textAt(call, 'name');
+  const title = textAt(call, 'title');
+  const own = ownToolName(name ?? title ?? '');
+  if (own !== null) return own;
+  const kind = textAt(call, 'kind');
+  return name ?? (kind === undefined || kind === 'other' ? title : kind);
 }
 
 /** The text that a tool gave; else what the agent says of its output. */

@@ -125,7 +125,7 @@ acpTest('a session is resumed where the agent keeps it, and told again where it 
 acpTest('permissions are asked for and answered by what an option is, not by its id', async (turns) => {
   const asking = turns.start('ask rm -rf /\nsay {result}', anew());
   const question = await asking.event('permission');
-  assert.equal(question.toolName, 'rm -rf /');
+  assert.deepEqual([question.toolName, question.detail], ['execute', 'rm -rf /']);
   assert.deepEqual(
     question.options.map(({ kind }) => kind),
     ['allow_once', 'reject_once'],
