@@ -50,7 +50,7 @@ export class Talkers extends Client {
     const said = new Counts();
     const faults: string[] = [];
     for (const window of this.#windows) {
-      for (const { kind, text, state } of await historyOf(this.gateway, APP, window)) {
+      for (const { kind, text, state } of await this.#history(window)) {
         if (kind !== 'user') continue;
         const key = keyIn(text);
         said.count(key);
@@ -60,6 +60,16 @@ export class Talkers extends Client {
     for (const key of this.#accepted) if (!said.has(key)) faults.push(`The message ${key} was accepted and is lost.`);
     for (const [key, times] of said) if (times > 1) faults.push(`The message ${key} is there ${times} times.`);
     return faults;
+  }
+
+  /** All rows of a window: an answer has the latest ones before a row. */
+  async #history(window: string) {
+    const rows = await historyOf(this.gateway, APP, window);
+    while (rows[0]?.seq > 1) {
+      const path = `/svc/${APP}/_chat/windows/${window}/history?before=${rows[0].seq}`;
+      rows.unshift(...(await this.gateway.call('GET', path)).json);
+    }
+    return rows;
   }
 
   /** The same of what agents wrote, once the gateway has stopped. */
