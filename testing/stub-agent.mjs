@@ -8,6 +8,7 @@
  *   call TOOL [JSON]       calls a tool of the MCP servers it was given; the result is its text
  *   tools                  the result is the names of all these tools
  *   ask WORDS              asks for permission to do so; the result is `allowed`, `rejected` or `cancelled`
+ *   ask-edit PATH · ask-tool NAME   the same for an edit of the file, and for a tool that is called so
  *   read PATH              reads through the client's `fs`; the result is the text. Paths are relative to the session's folder
  *   write PATH WORDS       writes through the client's `fs`; `\n` in the words is a new line
  *   edit PATH WORDS        writes the file itself and reports the edit
@@ -201,8 +202,15 @@ async function step(session, verb, rest, { signal, text }) {
         throw error;
       }
     }
-    case 'ask': {
-      const toolCall = { toolCallId, title: rest, kind: 'execute', status: 'pending', rawInput: { command: rest } };
+    case 'ask':
+    case 'ask-edit':
+    case 'ask-tool': {
+      const what = {
+        ask: { title: rest, kind: 'execute', rawInput: { command: rest } },
+        'ask-edit': { title: `Edit ${first}`, kind: 'edit', locations: [{ path }] },
+        'ask-tool': { title: first, kind: 'other' },
+      }[verb];
+      const toolCall = { toolCallId, status: 'pending', ...what };
       const options = [
         { optionId: 'yes-7', name: 'Yes', kind: 'allow_once' },
         { optionId: 'no-7', name: 'No', kind: 'reject_once' },

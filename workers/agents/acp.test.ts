@@ -140,6 +140,21 @@ acpTest('permissions are asked for and answered by what an option is, not by its
   assert.equal(textOf(await turns.run('ask x\nsay {result}', { ...anew(), permission: 'deny' })), 'rejected');
 });
 
+acpTest('nobody is asked for tools of the app and, in mode full, for files of the draft', async (turns, folder) => {
+  const draft = join(folder, 'draft');
+  mkdirSync(draft);
+  const answers = async (step: string, mode: 'data' | 'full') =>
+    finalOf(await turns.run(`${step}\nsay {result}`, { ...anew(), mode, folder: draft, permission: 'deny' }));
+  for (const name of ['mcp__gateway__add', 'gateway_add', 'gateway/add', 'gateway.add'])
+    assert.equal(await answers(`ask-tool ${name}`, 'data'), 'allowed', name);
+  for (const name of ['add', 'gatewayadd', 'other_gateway_add', 'mcp__gateway2__add', 'gateway_add;rm'])
+    assert.equal(await answers(`ask-tool ${name}`, 'data'), 'rejected', name);
+  assert.equal(await answers('ask gateway_add', 'full'), 'rejected');
+  assert.equal(await answers('ask-edit queries/new.js', 'full'), 'allowed');
+  assert.equal(await answers('ask-edit queries/new.js', 'data'), 'rejected');
+  assert.equal(await answers('ask-edit ../outside.js', 'full'), 'rejected');
+});
+
 acpTest('the draft is all that the client reads and writes, and in mode full only', async (turns, folder) => {
   const draft = join(folder, 'draft');
   mkdirSync(draft);
