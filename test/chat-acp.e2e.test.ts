@@ -113,6 +113,62 @@ async function world(
       );
     });
 
+    test('the token of a turn is good for the tools of its app, until the turn ends', async () => {
+      const stream = await send(gateway, 'notes', { windowId: 'token', message: 'servers\nsay {result}\nhang' });
+      const seen = await until(stream, 'assistant.delta');
+      let text = textOf(seen);
+      while (!text.endsWith(']')) text += textOf(await until(stream, 'assistant.delta'));
+      const [{ headers }] = JSON.parse(text) as [{ headers: { name: string; value: string }[] }];
+      const [, token = ''] = /^Bearer (svca_[0-9a-f]{64})$/.exec(headers[0]?.value ?? '') ?? [];
+      const rpc = async (path: string, method: string, params: unknown): Promise<{ status: number; text: string }> => {
+        const body = { jsonrpc: '2.0', id: 1, method, params };
+        const accept = 'application/json, text/event-stream';
+        const mcp = { accept, 'content-type': 'application/json', 'mcp-protocol-version': '2025-06-18' };
+        return await gateway.call('POST', path, { body, token, headers: mcp });
+      };
+      const call = (path: string, name: string, args: unknown) => rpc(path, 'tools/call', { name, arguments: args });
+      const sql = { sql: 'SELECT 1 AS one' };
+      assert.match((await call('/svc/_mcp', 'svc_sql_read', { app: 'notes', ...sql })).text, /\\"rows\\":\[\[1\]\]/);
+      assert.match((await call('/svc/_mcp', 'svc_read', { app: 'notes', query: 'list' })).text, /milk/);
+      for (const [name, args] of [
+        ['svc_sql_read', { app: 'other', ...sql }],
+        ['svc_sql_write', { app: 'other', sql: "INSERT INTO notes (text) VALUES ('x')" }],
+        ['svc_read', { app: 'other', query: 'list' }],
+        ['svc_write', { app: 'other', action: 'add', input: { text: 'x' } }],
+        ['svc_describe', { app: 'other' }],
+      ] as const) {
+        assert.match((await call('/svc/_mcp', name, args)).text, /FORBIDDEN/, name);
+      }
+      const described = (await call('/svc/_mcp', 'svc_describe', {})).text;
+      assert.match(described, /notes/);
+      assert.doesNotMatch(described, /other/);
+      assert.match((await rpc('/svc/_mcp', 'tools/list', {})).text, /svc_sql_write/);
+      assert.equal((await rpc('/svc/other/_mcp', 'tools/list', {})).status, 403);
+      for (const [method, path] of [
+        ['GET', '/svc/_apps'],
+        ['GET', '/svc/notes/'],
+        ['GET', '/svc/_runs?app=notes'],
+        ['POST', '/svc/notes/_chat'],
+        ['GET', '/svc/notes/_chat/windows'],
+        ['POST', '/svc/_apps/notes/sql'],
+        ['POST', '/svc/_tokens'],
+      ] as const) {
+        const answer = await gateway.call(method, path, { token, ...(method === 'POST' ? { body: {} } : {}) });
+        assert.equal(answer.status, 403, `${method} ${path}: ${answer.text}`);
+      }
+      const page = await gateway.stream('/svc/notes/_changes');
+      assert.equal((await gateway.write('notes', 'add', { text: 'by token' }, { token })).status, 201);
+      assert.equal(JSON.parse((await page.next()).data).source, 'agent');
+      page.close();
+      assert.equal((await gateway.write('other', 'add', { text: 'x' }, { token })).status, 403);
+      await gateway.call('DELETE', `/svc/notes/_chat/windows/token/turns/${turnIdOf(seen)}`);
+      await turnOf(stream);
+      for (const path of ['/svc/_mcp', '/svc/notes/_mcp']) {
+        assert.equal((await rpc(path, 'tools/list', {})).status, 401, path);
+      }
+      assert.equal((await gateway.write('notes', 'add', { text: 'late' }, { token })).status, 401);
+    });
+
     test('a permission is granted, and denied', async () => {
       for (const [answer, result] of [
         ['allow', 'allowed'],

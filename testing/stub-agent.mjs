@@ -7,6 +7,7 @@
  *   think WORDS            streams reasoning
  *   call TOOL [JSON]       calls a tool of the MCP servers it was given; the result is its text
  *   tools                  the result is the names of all these tools
+ *   servers                the result is these servers, with their addresses and headers, as JSON
  *   ask WORDS              asks for permission to do so; the result is `allowed`, `rejected` or `cancelled`
  *   ask-edit PATH · ask-tool NAME   the same for an edit of the file, and for a tool that is called so
  *   read PATH              reads through the client's `fs`; the result is the text. Paths are relative to the session's folder
@@ -181,6 +182,8 @@ async function step(session, verb, rest, { signal, text }) {
       return await pause(Number(rest));
     case 'tools':
       return (await Promise.all(session.servers.map(toolsOf))).flat().join(' ');
+    case 'servers':
+      return JSON.stringify(session.servers);
     case 'call': {
       const rawInput = tail ? JSON.parse(tail) : {};
       const call = { toolCallId, title: first, kind: 'other', status: 'in_progress', rawInput };
