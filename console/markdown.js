@@ -5,7 +5,9 @@
 import createSanitizer from 'dompurify';
 import { Marked } from 'marked';
 
-const marked = new Marked({ gfm: true, breaks: true, async: false });
+/** HTML in it is shown as it is written. */
+const renderer = { html: ({ text }) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;') };
+const marked = new Marked({ gfm: true, breaks: true, async: false, renderer });
 const sanitizer = createSanitizer(window);
 
 const TAGS =

@@ -231,12 +231,8 @@ export class TurnView {
 
   #ask({ requestId, toolName, detail, options }) {
     this.say('Waiting for your answer');
-    const box = element(
-      'fieldset',
-      'permission',
-      element('legend', '', `May it use ${toolName}?`),
-      element('pre', '', detail),
-    );
+    const told = [element('pre', '', detail === toolName ? toolName : `${toolName}\n${detail}`)];
+    const box = element('fieldset', 'permission', element('legend', '', 'May it do this?'), ...told);
     const buttons = options.map(({ optionId, kind, label }) => {
       const button = element('button', kind.startsWith('allow') ? 'primary' : 'small', label);
       button.type = 'button';
@@ -257,7 +253,7 @@ export class TurnView {
     this.#questions.set(requestId, (optionId) => {
       this.#questions.delete(requestId);
       const chosen = options.find((option) => option.optionId === optionId)?.label ?? 'No answer: refused';
-      box.replaceChildren(element('legend', '', toolName), element('pre', '', detail), element('p', 'aside', chosen));
+      box.replaceChildren(...told, element('p', 'aside', chosen));
     });
   }
 

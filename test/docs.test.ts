@@ -8,6 +8,8 @@
  *     sh                     run with bash -euo pipefail; commands about the clone itself are checked instead (CLONE_COMMANDS)
  *     js notes/actions/x.js  written to that path, for the blocks that follow; any language of FILE_LANGUAGES
  *     text                   shown only
+ *
+ * A document that talks of agents has a model server at MODEL_ADDRESS, which says again what it is told.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -33,6 +35,7 @@ import { CONFIG_KEYS, checkConfig, defaultConfig } from '../supervisor/config.ts
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
 import { ENDS_WITH_PARENT, root } from '../testing/gateway.ts';
+import { type ModelStub, startModelStub } from '../testing/model-stub.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 type Block = { info: string; text: string; line: number };
@@ -42,6 +45,7 @@ const FILE_LANGUAGES = ['js', 'json', 'sql', 'html', 'css'];
 const PROGRAMS = ['claude', 'codex'];
 const PROGRAMS_FOLDER = join(root, 'scripts/agents/node_modules/.bin');
 const ADDRESS = '127.0.0.1:8787';
+const MODEL_ADDRESS = '127.0.0.1:11434';
 const HTTP_METHOD = /^`(?:GET|POST|PUT|PATCH|DELETE)`$/;
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
@@ -122,6 +126,18 @@ class Clone {
   readonly #env: NodeJS.ProcessEnv;
   #daemon: ChildProcess | null = null;
   #address = ADDRESS;
+  #modelAddress = MODEL_ADDRESS;
+
+  /** Its agents ask this server in place of their vendors'. */
+  useModel({ url }: ModelStub): void {
+    this.#modelAddress = new URL(url).host;
+    Object.assign(this.#env, {
+      OPENAI_BASE_URL: `${url}/v1`,
+      OPENAI_API_KEY: 'key',
+      ANTHROPIC_BASE_URL: url,
+      ANTHROPIC_API_KEY: 'key',
+    });
+  }
 
   constructor() {
     for (const name of ['bin', 'examples', 'templates']) symlinkSync(join(root, name), join(this.folder, name));
@@ -190,14 +206,14 @@ class Clone {
     const file = join(this.folder, path);
     assert.ok(file.startsWith(join(this.folder, '/')), `${path} leads out of the folder`);
     mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, text.replaceAll(ADDRESS, this.#address));
+    writeFileSync(file, this.#here(text));
   }
 
   /** Runs what is not about the clone itself; fails with everything that it printed. */
   async run(script: string): Promise<void> {
     const lines = script.split('\n').filter((line) => line.trim() !== '' && !isAboutClone(line));
     if (lines.length === 0) return;
-    const shell = spawn('bash', ['-euo', 'pipefail', '-c', lines.join('\n').replaceAll(ADDRESS, this.#address)], {
+    const shell = spawn('bash', ['-euo', 'pipefail', '-c', this.#here(lines.join('\n'))], {
       cwd: this.folder,
       env: this.#env,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -206,6 +222,10 @@ class Clone {
     for (const output of [shell.stdout, shell.stderr]) output.on('data', (chunk) => (printed += chunk));
     const [code] = (await inTime(once(shell, 'close'), lines.join('\n'), LONG_MS)) as [number | null];
     assert.equal(code, 0, printed);
+  }
+
+  #here(text: string): string {
+    return text.replaceAll(ADDRESS, this.#address).replaceAll(MODEL_ADDRESS, this.#modelAddress);
   }
 
   async remove(): Promise<void> {
@@ -219,8 +239,18 @@ for (const { name, text } of documents) {
     const blocks = blocksOf(text);
     const clone = new Clone();
     const [first] = blocks.filter(({ info }) => info === 'sh' || info === 'sh gateway');
-    before(() => (first?.info === 'sh' ? clone.start() : undefined));
-    after(() => clone.remove());
+    let model: ModelStub | undefined;
+    before(async () => {
+      if (text.includes(MODEL_ADDRESS)) {
+        model = await startModelStub();
+        clone.useModel(model);
+      }
+      if (first?.info === 'sh') await clone.start();
+    });
+    after(async () => {
+      await clone.remove();
+      await model?.close();
+    });
 
     for (const { info, text: content, line } of blocks) {
       const [language = '', path, ...rest] = info.split(' ');

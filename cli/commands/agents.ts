@@ -8,7 +8,7 @@ import type { Terminal } from '../terminal/terminal.ts';
 type AgentStatus = Record<string, unknown>;
 
 const SHOWN_MODELS = 12;
-/** What is to be done on the gateway's machine, by the name of an agent. */
+/** What is to be done on the gateway's machine, by the kind of an agent. */
 const SIGN_IN: Record<string, string> = {
   codex: 'codex login',
   'claude-code': 'claude, then /login',
@@ -38,9 +38,13 @@ function draw(terminal: Terminal, name: string, status: AgentStatus): void {
   const version = status[`${name}Version`];
   const sign = !isThere ? style('dim', '–') : isOut ? style('yellow', '!') : style('green', '✓');
   terminal.line(`${sign} ${style('bold', name)} ${isThere ? (version ?? '') : style('dim', 'not found')}`.trimEnd());
+  const detail = status[`${name}Detail`];
+  if (typeof detail === 'string') terminal.line(style('dim', `  ${detail}`));
   if (!isThere) return;
   if (isOut)
-    terminal.line(`  Not signed in. On the gateway's machine: ${SIGN_IN[name] ?? 'see its own documentation'}`);
+    terminal.line(
+      `  Not signed in. On the gateway's machine: ${SIGN_IN[String(status[`${name}Kind`] ?? name)] ?? 'see its own documentation'}`,
+    );
   const models = (status[`${name}Models`] ?? []) as AgentModel[];
   for (const { id, name: title, isDefault } of models.slice(0, SHOWN_MODELS)) {
     const more = [title === id ? '' : (title ?? ''), isDefault ? 'default' : '']

@@ -6,6 +6,7 @@ import type { MintedWebhook } from '../../protocol/automation.ts';
 import type { CommandContext } from '../command.ts';
 import { CommandError, EXIT, GatewayError, UnreachableError, UsageError } from '../failure.ts';
 import { type ChatWindow, route } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { TurnDrawing } from '../terminal/turn-drawing.ts';
 import { plural } from '../terminal/units.ts';
@@ -94,45 +95,34 @@ class Conversation {
     const chosen = { mode: args.text('mode'), runner: args.text('runner'), model: args.text('model') };
     const drawing = new TurnDrawing(terminal);
     const leaving = new AbortController();
-    const ended = new AbortController();
+    const questions = new Questions(terminal, client);
     let path: string | null = null;
     const stop = (): void => {
       if (path === null) leaving.abort(new CommandError('Stopped before it began.'));
       else client.delete(path).catch(() => leaving.abort(new CommandError('Stopped.')));
     };
     process.once('SIGINT', stop);
-    let asked: Promise<void> = Promise.resolve();
     let isOver = false;
     try {
       const body = { windowId: this.#windowId, message, ...chosen };
       for await (const { data } of client.postForEvents(route`/svc/${this.#app}/_chat`, body, leaving.signal)) {
         const event = JSON.parse(data) as TurnEvent;
-        if (terminal.json) terminal.event(event);
         if (event.type === 'assistant.start') {
           path = route`/svc/${this.#app}/_chat/windows/${this.#windowId}/turns/${event.turnId}`;
           this.session = event.sessionId ?? null;
         }
         if (event.type === 'permission') {
-          const answerPath = `${path}${route`/permissions/${event.requestId}`}`;
           drawing.pause();
-          asked = asked.then(async () => {
-            const optionId = await choose(terminal, event, stop, ended.signal);
-            if (optionId === null) return;
-            // It may have been answered elsewhere, or too late.
-            await client.post(answerPath, { optionId }).catch((error) => terminal.hint((error as Error).message));
-          });
+          questions.ask(event, `${path}${route`/permissions/${event.requestId}`}`, stop);
         }
-        if (terminal.json) drawing.failed ||= event.type === 'error' || event.type === 'aborted';
-        else drawing.show(event);
-        if (event.type === 'error' && !terminal.json) await this.#explain(event);
-        if (event.type === 'webhooks' && !terminal.json) drawMinted(terminal, event.minted as MintedWebhook[]);
+        if (event.type === 'permission.result') questions.close(event.requestId);
+        await this.#show(drawing, event);
         isOver = event.type === 'end';
       }
     } finally {
       drawing.pause();
       process.off('SIGINT', stop);
-      ended.abort();
-      await asked;
+      await questions.end();
     }
     if (!isOver)
       throw new UnreachableError(
@@ -143,6 +133,18 @@ class Conversation {
     return drawing.failed ? EXIT.failed : EXIT.ok;
   }
 
+  async #show(drawing: TurnDrawing, event: TurnEvent): Promise<void> {
+    const { terminal } = this.#context;
+    if (terminal.json) {
+      terminal.event(event);
+      drawing.failed ||= event.type === 'error' || event.type === 'aborted';
+      return;
+    }
+    drawing.show(event);
+    if (event.type === 'error') await this.#explain(event);
+    if (event.type === 'webhooks') drawMinted(terminal, event.minted as MintedWebhook[]);
+  }
+
   /** The error that ended a turn is told as one that refused it would be. */
   async #explain({ code, message }: { code: string; message: string }): Promise<void> {
     const { terminal, connect, subject } = this.#context;
@@ -150,21 +152,57 @@ class Conversation {
   }
 }
 
+/** The questions of a turn, which are asked one after the other while it goes on. */
+class Questions {
+  readonly #terminal: Terminal;
+  readonly #client: Client;
+  /** Request id → aborts when the question is no longer open. */
+  readonly #open = new Map<string, AbortController>();
+  #asked: Promise<void> = Promise.resolve();
+
+  constructor(terminal: Terminal, client: Client) {
+    this.#terminal = terminal;
+    this.#client = client;
+  }
+
+  /** The answer is sent to `path`; `stop` ends the turn. */
+  ask(question: Permission, path: string, stop: () => void): void {
+    const closed = new AbortController();
+    this.#open.set(question.requestId, closed);
+    this.#asked = this.#asked.then(async () => {
+      const optionId = await choose(this.#terminal, question, stop, closed.signal);
+      if (optionId === null) return;
+      // It may have been answered elsewhere, or too late.
+      await this.#client.post(path, { optionId }).catch((error) => this.#terminal.hint((error as Error).message));
+    });
+  }
+
+  close(requestId: string): void {
+    this.#open.get(requestId)?.abort();
+  }
+
+  async end(): Promise<void> {
+    for (const closed of this.#open.values()) closed.abort();
+    await this.#asked;
+  }
+}
+
 /** The option that the user chooses, or that says no where there is nobody to ask; null when the turn is over. */
 async function choose(
   terminal: Terminal,
-  { toolName, detail, options }: Permission,
+  { toolName, detail: asked, options }: Permission,
   stop: () => void,
   over: AbortSignal,
 ): Promise<string | null> {
+  const detail = asked === toolName ? '' : ` ${asked}`;
   const refusal =
     options.find(({ kind }) => kind === 'reject_once') ?? options.find(({ kind }) => /^reject/.test(kind));
   if (terminal.json || !terminal.stdin.isTTY) {
-    if (!terminal.json) terminal.warn(`${toolName} ${detail}: refused, since there is no terminal to ask on.`);
+    if (!terminal.json) terminal.warn(`${toolName}${detail}: refused, since there is no terminal to ask on.`);
     return refusal?.optionId ?? null;
   }
   const style = terminal.noteStyle;
-  terminal.note(`${style('yellow', '?')} ${style('bold', toolName)} ${detail}`);
+  terminal.note(`${style('yellow', '?')} ${style('bold', toolName)}${detail}`);
   for (const [i, { label }] of options.entries()) terminal.note(`  ${style('cyan', String(i + 1))} ${label}`);
   while (!over.aborted) {
     const answer = await terminal.ask(`  1–${options.length} ${PROMPT}`, [], over);

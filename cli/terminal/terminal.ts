@@ -20,6 +20,8 @@ export type TerminalStreams = {
 
 export type Progress = { update(done: number, total: number): void; end(): void };
 
+/** Of a terminal that does not say. */
+const COLUMNS = 80;
 const HOME = '\u001b[H';
 const CLEAR_BELOW = '\u001b[J';
 const CLEAR_REST_OF_LINE = '\u001b[K';
@@ -63,7 +65,7 @@ export class Terminal {
 
   /** Columns of stdout; unbounded when it is a file or a pipe. */
   get columns(): number {
-    return this.#stdout.isTTY ? (this.#stdout.columns ?? 80) : Number.POSITIVE_INFINITY;
+    return this.#stdout.isTTY ? this.#stdout.columns || COLUMNS : Number.POSITIVE_INFINITY;
   }
 
   /** One line, whatever characters the text contains. */
@@ -116,7 +118,7 @@ export class Terminal {
   /** A line of stderr that the next note replaces, drawn only on a terminal. */
   passing(text: string): void {
     if (!this.notesAreSeen || this.#isAsking) return;
-    this.#stderr.write(CLEAR_LINE + visible(truncate(text, this.#stderr.columns - 1)));
+    this.#stderr.write(CLEAR_LINE + visible(truncate(text, (this.#stderr.columns || COLUMNS) - 1)));
     this.#isPassing = true;
   }
 

@@ -1,0 +1,247 @@
+/** Conversations in the console, through a real browser with the scripted agent: beside the app's page, by keyboard, on a phone. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import type { BrowserContext, FrameLocator, Page } from 'playwright-core';
+import { startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { linkTo } from '../../testing/pages.ts';
+import { STUB_RUNNERS, script } from '../../testing/stub-runner.ts';
+import { sharedChromium, withoutChromium } from './chromium.ts';
+
+/** Far more than any of it takes, so that a busy machine fails nothing. */
+const PATIENCE_MS = 90_000;
+
+/** What a model may say to do harm, one line each. */
+const ATTACKS = [
+  '<script>window.harm = 1</script>',
+  '<img src="/svc/_apps" onerror="window.harm = 2">',
+  '<svg onload="window.harm = 3"><script>window.harm = 4</script></svg>',
+  '<iframe srcdoc="<script>parent.harm = 5</script>"></iframe>',
+  '<form action="/svc/_session" method="post"><button>Sign out</button></form>',
+  '<a href="javascript:window.harm = 6" id="chat-log" onclick="window.harm = 7">here</a>',
+  '[there](javascript:window.harm=8) ![pixel](https://evil.example/pixel.png)',
+  '<style>body { display: none }</style><base href="https://evil.example/">',
+  '<math><mtext><table><mglyph><style><img src=x onerror="window.harm = 9">',
+];
+
+describe('conversations in a browser', { skip: withoutChromium() }, () => {
+  const cleanups: (() => unknown)[] = [];
+  const owner = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
+  let tarball: TestGateway;
+  let git: TestGateway;
+  let context: BrowserContext;
+  let complaints: string[];
+
+  before(async () => {
+    [tarball, git] = await Promise.all([
+      startGateway(owner, { store: 'tarball', examples: ['todos'], config: STUB_RUNNERS }),
+      startGateway(owner, { store: 'git', examples: ['todos'], config: STUB_RUNNERS }),
+    ]);
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+  beforeEach(async () => {
+    await newContext();
+  });
+  afterEach(() => context.close());
+
+  async function newContext(options: object = {}): Promise<void> {
+    context = await (await sharedChromium()).newContext({ viewport: { width: 1200, height: 760 }, ...options });
+    context.setDefaultTimeout(PATIENCE_MS);
+    complaints = [];
+    // Refused scripts and frames are complained of here too.
+    context.on('console', (message) => {
+      if (message.type() === 'error' && !/autofocusing/.test(message.text())) complaints.push(message.text());
+    });
+    context.on('weberror', (error) => complaints.push(String(error.error())));
+  }
+
+  async function open(gateway: TestGateway): Promise<Page> {
+    const page = await context.newPage();
+    await page.goto(await linkTo(gateway));
+    await page.getByRole('link', { name: 'Chat about Todos' }).click();
+    await frameOf(page).getByRole('heading', { name: 'Todos' }).waitFor();
+    await page.getByRole('combobox', { name: 'Agent and model' }).waitFor();
+    await page.getByRole('button', { name: 'New' }).click();
+    return page;
+  }
+
+  const frameOf = (page: Page): FrameLocator => page.frameLocator('#chat-frame');
+  const log = (page: Page) => page.getByRole('log', { name: 'Messages' });
+  const lastTurn = (page: Page) => log(page).locator('.turn').last();
+
+  async function say(page: Page, ...steps: string[]): Promise<void> {
+    const message = page.getByRole('textbox', { name: 'Message' });
+    await message.fill(script(...steps));
+    await message.press('Enter');
+  }
+
+  test('a message leads to a tool call, and the page beside it changes', async () => {
+    const page = await open(tarball);
+    await say(page, 'think It wants milk.', 'call add {"title": "Buy milk"}', 'say It is **on** the list.');
+    await frameOf(page).getByText('Buy milk').waitFor();
+    const turn = lastTurn(page);
+    await turn.getByLabel('done').waitFor();
+    await turn.locator('strong', { hasText: 'on' }).waitFor();
+    await turn.getByRole('status').filter({ hasText: 'stub' }).waitFor();
+    await turn.locator('summary', { hasText: 'add' }).click();
+    await turn.getByText('"title": "Buy milk"').first().waitFor();
+    await turn.locator('summary', { hasText: 'Thoughts' }).click();
+    await turn.getByText('It wants milk.').last().waitFor();
+    assert.equal(await page.getByRole('combobox', { name: 'What the agent may work on' }).isDisabled(), true);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a conversation is there again after a reload, and another one can be chosen', async () => {
+    const page = await open(tarball);
+    await say(page, 'say Number one.');
+    await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
+    await page.getByRole('button', { name: 'New' }).click();
+    assert.equal(await log(page).locator('.turn').count(), 0);
+    await say(page, 'say Number two.', 'call nothing');
+    await lastTurn(page).locator('.text', { hasText: 'there is no tool nothing' }).waitFor();
+    await page.reload();
+    await log(page).locator('.text', { hasText: 'Number two.' }).waitFor();
+    await page.getByRole('combobox', { name: 'Conversation' }).selectOption({ label: 'say Number one.' });
+    await log(page).locator('.text', { hasText: 'Number one.' }).waitFor();
+    page.once('dialog', (dialog) => void dialog.accept());
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await log(page).locator('.text', { hasText: 'Number two.' }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a permission is granted by keyboard', async () => {
+    const page = await open(tarball);
+    await say(page, 'ask wipe the cache', 'say It was {result}.');
+    const box = page.getByRole('group', { name: 'May it do this?' });
+    await box.getByText('wipe the cache').first().waitFor();
+    for (let i = 0; i < 8 && (await page.evaluate('document.activeElement.textContent')) !== 'Yes'; i++)
+      await page.keyboard.press('Shift+Tab');
+    await page.keyboard.press('Enter');
+    await log(page).locator('.text', { hasText: 'It was allowed.' }).waitFor();
+    await log(page).locator('.permission').getByText('Yes').waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a turn that runs is followed after a reload, messages wait behind it, and it can be stopped', async () => {
+    const page = await open(tarball);
+    await say(page, 'say I begin.', 'hang');
+    await log(page).locator('.text', { hasText: 'I begin.' }).waitFor();
+    await say(page, 'say I waited.');
+    await page.getByText('1 message waiting').waitFor();
+    await page.reload();
+    await log(page).locator('.text', { hasText: 'I begin.' }).waitFor();
+    await page.getByText('1 message waiting').waitFor();
+    assert.equal(await log(page).locator('.text', { hasText: 'I begin.' }).count(), 1);
+    await page.getByRole('button', { name: 'Stop' }).press('Enter');
+    await log(page).getByRole('status').filter({ hasText: 'Stopped' }).waitFor();
+    await log(page).locator('.text', { hasText: 'I waited.' }).waitFor();
+    await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
+    assert.deepEqual(complaints, []);
+  });
+
+  test('what an agent says runs nothing, loads nothing, and leads to the web only', async () => {
+    const page = await open(tarball);
+    const requests: string[] = [];
+    page.on('request', (request) => requests.push(request.url()));
+    const [first = ''] = ATTACKS;
+    await say(page, ...ATTACKS.flatMap((attack) => [`say ${attack}`, `call ${attack.replaceAll(' ', '')}`]));
+    await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
+    await say(page, 'say [web](https://example.org/) **end**');
+    await log(page).locator('strong', { hasText: 'end' }).waitFor();
+    await page.reload();
+    await log(page).locator('strong', { hasText: 'end' }).waitFor();
+    assert.equal(await page.evaluate('window.harm'), undefined);
+    assert.equal(
+      await log(page)
+        .locator('script, img, svg, iframe, form, style, base, math, object, [onerror], [onclick], [id]')
+        .count(),
+      0,
+    );
+    const links = await page.evaluate<string[][]>(
+      '[...document.querySelectorAll("#chat-log a[href]")].map((a) => [a.getAttribute("href"), a.target, a.rel])',
+    );
+    assert.deepEqual(links.at(-1), ['https://example.org/', '_blank', 'noopener noreferrer']);
+    for (const [href] of links) assert.match(href ?? '', /^https:\/\//);
+    await log(page)
+      .locator('summary', { hasText: first.replaceAll(' ', '') })
+      .first()
+      .waitFor();
+    assert.deepEqual(
+      requests.filter((url) => !new URL(url).host.includes('svc.localhost')),
+      [],
+    );
+    assert.deepEqual(complaints, []);
+  });
+
+  test('an agent that fails says why, and what to do', async () => {
+    const page = await open(tarball);
+    await say(page, 'fail The model is on holiday.');
+    await log(page).getByRole('alert').filter({ hasText: 'The model is on holiday.' }).waitFor();
+    await log(page).getByText('svc agents').waitFor();
+    await page.reload();
+    await log(page).getByRole('alert').filter({ hasText: 'The model is on holiday.' }).waitFor();
+  });
+
+  test('without an agent it says how to get one', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-no-agents-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const lonely = await startGateway(t, {
+      examples: ['todos'],
+      env: { PATH: `${folder}:${dirname(process.execPath)}` },
+    });
+    const page = await context.newPage();
+    await page.goto(await linkTo(lonely));
+    await page.getByRole('link', { name: 'Chat about Todos' }).click();
+    await page.getByRole('alert').filter({ hasText: 'npm install -g @openai/codex' }).waitFor();
+    await say(page, 'hello');
+    await log(page).getByRole('alert').filter({ hasText: 'NO_RUNNER' }).waitFor();
+    assert.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'hello');
+  });
+
+  test('in mode full the draft is shown as it changes, its diff read, and published', async () => {
+    const page = await open(git);
+    await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
+    await say(page, 'read index.html', 'edit index.html <h1>Errands</h1>', 'say Renamed.');
+    await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
+    await page.getByText('1 file changed, not published').waitFor();
+    await page.getByRole('button', { name: 'Live' }).click();
+    await frameOf(page).getByRole('heading', { name: 'Todos' }).waitFor();
+    await page.reload();
+    await page.getByRole('button', { name: 'Draft', pressed: true }).waitFor();
+    await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
+    await page.getByRole('button', { name: 'Show changes' }).press('Enter');
+    const dialog = page.getByRole('dialog', { name: 'Changes of the draft' });
+    await dialog.getByText('+<h1>Errands</h1>').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'hidden' });
+    await page.getByRole('button', { name: 'Publish' }).press('Enter');
+    await page.getByText('todos/v2 is live').waitFor();
+    await page.getByRole('button', { name: 'Live', pressed: true }).waitFor();
+    await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  for (const colorScheme of ['light', 'dark'] as const) {
+    test(`on a phone, ${colorScheme}: chat and page are two sides, and nothing is wider than the screen`, async () => {
+      await context.close();
+      await newContext({ viewport: { width: 390, height: 844 }, colorScheme, hasTouch: true });
+      const page = await context.newPage();
+      await page.goto(await linkTo(tarball));
+      await page.getByRole('link', { name: 'Chat about Todos' }).tap();
+      await page.getByRole('combobox', { name: 'Agent and model' }).waitFor();
+      await say(page, `call add {"title": "${'Long '.repeat(40)}"}`, `say \`${'x'.repeat(300)}\` | a | b |`);
+      await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
+      assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
+      await page.getByRole('button', { name: 'Page' }).tap();
+      await frameOf(page).getByText('Long Long').first().waitFor();
+      assert.equal(await log(page).isVisible(), false);
+      await page.getByRole('button', { name: 'Chat', exact: true }).tap();
+      assert.equal(await log(page).isVisible(), true);
+      assert.deepEqual(complaints, []);
+    });
+  }
+});

@@ -1,0 +1,169 @@
+/** `svc chat` as people use it: the built executable, a real gateway with the scripted agent, both stores. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { STUB_RUNNERS, script } from '../testing/stub-runner.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
+
+const SVC = join(root, 'bin/svc.js');
+
+type Outcome = { code: number | null; stdout: string; stderr: string };
+
+/** A command that runs; `said` resolves when its output has `text`. */
+function start(gateway: TestGateway, argv: string[], { input = '' } = {}) {
+  const env = {
+    PATH: process.env.PATH,
+    HOME: gateway.dataDir,
+    SVC_URL: gateway.url,
+    SVC_TOKEN: gateway.token,
+    TERM: 'xterm',
+    NO_COLOR: '1',
+  };
+  const words = [process.execPath, SVC, ...argv];
+  const [command = '', ...args] = words;
+  const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  const output = { stdout: '', stderr: '' };
+  /** Where the next text is looked for: behind the last one. */
+  let from = 0;
+  let heard = () => {};
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].on('data', (chunk) => {
+      output[name] += chunk;
+      heard();
+    });
+  child.stdin.end(input);
+  const ended = inTime(once(child, 'close'), `the end of svc ${argv.join(' ')}`, LONG_MS).then(
+    ([code]): Outcome => ({ code, ...output }),
+  );
+  const said = (text: string) =>
+    inTime(
+      new Promise<void>((resolve) => {
+        heard = () => {
+          const at = `${output.stdout}${output.stderr}`.indexOf(text, from);
+          if (at < 0) return;
+          from = at + text.length;
+          heard = () => {};
+          resolve();
+        };
+        heard();
+      }),
+      `"${text}" of svc ${argv.join(' ')}`,
+      LONG_MS,
+    );
+  return { child, ended, said };
+}
+
+const svc = (gateway: TestGateway, argv: string[], options = {}) => start(gateway, argv, options).ended;
+const window = async (gateway: TestGateway, id: string) =>
+  (await gateway.call('GET', '/svc/todos/_chat/windows')).json.find((one: { windowId: string }) => one.windowId === id);
+const states = async (gateway: TestGateway, id: string): Promise<string[]> =>
+  (await gateway.call('GET', `/svc/todos/_chat/windows/${id}/history`)).json
+    .filter(({ kind }: { kind: string }) => kind === 'user')
+    .map(({ state }: { state: string }) => state);
+
+for (const store of ['tarball', 'git'] as const) {
+  describe(`svc chat on the ${store} store`, () => {
+    test('a message, one more in the same window, and the events', async (t) => {
+      const gateway = await startGateway(t, { store, examples: ['todos'], config: STUB_RUNNERS });
+      const first = await svc(gateway, [
+        'chat',
+        'todos',
+        script('call add {"title": "Milk"}', 'say Done.'),
+        '--window',
+        'w1',
+      ]);
+      assert.equal(first.code, 0, first.stderr);
+      assert.equal(first.stdout, 'Done.\n');
+      assert.match(first.stderr, /^⚙ add \{"title":"Milk"\} ✓$/m);
+      assert.match(first.stderr, /^Go on: svc chat todos --window w1$/m);
+      assert.match((await gateway.read('todos', 'list')).text, /Milk/);
+      const second = await svc(gateway, ['chat', 'todos', '--window', 'w1', '--json'], {
+        input: script('prompts', 'say Prompt {result}.'),
+      });
+      const events = second.stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      assert.deepEqual(
+        [events[0], events[1].type, events.at(-1)],
+        [{ type: 'window', windowId: 'w1' }, 'assistant.start', { type: 'end' }],
+      );
+      assert.equal(events.find(({ type }) => type === 'final')?.text, 'Prompt 2.', 'the agent goes on where it was');
+      assert.equal((await window(gateway, 'w1')).turns, 2);
+      const failed = await svc(gateway, ['chat', 'todos', 'fail It rains.']);
+      assert.equal(failed.code, 1);
+      assert.match(failed.stderr, /✗ AGENT_FAILED: .*It rains\./);
+      const unknown = await svc(gateway, ['chat', 'todos', 'hi', '--runner', 'nobody']);
+      assert.equal(unknown.code, 1);
+      assert.match(unknown.stderr, /nobody/);
+      const refused = await svc(gateway, ['chat', 'todos', script('ask wipe it', 'say It was {result}.')]);
+      assert.equal(refused.stdout, 'It was rejected.\n');
+      const { stdout } = await svc(gateway, ['agents']);
+      assert.match(stdout, /^✓ stub .*\n {2}stub-small {2}Small/);
+      if (store === 'tarball') {
+        const full = await svc(gateway, ['chat', 'todos', 'hi', '--mode', 'full']);
+        assert.equal(full.code, 1);
+        assert.match(
+          full.stderr,
+          /✗ MODE_UNAVAILABLE: .*\n(?: {2}.*\n)* {2}Mode full needs a gateway with the git store/,
+        );
+      }
+    });
+  });
+}
+
+test('Ctrl-C stops the turn, which says so', async (t) => {
+  const gateway = await startGateway(t, { examples: ['todos'], config: STUB_RUNNERS });
+  const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'w1']);
+  await running.said('I begin.');
+  running.child.kill('SIGINT');
+  const { code, stderr } = await running.ended;
+  assert.equal(code, 1);
+  assert.match(stderr, /■ stopped/);
+  assert.deepEqual(await states(gateway, 'w1'), ['aborted']);
+  const again = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'w1']);
+  await again.said('I begin.');
+  again.child.kill('SIGKILL');
+  await again.ended;
+  const next = await svc(gateway, ['chat', 'todos', 'say Next.', '--window', 'w1']);
+  assert.equal(next.stdout, 'Next.\n', 'a turn ends with the command that began it');
+  assert.deepEqual(await states(gateway, 'w1'), ['aborted', 'aborted', 'ok']);
+});
+
+test('a gateway that is killed: the command says so, and the next message goes on', async (t) => {
+  const gateway = await startGateway(t, { examples: ['todos'], config: STUB_RUNNERS });
+  const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'w1']);
+  await running.said('I begin.');
+  await gateway.kill();
+  const { code, stderr } = await running.ended;
+  assert.equal(code, 3, stderr);
+  await gateway.start();
+  const next = await svc(gateway, ['chat', 'todos', 'say Next.', '--window', 'w1']);
+  assert.equal(next.stdout, 'Next.\n', next.stderr);
+  assert.deepEqual(await states(gateway, 'w1'), ['interrupted', 'ok']);
+});
+
+test('mode full: what changed, and the commands that it prints work', async (t) => {
+  const gateway = await startGateway(t, { store: 'git', examples: ['todos'], config: STUB_RUNNERS });
+  const { code, stderr } = await svc(gateway, [
+    'chat',
+    'todos',
+    script('edit index.html <h1>Errands</h1>', 'say Renamed.'),
+    '--mode',
+    'full',
+  ]);
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /^ {2}changed {2}index\.html$/m);
+  const commands = [...stderr.matchAll(/: svc (.*)$/gm)].map(([, words = '']) => words.split(' '));
+  assert.deepEqual(
+    commands.map(([name]) => name),
+    ['diff', 'open', 'publish', 'chat'],
+  );
+  const [diff = [], open = [], publish = []] = commands;
+  assert.match((await svc(gateway, diff)).stdout, /\+<h1>Errands<\/h1>/);
+  assert.equal((await svc(gateway, open)).code, 0);
+  assert.match((await svc(gateway, publish)).stdout, /todos\/v2 is live/);
+});
