@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
@@ -9,11 +10,12 @@ import { STUB_RUNNERS, script } from '../testing/stub-runner.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const SVC = join(root, 'bin/svc.js');
+const SCRIPT = '/usr/bin/script';
 
 type Outcome = { code: number | null; stdout: string; stderr: string };
 
 /** A command that runs; `said` resolves when its output has `text`. */
-function start(gateway: TestGateway, argv: string[], { input = '' } = {}) {
+function start(gateway: TestGateway, argv: string[], { input = '', terminal = false } = {}) {
   const env = {
     PATH: process.env.PATH,
     HOME: gateway.dataDir,
@@ -23,7 +25,8 @@ function start(gateway: TestGateway, argv: string[], { input = '' } = {}) {
     NO_COLOR: '1',
   };
   const words = [process.execPath, SVC, ...argv];
-  const [command = '', ...args] = words;
+  const quoted = words.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ');
+  const [command = '', ...args] = terminal ? [SCRIPT, '-qec', `exec ${quoted}`, '/dev/null'] : words;
   const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
   const output = { stdout: '', stderr: '' };
   /** Where the next text is looked for: behind the last one. */
@@ -34,7 +37,7 @@ function start(gateway: TestGateway, argv: string[], { input = '' } = {}) {
       output[name] += chunk;
       heard();
     });
-  child.stdin.end(input);
+  if (!terminal) child.stdin.end(input);
   const ended = inTime(once(child, 'close'), `the end of svc ${argv.join(' ')}`, LONG_MS).then(
     ([code]): Outcome => ({ code, ...output }),
   );
@@ -166,4 +169,29 @@ test('mode full: what changed, and the commands that it prints work', async (t) 
   assert.match((await svc(gateway, diff)).stdout, /\+<h1>Errands<\/h1>/);
   assert.equal((await svc(gateway, open)).code, 0);
   assert.match((await svc(gateway, publish)).stdout, /todos\/v2 is live/);
+});
+
+const skip =
+  existsSync(SCRIPT) || process.env.CI === 'true' ? false : `There is no ${SCRIPT} here, which gives a terminal.`;
+
+test('on a terminal: lines are messages, questions have numbers, Ctrl-C stops, Ctrl-D leaves', { skip }, async (t) => {
+  const gateway = await startGateway(t, { examples: ['todos'], config: STUB_RUNNERS });
+  const talk = start(gateway, ['chat', 'todos', '--window', 'w1'], { terminal: true });
+  await talk.said('Ctrl-D leaves');
+  talk.child.stdin.write('ask wipe the cache\r');
+  await talk.said('2 No');
+  talk.child.stdin.write('1\r');
+  await talk.said('stub · ');
+  talk.child.stdin.write('say It ends.\r');
+  await talk.said('  It ends.');
+  await talk.said(' · ');
+  talk.child.stdin.write('hang\r');
+  await talk.said('stub …');
+  talk.child.stdin.write('\u0003');
+  await talk.said('■ stopped');
+  talk.child.stdin.write('\u0004');
+  const { code, stdout } = await talk.ended;
+  assert.equal(code, 0, stdout);
+  assert.match(stdout, /Go on: svc chat todos --window w1/);
+  assert.deepEqual(await states(gateway, 'w1'), ['ok', 'ok', 'aborted']);
 });
