@@ -8,7 +8,7 @@ import type { RunnerEntry } from '../protocol/agents.ts';
 import { taggedWith, tagOf } from '../storage/processes/tagged.ts';
 import { appOf } from '../testing/apps.ts';
 import { historyOf, replay, say, send, type TurnEventSeen, turnOf, typesOf, until } from '../testing/chat.ts';
-import { root, type StartOptions, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { makeGateway, root, type StartOptions, type TestGateway } from '../testing/gateway.ts';
 import { type ModelStub, startModelStub } from '../testing/model-stub.ts';
 import { inTime, LONG_MS, pause } from '../testing/waiting.ts';
 
@@ -72,13 +72,15 @@ async function startWith(
   const home = mkdtempSync(join(tmpdir(), 'svc-home-'));
   mkdirSync(join(home, 'tmp'));
   const stub = await startModelStub();
+  const runner = { ...agent.entry(stub, home), command: [programOf(agent)], ...entry };
+  const config = { runners: { [agent.name]: runner } };
+  const { gateway, remove } = makeGateway({ examples: ['todos'], config, ...start });
   t.after(async () => {
+    await remove();
     await stub.close();
     rmSync(home, { recursive: true, force: true, maxRetries: 3 });
   });
-  const runner = { ...agent.entry(stub, home), command: [programOf(agent)], ...entry };
-  const config = { runners: { [agent.name]: runner } };
-  const gateway = await startGateway(t, { examples: ['todos'], config, ...start });
+  await gateway.start();
   return { gateway, stub };
 }
 
@@ -207,13 +209,18 @@ for (const agent of AGENTS) {
       const run = `async ({ ctx }) => ({ output: await ctx.agent({ prompt: ${JSON.stringify(prompt)} }) })`;
       const app = appOf('night', {
         actions: { add: { run: '({ input }) => ({ body: input })' } },
-        automations: { ask: { run, requires: { tools: ['add'] } } },
+        automations: {
+          ask: { run, requires: { tools: ['svc_write'] } },
+          look: { run, requires: { tools: ['svc_read'] } },
+        },
       });
       assert.equal((await gateway.upload('night', app)).status, 201);
       const ran = await gateway.call('POST', '/svc/_automations/night/ask/run?wait=1', { body: {} });
       assert.equal(ran.json.state, 'ok', ran.text);
       assert.match(JSON.stringify(ran.json.output), /1\]/);
       assert.ok(ran.json.usage.inputTokens >= 100, ran.text);
+      const looked = await gateway.call('POST', '/svc/_automations/night/look/run?wait=1', { body: {} });
+      assert.match(JSON.stringify(looked.json.output), /There is no tool add/);
     });
 
     test('a turn ends by DELETE, and the agent takes the next one', async (t) => {
