@@ -72,7 +72,7 @@ export async function buildAll(outdir = dist, further = []) {
       },
     }),
   ]);
-  cpSync(join(root, 'supervisor/agents/grounding'), join(outdir, 'grounding'), { recursive: true });
+  cpSync(join(root, 'supervisor/agents/runners/grounding'), join(outdir, 'grounding'), { recursive: true });
   cpSync(join(root, 'console'), join(outdir, 'console'), { recursive: true });
   // The one file of the console that packages are part of.
   await build({

@@ -1,10 +1,10 @@
 /** What the routes work with: the parts of a gateway, connected once in `wiring.ts`. */
 import type { Logger } from 'pino';
-import type { AgentProcess } from './agents/agent-process.ts';
-import type { Attachments } from './agents/attachments.ts';
-import type { Chat } from './agents/chat.ts';
-import type { Conversations } from './agents/conversations.ts';
+import type { Attachments } from './agents/conversations/attachments.ts';
+import type { Chat } from './agents/conversations/chat.ts';
+import type { Conversations } from './agents/conversations/conversations.ts';
 import type { AgentServices } from './agents/open-agents.ts';
+import type { AgentProcess } from './agents/runners/agent-process.ts';
 import type { GitStoreServices } from './authoring/open-authoring.ts';
 import type { Templates } from './authoring/templates.ts';
 import type { Automations } from './automations/automations.ts';

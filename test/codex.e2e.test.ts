@@ -7,7 +7,7 @@ import { STUB_MODELS } from '../testing/model-stub.ts';
 import { runnerCases } from '../testing/runner-cases.ts';
 import { eventsOf, finalOf, type RunnerPlace } from '../testing/runner-turns.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
-import { codexRunner } from '../workers/agents/codex.ts';
+import { codexRunner } from '../workers/agents/codex/codex.ts';
 
 const codex = join(root, 'scripts/agents/node_modules/.bin/codex');
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { RunnerSpec } from '../protocol/agents.ts';
-import { acpRunner } from '../workers/agents/acp.ts';
+import { acpRunner } from '../workers/agents/acp/acp.ts';
 import { makeGateway } from './gateway.ts';
 import { eventsOf, finalOf, makePlace, type RunnerPlace, RunnerTurns } from './runner-turns.ts';
 

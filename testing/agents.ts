@@ -6,7 +6,7 @@ import type { RunnerEvent, RunnerSpec, TurnOrder } from '../protocol/agents.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { Children } from '../storage/processes/children.ts';
 import { tagOf } from '../storage/processes/tagged.ts';
-import { AgentProcess, type RunOptions } from '../supervisor/agents/agent-process.ts';
+import { AgentProcess, type RunOptions } from '../supervisor/agents/runners/agent-process.ts';
 import { Tree } from '../supervisor/tree/tree.ts';
 
 const STUB_AGENT = new URL('./stub-agent.mjs', import.meta.url).pathname;

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
 import type { ExtensionPoints, GivenExtensions } from '../extension-points.ts';
-import type { AgentProcess } from './agent-process.ts';
-import { RunnerCatalog } from './catalog.ts';
-import { Grounding } from './grounding.ts';
-import { hostRunner } from './host-runner.ts';
-import { OwnRunner, type OwnRunnerOptions } from './own-runner.ts';
-import { Runners } from './runners.ts';
-import type { TurnRunner } from './turns.ts';
+import type { AgentProcess } from './runners/agent-process.ts';
+import { RunnerCatalog } from './runners/catalog.ts';
+import { Grounding } from './runners/grounding.ts';
+import { hostRunner } from './runners/host-runner.ts';
+import { OwnRunner, type OwnRunnerOptions } from './runners/own-runner.ts';
+import { Runners } from './runners/runners.ts';
+import type { TurnRunner } from './turns/turns.ts';
 
 export type AgentServices = TurnRunner & {
   /** Null where the host runs the turns, and so is `catalog`. */

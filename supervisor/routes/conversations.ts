@@ -3,7 +3,7 @@ import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { SessionName } from '../../protocol/session-key.ts';
 import { isRecord } from '../../storage/atomic-file.ts';
-import { checkConversationId, nameOf } from '../agents/conversations.ts';
+import { checkConversationId, nameOf } from '../agents/conversations/conversations.ts';
 import { arrayText } from '../dispatch/kept-array.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { demand } from '../http/access/access.ts';

@@ -4,10 +4,10 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { Runner } from './runner.ts';
 
 const RUNNERS: { [Kind in RunnerKind]?: () => Promise<Runner> } = {
-  codex: async () => (await import('./codex.ts')).codexRunner,
-  'claude-code': async () => (await import('./claude-code.ts')).claudeCode,
-  model: async () => (await import('./model.ts')).modelRunner,
-  acp: async () => (await import('./acp.ts')).acpRunner,
+  codex: async () => (await import('./codex/codex.ts')).codexRunner,
+  'claude-code': async () => (await import('./claude-code/claude-code.ts')).claudeCode,
+  model: async () => (await import('./model/model.ts')).modelRunner,
+  acp: async () => (await import('./acp/acp.ts')).acpRunner,
 };
 
 /** Rejects with `NO_RUNNER` for a kind that this version does not have. */

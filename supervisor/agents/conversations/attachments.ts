@@ -1,0 +1,224 @@
+/** Files that go with messages to agents: content-addressed in the folder of the app, with a row for each (decisions, section 8). */
+import { createHash, randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import type { Logger } from 'pino';
+import type { TurnAttachment } from '../../../protocol/agents.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { isMissing, namesIn, removeDurable, syncDir } from '../../../storage/atomic-file.ts';
+import {
+  type AttachmentRecord,
+  DELETE_ATTACHMENT,
+  DELETE_DUE_ATTACHMENT,
+  DUE_ATTACHMENTS,
+  GET_ATTACHMENT,
+  insertAttachment,
+} from '../../../storage/conversation-rows.ts';
+import type { Layout } from '../../../storage/layout.ts';
+import { unknownApp } from '../../../storage/registry.ts';
+import { sweepTemporary } from '../../../storage/trash.ts';
+import { survive } from '../../outlive-writer.ts';
+import { SerialByKey } from '../../serial.ts';
+
+const SHA256 = /^[0-9a-f]{64}$/;
+const IMAGE = /^image\/(?:png|jpeg|gif|webp)\s*(?:;|$)/i;
+const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|sql|x-ndjson|yaml)\b|[^;]+\+(?:json|xml)\s*(?:;|$))/i;
+const UNKNOWN = 'The app has no attachment of this sha256; upload it first.';
+/** What a file without a name is called by. */
+const NAME_CHARS = 12;
+
+export type AttachmentsOptions = {
+  /** `runtime.sqlite`, with the tables of conversations. */
+  db: DbClient;
+  layout: Layout;
+  log: Pick<Logger, 'warn'>;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
+};
+
+/**
+ * An attachment stays while a turn names it, and for `LIMITS.attachmentKeepMs` after it was last uploaded: that long a message
+ * may take to be sent. There is a file wherever there is a row; a crash leaves at most a file without one.
+ */
+export class Attachments {
+  readonly #options: Required<AttachmentsOptions>;
+  readonly #serial = new SerialByKey();
+  #sweeping: NodeJS.Timeout | null = null;
+
+  constructor(options: AttachmentsOptions) {
+    this.#options = { now: Date.now, ...options };
+  }
+
+  /** Removes what a crash left in the folders of these apps, and what is over, now and every day. Never rejects. */
+  async open(apps: readonly string[]): Promise<void> {
+    this.#sweeping = setInterval(() => void this.#logged(() => this.sweep()), LIMITS.dayMs).unref();
+    await this.#logged(async () => {
+      for (const app of apps) await this.#clear(app);
+      await this.sweep();
+    });
+  }
+
+  stop(): void {
+    if (this.#sweeping !== null) clearInterval(this.#sweeping);
+  }
+
+  /** Durable when it resolves; `created` is false for what was there. Rejects as the body does, and with `UNKNOWN_APP`. */
+  async store(app: string, body: Readable, type: string): Promise<AttachmentRecord & { created: boolean }> {
+    // It may fail before it is read, and an error without a listener would end the process.
+    body.on('error', () => {});
+    const { layout, db, now } = this.#options;
+    const folder = layout.app(app).attachmentsDir;
+    // Its folder is not made anew: the app may be removed at any moment.
+    await mkdir(folder, { mode: 0o700 }).then(() => syncDir(dirname(folder)), unlessThere(app));
+    const temporary = join(folder, `.${randomUUID()}.tmp`);
+    try {
+      const { sha256, size } = await writeBody(temporary, body);
+      const record = { sha256, size, type };
+      return await this.#serial.run(`${app}/${sha256}`, async () => {
+        const known = await this.get(app, sha256);
+        await rename(temporary, join(folder, sha256));
+        await syncDir(folder);
+        await survive(() => db.batch([insertAttachment(app, record, now())]));
+        return { ...record, created: known === null };
+      });
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw isMissing(error) ? unknownApp(app) : error;
+    }
+  }
+
+  /** Null when there is none. */
+  async get(app: string, sha256: string): Promise<AttachmentRecord | null> {
+    if (!SHA256.test(sha256)) return null;
+    const row = await survive(() => this.#options.db.get(GET_ATTACHMENT, [app, sha256]));
+    return row && { sha256, size: Number(row.size), type: String(row.type) };
+  }
+
+  pathOf(app: string, sha256: string): string {
+    return join(this.#options.layout.app(app).attachmentsDir, sha256);
+  }
+
+  /** The file to read, for its caller to close. Rejects with `UNKNOWN_BLOB`. */
+  async read(app: string, sha256: string): Promise<{ record: AttachmentRecord; file: FileHandle }> {
+    const record = await this.get(app, sha256);
+    if (record === null) throw unknownBlob();
+    try {
+      return { record, file: await open(this.pathOf(app, sha256), constants.O_RDONLY | constants.O_NOFOLLOW) };
+    } catch (error) {
+      throw isMissing(error) ? unknownBlob() : error;
+    }
+  }
+
+  /**
+   * The attachments of a message, for its agent. Rejects with `UNKNOWN_BLOB`, or with `BAD_REQUEST` for one that agents do not
+   * take; `path` names it.
+   */
+  async take(app: string, named: readonly { sha256: string; name?: string }[]): Promise<TurnAttachment[]> {
+    const taken: TurnAttachment[] = [];
+    for (const [at, { sha256, name = sha256.slice(0, NAME_CHARS) }] of named.entries()) {
+      const path = `attachments[${at}]`;
+      const record = await this.get(app, sha256);
+      if (record === null) throw new SvcError('UNKNOWN_BLOB', UNKNOWN, { path });
+      if (!IMAGE.test(record.type) && !TEXT.test(record.type)) {
+        const message = `Agents take images (PNG, JPEG, GIF, WebP) and texts, not "${record.type}".`;
+        throw new SvcError('BAD_REQUEST', message, { path });
+      }
+      taken.push({ name, type: record.type, path: this.pathOf(app, sha256) });
+    }
+    return taken;
+  }
+
+  /** Rejects with `UNKNOWN_BLOB`, or with `CONFLICT` while a turn names it. */
+  async remove(app: string, sha256: string): Promise<void> {
+    if (await this.#remove(app, sha256, DELETE_ATTACHMENT, [app, sha256])) return;
+    if ((await this.get(app, sha256)) === null) throw unknownBlob();
+    throw new SvcError('CONFLICT', 'A message has this attachment; delete its conversation first.');
+  }
+
+  /** Removes what is over. */
+  async sweep(): Promise<void> {
+    const before = this.#options.now() - LIMITS.attachmentKeepMs;
+    for (;;) {
+      const due = await survive(() => this.#options.db.all(DUE_ATTACHMENTS, [before, LIMITS.listRowsMax]));
+      for (const row of due) {
+        const [app, sha256] = [String(row.app_id), String(row.sha256)];
+        await this.#remove(app, sha256, DELETE_DUE_ATTACHMENT, [app, sha256, before]);
+      }
+      if (due.length < LIMITS.listRowsMax) return;
+    }
+  }
+
+  async #logged(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'Attachments that nothing names could not be removed.');
+    }
+  }
+
+  /** The row first: what has a row has a file. Says whether there was one. */
+  #remove(app: string, sha256: string, sql: string, params: (string | number)[]): Promise<boolean> {
+    if (!SHA256.test(sha256)) return Promise.resolve(false);
+    return this.#serial.run(`${app}/${sha256}`, async () => {
+      let lost = false;
+      const { changes } = await survive(
+        () => this.#options.db.run(sql, params),
+        () => {
+          lost = true;
+        },
+      );
+      // What was deleted with a writer that died is gone all the same.
+      const isGone = changes > 0 || (lost && (await this.get(app, sha256)) === null);
+      if (isGone) await removeDurable(this.pathOf(app, sha256)).catch(unlessMissing);
+      return isGone;
+    });
+  }
+
+  async #clear(app: string): Promise<void> {
+    const folder = this.#options.layout.app(app).attachmentsDir;
+    await sweepTemporary(folder);
+    for (const name of await namesIn(folder)) {
+      if (!SHA256.test(name)) continue;
+      await this.#serial.run(`${app}/${name}`, async () => {
+        if ((await this.get(app, name)) === null) await rm(join(folder, name), { force: true });
+      });
+    }
+  }
+}
+
+/** Durable when it resolves, under its temporary name. */
+async function writeBody(path: string, body: Readable): Promise<{ sha256: string; size: number }> {
+  const hash = createHash('sha256');
+  let size = 0;
+  const file = await open(path, 'wx', 0o600);
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      hash.update(chunk);
+      size += chunk.length;
+      await file.writeFile(chunk);
+    }
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  return { sha256: hash.digest('hex'), size };
+}
+
+function unknownBlob(): SvcError {
+  return new SvcError('UNKNOWN_BLOB', UNKNOWN);
+}
+
+function unlessThere(app: string): (error: unknown) => void {
+  return (error) => {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
+    throw isMissing(error) ? unknownApp(app) : error;
+  };
+}
+
+function unlessMissing(error: unknown): void {
+  if (!isMissing(error)) throw error;
+}

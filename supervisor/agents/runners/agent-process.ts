@@ -1,0 +1,321 @@
+/** The agents: the supervisor's side of the process (workers/agents) that owns them, started with the first turn. */
+import { isRunnerEvent, OpenTools } from '../../../protocol/agent-events.ts';
+import type { ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { type Frame, Kind } from '../../../protocol/frames.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { AGENT_LEADER } from '../../../storage/processes/children.ts';
+import {
+  compareIdentity,
+  identityOf,
+  killGroup,
+  type ProcessIdentity,
+} from '../../../storage/processes/process-identity.ts';
+import { descendantsOf, killAll, sweepTagged } from '../../../storage/processes/tagged.ts';
+import type { Child, ChildEvents } from '../../tree/child.ts';
+import { TurnFeed } from './turn-feed.ts';
+
+export type AgentProcessOptions = {
+  /** `tagOf` the data directory. */
+  tag: string;
+  /** Agents at a time. */
+  maxAgents: number;
+  /** `Tree.agentsChild`. */
+  createChild(settings: { tag: () => string; maxAgents: number }, events: ChildEvents): Child;
+  /** A program of an agent came into being or is gone: the record of children on disk is due. */
+  onProcess(pid: number, role: string, alive: boolean): void;
+  log(level: 'info' | 'warn', message: string): void;
+  now?(): number;
+};
+
+export type RunOptions = {
+  /** When it aborts, the turn is to end; what the agent did until then still comes. */
+  signal: AbortSignal;
+  /** Resolves with the option that was chosen for a `permission` event, with null for "no". Absent: nobody is there to ask. */
+  answer?: ((requestId: string) => Promise<string | null>) | undefined;
+};
+
+type Turn = { id: number; order: TurnOrder; sent: boolean; feed: TurnFeed; tools: OpenTools };
+type Probe = {
+  id: number;
+  order: ProbeOrder;
+  sent: boolean;
+  resolve(result: ProbeResult): void;
+  reject(error: SvcError): void;
+};
+
+export class AgentProcess {
+  readonly #options: AgentProcessOptions;
+  readonly #now: () => number;
+  readonly #child: Child;
+  readonly #turns = new Map<number, Turn>();
+  readonly #probes = new Map<number, Probe>();
+  /** The agents' programs, each the leader of a group. */
+  readonly #programs = new Map<number, ProcessIdentity>();
+  readonly #sweeps = new Set<Promise<void>>();
+  #nextId = 0;
+  #starts = 0;
+  #failedAt = 0;
+  #stopping = false;
+
+  constructor(options: AgentProcessOptions) {
+    this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
+    const settings = { tag: () => `${options.tag}.${++this.#starts}`, maxAgents: options.maxAgents };
+    this.#child = options.createChild(settings, {
+      onReady: () => this.#ready(),
+      onFrame: (frame) => this.#onFrame(frame),
+      onExit: (reason) => this.#onExit(reason),
+    });
+  }
+
+  /**
+   * Runs a turn. Yields the runner's events, each tool with its result whatever dies; a failure is the `error` event at the end.
+   * The agent is read from as fast as events are taken. Leaving the loop ends the turn.
+   */
+  async *run(order: TurnOrder, { signal, answer }: RunOptions): AsyncGenerator<RunnerEvent, void, undefined> {
+    const id = ++this.#nextId;
+    const turn: Turn = {
+      id,
+      order,
+      sent: false,
+      feed: new TurnFeed((bytes) => this.#taken(id, bytes)),
+      tools: new OpenTools(),
+    };
+    this.#turns.set(id, turn);
+    const cancel = () => {
+      if (turn.sent) this.#child.send([Kind.cancel, id, 'cancelled']);
+      else this.#finish(turn);
+    };
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      if (signal.aborted) return;
+      this.#begin(turn);
+      for await (const event of turn.feed.events()) {
+        if (event.type === 'permission') void this.#decide(id, event.requestId, answer);
+        yield event;
+      }
+    } finally {
+      signal.removeEventListener('abort', cancel);
+      turn.feed.leave();
+      if (this.#turns.has(id)) cancel();
+    }
+  }
+
+  /** Asks a runner about itself. Rejects with `AGENT_FAILED` and what was wrong, in words for people. */
+  async probe(order: ProbeOrder, signal: AbortSignal): Promise<ProbeResult> {
+    signal.throwIfAborted();
+    const id = ++this.#nextId;
+    let abort = () => {};
+    try {
+      this.#wake();
+      return await new Promise<ProbeResult>((resolve, reject) => {
+        const probe: Probe = { id, order, sent: false, resolve, reject };
+        this.#probes.set(id, probe);
+        abort = () => {
+          if (probe.sent) this.#child.send([Kind.cancel, id, 'cancelled']);
+          reject(failed('It was cancelled.'));
+        };
+        signal.addEventListener('abort', abort, { once: true });
+        if (this.#child.state === 'running') this.#sendProbe(probe);
+      });
+    } finally {
+      signal.removeEventListener('abort', abort);
+      this.#probes.delete(id);
+    }
+  }
+
+  /** Ends the process and the agents, with all that they started. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    this.#failAll('The gateway stops.');
+    await this.#child.stop(2 * LIMITS.agentLossEndMs + LIMITS.terminateMs + LIMITS.cancelGraceMs);
+    await Promise.all(this.#sweeps);
+  }
+
+  #begin(turn: Turn): void {
+    try {
+      this.#wake();
+      if (this.#child.state === 'running' && !turn.sent) this.#send(turn);
+    } catch (error) {
+      this.#finish(turn, error as SvcError);
+    }
+  }
+
+  /** Starts the process with the first turn; one that kept dying is tried again after a while. */
+  #wake(): void {
+    if (this.#stopping) throw failed('The gateway stops.');
+    const child = this.#child;
+    if (child.state === 'stopped') child.start();
+    if (child.state !== 'failed') return;
+    if (this.#now() - this.#failedAt < LIMITS.restartWindowMs)
+      throw failed(`The process of the agents does not stay up: ${child.lastExit}.`);
+    child.revive();
+  }
+
+  #ready(): void {
+    for (const turn of [...this.#turns.values()]) if (!turn.sent) this.#send(turn);
+    for (const probe of [...this.#probes.values()]) if (!probe.sent) this.#sendProbe(probe);
+  }
+
+  #send(turn: Turn): void {
+    turn.sent = true;
+    try {
+      this.#child.send([Kind.turn, turn.id, turn.order]);
+    } catch {
+      this.#finish(turn, failed('What the agent is to be told is too large.'));
+    }
+  }
+
+  #sendProbe(probe: Probe): void {
+    probe.sent = true;
+    this.#child.send([Kind.probe, probe.id, probe.order]);
+  }
+
+  #taken(id: number, bytes: number): void {
+    if (this.#turns.has(id)) this.#child.send([Kind.turnTaken, id, bytes]);
+  }
+
+  async #decide(id: number, requestId: string, answer: RunOptions['answer']): Promise<void> {
+    // Who is asked may fail, which allows nothing.
+    const optionId = (await answer?.(requestId).catch(() => null)) ?? null;
+    if (this.#turns.has(id)) this.#child.send([Kind.turnAnswer, id, requestId, optionId]);
+  }
+
+  /** No more comes of the turn, but for the results that its tools lack. */
+  #finish(turn: Turn, error?: SvcError): void {
+    if (!this.#turns.delete(turn.id)) return;
+    for (const result of turn.tools.missing('The turn ended before the tool did.')) turn.feed.put([result], 0);
+    if (error) turn.feed.put([{ type: 'error', code: error.code, message: error.message }], 0);
+    turn.feed.end();
+  }
+
+  #failAll(why: string): void {
+    for (const turn of [...this.#turns.values()]) this.#finish(turn, failed(why));
+    for (const probe of [...this.#probes.values()]) probe.reject(failed(why));
+  }
+
+  #onExit(reason: string): void {
+    this.#sweep();
+    if (this.#child.state === 'failed') {
+      this.#failedAt = this.#now();
+      this.#failAll(`The process of the agents does not stay up: ${reason}.`);
+      return;
+    }
+    const error = failed(`The process of the agents ended (${reason}). What the agent did until then is done.`);
+    // Those that it did not have yet wait for the next one.
+    for (const turn of [...this.#turns.values()]) if (turn.sent) this.#finish(turn, error);
+    for (const probe of [...this.#probes.values()]) if (probe.sent) probe.reject(error);
+  }
+
+  /** A process that was killed could not end its programs. */
+  #sweep(): void {
+    const recorded = [...this.#programs.values()];
+    const leaders = recorded.filter((leader) => compareIdentity(leader) !== 'gone');
+    this.#programs.clear();
+    // Listed first: the end of a program leaves what it started to nobody.
+    const started = descendantsOf(leaders.map(({ pid }) => pid));
+    for (const leader of leaders) killGroup(leader);
+    killAll(started);
+    const swept = sweepTagged(`${this.#options.tag}.${this.#starts}`, recorded).then((left) => {
+      if (left.length > 0) this.#options.log('warn', `Processes of agents do not end: ${left.map(({ pid }) => pid)}.`);
+      for (const { pid } of recorded) this.#options.onProcess(pid, AGENT_LEADER, false);
+    });
+    this.#sweeps.add(swept);
+    void swept.finally(() => this.#sweeps.delete(swept));
+  }
+
+  /** Throws for a frame that this process may not send, or not in this form; its connection is then closed. */
+  #onFrame(frame: Frame): void {
+    switch (frame[0]) {
+      case Kind.turnEvents:
+        this.#events(frame[1], frame[2], frame[3]);
+        break;
+      case Kind.turnEnd: {
+        const turn = this.#turns.get(frame[1]);
+        if (turn) this.#finish(turn);
+        break;
+      }
+      case Kind.probed:
+        this.#probed(frame[1], frame[2]);
+        break;
+      case Kind.toolProcess:
+        this.#process(frame[1], frame[2]);
+        break;
+      case Kind.log:
+        this.#log(frame[1]);
+        break;
+      default:
+        throw new Error(`The process of the agents may not send frames of kind ${frame[0]}.`);
+    }
+  }
+
+  #events(id: number, events: unknown, bytes: unknown): void {
+    if (!Array.isArray(events) || !events.every(isRunnerEvent)) throw malformed('event');
+    if (!Number.isSafeInteger(bytes) || (bytes as number) < 0) throw malformed('number of bytes');
+    const turn = this.#turns.get(id);
+    if (!turn) return;
+    turn.feed.put(
+      events.flatMap((event) => turn.tools.admit(event)),
+      bytes as number,
+    );
+    // It was to wait until more is taken.
+    if (turn.feed.waiting > LIMITS.agentUntakenBytes + LIMITS.frameBytes) throw malformed('number of events');
+  }
+
+  #probed(id: number, answer: unknown): void {
+    const { failed: why } = (answer ?? {}) as { failed?: unknown };
+    const probe = this.#probes.get(id);
+    if (typeof why === 'string') probe?.reject(failed(why.slice(0, LIMITS.errorMessageChars)));
+    else if (isProbeResult(answer)) probe?.resolve(answer);
+    else throw malformed('answer');
+  }
+
+  #process(pid: unknown, alive: unknown): void {
+    if (!Number.isSafeInteger(pid) || (pid as number) <= 1 || typeof alive !== 'boolean') throw malformed('process');
+    const id = pid as number;
+    if (alive && id !== process.pid && this.#programs.size < LIMITS.agentPrograms) {
+      this.#programs.set(id, identityOf(id));
+      this.#options.onProcess(id, AGENT_LEADER, true);
+    } else if (!alive && this.#programs.delete(id)) {
+      this.#options.onProcess(id, AGENT_LEADER, false);
+    }
+  }
+
+  #log(line: unknown): void {
+    const { level, message } = parsed(line);
+    if ((level !== 'info' && level !== 'warn') || typeof message !== 'string') throw malformed('line of log');
+    this.#options.log(level, message.slice(0, LIMITS.errorMessageChars));
+  }
+}
+
+function failed(message: string): SvcError {
+  return new SvcError('AGENT_FAILED', message);
+}
+
+function malformed(what: string): Error {
+  return new Error(`The process of the agents sent a malformed ${what}.`);
+}
+
+function parsed(line: unknown): { level?: unknown; message?: unknown } {
+  try {
+    return (JSON.parse(String(line)) ?? {}) as { level?: unknown; message?: unknown };
+  } catch {
+    return {};
+  }
+}
+
+/** Lists of things with a name each; what else they hold is not looked at. */
+function isProbeResult(value: unknown): value is ProbeResult {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  const { version, models, tools, signedIn } = value as Record<string, unknown>;
+  const lists = (list: unknown, key: string) =>
+    list === undefined ||
+    (Array.isArray(list) && list.every((item) => typeof (item as Record<string, unknown> | null)?.[key] === 'string'));
+  return (
+    (version === undefined || typeof version === 'string') &&
+    (signedIn === undefined || typeof signedIn === 'boolean') &&
+    lists(models, 'id') &&
+    lists(tools, 'name')
+  );
+}

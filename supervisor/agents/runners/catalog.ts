@@ -1,0 +1,284 @@
+/**
+ * What the runners were found to have: their versions, models and own tools (specification, "Catalogs"). Filled by asking them,
+ * in the background of a start and when somebody wants to know again; models and tools are kept in `model-catalog.json`.
+ */
+import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import type { AgentModel, HostTool, ProbeOrder, ProbeResult, RunnerKind } from '../../../protocol/agents.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { isRecord, readJson, writeFileAtomic } from '../../../storage/atomic-file.ts';
+import { SerialByKey } from '../../serial.ts';
+import type { AgentProcess } from './agent-process.ts';
+import type { Runners } from './runners.ts';
+
+/** `cold`: not asked yet. `failed`: the last time; what is shown was found before. */
+export type SurfaceStatus = 'cold' | 'loading' | 'ready' | 'failed';
+
+export type RunnerReport = {
+  name: string;
+  kind: RunnerKind;
+  /** Its program is there and says its version; always so for a model server. */
+  available: boolean;
+  version: string | null;
+  /** Null where the agent does not say. */
+  signedIn: boolean | null;
+  models: readonly AgentModel[];
+  modelsStatus: SurfaceStatus;
+  tools: readonly HostTool[];
+  toolsStatus: SurfaceStatus;
+  /** What was wrong the last time, for people; null when nothing was. */
+  detail: string | null;
+};
+
+export type CatalogOptions = {
+  runners: Runners;
+  agents: Pick<AgentProcess, 'probe'>;
+  /** `model-catalog.json`. */
+  file: string;
+  /** Where agents are asked: an empty folder, which is made when it is missing. */
+  folder: string;
+  log: { warn(fields: object, message: string): void };
+};
+
+type Surface = 'models' | 'tools';
+type Listed = { models: AgentModel[]; tools: HostTool[] };
+type Want = ProbeOrder['want'];
+
+/** What is known of one runner. */
+type Known = Listed & {
+  status: Record<Surface, SurfaceStatus>;
+  version: string | null;
+  signedIn: boolean | null;
+  available: boolean;
+  /** Whether its program was there when it was last looked for; null when nobody has looked yet. */
+  found: boolean | null;
+  details: Partial<Record<Want, string>>;
+};
+
+export class RunnerCatalog {
+  readonly #options: CatalogOptions;
+  readonly #known = new Map<string, Known>();
+  /** What is being found out, by `<want> <runner>`: who wants the same waits for it. */
+  readonly #underWay = new Map<string, Promise<void>>();
+  readonly #serial = new SerialByKey();
+  readonly #ended = new AbortController();
+
+  constructor(options: CatalogOptions) {
+    this.#options = options;
+    for (const name of options.runners.names) this.#known.set(name, cold());
+  }
+
+  /** Reads what was kept, then asks every runner that is found, in the background. */
+  async open(): Promise<void> {
+    const { file, runners, log } = this.#options;
+    try {
+      const kept = await readJson(file);
+      for (const name of runners.names) this.#recall(name, entryOf(kept, name));
+    } catch (error) {
+      log.warn({ err: error }, 'What was known of the runners cannot be read; they are asked again.');
+    }
+    void this.#warm();
+  }
+
+  /** Ends what is being asked. */
+  stop(): void {
+    this.#ended.abort();
+  }
+
+  models(name: string): readonly AgentModel[] {
+    return this.#known.get(name)?.models ?? [];
+  }
+
+  tools(name: string): readonly HostTool[] {
+    return this.#known.get(name)?.tools ?? [];
+  }
+
+  /** Of each runner, in the order of the configuration. Waits for a version that is being asked for, and starts nothing twice. */
+  async report(): Promise<RunnerReport[]> {
+    const { runners } = this.#options;
+    await Promise.all(runners.names.map((name) => this.#noticed(name)));
+    return runners.names.map((name) => {
+      const { status, details, found: _found, ...known } = this.#of(name);
+      const isOut = known.signedIn === false ? 'Nobody is signed in to it on the machine of the gateway.' : null;
+      const detail = details.version ?? isOut ?? details.models ?? details.tools ?? null;
+      const { kind } = runners.entry(name);
+      return { name, kind, ...known, modelsStatus: status.models, toolsStatus: status.tools, detail };
+    });
+  }
+
+  /** Asks every runner that is found again, also whether it is there. Resolves when all have answered; never rejects. */
+  async refresh(surface: Surface): Promise<void> {
+    const { names } = this.#options.runners;
+    await Promise.all(
+      names.map(async (name) => {
+        await this.#detect(name);
+        if (this.#of(name).available) await this.#enumerate(name, surface);
+      }),
+    );
+  }
+
+  /** One after the other: a start has better things to do. */
+  async #warm(): Promise<void> {
+    for (const name of this.#options.runners.names) {
+      await this.#detect(name);
+      if (!this.#of(name).available) continue;
+      await this.#enumerate(name, 'models');
+      await this.#enumerate(name, 'tools');
+    }
+  }
+
+  /** A program that came or went since is noticed without being started. */
+  async #noticed(name: string): Promise<void> {
+    const known = this.#of(name);
+    const found = (await this.#options.runners.missing(name)) === null;
+    if (known.found === null || known.found !== found) await this.#detect(name);
+    else await this.#underWay.get(`version ${name}`);
+  }
+
+  #detect(name: string): Promise<void> {
+    return this.#once(`version ${name}`, async () => {
+      const { runners } = this.#options;
+      const known = this.#of(name);
+      const missing = await runners.missing(name);
+      known.found = missing === null;
+      if (missing !== null) {
+        Object.assign(known, {
+          available: false,
+          version: null,
+          details: { version: `There is no program ${missing}.` },
+        });
+        return;
+      }
+      // It has no program to be asked: whether the server answers is seen by its models.
+      if (runners.entry(name).kind === 'model') {
+        known.available = true;
+        return;
+      }
+      const answer = await this.#probe(name, 'version');
+      known.available = answer !== null;
+      known.version = answer?.version?.slice(0, LIMITS.textChars) ?? null;
+    });
+  }
+
+  #enumerate(name: string, surface: Surface): Promise<void> {
+    return this.#once(`${surface} ${name}`, async () => {
+      const known = this.#of(name);
+      known.status[surface] = 'loading';
+      const answer = await this.#probe(name, surface);
+      const found = answer === null ? [] : listed(answer)[surface];
+      // An agent that is asked at a bad moment has nothing to say, which takes nothing away.
+      if (found.length > 0) {
+        Object.assign(known, { [surface]: found });
+        await this.#keep();
+      }
+      known.status[surface] = answer === null ? 'failed' : 'ready';
+    });
+  }
+
+  /** Null when the runner did not answer, which its details then say. Never rejects. */
+  async #probe(name: string, want: Want): Promise<ProbeResult | null> {
+    const { runners, agents, folder } = this.#options;
+    const { details } = this.#of(name);
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      const { cwd: _cwd, ...runner } = runners.spec(name);
+      const answer = await agents.probe({ runner, want, folder }, this.#ended.signal);
+      delete details[want];
+      if (answer.signedIn !== undefined) this.#of(name).signedIn = answer.signedIn;
+      return answer;
+    } catch (error) {
+      details[want] = (error as Error).message.slice(0, LIMITS.errorMessageChars);
+      return null;
+    }
+  }
+
+  #once(what: string, work: () => Promise<void>): Promise<void> {
+    const underWay = this.#underWay.get(what) ?? work().finally(() => this.#underWay.delete(what));
+    this.#underWay.set(what, underWay);
+    return underWay;
+  }
+
+  /** One after the other, each with what is known by then. */
+  #keep(): Promise<void> {
+    const { file, runners, log } = this.#options;
+    return this.#serial.run(file, async () => {
+      const entries = runners.names.map((name) => {
+        const { models, tools } = this.#of(name);
+        return [name, { of: this.#fingerprint(name), models, tools }];
+      });
+      const text = `${JSON.stringify({ runners: Object.fromEntries(entries) }, null, 2)}\n`;
+      await writeFileAtomic(file, text).catch((error: unknown) =>
+        log.warn({ err: error }, 'What is known of the runners could not be stored.'),
+      );
+    });
+  }
+
+  #recall(name: string, entry: Record<string, unknown>): void {
+    if (entry.of !== this.#fingerprint(name)) return;
+    const known = this.#of(name);
+    Object.assign(known, listed(entry));
+    for (const surface of ['models', 'tools'] as const) if (known[surface].length > 0) known.status[surface] = 'ready';
+  }
+
+  /** What is known of a runner says nothing about another one that was given its name. */
+  #fingerprint(name: string): string {
+    const { kind, command, baseUrl, api } = this.#options.runners.entry(name);
+    return createHash('sha256')
+      .update(JSON.stringify([kind, command, baseUrl, api]))
+      .digest('hex')
+      .slice(0, 16);
+  }
+
+  #of(name: string): Known {
+    return this.#known.get(name) as Known;
+  }
+}
+
+function cold(): Known {
+  return {
+    models: [],
+    tools: [],
+    status: { models: 'cold', tools: 'cold' },
+    version: null,
+    signedIn: null,
+    available: false,
+    found: null,
+    details: {},
+  };
+}
+
+function entryOf(kept: unknown, name: string): Record<string, unknown> {
+  const entries = isRecord(kept) ? kept.runners : undefined;
+  const entry = isRecord(entries) && Object.hasOwn(entries, name) ? entries[name] : undefined;
+  return isRecord(entry) ? entry : {};
+}
+
+/** What a file or an agent says, as far as it is sound and within the limits. */
+function listed(from: { models?: unknown; tools?: unknown }): Listed {
+  return {
+    models: items(from.models, 'id').map((one) => ({
+      id: one.id as string,
+      ...texts(one, 'name', 'description'),
+      ...(one.isDefault === true ? { isDefault: true } : {}),
+    })),
+    tools: items(from.tools, 'name').map((one) => ({ name: one.name as string, ...texts(one, 'description') })),
+  };
+}
+
+function items(list: unknown, key: string): Record<string, unknown>[] {
+  if (!Array.isArray(list)) return [];
+  const sound = list.filter((one) => isRecord(one) && isName(one[key]));
+  return sound.slice(0, LIMITS.catalogItems);
+}
+
+function isName(value: unknown): boolean {
+  return typeof value === 'string' && value !== '' && value.length <= LIMITS.textChars;
+}
+
+function texts(from: Record<string, unknown>, ...members: string[]): Record<string, string> {
+  const given = members.flatMap((member) => {
+    const value = from[member];
+    return typeof value === 'string' ? [[member, value.slice(0, LIMITS.textChars)]] : [];
+  });
+  return Object.fromEntries(given);
+}

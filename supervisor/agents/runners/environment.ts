@@ -1,0 +1,51 @@
+/** The environment of a runner's program, made from a list: nothing else of the gateway's own reaches an agent. Pure. */
+import type { RunnerEntry, RunnerKind } from '../../../protocol/agents.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What any program needs to be found, to find its user's things, and to reach the network. */
+const COMMON = words(
+  `PATH HOME USER LOGNAME SHELL LANG LC_* TZ TERM NODE_EXTRA_CA_CERTS SSL_CERT_DIR SSL_CERT_FILE
+   HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy`,
+);
+
+/** Where each kind has its sign-in, and what it signs in with. */
+const OF_KIND: Record<RunnerKind, string[]> = {
+  codex: words('CODEX_HOME OPENAI_API_KEY OPENAI_BASE_URL'),
+  'claude-code': words(
+    'CLAUDE_CONFIG_DIR CLAUDE_CODE_OAUTH_TOKEN CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC ANTHROPIC_*',
+  ),
+  acp: words('XDG_*'),
+  model: [],
+};
+
+/** Under which name each kind looks for the key that `apiKeyEnv` names; others have it under its own name. */
+const KEY_NAMES: Partial<Record<RunnerKind, string>> = { codex: 'OPENAI_API_KEY', 'claude-code': 'ANTHROPIC_API_KEY' };
+
+/** All that the program of an entry gets; empty for `model`, which starts none. */
+export function runnerEnvironment(entry: RunnerEntry, from: Environment): Record<string, string> {
+  const { kind, apiKeyEnv, env = {} } = entry;
+  if (kind === 'model') return {};
+  const isKept = matcher([...COMMON, ...OF_KIND[kind]]);
+  const kept = Object.entries(from).filter((one): one is [string, string] => one[1] !== undefined && isKept(one[0]));
+  const key = apiKeyEnv === undefined ? undefined : from[apiKeyEnv];
+  const keyed = apiKeyEnv === undefined || key === undefined ? {} : { [KEY_NAMES[kind] ?? apiKeyEnv]: key };
+  return reachingUs({ ...Object.fromEntries(kept), ...keyed, ...env });
+}
+
+/** The agent calls the gateway at a loopback address, where no proxy can reach it. */
+function reachingUs(env: Record<string, string>): Record<string, string> {
+  if (!Object.keys(env).some((name) => /^(?:https?|all)_proxy$/i.test(name))) return env;
+  const direct = [env.NO_PROXY ?? env.no_proxy, '127.0.0.1', 'localhost'].filter(Boolean).join(',');
+  return { ...env, NO_PROXY: direct, no_proxy: direct };
+}
+
+function matcher(names: string[]): (name: string) => boolean {
+  const exact = new Set(names);
+  const starts = names.filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1));
+  return (name) => exact.has(name) || starts.some((start) => name.startsWith(start));
+}
+
+function words(text: string): string[] {
+  return text.trim().split(/\s+/);
+}

@@ -1,0 +1,131 @@
+/**
+ * What an agent is told before the first message: what svc is, what its app has, and how to work (specification, "Catalogs").
+ * One text a mode, with places for what differs from app to app.
+ */
+import { readFile } from 'node:fs/promises';
+import type { ChatMode, HostTool } from '../../../protocol/agents.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Manifest } from '../../../protocol/manifest.ts';
+import { manifestOf } from '../../dispatch/describe.ts';
+import type { Dispatcher } from '../../dispatch/dispatcher.ts';
+import { newTraceId } from '../../tree/actor/call.ts';
+import { groundingFile } from '../../tree/entry-points.ts';
+
+/** Tables as `svc_sql_describe` has them, as far as they are shown. */
+export type ShownTable = { name: string; columns: { name: string; type: string }[] };
+
+export type GroundingParts = {
+  id: string;
+  manifest: Pick<Manifest, 'name' | 'queries' | 'actions'>;
+  tables: ShownTable[];
+  hostTools: HostTool[];
+};
+
+export type GroundingRequest = { mode: ChatMode; app: string; dispatcher: Dispatcher; hostTools: HostTool[] };
+
+export class Grounding {
+  readonly #texts = new Map<ChatMode, Promise<string>>();
+
+  /**
+   * Of a draft that cannot be run as it is, the fault in place of its tools. Rejects with `UNKNOWN_APP` and what else keeps a
+   * live app from being used.
+   */
+  async of({ mode, app, dispatcher, hostTools }: GroundingRequest): Promise<string> {
+    const text = await this.#text(mode);
+    try {
+      const manifest = await manifestOf(dispatcher.apps, app);
+      return filledIn(text, sections({ id: app, manifest, tables: await tablesOf(dispatcher, app), hostTools }));
+    } catch (error) {
+      if (!(error instanceof SvcError) || mode === 'data' || error.status === 404) throw error;
+      const fault = `None: the draft cannot be run as it is. ${error.message}`;
+      return filledIn(text, { app: `\`${app}\``, tools: fault, tables: fault, hostTools: hostToolLines(hostTools) });
+    }
+  }
+
+  #text(mode: ChatMode): Promise<string> {
+    const known = this.#texts.get(mode) ?? readFile(groundingFile(mode), 'utf8');
+    this.#texts.set(mode, known);
+    return known;
+  }
+}
+
+type Sections = { app: string; tools: string; tables: string; hostTools: string };
+
+/** Each at most as long as the limits say. Pure. */
+export function sections({ id, manifest, tables, hostTools }: GroundingParts): Sections {
+  return {
+    app: `${JSON.stringify(manifest.name.slice(0, LIMITS.textChars))} (id \`${id}\`)`,
+    tools: toolLines(manifest),
+    tables: tableLines(tables),
+    hostTools: hostToolLines(hostTools),
+  };
+}
+
+/** In one pass: what is filled in may look like a place itself. */
+export function filledIn(text: string, given: Sections): string {
+  return text.replaceAll(/\{\{(\w+)\}\}/g, (place, name: string) =>
+    Object.hasOwn(given, name) ? given[name as keyof Sections] : place,
+  );
+}
+
+function toolLines({ queries, actions }: GroundingParts['manifest']): string {
+  const tools = [
+    ...queries.map((tool) => ({ kind: 'query', ...tool })),
+    ...actions.map((tool) => ({ kind: 'action', ...tool })),
+  ];
+  const short = tools.map(({ kind, name, description = '' }) => `- ${kind} \`${name}\` ${oneLine(description)}`.trim());
+  const whole = tools.map(({ input }, i) =>
+    input === undefined ? short[i] : `${short[i]} Input: ${JSON.stringify(input)}`,
+  ) as string[];
+  const names = tools.map(({ kind, name }) => `- ${kind} \`${name}\``);
+  return fitting(
+    [whole, short, names],
+    LIMITS.groundingToolsBytes,
+    'The list of tools of the MCP server has them all.',
+  );
+}
+
+function tableLines(tables: ShownTable[]): string {
+  const whole = tables.map(
+    ({ name, columns }) =>
+      `- \`${name}\` (${columns.map((column) => `${column.name} ${column.type}`.trim()).join(', ')})`,
+  );
+  const names = tables.map(({ name }) => `- \`${name}\``);
+  return fitting([whole, names], LIMITS.groundingTablesBytes, 'The resource "tables" of the MCP server has them all.');
+}
+
+function hostToolLines(tools: HostTool[]): string {
+  const whole = tools.map(({ name, description = '' }) => `- \`${name}\` ${oneLine(description)}`.trim());
+  const names = tools.map(({ name }) => `- \`${name}\``);
+  return fitting([whole, names], LIMITS.groundingHostToolsBytes, '');
+}
+
+/** The first of the forms that fits; of the last as much as fits, and how much more there is. */
+function fitting(forms: string[][], bytes: number, more: string): string {
+  const fits = forms.find((lines) => Buffer.byteLength(lines.join('\n')) <= bytes);
+  if (fits) return fits.length === 0 ? 'None.' : fits.join('\n');
+  const lines = forms.at(-1) as string[];
+  const taken: string[] = [];
+  // The last line says what is missing.
+  let left = bytes - 200;
+  for (const line of lines) {
+    left -= Buffer.byteLength(line) + 1;
+    if (left < 0) break;
+    taken.push(line);
+  }
+  return [...taken, `- … and ${lines.length - taken.length} more. ${more}`.trim()].join('\n');
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s+/g, ' ').slice(0, LIMITS.textChars);
+}
+
+async function tablesOf(dispatcher: Dispatcher, app: string): Promise<ShownTable[]> {
+  const body = Buffer.from(JSON.stringify({ mode: 'describe' }));
+  const answer = await new Promise<Uint8Array>((resolve, reject) => {
+    const sink = { answered: (_status: number, bytes: Uint8Array) => resolve(bytes), failed: reject, faulted: reject };
+    dispatcher.sql(app, { body, traceId: newTraceId(undefined), source: 'agent' }, sink).catch(reject);
+  });
+  return (JSON.parse(Buffer.from(answer).toString()) as { tables: ShownTable[] }).tables;
+}

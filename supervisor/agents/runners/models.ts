@@ -1,0 +1,46 @@
+/** Which model a turn runs with, and whether its runner has it. Pure. */
+import type { AgentModel, RunnerEntry, RunnerKind } from '../../../protocol/agents.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+
+export type ModelChoice = {
+  runner: string;
+  entry: Pick<RunnerEntry, 'kind' | 'model'>;
+  /** What the turn names: an id of the catalog, or `provider/model-id` as in `requires.model`. */
+  asked: string | undefined;
+  /** What the runner was last found to have; empty when that is not known. */
+  models: readonly AgentModel[];
+};
+
+/** Their programs know models by bare ids, without a provider. */
+const BARE: ReadonlySet<RunnerKind> = new Set(['codex', 'claude-code']);
+const SHOWN = 20;
+
+/** Null: the runner decides. Throws `BAD_REQUEST` for a model that the runner is known not to have, `NO_RUNNER` where one must be named. */
+export function chooseModel({ runner, entry, asked, models }: ModelChoice): string | null {
+  if (asked === undefined) return entry.model ?? defaultModel(runner, entry.kind, models);
+  const provider = providerOf(asked);
+  const bare = provider === null ? asked : asked.slice(provider.length + 1);
+  // What stands first may be the name of the runner, or the provider of a model that its runner knows by its id alone.
+  const names = provider === runner ? [bare, asked] : [asked, bare];
+  const found = names.find((name) => name === entry.model || models.some(({ id }) => id === name));
+  if (found !== undefined) return found;
+  if (models.length === 0) return BARE.has(entry.kind) ? bare : (names[0] as string);
+  const known = models.slice(0, SHOWN).map(({ id }) => id);
+  const more = models.length > SHOWN ? ', …' : '';
+  const message = `The runner "${runner}" has no model "${asked.slice(0, 80)}"; it has: ${known.join(', ')}${more}.`;
+  throw new SvcError('BAD_REQUEST', message, { path: 'model' });
+}
+
+/** What stands before the first slash of a model's name; null where there is none. */
+export function providerOf(model: string): string | null {
+  const slash = model.indexOf('/');
+  return slash < 0 ? null : model.slice(0, slash);
+}
+
+/** A model server decides nothing by itself. */
+function defaultModel(runner: string, kind: RunnerKind, models: readonly AgentModel[]): string | null {
+  if (kind !== 'model') return null;
+  const model = models.find(({ isDefault }) => isDefault) ?? models[0];
+  if (model) return model.id;
+  throw new SvcError('NO_RUNNER', `Say which model: set "runners.${runner}.model" in the configuration, or name one.`);
+}

@@ -1,0 +1,109 @@
+/** The runners of a gateway: those of its configuration, else those whose programs are found (decisions, section 12). */
+import { access, constants, stat } from 'node:fs/promises';
+import { delimiter, join, resolve } from 'node:path';
+import { BUILT_IN_RUNNERS, type RunnerEntry, type RunnerKind, type RunnerSpec } from '../../../protocol/agents.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { runnerEnvironment } from './environment.ts';
+
+export type RunnersOptions = {
+  /** Keys of the configuration. */
+  runners: Record<string, RunnerEntry>;
+  runner: string | null;
+  /** The gateway's own environment. */
+  env: Readonly<Record<string, string | undefined>>;
+};
+
+/** What starts where an entry names no program. */
+export const PROGRAMS: Partial<Record<RunnerKind, string>> = { codex: 'codex', 'claude-code': 'claude' };
+
+const WHAT_TO_DO =
+  'Install codex or claude on the machine of the gateway, or configure "runners" with the address of a model server.';
+
+export class Runners {
+  readonly #options: RunnersOptions;
+  readonly #entries: ReadonlyMap<string, RunnerEntry>;
+  readonly #isConfigured: boolean;
+
+  constructor(options: RunnersOptions) {
+    this.#options = options;
+    const configured = Object.entries(options.runners);
+    this.#isConfigured = configured.length > 0;
+    this.#entries = new Map(
+      this.#isConfigured ? configured : BUILT_IN_RUNNERS.map((kind) => [kind, { kind } satisfies RunnerEntry]),
+    );
+  }
+
+  /** In the order of the configuration, whether or not their programs are there. */
+  get names(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  has(name: string): boolean {
+    return this.#entries.has(name);
+  }
+
+  /** Throws `BAD_REQUEST` for an unknown name. */
+  entry(name: string): RunnerEntry {
+    const entry = this.#entries.get(name);
+    if (entry) return entry;
+    const message = `There is no runner "${name.slice(0, 80)}"; there are: ${this.names.join(', ')}.`;
+    throw new SvcError('BAD_REQUEST', message, { path: 'runner' });
+  }
+
+  /** The one that a turn asks for, else the default. Rejects with `BAD_REQUEST` or `NO_RUNNER`. */
+  async choose(asked: string | undefined): Promise<string> {
+    if (asked !== undefined) this.entry(asked);
+    const name = asked ?? (await this.default());
+    if (name === null) throw this.noRunner();
+    if ((await this.missing(name)) === null) return name;
+    throw new SvcError('NO_RUNNER', `The program of the runner "${name}" is not there. ${WHAT_TO_DO}`);
+  }
+
+  noRunner(): SvcError {
+    return new SvcError('NO_RUNNER', `There is no agent on this gateway. ${WHAT_TO_DO}`);
+  }
+
+  /** The runner of turns that name none; null when nothing is configured or found. */
+  async default(): Promise<string | null> {
+    if (this.#options.runner !== null) return this.#options.runner;
+    if (this.#isConfigured) return this.names[0] as string;
+    for (const name of this.names) if ((await this.missing(name)) === null) return name;
+    return null;
+  }
+
+  /** The name of the program that is not there; null when it is, or when there is none to be. Starts nothing. */
+  async missing(name: string): Promise<string | null> {
+    const { kind, command, env } = this.entry(name);
+    const program = command?.[0] ?? PROGRAMS[kind];
+    if (program === undefined) return null;
+    const path = env?.PATH ?? this.#options.env.PATH ?? '';
+    const places = program.includes('/') ? [resolve(program)] : path.split(delimiter).map((dir) => join(dir, program));
+    for (const place of places) if (await isProgram(place)) return null;
+    return program;
+  }
+
+  /** What the process of agents is told. Throws `NO_RUNNER` when the variable of its key is not set. */
+  spec(name: string): RunnerSpec {
+    const { apiKeyEnv, env: _env, ...entry } = this.entry(name);
+    const apiKey = apiKeyEnv === undefined ? undefined : this.#options.env[apiKeyEnv];
+    if (apiKeyEnv !== undefined && apiKey === undefined) {
+      const message = `The runner "${name}" needs the variable ${apiKeyEnv} in the environment of the gateway, for its key.`;
+      throw new SvcError('NO_RUNNER', message);
+    }
+    return {
+      name,
+      ...entry,
+      env: runnerEnvironment(this.entry(name), this.#options.env),
+      ...(entry.kind === 'model' && apiKey !== undefined ? { apiKey } : {}),
+    };
+  }
+}
+
+async function isProgram(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK);
+    return (await stat(path)).isFile();
+  } catch {
+    return false;
+  }
+}

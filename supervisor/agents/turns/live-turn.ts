@@ -1,0 +1,174 @@
+/**
+ * A turn from its acceptance to its end: stores events in their order, in groups, and has those who follow read them once they are
+ * stored. What is not stored yet is bounded by whoever adds, who waits for `room`; readers are never waited for.
+ */
+import type { Logger } from 'pino';
+import type { TurnEvent } from '../../../protocol/agents.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { OpenConversation, StoredTurn, TurnEnd } from '../../../protocol/turns.ts';
+
+/** An event as it is sent. */
+export type SentEvent = { id: number; bytes: Buffer };
+
+/** A turn that can be read, while it runs and afterwards. */
+export type ReadableTurn = {
+  readonly turnId: string;
+  /** No more events come. */
+  readonly over: boolean;
+  readonly lastId: number;
+  /** The events with ids over `after` that there are now; an array when they are at hand. */
+  after(after: number): SentEvent[] | AsyncIterable<SentEvent>;
+  /** Resolves when there may be more. */
+  changed(): Promise<void>;
+};
+
+/** A turn that has ended, as it is stored. */
+export function endedTurn(conversation: OpenConversation, stored: StoredTurn): ReadableTurn {
+  return {
+    turnId: stored.turnId,
+    over: true,
+    lastId: stored.lastId,
+    after: (after) => sent(conversation, stored, after),
+    changed: () => Promise.resolve(),
+  };
+}
+
+export class LiveTurn implements ReadableTurn {
+  readonly turnId: string;
+  over = false;
+  lastId: number;
+  readonly #conversation: OpenConversation;
+  readonly #stored: StoredTurn;
+  readonly #log: Logger;
+  /** The latest events, for those who are close behind. */
+  readonly #tail: SentEvent[] = [];
+  #tailBytes = 0;
+  #waiting: TurnEvent[] = [];
+  #waitingBytes = 0;
+  #turnBytes = 0;
+  #session: string | undefined;
+  #end: TurnEnd | undefined;
+  #writing: Promise<void> | null = null;
+  /** Why events cannot be stored any more; they are then shown to those who follow, and lost with the process. */
+  #failure: unknown = null;
+  #wake: (() => void)[] = [];
+  #onRoom: (() => void) | null = null;
+
+  /** `first` are the events that were stored with its message. */
+  constructor(conversation: OpenConversation, stored: StoredTurn, first: TurnEvent[], log: Logger) {
+    this.turnId = stored.turnId;
+    this.#conversation = conversation;
+    this.#stored = stored;
+    this.#log = log;
+    this.lastId = stored.lastId - first.length;
+    this.#show(first);
+  }
+
+  /** Why its events are not stored, or null. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** It has more events than may be stored of one turn. */
+  get isFull(): boolean {
+    return this.#turnBytes > LIMITS.chatTurnBytes;
+  }
+
+  add(events: TurnEvent[]): void {
+    if (events.length === 0) return;
+    this.#waiting.push(...events);
+    for (const event of events) this.#waitingBytes += sizeOf(event);
+    this.#writing ??= this.#write();
+  }
+
+  /** What the agent calls the conversation; stored with the next events. */
+  named(session: string): void {
+    this.#session = session;
+  }
+
+  /** Resolves when more may be added, at once unless the disk is behind. */
+  room(): Promise<void> | undefined {
+    if (this.#waitingBytes < LIMITS.agentUntakenBytes) return undefined;
+    return new Promise((resolve) => {
+      this.#onRoom = resolve;
+    });
+  }
+
+  /** Adds its last events; resolves once all of it is durable, or could not be stored. */
+  async end(state: TurnEnd, events: TurnEvent[]): Promise<void> {
+    await this.#writing;
+    this.#end = state;
+    this.add(events);
+    await this.#writing;
+  }
+
+  after(after: number): SentEvent[] | AsyncIterable<SentEvent> {
+    const first = this.#tail[0]?.id ?? this.lastId + 1;
+    if (after >= first - 1) return this.#tail.slice(after - first + 1);
+    return sent(this.#conversation, this.#stored, after);
+  }
+
+  changed(): Promise<void> {
+    return new Promise((resolve) => this.#wake.push(resolve));
+  }
+
+  /** One group at a time: what is added meanwhile is the next one. */
+  async #write(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const events = this.#waiting;
+      this.#waiting = [];
+      this.#turnBytes += this.#waitingBytes;
+      this.#waitingBytes = 0;
+      await this.#store(events);
+      this.#show(events);
+      this.#onRoom?.();
+      this.#onRoom = null;
+    }
+    this.#writing = null;
+  }
+
+  async #store(events: TurnEvent[]): Promise<void> {
+    if (this.#failure !== null) return;
+    const session = this.#session;
+    this.#session = undefined;
+    try {
+      await this.#conversation.append(this.#stored, events, {
+        ...(session === undefined ? {} : { session }),
+        ...(this.#end === undefined ? {} : { end: this.#end }),
+      });
+    } catch (error) {
+      this.#failure = error;
+      this.#log.error({ err: error, turn: this.turnId }, 'What an agent said could not be stored.');
+    }
+  }
+
+  #show(events: TurnEvent[]): void {
+    for (const event of events) {
+      const one = { id: ++this.lastId, bytes: wireOf(this.lastId, event) };
+      this.#tail.push(one);
+      this.#tailBytes += one.bytes.length;
+      if (event.type === 'end') this.over = true;
+    }
+    // What is not stored is nowhere else.
+    while (this.#failure === null && this.#tailBytes > LIMITS.chatTailBytes) {
+      this.#tailBytes -= this.#tail.shift()?.bytes.length ?? 0;
+    }
+    const wake = this.#wake;
+    this.#wake = [];
+    for (const one of wake) one();
+  }
+}
+
+async function* sent(conversation: OpenConversation, stored: StoredTurn, after: number): AsyncGenerator<SentEvent> {
+  for await (const { id, event } of conversation.events(stored, after)) yield { id, bytes: wireOf(id, event) };
+}
+
+/** The event as it is sent. JSON has no line breaks, so that it stays one event whatever it holds. */
+function wireOf(id: number, event: TurnEvent): Buffer {
+  return Buffer.from(`event: ${event.type}\nid: ${id}\ndata: ${JSON.stringify(event)}\n\n`);
+}
+
+/** What it takes, about. */
+function sizeOf(event: TurnEvent): number {
+  return 'delta' in event ? event.delta.length + 64 : JSON.stringify(event).length;
+}

@@ -1,0 +1,115 @@
+/**
+ * What mode `full` adds to turns: a session with a draft of the app for each conversation, opened when it is needed, and word of
+ * the files that a turn changes there (decisions, sections 8 and 12).
+ */
+import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { TurnEvent } from '../../../protocol/agents.ts';
+import { automationRef, pendingWebhook, provisionedWebhook } from '../../../protocol/automation.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import type { SessionName } from '../../../protocol/session-key.ts';
+import { listAutomations, readAutomation } from '../../../storage/automations.ts';
+import { FolderChanges } from '../../../storage/folder-changes.ts';
+import { VersionPaths } from '../../../storage/layout.ts';
+import type { Sessions } from '../../authoring/sessions.ts';
+import type { AutomationCatalog } from '../../automations/catalog.ts';
+import type { Drafts } from '../../drafts/drafts.ts';
+import { SerialByKey } from '../../serial.ts';
+
+export type TurnDraftsOptions = {
+  sessions: Pick<Sessions, 'has' | 'create' | 'keep' | 'remove' | 'folder' | 'pathOf'>;
+  drafts: Pick<Drafts, 'budget'>;
+  /** What is live. */
+  catalog: Pick<AutomationCatalog, 'get'>;
+  log: Pick<Logger, 'warn'>;
+};
+
+const SESSION_CHARS = 64;
+const HASH_CHARS = 16;
+
+/** The session in which a conversation or window works; of an id that leaves no room for it, the end is a hash. */
+export function sessionOf({ kind, app, draft, id }: SessionName): string {
+  if (draft !== undefined) return draft;
+  const whole = kind === 'conversation' ? `conversation-${id}` : `window-${id}`;
+  // A window's id is its app's own.
+  if (kind === 'conversation' && whole.length <= SESSION_CHARS) return whole;
+  const hash = createHash('sha256').update(`${app}/${id}`).digest('hex').slice(0, HASH_CHARS);
+  return `${whole.slice(0, SESSION_CHARS - HASH_CHARS - 1)}-${hash}`;
+}
+
+export class TurnDrafts {
+  readonly #options: TurnDraftsOptions;
+  readonly #serial = new SerialByKey();
+
+  constructor(options: TurnDraftsOptions) {
+    this.#options = options;
+  }
+
+  /** There is the session, with the app in it. A session that cannot have it is not left. Rejects as sessions do. */
+  async ensure(session: string, app: string): Promise<void> {
+    const { sessions } = this.#options;
+    await this.#serial.run(session, async () => {
+      if (await sessions.has(session)) {
+        await sessions.folder(session, app);
+        return;
+      }
+      await sessions.create(session, { unfinished: true });
+      try {
+        await sessions.folder(session, app);
+        await sessions.keep(session);
+      } catch (error) {
+        await sessions.remove(session).catch(() => {});
+        throw error;
+      }
+    });
+  }
+
+  /** The conversation that worked in it is gone; one that is closed already is fine. */
+  async close(session: string): Promise<void> {
+    try {
+      await this.#serial.run(session, () => this.#options.sessions.remove(session));
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'UNKNOWN_SESSION') throw error;
+    }
+  }
+
+  /**
+   * A turn begins: `tell` gets an event for each file that changes in the draft. Resolves with what to call at its end, which
+   * tells the last of them and never rejects. Rejects as `ensure` does.
+   */
+  async enter(session: string, app: string, tell: (event: TurnEvent) => void): Promise<() => Promise<void>> {
+    await this.ensure(session, app);
+    const folder = this.#options.sessions.pathOf(session, app);
+    let automationsChanged = false;
+    const changes = await FolderChanges.begin(folder, this.#options.drafts.budget, (change) => {
+      if (change.path.startsWith('automations/')) automationsChanged = true;
+      tell({ type: 'file', ...change });
+    });
+    return async () => {
+      await changes.end();
+      if (!automationsChanged) return;
+      const pending = await this.#pending(folder, app);
+      if (pending.length > 0) tell({ type: 'webhooks', minted: [], pending });
+    };
+  }
+
+  /** The draft's automations that get a webhook when they are published. */
+  async #pending(folder: string, app: string): Promise<{ automationId: string; ownerApp: string }[]> {
+    const { catalog, log } = this.#options;
+    const draft = new VersionPaths(folder, '');
+    const pending: { automationId: string; ownerApp: string }[] = [];
+    try {
+      for (const id of await listAutomations(draft)) {
+        const stored = await readAutomation(draft, id);
+        const wanted = stored === null || 'issues' in stored ? undefined : pendingWebhook(stored.manifest);
+        const live = catalog.get(automationRef(app, id));
+        const known = live === undefined ? undefined : provisionedWebhook(live.manifest);
+        const isKept = known !== undefined && (known.signing ?? false) === (wanted?.signing ?? false);
+        if (wanted !== undefined && !isKept) pending.push({ automationId: id, ownerApp: app });
+      }
+    } catch (error) {
+      log.warn({ err: error, app }, 'The automations of a draft could not be read.');
+    }
+    return pending;
+  }
+}

@@ -1,0 +1,60 @@
+/** Sends the events of a turn to one who follows it, at the pace at which that one reads: from what is stored when it is far behind. */
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import type { EventReaders } from '../../http/event-streams.ts';
+import type { ReadableTurn, SentEvent } from './live-turn.ts';
+
+const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: events of a turn\n\n`);
+
+/**
+ * Answers with the events after the id `after`, and ends behind the last one. Resolves when the stream has ended; with true when
+ * the client went away before. Throws `OVERLOADED` when too many streams are open.
+ */
+export async function sendTurn(
+  readers: EventReaders,
+  exchange: Exchange,
+  turn: ReadableTurn,
+  after: number,
+): Promise<boolean> {
+  let gone = false;
+  let wake = (): void => {};
+  const reader = readers.open(exchange, {
+    gone: () => {
+      gone = true;
+      wake();
+    },
+    caughtUp: () => wake(),
+  });
+  if (reader === null) return exchange.aborted;
+  reader.write(OPENING);
+  const woken = (): Promise<void> =>
+    new Promise((resolve) => {
+      wake = resolve;
+    });
+  let at = after;
+  try {
+    while (!gone) {
+      const { over, lastId } = turn;
+      for await (const { id, bytes } of together(turn.after(at))) {
+        while (!gone && !reader.deliver(bytes)) await woken();
+        if (gone) break;
+        at = id;
+      }
+      // What is damaged is left out.
+      at = Math.max(at, lastId);
+      if (over) break;
+      if (!gone && at >= turn.lastId) await Promise.race([turn.changed(), woken()]);
+    }
+  } catch {
+    // The answer has begun, so that no error can be sent: without `end` the client knows that this was not all.
+  }
+  reader.end();
+  return gone && exchange.aborted;
+}
+
+/** What is at hand goes out in one write. */
+function together(events: SentEvent[] | AsyncIterable<SentEvent>): Iterable<SentEvent> | AsyncIterable<SentEvent> {
+  if (!Array.isArray(events) || events.length < 2) return events;
+  const id = events.at(-1)?.id ?? 0;
+  return [{ id, bytes: Buffer.concat(events.map(({ bytes }) => bytes)) }];
+}

@@ -1,0 +1,207 @@
+/**
+ * Runs one turn: reads its runner's events at the pace at which they are stored, and ends it once, whatever the runner does.
+ *
+ *   waiting → running → ending → ended
+ *      └─ abort ─────────┘
+ */
+import type { Logger } from 'pino';
+import type { TurnEvent } from '../../../protocol/agents.ts';
+import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { TurnEnd } from '../../../protocol/turns.ts';
+import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
+import { toSvcError } from '../../http/answers.ts';
+import type { LiveTurn } from './live-turn.ts';
+import { Permissions } from './permissions.ts';
+import { soundEvent, TurnContract } from './turn-contract.ts';
+
+/** How a turn ended. `text` is what its agent answered, as far as it came. */
+export type TurnOutcome = { state: TurnEnd; error: ErrorBody | null; text: string };
+
+/** Hears what happens in a turn, in order; it must not throw and is not waited for. */
+export type TurnObserver = {
+  started(): void;
+  event(event: TurnEvent): void;
+  ended(outcome: TurnOutcome): void;
+};
+
+/** Called when the turn begins; what it resolves with is called before its last events, and does not reject. */
+export type Enter = (tell: (event: TurnEvent) => void) => Promise<() => Promise<void>>;
+
+export type TurnWorkOptions = {
+  live: LiveTurn;
+  observer: TurnObserver;
+  /** Of a turn that works in a draft. */
+  enter: Enter | null;
+  permissionMs: number;
+  log: Logger;
+};
+
+type Yielded = IteratorResult<{ type: string; [member: string]: unknown }>;
+
+export class TurnWork {
+  readonly live: LiveTurn;
+  /** Resolves when the turn has ended and that is stored; never rejects. */
+  readonly ended: Promise<TurnOutcome>;
+  readonly #observer: TurnObserver;
+  readonly #enter: Enter | null;
+  readonly #log: Logger;
+  readonly #controller = new AbortController();
+  readonly #permissions: Permissions;
+  readonly #contract = new TurnContract();
+  #phase: 'waiting' | 'running' | 'ending' = 'waiting';
+  /** How it ends because somebody ended it. */
+  #stopped: Omit<TurnOutcome, 'text'> | null = null;
+  /** Gives the runner up. */
+  #cut: (() => void) | null = null;
+  #resolve: (outcome: TurnOutcome) => void = () => {};
+
+  constructor({ live, observer, enter, permissionMs, log }: TurnWorkOptions) {
+    this.live = live;
+    this.#observer = observer;
+    this.#enter = enter;
+    this.#log = log;
+    this.ended = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+    this.#permissions = new Permissions(permissionMs, (_question, result) => this.#add([result]));
+  }
+
+  /** Waits for its turn, or runs. */
+  get isOpen(): boolean {
+    return this.#phase !== 'ending';
+  }
+
+  /** Ends the turn as `aborted`, or with this error as `interrupted`. What its agent says until it has stopped is kept. */
+  abort(interruption: SvcError | null = null): void {
+    if (this.#stopped !== null || this.#phase === 'ending') return;
+    this.#stopped =
+      interruption === null
+        ? { state: 'aborted', error: null }
+        : { state: 'interrupted', error: interruption.toBody() };
+    this.#permissions.close();
+    this.#controller.abort(interruption ?? new SvcError('RUN_ABORTED', 'The turn was aborted.'));
+    if (this.#phase === 'waiting') void this.#end(this.#stopped);
+    // A runner that does not react to the signal is not waited for.
+    else setTimeout(() => this.#cut?.(), LIMITS.chatAbortMs).unref();
+  }
+
+  /** A person answers a question of the agent. Throws as `Permissions.choose` does. */
+  choose(requestId: string, optionId: string): { ok: boolean } {
+    const { kind } = this.#permissions.choose(requestId, optionId);
+    return { ok: kind === 'allow_once' || kind === 'allow_always' };
+  }
+
+  /** Its turn has come. Resolves when it has ended; never rejects. */
+  async run(runner: ConversationRunner, turn: Omit<ConversationTurn, 'signal' | 'answer'>): Promise<void> {
+    if (this.#phase !== 'waiting') return;
+    this.#phase = 'running';
+    this.#observer.started();
+    const { signal } = this.#controller;
+    let iterator: AsyncIterator<{ type: string; [member: string]: unknown }> | null = null;
+    let outcome: Omit<TurnOutcome, 'text'>;
+    const answer = (requestId: string) => this.#permissions.answer(requestId);
+    let exit: (() => Promise<void>) | undefined;
+    try {
+      exit = await this.#enter?.((event) => this.#add([event]));
+      iterator = runner({ ...turn, answer, signal })[Symbol.asyncIterator]();
+      outcome = await this.#read(iterator);
+    } catch (error) {
+      outcome = { state: 'error', error: this.#failure(error) };
+    }
+    void leave(iterator);
+    await exit?.();
+    await this.#end(this.#stopped ?? outcome);
+  }
+
+  async #read(
+    iterator: AsyncIterator<{ type: string; [member: string]: unknown }>,
+  ): Promise<Omit<TurnOutcome, 'text'>> {
+    let isSilent = false;
+    const silence = setTimeout(() => {
+      isSilent = true;
+      this.#cut?.();
+    }, LIMITS.agentSilentMs).unref();
+    try {
+      for (;;) {
+        await this.live.room();
+        const next = await this.#next(iterator);
+        silence.refresh();
+        if (next === null && isSilent) throw silent();
+        if (next === null || next.done === true || next.value?.type === 'end') return { state: 'ok', error: null };
+        const ended = this.#take(next.value);
+        if (ended !== null) return ended;
+      }
+    } finally {
+      clearTimeout(silence);
+      this.#cut = null;
+    }
+  }
+
+  /** What the runner yields next; null when it was given up. */
+  #next(iterator: AsyncIterator<{ type: string; [member: string]: unknown }>): Promise<Yielded | null> {
+    return new Promise((resolve, reject) => {
+      this.#cut = () => resolve(null);
+      Promise.resolve(iterator.next()).then(resolve, reject);
+    });
+  }
+
+  /** How the turn ends with this event; null when it goes on. */
+  #take(yielded: unknown): Omit<TurnOutcome, 'text'> | null {
+    const event = soundEvent(yielded);
+    if (event === null) return null;
+    if (event.type === 'aborted') return { state: 'aborted', error: null };
+    if (event.type === 'error') return { state: 'error', error: { code: event.code, message: event.message } };
+    if (event.type === 'session') this.live.named(event.id);
+    if (event.type === 'permission' && this.#permissions.isAsked(event.requestId)) return null;
+    this.#add(this.#contract.take(event));
+    if (event.type === 'permission') this.#permissions.ask(event);
+    if (this.live.failure !== null) throw this.live.failure;
+    if (this.live.isFull) throw tooMuch();
+    return null;
+  }
+
+  #add(events: TurnEvent[]): void {
+    this.live.add(events);
+    for (const event of events) this.#observer.event(event);
+  }
+
+  async #end({ state, error }: Omit<TurnOutcome, 'text'>): Promise<void> {
+    this.#phase = 'ending';
+    this.#permissions.close();
+    this.#controller.abort(new SvcError('RUN_ABORTED', 'The turn has ended.'));
+    const events = this.#contract.rest(state === 'ok');
+    if (error !== null) events.push({ type: 'error', code: error.code, message: error.message });
+    if (state === 'aborted') events.push({ type: 'aborted' });
+    events.push({ type: 'end' });
+    for (const event of events) this.#observer.event(event);
+    await this.live.end(state, events);
+    const final = events.find((event) => event.type === 'final');
+    const outcome = { state, error, text: final?.text ?? this.#contract.text };
+    this.#observer.ended(outcome);
+    this.#resolve(outcome);
+  }
+
+  #failure(error: unknown): ErrorBody {
+    if (error instanceof SvcError || error === this.live.failure) return toSvcError(error, this.#log).toBody();
+    this.#log.warn({ err: error, turn: this.live.turnId }, 'A runner failed.');
+    const message = String((error as Error | null)?.message ?? error).slice(0, LIMITS.errorMessageChars);
+    return { code: 'AGENT_FAILED', message: `The agent failed: ${message.replace(/\.$/, '')}.` };
+  }
+}
+
+async function leave(iterator: AsyncIterator<unknown> | null): Promise<void> {
+  try {
+    await iterator?.return?.();
+  } catch {
+    // Its turn is over for us either way.
+  }
+}
+
+function silent(): SvcError {
+  return new SvcError('AGENT_FAILED', `The agent said nothing for ${LIMITS.agentSilentMs / 60_000} minutes.`);
+}
+
+function tooMuch(): SvcError {
+  return new SvcError('AGENT_FAILED', `The agent produced more than ${LIMITS.chatTurnBytes} bytes in one turn.`);
+}

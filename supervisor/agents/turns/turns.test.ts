@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { pino } from 'pino';
+import type { TurnEvent } from '../../../protocol/agents.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { SessionName } from '../../../protocol/session-key.ts';
+import type { OpenConversation } from '../../../protocol/turns.ts';
+import { ChatWindows } from '../../../storage/chat-windows.ts';
+import { type ScriptedRunner, scriptedRunner } from '../../../testing/scripted-runner.ts';
+import { inTime } from '../../../testing/waiting.ts';
+import type { TurnOutcome } from './turn-work.ts';
+import { type HeldTurn, Turns } from './turns.ts';
+
+type Scene = {
+  turns: Turns;
+  runner: ScriptedRunner;
+  windows: ChatWindows;
+  outcomes: TurnOutcome[];
+  /** The conversations that were opened, and not closed. */
+  open: Set<OpenConversation>;
+};
+
+function sceneOf(t: TestContext, permissionMs?: number, wrap = (one: OpenConversation) => one): Scene {
+  const app = mkdtempSync(join(tmpdir(), 'svc-turns-'));
+  t.after(() => rmSync(app, { recursive: true, force: true }));
+  mkdirSync(app, { recursive: true });
+  const windows = new ChatWindows(join(app, '_chat'), { warn: () => {} });
+  const runner = scriptedRunner();
+  const outcomes: TurnOutcome[] = [];
+  const open = new Set<OpenConversation>();
+  const turns = new Turns({
+    open: async ({ id }) => {
+      const one = wrap(await windows.open(id));
+      open.add(one);
+      const close = one.close.bind(one);
+      one.close = async () => {
+        open.delete(one);
+        await close();
+      };
+      return one;
+    },
+    runner: { choose: () => ({ runner: 'stub' }), run: runner },
+    drafts: null,
+    observe: () => ({ started: () => {}, event: () => {}, ended: (outcome) => void outcomes.push(outcome) }),
+    log: pino({ enabled: false }),
+    ...(permissionMs === undefined ? {} : { permissionMs }),
+  });
+  return { turns, runner, windows, outcomes, open };
+}
+
+const nameOf = (id: string): SessionName => ({ kind: 'window', app: 'notes', id });
+
+/** All events of a turn, once it has ended. */
+async function eventsOf({ turn, leave }: HeldTurn): Promise<TurnEvent[]> {
+  const events: TurnEvent[] = [];
+  for (let at = 0; !turn.over || at < turn.lastId; ) {
+    for await (const { id, bytes } of turn.after(at)) {
+      assert.equal(id, at + 1);
+      at = id;
+      events.push(JSON.parse(/^data: (.*)$/m.exec(bytes.toString())?.[1] ?? ''));
+    }
+    if (!turn.over) await inTime(turn.changed(), 'the next event');
+  }
+  leave();
+  return events;
+}
+
+test('a permission that nobody answers in time is denied, and the turn goes on', async (t) => {
+  const { turns } = sceneOf(t, 1);
+  const keep = setInterval(() => {}, 1000);
+  const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'ask say:on' }));
+  clearInterval(keep);
+  assert.deepEqual(events.slice(2, 4), [
+    { type: 'permission.result', requestId: 'q1', optionId: null, ok: false },
+    { type: 'assistant.delta', delta: 'answered null' },
+  ]);
+  assert.deepEqual(events.at(-1), { type: 'end' });
+});
+
+test('what waits and what runs are stored beside each other, and read apart', async (t) => {
+  const { turns, windows } = sceneOf(t);
+  const messages = Array.from({ length: LIMITS.chatQueue }, (_, i) => `say:${i} big:3 count:50 say:end${i}`);
+  const held = await Promise.all(messages.map((message) => turns.accept(nameOf('w'), { message })));
+  held[3]?.abort();
+  const all = await Promise.all(held.map(eventsOf));
+  for (const [i, events] of all.entries()) {
+    const text = events.map((event) => (event.type === 'assistant.delta' ? event.delta : '')).join('');
+    if (i === 3) assert.deepEqual(events.slice(-2), [{ type: 'aborted' }, { type: 'end' }]);
+    else assert.match(text, new RegExp(`^${i}0 1 .*49 end${i}$`), `turn ${i}`);
+    const again = await turns.hold(nameOf('w'), held[i]?.turn.turnId ?? '');
+    assert.deepEqual(await eventsOf(again), events);
+  }
+  const rows = await windows.history('w');
+  assert.deepEqual(rows.filter(({ kind }) => kind === 'user').length, messages.length);
+});
+
+test('a disk that is full in the middle ends the turn with that error, which those who follow see', async (t) => {
+  let left = 1;
+  const { turns, runner, outcomes } = sceneOf(t, undefined, (one) => {
+    const append = one.append.bind(one);
+    one.append = async (...args) => {
+      if (left-- > 0) await append(...args);
+      else throw Object.assign(new Error('no space left'), { code: 'ENOSPC' });
+    };
+    return one;
+  });
+  const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'say:a slow:50 say:never' }));
+  assert.deepEqual(events.at(-1), { type: 'end' });
+  const error = events.at(-2);
+  assert.ok(error?.type === 'error' && error.code === 'STORAGE_FULL', JSON.stringify(error));
+  assert.ok(!JSON.stringify(events).includes('never'));
+  assert.equal(outcomes[0]?.state, 'error');
+  assert.ok(runner.turns[0]?.signal.aborted);
+  left = 100;
+  const next = await eventsOf(await turns.accept(nameOf('w'), { message: 'say:b' }));
+  assert.deepEqual(next.at(-2), { type: 'final', text: 'b' });
+});
+
+test('a conversation is open while somebody uses it, and no longer', async (t) => {
+  const { turns, open } = sceneOf(t);
+  const first = await turns.accept(nameOf('a'), { message: 'ask' });
+  const second = await turns.hold(nameOf('a'), first.turn.turnId);
+  assert.equal(open.size, 1);
+  first.leave();
+  second.leave();
+  assert.equal(open.size, 1, 'its turn runs');
+  await turns.abort(nameOf('a'), first.turn.turnId);
+  assert.deepEqual([open.size, turns.count], [0, 0]);
+  await assert.rejects(turns.hold(nameOf('a'), 'none'), { code: 'UNKNOWN_TURN' });
+  assert.equal(open.size, 0);
+});
+
+test('an app that goes away ends its turns, and takes no message in a conversation that was open', async (t) => {
+  const { turns } = sceneOf(t);
+  // The time that a runner has to stop alone keeps no process.
+  const keep = setInterval(() => {}, 1000);
+  t.after(() => clearInterval(keep));
+  const held = await turns.accept(nameOf('w'), { message: 'deaf' });
+  const stopped = turns.stopApp('notes');
+  const late = turns.accept(nameOf('w'), { message: 'say:late' });
+  await stopped;
+  assert.deepEqual((await eventsOf(held)).at(-2), { type: 'aborted' });
+  // It is a conversation of its own, of whatever is there then.
+  (await late).leave();
+  await turns.stop();
+  await assert.rejects(turns.accept(nameOf('w'), { message: 'x' }), { code: 'OVERLOADED' });
+});
+
+test('a turn that a dead gateway left ends as interrupted, each of its tools with a result', async (t) => {
+  const { turns, windows } = sceneOf(t);
+  const turnId = '0190a8a0-0000-7000-8000-000000000001';
+  const start: TurnEvent = { type: 'assistant.start', turnId, runner: 'stub' };
+  const tool = { toolCallId: 'b', toolName: 'add' };
+  const left = await windows.open('left');
+  await left.begin({ turnId, message: 'go', mode: 'data', runner: 'stub', ts: 1 }, [
+    start,
+    { type: 'tool.start', toolCallId: 'a', toolName: 'list' },
+    { type: 'tool.result', toolCallId: 'a', toolName: 'list', ok: true },
+    { type: 'tool.start', ...tool },
+  ]);
+  await left.close();
+  const events = await eventsOf(await turns.hold(nameOf('left'), turnId));
+  const errorText = 'The gateway stopped before the tool had a result.';
+  const message = 'The gateway stopped before the turn had ended; what was done until then stays done.';
+  assert.deepEqual(events.slice(4), [
+    { type: 'tool.result', ...tool, ok: false, errorText },
+    { type: 'error', code: 'RUN_ABORTED', message },
+    { type: 'end' },
+  ]);
+});

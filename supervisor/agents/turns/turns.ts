@@ -1,0 +1,353 @@
+/**
+ * The one way in which turns of conversations run: a message is stored before anything happens with it, a conversation has one
+ * turn at a time and the others wait, and whoever follows a turn reads what is stored of it (decisions, sections 8 and 12).
+ */
+import type { Logger } from 'pino';
+import { v7 as uuid } from 'uuid';
+import { OpenTools } from '../../../protocol/agent-events.ts';
+import type { ChatMode, TurnEvent } from '../../../protocol/agents.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { type SessionName, sessionKey } from '../../../protocol/session-key.ts';
+import type { OpenConversation, StoredTurn } from '../../../protocol/turns.ts';
+import { hashOf } from '../../../storage/chat-transcript.ts';
+import type { ConversationRunner } from '../../extension-points.ts';
+import { stoppingError } from '../../tree/actor/call-errors.ts';
+import { endedTurn, LiveTurn, type ReadableTurn } from './live-turn.ts';
+import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
+import { type BegunTurn, type ChosenRunner, endAll, Lane, type TurnRequest } from './turn-lane.ts';
+import { type Enter, type TurnObserver, TurnWork } from './turn-work.ts';
+
+/** What runs turns, and knows which runners there are. */
+export type TurnRunner = {
+  /** The runner for a turn, by name, and its model. Throws or rejects with `NO_RUNNER`, or `BAD_REQUEST` with the member in `path`. */
+  choose(asked: { runner?: string; model?: string }): ChosenRunner | Promise<ChosenRunner>;
+  run: ConversationRunner;
+};
+
+export type TurnsOptions = {
+  open(name: SessionName): Promise<OpenConversation>;
+  runner: TurnRunner;
+  /** Where turns of mode `full` work; null on the tarball backend. */
+  drafts: Pick<TurnDrafts, 'ensure' | 'enter'> | null;
+  /** Who hears of a turn that was stored. */
+  observe(turn: BegunTurn): TurnObserver;
+  log: Logger;
+  /** How long a question of an agent waits for its answer. */
+  permissionMs?: number;
+};
+
+/** A turn that somebody reads; `leave` must be called once. */
+export type HeldTurn = {
+  turn: ReadableTurn;
+  /** Does nothing once it has ended. */
+  abort(): void;
+  leave(): void;
+};
+
+export class Turns {
+  readonly #options: TurnsOptions;
+  readonly #lanes = new Map<string, Lane>();
+  #stopping = false;
+
+  constructor(options: TurnsOptions) {
+    this.#options = options;
+  }
+
+  /** Turns that run or wait. */
+  get count(): number {
+    return [...this.#lanes.values()].reduce((sum, { turns }) => sum + turns.length, 0);
+  }
+
+  /**
+   * Stores a message, and runs its turn when it is its turn; resolves once it is stored. With a key that was used before, it is the
+   * turn of then. Rejects with `IDEMPOTENCY_MISMATCH`, `MODE_UNAVAILABLE`, `OVERLOADED`, `CONFLICT`, and as `choose` and the store do.
+   */
+  async accept(name: SessionName, request: TurnRequest): Promise<HeldTurn> {
+    if (this.#stopping) throw stoppingError();
+    return await this.#held(name, (lane) => lane.serial(() => this.#accept(lane, request)));
+  }
+
+  /** A turn to read. Rejects with `UNKNOWN_TURN`. */
+  async hold(name: SessionName, turnId: string): Promise<HeldTurn> {
+    return await this.#held(name, async (lane) => this.#readable(lane, lane.stored(turnId)));
+  }
+
+  /** Aborts a turn; resolves with its state once it has ended. One that has ended stays as it is. Rejects with `UNKNOWN_TURN`. */
+  async abort(name: SessionName, turnId: string): Promise<{ turnId: string; state: string }> {
+    return await this.#with(name, async (lane) => {
+      const work = lane.turn(turnId);
+      work?.abort();
+      const state = work ? (await work.ended).state : lane.stored(turnId).state;
+      return { turnId, state };
+    });
+  }
+
+  /** A person answers a question of a turn's agent. Rejects as `Permissions.choose` does, and with `UNKNOWN_TURN`. */
+  async choose(name: SessionName, turnId: string, requestId: string, optionId: string): Promise<{ ok: boolean }> {
+    return await this.#with(name, async (lane) => {
+      const work = lane.turn(turnId);
+      if (work) return work.choose(requestId, optionId);
+      lane.stored(turnId);
+      throw new SvcError('CONFLICT', 'The turn has ended; nothing waits for an answer.');
+    });
+  }
+
+  /** Ends what runs in a conversation, then does `work` while nothing is stored in it. */
+  async whileClosed<T>(name: SessionName, work: () => Promise<T>): Promise<T> {
+    return await this.#with(name, async (lane) => {
+      lane.isLeaving = true;
+      try {
+        // Behind messages that are being stored.
+        return await lane.serial(async () => {
+          await endAll(lane.works, null);
+          await lane.conversation.close();
+          this.#forget(lane);
+          return await work();
+        });
+      } finally {
+        lane.isLeaving = false;
+      }
+    });
+  }
+
+  /** Whether a turn runs or waits now. */
+  isOpen(name: SessionName, turnId: string): boolean {
+    return this.#lanes.get(sessionKey(name))?.turn(turnId) !== undefined;
+  }
+
+  /** Aborts the turn whose run this is; false when no such turn is under way. Resolves once it has ended. */
+  async cancel(turnId: string): Promise<boolean> {
+    for (const lane of this.#lanes.values()) {
+      const work = lane.turn(turnId);
+      if (!work) continue;
+      work.abort();
+      await work.ended;
+      return true;
+    }
+    return false;
+  }
+
+  /** An app or a draft goes away: its turns end. */
+  async stopApp(app: string, draft?: string): Promise<void> {
+    const lanes = [...this.#lanes.values()].filter(({ name }) => name.app === app && name.draft === draft);
+    for (const lane of lanes) {
+      lane.isLeaving = true;
+      this.#forget(lane);
+    }
+    await Promise.all(lanes.map((lane) => lane.serial(() => endAll(lane.works, null))));
+  }
+
+  /** A session goes away: the turns that work in it end. */
+  async stopDraft(session: string): Promise<void> {
+    const works = [...this.#lanes.values()].flatMap(({ turns }) =>
+      turns.filter(({ begun }) => begun.draft === session).map(({ work }) => work),
+    );
+    await endAll(works, null);
+  }
+
+  /** What an earlier gateway left of a conversation is ended. */
+  async settle(name: SessionName): Promise<void> {
+    await this.#with(name, async () => {});
+  }
+
+  /** Takes no more messages; turns under way are stored as `interrupted`. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    const reason = new SvcError('RUN_ABORTED', 'The gateway stopped before the turn had ended.');
+    await Promise.all([...this.#lanes.values()].map((lane) => lane.serial(() => endAll(lane.works, reason))));
+  }
+
+  async #accept(lane: Lane, request: TurnRequest): Promise<HeldTurn> {
+    const { conversation, name } = lane;
+    const { message, idempotencyKey: key } = request;
+    const known = key === undefined ? undefined : conversation.turns.findLast((one) => one.idempotencyKey === key);
+    if (known) {
+      if (known.messageHash === hashOf(message)) return this.#readable(lane, known);
+      throw new SvcError('IDEMPOTENCY_MISMATCH', 'This key was used before with another message.');
+    }
+    if (this.#stopping) throw stoppingError();
+    if (lane.isLeaving) throw new SvcError('CONFLICT', 'The conversation is being deleted.');
+    const mode = request.mode ?? conversation.mode ?? 'data';
+    request.permit?.(mode);
+    if (conversation.mode !== null && mode !== conversation.mode) throw pinned(conversation.mode);
+    if (lane.turns.length > LIMITS.chatQueue) throw tooManyWait();
+    const { runner, log, observe, permissionMs = LIMITS.permissionMs } = this.#options;
+    const chosen = await runner.choose(request);
+    const draft = mode === 'full' ? sessionOf(name) : name.draft;
+    const enter = mode === 'full' ? await this.#placeOf(sessionOf(name), name.app) : null;
+    const turnId = uuid();
+    const begun: BegunTurn = { turnId, name, request, mode, draft, ...chosen };
+    const first = firstEvents(begun, lane.turns.length);
+    const { thinking, attachments } = request;
+    const stored = await conversation.begin(
+      {
+        turnId,
+        message,
+        mode,
+        ...chosen,
+        ...(thinking === undefined ? {} : { thinking }),
+        ...(attachments === undefined ? {} : { attachments }),
+        ...(key === undefined ? {} : { idempotencyKey: key }),
+        ts: Date.now(),
+      },
+      first,
+    );
+    const live = new LiveTurn(conversation, stored, first, log);
+    const work = new TurnWork({ live, observer: observe(begun), enter, permissionMs, log });
+    lane.turns.push({ work, begun });
+    // The turn itself holds the conversation open.
+    lane.users++;
+    void work.ended.then(() => this.#leaveTurn(lane, work));
+    if (lane.turns.length === 1) this.#next(lane);
+    return this.#readable(lane, stored);
+  }
+
+  /** Makes sure of the draft; answers what a turn calls when it begins there. Rejects with `MODE_UNAVAILABLE`, and as `ensure` does. */
+  async #placeOf(session: string, app: string): Promise<Enter> {
+    const { drafts } = this.#options;
+    if (drafts === null)
+      throw new SvcError('MODE_UNAVAILABLE', 'Mode "full" needs the git store: svc serve --store git.', {
+        path: 'mode',
+      });
+    await drafts.ensure(session, app);
+    return (tell) => drafts.enter(session, app, tell);
+  }
+
+  /** Runs the first turn of the lane, if it waits. */
+  #next({ turns, conversation, key }: Lane): void {
+    const first = turns[0];
+    if (!first) return;
+    const { work, begun } = first;
+    const { name, request, mode, draft, runner, model } = begun;
+    const { message, thinking, attachments } = request;
+    void work.run(this.#options.runner.run, {
+      app: name.app,
+      windowId: name.id,
+      conversation: key,
+      message,
+      mode,
+      runner,
+      ...(model === undefined ? {} : { model }),
+      ...(thinking === undefined ? {} : { thinking }),
+      ...(attachments === undefined ? {} : { attachments }),
+      ...(draft === undefined ? {} : { draft }),
+      resume: conversation.resume(runner),
+      history: conversation.said,
+    });
+  }
+
+  #leaveTurn(lane: Lane, work: TurnWork): void {
+    const at = lane.turns.findIndex((one) => one.work === work);
+    lane.turns.splice(at, 1);
+    if (at === 0) this.#next(lane);
+    this.#leave(lane);
+  }
+
+  #readable(lane: Lane, stored: StoredTurn): HeldTurn {
+    const work = lane.turn(stored.turnId);
+    return {
+      turn: work?.live ?? endedTurn(lane.conversation, stored),
+      abort: () => work?.abort(),
+      leave: () => this.#leave(lane),
+    };
+  }
+
+  async #with<T>(name: SessionName, work: (lane: Lane) => Promise<T>): Promise<T> {
+    const lane = await this.#enter(name);
+    try {
+      return await work(lane);
+    } finally {
+      this.#leave(lane);
+    }
+  }
+
+  /** As `#with`, for what its reader leaves. */
+  async #held(name: SessionName, work: (lane: Lane) => Promise<HeldTurn>): Promise<HeldTurn> {
+    const lane = await this.#enter(name);
+    try {
+      return await work(lane);
+    } catch (error) {
+      this.#leave(lane);
+      throw error;
+    }
+  }
+
+  async #enter(name: SessionName): Promise<Lane> {
+    const key = sessionKey(name);
+    const lane = this.#lanes.get(key) ?? this.#newLane(name);
+    lane.users++;
+    try {
+      await lane.ready;
+    } catch (error) {
+      this.#forget(lane);
+      throw error;
+    }
+    return lane;
+  }
+
+  #newLane(name: SessionName): Lane {
+    const lane = new Lane(name);
+    this.#lanes.set(lane.key, lane);
+    lane.ready = this.#open(lane);
+    return lane;
+  }
+
+  /** What an earlier gateway left in the middle is `interrupted`. */
+  async #open(lane: Lane): Promise<void> {
+    const conversation = await this.#options.open(lane.name);
+    lane.conversation = conversation;
+    for (const turn of conversation.turns) {
+      if (turn.state !== 'running') continue;
+      const tools = new OpenTools();
+      for await (const { event } of conversation.events(turn, 0))
+        if (event.type === 'tool.start' || event.type === 'tool.result') tools.admit(event);
+      const results = tools.missing('The gateway stopped before the tool had a result.');
+      await conversation.append(turn, [...results, ...INTERRUPTED], { end: 'interrupted' });
+    }
+  }
+
+  #leave(lane: Lane): void {
+    if (--lane.users > 0) return;
+    this.#forget(lane);
+    lane.conversation.close().catch((error: unknown) => {
+      this.#options.log.warn({ err: error }, 'A conversation could not be closed.');
+    });
+  }
+
+  #forget(lane: Lane): void {
+    if (this.#lanes.get(lane.key) === lane) this.#lanes.delete(lane.key);
+  }
+}
+
+const INTERRUPTED: TurnEvent[] = [
+  {
+    type: 'error',
+    code: 'RUN_ABORTED',
+    message: 'The gateway stopped before the turn had ended; what was done until then stays done.',
+  },
+  { type: 'end' },
+];
+
+function firstEvents({ turnId, draft, runner, model }: BegunTurn, before: number): TurnEvent[] {
+  const start: TurnEvent = {
+    type: 'assistant.start',
+    turnId,
+    runner,
+    ...(model === undefined ? {} : { model }),
+    ...(draft === undefined ? {} : { sessionId: draft }),
+  };
+  const detail = `${before} before this one`;
+  return before === 0 ? [start] : [start, { type: 'phase', phase: 'queued', detail }];
+}
+
+function pinned(mode: ChatMode): SvcError {
+  const message = `The first message of this conversation set its mode to "${mode}"; for the other one begin a new one.`;
+  return new SvcError('MODE_UNAVAILABLE', message, { path: 'mode' });
+}
+
+function tooManyWait(): SvcError {
+  return new SvcError('OVERLOADED', `${LIMITS.chatQueue} messages wait in this conversation; wait for an answer.`, {
+    headers: { 'retry-after': '5' },
+  });
+}

@@ -1,0 +1,107 @@
+/** Claude Code as a process: JSON in lines both ways, with questions and answers of either side among them. */
+import { randomUUID } from 'node:crypto';
+import { isObject } from '../../../protocol/entry-checks.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import type { AgentProgram } from '../program.ts';
+
+/** A line of it. Only members that are looked at are named; nothing about their kinds is known before they are checked. */
+export type ClaudeMessage = Record<string, unknown>;
+
+export type ClaudeListener = {
+  /** Its output is not read on before this resolves. */
+  onMessage(message: ClaudeMessage): Promise<void>;
+  /** It wants to know something, such as whether it may use a tool; `respond` with what it asked for. */
+  onRequest(id: string, request: ClaudeMessage): void;
+  /** It no longer wants to know. */
+  onRequestCancelled(id: string): void;
+  /** No more messages come. */
+  onLost(error: SvcError): void;
+};
+
+type Waiting = { resolve(response: ClaudeMessage): void; reject(error: SvcError): void };
+
+/** How much of a line that is no message its error repeats, characters. */
+const REPEATED_CHARS = 200;
+
+export class ClaudeProcess {
+  readonly program: AgentProgram;
+  readonly #waiting = new Map<string, Waiting>();
+  #lost: SvcError | null = null;
+
+  constructor(program: AgentProgram, listener: ClaudeListener) {
+    this.program = program;
+    void this.#read(listener);
+  }
+
+  get isAlive(): boolean {
+    return this.#lost === null && this.program.ended === null;
+  }
+
+  /** Asks it something. Rejects with `AGENT_FAILED` when it refuses or ends. */
+  async request(request: { subtype: string; [member: string]: unknown }): Promise<ClaudeMessage> {
+    if (this.#lost) throw this.#lost;
+    const id = randomUUID();
+    const response = new Promise<ClaudeMessage>((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
+    // It may end while the line is on its way to it.
+    response.catch(() => {});
+    await this.send({ type: 'control_request', request_id: id, request });
+    return await response;
+  }
+
+  async respond(id: string, response: ClaudeMessage): Promise<void> {
+    await this.send({ type: 'control_response', response: { subtype: 'success', request_id: id, response } });
+  }
+
+  async refuse(id: string, error: string): Promise<void> {
+    await this.send({ type: 'control_response', response: { subtype: 'error', request_id: id, error } });
+  }
+
+  async send(message: ClaudeMessage): Promise<void> {
+    await this.program.write(JSON.stringify(message));
+  }
+
+  async #read(listener: ClaudeListener): Promise<void> {
+    let lost: SvcError;
+    try {
+      for await (const line of this.program.lines()) {
+        if (line.trim() !== '') await this.#take(parse(line), listener);
+      }
+      // It may close its output before it exits.
+      await this.program.end();
+      lost = this.program.failure();
+    } catch (error) {
+      lost = error instanceof SvcError ? error : new SvcError('AGENT_FAILED', (error as Error).message);
+    }
+    this.#lost = lost;
+    for (const { reject } of this.#waiting.values()) reject(lost);
+    this.#waiting.clear();
+    listener.onLost(lost);
+    await this.program.end();
+  }
+
+  async #take(message: ClaudeMessage, listener: ClaudeListener): Promise<void> {
+    const { type, request_id: id } = message;
+    if (type === 'control_response' && isObject(message.response)) this.#answer(message.response);
+    else if (type === 'control_request' && typeof id === 'string' && isObject(message.request)) {
+      listener.onRequest(id, message.request);
+    } else if (type === 'control_cancel_request' && typeof id === 'string') listener.onRequestCancelled(id);
+    else await listener.onMessage(message);
+  }
+
+  #answer({ request_id: id, subtype, response, error }: ClaudeMessage): void {
+    const waiting = this.#waiting.get(String(id));
+    this.#waiting.delete(String(id));
+    if (subtype === 'success') waiting?.resolve(isObject(response) ? response : {});
+    else waiting?.reject(new SvcError('AGENT_FAILED', `Claude Code refused: ${String(error)}`));
+  }
+}
+
+function parse(line: string): ClaudeMessage {
+  try {
+    const message: unknown = JSON.parse(line);
+    if (isObject(message)) return message;
+  } catch {
+    // Told below.
+  }
+  throw new SvcError('AGENT_FAILED', `Claude Code wrote what is no message: ${line.slice(0, REPEATED_CHARS)}`);
+}

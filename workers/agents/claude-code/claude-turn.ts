@@ -1,0 +1,209 @@
+/** One turn of Claude Code: what it says of it, in its own words, as events of a runner. */
+import type { RunnerEvent, TurnUsage } from '../../../protocol/agents.ts';
+import { isObject } from '../../../protocol/entry-checks.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import type { ClaudeMessage } from './claude-process.ts';
+
+/** The name that it knows the app's MCP server by, and what it puts before the names of its tools. */
+export const GATEWAY_SERVER = 'gw';
+const GATEWAY_TOOL = `mcp__${GATEWAY_SERVER}__`;
+
+export const SIGN_IN =
+  'Run `claude` in a terminal as the user of the gateway and enter /login, or give the runner a key: "apiKeyEnv" names the variable that holds it.';
+
+export type ClaudeTurnOptions = {
+  emit(event: RunnerEvent): Promise<void>;
+  /** Whether its answers come from a model server of one's own. */
+  hasOwnServer: boolean;
+};
+
+/** The turn as far as it has come. `take` gets every message from the one that asked on. */
+export class ClaudeTurn {
+  /** Resolves when the turn is over; rejects with why it failed. */
+  readonly over: Promise<void>;
+  /** Its failure is that it was told to stop. */
+  isStopped = false;
+
+  readonly #options: ClaudeTurnOptions;
+  /** The names of tools that have no result yet, by the numbers of their calls. */
+  readonly #tools = new Map<string, string>();
+  #model: string | undefined;
+  /** The message whose text came in pieces. */
+  #streamed: unknown = null;
+  #isSignedOut = false;
+  #resolve: () => void = () => {};
+  #reject: (error: SvcError) => void = () => {};
+
+  constructor(options: ClaudeTurnOptions) {
+    this.#options = options;
+    this.over = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    this.over.catch(() => {});
+  }
+
+  /** Ends the turn: with an error, or as what was asked for. */
+  end(error?: SvcError): void {
+    if (error && !this.isStopped) this.#reject(error);
+    else this.#resolve();
+  }
+
+  /** The name of the tool as the app has it. */
+  toolName(name: string, callId?: unknown): string {
+    return this.#tools.get(String(callId)) ?? ownName(name);
+  }
+
+  async take(message: ClaudeMessage): Promise<void> {
+    // Agents of its own, which it is not given the tool for, would talk in between.
+    if (typeof message.parent_tool_use_id === 'string') return;
+    switch (message.type) {
+      case 'system':
+        return await this.#system(message);
+      case 'stream_event':
+        return await this.#piece(message.event);
+      case 'assistant':
+        return await this.#said(message);
+      case 'user':
+        return await this.#results(message);
+      case 'result':
+        return await this.#result(message);
+    }
+  }
+
+  async #system(message: ClaudeMessage): Promise<void> {
+    if (message.subtype === 'init') {
+      this.#model = text(message.model);
+      if (typeof message.session_id === 'string') await this.#emit({ type: 'session', id: message.session_id });
+    } else if (message.subtype === 'api_retry') {
+      const { attempt, max_retries: most, error_status: status } = message;
+      const why = typeof status === 'number' ? `answered ${status}` : 'could not be reached';
+      await this.#emit({ type: 'phase', phase: 'retrying', detail: `The model server ${why}: ${attempt} of ${most}.` });
+    }
+  }
+
+  async #piece(event: unknown): Promise<void> {
+    if (!isObject(event)) return;
+    if (event.type === 'message_start' && isObject(event.message)) this.#streamed = event.message.id;
+    if (event.type !== 'content_block_delta' || !isObject(event.delta)) return;
+    const { text: delta, thinking } = event.delta;
+    if (typeof delta === 'string') await this.#emit({ type: 'assistant.delta', delta });
+    if (typeof thinking === 'string') await this.#emit({ type: 'reasoning.delta', delta: thinking });
+  }
+
+  async #said(message: ClaudeMessage): Promise<void> {
+    if (message.error === 'authentication_failed') this.#isSignedOut = true;
+    const said = isObject(message.message) ? message.message : {};
+    // Words of the program itself, about an error: the result has them.
+    if (message.error !== undefined || said.model === '<synthetic>') return;
+    const names = new Map(objects(message.tool_use_meta).map(({ id, tool_name: name }) => [id, name]));
+    for (const block of objects(said.content)) {
+      if (block.type === 'text' && said.id !== this.#streamed && typeof block.text === 'string') {
+        await this.#emit({ type: 'assistant.delta', delta: block.text });
+      }
+      if (block.type === 'tool_use') await this.#toolStart(block, names.get(block.id));
+    }
+  }
+
+  async #toolStart({ id, name, input: args }: ClaudeMessage, named: unknown): Promise<void> {
+    const toolCallId = String(id);
+    // Its own form of a name has `_` for what models do not take, such as a dot.
+    const toolName = String(name).startsWith(GATEWAY_TOOL) && typeof named === 'string' ? named : ownName(String(name));
+    this.#tools.set(toolCallId, toolName);
+    const sql = isObject(args) ? text(args.sql) : undefined;
+    await this.#emit({ type: 'tool.start', toolCallId, toolName, args, ...(sql === undefined ? {} : { sql }) });
+  }
+
+  async #results(message: ClaudeMessage): Promise<void> {
+    const { content } = isObject(message.message) ? message.message : {};
+    for (const block of objects(content)) {
+      const toolCallId = String(block.tool_use_id);
+      const toolName = this.#tools.get(toolCallId);
+      if (block.type !== 'tool_result' || toolName === undefined) continue;
+      this.#tools.delete(toolCallId);
+      const result = resultOf(block.content, message.tool_use_result);
+      const ok = block.is_error !== true;
+      const errorText = ok ? {} : { errorText: textOf(block.content) };
+      await this.#emit({ type: 'tool.result', toolCallId, toolName, ok, result, ...errorText });
+    }
+  }
+
+  async #result(message: ClaudeMessage): Promise<void> {
+    const usage = usageOf(message, this.#model, this.#options.hasOwnServer);
+    if (usage) await this.#emit({ type: 'usage', ...usage });
+    // An error comes as a success, too.
+    if (message.is_error === true || message.subtype !== 'success') return this.end(this.#failure(message));
+    if (typeof message.result === 'string') await this.#emit({ type: 'final', text: message.result });
+    this.end();
+  }
+
+  #failure({ result, errors, subtype, api_error_status: status }: ClaudeMessage): SvcError {
+    const said = text(result) ?? (Array.isArray(errors) ? errors.join('; ') : '');
+    const words = said === '' ? String(subtype) : said;
+    if (status === 401) {
+      return new SvcError(
+        'AGENT_FAILED',
+        `The model server refused Claude Code's sign-in or key. ${SIGN_IN} (${words})`,
+      );
+    }
+    if (this.#isSignedOut) return new SvcError('AGENT_FAILED', `Claude Code is not signed in. ${SIGN_IN}`);
+    return new SvcError('AGENT_FAILED', `Claude Code failed: ${words}`);
+  }
+
+  async #emit(event: RunnerEvent): Promise<void> {
+    await this.#options.emit(event);
+  }
+}
+
+/** What the turn took, by its result; null when the model was not reached. */
+function usageOf(message: ClaudeMessage, model: string | undefined, hasOwnServer: boolean): TurnUsage | null {
+  const usage = isObject(message.usage) ? message.usage : {};
+  const models = isObject(message.model_usage_since_last_result) ? message.model_usage_since_last_result : {};
+  const parts = objects(Object.values(models));
+  if (parts.length === 0) return null;
+  // For a model without a known price it takes that of another.
+  const isPriced = parts.every(({ costUSD, costBasis }) => typeof costUSD === 'number' && costBasis !== 'unknown');
+  const { input_tokens: fresh, cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
+  const counts = {
+    // It counts those that were cached apart.
+    inputTokens: [fresh, read, written].reduce<number>(
+      (sum, count) => sum + (typeof count === 'number' ? count : 0),
+      0,
+    ),
+    outputTokens: usage.output_tokens,
+    cacheReadTokens: read,
+    cacheWriteTokens: written,
+    ...(isPriced ? { costUsd: parts.reduce((sum, { costUSD }) => sum + (costUSD as number), 0) } : {}),
+  };
+  return {
+    ...(model === undefined ? {} : { model }),
+    ...(hasOwnServer ? {} : { provider: 'anthropic' }),
+    ...Object.fromEntries(Object.entries(counts).filter(([, count]) => typeof count === 'number')),
+  };
+}
+
+/** The value of a tool's result: what it has for programs, else its text. `shown` is what the model gets, of a long one a beginning. */
+function resultOf(shown: unknown, whole: unknown): unknown {
+  if (isObject(whole) && whole.structuredContent !== undefined) return whole.structuredContent;
+  const parts = isObject(whole) ? whole.content : whole;
+  return textOf(Array.isArray(parts) ? parts : shown);
+}
+
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content;
+  return objects(content)
+    .map((part) => text(part.text) ?? `[${String(part.type)}]`)
+    .join('\n');
+}
+
+function ownName(name: string): string {
+  return name.startsWith(GATEWAY_TOOL) ? name.slice(GATEWAY_TOOL.length) : name;
+}
+
+function objects(value: unknown): ClaudeMessage[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}

@@ -1,0 +1,110 @@
+/** How codex is started for a conversation, and what it is allowed there: nothing of its user's own settings widens it. */
+import { readFileSync, readlinkSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { RunnerSpec, TurnOrder } from '../../../protocol/agents.ts';
+import type { Params } from './json-rpc.ts';
+
+/** What the app's MCP server is called: its tools reach the model as `mcp__svc`. */
+export const TOOL_SERVER = 'svc';
+/** The provider that we define, for a model server of the configuration or a key in the environment. */
+export const OWN_PROVIDER = 'svc';
+
+const TOKEN_VARIABLE = 'SVC_AGENT_TOKEN';
+const KEY_VARIABLE = 'OPENAI_API_KEY';
+const OPENAI = 'https://api.openai.com/v1';
+
+/** The name of the sandbox that turns have. */
+const SANDBOX = 'svc';
+/** What a command gets of the environment; the token and keys are not among it, the tag is, by which commands are found. */
+const COMMAND_VARIABLES = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_*', 'TZ', 'TERM', 'SVC_AGENT'];
+
+/** Calls nobody but the model, starts no program of the user's, and gives up on a dead network. */
+const QUIET = [
+  'analytics.enabled=false',
+  'check_for_update_on_startup=false',
+  'notify=[]',
+  'web_search="disabled"',
+  'skills.include_instructions=false',
+  'features.unbounded_connection_retries=false',
+  ...['apps', 'plugins', 'hooks', 'memories', 'multi_agent', 'goals', 'image_generation', 'view_image'].map(
+    (feature) => `features.${feature}=false`,
+  ),
+];
+
+/** Names that its sandbox would keep commands from with folders of its own, which the draft would have meanwhile. */
+const UNPROTECTED = ['.agents', '.aws', '.codex', '.git'];
+
+/** The key that its own provider is asked with. */
+export function keyOf({ env }: RunnerSpec): string | undefined {
+  return env[KEY_VARIABLE];
+}
+
+/** The arguments of `codex` for its app-server. */
+export function serverArguments(spec: RunnerSpec): string[] {
+  const hasProvider = spec.baseUrl !== undefined || keyOf(spec) !== undefined;
+  const settings = hasProvider ? [...QUIET, ...ownProvider(spec)] : QUIET;
+  return ['app-server', ...settings.flatMap((setting) => ['-c', setting])];
+}
+
+/** JSON's texts are TOML's. Without a key none is asked for. */
+function ownProvider(spec: RunnerSpec): string[] {
+  const members = {
+    name: OWN_PROVIDER,
+    base_url: spec.baseUrl ?? spec.env.OPENAI_BASE_URL ?? OPENAI,
+    wire_api: 'responses',
+    request_max_retries: 2,
+    stream_max_retries: 2,
+    ...(keyOf(spec) === undefined ? {} : { env_key: KEY_VARIABLE }),
+  };
+  return Object.entries(members).map(
+    ([name, value]) => `model_providers.${OWN_PROVIDER}.${name}=${JSON.stringify(value)}`,
+  );
+}
+
+/** The token is in no argument: those are for everyone to see. */
+export function tokenEnvironment({ gateway }: TurnOrder): Record<string, string> {
+  return { [TOKEN_VARIABLE]: gateway.token };
+}
+
+/**
+ * The members of `thread/start` and `thread/resume` that say what the conversation may do. Commands see the system's own programs,
+ * the folder (which they may change in mode `full`) and `programFolders`; they have no network. In mode `data` there are none.
+ * `otherServers` are the MCP servers of the user's own settings.
+ */
+export function threadSettings(order: TurnOrder, programFolders: string[], otherServers: string[]): Params {
+  const isFull = order.mode === 'full';
+  const readable = [':minimal', ...programFolders].map((path) => [path, 'read']);
+  const inFolder = ['.', ...UNPROTECTED].map((path) => [path, isFull ? 'write' : 'read']);
+  return {
+    cwd: order.folder,
+    approvalPolicy: 'on-request',
+    approvalsReviewer: 'user',
+    permissions: SANDBOX,
+    config: {
+      [`permissions.${SANDBOX}`]: {
+        filesystem: { ...Object.fromEntries(readable), ':workspace_roots': Object.fromEntries(inFolder) },
+        network: { enabled: false },
+      },
+      'shell_environment_policy.include_only': COMMAND_VARIABLES,
+      [`mcp_servers.${TOOL_SERVER}`]: {
+        url: order.gateway.url,
+        bearer_token_env_var: TOKEN_VARIABLE,
+        default_tools_approval_mode: 'approve',
+        required: true,
+      },
+      ...Object.fromEntries(otherServers.map((name) => [`mcp_servers.${name}.enabled`, false])),
+      ...(isFull ? {} : { 'features.shell_tool': false, 'features.unified_exec': false, project_doc_max_bytes: 0 }),
+    },
+  };
+}
+
+/** Where the programs of a process and of its children are: the sandbox starts codex itself again. Empty but on Linux. */
+export function programFolders(pid: number): string[] {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
+    const programs = [String(pid), ...children].map((one) => readlinkSync(`/proc/${one}/exe`));
+    return [...new Set(programs.map((program) => dirname(program)))];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,115 @@
+/** Speaks JSON-RPC with a program, a message a line and both ways. Codex leaves the member `jsonrpc` out; so do we. */
+import { isObject } from '../../../protocol/entry-checks.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import type { AgentProgram } from '../program.ts';
+
+/** Members of a message; nothing about their kinds is known before they are looked at. */
+export type Params = Record<string, unknown>;
+
+export type RpcListener = {
+  /** Its output is not read on before this resolves. */
+  onNotification(method: string, params: Params): Promise<void>;
+  /** Resolves with the answer; null for a request that we do not know. Meanwhile it is read on. */
+  onRequest(method: string, params: Params): Promise<Params | null>;
+  /** No more messages come. */
+  onLost(error: SvcError): void;
+};
+
+/** What the program answered instead of a result. */
+export class RpcError extends Error {}
+
+type Waiting = { resolve(result: Params): void; reject(error: Error): void };
+
+/** How much of a line that is no message its error repeats, characters. */
+const REPEATED_CHARS = 200;
+const METHOD_NOT_FOUND = -32601;
+
+export class JsonRpc {
+  readonly #program: AgentProgram;
+  readonly #listener: RpcListener;
+  readonly #waiting = new Map<number, Waiting>();
+  #calls = 0;
+  #lost: SvcError | null = null;
+
+  constructor(program: AgentProgram, listener: RpcListener) {
+    this.#program = program;
+    this.#listener = listener;
+    void this.#read();
+  }
+
+  get isAlive(): boolean {
+    return this.#lost === null && this.#program.ended === null;
+  }
+
+  /** Rejects with an `RpcError` when it refuses, with `AGENT_FAILED` when it ends. */
+  async call(method: string, params: Params): Promise<Params> {
+    if (this.#lost) throw this.#lost;
+    const id = ++this.#calls;
+    const answer = new Promise<Params>((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
+    // It may end while the line is on its way to it.
+    answer.catch(() => {});
+    await this.#send({ id, method, params });
+    return await answer;
+  }
+
+  async notify(method: string): Promise<void> {
+    await this.#send({ method });
+  }
+
+  async #send(message: Params): Promise<void> {
+    await this.#program.write(JSON.stringify(message));
+  }
+
+  async #read(): Promise<void> {
+    let lost: SvcError;
+    try {
+      for await (const line of this.#program.lines()) {
+        if (line.trim() !== '') await this.#take(parse(line));
+      }
+      // Its output ends a moment before it does, and how it ended is what to say.
+      await this.#program.end();
+      lost = this.#program.failure();
+    } catch (error) {
+      lost = error instanceof SvcError ? error : new SvcError('AGENT_FAILED', `The agent failed: ${String(error)}`);
+    }
+    this.#lost = lost;
+    for (const { reject } of this.#waiting.values()) reject(lost);
+    this.#waiting.clear();
+    this.#listener.onLost(lost);
+    await this.#program.end();
+  }
+
+  async #take({ id, method, params, result, error }: Params): Promise<void> {
+    if (typeof method === 'string') {
+      const given = isObject(params) ? params : {};
+      if (id === undefined) await this.#listener.onNotification(method, given);
+      else void this.#answer(id, method, given);
+      return;
+    }
+    const waiting = this.#waiting.get(Number(id));
+    if (!waiting) return;
+    this.#waiting.delete(Number(id));
+    if (isObject(error)) waiting.reject(new RpcError(String(error.message)));
+    else waiting.resolve(isObject(result) ? result : {});
+  }
+
+  async #answer(id: unknown, method: string, params: Params): Promise<void> {
+    try {
+      const result = await this.#listener.onRequest(method, params);
+      const unknown = { error: { code: METHOD_NOT_FOUND, message: `There is no ${method} here.` } };
+      await this.#send({ id, ...(result === null ? unknown : { result }) });
+    } catch {
+      // It has ended meanwhile; whoever waits for it hears of that.
+    }
+  }
+}
+
+function parse(line: string): Params {
+  try {
+    const message: unknown = JSON.parse(line);
+    if (isObject(message)) return message;
+  } catch {
+    // Said below.
+  }
+  throw new SvcError('AGENT_FAILED', `The agent wrote what is no message: ${line.slice(0, REPEATED_CHARS)}`);
+}

@@ -1,0 +1,106 @@
+// The runner that asks a model server itself, in each of the three protocols.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { MODEL_APIS, type RunnerSpec } from '../../../protocol/agents.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { STUB_MODELS, startModelStub } from '../../../testing/model-stub.ts';
+import { type RunnerTester, runnerCases } from '../../../testing/runner-cases.ts';
+import { eventsOf, finalOf, RunnerTurns } from '../../../testing/runner-turns.ts';
+import { modelRunner } from './model.ts';
+
+for (const api of MODEL_APIS) {
+  const spec = (url: string): RunnerSpec => ({ name: 'local', kind: 'model', api, baseUrl: `${url}/v1`, env: {} });
+  runnerCases(
+    {
+      name: `model, ${api}`,
+      runner: modelRunner,
+      skip: false,
+      spec: ({ stub }) => ({ ...spec(stub.url), model: 'stub-model' }),
+      hasProgram: false,
+      reasons: true,
+    },
+    (runnerTest) => {
+      worksOnFiles(runnerTest);
+      staysInBounds(runnerTest);
+
+      runnerTest(
+        'sends the key, and asks the first model that there is where none is named',
+        async ({ place, turns }) => {
+          const stub = await startModelStub({ key: 'sesame' });
+          const keyed = { baseUrl: `${stub.url}/v1`, apiKey: 'sesame' };
+          const nameless = new RunnerTurns(place, modelRunner, { ...spec(stub.url), ...keyed }, turns.gateway);
+          try {
+            assert.equal(finalOf(await nameless.run('say: open')), 'open');
+            assert.equal(stub.requests[0]?.model, 'stub-model');
+            assert.deepEqual(await turns.probe('models', keyed), {
+              models: STUB_MODELS.map((id) => ({ id, name: id })),
+            });
+            await assert.rejects(turns.probe('models', { ...keyed, apiKey: 'x' }), /answered 401/);
+          } finally {
+            await nameless.end();
+            await stub.close();
+          }
+        },
+      );
+    },
+  );
+}
+
+function worksOnFiles(runnerTest: RunnerTester): void {
+  runnerTest('works on the files of a draft in mode full, and nowhere else', async ({ turns, place }) => {
+    const folder = join(place.folder, 'draft');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'app.json'), '{"id":"todos"}');
+    writeFileSync(join(place.folder, 'secret.txt'), 'secret');
+    const steps = [
+      'call: write {"path":"notes/plan.md","text":"by day"}',
+      'call: edit {"path":"notes/plan.md","before":"day","after":"week"}',
+      'call: read {"path":"notes/plan.md"}',
+      // The app has a query of the name `list`.
+      'call: file_list {}',
+      'call: search {"text":"WEEK"}',
+      'call: read {"path":"../secret.txt"}',
+      'call: read {"path":5}',
+    ];
+    const events = await turns.run(`${steps.join('\nthen\n')}\nsay: done`, { mode: 'full', folder });
+    finalOf(events);
+    assert.deepEqual(
+      eventsOf(events, 'tool.result').map(({ result, errorText }) => result ?? errorText),
+      [
+        'Written.',
+        'Edited.',
+        'by week',
+        'app.json (14)\nnotes/plan.md (7)',
+        'notes/plan.md:1: by week',
+        '../secret.txt is not in the draft.',
+        '"path" must be a text.',
+      ],
+    );
+    assert.equal(readFileSync(join(folder, 'notes/plan.md'), 'utf8'), 'by week');
+    finalOf(await turns.run('say: done', { folder }));
+    const names = place.stub.requests.at(-1)?.tools.map(({ name }) => name) ?? [];
+    assert.ok(names.includes('add') && !names.includes('write'), names.join());
+  });
+}
+
+function staysInBounds(runnerTest: RunnerTester): void {
+  runnerTest('ends a turn whose model does nothing but call tools', async ({ turns }) => {
+    const script = Array(LIMITS.modelSteps + 1)
+      .fill('call: stats {}')
+      .join('\nthen\n');
+    const events = await turns.run(script);
+    assert.equal(eventsOf(events, 'tool.result').length, LIMITS.modelSteps);
+    assert.match(eventsOf(events, 'error')[0]?.message ?? '', /called tools 32 times/);
+  });
+
+  runnerTest('tries again what the server could not do at once', async ({ turns }) => {
+    assert.equal(finalOf(await turns.run('status: 500 1\nsay: now')), 'now');
+  });
+
+  runnerTest('says so when the tools of the app cannot be reached', async ({ turns }) => {
+    const gateway = { ...turns.gateway, token: 'wrong' };
+    const without = await turns.run('say: x', { gateway });
+    assert.match(eventsOf(without, 'error')[0]?.message ?? '', /tools of the app cannot be reached/);
+  });
+}

@@ -1,0 +1,203 @@
+/** An agent without a program: the turns of a conversation are asked of a model server, and its calls of tools are done here. */
+import type { FinishReason, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet } from 'ai';
+import type { ModelApi, RunnerEvent, TurnOrder, TurnUsage } from '../../../protocol/agents.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { listModels } from '../model-list.ts';
+import { sqlOf } from '../own-tools.ts';
+import { fileText, promptFile, recentHistory } from '../prompt-parts.ts';
+import type { Agent, Runner, Turn } from '../runner.ts';
+import { FILE_TOOLS } from './file-tools.ts';
+import { modelError, modelOf } from './model-server.ts';
+import { modelTools, toolErrorText } from './model-tools.ts';
+
+export const modelRunner: Runner = {
+  open: () => Promise.resolve(new ModelAgent()),
+  async probe({ runner: { name, baseUrl, apiKey }, want }, _host, signal) {
+    if (baseUrl === undefined) throw new SvcError('NO_RUNNER', `The runner ${name} has no baseUrl.`);
+    if (want === 'models') return { models: await listModels(baseUrl, apiKey, signal) };
+    if (want === 'tools') return { tools: FILE_TOOLS.map(({ name, description }) => ({ name, description })) };
+    // There is no program that has one.
+    return {};
+  },
+};
+
+/** Keeps nothing between turns: the history comes with each. */
+class ModelAgent implements Agent {
+  isAlive = true;
+
+  async turn(turn: Turn): Promise<void> {
+    const { order, signal } = turn;
+    const answer = new Answer(turn);
+    try {
+      const model = await modelIdOf(order, signal);
+      const [language, { stepCountIs, streamText }, { tools, close }] = await Promise.all([
+        modelOf(order.runner, model),
+        import('ai'),
+        modelTools(order, signal),
+      ]);
+      try {
+        // What the library wants to tell developers is not for the standard error of this process.
+        globalThis.AI_SDK_LOG_WARNINGS = false;
+        const { fullStream } = streamText({
+          model: language,
+          ...(order.instructions === '' ? {} : { system: order.instructions }),
+          messages: await messagesOf(turn),
+          tools,
+          stopWhen: stepCountIs(LIMITS.modelSteps),
+          maxRetries: LIMITS.modelRetries,
+          abortSignal: signal,
+          providerOptions: optionsOf(order),
+          // It comes in the stream, too.
+          onError: () => {},
+        });
+        for await (const part of fullStream) await answer.take(part);
+        if (!signal.aborted) await answer.end();
+      } finally {
+        await answer.account(model);
+        await close();
+      }
+    } catch (error) {
+      if (!signal.aborted) throw modelError(error);
+    }
+  }
+
+  end(): Promise<void> {
+    this.isAlive = false;
+    return Promise.resolve();
+  }
+}
+
+/** The model that is asked: the turn's, the runner's, else the first that the server has. */
+async function modelIdOf({ model, runner }: TurnOrder, signal: AbortSignal): Promise<string> {
+  const wanted = model ?? runner.model;
+  if (wanted !== undefined) return wanted;
+  const [first] = runner.baseUrl === undefined ? [] : await listModels(runner.baseUrl, runner.apiKey, signal);
+  if (first === undefined) throw new SvcError('AGENT_FAILED', `Name the model of the runner ${runner.name}.`);
+  return first.id;
+}
+
+async function messagesOf({ order: { history, attachments, message }, emit }: Turn): Promise<ModelMessage[]> {
+  const before = recentHistory(history).filter(({ text }) => text !== '');
+  const content: Exclude<Extract<ModelMessage, { role: 'user' }>['content'], string> = [];
+  for (const attachment of attachments) {
+    const file = await promptFile(attachment);
+    if (file.kind === 'text') content.push({ type: 'text', text: fileText(file.name, file.text) });
+    else if (file.kind === 'left')
+      await emit({ type: 'phase', phase: 'attachment', detail: `The model does not get ${file.name}: ${file.why}.` });
+    else if (file.type.startsWith('image/')) content.push({ type: 'image', image: file.bytes, mediaType: file.type });
+    else content.push({ type: 'file', data: file.bytes, mediaType: file.type, filename: file.name });
+  }
+  content.push({ type: 'text', text: message });
+  return [...before.map(({ role, text }) => ({ role, content: text })), { role: 'user', content }];
+}
+
+type ProviderOptions = NonNullable<Parameters<typeof import('ai')['streamText']>[0]['providerOptions']>;
+
+/** Tokens that a model of the Messages protocol may think, by how much it is to. */
+const THINKING_TOKENS: Record<string, number> = { low: 2048, medium: 8192, high: 24_576 };
+
+function optionsOf({ runner: { api, name }, thinking }: TurnOrder): ProviderOptions {
+  const effort = thinking === null ? {} : { reasoningEffort: thinking };
+  const budgetTokens = THINKING_TOKENS[thinking ?? ''];
+  const options: Record<ModelApi, ProviderOptions> = {
+    chat: { [name]: effort },
+    // What was said is ours to keep: the server is not asked to.
+    responses: { openai: { store: false, ...effort } },
+    messages: budgetTokens === undefined ? {} : { anthropic: { thinking: { type: 'enabled', budgetTokens } } },
+  };
+  return options[api ?? 'chat'];
+}
+
+/** What a model answers in one turn, as events. */
+class Answer {
+  readonly #turn: Turn;
+  readonly #usage: TurnUsage = {};
+  #step = 0;
+  /** What it said since its last tools. */
+  #text = '';
+  #finished: { reason: FinishReason; raw: string | undefined } | null = null;
+
+  constructor(turn: Turn) {
+    this.#turn = turn;
+  }
+
+  /** Throws what the library says went wrong. */
+  async take(part: TextStreamPart<ToolSet>): Promise<void> {
+    switch (part.type) {
+      case 'start-step':
+        this.#step++;
+        this.#text = '';
+        break;
+      case 'text-delta':
+        if (part.text === '') break;
+        this.#text += part.text;
+        await this.#emit({ type: 'assistant.delta', delta: part.text });
+        break;
+      case 'reasoning-delta':
+        if (part.text !== '') await this.#emit({ type: 'reasoning.delta', delta: part.text });
+        break;
+      case 'tool-call':
+        await this.#emit({
+          type: 'tool.start',
+          ...this.#call(part),
+          args: part.input,
+          ...sqlOf(part.toolName, part.input),
+        });
+        break;
+      case 'tool-result':
+        await this.#emit({ type: 'tool.result', ...this.#call(part), ok: true, result: part.output });
+        break;
+      case 'tool-error':
+        await this.#emit({ type: 'tool.result', ...this.#call(part), ok: false, errorText: toolErrorText(part.error) });
+        break;
+      case 'finish-step':
+        this.#count(part.usage);
+        this.#finished = { reason: part.finishReason, raw: part.rawFinishReason };
+        break;
+      case 'error':
+        throw part.error;
+    }
+  }
+
+  /** The final text; rejects when the model did not come to an end by itself. */
+  async end(): Promise<void> {
+    const { reason, raw } = this.#finished ?? { reason: 'other', raw: undefined };
+    if (reason === 'tool-calls')
+      throw failed(`The model called tools ${LIMITS.modelSteps} times without an answer; the turn ends here.`);
+    if (reason === 'length') throw failed('The model stopped: its answer reached the limit of tokens.');
+    if (reason === 'content-filter') throw failed('The model stopped: its server does not let the answer through.');
+    if (reason === 'error') throw failed('The model server broke off with an error.');
+    if (reason === 'other' && raw === undefined)
+      throw failed('The model server broke off before the end of its answer.');
+    await this.#emit({ type: 'final', text: this.#text });
+  }
+
+  /** Says what all answers took, once. */
+  async account(model: string): Promise<void> {
+    if (Object.keys(this.#usage).length === 0) return;
+    await this.#emit({ type: 'usage', model, provider: this.#turn.order.runner.name, ...this.#usage });
+  }
+
+  #count({ inputTokens, outputTokens, inputTokenDetails }: LanguageModelUsage): void {
+    const { cacheReadTokens, cacheWriteTokens } = inputTokenDetails;
+    const counts = { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens };
+    for (const name of Object.keys(counts) as (keyof typeof counts)[]) {
+      const count = counts[name];
+      if (count !== undefined) this.#usage[name] = (this.#usage[name] ?? 0) + count;
+    }
+  }
+
+  /** Some servers begin to number their calls anew in each answer. */
+  #call({ toolCallId, toolName }: { toolCallId: string; toolName: string }): { toolCallId: string; toolName: string } {
+    return { toolCallId: this.#step <= 1 ? toolCallId : `${toolCallId}.${this.#step}`, toolName };
+  }
+
+  async #emit(event: RunnerEvent): Promise<void> {
+    await this.#turn.emit(event);
+  }
+}
+
+function failed(message: string): SvcError {
+  return new SvcError('AGENT_FAILED', message);
+}
