@@ -17,7 +17,7 @@ import {
   DUE_ATTACHMENTS,
   GET_ATTACHMENT,
   insertAttachment,
-} from '../../../storage/conversation-rows.ts';
+} from '../../../storage/chat/conversation-rows.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { unknownApp } from '../../../storage/registry.ts';
 import { sweepTemporary } from '../../../storage/trash.ts';

@@ -4,7 +4,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import type { SessionName } from '../../../protocol/session-key.ts';
 import type { HistoryRow } from '../../../protocol/turns.ts';
-import { type ChatWindow, ChatWindows } from '../../../storage/chat-windows.ts';
+import { type ChatWindow, ChatWindows } from '../../../storage/chat/windows.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { sessionOf, type TurnDrafts } from '../turns/turn-drafts.ts';
 import type { TurnRuns } from '../turns/turn-runs.ts';

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import type { TurnEvent } from '../../../protocol/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { NewTurn, StoredEvent } from '../../../protocol/turns.ts';
-import { HistoryFold } from '../../../storage/chat-transcript.ts';
+import { HistoryFold } from '../../../storage/chat/transcript.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
 import { ConversationTurns, Tally } from './conversation-turns.ts';
 import { Conversations } from './conversations.ts';

@@ -14,8 +14,14 @@ import type {
   TurnState,
 } from '../../../protocol/turns.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import { HistoryFold, hashOf } from '../../../storage/chat-transcript.ts';
-import { endTurn, eventsOf, insertItem, insertTurn, type NamedAttachment } from '../../../storage/conversation-rows.ts';
+import {
+  endTurn,
+  eventsOf,
+  insertItem,
+  insertTurn,
+  type NamedAttachment,
+} from '../../../storage/chat/conversation-rows.ts';
+import { HistoryFold, hashOf } from '../../../storage/chat/transcript.ts';
 import { survive } from '../../outlive-writer.ts';
 
 const CONVERSATION = 'SELECT app_id, adapter, adapter_session FROM conversations WHERE conversation_id = ?';

@@ -11,7 +11,7 @@ import {
   conversationOf,
   GET_CONVERSATION,
   listConversations,
-} from '../../../storage/conversation-rows.ts';
+} from '../../../storage/chat/conversation-rows.ts';
 import { survive } from '../../outlive-writer.ts';
 import { sessionOf, type TurnDrafts } from '../turns/turn-drafts.ts';
 import type { Turns } from '../turns/turns.ts';

@@ -8,7 +8,7 @@ import type { TurnEvent } from '../../../protocol/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { SessionName } from '../../../protocol/session-key.ts';
 import type { OpenConversation } from '../../../protocol/turns.ts';
-import { ChatWindows } from '../../../storage/chat-windows.ts';
+import { ChatWindows } from '../../../storage/chat/windows.ts';
 import { type ScriptedRunner, scriptedRunner } from '../../../testing/scripted-runner.ts';
 import { inTime } from '../../../testing/waiting.ts';
 import type { TurnOutcome } from './turn-work.ts';

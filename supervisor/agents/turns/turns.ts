@@ -10,7 +10,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type SessionName, sessionKey } from '../../../protocol/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/turns.ts';
-import { hashOf } from '../../../storage/chat-transcript.ts';
+import { hashOf } from '../../../storage/chat/transcript.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';
 import { endedTurn, LiveTurn, type ReadableTurn } from './live-turn.ts';

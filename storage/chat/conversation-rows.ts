@@ -3,10 +3,10 @@
  * these, and the attachments of messages; their rows as the API gives them. Pure.
  */
 import { basename } from 'node:path';
-import type { TurnEvent } from '../protocol/agents.ts';
-import type { Row, SqlStatement, SqlValue } from '../protocol/frames.ts';
-import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../protocol/turns.ts';
-import { hashOf, packed, titleOf, unpacked } from './chat-transcript.ts';
+import type { TurnEvent } from '../../protocol/agents.ts';
+import type { Row, SqlStatement, SqlValue } from '../../protocol/frames.ts';
+import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../../protocol/turns.ts';
+import { hashOf, packed, titleOf, unpacked } from './transcript.ts';
 
 /**
  * A turn's id is a UUIDv7, so that order by id is order of time. An item is a group of a turn's events that came together, under

@@ -3,10 +3,10 @@ import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateS
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { TurnEvent } from '../protocol/agents.ts';
-import { LIMITS } from '../protocol/limits.ts';
-import type { NewTurn, OpenConversation, StoredEvent, StoredTurn } from '../protocol/turns.ts';
-import { ChatWindows } from './chat-windows.ts';
+import type { TurnEvent } from '../../protocol/agents.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { NewTurn, OpenConversation, StoredEvent, StoredTurn } from '../../protocol/turns.ts';
+import { ChatWindows } from './windows.ts';
 
 type Scene = { dir: string; windows: ChatWindows; warnings: string[]; again(): ChatWindows };
 

@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
-import { CHAT_MODES, type ChatMode, type TurnEvent } from '../protocol/agents.ts';
-import { LIMITS } from '../protocol/limits.ts';
+import { CHAT_MODES, type ChatMode, type TurnEvent } from '../../protocol/agents.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import {
   type HistoryRow,
   type NewTurn,
@@ -15,8 +15,8 @@ import {
   TURN_STATES,
   type TurnEnd,
   type TurnState,
-} from '../protocol/turns.ts';
-import { isMissing, isRecord } from './atomic-file.ts';
+} from '../../protocol/turns.ts';
+import { isMissing, isRecord } from '../atomic-file.ts';
 
 /** Of text that came in pieces, all pieces: one line holds many of them. */
 type Pieces = { type: 'assistant.delta' | 'reasoning.delta'; deltas: string[] };
@@ -59,7 +59,7 @@ export function unpacked(line: Pick<EventsLine, 'id' | 'events'>): StoredEvent[]
 }
 
 /** Null for what is no line of a transcript: what a crash or somebody else left there. */
-export function parseLine(text: string): TranscriptLine | null {
+function parseLine(text: string): TranscriptLine | null {
   let line: unknown;
   try {
     line = JSON.parse(text);

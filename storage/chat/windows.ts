@@ -4,11 +4,11 @@
  */
 import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { TurnEvent } from '../protocol/agents.ts';
-import { SvcError } from '../protocol/errors.ts';
-import { LIMITS } from '../protocol/limits.ts';
-import type { HistoryRow, NewTurn, OpenConversation, StoredEvent, TurnEnd } from '../protocol/turns.ts';
-import { inParallel, isMissing, isRecord, namesIn, readJson, syncDir, writeFileAtomic } from './atomic-file.ts';
+import type { TurnEvent } from '../../protocol/agents.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { HistoryRow, NewTurn, OpenConversation, StoredEvent, TurnEnd } from '../../protocol/turns.ts';
+import { inParallel, isMissing, isRecord, namesIn, readJson, syncDir, writeFileAtomic } from '../atomic-file.ts';
 import {
   entryOf,
   historyOf,
@@ -19,7 +19,7 @@ import {
   type WindowEntry,
   WindowState,
   type WindowTurn,
-} from './chat-transcript.ts';
+} from './transcript.ts';
 
 /** A window as it is listed. */
 export type ChatWindow = { windowId: string } & Omit<WindowEntry, 'bytes' | 'session'>;
