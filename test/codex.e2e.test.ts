@@ -37,6 +37,7 @@ runnerCases(
     skip: existsSync(codex) ? false : 'codex is not installed: npm ci --prefix scripts/agents',
     spec,
     hasProgram: true,
+    hasSystem: true,
     reasons: true,
     asks: {
       step: () => patch('../outside.txt', 'hello'),

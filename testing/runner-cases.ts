@@ -18,6 +18,8 @@ export type RunnerCases = {
   spec(place: RunnerPlace): RunnerSpec;
   /** Whether it has a program, which keeps the conversation and can be killed. */
   hasProgram: boolean;
+  /** Whether its model gets the instructions as its system text; else they come with the first message. */
+  hasSystem: boolean;
   /** Whether it shows what its model reasons. */
   reasons: boolean;
   /** A step of a script that makes it ask for permission in mode `full`, and what happens if it is granted. */
@@ -59,7 +61,7 @@ export function runnerCases(cases: RunnerCases, more?: (runnerTest: RunnerTester
 
 export type RunnerTester = (title: string, body: (test: RunnerTest) => Promise<void>) => void;
 
-function answers({ reasons, hasProgram }: RunnerCases, runnerTest: RunnerTester): void {
+function answers({ reasons, hasProgram, hasSystem }: RunnerCases, runnerTest: RunnerTester): void {
   runnerTest('answers in deltas, then whole, and counts tokens', async ({ turns, place }) => {
     const events = await turns.run('say: hello there, you\nusage: 100 20 5', { instructions: 'You like brevity.' });
     assert.equal(finalOf(events), 'hello there, you');
@@ -72,7 +74,7 @@ function answers({ reasons, hasProgram }: RunnerCases, runnerTest: RunnerTester)
     assert.equal(usage?.outputTokens, 20);
     assert.equal(usage?.cacheReadTokens, 5);
     const asked = place.stub.requests.find(({ text }) => text.includes('hello there'));
-    assert.match(asked?.system ?? '', /You like brevity\./);
+    assert.match((hasSystem ? asked?.system : asked?.said.join('\n')) ?? '', /You like brevity\./);
   });
 
   if (reasons) {

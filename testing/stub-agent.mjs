@@ -34,13 +34,17 @@
  *
  * Arguments: `--version`; `--keep DIR` keeps sessions there, so that they can be loaded; `--without http,image,embedded` lacks these
  * capabilities; `--start MS | crash | hang | signed-out` is how it starts; `--models` has two models to choose from.
+ *
+ * With `--model URL` it is an agent with a model: it asks the model server there, which gets the tools of the MCP servers and
+ * `edit {"path","text"}`, for which the agent asks for permission.
  */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { request as httpRequest } from 'node:http';
 import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { callTool, toolsOf } from './stub-agent/mcp.mjs';
+import { askModel, userMessage } from './stub-agent/model.mjs';
 
 const VERSION = '1.2.3';
 const argument = (name) => {
@@ -58,7 +62,9 @@ if (start === 'crash') {
 }
 const without = (argument('--without') ?? '').split(',');
 const keep = argument('--keep');
+const modelUrl = argument('--model');
 const MODELS = [
+  ...(modelUrl ? [{ modelId: 'stub-model', name: 'Model' }] : []),
   { modelId: 'stub-small', name: 'Small' },
   { modelId: 'stub-large', name: 'Large' },
 ];
@@ -89,39 +95,6 @@ function ask(method, params) {
   });
 }
 
-/** One message to an MCP server over HTTP; resolves with the answer's `result`, and what the server calls the session. */
-function post(server, message) {
-  const body = JSON.stringify({ jsonrpc: '2.0', ...message });
-  const headers = {
-    'content-type': 'application/json',
-    accept: 'application/json, text/event-stream',
-    ...Object.fromEntries((server.headers ?? []).map(({ name, value }) => [name, value])),
-    ...(server.session ? { 'mcp-session-id': server.session } : {}),
-    ...(message.method === 'initialize' ? {} : { 'mcp-protocol-version': server.version }),
-  };
-  return new Promise((done, failed) => {
-    const sent = httpRequest(server.url, { method: 'POST', headers }, (answer) => {
-      let text = '';
-      answer.setEncoding('utf8').on('data', (piece) => {
-        text += piece;
-      });
-      answer.on('end', () => {
-        if (answer.statusCode >= 400) return failed(new Error(`HTTP ${answer.statusCode} ${text}`));
-        server.session ??= answer.headers['mcp-session-id'];
-        if (message.id === undefined) return done(undefined);
-        const lines = text.startsWith('{') ? [text] : text.split('\n').filter((line) => line.startsWith('data:'));
-        const messages = lines.map((line) => JSON.parse(line.replace(/^data:/, '')));
-        const found = messages.find(({ id }) => id === message.id);
-        if (!found) return failed(new Error('no answer'));
-        if (found.error) return failed(new Error(found.error.message));
-        done(found.result);
-      });
-    });
-    sent.on('error', failed);
-    sent.end(body);
-  });
-}
-
 async function clock(update, count, everyMs, signal) {
   for (let i = 0; i < count && !signal.aborted; i++) {
     await pause(everyMs);
@@ -130,25 +103,8 @@ async function clock(update, count, everyMs, signal) {
   }
 }
 
-async function toolsOf(server) {
-  if (!server.tools) {
-    const clientInfo = { name: 'stub-agent', version: VERSION };
-    const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo };
-    const { protocolVersion } = await post(server, { id: ++lastId, method: 'initialize', params });
-    server.version = protocolVersion;
-    await post(server, { method: 'notifications/initialized' });
-    const { tools } = await post(server, { id: ++lastId, method: 'tools/list', params: {} });
-    server.tools = tools.map(({ name }) => name);
-  }
-  return server.tools;
-}
-
-async function callTool(session, name, args) {
-  for (const server of session.servers) {
-    if (!(await toolsOf(server)).includes(name)) continue;
-    return await post(server, { id: ++lastId, method: 'tools/call', params: { name, arguments: args } });
-  }
-  throw new Error(`there is no tool ${name}`);
+async function toolsOfAll({ servers }) {
+  return (await Promise.all(servers.map(toolsOf))).flat();
 }
 
 /** Does one step; returns its result, `{ stop }` to end the prompt, or nothing. */
@@ -181,7 +137,7 @@ async function step(session, verb, rest, { signal, text }) {
     case 'wait':
       return await pause(Number(rest));
     case 'tools':
-      return (await Promise.all(session.servers.map(toolsOf))).flat().join(' ');
+      return (await toolsOfAll(session)).map(({ name }) => name).join(' ');
     case 'servers':
       return JSON.stringify(session.servers);
     case 'call': {
@@ -196,7 +152,7 @@ async function step(session, verb, rest, { signal, text }) {
           content: [{ type: 'content', content: { type: 'text', text: result } }],
         });
       try {
-        const { content = [], isError } = await callTool(session, first, rawInput);
+        const { content = [], isError } = await callTool(session.servers, first, rawInput);
         const result = content.map((part) => part.text ?? '').join('\n');
         await ended(isError ? 'failed' : 'completed', result);
         return result;
@@ -294,6 +250,36 @@ async function step(session, verb, rest, { signal, text }) {
   }
 }
 
+/** Has the model do a prompt; resolves with the members of its answer. */
+async function promptModel(session, blocks, signal) {
+  const steps = { signal, text: '' };
+  const { messages, model } = session;
+  messages.push(userMessage(blocks));
+  try {
+    const usage = await askModel({
+      ...{ url: modelUrl, model, messages, signal, tools: await toolsOfAll(session) },
+      say: (sessionUpdate, text) =>
+        send({
+          method: 'session/update',
+          params: { sessionId: session.id, update: { sessionUpdate, content: { type: 'text', text } } },
+        }),
+      call: async (name, args) => {
+        if (name !== 'edit') {
+          return await step(session, 'call', `${name} ${JSON.stringify(args)}`, steps).catch(({ message }) => message);
+        }
+        const answer = await step(session, 'ask-edit', args.path, steps);
+        return answer === 'allowed' ? await step(session, 'edit', `${args.path} ${args.text}`, steps) : answer;
+      },
+    });
+    return { result: { stopReason: 'end_turn', usage } };
+  } catch (error) {
+    if (error.status === 401) return { error: { code: -32000, message: 'Authentication required' } };
+    return { error: { code: -32603, message: `${error.message} ${error.cause ?? ''}`.trim() } };
+  } finally {
+    saveSession(session);
+  }
+}
+
 /** Does the script of a prompt; resolves with the members of its answer. */
 async function prompt({ sessionId, prompt: blocks }) {
   const session = sessions.get(sessionId);
@@ -304,6 +290,10 @@ async function prompt({ sessionId, prompt: blocks }) {
   session.abort = new AbortController();
   const { signal } = session.abort;
   const cancelled = new Promise((done) => signal.addEventListener('abort', () => done(undefined), { once: true }));
+  if (modelUrl) {
+    const stopped = cancelled.then(() => ({ result: { stopReason: 'cancelled' } }));
+    return await Promise.race([promptModel(session, blocks, signal), stopped]);
+  }
   const texts = blocks.filter(({ type }) => type === 'text').map((block) => block.text);
   const text = blocks.map((block) => block.text ?? block.resource?.text ?? `[${block.type}]`).join('\n');
   const usage = () =>
@@ -326,23 +316,27 @@ async function prompt({ sessionId, prompt: blocks }) {
 
 const fileOf = (id) => join(keep, `${id.replaceAll(/[^\w-]/g, '_')}.json`);
 
-function saveSession({ id, prompts }) {
-  if (keep) writeFileSync(fileOf(id), JSON.stringify({ prompts }));
+function saveSession({ id, prompts, messages }) {
+  if (keep) writeFileSync(fileOf(id), JSON.stringify({ prompts, messages }));
 }
 
-function openSession(id, { cwd, mcpServers = [] }, prompts) {
+function openSession(id, { cwd, mcpServers = [] }, { prompts, messages }) {
   const session = {
     id,
     cwd,
     servers: mcpServers.map((server) => ({ ...server })),
     prompts,
+    messages,
+    model: MODELS[0].modelId,
     pace: 0,
     used: 0,
     result: '',
   };
   sessions.set(id, session);
   saveSession(session);
-  return process.argv.includes('--models') ? { models: { availableModels: MODELS, currentModelId: 'stub-small' } } : {};
+  return process.argv.includes('--models')
+    ? { models: { availableModels: MODELS, currentModelId: MODELS[0].modelId } }
+    : {};
 }
 
 const METHODS = {
@@ -365,17 +359,20 @@ const METHODS = {
   'session/new': (params) => {
     if (start === 'signed-out') return { error: { code: -32000, message: 'Authentication required' } };
     const sessionId = randomUUID();
-    return { result: { sessionId, ...openSession(sessionId, params, 0) } };
+    return { result: { sessionId, ...openSession(sessionId, params, { prompts: 0, messages: [] }) } };
   },
   'session/load': (params) => {
     try {
-      const { prompts } = JSON.parse(readFileSync(fileOf(params.sessionId), 'utf8'));
-      return { result: openSession(params.sessionId, params, prompts) };
+      const kept = JSON.parse(readFileSync(fileOf(params.sessionId), 'utf8'));
+      return { result: openSession(params.sessionId, params, kept) };
     } catch {
       return { error: { code: -32002, message: `There is no session ${params.sessionId}.` } };
     }
   },
-  'session/set_model': () => ({ result: {} }),
+  'session/set_model': ({ sessionId, modelId }) => {
+    sessions.get(sessionId).model = modelId;
+    return { result: {} };
+  },
   'session/prompt': prompt,
 };
 

@@ -8,6 +8,7 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { RunnerSpec } from '../../../protocol/agents.ts';
 import { isRunning } from '../../../testing/processes.ts';
+import { runnerCases } from '../../../testing/runner-cases.ts';
 import { eventsOf, finalOf, makePlace, RunnerTurns, type TurnWish, textOf } from '../../../testing/runner-turns.ts';
 import { acpRunner } from './acp.ts';
 
@@ -25,6 +26,23 @@ before(async () => {
 after(() => server.kill());
 
 const spec = (...args: string[]): Partial<RunnerSpec> => ({ command: [process.execPath, STUB, ...args] });
+
+runnerCases({
+  name: 'acp',
+  runner: acpRunner,
+  skip: false,
+  spec: ({ stub, folder }) => ({
+    ...{ name: 'stub', kind: 'acp', env: { PATH: process.env.PATH ?? '' } },
+    ...spec('--model', stub.url, '--models', '--keep', folder),
+  }),
+  hasProgram: true,
+  hasSystem: false,
+  reasons: true,
+  asks: {
+    step: () => 'call: edit {"path":"../outside.txt","text":"hello"}',
+    granted: (folder) => existsSync(join(folder, 'outside.txt')),
+  },
+});
 
 let conversations = 0;
 /** A conversation of its own, so that a turn has a new program, with these arguments. */

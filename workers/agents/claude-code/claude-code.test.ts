@@ -54,6 +54,7 @@ const cases: RunnerCases = {
   skip,
   spec: specOf,
   hasProgram: true,
+  hasSystem: true,
   reasons: true,
   asks: {
     step: (folder: string) => shell(`echo yes > ${join(folder, 'granted')}`),

@@ -18,6 +18,7 @@ for (const api of MODEL_APIS) {
       skip: false,
       spec: ({ stub }) => ({ ...spec(stub.url), model: 'stub-model' }),
       hasProgram: false,
+      hasSystem: true,
       reasons: true,
     },
     (runnerTest) => {
