@@ -229,8 +229,8 @@ export class TurnView {
 
   // ---- Questions -------------------------------------------------------------------------------------------------------
 
-  #ask({ requestId, toolName, detail, options }) {
-    this.say('Waiting for your answer');
+  /** With `optionId` the policy of the runner has answered already. */
+  #ask({ requestId, toolName, detail, options, optionId: answered }) {
     const told = [element('pre', '', detail === toolName ? toolName : `${toolName}\n${detail}`)];
     const box = element('fieldset', 'permission', element('legend', '', 'May it do this?'), ...told);
     const buttons = options.map(({ optionId, kind, label }) => {
@@ -255,6 +255,8 @@ export class TurnView {
       const chosen = options.find((option) => option.optionId === optionId)?.label ?? 'No answer: refused';
       box.replaceChildren(...told, element('p', 'aside', chosen));
     });
+    if (answered === undefined) this.say('Waiting for your answer');
+    else this.#questions.get(requestId)(answered);
   }
 
   #add({ type: _, model, ...numbers }) {

@@ -1,7 +1,7 @@
 /** Rules for what a runner says of a turn: which events are sound, and that every tool that started has a result. */
 import type { RunnerEvent } from './agents.ts';
 
-type Member = 'text' | 'optional text' | 'number' | 'boolean' | 'options';
+type Member = 'text' | 'optional text' | 'text, null or none' | 'number' | 'boolean' | 'options';
 
 const TEXT = 'text';
 const OPTIONAL = 'optional text';
@@ -15,7 +15,7 @@ const MEMBERS: { [Type in RunnerEvent['type']]: Record<string, Member> } = {
   'reasoning.delta': { delta: TEXT },
   'tool.start': { ...TOOL, sql: OPTIONAL },
   'tool.result': { ...TOOL, ok: 'boolean', errorText: OPTIONAL },
-  permission: { requestId: TEXT, toolName: TEXT, detail: TEXT, options: 'options' },
+  permission: { requestId: TEXT, toolName: TEXT, detail: TEXT, options: 'options', optionId: 'text, null or none' },
   phase: { phase: TEXT, detail: OPTIONAL },
   usage: {
     model: OPTIONAL,
@@ -35,6 +35,7 @@ const OPTION_KINDS = ['allow_once', 'allow_always', 'reject_once', 'reject_alway
 const CHECKS: Record<Member, (value: unknown) => boolean> = {
   text: (value) => typeof value === 'string',
   'optional text': (value) => value === undefined || typeof value === 'string',
+  'text, null or none': (value) => value === undefined || value === null || typeof value === 'string',
   number: (value) => value === undefined || (typeof value === 'number' && Number.isFinite(value) && value >= 0),
   boolean: (value) => typeof value === 'boolean',
   options: (value) => Array.isArray(value) && value.every(isOption),

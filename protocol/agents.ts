@@ -101,7 +101,15 @@ export type RunnerEvent =
   | { type: 'reasoning.delta'; delta: string }
   | { type: 'tool.start'; toolCallId: string; toolName: string; args?: unknown; sql?: string }
   | { type: 'tool.result'; toolCallId: string; toolName: string; ok: boolean; result?: unknown; errorText?: string }
-  | { type: 'permission'; requestId: string; toolName: string; detail: string; options: PermissionOption[] }
+  /** With `optionId`, null for "no", the policy of its runner has answered it already: nobody is to be asked. */
+  | {
+      type: 'permission';
+      requestId: string;
+      toolName: string;
+      detail: string;
+      options: PermissionOption[];
+      optionId?: string | null;
+    }
   | { type: 'phase'; phase: string; detail?: string }
   | ({ type: 'usage' } & TurnUsage)
   | { type: 'final'; text: string }

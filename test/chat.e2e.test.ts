@@ -470,8 +470,37 @@ describe('windows', () => {
     assert.ok(listed.some(({ runId }) => runId === turnId));
     assert.deepEqual((await gateway.call('GET', '/svc/_runs?ref=notes/_chat&limit=1')).json[0].kind, 'chat');
     const insights = (await gateway.call('GET', '/svc/_insights')).json;
-    assert.ok(insights.byModel.some(({ model }: { model: string }) => model === 'stub-model'));
+    const used = insights.byModel.find(({ model }: { model: string }) => model === 'stub-model');
+    assert.ok(used.runs >= 1 && used.inputTokens >= 6, JSON.stringify(used));
+    const recent = insights.recent.find((one: { runId: string }) => one.runId === turnId);
+    assert.deepEqual([recent?.kind, recent?.state, recent?.usage.costUsd], ['chat', 'ok', 1]);
     assert.ok(insights.byAutomation.some(({ ref }: { ref: string }) => ref === 'notes/_chat'));
+  });
+
+  test('what the policy of a runner answers is in the transcript and in the nodes of the run', async () => {
+    const events = await say(gateway, 'notes', 'policy', 'decided:yes decided:no say:on');
+    assert.equal(
+      typesOf(events).join(' '),
+      'assistant.start permission permission.result permission permission.result assistant.delta final end',
+    );
+    const turnId = events[0]?.turnId;
+    assert.deepEqual(await replay(gateway, 'notes', 'policy', turnId), events);
+    const rows = (await historyOf(gateway, 'notes', 'policy')) as { kind: string; ok?: boolean; permission?: object }[];
+    assert.deepEqual(
+      rows.filter(({ kind }) => kind === 'tool').map(({ ok, permission }) => [ok, permission]),
+      [
+        [true, { requestId: 'decided-yes', detail: 'rm -r build', optionId: 'yes' }],
+        [false, { requestId: 'decided-no', detail: 'rm -r build', optionId: 'no' }],
+      ],
+    );
+    await eventually(async () => (await gateway.call('GET', `/svc/_runs/${turnId}`)).json.state === 'ok');
+    assert.deepEqual(
+      (await nodesOf(gateway, turnId)).map(({ kind, name, output, ok }) => [kind, name, output, ok]),
+      [
+        ['permission', 'shell', { optionId: 'yes' }, true],
+        ['permission', 'shell', { optionId: 'no' }, false],
+      ],
+    );
   });
 
   test('a run of a chat is cancelled as any other', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { RunnerSpec, TurnAttachment, TurnOrder } from '../protocol/agents.ts';
+import type { RunnerEvent, RunnerSpec, TurnAttachment, TurnOrder } from '../protocol/agents.ts';
 import type { Runner } from '../workers/agents/runner.ts';
 import { makeGateway, type TestGateway } from './gateway.ts';
 import { eventsOf, finalOf, makePlace, type RunnerPlace, RunnerTurns, textOf } from './runner-turns.ts';
@@ -263,14 +263,19 @@ function asksPermission({ step, granted }: NonNullable<RunnerCases['asks']>, run
     assert.equal(await decide(one, 'reject_once'), false);
   });
 
-  runnerTest('asks nobody when the policy decides', async ({ turns, place }) => {
+  runnerTest('says what the policy decided, and asks nobody', async ({ turns, place }) => {
     const script = `${step(place.folder)}\nsay: done`;
+    const decided = (events: RunnerEvent[]) =>
+      eventsOf(events, 'permission').map(({ optionId, options }) => {
+        assert.notEqual(optionId, undefined, 'it asked');
+        return options.find((option) => option.optionId === optionId)?.kind.startsWith('allow') ?? false;
+      });
     const denied = await turns.run(script, { mode: 'full', permission: 'deny' });
-    assert.deepEqual(eventsOf(denied, 'permission'), []);
+    assert.deepEqual(decided(denied), [false]);
     assert.equal(granted(place.folder), false);
     assert.equal(finalOf(denied), 'done');
     const allowed = await turns.run(script, { mode: 'full', permission: 'allow' });
-    assert.deepEqual(eventsOf(allowed, 'permission'), []);
+    assert.deepEqual(decided(allowed), [true]);
     assert.equal(granted(place.folder), true);
   });
 }

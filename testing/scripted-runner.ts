@@ -11,7 +11,7 @@ export type ScriptedRunner = ConversationRunner & {
 /**
  * A message is words, which are done one after the other:
  * `say:<text>` a delta · `think:<text>` · `tool:<name>` a tool that answers · `open:<name>` one that does not · `ask` asks for a permission
- * and says what was answered · `session:<id>` · `usage` · `final:<text>` · `error:<message>` · `throw` · `garbage` · `end` ·
+ * and says what was answered · `decided:<optionId>` says what its policy answered · `session:<id>` · `usage` · `final:<text>` · `error:<message>` · `throw` · `garbage` · `end` ·
  * `hang` waits for the abort · `deaf` waits for ever · `count:<n>` n deltas · `slow:<n>` n deltas, 5 ms apart · `big:<n>` n tool results of 100 KiB ·
  * `resume` says what it resumes with · `history` says what was said before.
  */
@@ -30,6 +30,17 @@ type Verb = (argument: string, turn: ConversationTurn) => Iterable<Yielded> | As
 
 const delta = (text: string): Yielded => ({ type: 'assistant.delta', delta: text });
 
+const QUESTION: Yielded = {
+  type: 'permission',
+  requestId: 'q1',
+  toolName: 'shell',
+  detail: 'rm -r build',
+  options: [
+    { optionId: 'yes', kind: 'allow_once', label: 'Allow' },
+    { optionId: 'no', kind: 'reject_once', label: 'Refuse' },
+  ],
+};
+
 const VERBS: Record<string, Verb> = {
   say: (text) => [delta(text)],
   think: (text) => [{ type: 'reasoning.delta', delta: text }],
@@ -39,6 +50,7 @@ const VERBS: Record<string, Verb> = {
   ],
   open: (name) => [{ type: 'tool.start', toolCallId: name, toolName: name }],
   ask: (_, turn) => ask(turn),
+  decided: (optionId) => [{ ...QUESTION, requestId: `decided-${optionId}`, optionId }],
   session: (id) => [{ type: 'session', id }],
   usage: () => [{ type: 'usage', model: 'stub-model', inputTokens: 3, outputTokens: 2, costUsd: 0.5 }],
   final: (text) => [{ type: 'final', text }],
@@ -81,16 +93,7 @@ async function* step(word: string, turn: ConversationTurn): AsyncGenerator<Yield
 }
 
 async function* ask(turn: ConversationTurn): AsyncGenerator<Yielded> {
-  yield {
-    type: 'permission',
-    requestId: 'q1',
-    toolName: 'shell',
-    detail: 'rm -r build',
-    options: [
-      { optionId: 'yes', kind: 'allow_once', label: 'Allow' },
-      { optionId: 'no', kind: 'reject_once', label: 'Refuse' },
-    ],
-  };
+  yield QUESTION;
   yield { type: 'assistant.delta', delta: `answered ${await turn.answer?.('q1')}` };
 }
 

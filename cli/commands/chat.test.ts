@@ -107,6 +107,18 @@ test('a permission is asked with numbers, and asked again until one of them is t
   assert.deepEqual(bodiesOf(seen, `${TURN}/permissions/r1`), [{ optionId: 'yes' }]);
 });
 
+test('a permission that a policy has answered is not asked', async (t) => {
+  const answered: TurnEvent[] = [
+    { ...PERMISSION, optionId: 'yes' } as TurnEvent,
+    { type: 'permission.result', requestId: 'r1', optionId: 'yes', ok: true },
+  ];
+  const { env, seen } = await gatewayWith(t, { 'POST /svc/notes/_chat': turn(...answered) });
+  const { code, stderr } = await svc(['chat', 'notes', 'clean up', '--window', 'w1'], { env });
+  assert.equal(code, EXIT.ok);
+  assert.doesNotMatch(stderr, /refused/);
+  assert.deepEqual(bodiesOf(seen, `${TURN}/permissions/r1`), []);
+});
+
 test('without a terminal the answer is no, once', async (t) => {
   const { env, seen } = await gatewayWith(t, {
     'POST /svc/notes/_chat': turn(PERMISSION),

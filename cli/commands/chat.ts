@@ -111,7 +111,7 @@ class Conversation {
           path = route`/svc/${this.#app}/_chat/windows/${this.#windowId}/turns/${event.turnId}`;
           this.session = event.sessionId ?? null;
         }
-        if (event.type === 'permission') {
+        if (event.type === 'permission' && event.optionId === undefined) {
           drawing.pause();
           questions.ask(event, `${path}${route`/permissions/${event.requestId}`}`, stop);
         }

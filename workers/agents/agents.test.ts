@@ -410,7 +410,12 @@ describe('permissions', () => {
       const answers: (string | null)[] = [];
       const turn = setUp(asking(answers, given)).begin('one', { permission: permission as PermissionPolicy });
       await turn.done;
-      assert.deepEqual([answers, turn.events], [[answer], [{ type: 'final', text: '' }]]);
+      const question = { requestId: '1', toolName: 'rm', detail: 'rm -r x', options: [...given] };
+      assert.deepEqual(turn.events, [
+        { type: 'permission', ...question, optionId: answer },
+        { type: 'final', text: '' },
+      ]);
+      assert.deepEqual(answers, [answer]);
     });
   }
 

@@ -112,9 +112,14 @@ export class TurnRun implements Turn {
   async ask({ toolName, detail, options }: Question): Promise<string | null> {
     const byKind = (...kinds: PermissionOption['kind'][]) =>
       kinds.map((kind) => options.find((option) => option.kind === kind)).find((option) => option)?.optionId ?? null;
-    if (this.order.permission === 'allow') return byKind('allow_once', 'allow_always');
-    if (this.order.permission === 'deny' || this.#over || this.signal.aborted) return byKind('reject_once');
     const requestId = String(++this.#asked);
+    const question = { requestId, toolName, detail: detail.slice(0, LIMITS.errorMessageChars), options };
+    const decided = (optionId: string | null) => {
+      this.#put({ type: 'permission', ...question, optionId });
+      return optionId;
+    };
+    if (this.order.permission === 'allow') return decided(byKind('allow_once', 'allow_always'));
+    if (this.order.permission === 'deny' || this.#over || this.signal.aborted) return decided(byKind('reject_once'));
     clearTimeout(this.#silence);
     let timer: NodeJS.Timeout | undefined;
     try {
@@ -122,8 +127,7 @@ export class TurnRun implements Turn {
         this.#questions.set(requestId, { optionIds: options.map(({ optionId }) => optionId), resolve });
         timer = setTimeout(resolve, LIMITS.permissionMs, null);
         this.signal.addEventListener('abort', () => resolve(null), { once: true });
-        const words = detail.slice(0, LIMITS.errorMessageChars);
-        this.#put({ type: 'permission', requestId, toolName, detail: words, options });
+        this.#put({ type: 'permission', ...question });
       });
     } finally {
       clearTimeout(timer);

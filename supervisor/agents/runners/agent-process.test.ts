@@ -124,6 +124,17 @@ describe('a turn', () => {
     });
   }
 
+  test('a permission that a policy has answered is passed on, and nobody is asked', async () => {
+    const { run, receive, sent } = setUp();
+    const events = run({ answer: () => assert.fail('asked') });
+    const first = next(events);
+    await settle();
+    const answered = { ...asked, optionId: null } as RunnerEvent;
+    receive([Kind.turnEvents, 1, [answered], 10], [Kind.turnEnd, 1]);
+    assert.deepEqual([await first, await next(events)], [answered, 'end']);
+    assert.deepEqual(kinds(sent, Kind.turnAnswer), []);
+  });
+
   test('that is aborted is cancelled, and what its agent did until then still comes', async () => {
     const { run, receive, sent, controller } = setUp();
     const events = run();

@@ -92,7 +92,7 @@ export class AgentProcess {
       if (signal.aborted) return;
       this.#begin(turn);
       for await (const event of turn.feed.events()) {
-        if (event.type === 'permission') void this.#decide(id, event.requestId, answer);
+        if (event.type === 'permission' && event.optionId === undefined) void this.#decide(id, event.requestId, answer);
         yield event;
       }
     } finally {

@@ -50,11 +50,34 @@ test('what nobody answers in time is denied', async () => {
   assert.throws(() => permissions.choose('a', 'yes'), { code: 'CONFLICT' });
 });
 
+test('what the policy of the runner has answered asks nobody', async () => {
+  const { permissions, results } = made();
+  for (const [id, optionId] of Object.entries({ a: 'yes', b: 'no', c: null, d: 'unknown' }))
+    permissions.ask({ ...question(id), optionId });
+  assert.throws(() => permissions.choose('a', 'no'), { code: 'CONFLICT' });
+  permissions.close();
+  assert.deepEqual(results, [
+    { type: 'permission.result', requestId: 'a', optionId: 'yes', ok: true },
+    { type: 'permission.result', requestId: 'b', optionId: 'no', ok: false },
+    { type: 'permission.result', requestId: 'c', optionId: null, ok: false },
+    { type: 'permission.result', requestId: 'd', optionId: null, ok: false },
+  ]);
+});
+
 test('at the end of the turn everything is denied, also what is asked afterwards', async () => {
   const { permissions, results } = made();
   permissions.ask(question('a'));
   const never = permissions.answer('never asked');
   permissions.close();
   assert.deepEqual([await permissions.answer('a'), await never, await permissions.answer('late')], [null, null, null]);
-  assert.deepEqual(results.length, 1);
+  permissions.ask(question('late'));
+  permissions.ask({ ...question('granted'), optionId: 'yes' });
+  assert.deepEqual(
+    results.map(({ requestId, ok }) => [requestId, ok]),
+    [
+      ['a', false],
+      ['late', false],
+      ['granted', true],
+    ],
+  );
 });

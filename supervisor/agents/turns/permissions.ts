@@ -26,12 +26,16 @@ export class Permissions {
     this.#onResult = onResult;
   }
 
-  /** The runner asks. A question that was asked before is ignored. */
+  /** The runner asks, or says what its policy has answered. A question that was asked before is ignored. */
   ask(question: Question): void {
     const open = this.#of(question.requestId);
     if (open.question !== null) return;
     open.question = question;
-    open.timer = setTimeout(() => this.#settle(open, null), this.#waitMs).unref();
+    const { optionId, options } = question;
+    const option = options.find((one) => one.optionId === optionId) ?? null;
+    if (open.settled) this.#tell(question, option);
+    else if (optionId !== undefined) this.#settle(open, option);
+    else open.timer = setTimeout(() => this.#settle(open, null), this.#waitMs).unref();
   }
 
   isAsked(requestId: string): boolean {
@@ -78,12 +82,15 @@ export class Permissions {
     if (open.settled) return;
     open.settled = true;
     clearTimeout(open.timer);
-    const optionId = option?.optionId ?? null;
-    const ok = option?.kind === 'allow_once' || option?.kind === 'allow_always';
-    const { question } = open;
     // Before the runner goes on, so that the answer stands before what comes of it.
-    if (question) this.#onResult(question, { type: 'permission.result', requestId: question.requestId, optionId, ok });
-    open.resolve(optionId);
+    if (open.question) this.#tell(open.question, option);
+    open.resolve(option?.optionId ?? null);
+  }
+
+  #tell(question: Question, option: PermissionOption | null): void {
+    const ok = option?.kind === 'allow_once' || option?.kind === 'allow_always';
+    const { requestId } = question;
+    this.#onResult(question, { type: 'permission.result', requestId, optionId: option?.optionId ?? null, ok });
   }
 }
 

@@ -108,6 +108,13 @@ test('what is damaged is left out, member by member', () => {
         options: [{ optionId: 'b', kind: 'reject_once', label: 'reject_once' }],
       },
     ],
+    ...['b', null, 7].map((optionId): [unknown, unknown] => {
+      const question = { type: 'permission', requestId: 'q', toolName: 'x', detail: 'd', options: [] };
+      return [
+        { ...question, optionId },
+        { ...question, optionId: optionId === 'b' ? 'b' : null },
+      ];
+    }),
     [{ type: 'final' }, null],
     [{ type: 'error' }, { type: 'error', code: 'AGENT_FAILED', message: 'The agent failed and gave no reason.' }],
     [

@@ -132,7 +132,8 @@ function permission(event: Yielded): Sound | null {
     return named(optionId) && known ? [{ optionId, kind: known, label: text(label, LIMITS.textChars) ?? known }] : [];
   });
   const detail = text(event.detail, LIMITS.errorMessageChars) ?? '';
-  return { type: 'permission', requestId, toolName, detail, options: sound };
+  const answer = event.optionId === undefined ? {} : { optionId: named(event.optionId) ? event.optionId : null };
+  return { type: 'permission', requestId, toolName, detail, options: sound, ...answer };
 }
 
 export function usageOf(event: Yielded): TurnUsage {
