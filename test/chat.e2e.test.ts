@@ -569,6 +569,38 @@ test("an app's page may use the app's windows, a shared origin those of all, tok
   assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows', { token: 'svca_0' })).status, 401);
 });
 
+test("an app's page talks with agents, but grants them nothing, and has no use for windows in mode full", async (t) => {
+  const { gateway } = await hosted(t, { appsStoreRoot: 'code-store' });
+  const page = await enter(gateway, await signIn(gateway, consoleHost(gateway)), { app: 'notes' });
+  const headers = { origin: `http://${page.host}` };
+  const stream = await send(gateway, 'notes', { windowId: 'data', message: 'ask' });
+  const asked = turnPath('data', turnIdOf(await until(stream, 'permission')));
+  const yes = { body: { optionId: 'yes' }, headers };
+  assert.equal((await page.call('POST', `${asked}/permissions/q1`, yes)).status, 403);
+  assert.equal((await gateway.call('POST', `${asked}/permissions/q1`, { body: yes.body })).status, 200);
+  await turnOf(stream);
+  assert.equal((await page.call('GET', '/svc/notes/_chat/windows/data/history')).status, 200);
+
+  const body = { windowId: 'full', message: 'say:x', idempotencyKey: 'k' };
+  const turn = turnPath('full', turnIdOf(await turnOf(await send(gateway, 'notes', { ...body, mode: 'full' }))));
+  for (const [method, path] of [
+    ['GET', '/svc/notes/_chat/windows/full/history'],
+    ['GET', `${turn}/events`],
+    ['DELETE', turn],
+    ['DELETE', '/svc/notes/_chat/windows/full'],
+  ] as const)
+    assert.equal((await page.call(method, path, { headers })).status, 403, `${method} ${path}`);
+  for (const more of [{}, { mode: 'data' }])
+    assert.equal((await page.call('POST', '/svc/notes/_chat', { body: { ...body, ...more }, headers })).status, 403);
+  const listed = await page.call('GET', '/svc/notes/_chat/windows');
+  assert.deepEqual(
+    listed.json.map(({ windowId }: { windowId: string }) => windowId),
+    ['data'],
+  );
+  assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows')).json.length, 2);
+  assert.ok((await gateway.call('GET', '/svc/_sessions')).json.length === 1, 'the draft is there');
+});
+
 test('a shared origin chats in mode data', async (t) => {
   const { gateway } = await hosted(t, { pageOrigins: 'shared' });
   const shared = await signIn(gateway, new URL(gateway.url).host);

@@ -4,7 +4,7 @@
  */
 import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { TurnEvent } from '../../protocol/agents.ts';
+import type { ChatMode, TurnEvent } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { HistoryRow, NewTurn, OpenConversation, StoredEvent, TurnEnd } from '../../protocol/turns.ts';
@@ -56,6 +56,11 @@ export class ChatWindows {
 
   async has(windowId: string): Promise<boolean> {
     return (await this.#loaded()).has(windowId);
+  }
+
+  /** Null when there is no such window. */
+  async modeOf(windowId: string): Promise<ChatMode | null> {
+    return (await this.#loaded()).get(windowId)?.mode ?? null;
   }
 
   /** Opens a window for turns; nothing is stored until a turn begins. */

@@ -25,11 +25,11 @@ function routesBelow(services: Services, base: string): Route[] {
     else await gitStoreOf(services).drafts.draft(sid, id);
     return { kind: 'window', app: id, id: wid, ...(sid === undefined ? {} : { draft: sid }) };
   };
-  const windowOf = async (params: Params): Promise<SessionName> => {
+  const windowOf = async (params: Params, caller: Caller): Promise<SessionName> => {
     const { wid = '' } = params;
     if (!isSessionId(wid)) throw new SvcError('UNKNOWN_WINDOW', 'This cannot be the id of a chat window.');
     const name = await checked(params, wid);
-    await chat.demand(name);
+    permit(caller, name.app, await chat.modeOf(name));
     return name;
   };
   const window = `${base}/_chat/windows/:wid`;
@@ -43,25 +43,26 @@ function routesBelow(services: Services, base: string): Route[] {
       const held = await chat.turns.accept(name, { ...request, permit: (mode) => permit(caller, name.app, mode) });
       await follow(services.changes.readers, exchange, held, { after: 0, isDetached });
     }),
-    route('GET', `${base}/_chat/windows`, 'chat', async (exchange, params) => {
+    route('GET', `${base}/_chat/windows`, 'chat', async (exchange, params, caller) => {
       const query = queryOf(exchange);
       const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
       const { app, draft } = await checked(params);
-      const windows = await chat.list(app, draft);
+      const isManager = caller.may('manage', app);
+      const windows = (await chat.list(app, draft)).filter(({ mode }) => isManager || mode !== 'full');
       const before = query.get('before');
       const at = before === null ? 0 : windows.findIndex(({ windowId }) => windowId === before) + 1;
       if (before !== null && at === 0) refuse('before', '"before" must be the id of a chat window.');
       answerJson(exchange, 200, windows.slice(at, at + limit), NO_STORE);
     }),
-    route('GET', `${window}/history`, 'chat', async (exchange, params) => {
+    route('GET', `${window}/history`, 'chat', async (exchange, params, caller) => {
       const query = queryOf(exchange);
       const limit = integerOf(query, 'limit', LIMITS.listRowsMax, LIMITS.listRowsMax);
       const before = integerOf(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-      const rows = await chat.history(await windowOf(params));
+      const rows = await chat.history(await windowOf(params, caller));
       answerJson(exchange, 200, rows.slice(0, before - 1).slice(-limit), NO_STORE);
     }),
-    route('DELETE', window, 'chat', async (exchange, params) => {
-      const name = await windowOf(params);
+    route('DELETE', window, 'chat', async (exchange, params, caller) => {
+      const name = await windowOf(params, caller);
       await chat.remove(name);
       answerJson(exchange, 200, { windowId: name.id, deleted: true });
     }),

@@ -7,34 +7,38 @@ import type { TurnRequest } from '../agents/turns/turn-lane.ts';
 import { sendTurn } from '../agents/turns/turn-stream.ts';
 import type { HeldTurn } from '../agents/turns/turns.ts';
 import type { Exchange } from '../edge/edge.ts';
+import type { Caller } from '../http/access/access.ts';
 import { answerJson } from '../http/answers.ts';
 import type { EventReaders } from '../http/event-streams.ts';
 import { type Needs, type Params, type Route, route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { type Body, optionalText, readJson, refuse } from './requests.ts';
 
-/** The routes of the turns of what is at `path`; `nameOf` rejects unless it is there. */
+/**
+ * The routes of the turns of what is at `path`; `nameOf` rejects unless it is there, and for this caller. To let an agent do what
+ * it may not do by itself is for those who manage the app: pages of apps only talk with it.
+ */
 export function turnRoutes(
   { chat, changes }: Services,
   path: string,
   needs: Needs,
-  nameOf: (params: Params) => Promise<SessionName>,
+  nameOf: (params: Params, caller: Caller) => Promise<SessionName>,
 ): Route[] {
   const turn = `${path}/turns/:turnId`;
   return [
-    route('GET', `${turn}/events`, needs, async (exchange, params) => {
+    route('GET', `${turn}/events`, needs, async (exchange, params, caller) => {
       const after = lastEventIdOf(exchange);
-      const held = await chat.turns.hold(await nameOf(params), params.turnId ?? '');
+      const held = await chat.turns.hold(await nameOf(params, caller), params.turnId ?? '');
       await follow(changes.readers, exchange, held, { after, isDetached: true });
     }),
-    route('DELETE', turn, needs, async (exchange, params) => {
-      answerJson(exchange, 200, await chat.turns.abort(await nameOf(params), params.turnId ?? ''));
+    route('DELETE', turn, needs, async (exchange, params, caller) => {
+      answerJson(exchange, 200, await chat.turns.abort(await nameOf(params, caller), params.turnId ?? ''));
     }),
-    route('POST', `${turn}/permissions/:requestId`, needs, async (exchange, params) => {
+    route('POST', `${turn}/permissions/:requestId`, 'manage', async (exchange, params, caller) => {
       const { turnId = '', requestId = '' } = params;
       const optionId = optionalText(await readJson(exchange), 'optionId');
       if (optionId === undefined) refuse('optionId', '"optionId" must be one of the options of the permission.');
-      const { ok } = await chat.turns.choose(await nameOf(params), turnId, requestId, optionId);
+      const { ok } = await chat.turns.choose(await nameOf(params, caller), turnId, requestId, optionId);
       answerJson(exchange, 200, { turnId, requestId, optionId, ok });
     }),
   ];

@@ -1,5 +1,6 @@
 /** The chat windows of all apps and drafts: what is stored of them, and their turns (specification, "Chat window"). */
 import type { Logger } from 'pino';
+import type { ChatMode } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import type { SessionName } from '../../../protocol/session-key.ts';
@@ -76,8 +77,10 @@ export class Chat {
   }
 
   /** Rejects with `UNKNOWN_WINDOW` when nothing was said in it. */
-  async demand(name: SessionName): Promise<void> {
-    if (!(await this.#of(name).has(name.id))) throw unknownWindow(name);
+  async modeOf(name: SessionName): Promise<ChatMode> {
+    const mode = await this.#of(name).modeOf(name.id);
+    if (mode === null) throw unknownWindow(name);
+    return mode;
   }
 
   /** Aborts the turn whose run this is, if there is one; resolves when its end is in the history of runs. */

@@ -161,6 +161,9 @@ export class Turns {
   async #accept(lane: Lane, request: TurnRequest): Promise<HeldTurn> {
     const { conversation, name } = lane;
     const { message, idempotencyKey: key } = request;
+    const mode = request.mode ?? conversation.mode ?? 'data';
+    // The turn of then, too, is for those who may have one like it.
+    request.permit?.(conversation.mode === 'full' ? 'full' : mode);
     const known = key === undefined ? undefined : conversation.turns.findLast((one) => one.idempotencyKey === key);
     if (known) {
       if (known.messageHash === hashOf(message)) return this.#readable(lane, known);
@@ -168,8 +171,6 @@ export class Turns {
     }
     if (this.#stopping) throw stoppingError();
     if (lane.isLeaving) throw new SvcError('CONFLICT', 'The conversation is being deleted.');
-    const mode = request.mode ?? conversation.mode ?? 'data';
-    request.permit?.(mode);
     if (conversation.mode !== null && mode !== conversation.mode) throw pinned(conversation.mode);
     if (lane.turns.length > LIMITS.chatQueue) throw tooManyWait();
     const { runner, log, observe, permissionMs = LIMITS.permissionMs } = this.#options;
