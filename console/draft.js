@@ -1,4 +1,5 @@
 /** The page beside a conversation, live or as a draft has it, and what the draft changes: how many files, their diff, publishing it. */
+import { Minted } from '/svc/_console/minted.js';
 import { $, element, get, plural, post, write } from '/svc/_console/view.js';
 
 /** From a change to the question what the draft now changes. */
@@ -9,6 +10,7 @@ export class DraftView {
   #complain;
   #addressOf;
   #session = null;
+  #minted = new Minted();
   #timer;
 
   /** `complain` is called with an error, with null before something is tried. `addressOf` a page is what the frame is sent to. */
@@ -87,7 +89,8 @@ export class DraftView {
   async #publish() {
     $('chat-publish').disabled = true;
     try {
-      const { tag } = await post(`/svc/_sessions/${this.#session}/publish`, { app: this.#app });
+      const { tag, webhooks } = await post(`/svc/_sessions/${this.#session}/publish`, { app: this.#app });
+      this.#minted.show(webhooks);
       await this.refresh();
       $('chat-draft').hidden = false;
       write($('chat-changes'), `${tag} is live`);

@@ -88,6 +88,10 @@ export class TurnView {
       case 'phase':
         this.say(event.detail ? `${event.phase}: ${event.detail}` : `${event.phase} …`);
         break;
+      case 'webhooks':
+        for (const { ownerApp, automationId } of event.pending)
+          this.#append('other', pendingNote(ownerApp, automationId));
+        break;
       case 'usage':
         this.#add(event);
         break;
@@ -265,6 +269,11 @@ export class TurnView {
       if (typeof value === 'number') this.#usage[name] = (this.#usage[name] ?? 0) + value;
     }
   }
+}
+
+function pendingNote(ownerApp, automationId) {
+  const text = `Publishing creates the webhook of ${ownerApp}/${automationId}. Its address and secret are shown then, once.`;
+  return element('p', 'note', text);
 }
 
 function short(text, chars) {

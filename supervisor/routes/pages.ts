@@ -20,6 +20,7 @@ const CONSOLE_PARTS = new Set([
   'chat.js',
   'turn.js',
   'draft.js',
+  'minted.js',
   'markdown.js',
   'chat.css',
 ]);

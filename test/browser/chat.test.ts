@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { BrowserContext, FrameLocator, Page } from 'playwright-core';
+import { automation } from '../../testing/apps.ts';
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { linkTo } from '../../testing/pages.ts';
 import { STUB_RUNNERS, script } from '../../testing/stub-runner.ts';
@@ -63,7 +64,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     const page = await context.newPage();
     await page.goto(await linkTo(gateway));
     await page.getByRole('link', { name: 'Chat about Todos' }).click();
-    await frameOf(page).getByRole('heading', { name: 'Todos' }).waitFor();
+    await frameOf(page).getByRole('heading', { level: 1 }).waitFor();
     await page.getByRole('combobox', { name: 'Agent and model' }).waitFor();
     await page.getByRole('button', { name: 'New' }).click();
     return page;
@@ -222,6 +223,34 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await page.getByText('todos/v2 is live').waitFor();
     await page.getByRole('button', { name: 'Live', pressed: true }).waitFor();
     await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  test('publishing shows the address and the secret of a new webhook, to be copied', async () => {
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    const page = await open(git);
+    await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
+    const file = automation({ triggers: [{ kind: 'webhook', pending: true }] });
+    await say(
+      page,
+      `write automations/hook/automation.json ${file}`,
+      'write automations/hook/handler.js export default () => ({});',
+    );
+    await log(page).getByText('Publishing creates the webhook of todos/hook.').waitFor();
+    await page.getByRole('button', { name: 'Publish' }).click();
+    const minted = page.getByRole('region', { name: 'it is not shown again' });
+    const secret = await minted.getByRole('textbox', { name: 'Secret of todos/hook' }).inputValue();
+    const url = await minted.getByRole('textbox', { name: 'Address of todos/hook' }).inputValue();
+    await minted.getByRole('button', { name: 'Copy secret of todos/hook' }).click();
+    await minted.getByText('Copied').waitFor();
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), secret);
+    const posted = await fetch(url, { method: 'POST', headers: { authorization: `Bearer ${secret}` }, body: 'x' });
+    assert.equal(posted.status, 200, await posted.text());
+    await page.getByRole('button', { name: 'New' }).click();
+    assert.equal(await minted.isVisible(), true, 'it stays beside another conversation');
+    await minted.getByRole('button', { name: 'I have kept it' }).click();
+    await minted.waitFor({ state: 'hidden' });
+    assert.equal(await page.locator('#chat-minted input').count(), 0);
     assert.deepEqual(complaints, []);
   });
 
