@@ -68,6 +68,8 @@ export type TurnOrder = {
   resume: string | null;
   /** What was said before, oldest first: for runners that keep nothing, and for sessions that are lost. */
   history: { role: 'user' | 'assistant'; text: string }[];
+  /** Nothing was said before: an agent that had a conversation of this name, which was deleted, is not the one to ask. */
+  begins?: boolean;
   /** The MCP server of the app, and a token that is good for this conversation while a turn of it runs. */
   gateway: { url: string; token: string };
   permission: PermissionPolicy;

@@ -543,6 +543,7 @@ describe('who has a place', () => {
     ['another runner', { runner: { name: 'fake', kind: 'acp', env: { A: '1' } } }],
     ['another token', { gateway: { url: '', token: 'new' } }],
     ['another folder', { folder: '/tmp' }],
+    ['a conversation that begins, under the name of one that was deleted,', { begins: true }],
   ] as [string, Partial<TurnOrder>][]) {
     test(`${name} means another agent`, async () => {
       const { begin, opened, letGo } = held();

@@ -86,7 +86,7 @@ export class WarmAgents {
       const own = this.#places.get(order.conversation);
       if (own) {
         if (own.state !== 'idle') continue;
-        if (own.agent?.isAlive && own.key === keyOf(order)) this.#seat(waiter, own);
+        if (own.agent?.isAlive && own.key === keyOf(order) && !order.begins) this.#seat(waiter, own);
         else this.#end(own);
       } else if (this.#places.size < this.#options.maxAgents) {
         const { conversation } = order;

@@ -90,6 +90,7 @@ test('a turn becomes a whole order, and what the agent does is passed on', async
     thinking: null,
     resume: null,
     history: [],
+    begins: true,
     permission: 'deny',
   });
   assert.equal(gateway.url, 'http://127.0.0.1:8787/svc/todos/_mcp');
@@ -115,15 +116,16 @@ test('what a turn names is in its order', async (t) => {
     answer: async () => null,
   };
   const { order } = await turn(given);
-  const { conversation, model, thinking, resume, history, attachments, permission, folder } = order;
+  const { conversation, model, thinking, resume, history, begins, attachments, permission, folder } = order;
   assert.deepEqual(
-    { conversation, model, thinking, resume, history, attachments, permission, folder },
+    { conversation, model, thinking, resume, history, begins, attachments, permission, folder },
     {
       conversation: given.conversation,
       model: 'big',
       thinking: 'high',
       resume: 'session-1',
       history: given.history,
+      begins: false,
       attachments: given.attachments,
       permission: 'ask',
       folder: resolve('.'),

@@ -92,6 +92,7 @@ export class OwnRunner {
     const of = draft === undefined ? dispatcher : gitStore?.drafts.dispatcher(draft);
     const path = draft === undefined ? `/svc/${app}/_mcp` : `/svc/_draft/${draft}/${app}/_mcp`;
     const hostTools = [...known.tools(runner)];
+    const { resume = null, history = [] } = turn;
     return {
       turnId: randomUUID(),
       conversation,
@@ -104,8 +105,9 @@ export class OwnRunner {
       attachments: turn.attachments ?? [],
       model: model ?? null,
       thinking: turn.thinking ?? null,
-      resume: turn.resume ?? null,
-      history: turn.history ?? [],
+      resume,
+      history,
+      begins: resume === null && history.length === 0,
       gateway: { url: `${this.#address()}${path}`, token },
       permission: permissionOf(turn, spec.permission),
       ...(turn.run === undefined ? {} : { once: true }),
