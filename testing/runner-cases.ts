@@ -24,6 +24,8 @@ export type RunnerCases = {
   reasons: boolean;
   /** A step of a script that makes it ask for permission in mode `full`, and what happens if it is granted. */
   asks?: { step(folder: string): string; granted(folder: string): boolean };
+  /** Cases that do not apply to it, by their titles, and why. */
+  cannot?: Record<string, string>;
 };
 
 export type RunnerTest = { turns: RunnerTurns; place: RunnerPlace; gateway: TestGateway };
@@ -37,7 +39,9 @@ export function runnerCases(cases: RunnerCases, more?: (runnerTest: RunnerTester
     before(() => gateway.start());
     after(remove);
 
+    const left = new Set(Object.keys(cases.cannot ?? {}));
     const runnerTest: RunnerTester = (title, body) => {
+      if (left.delete(title)) return;
       test(title, async (t) => {
         const place = await makePlace(t);
         const tools: TurnOrder['gateway'] = { url: `${gateway.url}/svc/todos/_mcp`, token: gateway.token };
@@ -55,6 +59,7 @@ export function runnerCases(cases: RunnerCases, more?: (runnerTest: RunnerTester
     ends(cases, runnerTest);
     fails(cases, runnerTest);
     if (cases.asks) asksPermission(cases.asks, runnerTest);
+    assert.deepEqual([...left], [], 'There are no such cases.');
     more?.(runnerTest);
   });
 }
