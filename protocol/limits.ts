@@ -290,6 +290,8 @@ export const LIMITS = {
   chatWindows: 1000, // windows of one app
   chatTurnBytes: 8 * MiB, // events of one turn, as they are stored
   chatTranscriptBytes: 32 * MiB, // a window with more takes no further message
+  chatStoreEveryMs: 1, // of all turns together, from one store of events to the next, once there were so many at once
+  chatStoreBurst: 8,
   chatTailBytes: 64 * KiB, // the latest events of a turn that runs, kept for those who follow it
   chatHistoryChars: 256 * KiB, // what an agent is told of what was said before, and of one text at most
   chatHistoryTextChars: 64 * KiB,

@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { OpenConversation, StoredTurn, TurnEnd } from '../../../protocol/turns.ts';
+import type { StorePace } from './store-pace.ts';
 
 /** An event as it is sent. */
 export type SentEvent = { id: number; bytes: Buffer };
@@ -39,6 +40,7 @@ export class LiveTurn implements ReadableTurn {
   lastId: number;
   readonly #conversation: OpenConversation;
   readonly #stored: StoredTurn;
+  readonly #pace: StorePace;
   readonly #log: Logger;
   /** The latest events, for those who are close behind. */
   readonly #tail: SentEvent[] = [];
@@ -55,10 +57,11 @@ export class LiveTurn implements ReadableTurn {
   #onRoom: (() => void) | null = null;
 
   /** `first` are the events that were stored with its message. */
-  constructor(conversation: OpenConversation, stored: StoredTurn, first: TurnEvent[], log: Logger) {
+  constructor(conversation: OpenConversation, stored: StoredTurn, first: TurnEvent[], pace: StorePace, log: Logger) {
     this.turnId = stored.turnId;
     this.#conversation = conversation;
     this.#stored = stored;
+    this.#pace = pace;
     this.#log = log;
     this.lastId = stored.lastId - first.length;
     this.#show(first);
@@ -96,7 +99,7 @@ export class LiveTurn implements ReadableTurn {
 
   /** Adds its last events; resolves once all of it is durable, or could not be stored. */
   async end(state: TurnEnd, events: TurnEvent[]): Promise<void> {
-    await this.#writing;
+    // It goes with the group that has these events, which is the last one.
     this.#end = state;
     this.add(events);
     await this.#writing;
@@ -115,6 +118,7 @@ export class LiveTurn implements ReadableTurn {
   /** One group at a time: what is added meanwhile is the next one. */
   async #write(): Promise<void> {
     while (this.#waiting.length > 0) {
+      await this.#pace.turn();
       const events = this.#waiting;
       this.#waiting = [];
       this.#turnBytes += this.#waitingBytes;

@@ -83,8 +83,13 @@ test('a permission that nobody answers in time is denied, and the turn goes on',
 test('what waits and what runs are stored beside each other, and read apart', async (t) => {
   const { turns, windows } = sceneOf(t);
   const messages = Array.from({ length: LIMITS.chatQueue }, (_, i) => `say:${i} big:3 count:50 say:end${i}`);
-  const held = await Promise.all(messages.map((message) => turns.accept(nameOf('w'), { message })));
-  held[3]?.abort();
+  const held = await Promise.all(
+    messages.map(async (message, i) => {
+      const one = await turns.accept(nameOf('w'), { message });
+      if (i === 3) one.abort();
+      return one;
+    }),
+  );
   const all = await Promise.all(held.map(eventsOf));
   for (const [i, events] of all.entries()) {
     const text = events.map((event) => (event.type === 'assistant.delta' ? event.delta : '')).join('');

@@ -14,6 +14,7 @@ import { hashOf } from '../../../storage/chat/transcript.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';
 import { endedTurn, LiveTurn, type ReadableTurn } from './live-turn.ts';
+import { StorePace } from './store-pace.ts';
 import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
 import { type BegunTurn, type ChosenRunner, endAll, Lane, type TurnRequest } from './turn-lane.ts';
 import { type Enter, type TurnObserver, TurnWork } from './turn-work.ts';
@@ -48,6 +49,7 @@ export type HeldTurn = {
 export class Turns {
   readonly #options: TurnsOptions;
   readonly #lanes = new Map<string, Lane>();
+  readonly #pace = new StorePace();
   #stopping = false;
 
   constructor(options: TurnsOptions) {
@@ -194,7 +196,7 @@ export class Turns {
       },
       first,
     );
-    const live = new LiveTurn(conversation, stored, first, log);
+    const live = new LiveTurn(conversation, stored, first, this.#pace, log);
     const work = new TurnWork({ live, observer: observe(begun), enter, permissionMs, log });
     lane.turns.push({ work, begun });
     // The turn itself holds the conversation open.
