@@ -335,6 +335,22 @@ export type WindowEntry = {
   bytes: number;
 };
 
+/** Whether it is the entry of a window, whatever became of the file that it is from. */
+export function isEntry(value: unknown): value is WindowEntry {
+  if (!isRecord(value) || !isRecord(value.lastTurn)) return false;
+  const { mode, title, adapter, session, lastTurn } = value;
+  const isTextOrNull = (one: unknown) => one === null || typeof one === 'string';
+  return (
+    (CHAT_MODES as readonly unknown[]).includes(mode) &&
+    typeof title === 'string' &&
+    isTextOrNull(adapter) &&
+    isTextOrNull(session) &&
+    typeof lastTurn.turnId === 'string' &&
+    (TURN_STATES as readonly unknown[]).includes(lastTurn.state) &&
+    [value.turns, value.createdAt, value.updatedAt, value.bytes].every(Number.isFinite)
+  );
+}
+
 /** Null for a window in which nothing was said. */
 export function entryOf(state: WindowState, bytes: number): WindowEntry | null {
   const last = state.turns.at(-1);

@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict';
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -192,11 +201,25 @@ test('the list has titles and counts, the latest first, whatever became of the i
     writeFileSync(index, text);
     assert.deepEqual(await again().list(), shown, text);
   }
+  const { size } = statSync(join(dir, 'wa.jsonl'));
+  for (const entry of [{ bytes: size }, { bytes: size, lastTurn: {} }]) {
+    writeFileSync(index, JSON.stringify({ windows: { a: entry } }));
+    assert.deepEqual(await again().list(), shown, JSON.stringify(entry));
+  }
   rmSync(index);
   assert.deepEqual(await again().list(), shown);
+  mkdirSync(index);
+  const anew = again();
+  assert.deepEqual(await anew.list(), shown);
+  const other = await anew.open('b');
+  await exchange(other, 'More', 'x');
+  await other.close();
+  await anew.flush();
+  assert.ok(readFileSync(index, 'utf8').includes('"b"'), 'a folder in its place is set aside');
+  const now = await anew.list();
   mkdirSync(join(dir, 'wdir.jsonl'));
   writeFileSync(join(dir, 'notes.txt'), 'x');
-  assert.deepEqual(await again().list(), shown);
+  assert.deepEqual(await again().list(), now);
 });
 
 test('a window that is removed is gone, and begins anew', async (t) => {

@@ -8,10 +8,20 @@ import type { ChatMode, TurnEvent } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { HistoryRow, NewTurn, OpenConversation, StoredEvent, TurnEnd } from '../../protocol/turns.ts';
-import { inParallel, isMissing, isRecord, namesIn, readJson, syncDir, writeFileAtomic } from '../atomic-file.ts';
+import {
+  clearPlace,
+  inParallel,
+  isMissing,
+  isRecord,
+  namesIn,
+  readJson,
+  syncDir,
+  writeFileAtomic,
+} from '../atomic-file.ts';
 import {
   entryOf,
   historyOf,
+  isEntry,
   packed,
   type TranscriptLine,
   transcriptLines,
@@ -112,18 +122,18 @@ export class ChatWindows {
   }
 
   async #load(): Promise<Map<string, WindowEntry>> {
-    const stored = await readJson(this.#index, null);
+    const stored = await readJson(this.#index, null).catch(() => null);
     const known = isRecord(stored) && isRecord(stored.windows) ? stored.windows : {};
     const entries = new Map<string, WindowEntry>();
     await inParallel(await namesIn(this.#dir), LOOKS_AT_ONCE, async (name) => {
       const windowId = TRANSCRIPT.exec(name)?.[1];
       if (windowId === undefined) return;
       const path = join(this.#dir, name);
-      const listed = known[windowId] as WindowEntry | undefined;
+      const listed = known[windowId];
       try {
         const bytes = (await stat(path)).size;
-        if (isRecord(listed) && listed.bytes === bytes) {
-          entries.set(windowId, listed as WindowEntry);
+        if (isEntry(listed) && listed.bytes === bytes) {
+          entries.set(windowId, listed);
           return;
         }
         const entry = entryOf((await readTranscript(path)).state, bytes);
@@ -145,6 +155,7 @@ export class ChatWindows {
     this.#writing = this.#writing.then(async () => {
       try {
         const windows = Object.fromEntries(await this.#loaded());
+        await clearPlace(this.#index);
         await writeFileAtomic(this.#index, `${JSON.stringify({ windows }, null, 1)}\n`);
       } catch (error) {
         // It is made again from the transcripts. Without its folder the app was removed.
