@@ -12,7 +12,7 @@ export type ScriptedRunner = ConversationRunner & {
  * A message is words, which are done one after the other:
  * `say:<text>` a delta · `think:<text>` · `tool:<name>` a tool that answers · `open:<name>` one that does not · `ask` asks for a permission
  * and says what was answered · `decided:<optionId>` says what its policy answered · `session:<id>` · `usage` · `final:<text>` · `error:<message>` · `throw` · `garbage` · `end` ·
- * `hang` waits for the abort · `deaf` waits for ever · `count:<n>` n deltas · `slow:<n>` n deltas, 5 ms apart · `big:<n>` n tool results of 100 KiB ·
+ * `hang` waits for the abort · `deaf` waits for ever · `flood` events that are none until something else ran · `count:<n>` n deltas · `slow:<n>` n deltas, 5 ms apart · `big:<n>` n tool results of 100 KiB ·
  * `resume` says what it resumes with · `history` says what was said before.
  */
 export function scriptedRunner(): ScriptedRunner {
@@ -81,6 +81,14 @@ const VERBS: Record<string, Verb> = {
   async *hang(_, { signal }) {
     if (!signal.aborted) await once(signal, 'abort');
     throw new Error('aborted');
+  },
+  async *flood() {
+    let isFree = false;
+    setImmediate(() => {
+      isFree = true;
+    });
+    for (let i = 0; !isFree && i < 100_000; i++) yield { type: 'unknown' };
+    yield delta(isFree ? 'free' : 'held up');
   },
   async *deaf() {
     await new Promise(() => {});

@@ -37,6 +37,9 @@ export type TurnWorkOptions = {
   log: Logger;
 };
 
+/** Events of a runner that are read before everything else has its turn. */
+const EVENTS_AT_ONCE = 256;
+
 type Yielded = IteratorResult<{ type: string; [member: string]: unknown }>;
 
 export class TurnWork {
@@ -52,8 +55,10 @@ export class TurnWork {
   #phase: 'waiting' | 'running' | 'ending' = 'waiting';
   /** How it ends because somebody ended it. */
   #stopped: Omit<TurnOutcome, 'text'> | null = null;
-  /** Gives the runner up. */
-  #cut: (() => void) | null = null;
+  /** The runner is given up. */
+  #isCut = false;
+  /** Has who waits for the runner's next event see that. */
+  #wake: (() => void) | null = null;
   #resolve: (outcome: TurnOutcome) => void = () => {};
 
   constructor({ live, observer, enter, permissionMs, log }: TurnWorkOptions) {
@@ -83,7 +88,7 @@ export class TurnWork {
     this.#controller.abort(interruption ?? new SvcError('RUN_ABORTED', 'The turn was aborted.'));
     if (this.#phase === 'waiting') void this.#end(this.#stopped);
     // A runner that does not react to the signal is not waited for.
-    else setTimeout(() => this.#cut?.(), LIMITS.chatAbortMs).unref();
+    else setTimeout(() => this.#cut(), LIMITS.chatAbortMs).unref();
   }
 
   /** A person answers a question of the agent. Throws as `Permissions.choose` does. */
@@ -120,11 +125,13 @@ export class TurnWork {
     let isSilent = false;
     const silence = setTimeout(() => {
       isSilent = true;
-      this.#cut?.();
+      this.#cut();
     }, LIMITS.agentSilentMs).unref();
     try {
-      for (;;) {
+      for (let count = 1; ; count++) {
         await this.live.room();
+        // What is not stored makes nobody wait: a runner that is never at a loss for it would leave no time to anything else.
+        if (count % EVENTS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
         const next = await this.#next(iterator);
         silence.refresh();
         if (next === null && isSilent) throw silent();
@@ -134,16 +141,22 @@ export class TurnWork {
       }
     } finally {
       clearTimeout(silence);
-      this.#cut = null;
+      this.#wake = null;
     }
   }
 
   /** What the runner yields next; null when it was given up. */
   #next(iterator: AsyncIterator<{ type: string; [member: string]: unknown }>): Promise<Yielded | null> {
     return new Promise((resolve, reject) => {
-      this.#cut = () => resolve(null);
+      if (this.#isCut) return resolve(null);
+      this.#wake = () => resolve(null);
       Promise.resolve(iterator.next()).then(resolve, reject);
     });
+  }
+
+  #cut(): void {
+    this.#isCut = true;
+    this.#wake?.();
   }
 
   /** How the turn ends with this event; null when it goes on. */

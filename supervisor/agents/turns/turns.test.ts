@@ -12,7 +12,7 @@ import { ChatWindows } from '../../../storage/chat/windows.ts';
 import { type ScriptedRunner, scriptedRunner } from '../../../testing/scripted-runner.ts';
 import { inTime } from '../../../testing/waiting.ts';
 import type { TurnOutcome } from './turn-work.ts';
-import { type HeldTurn, Turns } from './turns.ts';
+import { type HeldTurn, Turns, type TurnsOptions } from './turns.ts';
 
 type Scene = {
   turns: Turns;
@@ -23,7 +23,12 @@ type Scene = {
   open: Set<OpenConversation>;
 };
 
-function sceneOf(t: TestContext, permissionMs?: number, wrap = (one: OpenConversation) => one): Scene {
+function sceneOf(
+  t: TestContext,
+  permissionMs?: number,
+  wrap = (one: OpenConversation) => one,
+  drafts: TurnsOptions['drafts'] = null,
+): Scene {
   const app = mkdtempSync(join(tmpdir(), 'svc-turns-'));
   t.after(() => rmSync(app, { recursive: true, force: true }));
   mkdirSync(app, { recursive: true });
@@ -43,7 +48,7 @@ function sceneOf(t: TestContext, permissionMs?: number, wrap = (one: OpenConvers
       return one;
     },
     runner: { choose: () => ({ runner: 'stub' }), run: runner },
-    drafts: null,
+    drafts,
     observe: () => ({ started: () => {}, event: () => {}, ended: (outcome) => void outcomes.push(outcome) }),
     log: pino({ enabled: false }),
     ...(permissionMs === undefined ? {} : { permissionMs }),
@@ -152,6 +157,34 @@ test('an app that goes away ends its turns, and takes no message in a conversati
   (await late).leave();
   await turns.stop();
   await assert.rejects(turns.accept(nameOf('w'), { message: 'x' }), { code: 'OVERLOADED' });
+});
+
+test('a runner that floods with what is no event leaves time to others', async (t) => {
+  const { turns } = sceneOf(t);
+  const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'flood' }));
+  assert.deepEqual(events.at(-2), { type: 'final', text: 'free' });
+});
+
+test('a turn that is given up before its runner has begun does not wait for it', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let entered = () => {};
+  const drafts = {
+    ensure: async () => {},
+    enter: async () => {
+      await new Promise<void>((resolve) => {
+        entered = resolve;
+      });
+      return async () => {};
+    },
+  };
+  const { turns } = sceneOf(t, undefined, undefined, drafts);
+  const { turn, leave } = await turns.accept(nameOf('w'), { message: 'deaf', mode: 'full' });
+  const aborted = turns.abort(nameOf('w'), turn.turnId);
+  await new Promise(setImmediate);
+  t.mock.timers.tick(LIMITS.chatAbortMs);
+  entered();
+  assert.deepEqual(await aborted, { turnId: turn.turnId, state: 'aborted' });
+  leave();
 });
 
 test('a turn that a dead gateway left ends as interrupted, each of its tools with a result', async (t) => {
