@@ -1,4 +1,6 @@
 /** A conversation with an agent beside the page of its app: windows, messages, turns that are followed, and the draft that they change. */
+import { Attachments, attachmentLinks } from '/svc/_console/attachments.js';
+import { Conversations } from '/svc/_console/conversations.js';
 import { DraftView } from '/svc/_console/draft.js';
 import { ADVICE, TurnView } from '/svc/_console/turn.js';
 import { $, element, get, plural, post, remove, write } from '/svc/_console/view.js';
@@ -7,12 +9,19 @@ const EVENTS =
   'assistant.start assistant.delta reasoning.delta tool.start tool.result permission permission.result phase usage final file webhooks error aborted end'.split(
     ' ',
   );
-/** The latest rows of a conversation that are drawn. */
-const ROWS = 500;
+/** The option that lists earlier conversations. */
+const EARLIER = 'earlier';
 
 let app = '';
-let windowId = '';
-let windows = [];
+/** On the git store agents can work on code too. */
+let hasCode = false;
+let conversations;
+/** The one that is shown: `{ kind, id }`. What is new and about code will be one of the git store. */
+let current;
+let attachments;
+/** Rows of the oldest turn that is loaded in part, and the oldest row of all. */
+let rest = [];
+let oldest = null;
 let draft;
 /** Turn id → its view and stream, of turns that have not ended. */
 const running = new Map();
@@ -20,8 +29,7 @@ let onSignedOut = () => {};
 /** A message that was not taken keeps its key: sent again, it is no second turn. */
 let key = null;
 
-const root = () => `/svc/${app}/_chat`;
-const windowPath = () => `${root()}/windows/${windowId}`;
+const turnPath = (turnId) => `${conversations.path(current)}/turns/${turnId}`;
 const newId = () =>
   [...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 
@@ -38,10 +46,12 @@ export async function openChat(about, addressOf, signedOut) {
   document.title = `${record.name} · svc`;
   draft = new DraftView(app, complain, addressOf);
   draft.showLive();
-  $('chat-mode').disabled = record.backend !== 'git';
-  windows = await get(`${root()}/windows`);
-  $('chat').dataset.git = String(record.backend === 'git');
-  await show(about.window ?? latest()?.windowId ?? newId());
+  hasCode = record.backend === 'git';
+  attachments = new Attachments(app, complain);
+  conversations = new Conversations(app, hasCode);
+  await conversations.read();
+  if (about.id) while (!conversations.find(about) && conversations.hasMore) await conversations.readMore();
+  await show(about.id ? about : latest());
   if (matchMedia('(min-width: 60rem)').matches) $('chat-message').focus();
   await readModels();
 }
@@ -63,7 +73,8 @@ async function appRecord() {
   }
 }
 
-const latest = () => [...windows].sort((a, b) => b.updatedAt - a.updatedAt)[0];
+const latest = () => conversations.all[0] ?? fresh();
+const fresh = () => ({ kind: 'window', id: newId() });
 
 const complain = (error) => {
   if (error?.status === 401) onSignedOut();
@@ -80,71 +91,108 @@ async function attempt(work) {
   }
 }
 
-// ---- Windows -----------------------------------------------------------------------------------------------------------
+// ---- Conversations -----------------------------------------------------------------------------------------------------
 
-async function show(id) {
+async function show({ kind, id }) {
   closeChat();
-  windowId = id;
+  current = { kind, id };
   key = null;
-  history.replaceState(null, '', `#chat=${app}&window=${id}`);
-  const known = windows.find((window) => window.windowId === id);
-  drawWindows();
+  const known = conversations.find(current);
   if (known) $('chat-mode').value = known.mode ?? 'data';
-  $('chat-mode').disabled = known !== undefined || $('chat').dataset.git !== 'true';
-  $('chat-delete').hidden = known === undefined;
-  $('chat-log').replaceChildren();
+  drawConversations();
+  $('chat-log').replaceChildren($('chat-earlier'));
+  [rest, oldest] = [[], null];
+  $('chat-earlier').hidden = true;
+  attachments.clear();
   draft.forget();
   drawState();
   if (known) await readHistory();
   else drawHint();
 }
 
-function drawWindows() {
-  const options = [...windows]
-    .sort((a, b) => b.updatedAt - a.updatedAt)
-    .map((window) => new Option(window.title || window.windowId, window.windowId));
-  if (!windows.some((window) => window.windowId === windowId))
-    options.unshift(new Option('New conversation', windowId));
+/** The list of conversations, and what can be done with the one that is shown. */
+function drawConversations() {
+  const known = conversations.find(current);
+  const options = conversations.all.map(({ key, title, id }) => new Option(title || id, key));
+  if (!known) options.unshift(new Option('New conversation', ''));
+  if (conversations.hasMore) options.push(new Option('Earlier conversations …', EARLIER));
   $('chat-window').replaceChildren(...options);
-  $('chat-window').value = windowId;
+  $('chat-window').value = known?.key ?? '';
+  $('chat-mode').disabled = known !== undefined || !hasCode;
+  $('chat-delete').hidden = known === undefined;
+  chooseMode();
+}
+
+/** Windows keep what is said about data, conversations of the git store what is said about code. */
+function chooseMode() {
+  const isFull = $('chat-mode').value === 'full';
+  if (!conversations.find(current)) current.kind = isFull && hasCode ? 'conversation' : 'window';
+  history.replaceState(null, '', `#chat=${app}&${current.kind}=${current.id}`);
+  attachments.allow(current.kind === 'conversation');
 }
 
 function drawHint() {
   const hint = element('li', 'hint', 'Ask about the data, or say what to do: the page beside it follows.');
-  $('chat-log').replaceChildren(hint);
+  $('chat-log').append(hint);
 }
 
 async function readHistory() {
-  const rows = await get(`${windowPath()}/history?limit=${ROWS}`);
-  const turns = new Map();
-  for (const row of rows) {
-    if (row.kind === 'user') turns.set(row.turnId, addTurn(row.text, row));
-    else if (turns.get(row.turnId)?.state !== 'running') turns.get(row.turnId)?.showRow(row);
-  }
-  for (const [turnId, view] of turns) {
-    if (view.state === 'running') follow(turnId, view);
-    else {
-      const { error } = rows.find((row) => row.turnId === turnId && row.kind === 'user');
-      if (error) view.fail(error);
-      view.end(view.state);
-    }
-  }
-  const last = [...turns.keys()].at(-1);
+  const views = await readEarlier();
+  const last = [...views.keys()].at(-1);
   if ($('chat-mode').value === 'full' && last && !running.has(last)) {
-    const start = await firstEvent(await fetch(`${windowPath()}/turns/${last}/events`));
+    const start = await firstEvent(await fetch(`${turnPath(last)}/events`));
     if (start?.sessionId) await draft.show(start.sessionId);
   }
   scrollDown(true);
 }
 
-function addTurn(message, { turnId, state = 'running' } = {}) {
+/** Draws turns above those that are drawn: whole ones, at least one while there is any. Resolves with their views, by id. */
+async function readEarlier() {
+  const about = current;
+  const views = new Map();
+  do {
+    const rows = await conversations.history(about, oldest);
+    if (about !== current) return views;
+    oldest = rows[0] ?? null;
+    rest = [...rows, ...rest];
+  } while (oldest !== null && oldest.seq > 1 && !rest.some(({ kind }) => kind === 'user'));
+  const begin = rest.findIndex(({ kind }) => kind === 'user');
+  const whole = begin === -1 ? [] : rest.splice(begin);
+  const first = $('chat-log').querySelector('.turn');
+  for (const row of whole) {
+    if (row.kind === 'user') views.set(row.turnId, addTurn(row.text, row, first));
+    else if (views.get(row.turnId)?.state !== 'running') views.get(row.turnId)?.showRow(row);
+  }
+  for (const [turnId, view] of views) {
+    if (view.state === 'running') follow(turnId, view);
+    else {
+      const { error } = whole.find((row) => row.turnId === turnId && row.kind === 'user');
+      if (error) view.fail(error);
+      view.end(view.state);
+    }
+  }
+  $('chat-earlier').hidden = oldest === null || oldest.seq === 1;
+  return views;
+}
+
+/** What was in sight stays there. */
+async function showEarlier() {
+  const log = $('chat-log');
+  const below = log.scrollHeight - log.scrollTop;
+  const [view] = (await readEarlier()).values();
+  log.scrollTop = log.scrollHeight - below;
+  if ($('chat-earlier').hidden) view?.element.querySelector('summary, a')?.focus({ preventScroll: true });
+}
+
+function addTurn(message, { turnId, state = 'running', attachments: files = [] } = {}, before = null) {
   const view = new TurnView(message, (requestId, optionId) =>
-    post(`${windowPath()}/turns/${view.turnId}/permissions/${requestId}`, { optionId }),
+    post(`${turnPath(view.turnId)}/permissions/${requestId}`, { optionId }),
   );
+  if (files.length > 0) view.attach(attachmentLinks(app, files));
   view.turnId = turnId ?? null;
   view.state = state;
   $('chat-log').querySelector('.hint')?.remove();
-  $('chat-log').append(view.element);
+  $('chat-log').insertBefore(view.element, before);
   return view;
 }
 
@@ -154,16 +202,19 @@ async function send() {
   const message = $('chat-message').value;
   if (message.trim() === '') return;
   const [runner, model] = JSON.parse($('chat-model').value || '[]');
-  const view = addTurn(message);
+  const about = current;
+  const files = await attachments.uploaded();
+  if (files === null || about !== current || message !== $('chat-message').value) return;
+  const view = addTurn(message, { attachments: files });
   scrollDown(true);
   $('chat-message').value = '';
   key ??= newId();
   try {
-    const body = { windowId, message, mode: $('chat-mode').value, runner, model, detach: true, idempotencyKey: key };
-    const response = await fetch(root(), { method: 'POST', body: JSON.stringify(body) });
-    const start = await firstEvent(response);
+    const body = { message, runner, model, attachments: files, detach: true, idempotencyKey: key };
+    const start = await firstEvent(await conversations.send(about, $('chat-mode').value, body));
     if (!start) throw new Error('The gateway ended before the turn began.');
     key = null;
+    attachments.clear();
     follow(start.turnId, view);
   } catch (error) {
     // It was not taken: the message is there to be sent again.
@@ -177,11 +228,8 @@ async function send() {
   }
   scrollDown(true);
   await attempt(async () => {
-    windows = await get(`${root()}/windows`);
-    drawWindows();
-    const isKnown = windows.some((window) => window.windowId === windowId);
-    $('chat-mode').disabled = isKnown || $('chat').dataset.git !== 'true';
-    $('chat-delete').hidden = !isKnown;
+    await conversations.read();
+    drawConversations();
   });
 }
 
@@ -206,7 +254,7 @@ async function firstEvent(response) {
 
 /** Shows a turn from its first event on; after a lost connection the browser goes on where it was. */
 function follow(turnId, view) {
-  const source = new EventSource(`${windowPath()}/turns/${turnId}/events`);
+  const source = new EventSource(`${turnPath(turnId)}/events`);
   view.turnId = turnId;
   running.set(turnId, { view, source });
   drawState();
@@ -237,7 +285,7 @@ function follow(turnId, view) {
 const stop = () =>
   attempt(async () => {
     const [turnId] = running.keys();
-    if (turnId !== undefined) await remove(`${windowPath()}/turns/${turnId}`);
+    if (turnId !== undefined) await remove(turnPath(turnId));
   });
 
 function drawState() {
@@ -295,16 +343,27 @@ $('chat-message').addEventListener('keydown', (event) => {
 });
 $('chat-stop').addEventListener('click', () => void stop());
 $('chat-new').addEventListener('click', () => {
-  void attempt(() => show(newId()));
+  void attempt(() => show(fresh()));
   $('chat-message').focus();
 });
-$('chat-window').addEventListener('change', () => void attempt(() => show($('chat-window').value)));
+$('chat-window').addEventListener('change', () => {
+  const chosen = conversations.all.find(({ key }) => key === $('chat-window').value);
+  void attempt(async () => {
+    if (chosen) return await show(chosen);
+    await conversations.readMore();
+    drawConversations();
+  });
+});
+$('chat-mode').addEventListener('change', chooseMode);
+$('chat-earlier')
+  .querySelector('button')
+  .addEventListener('click', () => void attempt(showEarlier));
 $('chat-delete').addEventListener('click', () => {
   if (!confirm('Delete this conversation? What was said in it is lost.')) return;
   void attempt(async () => {
-    await remove(windowPath());
-    windows = await get(`${root()}/windows`);
-    await show(latest()?.windowId ?? newId());
+    await remove(conversations.path(current));
+    conversations.forget(current);
+    await show(latest());
   });
 });
 for (const side of ['talk', 'page']) {

@@ -5,14 +5,14 @@ import { get } from '/svc/_console/view.js';
 const PAGE = /^(?:_draft\/[A-Za-z0-9][A-Za-z0-9_-]{0,63}\/)?[a-z0-9][a-z0-9_-]{0,62}$/;
 
 const APP = /^[a-z0-9][a-z0-9_-]{0,62}$/;
-const WINDOW = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+const CONVERSATION = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 /**
  * `#link=<code>` signs in once, `#open=<page>` goes on to an app or a draft, `#enter=<address>` to an address that asked for a
  * session. None of it reaches a server or stays in the history. `#chat=<app>` is a conversation about an app, and stays.
  */
 const fragment = new URLSearchParams(location.hash.slice(1));
-/** The app that is talked about and, where the address names one, the window; or null. */
+/** The app that is talked about and, where the address names one, the conversation, as `kind` and `id`; or null. */
 export const chat = findChat();
 history.replaceState(null, '', `${location.pathname}${chat ? location.hash : ''}`);
 // The same address with a new fragment does not load the page again by itself.
@@ -26,9 +26,10 @@ export const onward = findOnward();
 
 function findChat() {
   const app = fragment.get('chat');
-  const window = fragment.get('window');
   if (app === null || !APP.test(app)) return null;
-  return { app, window: window !== null && WINDOW.test(window) ? window : null };
+  const kind = fragment.has('conversation') ? 'conversation' : 'window';
+  const id = fragment.get(kind);
+  return { app, kind, id: id !== null && CONVERSATION.test(id) ? id : null };
 }
 
 function findOnward() {

@@ -49,6 +49,11 @@ export class TurnView {
     this.say('Sending …');
   }
 
+  /** The files that went with the message, as a list. */
+  attach(files) {
+    this.element.querySelector('.message').after(files);
+  }
+
   /** A line below the turn, of what it is doing or how it ended. */
   say(text) {
     write(this.#status, text);

@@ -19,6 +19,8 @@ const CONSOLE_PARTS = new Set([
   'automations.css',
   'chat.js',
   'turn.js',
+  'attachments.js',
+  'conversations.js',
   'draft.js',
   'minted.js',
   'markdown.js',

@@ -27,6 +27,9 @@ const ATTACKS = [
   '<math><mtext><table><mglyph><style><img src=x onerror="window.harm = 9">',
 ];
 
+/** As many rows as a window's page has, in two turns. */
+const CALLS = Array.from({ length: 100 }, () => 'call stats');
+
 describe('conversations in a browser', { skip: withoutChromium() }, () => {
   const cleanups: (() => unknown)[] = [];
   const owner = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
@@ -251,6 +254,86 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await minted.getByRole('button', { name: 'I have kept it' }).click();
     await minted.waitFor({ state: 'hidden' });
     assert.equal(await page.locator('#chat-minted input').count(), 0);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('in mode full files go with a message: chosen, dropped and pasted', async () => {
+    const page = await open(git);
+    const attach = page.getByRole('button', { name: 'Attach' });
+    const mode = page.getByRole('combobox', { name: 'What the agent may work on' });
+    await mode.selectOption('data');
+    assert.equal(await attach.isVisible(), false);
+    await mode.selectOption('full');
+    const [chooser] = await Promise.all([page.waitForEvent('filechooser'), attach.press('Enter')]);
+    const pixel = Buffer.from(
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+      'base64',
+    );
+    await chooser.setFiles([
+      { name: 'wish.toml', mimeType: '', buffer: Buffer.from('colour = "green"') },
+      { name: 'pixel.png', mimeType: 'image/png', buffer: pixel },
+    ]);
+    for (const [target, kind, property] of [
+      ['#chat-panel', 'drop', 'dataTransfer'],
+      ['#chat-message', 'paste', 'clipboardData'],
+    ])
+      await page.evaluate(`{
+        const data = new DataTransfer();
+        data.items.add(new File(['${kind}ed'], '${kind}.txt', { type: 'text/plain' }));
+        const event = new Event('${kind}', { bubbles: true, cancelable: true });
+        event.${property} = data;
+        document.querySelector('${target}').dispatchEvent(event);
+      }`);
+    const files = page.getByRole('list', { name: 'Files that go with the message' });
+    assert.deepEqual(
+      (await files.getByRole('listitem').allInnerTexts()).map((text) => text.split('\n')[0]),
+      ['wish.toml', 'pixel.png', 'drop.txt', 'paste.txt'],
+    );
+    await files.getByRole('button', { name: 'Remove drop.txt' }).click();
+    await say(page, 'heard', 'say {result}');
+    await lastTurn(page).locator('.text', { hasText: 'colour = "green"' }).waitFor();
+    assert.equal(await files.isVisible(), false);
+    await page.reload();
+    await lastTurn(page).getByRole('link', { name: 'paste.txt' }).waitFor();
+    assert.deepEqual(await lastTurn(page).locator('.files').getByRole('link').allInnerTexts(), [
+      'wish.toml',
+      'pixel.png',
+      'paste.txt',
+    ]);
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      lastTurn(page).getByRole('link', { name: 'wish.toml' }).click(),
+    ]);
+    assert.equal(download.suggestedFilename(), 'wish.toml');
+    await page
+      .locator('#chat-file')
+      .setInputFiles({ name: 'a.zip', mimeType: '', buffer: Buffer.from([80, 75, 0, 255]) });
+    await page.getByRole('alert').filter({ hasText: 'a.zip: agents take images' }).waitFor();
+    assert.equal(await files.isVisible(), false);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('earlier messages and conversations are shown on demand', async () => {
+    for (const message of [script('say One.'), ...['Two', 'Three'].map((word) => script(...CALLS, `say ${word}.`))])
+      await git.call('POST', '/svc/todos/_chat', { body: { windowId: 'long', message } });
+    for (let i = 0; i < 51; i++)
+      await git.call('POST', '/_svc-conversations/apps/todos/sessions', { body: { title: `Plan ${i}` } });
+    const page = await open(git);
+    await page.goto(`${new URL(page.url()).origin}/svc/#chat=todos&window=long`);
+    await log(page).locator('.text', { hasText: 'Three.' }).waitFor();
+    assert.equal(await log(page).locator('.turn').count(), 1);
+    await page.getByRole('button', { name: 'Show earlier messages' }).press('Enter');
+    await log(page).locator('.text', { hasText: 'One.' }).waitFor();
+    assert.deepEqual(await log(page).locator('.turn .text').allInnerTexts(), ['One.', 'Two.', 'Three.']);
+    assert.equal(await log(page).locator('.tool').count(), 2 * CALLS.length);
+    await page.getByRole('button', { name: 'Show earlier messages' }).waitFor({ state: 'hidden' });
+    const chosen = page.getByRole('combobox', { name: 'Conversation' });
+    const plans = chosen.locator('option', { hasText: /^Plan \d/ });
+    assert.equal(await plans.count(), 50);
+    await chosen.selectOption({ label: 'Earlier conversations …' });
+    await chosen.locator('option', { hasText: /^Plan 0$/ }).waitFor({ state: 'attached' });
+    assert.equal(await plans.count(), 51);
+    assert.equal(await chosen.locator('option:checked').innerText(), 'say One.');
     assert.deepEqual(complaints, []);
   });
 
