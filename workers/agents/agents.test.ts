@@ -452,6 +452,25 @@ describe('permissions', () => {
   });
 });
 
+test('what a failed turn says has none of the secrets that its agent was given', async () => {
+  const { begin } = setUp(async () => {
+    throw new Error('Wrong key sk-1234567890 of model 1234 at http://me:svca_123@host, not other-key-99');
+  });
+  const env = { STUB_API_KEY: 'sk-1234567890', HOME: 'Wrong key', SHORT_KEY: '1234' };
+  const turn = begin('one', {
+    runner: { name: 'fake', kind: 'acp', env, apiKey: 'other-key-99' },
+    gateway: { url: '', token: 'svca_123' },
+  });
+  await turn.done;
+  assert.deepEqual(turn.events, [
+    {
+      type: 'error',
+      code: 'AGENT_FAILED',
+      message: 'The agent failed: Wrong key [STUB_API_KEY] of model 1234 at http://me:[token]@host, not [key]',
+    },
+  ]);
+});
+
 describe('who has a place', () => {
   /** Turns that go on until they are let go. */
   const held = (options: Options = {}) => {

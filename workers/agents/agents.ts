@@ -4,6 +4,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Program, startProgram } from './program.ts';
 import type { Agent, Runner, RunnerHost } from './runner.ts';
+import { withoutSecrets } from './secrets.ts';
 import { type SendEvent, TurnRun } from './turn-run.ts';
 import { WarmAgents } from './warm-agents.ts';
 
@@ -73,6 +74,9 @@ export class Agents {
       const runner = await this.#options.runnerOf(order.runner.kind);
       const found = runner.probe(order, host, controller.signal);
       return await within(ms, found, controller, `${order.runner.name} did not answer within ${ms / 1000} s.`);
+    } catch (error) {
+      const { message } = error as Error;
+      throw new SvcError('AGENT_FAILED', withoutSecrets(message, order.runner));
     } finally {
       this.#probes.delete(id);
       await end();

@@ -9,6 +9,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { boundedEvent, cutText } from './bounded-event.ts';
 import type { Agent, Turn } from './runner.ts';
+import { withoutSecrets } from './secrets.ts';
 
 /** Sends an event to the supervisor, which says when it has taken so many bytes. */
 export type SendEvent = (event: RunnerEvent, bytes: number) => void;
@@ -144,9 +145,11 @@ export class TurnRun implements Turn {
       ? 'The turn failed before the tool had a result.'
       : 'The turn ended before the tool did.';
     for (const result of this.#tools.missing(unfinished)) this.#put(result);
-    if (isFailure && !this.#failed) this.#put({ type: 'error', ...errorOf(error) });
-    else if (!isFailure && !this.#cancelled && !this.#failed)
-      this.#put({ type: 'final', text: this.#final ?? this.#text });
+    if (isFailure && !this.#failed) {
+      const { code, message } = errorOf(error);
+      this.#put({ type: 'error', code, message: this.#publicly(message) });
+    }
+    if (!isFailure && !this.#cancelled && !this.#failed) this.#put({ type: 'final', text: this.#final ?? this.#text });
     this.#over = true;
     clearTimeout(this.#silence);
     clearTimeout(this.#grace);
@@ -178,7 +181,7 @@ export class TurnRun implements Turn {
       case 'error':
         if (this.#failed) break;
         this.#failed = true;
-        this.#put(event);
+        this.#put({ ...event, message: this.#publicly(event.message) });
         break;
       default:
         if (event.type === 'tool.start') this.#text = '';
@@ -211,6 +214,11 @@ export class TurnRun implements Turn {
       this.spoiled = true;
       this.#rejectGiveUp(failed(`The agent wrote more than ${LIMITS.agentTurnBytes} bytes in one turn.`));
     }
+  }
+
+  #publicly(message: string): string {
+    const { runner, gateway } = this.order;
+    return withoutSecrets(message, runner, gateway.token);
   }
 
   /** The agent gave a sign of life: its time to be silent begins anew. */
