@@ -1,8 +1,8 @@
-/** The page beside a conversation, live or as a draft has it, and what the draft changes: how many files, their diff, publishing it. */
+/** Shows the live page or the draft's beside a conversation, how much the draft changes and its diff, and publishes it. */
 import { Minted } from '/svc/_console/minted.js';
 import { $, element, get, plural, post, write } from '/svc/_console/view.js';
 
-/** From a change to the question what the draft now changes. */
+/** From a change of a file until the diff is read again, milliseconds. */
 const SETTLE_MS = 500;
 
 export class DraftView {

@@ -1,6 +1,6 @@
 /**
- * Text of an agent as elements: Markdown, of which nothing is left that runs, loads or posts anything. Bundled by the build with
- * the packages that it imports.
+ * Renders an agent's Markdown as elements, without anything that could run, load or post. Bundled by the build with the packages
+ * that it imports.
  */
 import createSanitizer from 'dompurify';
 import { Marked } from 'marked';

@@ -1,4 +1,4 @@
-/** One turn of an agent: the message, and below it what the agent says, thinks, calls and asks for, in the order of its events. */
+/** Draws one turn of an agent: the message, and below it the agent's text, thoughts, tools and questions, in order. */
 import { markdown } from '/svc/_console/markdown.js';
 import { element, write } from '/svc/_console/view.js';
 

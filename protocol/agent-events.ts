@@ -1,5 +1,5 @@
-/** Rules for what a runner says of a turn: which events are sound, and that every tool that started has a result. */
-import type { RunnerEvent } from './agents.ts';
+/** Checks the events of a runner: known types with valid members, and one result for each tool that started. */
+import { PERMISSION_OPTION_KINDS, type RunnerEvent } from './agents.ts';
 
 type Member = 'text' | 'optional text' | 'text, null or none' | 'number' | 'boolean' | 'options';
 
@@ -8,7 +8,7 @@ const OPTIONAL = 'optional text';
 const TOOL = { toolCallId: TEXT, toolName: TEXT } as const;
 const NUMBER = 'number';
 
-/** Members that are looked at; any other may be there. */
+/** The members that are checked. Others are allowed. */
 const MEMBERS: { [Type in RunnerEvent['type']]: Record<string, Member> } = {
   session: { id: TEXT },
   'assistant.delta': { delta: TEXT },
@@ -30,8 +30,6 @@ const MEMBERS: { [Type in RunnerEvent['type']]: Record<string, Member> } = {
   error: { code: TEXT, message: TEXT },
 };
 
-const OPTION_KINDS = ['allow_once', 'allow_always', 'reject_once', 'reject_always'];
-
 const CHECKS: Record<Member, (value: unknown) => boolean> = {
   text: (value) => typeof value === 'string',
   'optional text': (value) => value === undefined || typeof value === 'string',
@@ -41,7 +39,7 @@ const CHECKS: Record<Member, (value: unknown) => boolean> = {
   options: (value) => Array.isArray(value) && value.every(isOption),
 };
 
-/** Whether a value that came from elsewhere is an event of a runner: a type that is known, with members of the right kinds. */
+/** Whether a received value is an event of a runner: a known type, with members of the right kinds. */
 export function isRunnerEvent(value: unknown): value is RunnerEvent {
   if (typeof value !== 'object' || value === null) return false;
   const { type } = value as { type?: unknown };
@@ -53,7 +51,11 @@ export function isRunnerEvent(value: unknown): value is RunnerEvent {
 function isOption(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   const { optionId, kind, label } = value as Record<string, unknown>;
-  return typeof optionId === 'string' && typeof label === 'string' && OPTION_KINDS.includes(kind as string);
+  return (
+    typeof optionId === 'string' &&
+    typeof label === 'string' &&
+    (PERMISSION_OPTION_KINDS as readonly unknown[]).includes(kind)
+  );
 }
 
 /** The tools of a turn that have started and have no result yet. */
@@ -61,8 +63,8 @@ export class OpenTools {
   readonly #open = new Map<string, string>();
 
   /**
-   * The events that stand for this one, so that each start has one result: a second start is none, and a result without a start
-   * gets one before it.
+   * The events to pass on, so that each start has one result: a repeated start is dropped, and a result without a start gets
+   * one before it.
    */
   admit(event: RunnerEvent): RunnerEvent[] {
     if (event.type === 'tool.start') {
@@ -75,7 +77,7 @@ export class OpenTools {
     return [event];
   }
 
-  /** Results for those that are left when their turn is over, to be admitted like all others. */
+  /** Failed results for the tools that are open when the turn ends. */
   missing(errorText: string): Extract<RunnerEvent, { type: 'tool.result' }>[] {
     return [...this.#open].map(([toolCallId, toolName]) => {
       return { type: 'tool.result', toolCallId, toolName, ok: false, errorText };

@@ -1,26 +1,26 @@
 /**
- * Agents: what a runner is told of a turn and says about it, on its way between the supervisor, the process of agents and a
- * host's own runner (specification, "Chat stream"; decisions, sections 8 and 12).
+ * Types of agents: the order that a runner gets for a turn, and the events that it yields. The supervisor, the agents process
+ * and a host's own runner exchange them (specification, "Chat stream"; decisions, sections 8 and 12).
  */
 
 export const RUNNER_KINDS = ['codex', 'claude-code', 'acp', 'model'] as const;
 export type RunnerKind = (typeof RUNNER_KINDS)[number];
 
-/** The runners, each of the kind of its name, that are there without configuration where PATH has their program; in this order. */
+/** Runners that need no configuration if PATH has their program, the preferred one first. Each has the kind of its name. */
 export const BUILT_IN_RUNNERS = ['codex', 'claude-code'] as const satisfies RunnerKind[];
 
 /** The protocol of a model server: Chat Completions, Responses or Messages. */
 export const MODEL_APIS = ['chat', 'responses', 'messages'] as const;
 export type ModelApi = (typeof MODEL_APIS)[number];
 
-/** What an agent may do that is neither a tool of its app nor a file of its draft. */
+/** The answer when an agent wants anything but a tool of its app or a file of its draft. */
 export const PERMISSION_POLICIES = ['ask', 'allow', 'deny'] as const;
 export type PermissionPolicy = (typeof PERMISSION_POLICIES)[number];
 
 /** An entry of `runners` in the configuration. */
 export type RunnerEntry = {
   kind: RunnerKind;
-  /** The program and its arguments; by default the one of the kind on PATH. Of no use for `model`. */
+  /** The program and its arguments; by default the one of the kind on PATH. Not allowed for `model`. */
   command?: string[];
   env?: Record<string, string>;
   model?: string;
@@ -32,16 +32,16 @@ export type RunnerEntry = {
   cwd?: string;
 };
 
-/** `data`: the tools of the app and of its tables. `full`: the files of a draft too. */
+/** `data`: the app's tools and its tables. `full`: also the files of a draft. */
 export const CHAT_MODES = ['data', 'full'] as const;
 export type ChatMode = (typeof CHAT_MODES)[number];
 
-/** A runner as the process of agents gets it: complete, with nothing left to look up. */
+/** A runner as the agents process gets it: with its name, whole environment and key. */
 export type RunnerSpec = Omit<RunnerEntry, 'apiKeyEnv' | 'env'> & {
   name: string;
-  /** All of the environment that its program gets, apart from what the process adds (the turn's tag and token). */
+  /** The environment of its program, without what the process adds (the turn's tag and token). */
   env: Record<string, string>;
-  /** The key of the model server; for `model` only, others read it from their environment. */
+  /** The key of the model server, for `model` only. Other kinds read it from their environment. */
   apiKey?: string;
 };
 
@@ -58,36 +58,38 @@ export type TurnOrder = {
   app: string;
   /** Where the agent works: the draft of the app in mode `full`, else an empty folder of the conversation. */
   folder: string;
-  /** What the agent is told of its surroundings, before the first message. */
+  /** What the agent is told before the first message: the app, its tools and tables, and how to work. */
   instructions: string;
   message: string;
   attachments: TurnAttachment[];
   model: string | null;
   thinking: string | null;
-  /** What the agent called its own session in the last turn, from `session`; null in the first one. */
+  /** The id of the agent's own session, from the last `session` event; null in the first turn. */
   resume: string | null;
-  /** What was said before, oldest first: for runners that keep nothing, and for sessions that are lost. */
+  /** Earlier messages, oldest first: for runners that keep none, and for lost sessions. */
   history: { role: 'user' | 'assistant'; text: string }[];
-  /** Nothing was said before: an agent that had a conversation of this name, which was deleted, is not the one to ask. */
+  /** The first turn: a warm agent of a deleted conversation of this name must not take it. */
   begins?: boolean;
-  /** The MCP server of the app, and a token that is good for this conversation while a turn of it runs. */
+  /** The MCP server of the app, and a token that is valid while a turn of this conversation runs. */
   gateway: { url: string; token: string };
   permission: PermissionPolicy;
-  /** Nothing follows in this conversation: its agent ends with the turn. */
+  /** This is the only turn of the conversation: its agent ends with it. */
   once?: boolean;
 };
 
-/** Names as in the specification's MCP and ACP vocabulary. */
+export const PERMISSION_OPTION_KINDS = ['allow_once', 'allow_always', 'reject_once', 'reject_always'] as const;
+
+/** Named as in the Agent Client Protocol. */
 export type PermissionOption = {
   optionId: string;
-  kind: 'allow_once' | 'allow_always' | 'reject_once' | 'reject_always';
+  kind: (typeof PERMISSION_OPTION_KINDS)[number];
   label: string;
 };
 
 export type TurnUsage = {
   model?: string;
   provider?: string;
-  /** All of them, those from a cache too. */
+  /** Including those from a cache. */
   inputTokens?: number;
   outputTokens?: number;
   cacheReadTokens?: number;
@@ -95,9 +97,9 @@ export type TurnUsage = {
   costUsd?: number;
 };
 
-/** What a runner yields, in the order in which it happens. Each `tool.start` has its `tool.result`; `final` comes once at most. */
+/** What a runner yields, in order. Each `tool.start` has its `tool.result`; `final` comes at most once. */
 export type RunnerEvent =
-  /** The agent's own name for the conversation, to resume it with. */
+  /** The id of the agent's own session, with which it is resumed. */
   | { type: 'session'; id: string }
   | { type: 'assistant.delta'; delta: string }
   | { type: 'reasoning.delta'; delta: string }
@@ -117,20 +119,20 @@ export type RunnerEvent =
   | { type: 'final'; text: string }
   | { type: 'error'; code: string; message: string };
 
-/** What clients get: a runner's events between `assistant.start` and `end`, and what the gateway adds. Each has `id: <seq>`. */
+/** What clients get: `assistant.start`, a runner's events and those that the gateway adds, `end`. Each has `id: <seq>`. */
 export type TurnEvent =
   | { type: 'assistant.start'; turnId: string; runner: string; model?: string; sessionId?: string }
   | Exclude<RunnerEvent, { type: 'session' }>
   /** A file that the turn changed in the draft. */
   | { type: 'file'; path: string; status: 'added' | 'changed' | 'removed' }
-  /** `minted` are webhooks with their secrets, which publishing answers; `pending` those that it will mint. */
+  /** `minted`: new webhooks with their secrets. `pending`: webhooks that publishing will create. */
   | { type: 'webhooks'; minted: unknown[]; pending?: { automationId: string; ownerApp: string }[] }
-  /** How a `permission` was answered; null when nobody did in time, or the turn ended. */
+  /** The answer to a `permission`; null when nobody answered in time, or the turn ended. */
   | { type: 'permission.result'; requestId: string; optionId: string | null; ok: boolean }
   | { type: 'aborted' }
   | { type: 'end' };
 
-/** What is to be found out about a runner: its version without starting a session, its models, its own tools. */
+/** Asks a runner for its version (without a session), its models or its own tools. */
 export type ProbeOrder = { runner: RunnerSpec; want: 'version' | 'models' | 'tools'; folder: string };
 /** Models as the picker shows them. */
 export type AgentModel = { id: string; name?: string; description?: string; isDefault?: boolean };
@@ -147,9 +149,9 @@ export type ProbeResult = {
 export type AgentsBootstrap = {
   supervisorSocket: string;
   ticket: string;
-  /** Of this data directory: the environment of an agent's processes has `SVC_AGENT=<tag>.<number of the program>`, by which they are found. */
+  /** Stands for this data directory. Every process of an agent has `SVC_AGENT=<tag>.<number of the program>` in its environment. */
   tag: string;
   maxAgents: number;
-  /** A process without a turn is ended after this long, milliseconds. */
+  /** Time without a turn after which an agent is ended, milliseconds. */
   idleMs: number;
 };

@@ -265,41 +265,41 @@ export const LIMITS = {
   agentSilentMs: 10 * MINUTE, // without a word of an agent until its turn ends
   agentIdleMs: 5 * MINUTE, // without a turn until an agent's process is ended
   agentStartMs: 30 * SECOND, // starting an agent and agreeing on its protocol
-  agentEndMs: 2 * SECOND, // from asking an agent to end until it is told to, and then until it is killed
+  agentEndMs: 2 * SECOND, // from closing an agent's input until SIGTERM, and from there until SIGKILL
   agentAbortMs: 5 * SECOND, // from the abort of a turn until an agent that still works is ended
-  agentLossEndMs: 500, // the same as `agentEndMs`, when the gateway is gone
+  agentLossEndMs: 500, // `agentEndMs` when the gateway is gone
   agentPrograms: 256, // programs of agents that are recorded at a time
   agentsMemoryMb: 512, // heap of the process that owns the agents, in MiB
-  catalogItems: 1000, // models, and tools, that are kept of one runner
-  groundingTextBytes: 8 * KiB, // what every agent is told, without what differs from app to app; then that, by its parts
+  catalogItems: 1000, // models of one runner that are kept, and as many tools
+  groundingTextBytes: 8 * KiB, // text that every agent is told; the next three are its parts for one app
   groundingToolsBytes: 16 * KiB,
   groundingTablesBytes: 8 * KiB,
   groundingHostToolsBytes: 4 * KiB,
-  agentSearchLines: 200, // lines that a search in a draft finds, and files that are listed
-  agentListedFiles: 1000,
-  agentToolBytes: 128 * KiB, // result of a tool that a model is shown; the rest is cut
+  agentSearchLines: 200, // lines that a search in a draft finds
+  agentListedFiles: 1000, // files of a draft that are listed
+  agentToolBytes: 128 * KiB, // part of a tool's result that a model gets
   modelSteps: 32, // answers of a model in one turn, each of which may call tools
   modelRetries: 2, // further tries when a model server refuses or cannot be reached
   agentProbeMs: 5 * SECOND, // asking an agent's program for its version
   agentStderrBytes: 4 * KiB, // what is kept of the standard error of an agent: its end
-  agentHistoryBytes: 256 * KiB, // what was said before, for an agent that keeps nothing itself: the latest of it
-  agentAttachmentBytes: 8 * MiB, // of one file that is handed to an agent; larger ones are only named
+  agentHistoryBytes: 256 * KiB, // latest messages, for an agent that keeps no history
+  agentAttachmentBytes: 8 * MiB, // a file that an agent gets; it is told only the name of a larger one
   chatMessageBytes: 256 * KiB, // a message to an agent
   chatQueue: 8, // turns of one window that wait
   chatRuns: 1000, // turns of an app's chats that stay in the history of runs
   chatWindows: 1000, // windows of one app
-  chatTurnBytes: 8 * MiB, // events of one turn, as they are stored
+  chatTurnBytes: 8 * MiB, // stored events of one turn
   chatTranscriptBytes: 32 * MiB, // a window with more takes no further message
   chatStoreEveryMs: 1, // of all turns together, from one store of events to the next, once there were so many at once
   chatStoreBurst: 8,
-  chatTailBytes: 64 * KiB, // the latest events of a turn that runs, kept for those who follow it
-  chatHistoryChars: 256 * KiB, // what an agent is told of what was said before, and of one text at most
-  chatHistoryTextChars: 64 * KiB,
-  chatIndexMs: 100, // until the index of an app's windows is written, with what changes meanwhile
+  chatTailBytes: 64 * KiB, // latest events of a running turn that are kept in memory for its followers
+  chatHistoryChars: 256 * KiB, // earlier messages that an agent is told
+  chatHistoryTextChars: 64 * KiB, // one of these messages
+  chatIndexMs: 100, // from a change until the index of an app's windows is written
   chatAbortMs: 5 * SECOND, // from the abort of a turn until its runner is no longer waited for
   chatAttachments: 16, // files that go with a message
-  conversationPageBytes: 8 * MiB, // of messages in one answer, about; of a longer turn all
-  attachmentBytes: 25 * MiB,
+  conversationPageBytes: 8 * MiB, // messages in one answer, approximately: a turn is not split
+  attachmentBytes: 25 * MiB, // an uploaded file
   attachmentKeepMs: DAY, // an uploaded file that no message has is kept this long
   titleChars: 80, // of a window or conversation that is named after its first message
   permissionOptions: 16, // answers that a permission may offer

@@ -26,20 +26,26 @@ export type Usage = {
   costUsd: number;
 };
 
+/** The amounts of a `Usage`, which add up. */
+export const USAGE_MEMBERS = [
+  'inputTokens',
+  'outputTokens',
+  'cacheReadTokens',
+  'cacheWriteTokens',
+  'costUsd',
+] as const satisfies (keyof Usage)[];
+
 export function noUsage(): Usage {
   return { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 };
 }
 
-export const RUN_KINDS = ['automation', 'chat'] as const;
-export type RunKind = (typeof RUN_KINDS)[number];
-
-/** What stands for the automation in runs of kind `chat`; no automation can have this id. */
+/** The `automation` of runs of kind `chat`. No automation can have this id. */
 export const CHAT_RUNS = '_chat';
 
 /** A run as the API gives it. Times are milliseconds since the epoch; `output` and `input` are JSON values, cut at 64 KiB. */
 export type RunRecord = {
   runId: string;
-  kind: RunKind;
+  kind: 'automation' | 'chat';
   ref: string;
   app: string;
   automation: string;
@@ -76,7 +82,10 @@ export type Insights = {
   recent: RunRecord[];
 };
 
-/** One call of `ctx.tool` or `ctx.agent` in a run, of a chat a tool of the agent or a permission that it asked for; `ordinal` counts from 1. `output` and `args` are cut at 64 KiB. */
+/**
+ * A step of a run: a call of `ctx.tool` or `ctx.agent`; in a chat, a tool of the agent or a permission that it asked for.
+ * `ordinal` counts from 1. `output` and `args` are cut at 64 KiB.
+ */
 export type RunNode = {
   runId: string;
   ordinal: number;

@@ -1,12 +1,12 @@
-/** Turns of conversations as they are kept, whatever keeps them: windows their transcripts, conversations their rows (decisions, section 12). */
+/** Types of stored turns. Chat windows store them in transcripts, conversations in rows (decisions, section 12). */
 import type { ChatMode, TurnAttachment, TurnEvent } from './agents.ts';
 
-/** `running → ok | error | aborted`; `interrupted` when the gateway stopped in the middle. One that waits for its turn is running. */
+/** `running → ok | error | aborted`; `interrupted` when the gateway stopped in the middle. A waiting turn is `running` too. */
 export const TURN_STATES = ['running', 'ok', 'error', 'aborted', 'interrupted'] as const;
 export type TurnState = (typeof TURN_STATES)[number];
 export type TurnEnd = Exclude<TurnState, 'running'>;
 
-/** A message that was accepted. Its text is what a retry is compared with. */
+/** A message that was accepted. A retry with the same key must have the same text. */
 export type NewTurn = {
   turnId: string;
   message: string;
@@ -22,7 +22,7 @@ export type NewTurn = {
   ts: number;
 };
 
-/** A turn as its conversation has it; `state` and `lastId` change as events are appended. */
+/** A stored turn; `state` and `lastId` change as events are appended. */
 export type StoredTurn = {
   readonly turnId: string;
   readonly idempotencyKey: string | null;
@@ -37,26 +37,26 @@ export type StoredEvent = { id: number; event: TurnEvent };
 
 export type Said = { role: 'user' | 'assistant'; text: string };
 
-/** A conversation that is open for turns. What is stored is stored in the order of the calls, for each turn one at a time. */
+/** A conversation that is open for turns. Calls are stored in their order; each turn has one call at a time. */
 export interface OpenConversation {
   /** The first turn pins it; null before. */
   readonly mode: ChatMode | null;
   /** Oldest first. */
   readonly turns: readonly StoredTurn[];
-  /** What was said in turns that have ended, oldest first; the oldest are left out over `LIMITS.chatHistoryChars`. */
+  /** Messages and answers of turns that have ended, oldest first. Over `LIMITS.chatHistoryChars` the oldest are left out. */
   readonly said: Said[];
-  /** What the agent of this runner called its session, if its turn was the last one. */
+  /** The session id of this runner's agent if this runner took the last turn, else null. */
   resume(runner: string): string | null;
   /** Stores a message and the first events of its turn; durable when it resolves. Rejects with `CONFLICT` when there is no room. */
   begin(turn: NewTurn, events: TurnEvent[]): Promise<StoredTurn>;
   /**
-   * Appends events of a turn. `session` is what its agent calls the conversation. With `end` no more events come, and all of the
+   * Appends events of a turn. `session` is the id of the agent's session. With `end` these are the last events, and the whole
    * conversation is durable when it resolves.
    */
   append(turn: StoredTurn, events: TurnEvent[], more?: { session?: string; end?: TurnEnd }): Promise<void>;
   /** The stored events of a turn with ids over `after`, in order. */
   events(turn: StoredTurn, after: number): AsyncIterable<StoredEvent>;
-  /** Nothing is called after it. */
+  /** The last call. */
   close(): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** Tells which files below a folder come, change and go, while it is looked at. */
+/** Watches a folder and reports which files are added, changed and removed. */
 import type { Dirent } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,20 +15,20 @@ export function isMomentary(entry: Dirent): boolean {
   return MOMENTARY.test(entry.name) || (entry.isSymbolicLink() && entry.name.startsWith('.#'));
 }
 
-/** `path` is relative with `/`; the status is what became of it since the first look. */
+/** `path` is relative with `/`; `status` compares with the begin of the watch. */
 export type FileChange = { path: string; status: 'added' | 'changed' | 'removed' };
 
-/** Path → what tells one content of a file from the next, without reading it. */
-type Look = ReadonlyMap<string, string>;
+/** Path → inode, size and time of change, which tell whether a file changed without reading it. */
+type Snapshot = ReadonlyMap<string, string>;
 
 export class FolderChanges {
   readonly #folder: string;
   readonly #tell: (change: FileChange) => void;
   readonly #watch: FolderWatch;
-  #first: Look = new Map();
-  #last: Look = new Map();
+  #first: Snapshot = new Map();
+  #last: Snapshot = new Map();
   readonly #told = new Map<string, FileChange['status']>();
-  #looking: Promise<void> = Promise.resolve();
+  #checking: Promise<void> = Promise.resolve();
   #settling: NodeJS.Timeout | null = null;
 
   private constructor(folder: string, budget: WatchBudget, tell: (change: FileChange) => void) {
@@ -37,56 +37,56 @@ export class FolderChanges {
     this.#watch = new FolderWatch(budget, () => this.#soon());
   }
 
-  /** From now on each change is told, once for each status that a file comes to have. Rejects when the folder cannot be read. */
+  /** Calls `tell` for each change from now on, once for each new status of a file. Rejects when the folder cannot be read. */
   static async begin(folder: string, budget: WatchBudget, tell: (change: FileChange) => void): Promise<FolderChanges> {
     const changes = new FolderChanges(folder, budget, tell);
     await changes.#watch.follow(folder);
-    changes.#first = (await lookAt(folder)) ?? new Map();
+    changes.#first = (await takeSnapshot(folder)) ?? new Map();
     changes.#last = changes.#first;
     return changes;
   }
 
-  /** Everything that changed until now was told when it resolves, and nothing is any more. Never rejects. */
+  /** Stops; every change until now was reported when it resolves. Never rejects. */
   async end(): Promise<void> {
     this.#watch.close();
     if (this.#settling !== null) clearTimeout(this.#settling);
     this.#settling = null;
-    await this.#look();
+    await this.#check();
   }
 
   /** Programs write a file in several steps. */
   #soon(): void {
     this.#settling ??= setTimeout(() => {
       this.#settling = null;
-      void this.#look();
+      void this.#check();
     }, LIMITS.draftSettleMs).unref();
   }
 
-  #look(): Promise<void> {
-    this.#looking = this.#looking.then(async () => {
+  #check(): Promise<void> {
+    this.#checking = this.#checking.then(async () => {
       try {
-        // There are new folders: what came into them before they were watched was not told.
+        // Files may have come into a new folder before it was watched: check once more.
         if (await this.#watch.follow(this.#folder)) this.#soon();
-        const look = await lookAt(this.#folder);
-        if (look !== null) this.#compare(look);
+        const snapshot = await takeSnapshot(this.#folder);
+        if (snapshot !== null) this.#compare(snapshot);
       } catch {
-        // The folder is being replaced as a whole: the next look finds what took its place.
+        // The folder is being replaced as a whole: the next check finds the new one.
       }
     });
-    return this.#looking;
+    return this.#checking;
   }
 
-  #compare(look: Look): void {
-    for (const path of new Set([...this.#last.keys(), ...look.keys()])) {
-      if (this.#last.get(path) === look.get(path)) continue;
-      const status = statusOf(this.#first.has(path), look.has(path));
+  #compare(snapshot: Snapshot): void {
+    for (const path of new Set([...this.#last.keys(), ...snapshot.keys()])) {
+      if (this.#last.get(path) === snapshot.get(path)) continue;
+      const status = statusOf(this.#first.has(path), snapshot.has(path));
       const told = this.#told.get(path);
-      // One that came and went between two looks was not there for anybody.
+      // Nobody heard of this file, so its removal is not reported.
       if (status === told || (status === 'removed' && told === undefined && !this.#first.has(path))) continue;
       this.#told.set(path, status);
       this.#tell({ path, status });
     }
-    this.#last = look;
+    this.#last = snapshot;
   }
 }
 
@@ -96,7 +96,7 @@ function statusOf(wasThere: boolean, isThere: boolean): FileChange['status'] {
 }
 
 /** Null for a folder with more files than an app may have: that cannot be published, and would take long. */
-async function lookAt(folder: string): Promise<Look | null> {
+async function takeSnapshot(folder: string): Promise<Snapshot | null> {
   const found = new Map<string, string>();
   const folders = [''];
   for (const below of folders) {
@@ -115,7 +115,7 @@ async function lookAt(folder: string): Promise<Look | null> {
   return found;
 }
 
-/** One below may go meanwhile; when the folder itself is not there, nothing can be said. */
+/** A folder below may be removed meanwhile. Rejects when the folder itself is missing. */
 async function entriesOf(folder: string, below: string): Promise<Dirent[]> {
   const entries = readdir(join(folder, below), { withFileTypes: true });
   return below === '' ? await entries : ((await entries.catch(noneWhenMissing)) ?? []);

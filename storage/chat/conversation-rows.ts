@@ -1,6 +1,6 @@
 /**
- * Conversations in SQLite (decisions, section 12): the tables of `runtime.sqlite` that hold them, their turns, what happened in
- * these, and the attachments of messages; their rows as the API gives them. Pure.
+ * Defines the tables of `runtime.sqlite` that store conversations, their turns, events and attachments (decisions, section 12),
+ * the statements for them, and their rows as the API returns them. Pure.
  */
 import { basename } from 'node:path';
 import type { TurnEvent } from '../../protocol/agents.ts';
@@ -9,8 +9,8 @@ import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../../protocol/tu
 import { hashOf, packed, titleOf, unpacked } from './transcript.ts';
 
 /**
- * A turn's id is a UUIDv7, so that order by id is order of time. An item is a group of a turn's events that came together, under
- * the id of the first one. What a turn comes to, its answer and how many messages it has, is kept beside it when it has ended.
+ * A turn's id is a UUIDv7, so that ids sort by time. An item is a group of consecutive events of a turn, under the id of the
+ * first one. The row of a turn that has ended has its answer and its number of messages.
  */
 export const CONVERSATIONS_SCHEMA = `
   CREATE TABLE IF NOT EXISTS conversations (
@@ -88,7 +88,7 @@ const COLUMNS = `conversation_id, app_id, title, adapter, created_at, updated_at
 
 export const GET_CONVERSATION = `SELECT ${COLUMNS} FROM conversations WHERE conversation_id = ?`;
 
-/** Those of an app, the one that was used last first; with `before` those that follow this one. */
+/** Conversations of an app, the most recently used first; with `before`, those that follow this one. */
 export function listConversations(app: string, limit: number, before: string | null): SqlStatement {
   const behind = `AND (updated_at, conversation_id) <
     (SELECT updated_at, conversation_id FROM conversations WHERE conversation_id = ?)`;
@@ -116,7 +116,7 @@ export function conversationOf(row: Row): ConversationRecord {
 /** An attachment as its message names it. */
 export type NamedAttachment = { sha256: string; name: string; type: string };
 
-/** A turn, and its conversation where it begins with it. */
+/** Inserts a turn, and its conversation if this is the first turn. */
 export function insertTurn(app: string, conversationId: string, turn: NewTurn): SqlStatement[] {
   const { turnId, idempotencyKey, message, attachments = [], runner, model, ts } = turn;
   const named: NamedAttachment[] = attachments.map(({ name, type, path }) => ({ sha256: basename(path), name, type }));
@@ -127,7 +127,7 @@ export function insertTurn(app: string, conversationId: string, turn: NewTurn): 
       [conversationId, app, ts, ts],
     ],
     [
-      // The session is its runner's: another one goes on without it.
+      // A session belongs to its runner: another runner does not resume it.
       `UPDATE conversations SET title = coalesce(title, ?), updated_at = ?,
         adapter_session = iif(adapter = ?, adapter_session, NULL), adapter = ? WHERE conversation_id = ?`,
       [titleOf(message), ts, runner, runner, conversationId],
@@ -158,7 +158,7 @@ export function insertTurn(app: string, conversationId: string, turn: NewTurn): 
 
 /** Events of a turn that come together; `firstId` is the id of the first. */
 export function insertItem(turnId: string, firstId: number, events: TurnEvent[], ts: number): SqlStatement[] {
-  // It would take the id of the next one.
+  // An empty item would take the id of the next one.
   if (events.length === 0) return [];
   return [
     [
@@ -169,7 +169,7 @@ export function insertItem(turnId: string, firstId: number, events: TurnEvent[],
   ];
 }
 
-/** A turn ends once: what is recorded stays. */
+/** Ends a turn; one that has ended stays as it is. */
 export function endTurn(turnId: string, state: TurnEnd, answer: string, messages: number, ts: number): SqlStatement {
   const sql = `UPDATE turns SET state = ?, answer = ?, messages = ?, ended_at = ? WHERE turn_id = ? AND ended_at IS NULL`;
   return [sql, [state, answer, messages, ts, turnId]];
@@ -183,7 +183,7 @@ export function eventsOf(row: Row): StoredEvent[] {
 /** `size` in bytes. */
 export type AttachmentRecord = { sha256: string; size: number; type: string };
 
-/** Stores an attachment, or that it was uploaded once more. */
+/** Inserts an attachment, or notes that it was uploaded again. */
 export function insertAttachment(app: string, { sha256, size, type }: AttachmentRecord, at: number): SqlStatement {
   const sql = `INSERT INTO attachments (app_id, sha256, type, size, uploaded_at) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (app_id, sha256) DO UPDATE SET type = excluded.type, uploaded_at = excluded.uploaded_at`;
@@ -196,7 +196,7 @@ export const GET_ATTACHMENT = 'SELECT sha256, type, size FROM attachments WHERE 
 const UNNAMED = `NOT EXISTS (SELECT 1 FROM turn_attachments AS named
   WHERE named.app_id = attachments.app_id AND named.sha256 = attachments.sha256)`;
 export const DELETE_ATTACHMENT = `DELETE FROM attachments WHERE app_id = ? AND sha256 = ? AND ${UNNAMED}`;
-/** Those that no turn names and that were uploaded before this time; at most so many. */
+/** Attachments that no turn names and that were uploaded before a time; at most so many. */
 export const DUE_ATTACHMENTS = `SELECT app_id, sha256 FROM attachments WHERE uploaded_at < ? AND ${UNNAMED} LIMIT ?`;
-/** As it was found due: it may have been uploaded again, or named, since. */
+/** Checks again: since it was found due, it may have been uploaded again or named by a turn. */
 export const DELETE_DUE_ATTACHMENT = `${DELETE_ATTACHMENT} AND uploaded_at < ?`;

@@ -1,6 +1,6 @@
 /**
- * The lines of a chat window's transcript (specification, "Chat window"): what each of them says, the state of the window that
- * they add up to, and its history as people read it. Lines that are no such line are passed over.
+ * Reads the lines of a chat window's transcript (specification, "Chat window"), and makes of them the state of the window and
+ * its history. Invalid lines are skipped.
  */
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import {
 } from '../../protocol/turns.ts';
 import { isMissing, isRecord } from '../atomic-file.ts';
 
-/** Of text that came in pieces, all pieces: one line holds many of them. */
+/** Consecutive pieces of text, which share one line. */
 type Pieces = { type: 'assistant.delta' | 'reasoning.delta'; deltas: string[] };
 
 export type UserLine = { kind: 'user' } & NewTurn;
@@ -34,7 +34,7 @@ export type EventsLine = {
 };
 export type TranscriptLine = UserLine | EventsLine;
 
-/** The events of a line, with text that comes in pieces in one member. */
+/** The events as a line stores them: consecutive pieces of text share one member. */
 export function packed(events: TurnEvent[]): EventsLine['events'] {
   const packed: EventsLine['events'] = [];
   for (const event of events) {
@@ -58,7 +58,7 @@ export function unpacked(line: Pick<EventsLine, 'id' | 'events'>): StoredEvent[]
   });
 }
 
-/** Null for what is no line of a transcript: what a crash or somebody else left there. */
+/** Null for an invalid line, which a crash or another program left. */
 function parseLine(text: string): TranscriptLine | null {
   let line: unknown;
   try {
@@ -89,23 +89,23 @@ function isEvent(event: unknown): boolean {
   return Array.isArray(event.deltas) && event.deltas.every((delta) => typeof delta === 'string');
 }
 
-/** A turn, and where its message stands in the file. */
+/** A turn, with the place of its message in the file. */
 export type WindowTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } & {
   readonly offset: number;
   readonly runner: string;
-  /** What was said in it, until it has ended. */
+  /** Its message and answer, until it has ended. */
   message: string;
   text: string;
   final: string | null;
 };
 
-/** The state of a window, line by line. */
+/** The state of a window after the lines that it took. */
 export class WindowState {
   mode: ChatMode | null = null;
   title = '';
   createdAt = 0;
   updatedAt = 0;
-  /** Name of the runner of the last turn that began, and what its agent calls the conversation. */
+  /** The runner of the last turn that began, and the session id of its agent. */
   adapter: string | null = null;
   session: string | null = null;
   readonly turns: WindowTurn[] = [];
@@ -161,7 +161,7 @@ export class WindowState {
   #end(turn: WindowTurn, end: TurnEnd): void {
     turn.state = end;
     if (this.adapter !== turn.runner) {
-      // Another agent went on: what the earlier one knows is no longer all.
+      // The earlier agent does not know of this turn, so its session is not resumed.
       this.adapter = turn.runner;
       this.session = null;
     }
@@ -174,7 +174,7 @@ export class WindowState {
 
   #say(role: Said['role'], text: string): void {
     if (text === '') return;
-    // Of a long text the end: it is what the next message goes on from.
+    // A long text keeps its end, to which the next message refers.
     const kept = text.slice(-LIMITS.chatHistoryTextChars);
     this.said.push({ role, text: kept });
     this.#saidChars += kept.length;
@@ -186,7 +186,7 @@ export function hashOf(message: string): string {
   return createHash('sha256').update(message).digest('hex');
 }
 
-/** What a conversation is called: the beginning of the first line of its first message. */
+/** The title of a conversation: the beginning of the first line of its first message. */
 export function titleOf(message: string): string {
   const [line = ''] = message.trim().split('\n', 1);
   const most = LIMITS.titleChars;
@@ -196,7 +196,7 @@ export function titleOf(message: string): string {
 const CHUNK_BYTES = 64 * 1024;
 const NEWLINE = 0x0a;
 
-/** The lines of a transcript from `offset` on, each with its place; `end` is told where the file ended, and whether in a whole line. */
+/** The lines of a transcript from `offset` on, each with its place. `end` gets the file's size, and whether its last line is whole. */
 export async function* transcriptLines(
   path: string,
   offset = 0,
@@ -229,7 +229,7 @@ export async function* transcriptLines(
         partBytes = 0;
         chunk = chunk.subarray(newline + 1);
       }
-      // A line that is too long to be one of ours is read past, and not kept.
+      // A line that is too long to be valid is skipped.
       if (partBytes <= LIMITS.chatTurnBytes) parts.push(chunk);
       partBytes += chunk.length;
     }
@@ -252,10 +252,10 @@ export async function historyOf(lines: AsyncIterable<{ line: TranscriptLine }>):
 type RowOf<K extends HistoryRow['kind']> = Extract<HistoryRow, { kind: K }>;
 type Place = { turnId: string; ts: number; end?: TurnEnd };
 
-/** Folds the events of turns to rows; those of turns that wait for each other may be mixed. */
+/** Makes history rows of events. Events of several turns may alternate. */
 export class HistoryFold {
   readonly rows: HistoryRow[] = [];
-  /** By turn: its message, the row that its text goes to, its tools. */
+  /** By turn: its message, the row that gets its text, its tools. */
   readonly #turns = new Map<
     string,
     { user: RowOf<'user'>; text: RowOf<'assistant'> | null; tools: Map<string, RowOf<'tool'>> }
@@ -275,7 +275,7 @@ export class HistoryFold {
       const row = this.#text(turn, place);
       row.reasoning = (row.reasoning ?? '') + event.delta;
     } else if (event.type === 'final') {
-      // What was shown as it came is not shown again.
+      // Text that came in pieces is not repeated.
       if (turn.text === null || turn.text.text === '') this.#text(turn, place).text = event.text;
     } else if (event.type === 'error') turn.user.error = { code: event.code, message: event.message };
     else if (event.type === 'end') turn.user.state = place.end ?? turn.user.state;
@@ -322,7 +322,7 @@ export class HistoryFold {
   }
 }
 
-/** What a list of windows shows of one, and what tells whether the transcript has changed since. */
+/** A window in the index; `bytes` tells whether the transcript has changed since. */
 export type WindowEntry = {
   mode: ChatMode;
   title: string;

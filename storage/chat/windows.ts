@@ -1,6 +1,6 @@
 /**
- * The chat windows of an app: a transcript each, `<app>/_chat/w<windowId>.jsonl`, and `index.json`, which says what is in them
- * (specification, "Chat window"). The transcripts are the truth: an index that is missing, damaged or older is made again from them.
+ * Stores the chat windows of an app: a transcript for each, `<app>/_chat/w<windowId>.jsonl`, and `index.json`, which lists them
+ * (specification, "Chat window"). An index that is missing, damaged or outdated is made again from the transcripts.
  */
 import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -37,7 +37,7 @@ export type ChatWindow = { windowId: string } & Omit<WindowEntry, 'bytes' | 'ses
 export type ChatLog = { warn(fields: object, message: string): void };
 
 const TRANSCRIPT = /^w([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl$/;
-/** Transcripts that are looked at together when an index is read. */
+/** Transcripts that are checked in parallel when an index is read. */
 const LOOKS_AT_ONCE = 16;
 
 /** The windows of one app. */
@@ -240,7 +240,7 @@ class OpenWindow implements OpenConversation {
   }
 
   async *events({ turnId, offset, lastId }: WindowTurn, after: number): AsyncGenerator<StoredEvent> {
-    // What comes meanwhile is for the next look.
+    // Events that are added meanwhile are read with the next call.
     const last = lastId;
     if (after >= last) return;
     for await (const { line } of transcriptLines(this.#path, offset)) {
@@ -304,7 +304,7 @@ class OpenWindow implements OpenConversation {
   }
 }
 
-/** Not those above it: without them the app was removed. */
+/** Does not make the folders above it: if they are missing, the app was removed. */
 async function makeFolder(dir: string): Promise<void> {
   try {
     await mkdir(dir, { mode: 0o700 });

@@ -1,25 +1,31 @@
-/** Who takes the turns of chat and of `ctx.agent`: the host's runner where it gives one, else our own (specification, "Host-injected seams"). */
+/**
+ * Makes the runner of chat and `ctx.agent`: the host's `conversationRunner` if there is one, else our own (specification,
+ * "Host-injected seams").
+ */
 import { join } from 'node:path';
 import type { Logger } from 'pino';
+import { SvcError } from '../../protocol/errors.ts';
 import type { Config } from '../config.ts';
-import type { ExtensionPoints, GivenExtensions } from '../extension-points.ts';
+import type { ConversationRunner, ExtensionPoints, GivenExtensions } from '../extension-points.ts';
 import type { AgentProcess } from './runners/agent-process.ts';
 import { RunnerCatalog } from './runners/catalog.ts';
 import { Grounding } from './runners/grounding.ts';
-import { hostRunner } from './runners/host-runner.ts';
 import { OwnRunner, type OwnRunnerOptions } from './runners/own-runner.ts';
 import { Runners } from './runners/runners.ts';
 import type { TurnRunner } from './turns/turns.ts';
 
 export type AgentServices = TurnRunner & {
-  /** Null where the host runs the turns, and so is `catalog`. */
+  /** Null if the host runs the turns; then `catalog` is null too. */
   runners: Runners | null;
   catalog: RunnerCatalog | null;
-  /** What the host says of its runner. */
+  /** The host's own status of its runner. */
   hostStatus: ExtensionPoints['runnerStatus'] | null;
 };
 
-export type AgentParts = Omit<OwnRunnerOptions, 'runners' | 'known' | 'grounding' | 'agents'> & {
+/** What clients see as the name of the host's runner. */
+const HOST = 'host';
+
+type AgentParts = Omit<OwnRunnerOptions, 'runners' | 'known' | 'grounding' | 'agents'> & {
   agentProcess: AgentProcess;
   config: Config;
   log: Logger;
@@ -36,9 +42,19 @@ export function openAgents(parts: AgentParts, { conversationRunner, runnerStatus
   }
   const { config, layout, log, agentProcess: agents } = parts;
   const runners = new Runners({ runners: config.runners, runner: config.runner, env: process.env });
-  // No app is called so.
+  // No app can have this id.
   const folder = join(layout.agentsDir, '_probe');
   const catalog = new RunnerCatalog({ runners, agents, file: layout.modelCatalog, folder, log });
   const own = new OwnRunner({ ...parts, agents, runners, known: catalog, grounding: new Grounding() });
   return { run: own.run, choose: (asked) => own.choose(asked), runners, catalog, hostStatus: runnerStatus ?? null };
+}
+
+function hostRunner(run: ConversationRunner): TurnRunner {
+  return {
+    choose: ({ runner = HOST, model }) => {
+      if (runner !== HOST) throw new SvcError('BAD_REQUEST', `The only runner here is "${HOST}".`, { path: 'runner' });
+      return { runner, ...(model === undefined ? {} : { model }) };
+    },
+    run,
+  };
 }

@@ -1,4 +1,4 @@
-/** Sends a file as an answer at the pace of its reader. */
+/** Sends a file as an answer, as fast as the client reads. */
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';

@@ -1,4 +1,4 @@
-/** The tools of the gateway's own that MCP clients see: the dispatcher's and those for SQL, and what their arguments must be. */
+/** Defines the gateway's own MCP tools, the dispatcher's and those for SQL, and checks their arguments. */
 import { SvcError } from '../../protocol/errors.ts';
 
 export type ObjectSchema = { type: 'object'; [keyword: string]: unknown };

@@ -1,4 +1,4 @@
-/** Turns and questions about runners, done with the agents of this process and their programs. */
+/** Runs turns and probes with the agents of this process, and starts and ends their programs. */
 import type { ProbeOrder, ProbeResult, RunnerKind, TurnOrder } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -50,7 +50,7 @@ export class Agents {
     run.end(error);
   }
 
-  /** Of a turn or a question that is no longer under way nothing is left to cancel; the same holds for what follows. */
+  /** Does nothing for a turn or probe that has ended; so do `taken` and `answer`. */
   cancel(id: number): void {
     this.#turns.get(id)?.cancel();
     this.#probes.get(id)?.abort();
@@ -89,7 +89,7 @@ export class Agents {
     await Promise.all([...this.#programs].map((program) => program.end(LIMITS.agentLossEndMs)));
   }
 
-  /** The same at once, as far as it can be done without waiting. */
+  /** Kills every program without waiting: this process ends. */
   kill(): void {
     this.#ended = true;
     for (const program of this.#programs) program.kill();
@@ -179,7 +179,7 @@ function withPrograms(agent: Agent, endPrograms: () => Promise<void>): Agent {
   };
 }
 
-/** What `promise` gives. Rejects when it takes longer than `ms`, and when `controller` aborts, as it does then. */
+/** Waits for `promise`. Rejects when `controller` aborts, and after `ms`, when it aborts `controller` itself. */
 async function within<T>(ms: number, promise: Promise<T>, controller: AbortController, late: string): Promise<T> {
   const { signal } = controller;
   let timer: NodeJS.Timeout | undefined;
@@ -193,7 +193,7 @@ async function within<T>(ms: number, promise: Promise<T>, controller: AbortContr
     }, ms);
   });
   if (signal.aborted) abort();
-  // What comes too late is for nobody.
+  // A late rejection would be unhandled.
   promise.catch(() => {});
   try {
     return await Promise.race([promise, given]);

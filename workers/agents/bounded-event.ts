@@ -1,4 +1,4 @@
-/** Cuts an event of a runner to what a turn may hold: texts and values of any size go in, bounded ones come out. */
+/** Cuts the texts and values of a runner's event to the limits of a turn. */
 import type { RunnerEvent } from '../../protocol/agents.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep } from '../../protocol/rules/json-depth.ts';
@@ -63,7 +63,7 @@ function named<T extends { toolName: string; toolCallId: string }>(event: T): T 
   return { ...event, toolName: event.toolName.slice(0, NAME_CHARS), toolCallId: event.toolCallId.slice(0, NAME_CHARS) };
 }
 
-/** A value that JSON can hold, of a size and depth that everything after us takes; else a marker with its beginning. */
+/** The value, if JSON can hold it within the limits of size and depth; else a marker with its beginning. */
 function boundedValue(value: unknown): { value: unknown; bytes: number } {
   if (value === undefined) return { value, bytes: 0 };
   let json: string | undefined;

@@ -1,4 +1,4 @@
-/** The tools of the app as agents name them: through one MCP server, whose name they put before each in ways of their own. */
+/** Finds out an app's tool from the name that an agent shows, in which each agent adds the name of the MCP server differently. */
 
 /** What the gateway's MCP server is called in the configuration of an agent. */
 export const GATEWAY_SERVER = 'gateway';

@@ -1,4 +1,4 @@
-/** What an agent is told besides the message, as text and images: what was said before, and the files that go with it. */
+/** Prepares what goes with a message to an agent: earlier messages and attached files. */
 import { readFile, stat } from 'node:fs/promises';
 import type { TurnAttachment, TurnOrder } from '../../protocol/agents.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -43,7 +43,7 @@ export async function promptFile({ name, type, path }: TurnAttachment): Promise<
   }
 }
 
-/** The words with which a file takes part in a prompt as text. */
+/** A file as text in a prompt. */
 export function fileText(name: string, text: string): string {
   return `<file name=${JSON.stringify(name)}>\n${text}\n</file>`;
 }

@@ -1,4 +1,4 @@
-/** What an agent of each kind is to the process of agents: opened for a conversation, asked for one turn after the other, ended. */
+/** Interfaces of runners, agents and turns: a runner opens an agent for a conversation, which takes one turn after the other. */
 import type { PermissionOption, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
 import type { AgentProgram, ProgramOptions } from './program.ts';
 
@@ -7,7 +7,7 @@ export type Turn = {
   order: TurnOrder;
   /** Aborts when the turn is to end: stop the agent's work, keep the agent. */
   signal: AbortSignal;
-  /** Resolves when there is room for more: not to be read from its program until then. Text and results may be cut to their limits. */
+  /** Resolves when there is room for more: do not read from the program until then. Text and results may be cut to their limits. */
   emit(event: RunnerEvent): Promise<void>;
   /** Asks whoever may decide, as the turn's policy says; resolves with an `optionId`, or null for "no". */
   ask(question: { toolName: string; detail: string; options: PermissionOption[] }): Promise<string | null>;

@@ -1,8 +1,7 @@
 /**
- * One turn under way: what its runner says, held to the contract on events, to limits and to the pace of the supervisor, and the
- * questions that it asks. Whatever the runner does, each tool that started has a result, and nothing comes after the end.
+ * Runs one turn of an agent: sends its events within the contract, the limits and the pace of the supervisor, and asks its
+ * questions. Whatever the runner does, each tool that started has a result, and nothing comes after the end.
  */
-
 import { OpenTools } from '../../protocol/agent-events.ts';
 import type { PermissionOption, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
@@ -18,7 +17,7 @@ type Question = Parameters<Turn['ask']>[0];
 
 export class TurnRun implements Turn {
   readonly order: TurnOrder;
-  /** The agent did not do as it was told and must not be asked again. */
+  /** The agent did not keep the rules and must not be used again. */
   spoiled = false;
 
   readonly #send: SendEvent;
@@ -78,7 +77,7 @@ export class TurnRun implements Turn {
     question?.resolve(optionId !== null && question.optionIds.includes(optionId) ? optionId : null);
   }
 
-  /** A word of the gateway itself, such as that the turn waits. */
+  /** Sends a phase of the gateway itself, such as that the turn waits. */
   phase(phase: string, detail: string): void {
     this.#put({ type: 'phase', phase, detail });
   }
@@ -98,13 +97,13 @@ export class TurnRun implements Turn {
 
   async emit(event: RunnerEvent): Promise<void> {
     if (!this.#over) this.#take(event);
-    // Held up by nobody; and yet an agent that talks on must not keep its process from everything else.
+    // An aborted turn has no back-pressure, but an agent that keeps writing must not block this process.
     if (this.signal.aborted) return await new Promise((resolve) => setImmediate(resolve));
     if (this.#untaken < LIMITS.agentUntakenBytes) {
       this.#hear();
       return;
     }
-    // Not the agent is silent then, but who listens.
+    // An agent that waits for the supervisor is not silent.
     clearTimeout(this.#silence);
     await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#hear();
@@ -153,7 +152,7 @@ export class TurnRun implements Turn {
     this.#over = true;
     clearTimeout(this.#silence);
     clearTimeout(this.#grace);
-    // Whatever the agent still does is for nobody.
+    // Stops the agent if it still works.
     this.#abort.abort();
     this.#release();
   }
@@ -171,7 +170,7 @@ export class TurnRun implements Turn {
         break;
       }
       case 'final':
-        // It comes last, whatever else the agent has to say.
+        // `end` sends it last, whatever else comes.
         this.#final ??= cutText(event.text, LIMITS.agentAnswerBytes);
         this.#count(Buffer.byteLength(event.text));
         break;

@@ -1,8 +1,7 @@
 /**
- * The agents of the conversations: kept for a while after a turn, at most so many at a time. A turn that finds no place waits in
- * line; an idle agent, the least recently used first, makes room.
+ * Keeps the agents of conversations between turns, for `idleMs` and at most `maxAgents` at a time. A turn without a place waits
+ * in line; the least recently used idle agent makes room.
  */
-
 import type { TurnOrder } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Agent } from './runner.ts';
@@ -52,7 +51,7 @@ export class WarmAgents {
         this.#advance();
         if (!this.#line.has(waiter)) return;
         abort = () => {
-          // At once: a place that it were given now, nobody would give back.
+          // At once: nobody would give back a place that it gets now.
           this.#line.delete(waiter);
           reject(new SvcError('AGENT_FAILED', 'The turn was cancelled while it waited.'));
         };
@@ -77,7 +76,7 @@ export class WarmAgents {
     this.#advance();
   }
 
-  /** Lets each turn of the line have its place, as far as there are any, the first come first. */
+  /** Gives places to waiting turns, in the order of their arrival. */
   #advance(): void {
     /** Places that become free for those before. */
     let promised = 0;

@@ -1,4 +1,4 @@
-/** Files that go with messages to agents: content-addressed in the folder of the app, with a row for each (decisions, section 8). */
+/** Stores files that go with messages to agents, by their SHA-256 in the folder of the app, with a row for each (decisions, section 8). */
 import { createHash, randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
@@ -28,7 +28,7 @@ const SHA256 = /^[0-9a-f]{64}$/;
 const IMAGE = /^image\/(?:png|jpeg|gif|webp)\s*(?:;|$)/i;
 const TEXT = /^(?:text\/|application\/(?:json|xml|javascript|sql|x-ndjson|yaml)\b|[^;]+\+(?:json|xml)\s*(?:;|$))/i;
 const UNKNOWN = 'The app has no attachment of this sha256; upload it first.';
-/** What a file without a name is called by. */
+/** Characters of the SHA-256 that name a file without a name. */
 const NAME_CHARS = 12;
 
 export type AttachmentsOptions = {

@@ -1,4 +1,4 @@
-/** The chat windows of all apps and drafts: what is stored of them, and their turns (specification, "Chat window"). */
+/** Lists, reads and deletes the chat windows of apps and drafts, and runs their turns (specification, "Chat window"). */
 import type { Logger } from 'pino';
 import type { ChatMode } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';

@@ -1,4 +1,4 @@
-/** The turns of conversations as rows of `runtime.sqlite`: what `Turns` stores and reads of one that is open (decisions, section 12). */
+/** Stores and reads the turns of conversations as rows of `runtime.sqlite`, for `Turns` (decisions, section 12). */
 import type { TurnEvent } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { Row } from '../../../protocol/frames.ts';
@@ -124,7 +124,7 @@ type OpenTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } &
   tally: Tally | null;
 };
 
-/** What a turn comes to: its answer, and how many messages it has, as `HistoryFold` has them. */
+/** Adds up the answer of a turn and its number of messages, as `HistoryFold` counts them. */
 export class Tally {
   messages = 1;
   #text = '';
@@ -226,7 +226,7 @@ class OpenRows implements OpenConversation {
   }
 
   async *events({ turnId, lastId }: StoredTurn, after: number): AsyncGenerator<StoredEvent> {
-    // What comes meanwhile is for the next look.
+    // Events that are added meanwhile are read with the next call.
     const last = lastId;
     for await (const { id, event } of itemsOf(this.#db, turnId, after)) {
       if (id > last) return;

@@ -1,4 +1,4 @@
-/** Conversations about an app: opened, listed, named and deleted, as rows of `runtime.sqlite` (decisions, sections 8 and 12). */
+/** Creates, lists, renames and deletes the conversations about an app, as rows of `runtime.sqlite` (decisions, sections 8 and 12). */
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isSessionId } from '../../../protocol/ids.ts';

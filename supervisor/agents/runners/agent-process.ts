@@ -1,4 +1,4 @@
-/** The agents: the supervisor's side of the process (workers/agents) that owns them, started with the first turn. */
+/** Sends turns and probes to the agents process (workers/agents), and starts that process with the first of them. */
 import { isRunnerEvent, OpenTools } from '../../../protocol/agent-events.ts';
 import type { ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -177,12 +177,12 @@ export class AgentProcess {
   }
 
   async #decide(id: number, requestId: string, answer: RunOptions['answer']): Promise<void> {
-    // Who is asked may fail, which allows nothing.
+    // When asking fails, nothing is allowed.
     const optionId = (await answer?.(requestId).catch(() => null)) ?? null;
     if (this.#turns.has(id)) this.#child.send([Kind.turnAnswer, id, requestId, optionId]);
   }
 
-  /** No more comes of the turn, but for the results that its tools lack. */
+  /** Ends the turn, with failed results for its open tools. */
   #finish(turn: Turn, error?: SvcError): void {
     if (!this.#turns.delete(turn.id)) return;
     for (const result of turn.tools.missing('The turn ended before the tool did.')) turn.feed.put([result], 0);
@@ -203,7 +203,7 @@ export class AgentProcess {
       return;
     }
     const error = failed(`The process of the agents ended (${reason}). What the agent did until then is done.`);
-    // Those that it did not have yet wait for the next one.
+    // Turns that were not sent yet wait for the next process.
     for (const turn of [...this.#turns.values()]) if (turn.sent) this.#finish(turn, error);
     for (const probe of [...this.#probes.values()]) if (probe.sent) probe.reject(error);
   }
@@ -213,7 +213,7 @@ export class AgentProcess {
     const recorded = [...this.#programs.values()];
     const leaders = recorded.filter((leader) => compareIdentity(leader) !== 'gone');
     this.#programs.clear();
-    // Listed first: the end of a program leaves what it started to nobody.
+    // Listed first: the children of a program that has ended are no longer its descendants.
     const started = descendantsOf(leaders.map(({ pid }) => pid));
     for (const leader of leaders) killGroup(leader);
     killAll(started);

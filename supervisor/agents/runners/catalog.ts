@@ -1,6 +1,6 @@
 /**
- * What the runners were found to have: their versions, models and own tools (specification, "Catalogs"). Filled by asking them,
- * in the background of a start and when somebody wants to know again; models and tools are kept in `model-catalog.json`.
+ * Asks the runners for their versions, models and own tools, in the background of a start and on request (specification,
+ * "Catalogs"). Models and tools are kept in `model-catalog.json`.
  */
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
@@ -117,7 +117,7 @@ export class RunnerCatalog {
     );
   }
 
-  /** One after the other: a start has better things to do. */
+  /** One after the other, so that they do not slow down the start. */
   async #warm(): Promise<void> {
     for (const name of this.#options.runners.names) {
       await this.#detect(name);
@@ -149,7 +149,7 @@ export class RunnerCatalog {
         });
         return;
       }
-      // It has no program to be asked: whether the server answers is seen by its models.
+      // There is no program to ask. The list of models shows whether the server answers.
       if (runners.entry(name).kind === 'model') {
         known.available = true;
         return;
@@ -166,7 +166,7 @@ export class RunnerCatalog {
       known.status[surface] = 'loading';
       const answer = await this.#probe(name, surface);
       const found = answer === null ? [] : listed(answer)[surface];
-      // An agent that is asked at a bad moment has nothing to say, which takes nothing away.
+      // An empty answer replaces nothing: the agent may have been asked at a bad moment.
       if (found.length > 0) {
         Object.assign(known, { [surface]: found });
         await this.#keep();
@@ -220,7 +220,7 @@ export class RunnerCatalog {
     for (const surface of ['models', 'tools'] as const) if (known[surface].length > 0) known.status[surface] = 'ready';
   }
 
-  /** What is known of a runner says nothing about another one that was given its name. */
+  /** Tells a runner from another one that later has its name: what was stored of the first is not used. */
   #fingerprint(name: string): string {
     const { kind, command, baseUrl, api } = this.#options.runners.entry(name);
     return createHash('sha256')
@@ -253,7 +253,7 @@ function entryOf(kept: unknown, name: string): Record<string, unknown> {
   return isRecord(entry) ? entry : {};
 }
 
-/** What a file or an agent says, as far as it is sound and within the limits. */
+/** The valid models and tools of a file or an answer, within the limits. */
 function listed(from: { models?: unknown; tools?: unknown }): Listed {
   return {
     models: items(from.models, 'id').map((one) => ({

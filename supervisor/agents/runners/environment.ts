@@ -1,4 +1,4 @@
-/** The environment of a runner's program, made from a list: nothing else of the gateway's own reaches an agent. Pure. */
+/** Makes the environment of a runner's program from a list of variables. No other variable of the gateway reaches it. Pure. */
 import type { RunnerEntry, RunnerKind } from '../../../protocol/agents.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -9,7 +9,7 @@ const COMMON = words(
    HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy`,
 );
 
-/** Where each kind has its sign-in, and what it signs in with. */
+/** The variables of each kind's sign-in. */
 const OF_KIND: Record<RunnerKind, string[]> = {
   codex: words('CODEX_HOME OPENAI_API_KEY OPENAI_BASE_URL'),
   'claude-code': words(
@@ -19,7 +19,7 @@ const OF_KIND: Record<RunnerKind, string[]> = {
   model: [],
 };
 
-/** Under which name each kind looks for the key that `apiKeyEnv` names; others have it under its own name. */
+/** The variable in which a kind expects the key that `apiKeyEnv` names; other kinds expect it under that name. */
 const KEY_NAMES: Partial<Record<RunnerKind, string>> = { codex: 'OPENAI_API_KEY', 'claude-code': 'ANTHROPIC_API_KEY' };
 
 /** All that the program of an entry gets; empty for `model`, which starts none. */

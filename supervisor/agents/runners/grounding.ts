@@ -1,6 +1,6 @@
 /**
- * What an agent is told before the first message: what svc is, what its app has, and how to work (specification, "Catalogs").
- * One text a mode, with places for what differs from app to app.
+ * Makes the text that an agent gets before the first message: what svc is, what its app has, and how to work (specification,
+ * "Catalogs"). Each mode has a text, with placeholders for what differs from app to app.
  */
 import { readFile } from 'node:fs/promises';
 import type { ChatMode, HostTool } from '../../../protocol/agents.ts';
@@ -28,8 +28,8 @@ export class Grounding {
   readonly #texts = new Map<ChatMode, Promise<string>>();
 
   /**
-   * Of a draft that cannot be run as it is, the fault in place of its tools. Rejects with `UNKNOWN_APP` and what else keeps a
-   * live app from being used.
+   * The text for an app. For a draft that cannot run it has the error in place of the tools. Rejects with `UNKNOWN_APP`, and
+   * for a live app with any other error that keeps it from being used.
    */
   async of({ mode, app, dispatcher, hostTools }: GroundingRequest): Promise<string> {
     const text = await this.#text(mode);
@@ -62,7 +62,7 @@ export function sections({ id, manifest, tables, hostTools }: GroundingParts): S
   };
 }
 
-/** In one pass: what is filled in may look like a place itself. */
+/** Replaces placeholders in one pass, because the inserted text may look like one. */
 export function filledIn(text: string, given: Sections): string {
   return text.replaceAll(/\{\{(\w+)\}\}/g, (place, name: string) =>
     Object.hasOwn(given, name) ? given[name as keyof Sections] : place,

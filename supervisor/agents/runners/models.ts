@@ -1,4 +1,4 @@
-/** Which model a turn runs with, and whether its runner has it. Pure. */
+/** Chooses the model of a turn, and checks that its runner has it. Pure. */
 import type { AgentModel, RunnerEntry, RunnerKind } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 
@@ -37,7 +37,7 @@ export function providerOf(model: string): string | null {
   return slash < 0 ? null : model.slice(0, slash);
 }
 
-/** A model server decides nothing by itself. */
+/** A model server has no default model. */
 function defaultModel(runner: string, kind: RunnerKind, models: readonly AgentModel[]): string | null {
   if (kind !== 'model') return null;
   const model = models.find(({ isDefault }) => isDefault) ?? models[0];

@@ -1,6 +1,6 @@
 /**
- * The gateway's own `ConversationRunner`: makes of a turn the order for the process of agents, with all that the agent may know
- * and use, and passes on what it does (decisions, section 12).
+ * The gateway's own `ConversationRunner`: completes a turn with runner, folder, instructions and token, sends it to the agents
+ * process, and yields its events (decisions, section 12).
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';

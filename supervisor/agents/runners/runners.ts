@@ -1,4 +1,4 @@
-/** The runners of a gateway: those of its configuration, else those whose programs are found (decisions, section 12). */
+/** Finds and chooses runners: those of the configuration, else those whose programs are on PATH (decisions, section 12). */
 import { access, constants, stat } from 'node:fs/promises';
 import { delimiter, join, resolve } from 'node:path';
 import { BUILT_IN_RUNNERS, type RunnerEntry, type RunnerKind, type RunnerSpec } from '../../../protocol/agents.ts';

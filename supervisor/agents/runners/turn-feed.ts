@@ -1,4 +1,4 @@
-/** What came of a turn and was not taken yet: filled by the process of the agents, emptied at the pace of one reader. */
+/** Queues the events of a turn between the agents process, which adds them, and one reader, which takes them. */
 import type { RunnerEvent } from '../../../protocol/agents.ts';
 
 export class TurnFeed {

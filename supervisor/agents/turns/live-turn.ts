@@ -1,6 +1,6 @@
 /**
- * A turn from its acceptance to its end: stores events in their order, in groups, and has those who follow read them once they are
- * stored. What is not stored yet is bounded by whoever adds, who waits for `room`; readers are never waited for.
+ * Stores the events of a turn, in order and in groups, and shows them to its followers once they are stored. Whoever adds
+ * events waits for `room`, so that few are not stored yet. The turn never waits for its followers.
  */
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents.ts';
@@ -42,7 +42,7 @@ export class LiveTurn implements ReadableTurn {
   readonly #stored: StoredTurn;
   readonly #pace: StorePace;
   readonly #log: Logger;
-  /** The latest events, for those who are close behind. */
+  /** The latest events, for followers that read fast enough. */
   readonly #tail: SentEvent[] = [];
   #tailBytes = 0;
   #waiting: TurnEvent[] = [];
@@ -84,7 +84,7 @@ export class LiveTurn implements ReadableTurn {
     this.#writing ??= this.#write();
   }
 
-  /** What the agent calls the conversation; stored with the next events. */
+  /** The id of the agent's session; stored with the next events. */
   named(session: string): void {
     this.#session = session;
   }
@@ -172,7 +172,7 @@ function wireOf(id: number, event: TurnEvent): Buffer {
   return Buffer.from(`event: ${event.type}\nid: ${id}\ndata: ${JSON.stringify(event)}\n\n`);
 }
 
-/** What it takes, about. */
+/** Approximately, in bytes. */
 function sizeOf(event: TurnEvent): number {
   return 'delta' in event ? event.delta.length + 64 : JSON.stringify(event).length;
 }

@@ -1,4 +1,4 @@
-/** Questions of a turn's agent whether it may do something, until a person answers or the time is up (decisions, section 12). */
+/** Keeps the permission requests of a turn until a person answers or the time is up (decisions, section 12). */
 import type { PermissionOption, TurnEvent } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 
@@ -82,7 +82,7 @@ export class Permissions {
     if (open.settled) return;
     open.settled = true;
     clearTimeout(open.timer);
-    // Before the runner goes on, so that the answer stands before what comes of it.
+    // Before the runner continues, so that the answer precedes its effects.
     if (open.question) this.#tell(open.question, option);
     open.resolve(option?.optionId ?? null);
   }

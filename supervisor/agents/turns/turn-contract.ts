@@ -1,22 +1,27 @@
 /**
- * Holds a runner's events to the contract of turns (decisions, sections 8 and 12), whatever it yields: members that are damaged or
- * unknown are left out, each `tool.start` gets its `tool.result`, `final` comes once at most. Pure.
+ * Makes the events of a runner, whatever it yields, keep the contract of turns (decisions, sections 8 and 12): members that are
+ * invalid or unknown are left out, each `tool.start` gets its `tool.result`, `final` comes at most once. Pure.
  */
-import type { PermissionOption, RunnerEvent, TurnEvent, TurnUsage } from '../../../protocol/agents.ts';
+import {
+  PERMISSION_OPTION_KINDS,
+  type PermissionOption,
+  type RunnerEvent,
+  type TurnEvent,
+  type TurnUsage,
+} from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
+import { USAGE_MEMBERS } from '../../../protocol/runs.ts';
 
 type Yielded = { type: string; [member: string]: unknown };
 /** A runner's events, sound. */
 type Sound = RunnerEvent | { type: 'aborted' };
 
-const USAGE_NUMBERS = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'costUsd'] as const;
-const OPTION_KINDS = ['allow_once', 'allow_always', 'reject_once', 'reject_always'] as const;
 const CUT = 'The turn ended before this tool had answered.';
 
 export class TurnContract {
-  /** Its whole answer, as far as it came. */
+  /** The answer so far. */
   text = '';
   #final: string | null = null;
   /** Tools that have begun, and not answered. */
@@ -37,15 +42,15 @@ export class TurnContract {
     }
     if (event.type === 'tool.result') return this.#result(event);
     if (event.type === 'final') {
-      // The last thing that is said before `end`.
+      // `rest` sends it, just before `end`.
       this.#final ??= event.text;
       return [];
     }
-    // How a turn ends, and what its agent calls the conversation, is for its owner.
+    // These are not for clients as they are: `TurnWork` handles them.
     return event.type === 'error' || event.type === 'aborted' || event.type === 'session' ? [] : [event];
   }
 
-  /** The results of tools that did not answer; when it went well, the whole text behind them. */
+  /** The last events: failed results for open tools, and with `ok` then the whole text. */
   rest(ok: boolean): TurnEvent[] {
     const results = [...this.#open].map(([toolCallId, toolName]): TurnEvent => {
       return { type: 'tool.result', toolCallId, toolName, ok: false, errorText: CUT };
@@ -62,7 +67,7 @@ export class TurnContract {
   }
 }
 
-/** The event that a runner yielded, with its sound members; null for what is none. Texts that are too long are cut. */
+/** The event that a runner yielded, with its valid members; null if it is none. Texts that are too long are cut. */
 export function soundEvent(yielded: unknown): Sound | null {
   if (typeof yielded !== 'object' || yielded === null) return null;
   const event = yielded as Yielded;
@@ -128,7 +133,7 @@ function permission(event: Yielded): Sound | null {
   if (!named(requestId) || !named(toolName) || !Array.isArray(options)) return null;
   const sound = options.slice(0, LIMITS.permissionOptions).flatMap((option: unknown): PermissionOption[] => {
     const { optionId, kind, label } = (option ?? {}) as Yielded;
-    const known = OPTION_KINDS.find((one) => one === kind);
+    const known = PERMISSION_OPTION_KINDS.find((one) => one === kind);
     return named(optionId) && known ? [{ optionId, kind: known, label: text(label, LIMITS.textChars) ?? known }] : [];
   });
   const detail = text(event.detail, LIMITS.errorMessageChars) ?? '';
@@ -138,7 +143,7 @@ function permission(event: Yielded): Sound | null {
 
 export function usageOf(event: Yielded): TurnUsage {
   const usage: TurnUsage = {};
-  for (const member of USAGE_NUMBERS) {
+  for (const member of USAGE_MEMBERS) {
     const amount = event[member];
     if (typeof amount === 'number' && Number.isFinite(amount) && amount >= 0) usage[member] = amount;
   }
@@ -163,7 +168,7 @@ function value(given: unknown): unknown {
     const json = JSON.stringify(given) as string | undefined;
     if (json === undefined) return undefined;
     if (json.length > LIMITS.agentAnswerBytes || isTooDeep(json)) return `${json.slice(0, LIMITS.runValueBytes)}…`;
-    // What was yielded may change afterwards.
+    // A copy: the runner may change its value later.
     return JSON.parse(json) as unknown;
   } catch {
     return undefined;

@@ -1,6 +1,6 @@
 /**
- * What mode `full` adds to turns: a session with a draft of the app for each conversation, opened when it is needed, and word of
- * the files that a turn changes there (decisions, sections 8 and 12).
+ * Opens a session with a draft of the app for each conversation in mode `full`, and reports the files that a turn changes there
+ * (decisions, sections 8 and 12).
  */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -27,11 +27,11 @@ export type TurnDraftsOptions = {
 const SESSION_CHARS = 64;
 const HASH_CHARS = 16;
 
-/** The session in which a conversation or window works; of an id that leaves no room for it, the end is a hash. */
+/** The session in which a conversation or window works. Where the id is too long for its name, the end is a hash. */
 export function sessionOf({ kind, app, draft, id }: SessionName): string {
   if (draft !== undefined) return draft;
   const whole = kind === 'conversation' ? `conversation-${id}` : `window-${id}`;
-  // A window's id is its app's own.
+  // Apps may have windows of the same id: these names always end in a hash.
   if (kind === 'conversation' && whole.length <= SESSION_CHARS) return whole;
   const hash = createHash('sha256').update(`${app}/${id}`).digest('hex').slice(0, HASH_CHARS);
   return `${whole.slice(0, SESSION_CHARS - HASH_CHARS - 1)}-${hash}`;
@@ -45,7 +45,7 @@ export class TurnDrafts {
     this.#options = options;
   }
 
-  /** There is the session, with the app in it. A session that cannot have it is not left. Rejects as sessions do. */
+  /** Opens the session with the app in it, unless it is open. Removes it again when that fails. Rejects as sessions do. */
   async ensure(session: string, app: string): Promise<void> {
     const { sessions } = this.#options;
     await this.#serial.run(session, async () => {
@@ -64,7 +64,7 @@ export class TurnDrafts {
     });
   }
 
-  /** The conversation that worked in it is gone; one that is closed already is fine. */
+  /** Closes the session of a deleted conversation, unless it is closed already. */
   async close(session: string): Promise<void> {
     try {
       await this.#serial.run(session, () => this.#options.sessions.remove(session));
@@ -74,8 +74,8 @@ export class TurnDrafts {
   }
 
   /**
-   * A turn begins: `tell` gets an event for each file that changes in the draft. Resolves with what to call at its end, which
-   * tells the last of them and never rejects. Rejects as `ensure` does.
+   * Begins a turn: `tell` gets an event for each file that changes in the draft. Resolves with a function for the end of the
+   * turn, which reports the last changes and never rejects. Rejects as `ensure` does.
    */
   async enter(session: string, app: string, tell: (event: TurnEvent) => void): Promise<() => Promise<void>> {
     await this.ensure(session, app);

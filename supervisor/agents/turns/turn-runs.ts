@@ -1,11 +1,11 @@
 /**
  * Records turns in the run ledger, each as a run of kind `chat` with a node for each tool and each permission (decisions, section 12).
- * Nothing waits for it: what it has to store it stores in order, behind the turn.
+ * No turn waits for it: it stores records in order, in the background.
  */
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { CHAT_RUNS, noUsage, type RunNode, type RunRecord } from '../../../protocol/runs.ts';
+import { CHAT_RUNS, noUsage, type RunNode, type RunRecord, USAGE_MEMBERS } from '../../../protocol/runs.ts';
 import { recordedValue } from '../../../storage/run-rows.ts';
 import type { RunLedger } from '../../automations/history/ledger.ts';
 import type { RunEvents } from '../../automations/history/run-events.ts';
@@ -18,8 +18,6 @@ export type TurnRunsOptions = {
   events: Pick<RunEvents, 'publish'>;
   log: Pick<Logger, 'warn'>;
 };
-
-const USAGE = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'costUsd'] as const;
 
 export class TurnRuns {
   readonly #options: TurnRunsOptions;
@@ -61,7 +59,7 @@ class TurnRun implements TurnObserver {
   #steps: Promise<void>;
   #inserted = false;
   #done: () => void = () => {};
-  /** By what they will be answered with. */
+  /** By the key of the event that ends them. */
   readonly #open = new Map<string, OpenNode>();
   #ordinal = 0;
   #batchId = 0;
@@ -73,7 +71,7 @@ class TurnRun implements TurnObserver {
     this.stored = new Promise((resolve) => {
       this.#done = resolve;
     });
-    // Once it is known whether it has to wait for another turn.
+    // Inserted later, when it is known whether the turn waits for another one.
     this.#steps = new Promise((resolve) => setImmediate(resolve)).then(() => {
       this.#inserted = true;
       return options.ledger.insert(this.#run);
@@ -106,7 +104,7 @@ class TurnRun implements TurnObserver {
       const { model, ...used } = usageOf(event);
       this.#model = model ?? this.#model;
       const usage = { ...this.#run.usage };
-      for (const member of USAGE) usage[member] += used[member] ?? 0;
+      for (const member of USAGE_MEMBERS) usage[member] += used[member] ?? 0;
       this.#run = { ...this.#run, usage };
     }
   }

@@ -1,4 +1,4 @@
-/** Sends the events of a turn to one who follows it, at the pace at which that one reads: from what is stored when it is far behind. */
+/** Sends the events of a turn to one follower, as fast as it reads. A follower that is far behind gets the stored events. */
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import type { EventReaders } from '../../http/event-streams.ts';
@@ -40,7 +40,7 @@ export async function sendTurn(
         if (gone) break;
         at = id;
       }
-      // What is damaged is left out.
+      // Damaged events are skipped.
       at = Math.max(at, lastId);
       if (over) break;
       if (!gone && at >= turn.lastId) await Promise.race([turn.changed(), woken()]);
@@ -52,7 +52,7 @@ export async function sendTurn(
   return gone && exchange.aborted;
 }
 
-/** What is at hand goes out in one write. */
+/** Joins events that are in memory to one write. */
 function together(events: SentEvent[] | AsyncIterable<SentEvent>): Iterable<SentEvent> | AsyncIterable<SentEvent> {
   if (!Array.isArray(events) || events.length < 2) return events;
   const id = events.at(-1)?.id ?? 0;

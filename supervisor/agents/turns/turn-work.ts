@@ -53,7 +53,7 @@ export class TurnWork {
   readonly #permissions: Permissions;
   readonly #contract = new TurnContract();
   #phase: 'waiting' | 'running' | 'ending' = 'waiting';
-  /** How it ends because somebody ended it. */
+  /** How it ends, once it was aborted. */
   #stopped: Omit<TurnOutcome, 'text'> | null = null;
   /** The runner is given up. */
   #isCut = false;
@@ -70,11 +70,6 @@ export class TurnWork {
       this.#resolve = resolve;
     });
     this.#permissions = new Permissions(permissionMs, (_question, result) => this.#add([result]));
-  }
-
-  /** Waits for its turn, or runs. */
-  get isOpen(): boolean {
-    return this.#phase !== 'ending';
   }
 
   /** Ends the turn as `aborted`, or with this error as `interrupted`. What its agent says until it has stopped is kept. */
@@ -97,7 +92,7 @@ export class TurnWork {
     return { ok: kind === 'allow_once' || kind === 'allow_always' };
   }
 
-  /** Its turn has come. Resolves when it has ended; never rejects. */
+  /** Runs the turn. Resolves when it has ended; never rejects. */
   async run(runner: ConversationRunner, turn: Omit<ConversationTurn, 'signal' | 'answer'>): Promise<void> {
     if (this.#phase !== 'waiting') return;
     this.#phase = 'running';

@@ -1,6 +1,6 @@
 /**
- * The one way in which turns of conversations run: a message is stored before anything happens with it, a conversation has one
- * turn at a time and the others wait, and whoever follows a turn reads what is stored of it (decisions, sections 8 and 12).
+ * Runs the turns of chat windows and conversations: stores a message before anything happens with it, runs one turn of a
+ * conversation at a time, and lets followers read what is stored of a turn (decisions, sections 8 and 12).
  */
 import type { Logger } from 'pino';
 import { v7 as uuid } from 'uuid';
@@ -62,8 +62,8 @@ export class Turns {
   }
 
   /**
-   * Stores a message, and runs its turn when it is its turn; resolves once it is stored. With a key that was used before, it is the
-   * turn of then. Rejects with `IDEMPOTENCY_MISMATCH`, `MODE_UNAVAILABLE`, `OVERLOADED`, `CONFLICT`, and as `choose` and the store do.
+   * Stores a message, and runs its turn after those before it; resolves once it is stored. A key that was used before gives the
+   * turn of that time. Rejects with `IDEMPOTENCY_MISMATCH`, `MODE_UNAVAILABLE`, `OVERLOADED`, `CONFLICT`, and as `choose` and the store do.
    */
   async accept(name: SessionName, request: TurnRequest): Promise<HeldTurn> {
     if (this.#stopping) throw stoppingError();
@@ -130,7 +130,7 @@ export class Turns {
     return false;
   }
 
-  /** An app or a draft goes away: its turns end. */
+  /** Ends the turns of an app or a draft that is being removed. */
   async stopApp(app: string, draft?: string): Promise<void> {
     const lanes = [...this.#lanes.values()].filter(({ name }) => name.app === app && name.draft === draft);
     for (const lane of lanes) {
@@ -140,7 +140,7 @@ export class Turns {
     await Promise.all(lanes.map((lane) => lane.serial(() => endAll(lane.works, null))));
   }
 
-  /** A session goes away: the turns that work in it end. */
+  /** Ends the turns that work in a session that is being closed. */
   async stopDraft(session: string): Promise<void> {
     const works = [...this.#lanes.values()].flatMap(({ turns }) =>
       turns.filter(({ begun }) => begun.draft === session).map(({ work }) => work),
@@ -148,7 +148,7 @@ export class Turns {
     await endAll(works, null);
   }
 
-  /** What an earlier gateway left of a conversation is ended. */
+  /** Ends the turns of a conversation that an earlier gateway left running. */
   async settle(name: SessionName): Promise<void> {
     await this.#with(name, async () => {});
   }

@@ -1,8 +1,8 @@
-/** `ctx.agent`: one turn of the host's conversation runner, read to its end (decisions, sections 6 and 8). */
+/** Runs `ctx.agent`: one turn of the conversation runner, read to its end (decisions, sections 6 and 8). */
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
-import type { Usage } from '../../../protocol/runs.ts';
+import { USAGE_MEMBERS, type Usage } from '../../../protocol/runs.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 
 export type AgentTurn = {
@@ -24,8 +24,6 @@ export type AgentTurn = {
 };
 
 type AgentEvent = { type: string; [member: string]: unknown };
-
-const USAGE_MEMBERS = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens', 'costUsd'] as const;
 
 /** What our own runner says fails a turn, in whole sentences. */
 const OWN_CODES = ['AGENT_FAILED', 'NO_RUNNER'] as const;

@@ -1,4 +1,4 @@
-/** An agent that calls with the token of its turn: what it may do, and the guard that stands before each of its tools (decisions, sections 8 and 11). */
+/** Says what an agent with the token of its turn may do, and guards each of its tools (decisions, sections 8 and 11). */
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import { parseSessionKey } from '../../../protocol/session-key.ts';

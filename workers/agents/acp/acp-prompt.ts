@@ -1,4 +1,4 @@
-/** What an agent is asked over the Agent Client Protocol, as far as its capabilities allow. */
+/** Makes the prompt of a turn for the Agent Client Protocol, within the agent's capabilities. */
 import type { ContentBlock } from '@agentclientprotocol/sdk';
 import type { TurnOrder } from '../../../protocol/agents.ts';
 import { fileText, historyText, type PromptFile, promptFile } from '../prompt-parts.ts';

@@ -1,4 +1,4 @@
-/** The lines of an agent's program as messages of the Agent Client Protocol: at the pace of the turn, without what is no message. */
+/** Reads and writes messages of the Agent Client Protocol as lines of an agent's program, at the pace of the turn. */
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import type { AgentProgram } from '../program.ts';
 

@@ -1,4 +1,4 @@
-/** What an agent says over the Agent Client Protocol while a turn runs, as events. Nothing that it says is believed to have a shape. */
+/** Translates the updates of an Agent Client Protocol session into events. Every member is checked before it is used. */
 import type { AgentModel, RunnerEvent, TurnUsage } from '../../../protocol/agents.ts';
 import { ownToolName, sqlOf } from '../own-tools.ts';
 

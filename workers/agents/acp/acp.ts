@@ -1,4 +1,4 @@
-/** Any agent that speaks the Agent Client Protocol, version 1: one program for a conversation, one session in it. */
+/** The runner `acp`: runs any agent that speaks the Agent Client Protocol, version 1, with a program and a session for each conversation. */
 import { basename } from 'node:path';
 import {
   type ClientConnection,
@@ -278,7 +278,7 @@ class AcpAgent implements Agent {
     await this.#taken;
   }
 
-  /** Between turns it is noise of a program; in a turn nobody can tell what it was to be. */
+  /** Between turns the line is logged. In a turn it fails the turn, because it may have been part of it. */
   #garbage(line: string): void {
     const words = `The agent wrote a line that is no message: ${line.slice(0, GARBAGE_CHARS)}`;
     if (this.#turn) this.#connection.close(failed(words));

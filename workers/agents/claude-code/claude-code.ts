@@ -1,4 +1,4 @@
-/** Runs Claude Code: one process for a conversation while it is warm, in its own protocol of lines (`--input-format stream-json`). */
+/** The runner `claude-code`: one process for each conversation, in its own protocol of JSON lines (`--input-format stream-json`). */
 import { randomUUID } from 'node:crypto';
 import type {
   AgentModel,
@@ -26,7 +26,7 @@ const FULL_TOOLS = [...FILE_TOOLS, SHELL].join(',');
 
 const SETTINGS = {
   permissions: { allow: [`mcp__${GATEWAY_SERVER}`, ...FILE_TOOLS], ask: [SHELL] },
-  // Where its sandbox cannot be had, it goes without: a shell was granted by somebody.
+  // Where there is no sandbox, the shell runs without one: a person allowed each command.
   sandbox: { enabled: true, autoAllowBashIfSandboxed: false, allowUnsandboxedCommands: false },
 };
 
@@ -46,7 +46,7 @@ const ENVIRONMENT = {
   // What was said in other conversations, and to others, is not for this one.
   CLAUDE_CODE_DISABLE_AUTO_MEMORY: '1',
   CLAUDE_CODE_DISABLE_CLAUDE_MDS: '1',
-  // Or the model does not see the tools of the app.
+  // Otherwise the model does not see the tools of the app.
   ENABLE_TOOL_SEARCH: 'false',
 };
 
@@ -65,7 +65,7 @@ const DENIED = 'This was not allowed. Go on without it.';
 
 export const claudeCode: Runner = { open, probe };
 
-/** A session that it no longer has goes on in another, with what was said before. */
+/** A lost session is replaced by a new one, which is told the earlier messages. */
 async function open(order: TurnOrder, host: RunnerHost): Promise<Agent> {
   const { resume } = order;
   if (resume !== null) {
@@ -82,11 +82,11 @@ async function open(order: TurnOrder, host: RunnerHost): Promise<Agent> {
 class ClaudeAgent implements Agent {
   readonly #process: ClaudeProcess;
   readonly #hasOwnServer: boolean;
-  /** As it is set at present; null is its own choice. */
+  /** The model as it is set now; null for its default. */
   #model: string | null;
   #effort: string | null = null;
   #turn: { turn: Turn; said: ClaudeTurn } | null = null;
-  /** What it asked and still wants to know. */
+  /** The ids of its open requests. */
   readonly #asked = new Set<string>();
 
   /** Null when it does not have the session that it was to resume. */

@@ -1,4 +1,4 @@
-/** Claude Code as a process: JSON in lines both ways, with questions and answers of either side among them. */
+/** Exchanges JSON lines with a Claude Code process, including requests and responses in both directions. */
 import { randomUUID } from 'node:crypto';
 import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -10,9 +10,9 @@ export type ClaudeMessage = Record<string, unknown>;
 export type ClaudeListener = {
   /** Its output is not read on before this resolves. */
   onMessage(message: ClaudeMessage): Promise<void>;
-  /** It wants to know something, such as whether it may use a tool; `respond` with what it asked for. */
+  /** A request of Claude Code, such as whether it may use a tool. Answer with `respond` or `refuse`. */
   onRequest(id: string, request: ClaudeMessage): void;
-  /** It no longer wants to know. */
+  /** It withdrew the request. */
   onRequestCancelled(id: string): void;
   /** No more messages come. */
   onLost(error: SvcError): void;
@@ -101,7 +101,7 @@ function parse(line: string): ClaudeMessage {
     const message: unknown = JSON.parse(line);
     if (isObject(message)) return message;
   } catch {
-    // Told below.
+    // Thrown below.
   }
   throw new SvcError('AGENT_FAILED', `Claude Code wrote what is no message: ${line.slice(0, REPEATED_CHARS)}`);
 }

@@ -1,4 +1,4 @@
-/** One turn of Claude Code: what it says of it, in its own words, as events of a runner. */
+/** Translates the messages of one turn of Claude Code into events. */
 import type { RunnerEvent, TurnUsage } from '../../../protocol/agents.ts';
 import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -13,7 +13,7 @@ export const SIGN_IN =
 
 export type ClaudeTurnOptions = {
   emit(event: RunnerEvent): Promise<void>;
-  /** Whether its answers come from a model server of one's own. */
+  /** Whether the model server is that of `baseUrl`. */
   hasOwnServer: boolean;
 };
 
@@ -94,7 +94,7 @@ export class ClaudeTurn {
   async #said(message: ClaudeMessage): Promise<void> {
     if (message.error === 'authentication_failed') this.#isSignedOut = true;
     const said = isObject(message.message) ? message.message : {};
-    // Words of the program itself, about an error: the result has them.
+    // An error text of the program itself, which the result repeats.
     if (message.error !== undefined || said.model === '<synthetic>') return;
     const names = new Map(objects(message.tool_use_meta).map(({ id, tool_name: name }) => [id, name]));
     for (const block of objects(said.content)) {
@@ -131,7 +131,7 @@ export class ClaudeTurn {
   async #result(message: ClaudeMessage): Promise<void> {
     const usage = usageOf(message, this.#model, this.#options.hasOwnServer);
     if (usage) await this.#emit({ type: 'usage', ...usage });
-    // An error comes as a success, too.
+    // Some errors have the subtype `success`.
     if (message.is_error === true || message.subtype !== 'success') return this.end(this.#failure(message));
     if (typeof message.result === 'string') await this.#emit({ type: 'final', text: message.result });
     this.end();
@@ -161,11 +161,11 @@ function usageOf(message: ClaudeMessage, model: string | undefined, hasOwnServer
   const models = isObject(message.model_usage_since_last_result) ? message.model_usage_since_last_result : {};
   const parts = objects(Object.values(models));
   if (parts.length === 0) return null;
-  // For a model without a known price it takes that of another.
+  // For a model of unknown price it takes the price of another one.
   const isPriced = parts.every(({ costUSD, costBasis }) => typeof costUSD === 'number' && costBasis !== 'unknown');
   const { input_tokens: fresh, cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
   const counts = {
-    // It counts those that were cached apart.
+    // Its input tokens are without the cached ones.
     inputTokens: [fresh, read, written].reduce<number>(
       (sum, count) => sum + (typeof count === 'number' ? count : 0),
       0,

@@ -1,4 +1,4 @@
-/** How codex is started for a conversation, and what it is allowed there: nothing of its user's own settings widens it. */
+/** Makes the arguments of codex and the permissions of a conversation. The user's own settings never add to them. */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { RunnerSpec, TurnOrder } from '../../../protocol/agents.ts';
@@ -31,7 +31,7 @@ const QUIET = [
   ),
 ];
 
-/** Names that its sandbox would keep commands from with folders of its own, which the draft would have meanwhile. */
+/** Names that its sandbox protects with empty folders, which would appear in the draft. */
 const UNPROTECTED = ['.agents', '.aws', '.codex', '.git'];
 
 /** The key that its own provider is asked with. */

@@ -1,4 +1,4 @@
-/** One turn of codex: what its app-server tells of it, as events, and what it asks. */
+/** Translates the notifications of one codex turn into events, and answers its requests. */
 import { relative } from 'node:path';
 import type { PermissionOption, TurnUsage } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';

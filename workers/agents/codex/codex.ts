@@ -1,6 +1,6 @@
 /**
- * The runner `codex`: OpenAI's Codex as a program that serves one conversation over its app-server protocol. It signs in and
- * keeps its conversations in the home of its user; what it may do is ours to say.
+ * The runner `codex`: one program of OpenAI's Codex for each conversation, over its app-server protocol. Its sign-in and its
+ * conversations are in its user's home; the gateway says what it may do.
  */
 import type { AgentModel, RunnerSpec, TurnOrder } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -54,7 +54,7 @@ export const codexRunner: Runner = {
   },
 };
 
-/** The app-server, which has agreed on its protocol. */
+/** An app-server that is initialized. */
 class CodexServer {
   readonly program: AgentProgram;
   readonly rpc: JsonRpc;

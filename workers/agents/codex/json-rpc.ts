@@ -1,4 +1,4 @@
-/** Speaks JSON-RPC with a program, a message a line and both ways. Codex leaves the member `jsonrpc` out; so do we. */
+/** Speaks JSON-RPC with a program in both directions, one message a line. Codex leaves out the member `jsonrpc`; so do we. */
 import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { AgentProgram } from '../program.ts';
@@ -109,7 +109,7 @@ function parse(line: string): Params {
     const message: unknown = JSON.parse(line);
     if (isObject(message)) return message;
   } catch {
-    // Said below.
+    // Thrown below.
   }
   throw new SvcError('AGENT_FAILED', `The agent wrote what is no message: ${line.slice(0, REPEATED_CHARS)}`);
 }

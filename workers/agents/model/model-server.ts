@@ -1,4 +1,4 @@
-/** A model of a model server, as the `ai` library asks it; the libraries are read when the first is wanted. */
+/** Connects a model server to the `ai` library. The libraries are loaded with the first model. */
 import type { LanguageModel } from 'ai';
 import type { ModelApi, RunnerSpec } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';

@@ -1,4 +1,4 @@
-/** An agent without a program: the turns of a conversation are asked of a model server, and its calls of tools are done here. */
+/** The runner `model`: sends turns to a model server and runs the tools that the model calls. It needs no program. */
 import type { FinishReason, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet } from 'ai';
 import type { ModelApi, RunnerEvent, TurnOrder, TurnUsage } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -94,7 +94,7 @@ async function messagesOf({ order: { history, attachments, message }, emit }: Tu
 
 type ProviderOptions = NonNullable<Parameters<typeof import('ai')['streamText']>[0]['providerOptions']>;
 
-/** Tokens that a model of the Messages protocol may think, by how much it is to. */
+/** Thinking budgets of the Messages protocol, in tokens. */
 const THINKING_TOKENS: Record<string, number> = { low: 2048, medium: 8192, high: 24_576 };
 
 function optionsOf({ runner: { api, name }, thinking }: TurnOrder): ProviderOptions {
@@ -102,7 +102,7 @@ function optionsOf({ runner: { api, name }, thinking }: TurnOrder): ProviderOpti
   const budgetTokens = THINKING_TOKENS[thinking ?? ''];
   const options: Record<ModelApi, ProviderOptions> = {
     chat: { [name]: effort },
-    // What was said is ours to keep: the server is not asked to.
+    // The gateway stores the conversation; the server must not.
     responses: { openai: { store: false, ...effort } },
     messages: budgetTokens === undefined ? {} : { anthropic: { thinking: { type: 'enabled', budgetTokens } } },
   };
