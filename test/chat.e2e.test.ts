@@ -601,6 +601,12 @@ test("an app's page talks with agents, but grants them nothing, and has no use f
   assert.ok((await gateway.call('GET', '/svc/_sessions')).json.length === 1, 'the draft is there');
 });
 
+test('who has seen more of a turn than there is hears how it ended', async (t) => {
+  const { gateway } = await hosted(t);
+  const turnId = turnIdOf(await say(gateway, 'notes', 'w', 'say:x'));
+  assert.deepEqual(typesOf(await replay(gateway, 'notes', 'w', turnId, 999_999_999_999_999)), ['end']);
+});
+
 test('a shared origin chats in mode data', async (t) => {
   const { gateway } = await hosted(t, { pageOrigins: 'shared' });
   const shared = await signIn(gateway, new URL(gateway.url).host);

@@ -31,7 +31,8 @@ export async function sendTurn(
     new Promise((resolve) => {
       wake = resolve;
     });
-  let at = after;
+  // A power cut may have taken what was seen: the end is told all the same.
+  let at = after > turn.lastId ? turn.lastId - 1 : after;
   try {
     while (!gone) {
       const { over, lastId } = turn;
