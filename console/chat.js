@@ -12,6 +12,12 @@ const EVENTS =
 /** The option that lists earlier conversations. */
 const EARLIER = 'earlier';
 
+/** What an empty conversation says, by its mode. */
+const HINTS = {
+  data: 'Ask about the data, or say what to do. The page changes as the agent works.',
+  full: 'Say what to change in the app. The page shows the draft. Nothing is live until you publish.',
+};
+
 let app = '';
 /** On the git store agents can work on code too. */
 let hasCode = false;
@@ -129,11 +135,12 @@ function chooseMode() {
   if (!conversations.find(current)) current.kind = isFull && hasCode ? 'conversation' : 'window';
   history.replaceState(null, '', `#chat=${app}&${current.kind}=${current.id}`);
   attachments.allow(current.kind === 'conversation');
+  const hint = $('chat-log').querySelector('.hint');
+  if (hint) write(hint, HINTS[$('chat-mode').value]);
 }
 
 function drawHint() {
-  const hint = element('li', 'hint', 'Ask about the data, or say what to do: the page beside it follows.');
-  $('chat-log').append(hint);
+  $('chat-log').append(element('li', 'hint', HINTS[$('chat-mode').value]));
 }
 
 async function readHistory() {

@@ -58,6 +58,7 @@ export class DraftView {
     await this.#attempt(async () => {
       const { files } = await this.#diff();
       $('chat-draft').hidden = files.length === 0;
+      for (const id of ['chat-diff', 'chat-publish']) $(id).hidden = false;
       write($('chat-changes'), `${plural(files.length, 'file')} changed, not published`);
     });
   }
@@ -93,6 +94,7 @@ export class DraftView {
       this.#minted.show(webhooks);
       await this.refresh();
       $('chat-draft').hidden = false;
+      for (const id of ['chat-diff', 'chat-publish']) $(id).hidden = true;
       write($('chat-changes'), `${tag} is live`);
       this.showLive();
     } finally {

@@ -224,6 +224,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await dialog.waitFor({ state: 'hidden' });
     await page.getByRole('button', { name: 'Publish' }).press('Enter');
     await page.getByText('todos/v2 is live').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Publish' }).isVisible(), false);
     await page.getByRole('button', { name: 'Live', pressed: true }).waitFor();
     await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
     assert.deepEqual(complaints, []);
