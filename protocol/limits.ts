@@ -288,6 +288,7 @@ export const LIMITS = {
   chatQueue: 8, // turns of one window that wait
   chatRuns: 1000, // turns of an app's chats that stay in the history of runs
   chatWindows: 1000, // windows of one app
+  chatWindowsKept: 8, // windows of one app whose state is kept when they are closed, for as long as an agent is
   chatTurnBytes: 8 * MiB, // stored events of one turn
   chatTranscriptBytes: 32 * MiB, // a window with more takes no further message
   chatStoreEveryMs: 1, // of all turns together, from one store of events to the next, once there were so many at once

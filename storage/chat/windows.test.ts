@@ -281,3 +281,24 @@ test('another runner goes on without the session of the one before', async (t) =
     assert.deepEqual([one.resume('stub'), one.resume('other')], [null, null]);
   }
 });
+
+test('a window that was closed lately is not read again, unless its transcript changed', async (t) => {
+  const { dir, windows } = sceneOf(t);
+  const path = join(dir, 'wa.jsonl');
+  const window = await windows.open('a');
+  await exchange(window, 'Hello', 'Hi');
+  await window.close();
+  const text = readFileSync(path, 'utf8');
+  // As long as it was.
+  writeFileSync(path, text.replaceAll('Hi', 'Ho'));
+  const kept = await windows.open('a');
+  assert.equal(kept.said.at(-1)?.text, 'Hi');
+  writeFileSync(path, text.replaceAll('Hi', 'Hooo'));
+  await exchange(kept, 'And?', 'Yes');
+  await kept.close();
+  const read = await windows.open('a');
+  assert.deepEqual(
+    read.said.map((one) => one.text),
+    ['Hello', 'Hooo', 'And?', 'Yes'],
+  );
+});

@@ -18,6 +18,7 @@ import {
   syncDir,
   writeFileAtomic,
 } from '../atomic-file.ts';
+import { FolderSyncs } from './syncs.ts';
 import {
   entryOf,
   historyOf,
@@ -36,6 +37,9 @@ export type ChatWindow = { windowId: string } & Omit<WindowEntry, 'bytes' | 'ses
 
 export type ChatLog = { warn(fields: object, message: string): void };
 
+/** A transcript that was read: what it says, and how long it is. */
+type Known = { state: WindowState; bytes: number };
+
 const TRANSCRIPT = /^w([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl$/;
 /** Transcripts that are checked in parallel when an index is read. */
 const LOOKS_AT_ONCE = 16;
@@ -45,6 +49,9 @@ export class ChatWindows {
   readonly #dir: string;
   readonly #index: string;
   readonly #log: ChatLog;
+  readonly #syncs: FolderSyncs;
+  /** Windows that were closed lately, the last one last. */
+  readonly #kept = new Map<string, Known & { timer: NodeJS.Timeout }>();
   #entries: Promise<Map<string, WindowEntry>> | null = null;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
@@ -53,6 +60,7 @@ export class ChatWindows {
     this.#dir = dir;
     this.#index = join(dir, 'index.json');
     this.#log = log;
+    this.#syncs = new FolderSyncs(dir);
   }
 
   /** The window that was used last comes first. */
@@ -77,8 +85,8 @@ export class ChatWindows {
   async open(windowId: string): Promise<OpenConversation> {
     const entries = await this.#loaded();
     const path = this.#pathOf(windowId);
-    const { state, bytes, whole } = await readTranscript(path);
-    return new OpenWindow(path, state, bytes, whole, {
+    const { state, bytes, whole } = (await this.#takeKept(windowId)) ?? (await readTranscript(path));
+    return new OpenWindow(path, this.#syncs, state, bytes, whole, {
       beginning: () => {
         if (!entries.has(windowId) && entries.size >= LIMITS.chatWindows) throw tooManyWindows();
       },
@@ -86,6 +94,7 @@ export class ChatWindows {
         entries.set(windowId, entry);
         if (save) this.#saveSoon();
       },
+      closed: (known) => this.#keep(windowId, known),
     });
   }
 
@@ -97,6 +106,7 @@ export class ChatWindows {
   async remove(windowId: string): Promise<boolean> {
     const entries = await this.#loaded();
     if (!entries.delete(windowId)) return false;
+    this.#drop(windowId);
     await rm(this.#pathOf(windowId), { force: true });
     await syncDir(this.#dir);
     this.#saveSoon();
@@ -107,6 +117,28 @@ export class ChatWindows {
   async flush(): Promise<void> {
     if (this.#timer !== undefined) this.#save();
     await this.#writing;
+  }
+
+  #keep(windowId: string, known: Known): void {
+    this.#drop(windowId);
+    const timer = setTimeout(() => this.#drop(windowId), LIMITS.agentIdleMs).unref();
+    this.#kept.set(windowId, { ...known, timer });
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > LIMITS.chatWindowsKept && oldest !== undefined) this.#drop(oldest);
+  }
+
+  #drop(windowId: string): void {
+    clearTimeout(this.#kept.get(windowId)?.timer);
+    this.#kept.delete(windowId);
+  }
+
+  /** What is known of a window, unless its transcript has changed since. */
+  async #takeKept(windowId: string): Promise<(Known & { whole: boolean }) | null> {
+    const kept = this.#kept.get(windowId);
+    if (!kept) return null;
+    this.#drop(windowId);
+    const now = await stat(this.#pathOf(windowId)).catch(() => null);
+    return now?.size === kept.bytes ? { ...kept, whole: true } : null;
   }
 
   #pathOf(windowId: string): string {
@@ -169,21 +201,29 @@ type Changes = {
   /** Throws when there may be no such window. */
   beginning(): void;
   changed(entry: WindowEntry, save: boolean): void;
+  /** Its transcript is as long as this, and ends with a whole line. */
+  closed(known: Known): void;
 };
 
 class OpenWindow implements OpenConversation {
   readonly #path: string;
+  readonly #syncs: FolderSyncs;
   readonly #state: WindowState;
   readonly #on: Changes;
   #bytes: number;
   /** The file ends with a whole line. After half a line, a crash's or a full disk's, the next one begins on a line of its own. */
   #whole: boolean;
+  /** A write failed: the file may hold more than the state says. */
+  #isUnsure = false;
+  /** The name of its file may be lost in a crash. */
+  #isNew = false;
   #file: FileHandle | null = null;
   /** The last write, or attempt of one: turns that wait and the one that runs write one after the other. */
   #writing: Promise<unknown> = Promise.resolve();
 
-  constructor(path: string, state: WindowState, bytes: number, whole: boolean, on: Changes) {
+  constructor(path: string, syncs: FolderSyncs, state: WindowState, bytes: number, whole: boolean, on: Changes) {
     this.#path = path;
+    this.#syncs = syncs;
     this.#state = state;
     this.#bytes = bytes;
     this.#whole = whole;
@@ -254,8 +294,10 @@ class OpenWindow implements OpenConversation {
 
   async close(): Promise<void> {
     await this.#writing;
-    await this.#file?.close();
+    const file = this.#file;
     this.#file = null;
+    await file?.close();
+    if (file && !this.#isUnsure) this.#on.closed({ state: this.#state, bytes: this.#bytes });
   }
 
   /** With `durable` all of the file is on the disk when it resolves, and the index is due. */
@@ -273,8 +315,9 @@ class OpenWindow implements OpenConversation {
     this.#whole = false;
     try {
       await file.appendFile(bytes);
-      if (durable) await file.datasync();
+      if (durable) await this.#sync(file);
     } catch (error) {
+      this.#isUnsure = true;
       this.#bytes = (await file.stat()).size;
       throw error;
     }
@@ -288,20 +331,29 @@ class OpenWindow implements OpenConversation {
     if (entry !== null) this.#on.changed(entry, durable);
   }
 
+  async #sync(file: FileHandle): Promise<void> {
+    // The disk writes name and content together.
+    const names = this.#isNew ? this.#syncs.names().catch((error) => Promise.reject(ofRemoved(error))) : undefined;
+    await Promise.all([names, this.#syncs.file(() => file.datasync())]);
+    this.#isNew = false;
+  }
+
   async #opened(): Promise<FileHandle> {
     if (this.#file) return this.#file;
-    const dir = dirname(this.#path);
     const isNew = this.#bytes === 0;
     try {
-      if (isNew) await makeFolder(dir);
+      if (isNew) await makeFolder(dirname(this.#path));
       this.#file = await open(this.#path, 'a', 0o600);
-      if (isNew) await syncDir(dir);
+      this.#isNew ||= isNew;
     } catch (error) {
-      if (isMissing(error)) throw new SvcError('UNKNOWN_APP', 'The app was removed.');
-      throw error;
+      throw ofRemoved(error);
     }
     return this.#file;
   }
+}
+
+function ofRemoved(error: unknown): unknown {
+  return isMissing(error) ? new SvcError('UNKNOWN_APP', 'The app was removed.') : error;
 }
 
 /** Does not make the folders above it: if they are missing, the app was removed. */
