@@ -201,6 +201,7 @@ export class TurnView {
 
   // ---- Tools -----------------------------------------------------------------------------------------------------------
 
+  /** Some agents use an id again: it is another call once the first has its result. */
   #tool({ toolCallId, toolName, args, sql }) {
     const known = this.#tools.get(toolCallId);
     if (known) return known;
@@ -223,6 +224,7 @@ export class TurnView {
     };
     add(sql ? 'Statement' : 'Arguments', sql ?? args);
     const end = ({ ok, result, errorText, permission }) => {
+      this.#tools.delete(toolCallId);
       state.textContent = ok ? '✓' : '✗';
       state.classList.toggle('error', !ok);
       state.setAttribute('aria-label', ok ? 'done' : 'failed');

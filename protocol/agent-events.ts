@@ -58,21 +58,28 @@ function isOption(value: unknown): boolean {
   );
 }
 
+type ToolEvent = Extract<RunnerEvent, { type: 'tool.start' | 'tool.result' }>;
+
 /** The tools of a turn that have started and have no result yet. */
 export class OpenTools {
   readonly #open = new Map<string, string>();
+  readonly #answered = new Set<string>();
 
   /**
-   * The events to pass on, so that each start has one result: a repeated start is dropped, and a result without a start gets
-   * one before it.
+   * The events that stand for this one, so that each start has one result: a second start and a second result are none, and a
+   * result without a start gets one before it. Some agents number their tools anew with each answer of their model: the id of a
+   * tool that has its result may start again.
    */
-  admit(event: RunnerEvent): RunnerEvent[] {
+  admit<T extends RunnerEvent>(event: T): (T | ToolEvent)[] {
     if (event.type === 'tool.start') {
       if (this.#open.has(event.toolCallId)) return [];
       this.#open.set(event.toolCallId, event.toolName);
     } else if (event.type === 'tool.result') {
       const { toolCallId, toolName } = event;
-      if (!this.#open.delete(toolCallId)) return [{ type: 'tool.start', toolCallId, toolName }, event];
+      const isOpen = this.#open.delete(toolCallId);
+      if (!isOpen && this.#answered.has(toolCallId)) return [];
+      this.#answered.add(toolCallId);
+      if (!isOpen) return [{ type: 'tool.start', toolCallId, toolName }, event];
     }
     return [event];
   }

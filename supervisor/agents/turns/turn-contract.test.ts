@@ -21,6 +21,8 @@ test('each tool that began gets one result, and each result a beginning', () => 
   assert.deepEqual(taken([start('a'), start('a'), result('a'), result('a'), start('a')], false), [
     start('a'),
     result('a'),
+    start('a'),
+    { ...result('a'), ok: false, errorText: 'The turn ended before this tool had answered.' },
   ]);
   const [first, second, ...rest] = taken([start('a'), start('b'), result('b')], false);
   assert.deepEqual([first, second, rest[0]], [start('a'), start('b'), result('b')]);

@@ -2,6 +2,7 @@
  * Makes the events of a runner, whatever it yields, keep the contract of turns (decisions, sections 8 and 12): members that are
  * invalid or unknown are left out, each `tool.start` gets its `tool.result`, `final` comes at most once. Pure.
  */
+import { OpenTools } from '../../../protocol/agent-events.ts';
 import {
   PERMISSION_OPTION_KINDS,
   type PermissionOption,
@@ -24,9 +25,7 @@ export class TurnContract {
   /** The answer so far. */
   text = '';
   #final: string | null = null;
-  /** Tools that have begun, and not answered. */
-  readonly #open = new Map<string, string>();
-  readonly #answered = new Set<string>();
+  readonly #tools = new OpenTools();
 
   /** The events for those who follow. Throws `AGENT_FAILED` when the answer is too long. */
   take(event: Sound): TurnEvent[] {
@@ -35,12 +34,7 @@ export class TurnContract {
       if (this.text.length > LIMITS.agentTextChars) throw tooLong();
       return [event];
     }
-    if (event.type === 'tool.start') {
-      if (this.#open.has(event.toolCallId) || this.#answered.has(event.toolCallId)) return [];
-      this.#open.set(event.toolCallId, event.toolName);
-      return [event];
-    }
-    if (event.type === 'tool.result') return this.#result(event);
+    if (event.type === 'tool.start' || event.type === 'tool.result') return this.#tools.admit(event);
     if (event.type === 'final') {
       // `rest` sends it, just before `end`.
       this.#final ??= event.text;
@@ -52,18 +46,8 @@ export class TurnContract {
 
   /** The last events: failed results for open tools, and with `ok` then the whole text. */
   rest(ok: boolean): TurnEvent[] {
-    const results = [...this.#open].map(([toolCallId, toolName]): TurnEvent => {
-      return { type: 'tool.result', toolCallId, toolName, ok: false, errorText: CUT };
-    });
-    this.#open.clear();
+    const results = this.#tools.missing(CUT);
     return ok ? [...results, { type: 'final', text: this.#final ?? this.text }] : results;
-  }
-
-  #result(event: Extract<RunnerEvent, { type: 'tool.result' }>): TurnEvent[] {
-    const { toolCallId, toolName } = event;
-    if (this.#answered.has(toolCallId)) return [];
-    this.#answered.add(toolCallId);
-    return this.#open.delete(toolCallId) ? [event] : [{ type: 'tool.start', toolCallId, toolName }, event];
   }
 }
 
