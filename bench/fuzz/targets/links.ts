@@ -28,7 +28,7 @@ const blob = fc.uint8Array({ maxLength: 20 }).map((bytes) => Buffer.from(bytes))
 const big = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const thing = fc.oneof(jsonValue, blob, big, fc.constantFrom<unknown>([1n, [Buffer.from('x')]], { a: 2n ** 62n }));
 const anyFrame = fc
-  .tuple(fc.integer({ min: Kind.hello, max: Kind.stuck }), fc.array(thing, { maxLength: 6 }))
+  .tuple(fc.constantFrom(...Object.values(Kind)), fc.array(thing, { maxLength: 6 }))
   .map(([kind, members]) => [kind, ...members]);
 
 /** What an app's thread sends, right in most places. */
