@@ -333,6 +333,19 @@ describe('windows', () => {
     assert.match(textOf(next), /^s9.*partly/);
   });
 
+  test('a retry keeps the turn of a client that disconnects', async () => {
+    const body = { windowId: 'kept', message: 'say:a ask', idempotencyKey: 'k' };
+    const first = await send(gateway, 'notes', body);
+    const seen = await until(first, 'permission');
+    const second = await send(gateway, 'notes', body);
+    await until(second, 'permission');
+    first.close();
+    // Its disconnection is noticed before what comes afterwards is answered.
+    for (let i = 0; i < 3; i++) await gateway.call('GET', '/svc/notes/_chat/windows');
+    await gateway.call('POST', `${turnPath('kept', seen[0]?.turnId)}/permissions/q1`, { body: { optionId: 'yes' } });
+    assert.deepEqual(typesOf(await turnOf(second)).slice(-2), ['final', 'end']);
+  });
+
   test('a detached turn goes on, and is followed from any of its events', async () => {
     const stream = await send(gateway, 'notes', {
       windowId: 'detached',

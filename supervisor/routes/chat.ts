@@ -10,7 +10,7 @@ import { type Params, type Route, route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { gitStoreOf } from './drafts.ts';
 import { type Body, integerOf, queryOf, readJson, refuse } from './requests.ts';
-import { flagOf, follow, requestOf, turnRoutes } from './turns.ts';
+import { answerTurn, flagOf, requestOf, turnRoutes } from './turns.ts';
 
 export function chatRoutes(services: Services): Route[] {
   return [...routesBelow(services, '/svc/:id'), ...routesBelow(services, '/svc/_draft/:sid/:id')];
@@ -41,7 +41,7 @@ function routesBelow(services: Services, base: string): Route[] {
       if (params.sid === undefined) await apps.get(name.app);
       const isDetached = flagOf(body, 'detach');
       const held = await chat.turns.accept(name, { ...request, permit: (mode) => permit(caller, name.app, mode) });
-      await follow(services.changes.readers, exchange, held, { after: 0, isDetached });
+      await answerTurn(services.changes.readers, exchange, held, isDetached);
     }),
     route('GET', `${base}/_chat/windows`, 'chat', async (exchange, params, caller) => {
       const query = queryOf(exchange);

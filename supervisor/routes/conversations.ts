@@ -14,7 +14,7 @@ import { sendStream } from '../http/send-stream.ts';
 import type { Services } from '../services.ts';
 import { gitStoreOf } from './drafts.ts';
 import { type Body, integerOf, optionalText, queryOf, readJson, refuse, requiredText } from './requests.ts';
-import { flagOf, follow, requestOf, turnRoutes } from './turns.ts';
+import { answerTurn, flagOf, requestOf, turnRoutes } from './turns.ts';
 
 /** Whatever its type says, a browser runs nothing of it. */
 const ATTACHMENT = {
@@ -58,7 +58,7 @@ export function conversationRoutes(services: Services): Route[] {
         ...(thinking === undefined ? {} : { thinking }),
         attachments: await attachments.take(id, named),
       });
-      await follow(changes.readers, exchange, held, { after: 0, isDetached });
+      await answerTurn(changes.readers, exchange, held, isDetached);
     }),
     route('GET', list, 'manage', async (exchange, { id = '' }) => {
       const query = queryOf(exchange);

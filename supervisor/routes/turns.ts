@@ -5,7 +5,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { SessionName } from '../../protocol/session-key.ts';
 import type { TurnRequest } from '../agents/turns/turn-lane.ts';
 import { sendTurn } from '../agents/turns/turn-stream.ts';
-import type { HeldTurn } from '../agents/turns/turns.ts';
+import type { AcceptedTurn, HeldTurn } from '../agents/turns/turns.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Caller } from '../http/access/access.ts';
 import { answerJson } from '../http/answers.ts';
@@ -29,7 +29,7 @@ export function turnRoutes(
     route('GET', `${turn}/events`, needs, async (exchange, params, caller) => {
       const after = lastEventIdOf(exchange);
       const held = await chat.turns.hold(await nameOf(params, caller), params.turnId ?? '');
-      await follow(changes.readers, exchange, held, { after, isDetached: true });
+      await follow(changes.readers, exchange, held, after);
     }),
     route('DELETE', turn, needs, async (exchange, params, caller) => {
       answerJson(exchange, 200, await chat.turns.abort(await nameOf(params, caller), params.turnId ?? ''));
@@ -44,22 +44,32 @@ export function turnRoutes(
   ];
 }
 
-/** Sends the events of a turn after the id `after`. A client that goes away before the end aborts it, unless it is detached. */
+/** Sends the events of a turn after the id `after`; `left` is called when the client goes away before the end. */
 export async function follow(
   readers: EventReaders,
   exchange: Exchange,
   held: HeldTurn,
-  { after, isDetached }: { after: number; isDetached: boolean },
+  after: number,
+  left: () => void = () => {},
 ): Promise<void> {
   try {
-    const hasLeft = await sendTurn(readers, exchange, held.turn, after);
-    if (hasLeft && !isDetached) held.abort();
+    if (await sendTurn(readers, exchange, held.turn, after)) left();
   } catch (error) {
-    if (!isDetached) held.abort();
+    left();
     throw error;
   } finally {
     held.leave();
   }
+}
+
+/** Sends the events of a turn to who sent its message. When all who did have gone away it is aborted, unless one is detached. */
+export async function answerTurn(
+  readers: EventReaders,
+  exchange: Exchange,
+  held: AcceptedTurn,
+  isDetached: boolean,
+): Promise<void> {
+  await follow(readers, exchange, held, 0, isDetached ? undefined : held.abandon);
 }
 
 /** Throws `BAD_REQUEST`, and `PAYLOAD_TOO_LARGE` for a message that is too long. */

@@ -44,6 +44,8 @@ type Yielded = IteratorResult<{ type: string; [member: string]: unknown }>;
 
 export class TurnWork {
   readonly live: LiveTurn;
+  /** Requests that want it: its message and retries of that. */
+  #wanted = 0;
   /** Resolves when the turn has ended and that is stored; never rejects. */
   readonly ended: Promise<TurnOutcome>;
   readonly #observer: TurnObserver;
@@ -84,6 +86,16 @@ export class TurnWork {
     if (this.#phase === 'waiting') void this.#end(this.#stopped);
     // A runner that does not react to the signal is not waited for.
     else setTimeout(() => this.#cut(), LIMITS.chatAbortMs).unref();
+  }
+
+  /** A request wants the turn to go on, until it leaves. */
+  want(): void {
+    this.#wanted++;
+  }
+
+  /** One of them has left: with the last one the turn is aborted. */
+  unwant(): void {
+    if (--this.#wanted === 0) this.abort();
   }
 
   /** A person answers a question of the agent. Throws as `Permissions.choose` does. */

@@ -91,7 +91,7 @@ test('what waits and what runs are stored beside each other, and read apart', as
   const held = await Promise.all(
     messages.map(async (message, i) => {
       const one = await turns.accept(nameOf('w'), { message });
-      if (i === 3) one.abort();
+      if (i === 3) one.abandon();
       return one;
     }),
   );
@@ -141,6 +141,25 @@ test('a conversation is open while somebody uses it, and no longer', async (t) =
   assert.deepEqual([open.size, turns.count], [0, 0]);
   await assert.rejects(turns.hold(nameOf('a'), 'none'), { code: 'UNKNOWN_TURN' });
   assert.equal(open.size, 0);
+});
+
+test('a turn goes on while one request that sent its message wants it', async (t) => {
+  const { turns, runner } = sceneOf(t);
+  const request = { message: 'say:a hang', idempotencyKey: 'k' };
+  const first = await turns.accept(nameOf('w'), request);
+  const second = await turns.accept(nameOf('w'), request);
+  const reader = await turns.hold(nameOf('w'), first.turn.turnId);
+  await new Promise(setImmediate);
+  first.abandon();
+  assert.equal(runner.turns[0]?.signal.aborted, false);
+  second.abandon();
+  assert.equal(runner.turns[0]?.signal.aborted, true);
+  const events = await eventsOf(reader);
+  assert.deepEqual(events.slice(-2), [{ type: 'aborted' }, { type: 'end' }]);
+  const third = await turns.accept(nameOf('w'), request);
+  third.abandon();
+  assert.deepEqual(await eventsOf(third), events);
+  for (const one of [first, second]) one.leave();
 });
 
 test('an app that goes away ends its turns, and takes no message in a conversation that was open', async (t) => {

@@ -41,9 +41,13 @@ export type TurnsOptions = {
 /** A turn that somebody reads; `leave` must be called once. */
 export type HeldTurn = {
   turn: ReadableTurn;
-  /** Does nothing once it has ended. */
-  abort(): void;
   leave(): void;
+};
+
+/** The turn of a message that was just sent, or sent again. */
+export type AcceptedTurn = HeldTurn & {
+  /** Its sender has gone away: the turn is aborted unless another request sent the same message. To be called once at most. */
+  abandon(): void;
 };
 
 export class Turns {
@@ -65,7 +69,7 @@ export class Turns {
    * Stores a message, and runs its turn after those before it; resolves once it is stored. A key that was used before gives the
    * turn of that time. Rejects with `IDEMPOTENCY_MISMATCH`, `MODE_UNAVAILABLE`, `OVERLOADED`, `CONFLICT`, and as `choose` and the store do.
    */
-  async accept(name: SessionName, request: TurnRequest): Promise<HeldTurn> {
+  async accept(name: SessionName, request: TurnRequest): Promise<AcceptedTurn> {
     if (this.#stopping) throw stoppingError();
     return await this.#held(name, (lane) => lane.serial(() => this.#accept(lane, request)));
   }
@@ -160,7 +164,7 @@ export class Turns {
     await Promise.all([...this.#lanes.values()].map((lane) => lane.serial(() => endAll(lane.works, reason))));
   }
 
-  async #accept(lane: Lane, request: TurnRequest): Promise<HeldTurn> {
+  async #accept(lane: Lane, request: TurnRequest): Promise<AcceptedTurn> {
     const { conversation, name } = lane;
     const { message, idempotencyKey: key } = request;
     const mode = request.mode ?? conversation.mode ?? 'data';
@@ -168,7 +172,7 @@ export class Turns {
     request.permit?.(conversation.mode === 'full' ? 'full' : mode);
     const known = key === undefined ? undefined : conversation.turns.findLast((one) => one.idempotencyKey === key);
     if (known) {
-      if (known.messageHash === hashOf(message)) return this.#readable(lane, known);
+      if (known.messageHash === hashOf(message)) return this.#accepted(lane, known);
       throw new SvcError('IDEMPOTENCY_MISMATCH', 'This key was used before with another message.');
     }
     if (this.#stopping) throw stoppingError();
@@ -203,7 +207,7 @@ export class Turns {
     lane.users++;
     void work.ended.then(() => this.#leaveTurn(lane, work));
     if (lane.turns.length === 1) this.#next(lane);
-    return this.#readable(lane, stored);
+    return this.#accepted(lane, stored);
   }
 
   /** Makes sure of the draft; answers what a turn calls when it begins there. Rejects with `MODE_UNAVAILABLE`, and as `ensure` does. */
@@ -248,12 +252,14 @@ export class Turns {
   }
 
   #readable(lane: Lane, stored: StoredTurn): HeldTurn {
+    const turn = lane.turn(stored.turnId)?.live ?? endedTurn(lane.conversation, stored);
+    return { turn, leave: () => this.#leave(lane) };
+  }
+
+  #accepted(lane: Lane, stored: StoredTurn): AcceptedTurn {
     const work = lane.turn(stored.turnId);
-    return {
-      turn: work?.live ?? endedTurn(lane.conversation, stored),
-      abort: () => work?.abort(),
-      leave: () => this.#leave(lane),
-    };
+    work?.want();
+    return { ...this.#readable(lane, stored), abandon: () => work?.unwant() };
   }
 
   async #with<T>(name: SessionName, work: (lane: Lane) => Promise<T>): Promise<T> {
@@ -266,7 +272,7 @@ export class Turns {
   }
 
   /** As `#with`, for what its reader leaves. */
-  async #held(name: SessionName, work: (lane: Lane) => Promise<HeldTurn>): Promise<HeldTurn> {
+  async #held<T extends HeldTurn>(name: SessionName, work: (lane: Lane) => Promise<T>): Promise<T> {
     const lane = await this.#enter(name);
     try {
       return await work(lane);
