@@ -299,8 +299,11 @@ export const LIMITS = {
   chatIndexMs: 100, // from a change until the index of an app's windows is written
   chatAbortMs: 5 * SECOND, // from the abort of a turn until its runner is no longer waited for
   chatAttachments: 16, // files that go with a message
+  conversations: 10_000, // of one app
   conversationPageBytes: 8 * MiB, // messages in one answer, approximately: a turn is not split
   attachmentBytes: 25 * MiB, // an uploaded file
+  attachmentsBytes: 1 * GiB, // attachments of one app together, each counted with 4 KiB at least
+  attachmentCountedBytes: 4 * KiB,
   attachmentKeepMs: DAY, // an uploaded file that no message has is kept this long
   titleChars: 80, // of a window or conversation that is named after its first message
   permissionOptions: 16, // answers that a permission may offer

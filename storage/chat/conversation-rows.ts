@@ -100,6 +100,8 @@ export function listConversations(app: string, limit: number, before: string | n
   ];
 }
 
+export const COUNT_CONVERSATIONS = 'SELECT count(*) AS count FROM conversations WHERE app_id = ?';
+
 export function conversationOf(row: Row): ConversationRecord {
   return {
     conversationId: row.conversation_id as string,
@@ -190,6 +192,8 @@ export function insertAttachment(app: string, { sha256, size, type }: Attachment
   return [sql, [app, sha256, type, size, at]];
 }
 
+/** What the attachments of an app take together, each at least so many bytes. */
+export const ATTACHED_BYTES = 'SELECT total(max(size, ?)) AS bytes FROM attachments WHERE app_id = ?';
 export const GET_ATTACHMENT = 'SELECT sha256, type, size FROM attachments WHERE app_id = ? AND sha256 = ?';
 
 /** No turn names it. */

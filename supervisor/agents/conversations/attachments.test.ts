@@ -39,7 +39,7 @@ async function setUp(t: TestContext) {
     await open.begin({ turnId, message: 'x', mode: 'full', runner: 'stub', attachments: taken, ts: clock.now }, []);
   };
   const folder = layout.app('notes').attachmentsDir;
-  return { writer, attachments, conversations, clock, store, say, folder, warnings, layout };
+  return { db, writer, attachments, conversations, clock, store, say, folder, warnings, layout };
 }
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
@@ -73,6 +73,24 @@ test('one that two conversations have goes with the second', async (t) => {
   await conversations.remove('notes', 'c2');
   await attachments.sweep();
   await assert.rejects(attachments.read('notes', shared), { code: 'UNKNOWN_BLOB' });
+});
+
+test('an app has so many bytes of attachments, small ones counted as larger', async (t) => {
+  const { db, attachments, store, folder } = await setUp(t);
+  await store('known');
+  const put = (app: string, size: number) =>
+    db.run('INSERT OR REPLACE INTO attachments VALUES (?, ?, ?, ?, 1)', [app, sha256('x'), 'text/plain', size]);
+  const left = LIMITS.attachmentsBytes - 2 * LIMITS.attachmentCountedBytes;
+  await put('other', LIMITS.attachmentsBytes);
+  await put('notes', left + 1);
+  await assert.rejects(store('new'), { code: 'CONFLICT' });
+  assert.deepEqual(readdirSync(folder), [sha256('known')]);
+  assert.equal((await store('known')).created, false);
+  await put('notes', left);
+  assert.equal((await store('new')).created, true);
+  await assert.rejects(store('newer'), { code: 'CONFLICT' });
+  await attachments.remove('notes', sha256('new'));
+  await store('newer');
 });
 
 test('a writer that dies meanwhile leaves row and file, or neither', async (t) => {

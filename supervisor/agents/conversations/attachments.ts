@@ -11,6 +11,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { isMissing, namesIn, removeDurable, syncDir } from '../../../storage/atomic-file.ts';
 import {
+  ATTACHED_BYTES,
   type AttachmentRecord,
   DELETE_ATTACHMENT,
   DELETE_DUE_ATTACHMENT,
@@ -66,7 +67,7 @@ export class Attachments {
     if (this.#sweeping !== null) clearInterval(this.#sweeping);
   }
 
-  /** Durable when it resolves; `created` is false for what was there. Rejects as the body does, and with `UNKNOWN_APP`. */
+  /** Durable when it resolves; `created` is false for what was there. Rejects as the body does, with `UNKNOWN_APP`, and with `CONFLICT` when there are too many. */
   async store(app: string, body: Readable, type: string): Promise<AttachmentRecord & { created: boolean }> {
     // It may fail before it is read, and an error without a listener would end the process.
     body.on('error', () => {});
@@ -80,6 +81,7 @@ export class Attachments {
       const record = { sha256, size, type };
       return await this.#serial.run(`${app}/${sha256}`, async () => {
         const known = await this.get(app, sha256);
+        if (known === null) await this.#demandRoom(app, size);
         await rename(temporary, join(folder, sha256));
         await syncDir(folder);
         await survive(() => db.batch([insertAttachment(app, record, now())]));
@@ -150,6 +152,14 @@ export class Attachments {
       }
       if (due.length < LIMITS.listRowsMax) return;
     }
+  }
+
+  async #demandRoom(app: string, size: number): Promise<void> {
+    const { attachmentsBytes: most, attachmentCountedBytes: least } = LIMITS;
+    const row = await survive(() => this.#options.db.get(ATTACHED_BYTES, [least, app]));
+    if (Number(row?.bytes) + Math.max(size, least) <= most) return;
+    const message = `The app has ${most / 1024 ** 3} GiB of attachments, the maximum; delete some, or conversations that have them.`;
+    throw new SvcError('CONFLICT', message);
   }
 
   async #logged(work: () => Promise<void>): Promise<void> {

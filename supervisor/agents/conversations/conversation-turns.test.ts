@@ -232,3 +232,18 @@ test('a tally has as many messages as the history', () => {
     assert.equal(tally.messages, fold.rows.length, JSON.stringify(events));
   }
 });
+
+test('an app has so many conversations, and goes on with those', async (t) => {
+  const { db, conversations, turns } = await setUp(t);
+  const fill = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+    INSERT INTO conversations (conversation_id, app_id, created_at, updated_at) SELECT 'c' || i, 'notes', 1, 1 FROM n`;
+  await db.run(fill, [LIMITS.conversations]);
+  await assert.rejects(conversations.create('notes', {}), { code: 'CONFLICT' });
+  await assert.rejects((await turns.open('notes', 'new')).begin(newTurn(1), []), { code: 'CONFLICT' });
+  await (await turns.open('notes', 'c1')).begin(newTurn(1), []);
+  await conversations.create('other', {});
+  await db.run("DELETE FROM conversations WHERE conversation_id = 'c2'", []);
+  const open = await turns.open('notes', 'new');
+  await open.begin(newTurn(2), []);
+  await open.begin(newTurn(3), []);
+});

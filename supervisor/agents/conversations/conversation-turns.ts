@@ -15,6 +15,7 @@ import type {
 } from '../../../protocol/turns.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import {
+  COUNT_CONVERSATIONS,
   endTurn,
   eventsOf,
   insertItem,
@@ -116,6 +117,14 @@ export class ConversationTurns {
   }
 }
 
+/** Rejects with `CONFLICT` when the app has as many conversations as it may. */
+export async function demandRoom(db: DbClient, app: string): Promise<void> {
+  const row = await survive(() => db.get(COUNT_CONVERSATIONS, [app]));
+  if (Number(row?.count) < LIMITS.conversations) return;
+  const message = `The app has ${LIMITS.conversations} conversations, the maximum; delete some.`;
+  throw new SvcError('CONFLICT', message);
+}
+
 type Opened = { app: string; id: string; found: Row | null; turns: OpenTurn[]; said: Row[] };
 type OpenTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } & {
   readonly runner: string;
@@ -157,6 +166,7 @@ class OpenRows implements OpenConversation {
   readonly #app: string;
   readonly #id: string;
   readonly #said: Said[] = [];
+  #isNew: boolean;
   #saidChars = 0;
   #adapter: string | null;
   #session: string | null;
@@ -167,6 +177,7 @@ class OpenRows implements OpenConversation {
     this.#app = app;
     this.#id = id;
     this.turns = turns;
+    this.#isNew = found === null;
     this.#adapter = (found?.adapter as string | null | undefined) ?? null;
     this.#session = (found?.adapter_session as string | null | undefined) ?? null;
     for (const { message, answer } of said.reverse()) this.#say(String(message), String(answer));
@@ -182,8 +193,10 @@ class OpenRows implements OpenConversation {
 
   async begin(turn: NewTurn, events: TurnEvent[]): Promise<StoredTurn> {
     const { turnId, idempotencyKey, message, runner, ts } = turn;
+    if (this.#isNew) await demandRoom(this.#db, this.#app);
     const statements = [...insertTurn(this.#app, this.#id, turn), ...insertItem(turnId, 1, events, ts)];
     await survive(() => this.#db.batch(statements));
+    this.#isNew = false;
     if (this.#adapter !== runner) this.#session = null;
     this.#adapter = runner;
     const tally = new Tally();

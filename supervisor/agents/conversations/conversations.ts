@@ -15,7 +15,7 @@ import {
 import { survive } from '../../outlive-writer.ts';
 import { sessionOf, type TurnDrafts } from '../turns/turn-drafts.ts';
 import type { Turns } from '../turns/turns.ts';
-import type { ConversationTurns, Message } from './conversation-turns.ts';
+import { type ConversationTurns, demandRoom, type Message } from './conversation-turns.ts';
 
 const INSERT = `INSERT INTO conversations (conversation_id, app_id, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
   ON CONFLICT (conversation_id) DO NOTHING`;
@@ -67,13 +67,14 @@ export class Conversations {
     }
   }
 
-  /** Rejects with `INVALID_ID`, or with `CONFLICT` when there is one of this id. */
+  /** Rejects with `INVALID_ID`, or with `CONFLICT` when there is one of this id, or too many. */
   async create(
     app: string,
     { id = `c${randomBytes(8).toString('hex')}`, title = null }: { id?: string; title?: string | null },
   ): Promise<ConversationRecord> {
     checkConversationId(id);
     await this.open();
+    await demandRoom(this.#db, app);
     const now = this.#now();
     let lost = false;
     const { changes } = await survive(
