@@ -253,6 +253,19 @@ test('a turn of mode full of a chat window works in a draft of its own', async (
   assert.deepEqual((await gateway.call('GET', '/svc/_sessions')).json, []);
 });
 
+test('an app that is removed takes the sessions of its windows and conversations along', async (t) => {
+  const { gateway } = await hosted(t);
+  const body = { windowId: 'w1', message: 'edit index.html <p>window', mode: 'full' };
+  await turnOf(await gateway.stream('/svc/notes/_chat', {}, body));
+  const working = await gateway.stream('/svc/notes/_chat', {}, { ...body, windowId: 'w2', message: 'say x\nhang' });
+  await until(working, 'assistant.delta');
+  await say(gateway, 'edit a.css x');
+  assert.equal((await gateway.call('GET', '/svc/_sessions')).json.length, 3);
+  assert.equal((await gateway.call('DELETE', '/svc/_apps/notes')).status, 200);
+  assert.deepEqual((await gateway.call('GET', '/svc/_sessions')).json, []);
+  await turnOf(working);
+});
+
 test('files go with a message, and stay as long as its conversation', async (t) => {
   const { gateway, turns } = await hosted(t);
   const upload = async (body: Buffer | string, type: string): Promise<string> =>

@@ -88,9 +88,13 @@ export class Chat {
     if (await this.turns.cancel(runId)) await this.#options.runs.stored(runId);
   }
 
-  /** An app, or a draft of it, goes away: its turns end, and nothing more is written into its folder. */
+  /**
+   * An app, or a draft of it, goes away: its turns end, and nothing more is written into its folder. The sessions in which windows
+   * of the app worked are closed.
+   */
   async removed(app: string, draft?: string): Promise<void> {
     await this.turns.stopApp(app, draft);
+    if (draft === undefined) await this.#closeDrafts(app);
     const key = keyOf({ app, ...(draft === undefined ? {} : { draft }) });
     const windows = this.#windows.get(key);
     this.#windows.delete(key);
@@ -112,6 +116,18 @@ export class Chat {
     await this.turns.stop();
     await this.#options.runs.settled();
     await Promise.all([...this.#windows.values()].map((windows) => windows.flush()));
+  }
+
+  /** Never rejects: people can close a session that is left. */
+  async #closeDrafts(app: string): Promise<void> {
+    const { drafts, log } = this.#options;
+    if (drafts === null) return;
+    try {
+      for (const { windowId, mode } of await this.#of({ app }).list())
+        if (mode === 'full') await drafts.close(sessionOf({ kind: 'window', app, id: windowId }));
+    } catch (error) {
+      log.warn({ err: error, app }, 'Sessions of the chat windows of an app that was removed may still be open.');
+    }
   }
 
   #of(name: Pick<SessionName, 'app' | 'draft'>): ChatWindows {
