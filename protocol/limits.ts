@@ -104,6 +104,7 @@ export const LIMITS = {
   leaseMs: 5 * SECOND, // how long `db.transaction()` may hold the app's write lane
   writerStuckMs: 5 * SECOND, // a statement that keeps the writer busy this long ends with the writer being replaced
   ownWriters: 4, // apps that may have a writer of their own, after they kept the one for all busy
+  ownWriterIdleMs: 30 * SECOND, // after an app was removed, until its separate writer is ended
   writerSessions: 2048, // connections whose progress the writer remembers for its replacement
   handoverMs: 1 * MINUTE, // how long that is kept. Longer than any client looks for the writer that takes over
   statementCache: 200, // prepared statements kept per connection

@@ -11,7 +11,7 @@ import { type Answer, startGateway, type TestGateway } from '../testing/gateway.
 import { consoleHost, enter, Origin, pathAt, signIn } from '../testing/origins.ts';
 
 const ROUTES = allRoutes({ automations: {} } as Services);
-const OF_PAGES = ['page', 'read', 'write', 'stream', 'settings'];
+const OF_PAGES = ['page', 'read', 'write', 'stream', 'settings', 'chat'];
 const CALLS = { queries: { list: '() => []' }, actions: { add: '() => ({ body: 1 })' } };
 const PAGE = { files: { 'index.html': '<!doctype html><title>A page</title>', 'app.js': 'let a = 1;' } };
 
@@ -36,6 +36,17 @@ function requestTo({ method, path }: Route, app: string): { method: string; path
     .replace('/*', '/index.html');
   const body = { app, id: 'daily', query: 'list', action: 'add', sql: 'SELECT 1', versionId: 'x' };
   return { method, path: method === 'GET' ? `${filled}?app=${app}` : filled, ...(method === 'GET' ? {} : { body }) };
+}
+
+/** An app's own MCP address asks what its caller may do itself: an agent that may call no tool can connect all the same. */
+function isOfPages({ needs, path }: Route): boolean {
+  return OF_PAGES.includes(needs) || path.endsWith('/:id/_mcp');
+}
+
+/** What a page is answered that may ask: a window or turn may be unknown, an agent may be missing, or the store is another. */
+function answersOf({ needs, path }: Route): number[] {
+  if (needs === 'chat') return [200, 400, 404, 503];
+  return path.startsWith('/svc/_draft/') ? [200, 400, 409] : [200, 400];
 }
 
 function isForbidden(answer: Answer, what: string): void {
@@ -115,8 +126,8 @@ onEachEdge({}, (gateway, _edge, store) => {
         const request = requestTo(route, 'notes');
         const { status } = await statusOf(gateway, todos, request);
         // Whether there is such a run is no secret: its id cannot be guessed. Nor is which store this is.
-        const told = store === 'tarball' && route.path.includes('_tool') ? [404, 409] : [404];
-        const wanted = /:runId|:tool/.test(route.path) ? [403, ...told] : [403];
+        const told = store === 'tarball' && /_tool|_mcp/.test(route.path) ? [404, 409] : [404];
+        const wanted = /:runId|:tool|_draft.*_mcp/.test(route.path) ? [403, ...told] : [403];
         assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
       }
     });
@@ -125,8 +136,10 @@ onEachEdge({}, (gateway, _edge, store) => {
       for (const route of ROUTES.filter(({ needs, path }) => needs !== 'anyone' && !path.includes('_tool'))) {
         const request = requestTo(route, 'todos');
         const { status } = await statusOf(gateway, todos, request);
-        const isOwn = OF_PAGES.includes(route.needs) && !/_draft|_svc-user/.test(route.path);
-        const wanted = isOwn ? [200, 400] : route.path.includes(':runId') ? [403, 404] : [403];
+        const isOwn = isOfPages(route) && !/_draft|_svc-user/.test(route.path);
+        // Which store this is is no secret.
+        const isToldStore = store === 'tarball' && /_draft.*_mcp/.test(route.path);
+        const wanted = isOwn ? answersOf(route) : /:runId/.test(route.path) ? [403, 404] : isToldStore ? [409] : [403];
         assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
       }
     });
@@ -359,7 +372,10 @@ onEachEdge({}, (gateway, _edge, store) => {
       assert.equal(answer.headers['x-content-type-options'], 'nosniff');
     }
     const { headers } = await console.visit('/svc/');
-    assert.match(String(headers['content-security-policy']), /frame-ancestors 'self'$/);
+    assert.match(
+      String(headers['content-security-policy']),
+      /frame-ancestors 'self'; frame-src 'self' http:\/\/\*\.svc\.localhost:\d+$/,
+    );
     assert.equal(headers['cross-origin-opener-policy'], 'same-origin');
   });
 
@@ -380,8 +396,8 @@ onEachEdge({}, (gateway, _edge, store) => {
           for (const route of ROUTES.filter(({ needs, path }) => needs !== 'anyone' && !path.includes('_tool'))) {
             const request = requestTo(route, app);
             const { status } = await statusOf(gateway, draft, request);
-            const isOwn = app === 'todos' && OF_PAGES.includes(route.needs) && route.path.startsWith('/svc/_draft/');
-            const wanted = isOwn ? [200, 400] : route.path.includes(':runId') ? [403, 404] : [403];
+            const isOwn = app === 'todos' && isOfPages(route) && route.path.startsWith('/svc/_draft/');
+            const wanted = isOwn ? answersOf(route) : route.path.includes(':runId') ? [403, 404] : [403];
             assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
           }
         }
@@ -408,8 +424,8 @@ describe('at an origin that all apps share', () => {
     for (const route of ROUTES.filter(({ needs, path }) => needs !== 'anyone' && !/_draft|_tool\/:/.test(path))) {
       const request = requestTo(route, 'notes');
       const { status } = await statusOf(gateway, shared, request);
-      const isForPages = OF_PAGES.includes(route.needs) || route.path.startsWith('/svc/_tool/');
-      const wanted = isForPages ? [200, 400] : route.path.includes(':runId') ? [403, 404] : [403];
+      const isForPages = isOfPages(route) || route.path.startsWith('/svc/_tool/');
+      const wanted = isForPages ? answersOf(route) : route.path.includes(':runId') ? [403, 404] : [403];
       assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
     }
     const refused = await shared.call('GET', '/svc/_apps');

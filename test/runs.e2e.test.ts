@@ -99,7 +99,7 @@ const FAILURES: Record<string, Failure> = {
   },
   'asks an agent where there is none': {
     run: 'await ctx.agent({ prompt: "Hello" });',
-    message: /needs an agent runner/,
+    message: /There is no agent on this gateway/,
     node: ['agent', 'NO_RUNNER'],
   },
   'passes on what is no JSON': {

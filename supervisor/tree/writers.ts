@@ -13,7 +13,7 @@ export class Writers {
   readonly #specifications: Specifications;
   readonly #create: (spec: ChildSpec, app: string | null) => Child;
   /** By the file of the database. */
-  readonly #own = new Map<string, { app: string; child: Child }>();
+  readonly #own = new Map<string, { app: string; child: Child; goneAt: number | null }>();
   readonly handover = new Handover();
   #names = 0;
   #ended = false;
@@ -55,15 +55,22 @@ export class Writers {
     const name = `writer-${++this.#names}`;
     const spec = this.#specifications.writer({ name, only: file, elsewhere: () => [], begun: () => null });
     const child = this.#create(spec, app);
-    this.#own.set(file, { app, child });
+    this.#own.set(file, { app, child, goneAt: null });
     child.start();
     return true;
   }
 
-  /** Stops the writers of apps that are gone. Their databases stay theirs, should the apps come back. */
+  /**
+   * Stops the writers of apps that have been gone for a while: one that is uploaded anew at once would meet a writer that takes
+   * nothing more. Their databases stay theirs, should the apps come back.
+   */
   tidy(isThere: (app: string) => boolean): void {
-    for (const { app, child } of this.#own.values()) {
-      if (child.state === 'running' && !isThere(app)) void child.stop(LIMITS.drainMs);
+    const now = performance.now();
+    for (const own of this.#own.values()) {
+      if (isThere(own.app)) own.goneAt = null;
+      else own.goneAt ??= now;
+      const isIdle = own.goneAt !== null && now - own.goneAt > LIMITS.ownWriterIdleMs;
+      if (isIdle && own.child.state === 'running') void own.child.stop(LIMITS.drainMs);
     }
   }
 

@@ -187,10 +187,10 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
     await page.evaluate(`document.body.append(Object.assign(document.createElement('iframe'), {
       src: '${originOf(gateway, TODOS)}/', width: 900, height: 600 }))`);
-    const frame = page.frameLocator('iframe');
+    const frame = page.frameLocator('iframe').last();
     await frame.getByRole('heading', { name: 'Todos' }).waitFor();
-    assert.equal(page.frames()[1]?.url(), `${originOf(gateway, TODOS)}/`);
-    await page.evaluate(`frames[0].postMessage({ type: 'svc:theme', theme: 'dark' }, '*')`);
+    assert.equal(page.frames().at(-1)?.url(), `${originOf(gateway, TODOS)}/`);
+    await page.evaluate(`frames[frames.length - 1].postMessage({ type: 'svc:theme', theme: 'dark' }, '*')`);
     await frame.locator('html[data-theme=dark]').waitFor({ state: 'attached' });
     await embedding.close();
   });
@@ -272,7 +272,7 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     await page.getByText('appDomain').waitFor();
     assert.equal(await page.getByRole('heading', { name: 'System' }).isVisible(), false);
     await picture(page, 'shared');
-    await page.getByRole('link', { name: 'Todos' }).click();
+    await page.getByRole('link', { name: 'Todos', exact: true }).click();
     await page.waitForURL(`${gateway.url}/svc/todos/`);
     await page.getByLabel('New todo').fill('At a shared address');
     await page.keyboard.press('Enter');
