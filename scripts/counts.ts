@@ -15,7 +15,7 @@ import { full } from 'acorn-walk';
 import { type Plugin, transformSync } from 'esbuild';
 import { appOf, automation } from '../testing/apps.ts';
 import { tarball } from '../testing/archive.ts';
-import { root } from '../testing/gateway.ts';
+import { ENDS_WITH_PARENT, root } from '../testing/gateway.ts';
 import { buildAll } from './build.mjs';
 
 const PRODUCT = ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'console', 'bin'];
@@ -93,8 +93,8 @@ class Counted {
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
     mkdirSync(join(folder, 'data'));
     const serve = ['serve', '--json', '--data-dir', join(folder, 'data'), '--port', '0', '--store', 'git'];
-    const child = spawn(process.execPath, [join(folder, 'bin/svc.js'), ...serve], {
-      stdio: ['ignore', 'pipe', 'pipe'],
+    const child = spawn(process.execPath, [ENDS_WITH_PARENT, join(folder, 'bin/svc.js'), ...serve], {
+      stdio: ['pipe', 'pipe', 'pipe'],
     });
     const passed: Passed = { files: new Set() };
     createInterface({ input: child.stderr }).on('line', (line) => {
