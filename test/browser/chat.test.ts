@@ -161,6 +161,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await page.evaluate('window.harm'), undefined);
     assert.equal(
       await log(page)
+        .locator('.turn')
         .locator('script, img, svg, iframe, form, style, base, math, object, [onerror], [onclick], [id]')
         .count(),
       0,
