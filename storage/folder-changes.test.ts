@@ -61,6 +61,7 @@ test('what happened just before the end is told, a file that is written again on
 test('without a watch all is told at the end, but not what editors leave for a moment', async (t) => {
   const { folder, told, changes } = await begun(t, new WatchBudget(0));
   await writeFile(join(folder, '.new.js.swp'), 'x');
+  await writeFile(join(folder, 'new.js.tmp.20813.a30bf49a9597'), 'x');
   await writeFile(join(folder, 'new.js~'), 'x');
   await writeFile(join(folder, 'new.js'), 'x');
   await changes.end();

@@ -7,7 +7,7 @@ import { isMissing } from './atomic-file.ts';
 import { FolderWatch, type WatchBudget } from './folder-watch.ts';
 
 /** Swap files and unfinished copies. No name like these could be published. */
-const MOMENTARY = /^\..*\.(?:tmp|sw[a-z])$|~$|^4913$/;
+const MOMENTARY = /^\..*\.(?:tmp|sw[a-z])$|\.tmp\.\d+\.[0-9a-f]+$|~$|^4913$/;
 
 /** What editors and our own writing put beside a file for a moment. Locks are links that lead nowhere. */
 export function isMomentary(entry: Dirent): boolean {
