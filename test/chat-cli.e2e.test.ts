@@ -189,6 +189,8 @@ test('on a terminal: lines are messages, questions have numbers, Ctrl-C stops, C
   await talk.said('stub …');
   talk.child.stdin.write('\u0003');
   await talk.said('■ stopped');
+  // The end of the input counts once a line is asked for.
+  await talk.said('› ');
   talk.child.stdin.write('\u0004');
   const { code, stdout } = await talk.ended;
   assert.equal(code, 0, stdout);
