@@ -38,7 +38,7 @@ for (const { file, hasToken } of [
     await page.getByRole('cell', { name: 'writer' }).waitFor();
     assert.equal(page.url(), hasToken ? consoleOf(gateway) : `${gateway.url}/svc/`);
     assert.equal(await page.getByRole('button', { name: 'Sign out' }).isVisible(), hasToken);
-    await page.getByRole('link', { name: 'Todos' }).click();
+    await page.getByRole('link', { name: 'Todos', exact: true }).click();
     await page.waitForURL(`${origin}/svc/todos/`);
     await page.goto(address);
     await page.getByLabel('New todo').fill('Within a host');
