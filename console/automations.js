@@ -1,4 +1,5 @@
 /** The automations of every app: the switch, what fires them and when next, how they ended last, and a button to run one now. */
+import { fieldOf } from '/svc/_console/minted.js';
 import { missRuns, onRun, openRun, outcomeOf, refreshRuns, stopFollowing } from '/svc/_console/runs.js';
 import { $, ago, ahead, arrange, clock, element, get, plural, post, write, writeState } from '/svc/_console/view.js';
 
@@ -121,6 +122,7 @@ function rowOf(ref) {
   const cells = {
     name: element('b', ''),
     about: element('span', 'about aside'),
+    address: element('div', 'address'),
     fires: element('td', 'wide'),
     next: element('td', 'wide'),
     outcome: element('span', 'about aside'),
@@ -129,7 +131,7 @@ function rowOf(ref) {
     'tr',
     'automation',
     element('td', '', toggle),
-    element('td', 'grows', cells.name, cells.about),
+    element('td', 'grows', cells.name, cells.about, cells.address),
     cells.fires,
     cells.next,
     element('td', '', last, cells.outcome),
@@ -146,6 +148,7 @@ function draw() {
     runNow.setAttribute('aria-label', `Run now: ${row.name}`);
     write(cells.name, row.name);
     write(cells.about, row.description ?? '');
+    drawAddress(cells.address, row);
     write(cells.fires, row.triggers.map(words).join(', ') || 'by hand');
     write(cells.next, row.enabled && nextRunAt ? ahead(nextRunAt) : '–');
     cells.next.title = nextRunAt ? clock(nextRunAt) : '';
@@ -156,6 +159,14 @@ function draw() {
     writeState(state, lastRun.state);
     write(age, ago(lastRun.startedAt ?? lastRun.queuedAt));
   }
+}
+
+/** The whole address of its webhook; drawn once, so that it keeps focus and selection. */
+function drawAddress(target, { ref, triggers }) {
+  const { url = '' } = triggers.find((trigger) => trigger.url) ?? {};
+  if (target.dataset.url === url) return;
+  target.dataset.url = url;
+  target.replaceChildren(...(url === '' ? [] : [fieldOf('Address', url, ref)]));
 }
 
 function words(trigger) {

@@ -23,7 +23,8 @@ function itemOf({ ownerApp, automationId, url, secret }) {
   return element('li', '', element('b', '', ref), fieldOf('Address', url, ref), fieldOf('Secret', secret, ref));
 }
 
-function fieldOf(name, value, ref) {
+/** A text to copy, such as the address of a webhook; `ref` says whose, for those who do not see it. */
+export function fieldOf(name, value, ref) {
   const field = element('input', '');
   field.value = value;
   field.readOnly = true;

@@ -1,5 +1,5 @@
 /** Shapes of HTTP answers that the routes give and the CLI reads (decisions, sections 2 and 6). Times in milliseconds since the epoch. */
-import type { MintedWebhook, Trigger } from './automation.ts';
+import type { MintedWebhook, ProvisionedWebhook, Trigger } from './automation.ts';
 import type { InputIssue } from './errors.ts';
 import type { RunRecord } from './runs.ts';
 
@@ -51,10 +51,10 @@ export type UploadAnswer = {
   webhooks: MintedWebhook[];
 };
 
-/** A trigger as it is answered: `secretHash` never leaves. */
+/** A trigger as it is answered: `secretHash` never leaves, and `url` is where to post. */
 export type ShownTrigger =
-  | Exclude<Trigger, { secretHash: string }>
-  | { kind: 'webhook'; id: string; signing?: boolean };
+  | Exclude<Trigger, ProvisionedWebhook>
+  | (Omit<ProvisionedWebhook, 'secretHash'> & { url: string });
 
 /** A list of many automations would be large with what went in and came out; `GET /svc/_runs/<runId>` has it. */
 export type ShownRun = Omit<RunRecord, 'input' | 'output'>;

@@ -69,7 +69,12 @@ export function mintedWebhook(
   { automationId, webhookId, secret }: MintedSecret,
   origin: string,
 ): MintedWebhook {
-  return { webhookId, secret, automationId, ownerApp, url: `${origin}${WEBHOOK_ROUTE_PREFIX}${webhookId}` };
+  return { webhookId, secret, automationId, ownerApp, url: webhookUrl(origin, webhookId) };
+}
+
+/** Where to post; `origin` as for `mintedWebhook`. */
+export function webhookUrl(origin: string, webhookId: string): string {
+  return `${origin}${WEBHOOK_ROUTE_PREFIX}${webhookId}`;
 }
 
 /** Slug → key of those that are signed: it must be kept, for a signature cannot be checked with a hash. */

@@ -26,6 +26,10 @@ for (const [name, value, message] of [
   ],
   ['an egress list of another name', { egress: { block: [] } }, /"egress" in f must be/],
   ['an origin with a path', { corsOrigins: ['https://a.example/x'] }, /list of origins/],
+  ['a public address without a scheme', { publicUrl: 'gateway.example' }, /"publicUrl" in f must be the address of/],
+  ['a public address with a query', { publicUrl: 'https://gateway.example/?' }, /without query and fragment/],
+  ['a public address with a password', { publicUrl: 'https://u:p@gateway.example' }, /"publicUrl" in f must be/],
+  ['a public address that is no text', { publicUrl: 1 }, /"publicUrl" in f must be/],
   [
     'a fire without time',
     { automationTimeoutMs: 999 },
@@ -38,6 +42,14 @@ for (const [name, value, message] of [
     assert.throws(() => checkConfig(value, 'f'), { name: 'ConfigError', message });
   });
 }
+
+test('a public address has no slash at its end', () => {
+  assert.equal(resolveConfig('data').publicUrl, null);
+  assert.equal(
+    resolveConfig('data', { publicUrl: 'https://a.example/gateway//' }).publicUrl,
+    'https://a.example/gateway',
+  );
+});
 
 for (const [name, mcpServers, path, wanted] of [
   ['a list', [], 'mcpServers', /an object of MCP servers by name/],

@@ -44,6 +44,8 @@ export type Config = {
   appDomain: string | null;
   /** Host names, besides those of this machine, `host` and `appDomain`, that requests may name. */
   allowedHosts: string[];
+  /** Where others reach the gateway, for the addresses of webhooks, without a slash at the end; null: the address it listens on. */
+  publicUrl: string | null;
   /** Where `ctx.fetch` may connect to. */
   egress: Partial<EgressSettings>;
   trashDays: number;
@@ -104,6 +106,13 @@ const webAddress: Check = (value) =>
     ? null
     : 'an address such as "https://example.org/templates.json"';
 
+const publicAddress: Check = (value) => {
+  const wanted = 'the address of the gateway, such as "https://gateway.example.org", without query and fragment';
+  if (webAddress(value) !== null) return wanted;
+  const { username, password, href } = new URL(value as string);
+  return username === '' && password === '' && !/[?#]/.test(href) ? null : wanted;
+};
+
 /** As git takes them: on one line, without the characters that its format uses. */
 const person: Check = (value) => {
   const wanted = '{ "name", "email" } of one line each, without < and >';
@@ -152,6 +161,7 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   pageOrigins: ['auto', oneOf('auto', 'isolated', 'shared')],
   appDomain: [null, domain],
   allowedHosts: [[], hostNames],
+  publicUrl: [null, publicAddress],
   egress: [{ allow: [], deny: [] }, egress],
   trashDays: [DEFAULTS.trashDays, integer(0, 3650)],
   maxAgents: [DEFAULTS.maxAgents, integer(1, 64)],
@@ -214,6 +224,7 @@ export function resolveConfig(dataDir: string, ...parts: Partial<Config>[]): Con
   const runners = Object.keys(config.runners).length > 0 ? Object.keys(config.runners) : BUILT_IN_RUNNERS;
   if (config.runner !== null && !runners.includes(config.runner))
     throw new ConfigError(`"runner" in the configuration must be one of ${runners.join(', ')}.`, 'runner');
+  config.publicUrl = config.publicUrl?.replace(/\/+$/, '') ?? null;
   config.dataDir = resolve(config.dataDir);
   for (const key of ['appsDir', 'appsStoreRoot'] as const) {
     if (config[key] !== null) config[key] = resolve(config.dataDir, config[key]);

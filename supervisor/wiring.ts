@@ -119,7 +119,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     let access: Access | null = null;
     if (host.auth) {
       access = await Access.open(layout.token, {
-        places: new Places(config),
+        places: new Places({ ...config, allowedHosts: [...config.allowedHosts, ...publicHost(config)] }),
         signIns: await SignIns.open(identity),
         programTokens,
         registeredAt: (app) => registry.registeredAt(app),
@@ -237,6 +237,11 @@ async function openConversations({ conversations, attachments, registry, log }: 
   } catch (error) {
     log.warn({ err: error }, 'What an earlier gateway left of conversations could not be looked at yet.');
   }
+}
+
+/** A gateway answers to the name that it gives to others. */
+function publicHost({ publicUrl }: Config): string[] {
+  return publicUrl === null ? [] : [new URL(publicUrl).hostname];
 }
 
 /** What handler hosts read: the apps, and what the git store has on disk of their code. */

@@ -435,8 +435,10 @@ describe('at an origin that all apps share', () => {
   });
 
   test('a gateway that is reached by an address is shared, by this machine is not', async (t) => {
-    const gateway = await startGateway(t, { config: { host: '0.0.0.0', allowedHosts: ['gateway.lan'] } });
-    for (const host of ['192.168.1.5:8787', 'gateway.lan']) {
+    const gateway = await startGateway(t, {
+      config: { host: '0.0.0.0', allowedHosts: ['gateway.lan'], publicUrl: 'https://hooks.example' },
+    });
+    for (const host of ['192.168.1.5:8787', 'gateway.lan', 'hooks.example']) {
       assert.equal((await gateway.call('GET', '/svc/_session', { headers: { host } })).json.place, 'shared', host);
     }
     const { json } = await gateway.call('GET', '/svc/_session', { headers: { host: consoleHost(gateway) } });

@@ -11,6 +11,7 @@ import { draftRoutes } from './drafts.ts';
 import { mcpRoutes } from './mcp.ts';
 import { pageRoutes } from './pages.ts';
 import { registryRoutes } from './registry.ts';
+import { publicOriginOf } from './requests.ts';
 import { runRoutes } from './runs.ts';
 import { sessionRoutes } from './sessions.ts';
 import { settingsRoutes } from './settings.ts';
@@ -21,7 +22,7 @@ import { toolRoutes } from './tools.ts';
 import { transferRoutes } from './transfers.ts';
 
 export function allRoutes(services: Services): Route[] {
-  const { apps, automations, listening } = services;
+  const { apps, automations } = services;
   const { catalog, enablement, fires, runs, runEvents, webhooks } = automations;
   const registered = (app: string) => apps.registered(app);
   return [
@@ -31,7 +32,7 @@ export function allRoutes(services: Services): Route[] {
     ...automationRoutes({
       catalog,
       enablement,
-      listening,
+      publicOrigin: (exchange) => publicOriginOf(exchange, services),
       nextRunAt: (ref) => automations.scheduler.nextRunAt(ref),
       lastRuns: (refs) => runs.lastRuns(refs.flatMap((ref) => catalog.get(ref) ?? [])),
       registered,

@@ -8,13 +8,13 @@ import { answerJson, NO_STORE } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { gitStoreOf } from './drafts.ts';
-import { type Body, optionalText, originOf, readJson, refuse, requiredText } from './requests.ts';
+import { type Body, optionalText, publicOriginOf, readJson, refuse, requiredText } from './requests.ts';
 
 export function authoringRoutes(services: Services): Route[] {
-  const { templates, listening } = services;
+  const { templates } = services;
   const authoring = (): Authoring => gitStoreOf(services).authoring;
   const read = async (exchange: Exchange): Promise<{ body: Body; where: Where }> => {
-    const origin = originOf(exchange, listening());
+    const origin = publicOriginOf(exchange, services);
     const body = await readJson(exchange);
     return { body, where: whereOf(body, origin) };
   };

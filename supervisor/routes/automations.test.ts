@@ -10,6 +10,7 @@ import { AgentTokens } from '../http/access/agent-tokens.ts';
 import { Pipeline } from '../http/pipeline.ts';
 import { Router } from '../http/router.ts';
 import { automationRoutes } from './automations.ts';
+import { publicOriginOf } from './requests.ts';
 
 const workshop = await openWorkshop();
 after(() => workshop.close());
@@ -36,14 +37,19 @@ const RUN: RunRecord = {
 const PENDING = { kind: 'webhook', pending: true };
 
 /** The routes on a real server, with an app "notes" that has these automations. */
-async function serve(t: TestContext, automations: Record<string, string>, listening: { url: string } | null = null) {
+async function serve(
+  t: TestContext,
+  automations: Record<string, string>,
+  listening: { url: string } | null = null,
+  publicUrl: string | null = null,
+) {
   const { registry, ...parts } = await workshop.start();
   await parts.upload(automations);
   const routes = automationRoutes({
     ...parts,
     nextRunAt: (ref) => (ref === 'notes/daily' ? 1234 : null),
     lastRuns: async () => new Map([['notes/daily', { ...RUN, ref: 'notes/daily', app: 'notes', automation: 'daily' }]]),
-    listening: () => listening,
+    publicOrigin: (exchange) => publicOriginOf(exchange, { config: { publicUrl }, listening: () => listening }),
     registered: async (app) => void (await registry.state(app)),
   });
   const pipeline = new Pipeline({
@@ -66,7 +72,7 @@ async function serve(t: TestContext, automations: Record<string, string>, listen
 }
 
 test('lists the automations, without the hashes of secrets, beside the damaged ones', async (t) => {
-  const { call, catalog, fileOf } = await serve(t, {
+  const { call, catalog, fileOf, origin } = await serve(t, {
     daily: automation({ description: 'Every day', triggers: [{ kind: 'cron', expr: '@daily' }] }),
     hook: automation({ triggers: [{ ...PENDING, signing: true }], enabled: false }),
     torn: automation(),
@@ -89,8 +95,9 @@ test('lists the automations, without the hashes of secrets, beside the damaged o
     triggers: [{ kind: 'cron', expr: '@daily' }],
     nextRunAt: 1234,
   });
-  const id = catalog.list('notes')[1]?.manifest.triggers[0];
-  assert.deepEqual(hook.triggers, [{ kind: 'webhook', id: id && 'id' in id ? id.id : '', signing: true }]);
+  const [minted] = catalog.list('notes')[1]?.manifest.triggers ?? [];
+  const id = minted && 'id' in minted ? minted.id : '';
+  assert.deepEqual(hook.triggers, [{ kind: 'webhook', id, signing: true, url: `${origin}/_svc-hook/${id}` }]);
   assert.deepEqual([hook.enabled, others], [false, []]);
   assert.deepEqual([json.errors.length, json.errors[0].ref, json.errors[0].code], [1, 'notes/torn', 'invalid_json']);
   assert.doesNotMatch(text + (await call('GET', '/notes/hook')).text, /secretHash|whsec_/);
@@ -113,14 +120,21 @@ test('switching answers the row, and the file says so', async (t) => {
 });
 
 test('provisioning answers addresses at which the gateway is reached', async (t) => {
-  for (const listening of [null, { url: 'http://gateway.example/' }]) {
-    const { call, origin, catalog, fileOf } = await serve(t, { daily: automation() }, listening);
+  for (const [listening, publicUrl, reached] of [
+    [null, null, null],
+    [{ url: 'http://gateway.example/' }, null, 'http://gateway.example'],
+    [{ url: 'http://gateway.example/' }, 'https://public.example/gw', 'https://public.example/gw'],
+  ] as const) {
+    const { call, origin, catalog, fileOf } = await serve(t, { daily: automation() }, listening, publicUrl);
     writeFileSync(fileOf('daily'), automation({ triggers: [PENDING] }));
     await catalog.load('notes');
     const { status, json } = await call('POST', '/_provision');
     const [{ webhookId, url }] = json.webhooks;
     assert.deepEqual([status, json.webhooks.length], [200, 1]);
-    assert.equal(url, `${listening === null ? origin : 'http://gateway.example'}/_svc-hook/${webhookId}`);
+    assert.equal(url, `${reached ?? origin}/_svc-hook/${webhookId}`);
+    const { json: shown } = await call('GET', '/notes/daily');
+    assert.equal(shown.triggers[0].url, url, 'and they are shown at any time');
+    assert.equal(shown.manifest.triggers[0].url, undefined, 'but are no part of the file');
     assert.deepEqual((await call('POST', '/_provision', { app: 'notes' })).json, { webhooks: [] });
   }
 });

@@ -3,7 +3,14 @@
  * (decisions, section 6).
  */
 import type { AutomationRow, ShownRun, ShownTrigger } from '../../protocol/answers.ts';
-import { automationRef, parseRef, type Trigger, WEBHOOK_ROUTE_PREFIX } from '../../protocol/automation.ts';
+import {
+  automationRef,
+  type ProvisionedWebhook,
+  parseRef,
+  type Trigger,
+  WEBHOOK_ROUTE_PREFIX,
+  webhookUrl,
+} from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import type { RunRecord } from '../../protocol/runs.ts';
@@ -15,7 +22,7 @@ import type { Exchange } from '../edge/edge.ts';
 import { demand } from '../http/access/access.ts';
 import { answerJson } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';
-import { originOf, pageOf, queryOf, readJson } from './requests.ts';
+import { pageOf, queryOf, readJson } from './requests.ts';
 
 export type AutomationRoutesOptions = {
   catalog: AutomationCatalog;
@@ -24,24 +31,25 @@ export type AutomationRoutesOptions = {
   nextRunAt(ref: string): number | null;
   /** The latest run of each of these, where there is one. */
   lastRuns(refs: string[]): Promise<ReadonlyMap<string, RunRecord>>;
-  /** What listens; null when a host owns the server. */
-  listening(): { url: string } | null;
+  /** Where others reach the gateway, for the addresses of webhooks; called in the turn in which the exchange was handed over. */
+  publicOrigin(exchange: Exchange): string;
   /** Rejects with `UNKNOWN_APP`. */
   registered(app: string): Promise<void>;
 };
 
 export function automationRoutes(options: AutomationRoutesOptions): Route[] {
   const { catalog, enablement } = options;
-  const rowsOf = async (automations: LiveAutomation[]): Promise<AutomationRow[]> => {
+  const rowsOf = async (automations: LiveAutomation[], origin: string): Promise<AutomationRow[]> => {
     const runs = await options.lastRuns(automations.map(({ ref }) => ref));
     return automations.map((automation) =>
-      row(automation, options.nextRunAt(automation.ref), runs.get(automation.ref)),
+      row(automation, origin, options.nextRunAt(automation.ref), runs.get(automation.ref)),
     );
   };
-  const rowOf = async (automation: LiveAutomation): Promise<AutomationRow> =>
-    (await rowsOf([automation]))[0] as AutomationRow;
+  const rowOf = async (automation: LiveAutomation, origin: string): Promise<AutomationRow> =>
+    (await rowsOf([automation], origin))[0] as AutomationRow;
   return [
     route('GET', '/svc/_automations', 'route', async (exchange, _params, caller) => {
+      const origin = options.publicOrigin(exchange);
       const query = queryOf(exchange);
       const app = query.get('app') ?? undefined;
       demand(caller, app === undefined ? 'admin' : 'manage', app ?? null);
@@ -54,26 +62,33 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
         ({ ref }) => ref,
         (ref) => parseRef(ref) !== null,
       );
-      const answer = { rows: await rowsOf(page), errors, total: all.length };
+      const answer = { rows: await rowsOf(page, origin), errors, total: all.length };
       answerJson(exchange, 200, answer, { 'cache-control': 'no-store' });
     }),
     route('GET', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }) => {
+      const origin = options.publicOrigin(exchange);
       checkAppId(app);
       const manifest = await enablement.manifest(app, id);
       const automation = catalog.get(`${app}/${id}`);
       if (automation === undefined) throw unknownAutomation(app, id);
-      const shown = { ...manifest, triggers: manifest.triggers.map(shownTrigger) };
-      answerJson(exchange, 200, { ...(await rowOf(automation)), manifest: shown }, { 'cache-control': 'no-store' });
+      const shown = { ...manifest, triggers: manifest.triggers.map(withoutHash) };
+      answerJson(
+        exchange,
+        200,
+        { ...(await rowOf(automation, origin)), manifest: shown },
+        { 'cache-control': 'no-store' },
+      );
     }),
     route('POST', '/svc/_automations/:app/:id/enabled', 'manage', async (exchange, { app = '', id = '' }) => {
+      const origin = options.publicOrigin(exchange);
       const { enabled } = await readJson(exchange);
       checkAppId(app);
       if (typeof enabled !== 'boolean')
         throw new SvcError('BAD_REQUEST', '"enabled" must be true or false.', { path: 'enabled' });
-      answerJson(exchange, 200, await rowOf(await enablement.setEnabled(app, id, enabled)));
+      answerJson(exchange, 200, await rowOf(await enablement.setEnabled(app, id, enabled), origin));
     }),
     route('POST', '/svc/_automations/_provision', 'route', async (exchange, _params, caller) => {
-      const origin = originOf(exchange, options.listening());
+      const origin = options.publicOrigin(exchange);
       const { one, app } = provisionRequest(await readJson(exchange));
       const named = one?.app ?? app;
       demand(caller, named === null ? 'admin' : 'manage', named);
@@ -103,7 +118,12 @@ function provisionRequest({ app, ref, renew = false }: Record<string, unknown>):
   return { one: { ...parsed, renew }, app: null };
 }
 
-function row(automation: LiveAutomation, nextRunAt: number | null, lastRun: RunRecord | undefined): AutomationRow {
+function row(
+  automation: LiveAutomation,
+  origin: string,
+  nextRunAt: number | null,
+  lastRun: RunRecord | undefined,
+): AutomationRow {
   const { ref, app, id, manifest } = automation;
   return {
     ref,
@@ -112,13 +132,19 @@ function row(automation: LiveAutomation, nextRunAt: number | null, lastRun: RunR
     name: manifest.name,
     ...(manifest.description === undefined ? {} : { description: manifest.description }),
     enabled: manifest.enabled,
-    triggers: manifest.triggers.map(shownTrigger),
+    triggers: manifest.triggers.map((trigger) => shownTrigger(trigger, origin)),
     ...(nextRunAt === null ? {} : { nextRunAt }),
     ...(lastRun === undefined ? {} : { lastRun: shownRun(lastRun) }),
   };
 }
 
-function shownTrigger(trigger: Trigger): ShownTrigger {
+function shownTrigger(trigger: Trigger, origin: string): ShownTrigger {
+  const shown = withoutHash(trigger);
+  return 'id' in shown ? { ...shown, url: webhookUrl(origin, shown.id) } : shown;
+}
+
+/** Hashes of secrets never leave. */
+function withoutHash(trigger: Trigger): Exclude<Trigger, ProvisionedWebhook> | Omit<ProvisionedWebhook, 'secretHash'> {
   if (!('secretHash' in trigger)) return trigger;
   const { secretHash, ...shown } = trigger;
   return shown;

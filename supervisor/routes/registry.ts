@@ -6,7 +6,7 @@ import { demand } from '../http/access/access.ts';
 import { answerJson, JSON_HEADERS } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';
 import type { Services } from '../services.ts';
-import { integerOf, originOf, pageOf, queryOf, readJson, refuse } from './requests.ts';
+import { integerOf, pageOf, publicOriginOf, queryOf, readJson, refuse } from './requests.ts';
 
 export function registryRoutes(services: Services): Route[] {
   const { apps, deployments } = services;
@@ -28,7 +28,7 @@ export function registryRoutes(services: Services): Route[] {
       answerJson(exchange, 200, await deployments.remove(id, { purge: queryOf(exchange).get('purge') === '1' }));
     }),
     route('POST', '/svc/_apps/:id/upload', 'manage', async (exchange, { id = '' }, caller) => {
-      const origin = originOf(exchange, services.listening());
+      const origin = publicOriginOf(exchange, services);
       const body = exchange.streamBody(LIMITS.uploadBodyBytes, LIMITS.uploadTimeoutMs);
       try {
         checkAppId(id);
@@ -49,14 +49,14 @@ export function registryRoutes(services: Services): Route[] {
       answerJson(exchange, 200, await deployments.versions(id, { limit, ...(before === null ? {} : { before }) }));
     }),
     route('POST', '/svc/_apps/:id/activate', 'manage', async (exchange, { id = '' }) => {
-      const origin = originOf(exchange, services.listening());
+      const origin = publicOriginOf(exchange, services);
       const { versionId } = await readJson(exchange);
       checkAppId(id);
       if (typeof versionId !== 'string') refuse('versionId', '"versionId" must be a string.');
       answerJson(exchange, 200, await deployments.activate(id, versionId, { origin }));
     }),
     route('POST', '/svc/_apps/:id/rollback', 'manage', async (exchange, { id = '' }) => {
-      const origin = originOf(exchange, services.listening());
+      const origin = publicOriginOf(exchange, services);
       const { version = null } = await readJson(exchange);
       checkAppId(id);
       if (version !== null && typeof version !== 'string' && !Number.isSafeInteger(version))

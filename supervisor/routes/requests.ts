@@ -5,6 +5,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep, overLimit } from '../../protocol/rules/json-depth.ts';
 import { membersOf } from '../../protocol/rules/json-members.ts';
+import type { Config } from '../config.ts';
 import type { SubscribeOptions } from '../dispatch/changes.ts';
 import type { Exchange } from '../edge/edge.ts';
 
@@ -155,6 +156,14 @@ export function pageOf<T>(
  */
 export function originOf(exchange: Exchange, listening: { url: string } | null): string {
   return (listening?.url ?? `http://${exchange.header('host') ?? 'localhost'}`).replace(/\/+$/, '');
+}
+
+/** Where others reach the gateway, for the addresses of webhooks: `publicUrl` of the configuration, else as `originOf`. */
+export function publicOriginOf(
+  exchange: Exchange,
+  { config, listening }: { config: Pick<Config, 'publicUrl'>; listening(): { url: string } | null },
+): string {
+  return config.publicUrl ?? originOf(exchange, listening());
 }
 
 /** Throws `BAD_REQUEST` for JSON that is over a limit of `overLimit`. */

@@ -11,7 +11,7 @@ import { noneMatch } from '../http/assets.ts';
 import { type Route, route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { gitStoreOf } from './drafts.ts';
-import { integerOf, optionalText, originOf, queryOf, readBytes, readJson } from './requests.ts';
+import { integerOf, optionalText, publicOriginOf, queryOf, readBytes, readJson } from './requests.ts';
 
 /** Sent as a download that nothing runs: what is served to browsers is the draft's own address. */
 const RAW = {
@@ -69,7 +69,7 @@ export function sessionRoutes(services: Services): Route[] {
       answerJson(exchange, 200, await sessions().update(sid, id)),
     ),
     route('POST', '/svc/_sessions/:sid/publish', 'route', async (exchange, { sid = '' }, caller) => {
-      const origin = originOf(exchange, services.listening());
+      const origin = publicOriginOf(exchange, services);
       const body = await readJson(exchange);
       const app = optionalText(body, 'app') ?? null;
       demand(caller, app === null ? 'admin' : 'manage', app);

@@ -8,12 +8,12 @@ import { type Route, route } from '../http/router.ts';
 import { goneSignal, sendStream } from '../http/send-stream.ts';
 import type { Services } from '../services.ts';
 import { gitStoreOf } from './drafts.ts';
-import { originOf } from './requests.ts';
+import { publicOriginOf } from './requests.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 
 export function transferRoutes(services: Services): Route[] {
-  const { backups, listening, log } = services;
+  const { backups, log } = services;
   return [
     route('POST', '/svc/_backup', 'admin', async (exchange) => {
       const gone = goneSignal(exchange);
@@ -28,7 +28,7 @@ export function transferRoutes(services: Services): Route[] {
       await gitStoreOf(services).code.export((path) => sendFile(exchange, path, 'application/x-git-bundle', gone, log));
     }),
     route('POST', '/svc/_code/import', 'admin', async (exchange) => {
-      const origin = originOf(exchange, listening());
+      const origin = publicOriginOf(exchange, services);
       const body = exchange.streamBody(LIMITS.gitBundleBytes, LIMITS.uploadTimeoutMs);
       try {
         answerJson(exchange, 201, await gitStoreOf(services).code.import(body, origin));

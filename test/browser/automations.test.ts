@@ -147,6 +147,21 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
+  test('the whole address of a webhook can be copied at any time', async () => {
+    const { triggers } = (await gateway.call('GET', '/svc/_automations/kitchen/burn')).json;
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    const page = await open();
+    const field = page.getByRole('textbox', { name: 'Address of kitchen/burn' });
+    await field.waitFor();
+    assert.equal(await field.inputValue(), `${gateway.url}/_svc-hook/${triggers[0].id}`);
+    assert.equal(await page.getByRole('textbox', { name: /Address of/ }).count(), 1, 'others have none');
+    await row(page, 'Burn toast').getByRole('button', { name: 'Copy address of kitchen/burn' }).click();
+    await row(page, 'Burn toast').getByText('Copied').waitFor();
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), triggers[0].url);
+    await picture(page, 'webhook-address');
+    assert.deepEqual(complaints, []);
+  });
+
   test('a run shows what it calls while it runs, to others as well, and how it ended', async () => {
     const [here, there] = [await open(), await open()];
     await here.getByRole('button', { name: 'Run now: Bake bread' }).click();
