@@ -94,6 +94,11 @@ export const ERROR_CODES = {
   UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id.' },
   UNKNOWN_CONVERSATION: { status: 404, when: 'The app has no conversation of this id.' },
   UNKNOWN_BLOB: { status: 404, when: 'The app has no file of this sha256.' },
+  UNKNOWN_SECRET: { status: 404, when: 'The app has no secret of this name.' },
+  SECRET_UNREADABLE: {
+    status: 500,
+    when: 'The value of a secret cannot be decrypted with `secrets.key`, or a file of the secrets is damaged; the message says what to do.',
+  },
   UNKNOWN_TOKEN: { status: 404, when: 'There is no token for programs of this id.' },
   UNKNOWN_TEMPLATE: { status: 404, when: 'The gateway has no template of this id.' },
   TEMPLATE_FAILED: {

@@ -64,6 +64,11 @@ export function appOfKey(key: string): string {
   return isDraftKey(key) ? key.slice(key.lastIndexOf('/') + 1) : key;
 }
 
+/** The session of a draft's key. */
+export function sessionOfKey(key: string): string {
+  return key.slice(DRAFTS.length, key.lastIndexOf('/'));
+}
+
 /** `v_<YYYYMMDDTHHMMSSmmmZ>_<sha[:6]>`, for a time in milliseconds and a sha256 in hex. */
 export function versionId(at: number, sha256: string): string {
   return `v_${new Date(at).toISOString().replace(/[-:.]/g, '')}_${sha256.slice(0, 6)}`;

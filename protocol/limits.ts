@@ -187,6 +187,11 @@ export const LIMITS = {
   programTokenNoteMs: 1 * MINUTE, // until the last use of a token is stored; also notices a clock that was set
   programTokenRetryMs: 5 * SECOND, // stored tokens that could not be read are tried again after this
   settingsBytes: 64 * KiB,
+  secrets: 100, // of one app, or of one draft
+  secretBytes: 64 * KiB, // value of a secret: certificates with their chain are the largest
+  secretHiddenChars: 4, // shorter values are not taken out of logs and results: they are part of too many other texts
+  secretLineChars: 8, // the same for one line of a value that has several
+  secretsFormer: 100, // replaced and deleted values of an app that are still taken out, until its process ends
   backups: 3, // copies of an app's data that are kept from before its migrations
   backupBytes: 256 * GiB, // content of one backup
   backupFiles: 500_000,

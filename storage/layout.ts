@@ -24,6 +24,8 @@ export class AppPaths extends Folder {
   readonly settings = join(this.dir, 'settings.json');
   /** Slug → key of the webhooks that are signed; never in the code, never served. */
   readonly webhookKeys = join(this.dir, 'webhook-keys.json');
+  /** Its secrets, encrypted; missing while it has none. */
+  readonly secrets = join(this.dir, 'secrets.json');
   readonly logs = join(this.dir, 'logs.jsonl');
   /** Transcripts of chat windows, and their index. */
   readonly chatDir = join(this.dir, '_chat');
@@ -134,6 +136,8 @@ class Roots {
 
 export class Layout extends Roots {
   readonly token = join(this.dataDir, 'token.bin');
+  /** What the secrets of all apps are encrypted with; made with the first of them. */
+  readonly secretKey = join(this.dataDir, 'secrets.key');
   readonly lock = join(this.dataDir, 'lock');
   readonly profile = join(this.dataDir, 'profile.json');
   /** Records of what runs; mode 0700. */

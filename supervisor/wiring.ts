@@ -48,6 +48,7 @@ import { ConsoleFiles } from './pages/console-files.ts';
 import { Pages } from './pages/pages.ts';
 import { Preferences } from './pages/preferences.ts';
 import { allRoutes } from './routes/all.ts';
+import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
 import { packageRoot, withRealPaths } from './tree/entry-points.ts';
 import type { TreeOptions } from './tree/specifications.ts';
@@ -114,7 +115,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     await unlessFull(log, writeProfile(layout.profile, host.kind));
     const registry = await opening;
     const identity = { db: databases.client('_identity', layout.identityDb, false), file: layout.identityDb, log };
-    const programTokens = await ProgramTokens.open({ ...identity, registered: (app) => registry.has(app) });
+    const registered = (app: string) => registry.has(app);
+    const programTokens = await ProgramTokens.open({ ...identity, registered });
     undo.push(() => programTokens.close());
     let access: Access | null = null;
     if (host.auth) {
@@ -129,6 +131,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     undo.push(() => access?.close());
     access?.whenEnded(() => changes.readers.endAll());
     const agentTokens = new AgentTokens();
+    const secrets = await Secrets.open({ layout, registered, log }, registry.ids());
     const pages = new Pages(log);
     const jobs = new Jobs({
       createChild: (events) => tree.jobsChild(jobFolders(layout), events),
@@ -137,7 +140,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const runtime = databases.client('_runtime', layout.runtimeDb, false);
     const idempotency = new Idempotency(runtime);
     const attachments = new Attachments({ db: runtime, layout, log });
-    const parts = { config, layout, log, registry, databases, tree, jobs, changes, pages, logs, idempotency };
+    const parts = { config, layout, log, registry, databases, tree, jobs, changes, pages, logs, idempotency, secrets };
     const apps = new Apps({ ...parts, programTokens });
     const store = openStore(parts);
     const { versionRetention } = config;

@@ -28,7 +28,7 @@ const GATEWAY_DATABASES = new Set(['runtime.sqlite', 'identity.sqlite', 'analyti
 const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json', 'apps/_store.json']);
 const REPOSITORY_FILES = new Set(['HEAD', 'config', 'packed-refs']);
 const SHA256 = /^[0-9a-f]{64}$/;
-const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json', 'webhook-keys.json']);
+const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json', 'webhook-keys.json', 'secrets.json']);
 
 /** What a path in a backup stands for. Throws `INVALID_BACKUP` for every path that a backup does not have. */
 export function backupPathKind(path: string): 'manifest' | 'database' | 'file' {

@@ -64,6 +64,7 @@ function appSources(id: string, app: AppPaths): BackupSource[] {
     part('database', app.data),
     part('file', app.settings),
     part('file', app.webhookKeys),
+    part('file', app.secrets),
     part('folder', app.attachmentsDir),
     part('folder', app.chatDir),
     part('versions', app.versionsDir),

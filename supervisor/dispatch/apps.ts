@@ -12,6 +12,7 @@ import { isIntact, readVersion } from '../../storage/versions.ts';
 import type { ProgramTokens } from '../http/access/program-tokens.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages, PageVersion } from '../pages/pages.ts';
+import type { Secrets } from '../secrets.ts';
 import type { Actor } from '../tree/actor/actor.ts';
 import type { Tree } from '../tree/tree.ts';
 import type { ChangeStreams } from './changes.ts';
@@ -42,6 +43,7 @@ export type AppsOptions = {
   logs: AppLogs;
   programTokens: ProgramTokens;
   idempotency: Idempotency;
+  secrets: Secrets;
 };
 
 /** What is made after the apps, because it works with them. */
@@ -177,7 +179,8 @@ export class Apps implements AppsView {
 
   /** Removes what is remembered of an app that was removed for good. */
   async forget(id: string): Promise<void> {
-    const { programTokens, idempotency } = this.#options;
+    const { programTokens, idempotency, secrets } = this.#options;
+    await secrets.forget(id);
     await programTokens.forgetApp(id);
     await idempotency.forget(id);
     await this.#later.automations.runs.forgetApp(id);

@@ -24,6 +24,7 @@ import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Idempotency } from '../dispatch/idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages, PageVersion } from '../pages/pages.ts';
+import type { Secrets } from '../secrets.ts';
 import { SerialByKey } from '../serial.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import type { Tree } from '../tree/tree.ts';
@@ -47,6 +48,7 @@ export type DraftsOptions = {
   pages: Pages;
   logs: AppLogs;
   idempotency: Idempotency;
+  secrets: Pick<Secrets, 'load' | 'forget'>;
   config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
   log: Logger;
   jobs: Pick<Jobs, 'seed' | 'snapshot'>;
@@ -98,8 +100,9 @@ export class Draft {
     this.#watch = new FolderWatch(budget, () => this.#noticed());
   }
 
-  /** Its folder; settings begin as those of live. */
+  /** Its folder; settings begin as those of live, secrets without values. */
   async open(): Promise<void> {
+    await this.#options.secrets.load(this.key);
     if (await exists(this.#paths.settings)) return;
     await mkdirDurable(this.#paths.dir);
     await writeSettings(this.#paths, await readSettings(this.#live));

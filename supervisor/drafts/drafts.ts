@@ -104,7 +104,7 @@ export class Drafts {
   }
 
   async #close(key: string, session: string): Promise<void> {
-    const { tree, changes, pages, logs, idempotency } = this.#options;
+    const { tree, changes, pages, logs, idempotency, secrets } = this.#options;
     const draft = this.#drafts.get(key);
     this.#drafts.delete(key);
     await tree.remove(key, unknownSession(session));
@@ -114,6 +114,7 @@ export class Drafts {
     pages.forget(key);
     await logs.close(key);
     await idempotency.forget(key);
+    await secrets.forget(key);
   }
 
   #view(session: string): AppsView {
