@@ -19,7 +19,7 @@ const PROTOCOLS = {
       stream,
       instructions: 'Be brief.',
       tools: [
-        { type: 'namespace', name: 'mcp__gw', tools: [{ type: 'function', name: 'add', parameters: {} }] },
+        { type: 'namespace', name: 'mcp__svc', tools: [{ type: 'function', name: 'add', parameters: {} }] },
         { type: 'custom', name: 'apply_patch', format: { type: 'grammar' } },
         { type: 'web_search' },
       ],
@@ -49,7 +49,7 @@ const PROTOCOLS = {
       model: 'stub-model',
       stream,
       system: [{ type: 'text', text: 'Be brief.' }],
-      tools: [{ name: 'mcp__gw__add', input_schema: {} }, { name: 'apply_patch' }],
+      tools: [{ name: 'mcp__svc__add', input_schema: {} }, { name: 'apply_patch' }],
       messages: [
         { role: 'user', content: texts.map((text) => ({ type: 'text', text })) },
         ...results.flatMap((content, n) => [
@@ -149,7 +149,7 @@ for (const [name, protocol] of Object.entries(PROTOCOLS)) {
 
   test(`${name}: calls in one answer, then in the next, then a report`, async (t) => {
     const stub = await start(t);
-    const add = name === 'messages' ? 'mcp__gw__add' : 'add';
+    const add = name === 'messages' ? 'mcp__svc__add' : 'add';
     const script = 'say: first\ncall: add {"n":1}\ncall: add {"n":2}\nthen\ncall: add {"n":3}';
     const answers = [[], ['one', 'two'], ['one', 'two', 'three']].map(async (results) =>
       parts(await (await post(stub, path, ask(['say: old', script], false, results))).json()),

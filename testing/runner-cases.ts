@@ -125,6 +125,16 @@ function callsTools(runnerTest: RunnerTester): void {
     }
   });
 
+  runnerTest('shows a tool for SQL under its own name, with its statement', async ({ turns, gateway }) => {
+    const sql = 'SELECT count(*) AS n FROM todos';
+    const tools = { url: `${gateway.url}/svc/_mcp`, token: gateway.token };
+    const script = `call: svc_sql_read ${JSON.stringify({ app: 'todos', sql })}`;
+    const events = await turns.run(script, { gateway: tools });
+    const [start] = eventsOf(events, 'tool.start');
+    assert.deepEqual({ name: start?.toolName, sql: start?.sql }, { name: 'svc_sql_read', sql });
+    assert.equal(eventsOf(events, 'tool.result')[0]?.ok, true, JSON.stringify(events));
+  });
+
   runnerTest('calls several tools, and goes on after one that refuses', async ({ turns, place }) => {
     const script = 'call: add {"title":"one"}\ncall: add {"title":5}\nthen\ncall: stats {}';
     const events = await turns.run(script);

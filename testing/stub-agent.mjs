@@ -9,7 +9,7 @@
  *   tools                  the result is the names of all these tools
  *   servers                the result is these servers, with their addresses and headers, as JSON
  *   ask WORDS              asks for permission to do so; the result is `allowed`, `rejected` or `cancelled`
- *   ask-edit PATH · ask-tool NAME   the same for an edit of the file, and for a tool that is called so
+ *   ask-edit PATH · ask-tool NAME [KIND]   the same for an edit of the file, and for a tool that is called so
  *   read PATH              reads through the client's `fs`; the result is the text. Paths are relative to the session's folder
  *   write PATH WORDS       writes through the client's `fs`; `\n` in the words is a new line
  *   edit PATH WORDS        writes the file itself and reports the edit
@@ -167,7 +167,7 @@ async function step(session, verb, rest, { signal, text }) {
       const what = {
         ask: { title: rest, kind: 'execute', rawInput: { command: rest } },
         'ask-edit': { title: `Edit ${first}`, kind: 'edit', locations: [{ path }] },
-        'ask-tool': { title: first, kind: 'other' },
+        'ask-tool': { title: first, kind: others[0] ?? 'other' },
       }[verb];
       const toolCall = { toolCallId, status: 'pending', ...what };
       const options = [

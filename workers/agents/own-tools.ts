@@ -1,14 +1,20 @@
-/** Finds out an app's tool from the name that an agent shows, in which each agent adds the name of the MCP server differently. */
+/**
+ * The name of the gateway's MCP server, and an app's tool found from the name that an agent shows, in which each agent adds the
+ * name of the server differently.
+ */
 
-/** What the gateway's MCP server is called in the configuration of an agent. */
-export const GATEWAY_SERVER = 'gateway';
+/** What the gateway's MCP server is called in the configuration of every agent. */
+export const TOOL_SERVER = 'svc';
 
-/** `mcp__gateway__add`, `gateway_add`, `gateway/add`, `gateway.add`, `gateway: add` and `add (gateway MCP Server)`. */
-const PREFIXED = /^(?:mcp__)?gateway(?:__|_|\/|\.|: ?)([\w.-]+)$/;
-const FOLLOWED = /^([\w.-]+) \(gateway MCP Server\)$/;
+/** `mcp__svc__add`, `svc_add`, `svc/add`, `svc.add`, `svc: add` and `add (svc MCP Server)`. */
+const PREFIXED = /^(?:mcp__)?svc(?:__|_|\/|\.|: ?)([\w.-]+)$/;
+const FOLLOWED = /^([\w.-]+) \(svc MCP Server\)$/;
+/** Their own names begin as those of agents do that put the server's name before a tool's. */
+const SQL_TOOL = /^svc_sql_(?:describe|read|write)$/;
 
 /** The tool's name in the app's manifest, or null for what is no tool of the app. */
 export function ownToolName(name: string): string | null {
+  if (SQL_TOOL.test(name)) return name;
   const [, own] = PREFIXED.exec(name) ?? FOLLOWED.exec(name) ?? [];
   return own ?? null;
 }

@@ -27,6 +27,9 @@ function numberAt(value: unknown, ...path: (string | number)[]): number | undefi
   return typeof found === 'number' && Number.isFinite(found) && found >= 0 ? found : undefined;
 }
 
+/** Kinds of tools that change files. */
+const CHANGES = ['edit', 'delete', 'move'];
+
 type Call = { toolName: string; args: unknown; isStarted: boolean };
 
 /** The updates of one turn. */
@@ -123,12 +126,19 @@ export class AcpUpdates {
   }
 }
 
+/** The name of a tool of the app, as its manifest has it; null for other tools. */
+export function ownNameOf(call: unknown): string | null {
+  // The title of a change to a file may be a path, such as `svc/config`.
+  const title = CHANGES.includes(textAt(call, 'kind') ?? '') ? undefined : textAt(call, 'title');
+  return ownToolName(textAt(call, 'name') ?? title ?? '');
+}
+
 /** The name of a tool as the app's manifest has it; else the agent's own; else its kind, as titles of commands are whole commands. */
 export function toolNameOf(call: unknown): string | undefined {
+  const own = ownNameOf(call);
+  if (own !== null) return own;
   const name = textAt(call, 'name');
   const title = textAt(call, 'title');
-  const own = ownToolName(name ?? title ?? '');
-  if (own !== null) return own;
   const kind = textAt(call, 'kind');
   return name ?? (kind === undefined || kind === 'other' ? title : kind);
 }

@@ -163,11 +163,12 @@ acpTest('nobody is asked for tools of the app and, in mode full, for files of th
   mkdirSync(draft);
   const answers = async (step: string, mode: 'data' | 'full') =>
     finalOf(await turns.run(`${step}\nsay {result}`, { ...anew(), mode, folder: draft, permission: 'deny' }));
-  for (const name of ['mcp__gateway__add', 'gateway_add', 'gateway/add', 'gateway.add'])
+  for (const name of ['mcp__svc__add', 'svc_add', 'svc/add', 'svc.add', 'svc_sql_read'])
     assert.equal(await answers(`ask-tool ${name}`, 'data'), 'allowed', name);
-  for (const name of ['add', 'gatewayadd', 'other_gateway_add', 'mcp__gateway2__add', 'gateway_add;rm'])
+  for (const name of ['add', 'svcadd', 'other_svc_add', 'mcp__svc2__add', 'svc_add;rm'])
     assert.equal(await answers(`ask-tool ${name}`, 'data'), 'rejected', name);
-  assert.equal(await answers('ask gateway_add', 'full'), 'rejected');
+  assert.equal(await answers('ask svc_add', 'full'), 'rejected');
+  assert.equal(await answers('ask-tool svc/add edit', 'full'), 'rejected', 'a path');
   assert.equal(await answers('ask-edit queries/new.js', 'full'), 'allowed');
   assert.equal(await answers('ask-edit queries/new.js', 'data'), 'rejected');
   assert.equal(await answers('ask-edit ../outside.js', 'full'), 'rejected');

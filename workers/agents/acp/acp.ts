@@ -13,12 +13,22 @@ import {
 import type { PermissionOption, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { DraftFiles } from '../model/draft-files.ts';
-import { GATEWAY_SERVER, ownToolName } from '../own-tools.ts';
+import { TOOL_SERVER } from '../own-tools.ts';
 import type { AgentProgram } from '../program.ts';
 import type { Agent, Runner, RunnerHost, Turn } from '../runner.ts';
 import { promptBlocks, takesTools } from './acp-prompt.ts';
 import { acpStream } from './acp-stream.ts';
-import { AcpUpdates, at, type Choice, choiceOf, listAt, textAt, toolNameOf, usageOf } from './acp-updates.ts';
+import {
+  AcpUpdates,
+  at,
+  type Choice,
+  choiceOf,
+  listAt,
+  ownNameOf,
+  textAt,
+  toolNameOf,
+  usageOf,
+} from './acp-updates.ts';
 
 /** An agent that is not signed in answers with this. */
 const AUTH_REQUIRED = -32000;
@@ -235,7 +245,7 @@ class AcpAgent implements Agent {
     const { folder, gateway } = this.#conversation;
     if (gateway === null || !takesTools(this.#capabilities)) return { cwd: folder, mcpServers: [] };
     const headers = [{ name: 'Authorization', value: `Bearer ${gateway.token}` }];
-    return { cwd: folder, mcpServers: [{ type: 'http', name: GATEWAY_SERVER, url: gateway.url, headers }] };
+    return { cwd: folder, mcpServers: [{ type: 'http', name: TOOL_SERVER, url: gateway.url, headers }] };
   }
 
   /** Sets the model and how much it thinks, as far as the agent offers that. Rejects for a model that it does not have. */
@@ -313,8 +323,7 @@ class AcpAgent implements Agent {
   #isOwn(call: RequestPermissionRequest['toolCall']): boolean {
     // What a command is called says nothing of what it does.
     if (call.kind === 'execute') return false;
-    const name = call.name ?? call.title;
-    if (name && ownToolName(name) !== null) return true;
+    if (ownNameOf(call) !== null) return true;
     if (this.#files === null || !['read', 'edit', 'delete', 'move', 'search'].includes(call.kind ?? '')) return false;
     const paths = [...listAt(call, 'locations'), ...listAt(call, 'content')].flatMap(
       (each) => textAt(each, 'path') ?? [],

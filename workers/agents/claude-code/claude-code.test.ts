@@ -112,7 +112,7 @@ runnerCases(cases, (runnerTest) => {
     const names = place.stub.requests[0]?.tools.map(({ name }) => name) ?? [];
     assert.ok(names.length > 0);
     assert.deepEqual(
-      names.filter((name) => !name.startsWith('mcp__gw__')),
+      names.filter((name) => !name.startsWith('mcp__svc__')),
       [],
     );
   });

@@ -11,11 +11,12 @@ import type {
 import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { listModels } from '../model-list.ts';
+import { TOOL_SERVER } from '../own-tools.ts';
 import type { AgentProgram } from '../program.ts';
 import { fileText, historyText, promptFile } from '../prompt-parts.ts';
 import type { Agent, Runner, RunnerHost, Turn } from '../runner.ts';
 import { type ClaudeMessage, ClaudeProcess } from './claude-process.ts';
-import { ClaudeTurn, GATEWAY_SERVER } from './claude-turn.ts';
+import { ClaudeTurn } from './claude-turn.ts';
 
 const INSTALL = 'npm install --global @anthropic-ai/claude-code';
 
@@ -25,7 +26,7 @@ const SHELL = 'Bash';
 const FULL_TOOLS = [...FILE_TOOLS, SHELL].join(',');
 
 const SETTINGS = {
-  permissions: { allow: [`mcp__${GATEWAY_SERVER}`, ...FILE_TOOLS], ask: [SHELL] },
+  permissions: { allow: [`mcp__${TOOL_SERVER}`, ...FILE_TOOLS], ask: [SHELL] },
   // Where there is no sandbox, the shell runs without one: a person allowed each command.
   sandbox: { enabled: true, autoAllowBashIfSandboxed: false, allowUnsandboxedCommands: false },
 };
@@ -112,9 +113,9 @@ class ClaudeAgent implements Agent {
       const server = { type: 'http', url: gateway.url, headers: { Authorization: `Bearer ${gateway.token}` } };
       const { errors } = await agent.#process.request({
         subtype: 'mcp_set_servers',
-        servers: { [GATEWAY_SERVER]: server },
+        servers: { [TOOL_SERVER]: server },
       });
-      const error = isObject(errors) ? errors[GATEWAY_SERVER] : undefined;
+      const error = isObject(errors) ? errors[TOOL_SERVER] : undefined;
       if (error !== undefined) throw new SvcError('AGENT_FAILED', `Claude Code cannot use the app's tools: ${error}`);
       return agent;
     } catch (error) {
@@ -315,7 +316,7 @@ function serverOf(baseUrl: string): string {
 /** Without them it would go on, and the model would say that the app has no tools. */
 function refuseWithoutTools({ subtype, mcp_servers: servers }: ClaudeMessage): void {
   if (subtype !== 'init' || !Array.isArray(servers)) return;
-  const status = servers.filter(isObject).find(({ name }) => name === GATEWAY_SERVER)?.status;
+  const status = servers.filter(isObject).find(({ name }) => name === TOOL_SERVER)?.status;
   if (status === 'failed' || status === 'needs-auth') {
     throw new SvcError('AGENT_FAILED', `Claude Code lost the app's tools (${status}).`);
   }

@@ -2,11 +2,11 @@
 import type { RunnerEvent, TurnUsage } from '../../../protocol/agents.ts';
 import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { sqlOf, TOOL_SERVER } from '../own-tools.ts';
 import type { ClaudeMessage } from './claude-process.ts';
 
-/** The name that it knows the app's MCP server by, and what it puts before the names of its tools. */
-export const GATEWAY_SERVER = 'gw';
-const GATEWAY_TOOL = `mcp__${GATEWAY_SERVER}__`;
+/** What it puts before the names of the app's tools. */
+const OWN_TOOL = `mcp__${TOOL_SERVER}__`;
 
 export const SIGN_IN =
   'Run `claude` in a terminal as the user of the gateway and enter /login, or give the runner a key: "apiKeyEnv" names the variable that holds it.';
@@ -108,10 +108,9 @@ export class ClaudeTurn {
   async #toolStart({ id, name, input: args }: ClaudeMessage, named: unknown): Promise<void> {
     const toolCallId = String(id);
     // Its own form of a name has `_` for what models do not take, such as a dot.
-    const toolName = String(name).startsWith(GATEWAY_TOOL) && typeof named === 'string' ? named : ownName(String(name));
+    const toolName = String(name).startsWith(OWN_TOOL) && typeof named === 'string' ? named : ownName(String(name));
     this.#tools.set(toolCallId, toolName);
-    const sql = isObject(args) ? text(args.sql) : undefined;
-    await this.#emit({ type: 'tool.start', toolCallId, toolName, args, ...(sql === undefined ? {} : { sql }) });
+    await this.#emit({ type: 'tool.start', toolCallId, toolName, args, ...sqlOf(toolName, args) });
   }
 
   async #results(message: ClaudeMessage): Promise<void> {
@@ -197,7 +196,7 @@ function textOf(content: unknown): string {
 }
 
 function ownName(name: string): string {
-  return name.startsWith(GATEWAY_TOOL) ? name.slice(GATEWAY_TOOL.length) : name;
+  return name.startsWith(OWN_TOOL) ? name.slice(OWN_TOOL.length) : name;
 }
 
 function objects(value: unknown): ClaudeMessage[] {

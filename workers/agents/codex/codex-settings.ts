@@ -2,10 +2,9 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { RunnerSpec, TurnOrder } from '../../../protocol/agents.ts';
+import { TOOL_SERVER } from '../own-tools.ts';
 import type { Params } from './json-rpc.ts';
 
-/** What the app's MCP server is called: its tools reach the model as `mcp__svc`. */
-export const TOOL_SERVER = 'svc';
 /** The provider that we define, for a model server of the configuration or a key in the environment. */
 export const OWN_PROVIDER = 'svc';
 

@@ -2,8 +2,8 @@
 import { relative } from 'node:path';
 import type { PermissionOption, TurnUsage } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { sqlOf, TOOL_SERVER } from '../own-tools.ts';
 import type { Turn } from '../runner.ts';
-import { TOOL_SERVER } from './codex-settings.ts';
 import type { Params } from './json-rpc.ts';
 
 /** Members that we look at. What is not as codex 0.169 has it fails the turn. */
@@ -161,7 +161,8 @@ export class CodexTurn {
     const call = callOf(item, this.#turn.order.folder);
     if (!call) return;
     this.#hasText = false;
-    await this.#turn.emit({ type: 'tool.start', toolCallId: item.id, ...call });
+    const { toolName, args } = call;
+    await this.#turn.emit({ type: 'tool.start', toolCallId: item.id, toolName, args, ...sqlOf(toolName, args) });
   }
 
   async #completed(item: Item): Promise<void> {

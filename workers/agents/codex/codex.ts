@@ -5,6 +5,7 @@
 import type { AgentModel, RunnerSpec, TurnOrder } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { listModels } from '../model-list.ts';
+import { TOOL_SERVER } from '../own-tools.ts';
 import type { AgentProgram } from '../program.ts';
 import { fileText, historyText, promptFile } from '../prompt-parts.ts';
 import type { Agent, Runner, RunnerHost, Turn } from '../runner.ts';
@@ -13,7 +14,6 @@ import {
   OWN_PROVIDER,
   programFolders,
   serverArguments,
-  TOOL_SERVER,
   threadSettings,
   tokenEnvironment,
 } from './codex-settings.ts';
