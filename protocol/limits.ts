@@ -218,7 +218,7 @@ export const LIMITS = {
   runListedBytes: 2 * KiB, // a larger input or output is shown in lists as its beginning only
   runSummaryChars: 4096,
   runsDropped: 500, // runs that leave the history at the end of one run, and at a time when their app is removed
-  runNodes: 10_000, // calls of `ctx.tool` and `ctx.agent` in one run
+  runNodes: 10_000, // calls of `ctx.tool` and `ctx.agent` in one run, with the permissions of its agents
   runNodesAtOnce: 64, // asks of one `ctx` under way; further ones wait in the thread
   jsonDepth: 1000, // how deep JSON may nest that a request holds, or that an automation hands over, gets or returns
   askBytes: 1 * MiB, // what a fire hands to one function of its `ctx`, as JSON

@@ -82,8 +82,11 @@ export type Insights = {
   recent: RunRecord[];
 };
 
+/** The error of a node for a permission that an agent did not get. */
+export const NOT_GRANTED: ErrorBody = { code: 'FORBIDDEN', message: 'It was not granted.' };
+
 /**
- * A step of a run: a call of `ctx.tool` or `ctx.agent`; in a chat, a tool of the agent or a permission that it asked for.
+ * A step of a run: a call of `ctx.tool` or `ctx.agent`, or a permission that an agent asked for; in a chat, a tool of the agent.
  * `ordinal` counts from 1. `output` and `args` are cut at 64 KiB.
  */
 export type RunNode = {

@@ -5,7 +5,14 @@
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { CHAT_RUNS, noUsage, type RunNode, type RunRecord, USAGE_MEMBERS } from '../../../protocol/runs.ts';
+import {
+  CHAT_RUNS,
+  NOT_GRANTED,
+  noUsage,
+  type RunNode,
+  type RunRecord,
+  USAGE_MEMBERS,
+} from '../../../protocol/runs.ts';
 import { recordedValue } from '../../../storage/run-rows.ts';
 import type { RunLedger } from '../../automations/history/ledger.ts';
 import type { RunEvents } from '../../automations/history/run-events.ts';
@@ -98,8 +105,7 @@ class TurnRun implements TurnObserver {
       this.#begin(`permission ${event.requestId}`, 'permission', event.toolName, { detail: event.detail });
     } else if (event.type === 'permission.result') {
       const { requestId, ok, optionId } = event;
-      const error = ok ? null : { code: 'FORBIDDEN', message: 'It was not granted.' };
-      this.#end(`permission ${requestId}`, ok, { optionId }, error);
+      this.#end(`permission ${requestId}`, ok, { optionId }, ok ? null : NOT_GRANTED);
     } else if (event.type === 'usage') {
       const { model, ...used } = usageOf(event);
       this.#model = model ?? this.#model;

@@ -6,7 +6,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { Usage } from '../../../protocol/runs.ts';
 import { RunsWorld, settle } from '../../../testing/scripted-runs.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
-import { askAgent } from './agents.ts';
+import { askAgent, type PermissionDecision } from './agents.ts';
 
 type Event = { type: string; [member: string]: unknown };
 
@@ -18,6 +18,7 @@ const says = (...events: Event[]): ConversationRunner =>
 function ask(runner: ConversationRunner, more: { json?: boolean; signal?: AbortSignal; tools?: string[] } = {}) {
   const deltas: string[] = [];
   const usage: (Partial<Usage> & { model?: string })[] = [];
+  const decisions: PermissionDecision[] = [];
   const answer = askAgent(runner, {
     app: 'todos',
     automationRef: 'todos/digest',
@@ -30,8 +31,9 @@ function ask(runner: ConversationRunner, more: { json?: boolean; signal?: AbortS
     signal: more.signal ?? new AbortController().signal,
     onDelta: (delta) => deltas.push(delta),
     onUsage: (used, model) => usage.push(model === null ? used : { ...used, model }),
+    onPermission: (decision) => decisions.push(decision),
   });
-  return { answer, deltas, usage };
+  return { answer, deltas, usage, decisions };
 }
 
 describe('the answer of an agent', () => {
@@ -187,6 +189,7 @@ describe('what an agent of an automation asks for', () => {
         ['2', 'Bash', OPTIONS],
         ['3', 'Fetch', []],
         ['4', 7, [null, { kind: 'reject_once' }]],
+        ['5', 'Bash', 'none'],
       ] as const) {
         // Asked before its event is read, as our own runner does.
         const asked = answer?.(id);
@@ -195,8 +198,59 @@ describe('what an agent of an automation asks for', () => {
       }
       yield { type: 'final', text: 'done' };
     };
-    assert.equal(await ask(runner, { tools: ['svc_read', 'Fetch'] }).answer, 'done');
-    assert.deepEqual(answers, ['b', 'b', 'c', 'c', null, null, null, null]);
+    const asked = ask(runner, { tools: ['svc_read', 'Fetch'] });
+    assert.equal(await asked.answer, 'done');
+    assert.deepEqual(answers, ['b', 'b', 'c', 'c', ...Array(6).fill(null)]);
+    assert.deepEqual(
+      asked.decisions.map(({ toolName, optionId, ok }) => [toolName, optionId, ok]),
+      [
+        ['Fetch', 'b', true],
+        ['Bash', 'c', false],
+        ['Fetch', null, false],
+        ['tool', null, false],
+        ['Bash', null, false],
+      ],
+    );
+  });
+
+  test('is told of once, and as its runner has answered it', async () => {
+    const asked = ask(
+      says(
+        { ...request('1', 'Fetch'), optionId: 'c' },
+        request('1', 'Fetch'),
+        { ...request('2', 'Bash'), optionId: 'a' },
+        { ...request('3', 'Bash'), optionId: 'unknown' },
+      ),
+      { tools: ['Fetch'] },
+    );
+    await asked.answer;
+    assert.deepEqual(asked.decisions, [
+      { toolName: 'Fetch', detail: 'x', optionId: 'c', ok: false },
+      { toolName: 'Bash', detail: 'x', optionId: 'a', ok: true },
+      { toolName: 'Bash', detail: 'x', optionId: null, ok: false },
+    ]);
+  });
+
+  test('is a node of the run, granted or not', async () => {
+    const runner = says(request('1', 'Fetch'), request('2', 'Bash'), { type: 'final', text: 'done' });
+    const world = new RunsWorld({ runner });
+    world.add('todos/digest', { requires: { tools: ['Fetch'] } });
+    const { run, ended, handler } = await world.startCalled('todos/digest');
+    await handler.ask('agent', { prompt: 'p' });
+    handler.returns();
+    await ended;
+    assert.deepEqual(
+      world.ledger.nodes.map(({ ordinal, batchId, kind, name, args, output, ok, error }) => {
+        return [ordinal, batchId, kind, name, args, output, ok, error?.code];
+      }),
+      [
+        [2, 1, 'permission', 'Fetch', { detail: 'x' }, { optionId: 'b' }, true, undefined],
+        [3, 1, 'permission', 'Bash', { detail: 'x' }, { optionId: 'c' }, false, 'FORBIDDEN'],
+        [1, 1, 'agent', 'agent', { prompt: 'p', json: false }, 'done', true, undefined],
+      ],
+    );
+    const types = ['node.start', 'node.start', 'node.end', 'node.start', 'node.end', 'node.end'];
+    assert.deepEqual(world.types(run.runId).slice(1, 7), types);
   });
 
   test('is denied without requires.tools', async () => {

@@ -21,7 +21,11 @@ export type AgentTurn = {
   onDelta(delta: string): void;
   /** Told as it comes: what was used counts also when the turn fails. */
   onUsage(usage: Partial<Usage>, model: string | null): void;
+  /** Told once of each permission that the agent asked for, when it is decided and before the agent goes on. */
+  onPermission(decision: PermissionDecision): void;
 };
+
+export type PermissionDecision = { toolName: string; detail: string; optionId: string | null; ok: boolean };
 
 type AgentEvent = { type: string; [member: string]: unknown };
 
@@ -46,7 +50,7 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
   });
   // A runner that throws at once leaves nobody who waits for it.
   aborted.catch(() => {});
-  const permissions = new Permissions(tools ?? []);
+  const permissions = new Permissions(tools ?? [], (decision) => turn.onPermission(decision));
   let iterator: AsyncIterator<AgentEvent> | null = null;
   let text = '';
   let final: string | null = null;
@@ -85,23 +89,37 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
 /** Nobody is there to ask: an automation's file says what its agent may use. */
 class Permissions {
   readonly #allowed: readonly string[];
+  readonly #onDecision: AgentTurn['onPermission'];
+  /** Requests whose event came. */
+  readonly #asked = new Set<string>();
   /** By request, of which the event and the question for its answer come in any order. */
   readonly #decided = new Map<string, { option: Promise<string | null>; decide(option: string | null): void }>();
 
-  constructor(allowed: readonly string[]) {
+  constructor(allowed: readonly string[], onDecision: AgentTurn['onPermission']) {
     this.#allowed = allowed;
+    this.#onDecision = onDecision;
   }
 
   answer(requestId: string): Promise<string | null> {
     return this.#of(requestId).option;
   }
 
-  asked({ requestId, toolName, options }: AgentEvent): void {
-    if (typeof requestId !== 'string' || !Array.isArray(options)) return;
+  asked({ requestId, toolName, detail, options, optionId: answered }: AgentEvent): void {
+    if (typeof requestId !== 'string' || this.#asked.has(requestId)) return;
+    this.#asked.add(requestId);
     const isAllowed = typeof toolName === 'string' && this.#allowed.includes(toolName);
     const kind = isAllowed ? 'allow_once' : 'reject_once';
-    const option = (options as ({ kind?: unknown; optionId?: unknown } | null)[]).find((one) => one?.kind === kind);
-    this.#of(requestId).decide(typeof option?.optionId === 'string' ? option.optionId : null);
+    const offered = (Array.isArray(options) ? options : []) as ({ kind?: unknown; optionId?: unknown } | null)[];
+    // What the runner's policy has answered is not for us to decide.
+    const option = offered.find((one) => (answered === undefined ? one?.kind === kind : one?.optionId === answered));
+    const optionId = typeof option?.optionId === 'string' ? option.optionId : null;
+    this.#onDecision({
+      toolName: typeof toolName === 'string' ? toolName : 'tool',
+      detail: typeof detail === 'string' ? detail.slice(0, LIMITS.errorMessageChars) : '',
+      optionId,
+      ok: optionId !== null && (option?.kind === 'allow_once' || option?.kind === 'allow_always'),
+    });
+    this.#of(requestId).decide(optionId);
   }
 
   #of(requestId: string) {

@@ -1,7 +1,7 @@
 /**
  * One run while its handler is at work: takes what the handler asks for through `ctx`, and its result. It is over once,
- * by a result, a failure or an abort, whichever comes first; what comes later is ignored. Every call of `ctx.tool` and `ctx.agent`
- * is a node of the run: counted, told to followers, and recorded as it ends.
+ * by a result, a failure or an abort, whichever comes first; what comes later is ignored. Every call of `ctx.tool` and `ctx.agent`,
+ * and every permission that an agent asks for, is a node of the run: counted, told to followers, and recorded as it ends.
  */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
@@ -10,7 +10,7 @@ import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import type { AskVerb } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
-import { noUsage, RUN_STATES, type RunNode, type RunRecord, type Usage } from '../../../protocol/runs.ts';
+import { NOT_GRANTED, noUsage, RUN_STATES, type RunNode, type RunRecord, type Usage } from '../../../protocol/runs.ts';
 import { parseEntry } from '../../../storage/app-log.ts';
 import { type RunFilter, recordedValue } from '../../../storage/run-rows.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
@@ -19,7 +19,7 @@ import { type CallReply, newTraceId } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { RunLedger } from '../history/ledger.ts';
 import type { RunEvents } from '../history/run-events.ts';
-import { askAgent } from './agents.ts';
+import { askAgent, type PermissionDecision } from './agents.ts';
 import type { FireTools } from './fire-tools.ts';
 
 /** What became of a run. */
@@ -181,6 +181,7 @@ export class Fire implements CallReply {
           this.#used(node, usage);
           if (!this.over) this.model = used ?? this.model;
         },
+        onPermission: (decision) => this.#decided(node, decision),
       });
       return { json: json(answer), ok: true };
     });
@@ -211,6 +212,10 @@ export class Fire implements CallReply {
       const running = `${LIMITS.runNodesAtOnce} calls of ctx.tool and ctx.agent are already running`;
       throw new SvcError('OVERLOADED', `${running}; await some of them first.`);
     }
+    return this.#newNode(kind, name, args);
+  }
+
+  #newNode(kind: RunNode['kind'], name: string, args: Uint8Array): OpenNode {
     const { runId, events, now } = this.options;
     // Whatever begins while another call is under way is of its batch.
     if (this.#open.size === 0) this.#batchId++;
@@ -227,6 +232,13 @@ export class Fire implements CallReply {
     this.#open.add(node);
     events.publish({ type: 'node.start', ...start });
     return node;
+  }
+
+  /** What an agent was allowed, or not, is a node of its own beside the agent's. */
+  #decided(agent: OpenNode, { toolName, detail, optionId, ok }: PermissionDecision): void {
+    if (!this.#open.has(agent) || this.#ordinal >= LIMITS.runNodes) return;
+    const node = this.#newNode('permission', toolName, json({ detail }));
+    this.#endNode(node, ok, json({ optionId }), ok ? null : NOT_GRANTED);
   }
 
   #used(node: OpenNode, usage: Partial<Usage>): void {
