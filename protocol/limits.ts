@@ -292,6 +292,7 @@ export const LIMITS = {
   agentAttachmentBytes: 8 * MiB, // a file that an agent gets; it is told only the name of a larger one
   chatMessageBytes: 256 * KiB, // a message to an agent
   chatQueue: 8, // turns of one window that wait
+  chatTurns: 500, // turns that run and wait, in all windows and conversations together
   chatRuns: 1000, // turns of an app's chats that stay in the history of runs
   chatWindows: 1000, // windows of one app
   chatWindowsKept: 8, // windows of one app whose state is kept when they are closed, for as long as an agent is

@@ -107,6 +107,33 @@ test('what waits and what runs are stored beside each other, and read apart', as
   assert.deepEqual(rows.filter(({ kind }) => kind === 'user').length, messages.length);
 });
 
+test('all turns together have a limit, whatever arrives at once, and one that ended makes room', async (t) => {
+  const { turns } = sceneOf(t);
+  const windows = Array.from({ length: LIMITS.chatTurns + 3 }, (_, i) => nameOf(`w${i % 100}`));
+  const results = await Promise.allSettled(windows.map((name) => turns.accept(name, { message: 'hang' })));
+  const refused = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+  assert.deepEqual(
+    refused.map(({ code, headers }) => [code, headers['retry-after']]),
+    Array(3).fill(['OVERLOADED', '5']),
+  );
+  assert.equal(turns.count, LIMITS.chatTurns);
+  const begun = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  const [first] = begun;
+  assert.ok(first);
+  await turns.abort(nameOf('w0'), first.turn.turnId);
+  begun.push(await turns.accept(nameOf('new'), { message: 'say:x' }));
+  await turns.stop();
+  for (const { leave } of begun) leave();
+  assert.equal(turns.count, 0);
+});
+
+test('a message that could not be stored takes no place', async (t) => {
+  const full = Object.assign(new Error('no space'), { code: 'ENOSPC' });
+  const { turns } = sceneOf(t, undefined, (one) => Object.assign(one, { begin: () => Promise.reject(full) }));
+  await assert.rejects(turns.accept(nameOf('w'), { message: 'say:x' }), full);
+  assert.equal(turns.count, 0);
+});
+
 test('a disk that is full in the middle ends the turn with that error, which those who follow see', async (t) => {
   let left = 1;
   const { turns, runner, outcomes } = sceneOf(t, undefined, (one) => {

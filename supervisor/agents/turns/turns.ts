@@ -54,6 +54,8 @@ export class Turns {
   readonly #options: TurnsOptions;
   readonly #lanes = new Map<string, Lane>();
   readonly #pace = new StorePace();
+  /** Turns that run, wait or are about to be stored. */
+  #count = 0;
   #stopping = false;
 
   constructor(options: TurnsOptions) {
@@ -62,7 +64,7 @@ export class Turns {
 
   /** Turns that run or wait. */
   get count(): number {
-    return [...this.#lanes.values()].reduce((sum, { turns }) => sum + turns.length, 0);
+    return this.#count;
   }
 
   /**
@@ -165,7 +167,7 @@ export class Turns {
   }
 
   async #accept(lane: Lane, request: TurnRequest): Promise<AcceptedTurn> {
-    const { conversation, name } = lane;
+    const { conversation } = lane;
     const { message, idempotencyKey: key } = request;
     const mode = request.mode ?? conversation.mode ?? 'data';
     // The turn of then, too, is for those who may have one like it.
@@ -179,6 +181,20 @@ export class Turns {
     if (lane.isLeaving) throw new SvcError('CONFLICT', 'The conversation is being deleted.');
     if (conversation.mode !== null && mode !== conversation.mode) throw pinned(conversation.mode);
     if (lane.turns.length > LIMITS.chatQueue) throw tooManyWait();
+    if (this.#count >= LIMITS.chatTurns) throw tooManyTurns();
+    this.#count++;
+    try {
+      return await this.#begin(lane, request, mode);
+    } catch (error) {
+      this.#count--;
+      throw error;
+    }
+  }
+
+  /** Stores the message; its turn is counted. */
+  async #begin(lane: Lane, request: TurnRequest, mode: ChatMode): Promise<AcceptedTurn> {
+    const { conversation, name } = lane;
+    const { message, idempotencyKey: key, thinking, attachments } = request;
     const { runner, log, observe, permissionMs = LIMITS.permissionMs } = this.#options;
     const chosen = await runner.choose(request);
     const draft = mode === 'full' ? sessionOf(name) : name.draft;
@@ -186,7 +202,6 @@ export class Turns {
     const turnId = uuid();
     const begun: BegunTurn = { turnId, name, request, mode, draft, ...chosen };
     const first = firstEvents(begun, lane.turns.length);
-    const { thinking, attachments } = request;
     const stored = await conversation.begin(
       {
         turnId,
@@ -247,6 +262,7 @@ export class Turns {
   #leaveTurn(lane: Lane, work: TurnWork): void {
     const at = lane.turns.findIndex((one) => one.work === work);
     lane.turns.splice(at, 1);
+    this.#count--;
     if (at === 0) this.#next(lane);
     this.#leave(lane);
   }
@@ -356,7 +372,13 @@ function pinned(mode: ChatMode): SvcError {
 }
 
 function tooManyWait(): SvcError {
-  return new SvcError('OVERLOADED', `${LIMITS.chatQueue} messages wait in this conversation; wait for an answer.`, {
-    headers: { 'retry-after': '5' },
-  });
+  return overloaded(`${LIMITS.chatQueue} messages wait in this conversation; wait for an answer.`);
+}
+
+function tooManyTurns(): SvcError {
+  return overloaded(`${LIMITS.chatTurns} messages to agents are being answered or wait for that; try again later.`);
+}
+
+function overloaded(message: string): SvcError {
+  return new SvcError('OVERLOADED', message, { headers: { 'retry-after': '5' } });
 }
