@@ -268,7 +268,8 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'An agent asks before it does anything else. Without a terminal to ask on, the answer is no.',
       ],
       options: {
-        '--window <window>': 'Conversation to go on with (default: a new one)',
+        '--window <window>': 'Conversation to go on with, or the name of a new one (default: a new one)',
+        '--attach <file>': 'Image or text to send with the message, in mode full; can be repeated',
         '--mode <data|full>': 'What the agent may work on (default data; a conversation keeps its mode)',
         '--runner <name>': 'Agent to use (default: see svc agents)',
         '--model <model>': 'Model to use',
@@ -277,6 +278,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc chat notes',
         'svc chat notes "Which notes are about food?"',
         'svc chat notes --mode full "Group the list by day"',
+        'svc chat notes --mode full --attach sketch.png "Make it look like this"',
       ],
       load: async () => (await import('./commands/chat.ts')).chat,
     },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
@@ -169,6 +169,22 @@ test('mode full: what changed, and the commands that it prints work', async (t) 
   assert.match((await svc(gateway, diff)).stdout, /\+<h1>Errands<\/h1>/);
   assert.equal((await svc(gateway, open)).code, 0);
   assert.match((await svc(gateway, publish)).stdout, /todos\/v2 is live/);
+});
+
+test('files go with a message about code, which goes on with a conversation of the console', async (t) => {
+  const gateway = await startGateway(t, { store: 'git', examples: ['todos'], config: STUB_RUNNERS });
+  const file = join(gateway.dataDir, 'wish.toml');
+  writeFileSync(file, 'colour = "green"');
+  await gateway.call('POST', '/_svc-conversations/apps/todos/sessions', {
+    body: { conversationId: 'plan', title: 'A plan' },
+  });
+  const words = ['chat', 'todos', script('heard', 'say {result}'), '--window', 'plan', '--attach', file];
+  const { code, stdout, stderr } = await svc(gateway, words);
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /colour = "green"/);
+  const { json } = await gateway.call('GET', '/_svc-conversations/apps/todos/sessions/plan');
+  assert.equal(json.messages[0].attachments[0].name, 'wish.toml');
+  assert.match(stderr, /^Go on: svc chat todos --window plan$/m);
 });
 
 const skip =

@@ -1,8 +1,19 @@
 /** `svc chat` and `svc agents` against an HTTP server that speaks the gateway's routes. */
 import assert from 'node:assert/strict';
-import { type TestContext, test } from 'node:test';
+import { truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
 import type { TurnEvent } from '../../protocol/agents.ts';
-import { failure, type Reply, type Routes, type Seen, startGateway, svc } from '../../testing/command-line.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import {
+  failure,
+  type Reply,
+  type Routes,
+  type Seen,
+  startGateway,
+  svc,
+  temporaryFolder,
+} from '../../testing/command-line.ts';
 import { EXIT } from '../failure.ts';
 
 const START: TurnEvent = { type: 'assistant.start', turnId: 't1', runner: 'codex', model: 'gpt-5' };
@@ -34,8 +45,18 @@ const turn = (...events: TurnEvent[]): Reply => ({
   hangUp: true,
 });
 
+const WINDOWS = 'GET /svc/notes/_chat/windows?limit=500';
+const CONVERSATIONS = 'GET /_svc-conversations/apps/notes/sessions?limit=500';
+const NO_GIT_STORE = failure(409, 'NO_GIT_STORE', 'This needs the git store.');
+/** A window and a conversation about code. */
+const KNOWN: Routes = {
+  [WINDOWS]: { json: [{ windowId: 'food', mode: 'data', title: 'What is there to eat?', turns: 3, updatedAt: 1 }] },
+  [CONVERSATIONS]: { json: [{ conversationId: 'list', title: 'Group the list', counts: { turns: 2 }, updatedAt: 2 }] },
+};
+
+/** One with the git store, unless `routes` say otherwise. */
 async function gatewayWith(t: TestContext, routes: Routes) {
-  return startGateway(t, { 'GET /svc/notes/_chat/windows': { json: [] }, ...routes });
+  return startGateway(t, { [WINDOWS]: { json: [] }, [CONVERSATIONS]: { json: [] }, ...routes });
 }
 
 const bodiesOf = (seen: Seen[], path: string) =>
@@ -107,6 +128,24 @@ test('a permission is asked with numbers, and asked again until one of them is t
   assert.deepEqual(bodiesOf(seen, `${TURN}/permissions/r1`), [{ optionId: 'yes' }]);
 });
 
+test('an answer that was not given here is told: of a policy, of somebody else, of nobody', async (t) => {
+  const result = (members: object) => ({ type: 'permission.result', requestId: 'r1', ...members }) as TurnEvent;
+  const replies = [
+    turn({ ...PERMISSION, optionId: null }, result({ optionId: null, ok: false })),
+    turn(PERMISSION, result({ optionId: 'yes', ok: true })),
+    turn(PERMISSION, result({ optionId: null, ok: false })),
+  ];
+  const { env, seen } = await gatewayWith(t, {
+    'POST /svc/notes/_chat': () => replies.shift() as Reply,
+    [`POST ${TURN}/permissions/r1`]: failure(409, 'CONFLICT', 'This was answered before.'),
+  });
+  const words = ['chat', 'notes', 'clean up', '--window', 'w1'];
+  assert.match((await svc(words, { env })).stderr, /^✗ shell rm -rf build: refused, by policy$/m);
+  for (const text of [/^✓ shell rm -rf build: Allow$/m, /^✗ shell rm -rf build: no answer, refused$/m])
+    assert.match(plain((await svc(words, { env, tty: true })).stderr), text);
+  assert.deepEqual(bodiesOf(seen, `${TURN}/permissions/r1`), []);
+});
+
 test('a permission that a policy has answered is not asked', async (t) => {
   const answered: TurnEvent[] = [
     { ...PERMISSION, optionId: 'yes' } as TurnEvent,
@@ -116,6 +155,7 @@ test('a permission that a policy has answered is not asked', async (t) => {
   const { code, stderr } = await svc(['chat', 'notes', 'clean up', '--window', 'w1'], { env });
   assert.equal(code, EXIT.ok);
   assert.doesNotMatch(stderr, /refused/);
+  assert.match(stderr, /^✓ shell rm -rf build: Allow, by policy$/m);
   assert.deepEqual(bodiesOf(seen, `${TURN}/permissions/r1`), []);
 });
 
@@ -155,12 +195,127 @@ test('mode full: the files that changed, and how to look at them and publish', a
     { type: 'file', path: 'index.html', status: 'changed' },
   ];
   const started: TurnEvent = { ...START, sessionId: 's1' } as TurnEvent;
-  const { env, seen } = await gatewayWith(t, { 'POST /svc/notes/_chat': turn(started, ...events) });
-  const { stderr } = await svc(['chat', 'notes', 'Group the list', '--mode', 'full'], { env });
+  const pending = [{ ownerApp: 'notes', automationId: 'inbox' }];
+  const { env, seen } = await gatewayWith(t, {
+    'POST /svc/notes/_turn': turn(started, ...events, { type: 'webhooks', minted: [], pending }),
+  });
+  const { stderr } = await svc(['chat', 'notes', 'Group the list', '--mode', 'full', '--window', 'w1'], { env });
+  assert.match(stderr, /^Publishing creates the webhook of notes\/inbox/m);
   assert.match(stderr, /\n {2}changed {2}index\.html\n {2}added {4}app\.css\nWhat changed: /);
   for (const command of ['svc diff', 'svc open', 'svc publish'])
     assert.ok(stderr.includes(`${command} notes --session s1`), stderr);
+  assert.match(stderr, /^Go on: svc chat notes --window w1$/m);
+  assert.deepEqual(bodiesOf(seen, '/svc/notes/_turn'), [
+    { conversationId: 'w1', message: 'Group the list', attachments: [] },
+  ]);
+});
+
+test('mode full on the tarball store is refused by the gateway', async (t) => {
+  const { env, seen } = await gatewayWith(t, {
+    [CONVERSATIONS]: NO_GIT_STORE,
+    'POST /svc/notes/_chat': failure(409, 'MODE_UNAVAILABLE', 'There is no draft here.'),
+  });
+  const { code, stderr } = await svc(['chat', 'notes', 'hi', '--mode', 'full'], { env });
+  assert.equal(code, EXIT.failed);
+  assert.match(stderr, /MODE_UNAVAILABLE.*\n(?: {2}.*\n)* {2}Mode full needs a gateway with the git store/);
   assert.equal(bodiesOf(seen, '/svc/notes/_chat')[0].mode, 'full');
+});
+
+test('a conversation about code goes on by its name, in its mode', async (t) => {
+  const { env, seen } = await gatewayWith(t, { ...KNOWN, 'POST /svc/notes/_turn': turn() });
+  assert.equal((await svc(['chat', 'notes', 'And now?', '--window', 'list'], { env })).code, EXIT.ok);
+  assert.equal(bodiesOf(seen, '/svc/notes/_turn')[0].conversationId, 'list');
+  const refused = await svc(['chat', 'notes', 'And now?', '--window', 'list', '--mode', 'data'], { env });
+  assert.equal(refused.code, EXIT.failed);
+  assert.match(refused.stderr, /"list" is about code: its mode is full\.\n {2}Leave --window out/);
+  const { stdout } = await svc(['chat', 'notes', 'And now?', '--window', 'list', '--json'], { env });
+  assert.deepEqual(JSON.parse(stdout.split('\n')[0] ?? ''), { type: 'conversation', conversationId: 'list' });
+});
+
+test('a name that no conversation has begins one, beside a list of those that there are', async (t) => {
+  const { env, seen } = await gatewayWith(t, { ...KNOWN, 'POST /svc/notes/_chat': turn() });
+  const piped = await svc(['chat', 'notes', 'hi', '--window', 'foot'], { env });
+  assert.equal(piped.stderr.split('\n')[0], '"foot" is a new conversation. Did you mean "food"?');
+  assert.doesNotMatch(piped.stderr, /Group the list/, 'the list is for people');
+  assert.equal(bodiesOf(seen, '/svc/notes/_chat')[0].windowId, 'foot');
+  const { stderr } = await svc(['chat', 'notes', 'hi', '--window', 'new'], { env, tty: true, columns: 40 });
+  const lines = plain(stderr).split('\n');
+  assert.equal(lines[0], '"new" is a new conversation.');
+  assert.match(lines[1] ?? '', /^WINDOW +BEGINS +MODE +TURNS +USED$/);
+  assert.match(lines[2] ?? '', /^list +Gro.* full +2 /);
+  assert.match(lines[3] ?? '', /^food +Wha.* data +3 /);
+  for (const line of lines.slice(1, 4)) assert.ok(line.length <= 40, line);
+  const known = await svc(['chat', 'notes', 'hi', '--window', 'food'], { env });
+  assert.doesNotMatch(known.stderr, /new conversation/);
+});
+
+describe('--attach', () => {
+  const PNG = Buffer.from('\x89PNG\r\n\x1a\nrest', 'latin1');
+  const FILES: [name: string, type: string, bytes: string | Buffer][] = [
+    ['photo.txt', 'image/png', PNG],
+    ['a.jpg', 'image/jpeg', Buffer.from('\xff\xd8\xff\xe0', 'latin1')],
+    ['a.gif', 'image/gif', 'GIF89a…'],
+    ['a.webp', 'image/webp', 'RIFFsizeWEBPVP8 '],
+    ['wish list.toml', 'text/plain', 'colour = "grün"'],
+  ];
+
+  test('images and texts are uploaded with their types, and go with the first message that is taken', async (t) => {
+    const cwd = temporaryFolder(t);
+    for (const [name, , bytes] of FILES) writeFileSync(join(cwd, name), bytes);
+    let turns = 0;
+    const { env, seen } = await gatewayWith(t, {
+      'POST /_svc-conversations/apps/notes/blobs': ({ body }) => ({
+        status: 201,
+        json: { sha256: `of ${body.length}` },
+      }),
+      'POST /svc/notes/_turn': () => (++turns === 1 ? failure(503, 'OVERLOADED', 'Wait.') : turn()),
+    });
+    const words = ['chat', 'notes', '--mode', 'full', ...FILES.flatMap(([name]) => ['--attach', name])];
+    const { code, stderr } = await svc(words, { env, cwd, tty: true, stdin: 'one\ntwo\nthree\n' });
+    assert.equal(code, EXIT.ok, stderr);
+    const uploads = seen.filter(({ path }) => path.endsWith('/blobs'));
+    assert.deepEqual(
+      uploads.map(({ headers, body }) => [headers['content-type'], body.toString('latin1')]),
+      FILES.map(([, type, bytes]) => [type, Buffer.from(bytes).toString('latin1')]),
+    );
+    const all = FILES.map(([name, , bytes]) => ({ sha256: `of ${Buffer.byteLength(bytes)}`, name }));
+    assert.deepEqual(
+      bodiesOf(seen, '/svc/notes/_turn').map(({ attachments }) => attachments),
+      [all, all, []],
+    );
+  });
+
+  test('what cannot be attached is told before anything is sent', async (t) => {
+    const cwd = temporaryFolder(t);
+    writeFileSync(join(cwd, 'a.txt'), 'text');
+    writeFileSync(join(cwd, 'a.zip'), Buffer.from([80, 75, 0, 255]));
+    writeFileSync(join(cwd, 'large'), '');
+    truncateSync(join(cwd, 'large'), LIMITS.attachmentBytes + 1);
+    const { env, seen } = await gatewayWith(t, KNOWN);
+    const tarball = await gatewayWith(t, { [CONVERSATIONS]: NO_GIT_STORE });
+    const full = ['--mode', 'full'];
+    const many = Array.from({ length: LIMITS.chatAttachments + 1 }, () => ['--attach', 'a.txt']).flat();
+    const cases: [words: string[], code: number, text: RegExp, env?: NodeJS.ProcessEnv][] = [
+      [['--attach', 'a.txt'], EXIT.usage, /Files go with messages about code\.\n {2}Add --mode full/],
+      [
+        ['--attach', 'a.txt', '--window', 'food', ...full],
+        EXIT.failed,
+        /The messages of "food" take no files\.\n {2}Begin/,
+      ],
+      [['--attach', 'a.txt', ...full], EXIT.failed, /needs the git store\.\n {2}.*--store git/, tarball.env],
+      [['--attach', 'a.txt', '--attach', 'a.zip', ...full], EXIT.failed, /a\.zip: agents take images \(PNG/],
+      [['--attach', 'large', ...full], EXIT.failed, /large is larger than 25 MiB/],
+      [['--attach', 'none', ...full], EXIT.failed, /The file none cannot be read/],
+      [['--attach', '.', ...full], EXIT.failed, /The file \. cannot be read/],
+      [[...many, ...full], EXIT.usage, /at most 16 files/],
+    ];
+    for (const [words, expected, text, other = env] of cases) {
+      const { code, stderr } = await svc(['chat', 'notes', 'hi', ...words], { env: other, cwd });
+      assert.deepEqual([code, text.test(stderr)], [expected, true], stderr);
+    }
+    const sent = [...seen, ...tarball.seen].filter(({ method }) => method === 'POST');
+    assert.deepEqual(sent, []);
+  });
 });
 
 test('with --json: the window, then one event a line', async (t) => {
@@ -176,7 +331,7 @@ test('with --json: the window, then one event a line', async (t) => {
 
 test('an unknown app is told before anything is said', async (t) => {
   const { env } = await startGateway(t, {
-    'GET /svc/nots/_chat/windows': failure(404, 'UNKNOWN_APP', 'No app is registered as "nots".'),
+    'GET /svc/nots/_chat/windows?limit=500': failure(404, 'UNKNOWN_APP', 'No app is registered as "nots".'),
     'GET /svc/_apps': { json: [{ id: 'notes' }] },
   });
   const { code, stderr } = await svc(['chat', 'nots', 'hi'], { env });
@@ -223,12 +378,11 @@ for (const columns of [40, 80]) {
       { type: 'tool.result', toolCallId: 'c', toolName: 'add', ok: true },
     ];
     const { env } = await gatewayWith(t, { 'POST /svc/notes/_chat': turn(...events) });
-    const { stdout, stderr } = await svc(['chat', 'notes', 'hi'], {
-      env: { ...env, NO_COLOR: '1' },
-      tty: true,
-      columns,
-    });
-    for (const line of stdout.split('\n')) assert.ok(line.length < columns, line);
+    const { stdout, stderr } = await svc(['chat', 'notes', 'hi'], { env, tty: true, columns });
+    for (const line of plain(stdout).split('\n')) assert.ok(line.length < columns, line);
+    const passing = stderr.split('\r').map((line) => plain(line).split('\n')[0] ?? '');
+    assert.ok(passing.includes('codex …'), stderr);
+    for (const line of passing) assert.ok(line.length <= columns, line);
     const tool =
       plain(stderr)
         .split('\n')

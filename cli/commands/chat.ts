@@ -1,15 +1,26 @@
 /** `svc chat`: talks with an agent about an app, line by line on a terminal, or with one message. */
 import { randomBytes } from 'node:crypto';
 import { text as textOf } from 'node:stream/consumers';
+import { setImmediate } from 'node:timers/promises';
 import type { TurnEvent } from '../../protocol/agents.ts';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import type { CommandContext } from '../command.ts';
 import { CommandError, EXIT, GatewayError, UnreachableError, UsageError } from '../failure.ts';
-import { type ChatWindow, route } from '../gateway/api.ts';
+import { route } from '../gateway/api.ts';
+import { type Attachment, attach } from '../gateway/attachments.ts';
 import type { Client } from '../gateway/client.ts';
+import {
+  allConversations,
+  type ConversationName,
+  type ConversationRow,
+  sendingTo,
+  turnPath,
+} from '../gateway/conversations.ts';
+import { nearest } from '../terminal/nearest.ts';
+import { right } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { TurnDrawing } from '../terminal/turn-drawing.ts';
-import { plural } from '../terminal/units.ts';
+import { formatAge, plural } from '../terminal/units.ts';
 import { drawMinted } from './versions.ts';
 
 type Permission = Extract<TurnEvent, { type: 'permission' }>;
@@ -17,31 +28,81 @@ type Permission = Extract<TurnEvent, { type: 'permission' }>;
 const PROMPT = '› ';
 /** Answers after which another message would fail in the same way. */
 const FINAL = new Set([401, 403, 404]);
+/** Conversations listed beside a name that none has. */
+const LISTED = 8;
 
 export async function chat(context: CommandContext): Promise<number> {
-  const { args, terminal, connect } = context;
+  const { args, terminal, connect, cwd } = context;
   const app = args.at(0);
   const isTalk = args.optionalAt(1) === undefined && terminal.stdin.isTTY === true && !terminal.json;
   const message = isTalk ? '' : (args.optionalAt(1) ?? (await textOf(terminal.stdin)).trim());
   if (!isTalk && message === '')
     throw new UsageError('There is no message.', `svc chat ${app} "…", or a message on standard input.`);
-  // Says at once what is wrong with the app, the token or the gateway.
-  const windows = await connect().get<ChatWindow[]>(route`/svc/${app}/_chat/windows`);
-  const windowId = args.text('window') ?? randomBytes(4).toString('hex');
-  if (terminal.json) terminal.event({ type: 'window', windowId });
-  const conversation = new Conversation(context, app, windowId);
+  const name = await choose(context);
+  const conversation = new Conversation(context, name, await attach(connect(), app, args.list('attach'), cwd));
   let code: number = EXIT.ok;
   if (isTalk) {
-    const known = windows.find((window) => window.windowId === windowId);
-    if (known) terminal.hint(`${known.title || windowId}: ${plural(known.turns, 'turn')}, mode ${known.mode}.`);
     terminal.hint('A line is a message. Ctrl-C stops a turn; Ctrl-D leaves.');
     await talk(conversation, context);
   } else code = await conversation.turn(message);
   if (!terminal.json) {
     if (conversation.session !== null) drawDraft(terminal, app, conversation.session);
-    terminal.hint(`Go on: svc chat ${app} --window ${windowId}`);
+    terminal.hint(`Go on: svc chat ${app} --window ${name.id}`);
   }
   return code;
+}
+
+/** The conversation that the options name, or a new one; says which it is. Throws for options that it does not allow. */
+async function choose({ args, terminal, connect }: CommandContext): Promise<ConversationName> {
+  const app = args.at(0);
+  const [named, mode] = [args.text('window'), args.text('mode')];
+  // Says at once what is wrong with the app, the token or the gateway.
+  const { rows, hasCode } = await allConversations(connect(), app);
+  const known = rows.find(({ id }) => id === named);
+  const name = known ?? newConversation(app, named, mode === 'full' && hasCode);
+  if (known?.kind === 'conversation' && mode === 'data')
+    throw new CommandError(`"${name.id}" is about code: its mode is full.`, 'Leave --window out for a new one.');
+  if (args.has('attach') && name.kind === 'window') throw withoutFiles(known, hasCode);
+  if (terminal.json) terminal.event({ type: name.kind, ...sendingTo(name).body });
+  else if (known && terminal.notesAreSeen)
+    terminal.hint(`${known.title || known.id} · ${plural(known.turns, 'turn')} · mode ${known.mode}`);
+  else if (!known && named !== undefined && rows.length > 0) drawOthers(terminal, named, rows);
+  return name;
+}
+
+/** What is about code is a conversation of the git store, as in the console: only those take files. */
+function newConversation(app: string, named: string | undefined, isAboutCode: boolean): ConversationName {
+  return { kind: isAboutCode ? 'conversation' : 'window', app, id: named ?? randomBytes(4).toString('hex') };
+}
+
+function withoutFiles(known: ConversationRow | undefined, hasCode: boolean): CommandError {
+  if (!hasCode)
+    return new CommandError(
+      'The messages of this gateway take no files: that needs the git store.',
+      'Put the text into the message, or start a gateway on a new folder: svc serve --store git --data-dir <new folder>',
+    );
+  if (known)
+    return new CommandError(
+      `The messages of "${known.id}" take no files.`,
+      'Begin one that does: --mode full, without --window.',
+    );
+  return new UsageError('Files go with messages about code.', 'Add --mode full.');
+}
+
+/** A name that no conversation has begins one: that may be a mistake. */
+function drawOthers(terminal: Terminal, named: string, rows: ConversationRow[]): void {
+  const meant = nearest(
+    named,
+    rows.map(({ id }) => id),
+  );
+  terminal.hint(`"${named}" is a new conversation.${meant === undefined ? '' : ` Did you mean "${meant}"?`}`);
+  if (!terminal.notesAreSeen) return;
+  const now = Date.now();
+  const shown = rows
+    .slice(0, LISTED)
+    .map(({ id, title, mode, turns, updatedAt }) => [id, title, mode, String(turns), formatAge(updatedAt, now)]);
+  terminal.noteTable(['WINDOW', { title: 'BEGINS', squeeze: true }, 'MODE', right('TURNS'), 'USED'], shown);
+  if (rows.length > LISTED) terminal.hint(`… and ${rows.length - LISTED} more`);
 }
 
 /** Message by message, until the user leaves. */
@@ -76,13 +137,14 @@ class Conversation {
   /** The session whose draft the agent works on; null in mode `data`. */
   session: string | null = null;
   readonly #context: CommandContext;
-  readonly #app: string;
-  readonly #windowId: string;
+  readonly #name: ConversationName;
+  /** Files that wait for a message that is taken. */
+  #files: Attachment[];
 
-  constructor(context: CommandContext, app: string, windowId: string) {
+  constructor(context: CommandContext, name: ConversationName, files: Attachment[]) {
     this.#context = context;
-    this.#app = app;
-    this.#windowId = windowId;
+    this.#name = name;
+    this.#files = files;
   }
 
   /**
@@ -92,7 +154,8 @@ class Conversation {
   async turn(message: string): Promise<number> {
     const { args, terminal, connect } = this.#context;
     const client = connect(true);
-    const chosen = { mode: args.text('mode'), runner: args.text('runner'), model: args.text('model') };
+    const to = sendingTo(this.#name);
+    const own = this.#name.kind === 'window' ? { mode: args.text('mode') } : { attachments: this.#files };
     const drawing = new TurnDrawing(terminal);
     const leaving = new AbortController();
     const questions = new Questions(terminal, client);
@@ -104,19 +167,20 @@ class Conversation {
     process.once('SIGINT', stop);
     let isOver = false;
     try {
-      const body = { windowId: this.#windowId, message, ...chosen };
-      for await (const { data } of client.postForEvents(route`/svc/${this.#app}/_chat`, body, leaving.signal)) {
+      const body = { ...to.body, ...own, message, runner: args.text('runner'), model: args.text('model') };
+      for await (const { data } of client.postForEvents(to.path, body, leaving.signal)) {
         const event = JSON.parse(data) as TurnEvent;
         if (event.type === 'assistant.start') {
-          path = route`/svc/${this.#app}/_chat/windows/${this.#windowId}/turns/${event.turnId}`;
+          path = turnPath(this.#name, event.turnId);
           this.session = event.sessionId ?? null;
+          this.#files = [];
         }
         if (event.type === 'permission' && event.optionId === undefined) {
           drawing.pause();
           questions.ask(event, `${path}${route`/permissions/${event.requestId}`}`, stop);
         }
-        if (event.type === 'permission.result') questions.close(event.requestId);
-        await this.#show(drawing, event);
+        const isKnown = event.type === 'permission.result' && (await questions.close(event.requestId));
+        if (!isKnown || terminal.json) await this.#show(drawing, event);
         isOver = event.type === 'end';
       }
     } finally {
@@ -127,7 +191,7 @@ class Conversation {
     if (!isOver)
       throw new UnreachableError(
         'The gateway ended before the turn did.',
-        `What was said is kept: svc chat ${this.#app} --window ${this.#windowId}`,
+        `What was said is kept: svc chat ${this.#name.app} --window ${this.#name.id}`,
       );
     if (!terminal.json) drawFiles(terminal, drawing);
     return drawing.failed ? EXIT.failed : EXIT.ok;
@@ -142,7 +206,7 @@ class Conversation {
     }
     drawing.show(event);
     if (event.type === 'error') await this.#explain(event);
-    if (event.type === 'webhooks') drawMinted(terminal, event.minted as MintedWebhook[]);
+    if (event.type === 'webhooks') drawWebhooks(terminal, event);
   }
 
   /** The error that ended a turn is told as one that refused it would be. */
@@ -158,6 +222,7 @@ class Questions {
   readonly #client: Client;
   /** Request id → aborts when the question is no longer open. */
   readonly #open = new Map<string, AbortController>();
+  readonly #answered = new Set<string>();
   #asked: Promise<void> = Promise.resolve();
 
   constructor(terminal: Terminal, client: Client) {
@@ -170,15 +235,19 @@ class Questions {
     const closed = new AbortController();
     this.#open.set(question.requestId, closed);
     this.#asked = this.#asked.then(async () => {
-      const optionId = await choose(this.#terminal, question, stop, closed.signal);
+      const optionId = await answerTo(this.#terminal, question, stop, closed.signal);
       if (optionId === null) return;
+      this.#answered.add(question.requestId);
       // It may have been answered elsewhere, or too late.
       await this.#client.post(path, { optionId }).catch((error) => this.#terminal.hint((error as Error).message));
     });
   }
 
-  close(requestId: string): void {
+  /** Resolves with whether it was answered here, once its prompt is gone. */
+  async close(requestId: string): Promise<boolean> {
     this.#open.get(requestId)?.abort();
+    await setImmediate();
+    return this.#answered.has(requestId);
   }
 
   async end(): Promise<void> {
@@ -188,7 +257,7 @@ class Questions {
 }
 
 /** The option that the user chooses, or that says no where there is nobody to ask; null when the turn is over. */
-async function choose(
+async function answerTo(
   terminal: Terminal,
   { toolName, detail: asked, options }: Permission,
   stop: () => void,
@@ -214,6 +283,12 @@ async function choose(
     if (option) return option.optionId;
   }
   return null;
+}
+
+function drawWebhooks(terminal: Terminal, { minted, pending = [] }: Extract<TurnEvent, { type: 'webhooks' }>): void {
+  drawMinted(terminal, minted as MintedWebhook[]);
+  for (const { ownerApp, automationId } of pending)
+    terminal.note(`Publishing creates the webhook of ${ownerApp}/${automationId}, and prints its secret once.`);
 }
 
 function drawFiles(terminal: Terminal, { files }: TurnDrawing): void {

@@ -65,7 +65,7 @@ export async function allAutomations(client: Client, app?: string): Promise<Auto
 }
 
 /** Reads a list page by page; `read` gets the last row of the page before. */
-async function allRows<T>(read: (last: T | undefined) => Promise<T[]>): Promise<T[]> {
+export async function allRows<T>(read: (last: T | undefined) => Promise<T[]>): Promise<T[]> {
   const rows: T[] = [];
   for (;;) {
     const page = await read(rows.at(-1));

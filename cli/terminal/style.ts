@@ -34,3 +34,9 @@ export function createStyle(colours: boolean): Style {
 export function visible(text: string): string {
   return text.split(MARK).map(printable).join('\u001b[');
 }
+
+/** The same without the colours: what its width is measured by. */
+export function withoutColours(text: string): string {
+  const [first = '', ...coloured] = text.split(MARK);
+  return [first, ...coloured.map((part) => part.slice(part.indexOf('m') + 1))].map(printable).join('');
+}

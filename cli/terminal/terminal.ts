@@ -5,7 +5,7 @@
 import { createInterface } from 'node:readline/promises';
 import type { Readable } from 'node:stream';
 import { UsageError } from '../failure.ts';
-import { createStyle, type Style, visible, wantsColour } from './style.ts';
+import { createStyle, type Style, visible, wantsColour, withoutColours } from './style.ts';
 import { type Cell, type Column, drawTable, truncate } from './table.ts';
 import { formatBytes } from './units.ts';
 
@@ -115,10 +115,17 @@ export class Terminal {
     for (const line of advice) this.hint(`  ${line}`);
   }
 
-  /** A line of stderr that the next note replaces, drawn only on a terminal. */
+  /** A table to stderr, for its reader. */
+  noteTable(columns: Column[], rows: Cell[][]): void {
+    for (const line of drawTable(columns, rows, this.#stderr.columns || COLUMNS, this.noteStyle)) this.note(line);
+  }
+
+  /** A line of stderr that the next note replaces, drawn only on a terminal; without colours where it has to be cut. */
   passing(text: string): void {
     if (!this.notesAreSeen || this.#isAsking) return;
-    this.#stderr.write(CLEAR_LINE + visible(truncate(text, (this.#stderr.columns || COLUMNS) - 1)));
+    const plain = withoutColours(text);
+    const cut = truncate(plain, (this.#stderr.columns || COLUMNS) - 1);
+    this.#stderr.write(CLEAR_LINE + (cut === plain ? visible(text) : cut));
     this.#isPassing = true;
   }
 

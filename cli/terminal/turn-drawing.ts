@@ -7,6 +7,8 @@ import { formatCount, formatDuration } from './units.ts';
 /** What a turn says of a file: `file` events. */
 type ChangedFile = { path: string; status: string };
 type ToolStart = Extract<TurnEvent, { type: 'tool.start' }>;
+type Question = Extract<TurnEvent, { type: 'permission' }>;
+type Answer = Extract<TurnEvent, { type: 'permission.result' }>;
 
 /** An agent's lines begin further in than ours, so that none of its text can pass for one of them. */
 const INDENT = '  ';
@@ -20,6 +22,7 @@ export class TurnDrawing {
   readonly #terminal: Terminal;
   readonly #startedAt = Date.now();
   readonly #tools = new Map<string, ToolStart>();
+  readonly #questions = new Map<string, Question>();
   readonly #usage: TurnUsage = {};
   #runner = '';
   #flow: { kind: 'text' | 'reasoning'; flow: TextFlow } | null = null;
@@ -30,7 +33,7 @@ export class TurnDrawing {
     this.#terminal = terminal;
   }
 
-  /** Everything but `permission`, which is a question. */
+  /** Everything but the question of a `permission`, and `webhooks`. */
   show(event: TurnEvent): void {
     const terminal = this.#terminal;
     const style = terminal.noteStyle;
@@ -61,6 +64,13 @@ export class TurnDrawing {
         terminal.note(`${style('cyan', '⚙')} ${this.#tool(start)} ${sign}`);
         return;
       }
+      case 'permission':
+        this.#questions.set(event.requestId, event);
+        return;
+      case 'permission.result':
+        this.pause();
+        terminal.note(this.#answer(event));
+        return;
       case 'phase':
         this.pause();
         terminal.hint(`· ${event.phase}${event.detail ? `: ${event.detail}` : ''}`);
@@ -117,6 +127,18 @@ export class TurnDrawing {
     const room = Math.max(16, Math.min(ARGUMENT_CHARS, this.#terminal.columns) - toolName.length - 7);
     const shown = given.length > room ? `${given.slice(0, room - 1)}…` : given;
     return `${toolName} ${this.#terminal.noteStyle('dim', shown)}`.trimEnd();
+  }
+
+  /** `✓ shell rm -rf build: Allow, by policy`. */
+  #answer({ requestId, optionId, ok }: Answer): string {
+    const question = this.#questions.get(requestId);
+    const { toolName = 'a question', detail = '', options = [] } = question ?? {};
+    const style = this.#terminal.noteStyle;
+    const label = options.find((option) => option.optionId === optionId)?.label ?? 'refused';
+    const policy = question?.optionId === undefined ? '' : ', by policy';
+    const unanswered = optionId === null && policy === '' ? 'no answer, ' : '';
+    const what = detail === '' || detail === toolName ? toolName : `${toolName} ${detail}`;
+    return `${ok ? style('green', '✓') : style('red', '✗')} ${what}: ${unanswered}${label}${policy}`;
   }
 
   #add({ type: _, ...usage }: { type: string } & TurnUsage): void {

@@ -1,0 +1,55 @@
+/** The conversations about an app: its windows and, on the git store, those that change its code. Lists them, and has the addresses of one. */
+import { LIMITS } from '../../protocol/limits.ts';
+import { GatewayError } from '../failure.ts';
+import { allRows, type ChatWindow, route, withQuery } from './api.ts';
+import type { Client } from './client.ts';
+
+type Kind = 'window' | 'conversation';
+/** What the command line needs of a row. */
+type CodeConversation = { conversationId: string; title: string; counts: { turns: number }; updatedAt: number };
+
+/** Ids of the two kinds are given out apart; `--window` takes both. */
+export type ConversationName = { kind: Kind; app: string; id: string };
+export type ConversationRow = ConversationName & {
+  mode: string;
+  title: string;
+  turns: number;
+  updatedAt: number;
+};
+
+/** All of them, the one that was used last first. `hasCode` is false where there is no git store. */
+export async function allConversations(
+  client: Client,
+  app: string,
+): Promise<{ rows: ConversationRow[]; hasCode: boolean }> {
+  const limit = LIMITS.listRowsMax;
+  const windows = await allRows<ChatWindow>((last) =>
+    client.get(withQuery(route`/svc/${app}/_chat/windows`, { limit, before: last?.windowId })),
+  );
+  const aboutCode = await allRows<CodeConversation>((last) =>
+    client.get(withQuery(route`/_svc-conversations/apps/${app}/sessions`, { limit, before: last?.conversationId })),
+  ).catch((error) => {
+    if (error instanceof GatewayError && error.body.code === 'NO_GIT_STORE') return null;
+    throw error;
+  });
+  const rows: ConversationRow[] = [
+    ...windows.map(({ windowId: id, mode, title, turns, updatedAt }) => {
+      return { kind: 'window' as const, app, id, mode, title, turns, updatedAt };
+    }),
+    ...(aboutCode ?? []).map(({ conversationId: id, title, counts, updatedAt }) => {
+      return { kind: 'conversation' as const, app, id, mode: 'full', title, turns: counts.turns, updatedAt };
+    }),
+  ];
+  return { rows: rows.sort((a, b) => b.updatedAt - a.updatedAt), hasCode: aboutCode !== null };
+}
+
+/** Where its messages are sent, with the member of the body that names it. */
+export function sendingTo({ kind, app, id }: ConversationName): { path: string; body: Record<string, string> } {
+  if (kind === 'window') return { path: route`/svc/${app}/_chat`, body: { windowId: id } };
+  return { path: route`/svc/${app}/_turn`, body: { conversationId: id } };
+}
+
+export function turnPath({ kind, app, id }: ConversationName, turnId: string): string {
+  if (kind === 'window') return route`/svc/${app}/_chat/windows/${id}/turns/${turnId}`;
+  return route`/_svc-conversations/apps/${app}/sessions/${id}/turns/${turnId}`;
+}
