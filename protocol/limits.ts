@@ -300,7 +300,7 @@ export const LIMITS = {
   chatTranscriptBytes: 32 * MiB, // a window with more takes no further message
   chatStoreEveryMs: 1, // of all turns together, from one store of events to the next, once there were so many at once
   chatStoreBurst: 8,
-  chatTailBytes: 64 * KiB, // latest events of a running turn that are kept in memory for its followers
+  chatTailBytes: 16 * KiB, // latest events of a running turn that are kept in memory for its followers
   chatHistoryChars: 256 * KiB, // earlier messages that an agent is told
   chatHistoryTextChars: 64 * KiB, // one of these messages
   chatIndexMs: 100, // from a change until the index of an app's windows is written

@@ -146,10 +146,12 @@ export class WindowState {
   #append(line: EventsLine): void {
     const turn = this.turn(line.turnId);
     if (!turn) return;
-    for (const { id, event } of unpacked(line)) {
-      turn.lastId = id;
-      if (event.type === 'assistant.delta') turn.text += event.delta;
+    turn.lastId = line.id - 1;
+    for (const event of line.events) {
+      turn.lastId += 'deltas' in event ? event.deltas.length : 1;
       if (event.type === 'final') turn.final = event.text;
+      // One piece for all of them: a string of thousands of pieces keeps the garbage collector busy.
+      if (event.type === 'assistant.delta') turn.text += 'deltas' in event ? event.deltas.join('') : event.delta;
     }
     if (line.session !== undefined) {
       this.adapter = turn.runner;

@@ -8,8 +8,8 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { OpenConversation, StoredTurn, TurnEnd } from '../../../protocol/turns.ts';
 import type { StorePace } from './store-pace.ts';
 
-/** An event as it is sent. */
-export type SentEvent = { id: number; bytes: Buffer };
+/** Events as they are sent, one behind the other; `id` is that of the last one. */
+export type SentEvents = { id: number; bytes: Buffer };
 
 /** A turn that can be read, while it runs and afterwards. */
 export type ReadableTurn = {
@@ -18,7 +18,7 @@ export type ReadableTurn = {
   readonly over: boolean;
   readonly lastId: number;
   /** The events with ids over `after` that there are now; an array when they are at hand. */
-  after(after: number): SentEvent[] | AsyncIterable<SentEvent>;
+  after(after: number): SentEvents[] | AsyncIterable<SentEvents>;
   /** Resolves when there may be more. */
   changed(): Promise<void>;
 };
@@ -43,7 +43,9 @@ export class LiveTurn implements ReadableTurn {
   readonly #pace: StorePace;
   readonly #log: Logger;
   /** The latest events, for followers that read fast enough. */
-  readonly #tail: SentEvent[] = [];
+  readonly #tail: SentEvents[] = [];
+  /** The id of the event before them. */
+  #tailAfter: number;
   #tailBytes = 0;
   #waiting: TurnEvent[] = [];
   #waitingBytes = 0;
@@ -64,6 +66,7 @@ export class LiveTurn implements ReadableTurn {
     this.#pace = pace;
     this.#log = log;
     this.lastId = stored.lastId - first.length;
+    this.#tailAfter = this.lastId;
     this.#show(first);
   }
 
@@ -105,10 +108,13 @@ export class LiveTurn implements ReadableTurn {
     await this.#writing;
   }
 
-  after(after: number): SentEvent[] | AsyncIterable<SentEvent> {
-    const first = this.#tail[0]?.id ?? this.lastId + 1;
-    if (after >= first - 1) return this.#tail.slice(after - first + 1);
-    return sent(this.#conversation, this.#stored, after);
+  after(after: number): SentEvents[] | AsyncIterable<SentEvents> {
+    if (after < this.#tailAfter) return sent(this.#conversation, this.#stored, after);
+    const at = this.#tail.findIndex(({ id }) => id > after);
+    if (at < 0) return [];
+    const [group, ...rest] = this.#tail.slice(at) as [SentEvents, ...SentEvents[]];
+    const before = at === 0 ? this.#tailAfter : (this.#tail[at - 1] as SentEvents).id;
+    return [{ id: group.id, bytes: behind(group.bytes, after - before) }, ...rest];
   }
 
   changed(): Promise<void> {
@@ -147,15 +153,15 @@ export class LiveTurn implements ReadableTurn {
   }
 
   #show(events: TurnEvent[]): void {
-    for (const event of events) {
-      const one = { id: ++this.lastId, bytes: wireOf(this.lastId, event) };
-      this.#tail.push(one);
-      this.#tailBytes += one.bytes.length;
-      if (event.type === 'end') this.over = true;
-    }
+    const bytes = Buffer.from(events.map((event) => wireOf(++this.lastId, event)).join(''));
+    this.#tail.push({ id: this.lastId, bytes });
+    this.#tailBytes += bytes.length;
+    if (events.at(-1)?.type === 'end') this.over = true;
     // What is not stored is nowhere else.
-    while (this.#failure === null && this.#tailBytes > LIMITS.chatTailBytes) {
-      this.#tailBytes -= this.#tail.shift()?.bytes.length ?? 0;
+    while (this.#failure === null && this.#tail.length > 1 && this.#tailBytes > LIMITS.chatTailBytes) {
+      const { id, bytes } = this.#tail.shift() as SentEvents;
+      this.#tailAfter = id;
+      this.#tailBytes -= bytes.length;
     }
     const wake = this.#wake;
     this.#wake = [];
@@ -163,13 +169,23 @@ export class LiveTurn implements ReadableTurn {
   }
 }
 
-async function* sent(conversation: OpenConversation, stored: StoredTurn, after: number): AsyncGenerator<SentEvent> {
-  for await (const { id, event } of conversation.events(stored, after)) yield { id, bytes: wireOf(id, event) };
+/** Without its first `count` events. */
+function behind(bytes: Buffer, count: number): Buffer {
+  let at = 0;
+  for (let i = 0; i < count; i++) at = bytes.indexOf(EVENT_END, at) + EVENT_END.length;
+  return bytes.subarray(at);
 }
 
+async function* sent(conversation: OpenConversation, stored: StoredTurn, after: number): AsyncGenerator<SentEvents> {
+  for await (const { id, event } of conversation.events(stored, after))
+    yield { id, bytes: Buffer.from(wireOf(id, event)) };
+}
+
+const EVENT_END = '\n\n';
+
 /** The event as it is sent. JSON has no line breaks, so that it stays one event whatever it holds. */
-function wireOf(id: number, event: TurnEvent): Buffer {
-  return Buffer.from(`event: ${event.type}\nid: ${id}\ndata: ${JSON.stringify(event)}\n\n`);
+function wireOf(id: number, event: TurnEvent): string {
+  return `event: ${event.type}\nid: ${id}\ndata: ${JSON.stringify(event)}${EVENT_END}`;
 }
 
 /** Approximately, in bytes. */

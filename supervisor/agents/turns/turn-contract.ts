@@ -19,19 +19,29 @@ type Yielded = { type: string; [member: string]: unknown };
 /** A runner's events, sound. */
 type Sound = RunnerEvent | { type: 'aborted' };
 
+const PIECES = 64;
 const CUT = 'The turn ended before this tool had answered.';
 
 export class TurnContract {
-  /** The answer so far. */
-  text = '';
+  #text = '';
+  /** Pieces behind it. Joined now and then: a string of thousands of pieces keeps the garbage collector busy. */
+  #pieces: string[] = [];
+  #chars = 0;
   #final: string | null = null;
   readonly #tools = new OpenTools();
+
+  /** The answer so far. */
+  get text(): string {
+    this.#join();
+    return this.#text;
+  }
 
   /** The events for those who follow. Throws `AGENT_FAILED` when the answer is too long. */
   take(event: Sound): TurnEvent[] {
     if (event.type === 'assistant.delta') {
-      this.text += event.delta;
-      if (this.text.length > LIMITS.agentTextChars) throw tooLong();
+      this.#chars += event.delta.length;
+      if (this.#chars > LIMITS.agentTextChars) throw tooLong();
+      if (this.#pieces.push(event.delta) >= PIECES) this.#join();
       return [event];
     }
     if (event.type === 'tool.start' || event.type === 'tool.result') return this.#tools.admit(event);
@@ -48,6 +58,11 @@ export class TurnContract {
   rest(ok: boolean): TurnEvent[] {
     const results = this.#tools.missing(CUT);
     return ok ? [...results, { type: 'final', text: this.#final ?? this.text }] : results;
+  }
+
+  #join(): void {
+    this.#text += this.#pieces.join('');
+    this.#pieces = [];
   }
 }
 

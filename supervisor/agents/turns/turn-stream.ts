@@ -2,7 +2,7 @@
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import type { EventReaders } from '../../http/event-streams.ts';
-import type { ReadableTurn, SentEvent } from './live-turn.ts';
+import type { ReadableTurn, SentEvents } from './live-turn.ts';
 
 const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: events of a turn\n\n`);
 
@@ -54,7 +54,7 @@ export async function sendTurn(
 }
 
 /** Joins events that are in memory to one write. */
-function together(events: SentEvent[] | AsyncIterable<SentEvent>): Iterable<SentEvent> | AsyncIterable<SentEvent> {
+function together(events: SentEvents[] | AsyncIterable<SentEvents>): Iterable<SentEvents> | AsyncIterable<SentEvents> {
   if (!Array.isArray(events) || events.length < 2) return events;
   const id = events.at(-1)?.id ?? 0;
   return [{ id, bytes: Buffer.concat(events.map(({ bytes }) => bytes)) }];

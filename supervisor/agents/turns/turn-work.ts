@@ -40,7 +40,9 @@ export type TurnWorkOptions = {
 /** Events of a runner that are read before everything else has its turn. */
 const EVENTS_AT_ONCE = 256;
 
-type Yielded = IteratorResult<{ type: string; [member: string]: unknown }>;
+type Yielded = { type: string; [member: string]: unknown };
+/** How a turn ends, but for its text. */
+type Ending = Omit<TurnOutcome, 'text'>;
 
 export class TurnWork {
   readonly live: LiveTurn;
@@ -56,10 +58,10 @@ export class TurnWork {
   readonly #contract = new TurnContract();
   #phase: 'waiting' | 'running' | 'ending' = 'waiting';
   /** How it ends, once it was aborted. */
-  #stopped: Omit<TurnOutcome, 'text'> | null = null;
+  #stopped: Ending | null = null;
   /** The runner is given up. */
   #isCut = false;
-  /** Has who waits for the runner's next event see that. */
+  /** Has who reads the runner see that. */
   #wake: (() => void) | null = null;
   #resolve: (outcome: TurnOutcome) => void = () => {};
 
@@ -110,8 +112,8 @@ export class TurnWork {
     this.#phase = 'running';
     this.#observer.started();
     const { signal } = this.#controller;
-    let iterator: AsyncIterator<{ type: string; [member: string]: unknown }> | null = null;
-    let outcome: Omit<TurnOutcome, 'text'>;
+    let iterator: AsyncIterator<Yielded> | null = null;
+    let outcome: Ending;
     const answer = (requestId: string) => this.#permissions.answer(requestId);
     let exit: (() => Promise<void>) | undefined;
     try {
@@ -126,39 +128,32 @@ export class TurnWork {
     await this.#end(this.#stopped ?? outcome);
   }
 
-  async #read(
-    iterator: AsyncIterator<{ type: string; [member: string]: unknown }>,
-  ): Promise<Omit<TurnOutcome, 'text'>> {
+  #read(iterator: AsyncIterator<Yielded>): Promise<Ending> {
     let isSilent = false;
     const silence = setTimeout(() => {
       isSilent = true;
       this.#cut();
     }, LIMITS.agentSilentMs).unref();
-    try {
-      for (let count = 1; ; count++) {
-        await this.live.room();
-        // What is not stored makes nobody wait: a runner that is never at a loss for it would leave no time to anything else.
-        if (count % EVENTS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
-        const next = await this.#next(iterator);
-        silence.refresh();
-        if (next === null && isSilent) throw silent();
-        if (next === null || next.done === true || next.value?.type === 'end') return { state: 'ok', error: null };
-        const ended = this.#take(next.value);
-        if (ended !== null) return ended;
-      }
-    } finally {
-      clearTimeout(silence);
-      this.#wake = null;
-    }
+    const cut = new Promise<Ending>((resolve, reject) => {
+      this.#wake = () => (isSilent ? reject(silent()) : resolve({ state: 'ok', error: null }));
+    });
+    if (this.#isCut) this.#wake?.();
+    return Promise.race([this.#takeAll(iterator, silence), cut]).finally(() => clearTimeout(silence));
   }
 
-  /** What the runner yields next; null when it was given up. */
-  #next(iterator: AsyncIterator<{ type: string; [member: string]: unknown }>): Promise<Yielded | null> {
-    return new Promise((resolve, reject) => {
-      if (this.#isCut) return resolve(null);
-      this.#wake = () => resolve(null);
-      Promise.resolve(iterator.next()).then(resolve, reject);
-    });
+  /** Takes what the runner yields, until it ends or is given up. */
+  async #takeAll(iterator: AsyncIterator<Yielded>, silence: NodeJS.Timeout): Promise<Ending> {
+    for (let count = 1; ; count++) {
+      const room = this.live.room();
+      if (room) await room;
+      // What is not stored makes nobody wait: a runner that is never at a loss for it would leave no time to anything else.
+      if (count % EVENTS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
+      const next = await iterator.next();
+      if (this.#isCut || next.done === true || next.value?.type === 'end') return { state: 'ok', error: null };
+      silence.refresh();
+      const ended = this.#take(next.value);
+      if (ended !== null) return ended;
+    }
   }
 
   #cut(): void {
@@ -167,7 +162,7 @@ export class TurnWork {
   }
 
   /** How the turn ends with this event; null when it goes on. */
-  #take(yielded: unknown): Omit<TurnOutcome, 'text'> | null {
+  #take(yielded: unknown): Ending | null {
     const event = soundEvent(yielded);
     if (event === null) return null;
     if (event.type === 'aborted') return { state: 'aborted', error: null };
@@ -186,7 +181,7 @@ export class TurnWork {
     for (const event of events) this.#observer.event(event);
   }
 
-  async #end({ state, error }: Omit<TurnOutcome, 'text'>): Promise<void> {
+  async #end({ state, error }: Ending): Promise<void> {
     this.#phase = 'ending';
     this.#permissions.close();
     this.#controller.abort(new SvcError('RUN_ABORTED', 'The turn has ended.'));

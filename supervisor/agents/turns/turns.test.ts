@@ -63,15 +63,40 @@ async function eventsOf({ turn, leave }: HeldTurn): Promise<TurnEvent[]> {
   const events: TurnEvent[] = [];
   for (let at = 0; !turn.over || at < turn.lastId; ) {
     for await (const { id, bytes } of turn.after(at)) {
-      assert.equal(id, at + 1);
+      const group = parsed(bytes);
+      assert.deepEqual(
+        group.map((one) => one.id),
+        Array.from({ length: id - at }, (_, i) => at + i + 1),
+      );
       at = id;
-      events.push(JSON.parse(/^data: (.*)$/m.exec(bytes.toString())?.[1] ?? ''));
+      events.push(...group.map(({ event }) => event));
     }
     if (!turn.over) await inTime(turn.changed(), 'the next event');
   }
   leave();
   return events;
 }
+
+function parsed(bytes: Buffer): { id: number; event: TurnEvent }[] {
+  const sent = bytes.toString().matchAll(/^event: .*\nid: (\d+)\ndata: (.*)\n\n/gm);
+  return [...sent].map(([, id, data]) => ({ id: Number(id), event: JSON.parse(data as string) }));
+}
+
+test('a turn is read behind any of its events, while it runs and afterwards', async (t) => {
+  const { turns } = sceneOf(t, 1);
+  const message = `${'say:a\u00e9\u{1f600} '.repeat(3)}say:${'b'.repeat(LIMITS.chatTailBytes)} say:c say:d`;
+  const held = await turns.accept(nameOf('w'), { message });
+  const { turn } = held;
+  const all = await eventsOf(held);
+  const stored = await turns.hold(nameOf('w'), turn.turnId);
+  for (const read of [turn, stored.turn])
+    for (let at = 0; at <= turn.lastId; at++) {
+      const events: TurnEvent[] = [];
+      for await (const { bytes } of read.after(at)) events.push(...parsed(bytes).map(({ event }) => event));
+      assert.deepEqual(events, all.slice(at));
+    }
+  stored.leave();
+});
 
 test('a permission that nobody answers in time is denied, and the turn goes on', async (t) => {
   const { turns } = sceneOf(t, 1);
