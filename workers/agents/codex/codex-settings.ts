@@ -24,10 +24,19 @@ const QUIET = [
   'notify=[]',
   'web_search="disabled"',
   'skills.include_instructions=false',
+  'skills.bundled.enabled=false',
   'features.unbounded_connection_retries=false',
-  ...['apps', 'plugins', 'hooks', 'memories', 'multi_agent', 'goals', 'image_generation', 'view_image'].map(
-    (feature) => `features.${feature}=false`,
-  ),
+  ...[
+    'apps',
+    'plugins',
+    'hooks',
+    'memories',
+    'multi_agent',
+    'goals',
+    'image_generation',
+    'view_image',
+    'skill_search',
+  ].map((feature) => `features.${feature}=false`),
 ];
 
 /** Names that its sandbox protects with empty folders, which would appear in the draft. */
