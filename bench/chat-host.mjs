@@ -3,7 +3,6 @@
  * gives, and writes the same first line. A message is `<pieces> <milliseconds from one to the next>`; each piece is the time.
  */
 import { readFileSync } from 'node:fs';
-import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { serve } from '../dist/index.js';
 
@@ -22,7 +21,8 @@ async function* conversationRunner({ message, signal }) {
   const from = performance.now();
   for (let i = 0; i < pieces && !signal.aborted; i++) {
     // By the clock: a late piece does not make those after it late.
-    await wait(Math.max(0, from + i * everyMs - performance.now()));
+    const at = from + i * everyMs;
+    await new Promise((resolve) => setTimeout(resolve, at - performance.now()));
     yield { type: 'assistant.delta', delta: `${performance.timeOrigin + performance.now()} ` };
   }
   yield { type: 'final', text: 'done' };

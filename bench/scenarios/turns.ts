@@ -1,12 +1,16 @@
 /** What the gateway adds to an agent's turn, and what many turns at a time leave to other apps; agents and models are stubs. */
+import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { createParser } from 'eventsource-parser';
+import { LIMITS } from '../../protocol/limits.ts';
+import { startModelStub } from '../../testing/model-stub.ts';
 import { APP, packApp, ROWS } from '../bench-app.ts';
 import { accompanied, GatewayContender } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import { type Fact, factsOf, type LoadMeasurement, type Measurement, type SideResult } from '../measurements.ts';
+import { memoryOf } from '../process-usage.ts';
 import { ROOT } from '../servers.ts';
 import { formatInterval, median, middleFactor } from '../statistics.ts';
 import { takeTurns } from '../turns.ts';
@@ -28,6 +32,15 @@ const READ_EVERY_MS = 20;
 const ROUNDS = 6;
 const SMOKE_ROUNDS = 1;
 const ROUND_SECONDS = 3;
+/** So much longer than what is measured do turns stream: their beginning and end are other work. */
+const LONGER_MS = 2000;
+const CODEX = join(ROOT, 'scripts/agents/node_modules/.bin/codex');
+const CODEX_TURNS = 20;
+const IDLE_WINDOWS = LIMITS.chatWindows;
+const SMOKE_IDLE_WINDOWS = 20;
+const STARTS = 5;
+const SETTLE_MS = 1000;
+const MiB = 1024 * 1024;
 const WHILE = 'while windows stream';
 const QUIET = 'quiet';
 const OTHER = `${APP}-other`;
@@ -36,7 +49,12 @@ export const turnsScenario: Scenario = {
   name: SCENARIO,
   question:
     'What does the gateway add to a turn, and how late are other apps while 200 windows stream 50 pieces a second each?',
-  run: async (context) => [...(await oneWindow(context)), ...(await manyWindows(context))],
+  run: async (context) => [
+    ...(await oneWindow(context)),
+    ...(await codex(context)),
+    ...(await idleWindows(context)),
+    ...(await manyWindows(context)),
+  ],
 };
 
 /** One agent that is warm, in a process of its own, one turn after the other. */
@@ -64,6 +82,80 @@ async function oneWindow(context: Context): Promise<Fact[]> {
   });
 }
 
+/** A real agent that is warm, whose model answers at once: what it takes is the agent's and the gateway's time. */
+async function codex(context: Context): Promise<Fact[]> {
+  if (!existsSync(CODEX)) {
+    context.progress('  codex is not installed, so it is left out: npm ci --prefix scripts/agents');
+    return [];
+  }
+  const home = context.newFolder();
+  mkdirSync(join(home, 'tmp'));
+  const model = await startModelStub();
+  try {
+    const runners = {
+      codex: {
+        kind: 'codex',
+        command: [CODEX],
+        model: 'stub-model',
+        baseUrl: `${model.url}/v1`,
+        // It distrusts a home below the folder for temporary files.
+        env: { HOME: home, CODEX_HOME: home, TMPDIR: join(home, 'tmp'), OPENAI_API_KEY: 'none' },
+      },
+    };
+    const options = { dataDir: context.newFolder(), config: { ...context.config, runners: runners as never } };
+    return await Daemon.use(options, async (daemon) => {
+      await daemon.install(APP, await packApp());
+      for (let i = 0; i < 2; i++) await turn(daemon, 'codex', 'say: Hello.');
+      const turns: Turn[] = [];
+      for (let i = 0; i < (context.options.smoke ? SMOKE_TURNS : CODEX_TURNS); i++)
+        turns.push(await turn(daemon, 'codex', 'say: Hello.'));
+      const wholeMs = median(turns.map((one) => one.wholeMs));
+      context.progress(`  codex: ${wholeMs.toFixed(0)} ms`);
+      return [
+        fact(
+          'a turn of a warm codex whose model answers at once, p50',
+          wholeMs,
+          'ms',
+          `${turns.length} turns, one after the other`,
+        ),
+      ];
+    });
+  } finally {
+    await model.close();
+  }
+}
+
+/** What a window takes in which nothing happens: what a gateway that was started anew has more with them than without. */
+async function idleWindows(context: Context): Promise<Fact[]> {
+  const { smoke } = context.options;
+  const windows = smoke ? SMOKE_IDLE_WINDOWS : IDLE_WINDOWS;
+  const options = { dataDir: context.newFolder(), config: context.config, script: 'bench/chat-host.mjs' };
+  const starts = smoke ? 1 : STARTS;
+  const memory = async (): Promise<number> => {
+    const bytes: number[] = [];
+    for (let start = 0; start < starts; start++)
+      await Daemon.use(options, async (daemon) => {
+        // The list is read from the disk when it is first asked for.
+        await (await daemon.request('GET', `/svc/${APP}/_chat/windows`)).text();
+        await wait(smoke ? 0 : SETTLE_MS);
+        bytes.push(memoryOf(daemon.pid).pss);
+      });
+    return median(bytes);
+  };
+  await Daemon.use(options, async (daemon) => {
+    await daemon.install(APP, await packApp());
+  });
+  const without = await memory();
+  await Daemon.use(options, async (daemon) => {
+    for (let i = 0; i < windows; i += 10)
+      await Promise.all(Array.from({ length: 10 }, (_, at) => turn(daemon, `w${i + at}`, '1 1')));
+  });
+  const added = ((await memory()) - without) / MiB;
+  context.progress(`  ${windows} idle windows: ${added.toFixed(1)} MiB`);
+  const detail = `${windows} windows, once they were listed; PSS of the supervisor, median of ${starts} starts with and without`;
+  return [fact('idle windows', added, 'MiB', detail)];
+}
+
 /** In a host, whose runner costs next to nothing: what is measured is the gateway. */
 async function manyWindows(context: Context): Promise<Measurement[]> {
   const { smoke } = context.options;
@@ -85,12 +177,13 @@ async function manyWindows(context: Context): Promise<Measurement[]> {
     const lost: number[] = [];
     const added: number[] = [];
     const streaming = accompanied(WHILE, quiet, async () => {
-      const pieces = Math.ceil((PER_SECOND * roundMs) / 1000);
-      const turns = Array.from({ length: windows }, (_, i) => turn(daemon, `w${i}`, `${pieces} ${1000 / PER_SECOND}`));
-      // Until all of them stream.
-      await wait(smoke ? 0 : 500);
+      const pieces = Math.ceil((PER_SECOND * (roundMs + LONGER_MS)) / 1000);
+      const turns = Array.from({ length: windows }, (_, i) =>
+        openTurn(daemon, `w${i}`, `${pieces} ${1000 / PER_SECOND}`),
+      );
+      await Promise.all(turns.map(({ streams }) => streams));
       return async () => {
-        for (const { addedMs } of await Promise.all(turns)) {
+        for (const { addedMs } of await Promise.all(turns.map(({ done }) => done))) {
           lost.push(pieces - addedMs.length);
           added.push(...addedMs);
         }
@@ -131,28 +224,52 @@ async function manyWindows(context: Context): Promise<Measurement[]> {
   }
 }
 
-/** From the message on: until `assistant.start` arrived, and how old each piece was when it did. */
-type Turn = { startMs: number; addedMs: number[] };
+/** From the message on: until `assistant.start` arrived, how old each piece was when it did, until the end. */
+type Turn = { startMs: number; addedMs: number[]; wholeMs: number };
 
-async function turn(daemon: Daemon, windowId: string, message: string): Promise<Turn> {
+function turn(daemon: Daemon, windowId: string, message: string): Promise<Turn> {
+  return openTurn(daemon, windowId, message).done;
+}
+
+/** `streams` resolves with its first piece. */
+function openTurn(daemon: Daemon, windowId: string, message: string): { streams: Promise<void>; done: Promise<Turn> } {
+  let begun = (): void => {};
+  const streams = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  return { streams, done: readTurn(daemon, windowId, message, begun) };
+}
+
+/** Reads what comes and when; looks into it only when all of it is there, so that it does not take the time of what is measured. */
+async function readTurn(daemon: Daemon, windowId: string, message: string, begun: () => void): Promise<Turn> {
   const now = () => performance.timeOrigin + performance.now();
   const from = now();
-  const result: Turn = { startMs: 0, addedMs: [] };
+  const answer = await daemon.request('POST', `/svc/${APP}/_chat`, JSON.stringify({ windowId, message }));
+  const chunks: { at: number; bytes: Uint8Array }[] = [];
+  for await (const bytes of answer.body as AsyncIterable<Uint8Array>) {
+    chunks.push({ at: now(), bytes });
+    // The first one is the opening, the second one `assistant.start`.
+    if (chunks.length === 3) begun();
+  }
+  begun();
+  const result: Turn = { startMs: 0, addedMs: [], wholeMs: now() - from };
   let ended = false;
+  let at = 0;
   const parser = createParser({
     onEvent: ({ event, data }) => {
-      if (event === 'assistant.start') result.startMs = now() - from;
+      if (event === 'assistant.start') result.startMs = at - from;
       if (event === 'error') throw new Error(`A turn failed: ${data}`);
       if (event === 'end') ended = true;
       if (event !== 'assistant.delta') return;
       const { delta } = JSON.parse(data) as { delta: string };
-      for (const sent of delta.trim().split(' ')) result.addedMs.push(now() - Number(sent));
+      for (const sent of delta.trim().split(' ')) result.addedMs.push(at - Number(sent));
     },
   });
-  const answer = await daemon.request('POST', `/svc/${APP}/_chat`, JSON.stringify({ windowId, message }));
   const decoder = new TextDecoder();
-  for await (const chunk of answer.body as AsyncIterable<Uint8Array>)
-    parser.feed(decoder.decode(chunk, { stream: true }));
+  for (const chunk of chunks) {
+    at = chunk.at;
+    parser.feed(decoder.decode(chunk.bytes, { stream: true }));
+  }
   if (!ended) throw new Error(`The stream of a turn in ${windowId} broke off.`);
   return result;
 }
