@@ -146,6 +146,7 @@ export type SessionFilesJob =
   | { work: 'list'; folder: string }
   | { work: 'read'; folder: string; path: string }
   | { work: 'put'; folder: string; path: string; bytes: Uint8Array; conditions: FileConditions }
+  | { work: 'putAll'; folder: string; archive: string; unpackTo: string }
   | { work: 'delete'; folder: string; path: string; conditions: FileConditions };
 
 export type SessionFilesResult = {
@@ -153,6 +154,8 @@ export type SessionFilesResult = {
   read: GitFile & { bytes: Uint8Array };
   /** `created` when there was no such file before. */
   put: { file: GitFile; created: boolean };
+  /** Those of the archive. */
+  putAll: GitFile[];
   delete: { path: string };
 };
 

@@ -362,6 +362,15 @@ test('dev follows a folder through faults, other editors and a restart of the ga
   assert.match((await events.next('back')).preview, /^http:\/\/dev-notes--notes\.draft\.svc\.localhost:/);
   assert.deepEqual((await events.next('synced')).written, ['README.md']);
 
+  await stop();
+  await events.next('lost');
+  for (let n = 0; n < 300; n++) writeFileSync(join(home, `notes/file-${n}.txt`), `of ${n}`);
+  await serve();
+  await events.next('back');
+  assert.equal((await events.next('synced')).written.length, 300, 'many files meanwhile');
+  for (let n = 0; n < 300; n++) rmSync(join(home, `notes/file-${n}.txt`));
+  await events.next('synced');
+
   dev.kill('SIGINT');
   await events.next('stopped');
   assert.deepEqual(await inTime(exit, 'the end of svc dev', LONG_MS), [0, null]);

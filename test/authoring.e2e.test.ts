@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import type { ErrorBody } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { appOf, automation } from '../testing/apps.ts';
+import { tarball } from '../testing/archive.ts';
 import { gatewayOfSuite } from '../testing/edges.ts';
 import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
 
@@ -448,6 +449,29 @@ test('names, descriptions and automations are changed without an editor', async 
   assert.equal((await gateway.call('DELETE', '/svc/_automations/meta/inbox', { body: { publish: true } })).status, 200);
   failed(await gateway.call('GET', '/svc/_automations/meta/inbox'), 404, 'UNKNOWN_AUTOMATION');
   assert.equal((await gateway.call('POST', new URL(webhook.url).pathname, { body: {}, token: null })).status, 404);
+});
+
+test('many files come in one request, all or none, and a draft has them', async () => {
+  await published('crowd', 'one');
+  const { sessionId } = (await gateway.call('POST', '/svc/_sessions')).json;
+  const path = `/svc/_sessions/${sessionId}/apps/crowd/files`;
+  const put = (files: Record<string, string>) => gateway.call('POST', path, { body: tarball(files) });
+  const many = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`many/${n}.css`, `of ${n}`]));
+  const answer = await put({ ...many, 'queries/word.js': handler('two') });
+  assert.equal(answer.status, 200, answer.text);
+  assert.equal(answer.json.length, 501);
+  const draft = `/svc/_draft/${sessionId}/crowd/`;
+  assert.equal((await gateway.call('GET', `${draft}many/499.css`)).text, 'of 499');
+  const refused = await put({ 'more.txt': 'x', 'run.sh': 'x' });
+  assert.deepEqual(
+    [refused.status, refused.json.error.code, refused.json.error.path],
+    [400, 'ARCHIVE_EXTENSION', 'run.sh'],
+  );
+  assert.equal((await gateway.call('GET', `${path}/more.txt`)).status, 404);
+  const cut = await gateway.call('POST', path, { body: tarball(many).subarray(0, 500) });
+  assert.deepEqual([cut.status, cut.json.error.code], [400, 'INVALID_ARCHIVE']);
+  const unknown = await gateway.call('POST', '/svc/_sessions/nobody/apps/crowd/files', { body: tarball(many) });
+  assert.deepEqual([unknown.status, unknown.json.error.code], [404, 'UNKNOWN_SESSION']);
 });
 
 test('every byte of a file is kept, up to the largest one', async () => {

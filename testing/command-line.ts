@@ -1,5 +1,5 @@
 /** For tests: the command line run in this process, and a small HTTP server that speaks a gateway's routes. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -38,6 +38,18 @@ export async function svc(
     stderr: stderr.stream,
   });
   return { code, stdout: stdout.text(), stderr: stderr.text() };
+}
+
+/** As a user other than root: file modes do not apply to root. */
+export async function asUser<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  if (process.getuid?.() !== 0) return work();
+  chownSync(folder, 65534, 65534);
+  process.seteuid?.(65534);
+  try {
+    return await work();
+  } finally {
+    process.seteuid?.(0);
+  }
 }
 
 function collect(

@@ -199,6 +199,9 @@ function ownSends(route: Route, { names, large }: Place): Send[] {
     'PUT /svc/_sessions/:sid/apps/:id/files/*': [
       { what: '5 MiB', target: `${target}/large.txt`, body: Buffer.alloc(LIMITS.archiveFileBytes, 'x\n') },
     ],
+    'POST /svc/_sessions/:sid/apps/:id/files': [
+      { what: '20 MiB that are no archive', target, body: Buffer.alloc(20 * MiB) },
+    ],
     'POST /svc/_apps/:id/upload': [{ what: '20 MiB that are no archive', target, body: Buffer.alloc(20 * MiB) }],
     'GET /svc/:id/_changes': [{ what: 'from the first event on', target, headers: { 'last-event-id': '1' } }],
     'GET /svc/:id/*': [{ what: 'a file of 1 MiB', target: `/svc/${LARGE}/file-0.json` }],

@@ -1,22 +1,54 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { temporaryFolder } from '../../testing/command-line.ts';
-import { scanAppFolder } from './app-folder.ts';
+import { asUser, temporaryFolder } from '../../testing/command-line.ts';
+import { packBytes, scanAppFolder } from './app-folder.ts';
 
 test('links and pipes are left out, with the reason', (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'app.json'), '{}');
   symlinkSync('app.json', join(folder, 'link.json'));
   execFileSync('mkfifo', [join(folder, 'pipe.txt')]);
-  assert.deepEqual(scanAppFolder(folder), {
-    files: ['app.json'],
-    bytes: 2,
-    leftOut: [
-      { path: 'link.json', reason: 'link' },
-      { path: 'pipe.txt', reason: 'not a file' },
-    ],
-  });
+  const { files, bytes, leftOut } = scanAppFolder(folder);
+  assert.deepEqual([files, bytes], [['app.json'], 2]);
+  assert.deepEqual(leftOut, [
+    { path: 'link.json', reason: 'link' },
+    { path: 'pipe.txt', reason: 'not a file' },
+  ]);
+});
+
+test('a folder below that cannot be read is named, with what that means', async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'app.json'), '{}');
+  for (const [mode, name] of [
+    [0o000, 'closed'],
+    [0o444, 'not to be entered'],
+  ] as const) {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, 'a.txt'), 'a');
+    chmodSync(join(folder, name), mode);
+    await asUser(folder, async () =>
+      assert.throws(() => scanAppFolder(folder), {
+        message: `${name} cannot be read: permission is denied.`,
+        hint: 'Nothing is sent before it can be read, because its files would count as deleted.',
+      }),
+    );
+    chmodSync(join(folder, name), 0o755);
+    assert.ok(scanAppFolder(folder).files.includes(`${name}/a.txt`));
+  }
+});
+
+test('files that were read already make an archive, whatever becomes of them', async (t) => {
+  const folder = temporaryFolder(t);
+  const long = `${'deep/'.repeat(30)}a.txt`;
+  const archive = await packBytes([
+    { path: 'empty.txt', bytes: Buffer.alloc(0) },
+    { path: long, bytes: Buffer.from('x'.repeat(100_000)) },
+  ]);
+  writeFileSync(join(folder, 'a.tgz'), archive);
+  execFileSync('tar', ['xzf', 'a.tgz'], { cwd: folder });
+  assert.equal(readFileSync(join(folder, 'empty.txt'), 'utf8'), '');
+  assert.equal(readFileSync(join(folder, long), 'utf8').length, 100_000);
 });

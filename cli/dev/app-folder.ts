@@ -2,13 +2,14 @@
 import { type Dirent, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { create } from 'tar';
+import { constants } from 'node:zlib';
+import { create, Header, Pack, ReadEntry } from 'tar';
 import type { UploadAnswer } from '../../protocol/answers.ts';
 import { flatAutomation, flatAutomations } from '../../protocol/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { STATIC_TYPES } from '../../protocol/rules/static-files.ts';
 import { isMissing } from '../../storage/atomic-file.ts';
-import { CommandError } from '../failure.ts';
+import { CommandError, reasonOf } from '../failure.ts';
 import { route, withQuery } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -20,13 +21,16 @@ const LISTED = 6;
 
 /** Extensions that an archive may contain (decisions, section 2). */
 const PACKED_EXTENSIONS = new Set([...Object.keys(STATIC_TYPES), '.sql', '.md', '.txt']);
+/** Mode of a file in an archive that was made of bytes. */
+const NEW_FILE = 0o644;
 const NEW_ONE = 'Make an app to start from: svc new <dir>';
 
 type LeftOut = {
   path: string;
   reason: 'hidden' | 'link' | 'not a file' | 'database' | 'dependencies' | 'file type';
 };
-export type AppFolder = { files: string[]; bytes: number; leftOut: LeftOut[] };
+/** `state` differs whenever one of the files was written, renamed, made or removed. */
+export type AppFolder = { files: string[]; bytes: number; leftOut: LeftOut[]; state: string };
 
 /** The id in the folder's `app.json`; the gateway checks the rest. Throws `CommandError`. */
 export function readAppId(folder: string): string {
@@ -55,10 +59,13 @@ function refuseFile(folder: string): void {
     throw new CommandError(`${folder} is a file, not an app's folder.`, 'Name the folder that has the app.json.');
 }
 
-/** Lists the files to send, by path. Throws `CommandError` when they exceed the gateway's limit. */
+/**
+ * Lists the files to send, by path. Throws `CommandError` when they exceed the gateway's limit, or when a folder cannot be read:
+ * without it, its files would count as deleted.
+ */
 export function scanAppFolder(folder: string): AppFolder {
   refuseFile(folder);
-  const found: AppFolder = { files: [], bytes: 0, leftOut: [] };
+  const found: AppFolder = { files: [], bytes: 0, leftOut: [], state: '' };
   scan(folder, '', found);
   if (found.bytes <= LIMITS.archiveTotalBytes) return found;
   const sizes = found.files.map((file) => ({ file, bytes: statSync(join(folder, file)).size }));
@@ -70,19 +77,34 @@ export function scanAppFolder(folder: string): AppFolder {
 }
 
 function scan(root: string, path: string, found: AppFolder): void {
-  const entries = readdirSync(join(root, path), { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
-  for (const entry of entries) {
+  const entries = readable(path, () => readdirSync(join(root, path), { withFileTypes: true })) ?? [];
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const name = path === '' ? entry.name : `${path}/${entry.name}`;
     const reason = reasonToLeaveOut(entry);
     if (reason !== null) found.leftOut.push({ path: name, reason });
     else if (entry.isDirectory()) scan(root, name, found);
     else {
-      const stat = statSync(join(root, name), { throwIfNoEntry: false });
+      const stat = readable(path, () => statSync(join(root, name), { throwIfNoEntry: false }));
       // Editors write beside a file and rename: it is gone since the folder was listed.
-      if (stat === undefined) continue;
+      if (stat == null) continue;
       found.files.push(name);
       found.bytes += stat.size;
+      found.state += `${name}\0${stat.mtimeMs}\0${stat.size}\0${stat.ino}\n`;
     }
+  }
+}
+
+/** Null for a folder below the app's that is gone since it was listed. `folder` is relative; the app's own is ''. */
+function readable<T>(folder: string, read: () => T): T | null {
+  try {
+    return read();
+  } catch (error) {
+    if (isMissing(error) && folder !== '') return null;
+    if (isMissing(error)) throw error;
+    throw new CommandError(
+      `${folder === '' ? 'The folder' : folder} cannot be read: ${reasonOf(error as NodeJS.ErrnoException)}.`,
+      'Nothing is sent before it can be read, because its files would count as deleted.',
+    );
   }
 }
 
@@ -117,6 +139,17 @@ export async function uploadApp(client: Client, folder: string, options: UploadO
 /** The files as a gzipped tar archive, without owners and times. */
 export function packFiles(folder: string, files: string[]): Promise<Buffer> {
   return buffer(create({ cwd: folder, gzip: true, portable: true, noMtime: true, noDirRecurse: true }, files));
+}
+
+/** Files that were read already, as an archive like that of `packFiles`. */
+export function packBytes(files: readonly { path: string; bytes: Buffer }[]): Promise<Buffer> {
+  const pack = new Pack({ gzip: { level: constants.Z_BEST_SPEED }, portable: true, noMtime: true });
+  for (const { path, bytes } of files) {
+    const entry = new ReadEntry(new Header({ path, size: bytes.length, type: 'File', mode: NEW_FILE }));
+    pack.add(entry);
+    entry.end(bytes);
+  }
+  return buffer(pack.end());
 }
 
 /** Warns of files that look like automations but are none; `paths` are the files of an app. */

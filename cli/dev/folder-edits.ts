@@ -2,8 +2,7 @@
  * Waits for edits of a folder. The system's watchers are quick, but miss what happens in a folder before it is watched: so the
  * files are looked at regularly as well.
  */
-import { statSync } from 'node:fs';
-import { join } from 'node:path';
+import { isMissing } from '../../storage/atomic-file.ts';
 import { FolderWatch, WatchBudget } from '../../storage/folder-watch.ts';
 import { scanAppFolder } from './app-folder.ts';
 
@@ -11,15 +10,18 @@ import { scanAppFolder } from './app-folder.ts';
 const QUIET_MS = 40;
 /** How often it looks by itself, in milliseconds. */
 export const LOOK_MS = 500;
+const LOOK_SHARE = 20;
 const GONE = 'gone';
 
 /** Edits while nothing waits count as one. */
 export class FolderEdits {
   readonly #folder: string;
-  readonly #looking: NodeJS.Timeout;
+  #looking: NodeJS.Timeout;
   readonly #watch: FolderWatch;
   #following: Promise<unknown> = Promise.resolve();
   #settling: NodeJS.Timeout | undefined;
+  /** How long the last look took, in milliseconds. */
+  #lookedMs = 0;
   #state: string;
   #came = false;
   #waiting: (() => void) | null = null;
@@ -31,7 +33,7 @@ export class FolderEdits {
       this.#settling ??= setTimeout(() => this.#look(), QUIET_MS);
     });
     this.#follow();
-    this.#looking = setInterval(() => this.#look(), LOOK_MS);
+    this.#looking = this.#lookLater();
   }
 
   /** Whether there were edits since the last `next`. */
@@ -59,7 +61,7 @@ export class FolderEdits {
   }
 
   close(): void {
-    clearInterval(this.#looking);
+    clearTimeout(this.#looking);
     clearTimeout(this.#settling);
     this.#watch.close();
   }
@@ -69,10 +71,23 @@ export class FolderEdits {
     this.#following = this.#following.then(() => this.#watch.follow(this.#folder)).catch(() => {});
   }
 
+  /** A folder of thousands of files is looked at less often: looking takes a twentieth of the time at most. */
+  #lookLater(): NodeJS.Timeout {
+    return setTimeout(
+      () => {
+        this.#look();
+        this.#looking = this.#lookLater();
+      },
+      Math.max(LOOK_MS, LOOK_SHARE * this.#lookedMs),
+    );
+  }
+
   #look(): void {
     clearTimeout(this.#settling);
     this.#settling = undefined;
+    const since = performance.now();
     const state = stateOf(this.#folder);
+    this.#lookedMs = performance.now() - since;
     if (state === this.#state) return;
     // A folder that came back is another one.
     if (state === GONE || this.#state === GONE) this.#watch.stop();
@@ -85,14 +100,9 @@ export class FolderEdits {
 /** Differs whenever a file that is sent was written, renamed, made or removed. */
 function stateOf(folder: string): string {
   try {
-    return scanAppFolder(folder)
-      .files.map((path) => {
-        const stat = statSync(join(folder, path), { throwIfNoEntry: false });
-        return `${path}\0${stat?.mtimeMs}\0${stat?.size}\0${stat?.ino}`;
-      })
-      .join('\n');
+    return scanAppFolder(folder).state;
   } catch (error) {
-    // Too large, or a folder in it has just vanished: the sync that follows tells.
-    return (error as NodeJS.ErrnoException).path === folder ? GONE : String(error);
+    // Too large, or a folder that cannot be read: the sync that follows tells.
+    return isMissing(error) ? GONE : String(error);
   }
 }

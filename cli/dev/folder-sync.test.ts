@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import {
   chmodSync,
-  chownSync,
   existsSync,
   mkdirSync,
   readFileSync,
@@ -15,28 +14,54 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { temporaryFolder } from '../../testing/command-line.ts';
+import { gunzipSync } from 'node:zlib';
+import { Parser, type ReadEntry } from 'tar';
+import { asUser, temporaryFolder } from '../../testing/command-line.ts';
 import { CommandError, GatewayError, UnreachableError } from '../failure.ts';
 import { Client } from '../gateway/client.ts';
 import { FolderSync, type Synced } from './folder-sync.ts';
 
 const PREFIX = '/svc/_sessions/s1/apps/notes/files';
 
-type Session = { client: Client; files: Map<string, string>; refused: Set<string> };
+/** `requests` are the methods of those that came; the connection of those in `failing` ends. */
+type Session = {
+  client: Client;
+  files: Map<string, string>;
+  refused: Set<string>;
+  requests: string[];
+  failing: Set<string>;
+};
 
-/** The files of a session as a gateway has them; those named in `refused` are not taken. Writes are answered `together`. */
-async function session(t: TestContext, together = 1): Promise<Session> {
+/**
+ * The files of a session as a gateway has them; those named in `refused` are not taken, nor an archive with one of them. Writes
+ * are answered `together`. Without `archives` it is a gateway that takes none.
+ */
+async function session(t: TestContext, { together = 1, archives = true } = {}): Promise<Session> {
   const files = new Map<string, string>();
+  const requests: string[] = [];
+  const failing = new Set<string>();
   const refused = new Set<string>();
   const held: (() => void)[] = [];
   const server = createServer((request, response) => {
     const path = decodeURIComponent((request.url ?? '').slice(PREFIX.length + 1));
     const chunks: Buffer[] = [];
+    requests.push(request.method ?? '');
+    if (failing.has(request.method ?? '')) return void request.destroy();
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const answer = (status: number, body: unknown) =>
         response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body));
       const error = (status: number, code: string) => answer(status, { isError: true, error: { code, message: path } });
+      if (request.method === 'POST') {
+        const sent = archives ? unpack(Buffer.concat(chunks)) : new Map<string, string>();
+        if (!archives) return error(405, 'METHOD_NOT_ALLOWED');
+        if ([...sent.keys()].some((name) => refused.has(name))) return error(400, 'ARCHIVE_PATH');
+        for (const [name, text] of sent) files.set(name, text);
+        return answer(
+          200,
+          [...sent].map(([name, text]) => row(name, text)),
+        );
+      }
       if (path === '')
         return answer(
           200,
@@ -58,7 +83,19 @@ async function session(t: TestContext, together = 1): Promise<Session> {
   t.after(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const client = new Client({ url, urlFrom: '', token: undefined, tokenFrom: '' });
-  return { client, files, refused };
+  return { client, files, refused, requests, failing };
+}
+
+/** Name → text of what an archive holds. */
+function unpack(archive: Buffer): Map<string, string> {
+  const files = new Map<string, string>();
+  const parser = new Parser({ sync: true } as never);
+  parser.on('entry', (entry: ReadEntry) => {
+    files.set(entry.path, '');
+    entry.on('data', (chunk: Buffer) => files.set(entry.path, files.get(entry.path) + chunk.toString()));
+  });
+  parser.end(gunzipSync(archive));
+  return files;
 }
 
 function row(path: string, text: string): { path: string; size: number; sha: string } {
@@ -80,18 +117,6 @@ async function synced(sync: FolderSync, client: Client): Promise<Synced['result'
   const { result, faults } = await sync.sync(client);
   assert.deepEqual(faults, []);
   return result;
-}
-
-/** As a user other than root: file modes do not apply to root. */
-async function asUser<T>(folder: string, work: () => Promise<T>): Promise<T> {
-  if (process.getuid?.() !== 0) return work();
-  chownSync(folder, 65534, 65534);
-  process.seteuid?.(65534);
-  try {
-    return await work();
-  } finally {
-    process.seteuid?.(0);
-  }
 }
 
 test('the session becomes equal to the folder; equal files are not sent again', async (t) => {
@@ -219,16 +244,80 @@ test('a file of the session that cannot be written is named, and does not stop t
   assert.equal(readFileSync(join(folder, 'more.txt'), 'utf8'), 'theirs');
 });
 
-test('four files are sent at the same time, and progress is told', { timeout: 20_000 }, async (t) => {
-  const { client, files } = await session(t, 4);
+const NAMES = Array.from({ length: 40 }, (_, n) => `${String(n).padStart(2, '0')}.txt`);
+
+test('many files are sent in one request, and progress is told', async (t) => {
+  const { client, files, requests } = await session(t);
   const folder = temporaryFolder(t);
-  const names = Array.from({ length: 40 }, (_, n) => `${String(n).padStart(2, '0')}.txt`);
-  write(folder, Object.fromEntries(names.map((name) => [name, name])));
+  write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
   const heard: [number, number][] = [];
-  const { result } = await new FolderSync('s1', 'notes', folder).sync(client, (...progress) => heard.push(progress));
-  assert.deepEqual(result.written, names, 'in the order of the folder');
-  assert.equal(files.size, 40);
+  const sync = new FolderSync('s1', 'notes', folder);
+  const { result } = await sync.sync(client, (...progress) => heard.push(progress));
+  assert.deepEqual(result.written, NAMES, 'in the order of the folder');
+  assert.deepEqual(Object.fromEntries(files), Object.fromEntries(NAMES.map((name) => [name, name])));
+  assert.deepEqual(requests, ['GET', 'POST']);
   assert.deepEqual([heard.length, heard.at(-1)], [40, [240, 240]]);
+
+  requests.length = 0;
+  files.set('00.txt', 'theirs');
+  write(folder, Object.fromEntries(NAMES.slice(0, 10).map((name) => [name, 'mine'])));
+  const second = await synced(sync, client);
+  assert.deepEqual(second, { ...NOTHING, written: NAMES.slice(0, 10), overwritten: ['00.txt'] });
+  assert.deepEqual(requests, ['GET', 'POST']);
+  assert.deepEqual(await synced(sync, client), NOTHING);
+});
+
+test('of many files, those that no archive may hold are sent alone', async (t) => {
+  const { client, files, refused, requests } = await session(t);
+  const folder = temporaryFolder(t);
+  write(folder, Object.fromEntries([...NAMES, 'a.TXT', 'A.txt'].map((name) => [name, name])));
+  refused.add('a.TXT');
+  const { result, faults } = await new FolderSync('s1', 'notes', folder).sync(client);
+  assert.deepEqual(
+    faults.map(({ path }) => path),
+    ['a.TXT'],
+  );
+  assert.deepEqual([result.written.length, files.size], [41, 41]);
+  assert.deepEqual(requests, ['GET', 'POST', 'PUT']);
+});
+
+test('an archive that is refused is sent file by file, as to a gateway that takes none', async (t) => {
+  for (const archives of [true, false]) {
+    const { client, files, refused, requests } = await session(t, { archives });
+    const folder = temporaryFolder(t);
+    write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
+    refused.add('07.txt');
+    const { result, faults } = await new FolderSync('s1', 'notes', folder).sync(client);
+    assert.deepEqual(
+      faults.map(({ path }) => path),
+      ['07.txt'],
+    );
+    assert.deepEqual([result.written.length, files.size, requests.length], [39, 39, 42]);
+  }
+});
+
+test('a gateway that goes while it gets many files has all of them after the next sync', async (t) => {
+  const { client, files, requests, failing } = await session(t);
+  const folder = temporaryFolder(t);
+  write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
+  const sync = new FolderSync('s1', 'notes', folder);
+  failing.add('POST');
+  await assert.rejects(sync.sync(client), UnreachableError);
+  failing.clear();
+  for (const name of NAMES.slice(0, 20)) files.set(name, name);
+  rmSync(join(folder, '39.txt'));
+  const { result } = await sync.sync(client);
+  assert.deepEqual(result.written, NAMES.slice(20, 39), 'those that it did not have');
+  assert.deepEqual(requests, ['GET', 'POST', 'GET', 'POST']);
+});
+
+test('single files are sent four at the same time', { timeout: 20_000 }, async (t) => {
+  const { client, files } = await session(t, { together: 4, archives: false });
+  const folder = temporaryFolder(t);
+  write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
+  const { result } = await new FolderSync('s1', 'notes', folder).sync(client);
+  assert.deepEqual(result.written, NAMES, 'in the order of the folder');
+  assert.equal(files.size, 40);
 });
 
 test('an error that is not about a single file ends the sync', async (t) => {

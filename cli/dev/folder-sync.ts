@@ -7,16 +7,19 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
+import { ArchiveRules } from '../../protocol/rules/archive-rules.ts';
 import { inParallel, isMissing, writeFileAtomic } from '../../storage/atomic-file.ts';
 import { CommandError, GatewayError, reasonOf, UnreachableError } from '../failure.ts';
 import { filesPath, type SessionFile } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { formatBytes, formatCount } from '../terminal/units.ts';
-import { scanAppFolder } from './app-folder.ts';
+import { packBytes, scanAppFolder } from './app-folder.ts';
 
 const NEW_FILE = 0o644;
-/** Files that are sent at the same time. */
+/** Requests for single files at the same time. */
 const AT_ONCE = 4;
+/** From so many files on, they are sent in one request. */
+const TOGETHER_FROM = 8;
 
 /**
  * `written` and `deleted` in the session, `taken` from it; `overwritten` are those of `written` that somebody else had changed
@@ -32,6 +35,9 @@ export type Synced = { result: SyncResult; faults: FileFault[]; files: string[] 
 
 /** What was done about one file; null for nothing. */
 type Outcome = keyof SyncResult | null;
+
+/** A file to be sent. */
+type LocalFile = { path: string; bytes: Buffer };
 
 export class FolderSync {
   readonly #session: string;
@@ -85,15 +91,28 @@ export class FolderSync {
       }
     };
     let done = 0;
-    const send = async (path: string): Promise<Outcome> => {
+    const count = (bytes: number): void => {
+      done += bytes;
+      progress(done, total);
+    };
+    const toSend: LocalFile[] = [];
+    const judge = async (path: string): Promise<Outcome> => {
       const bytes = this.#read(path);
       if (bytes === null) return null;
-      const outcome = await this.#send(client, path, bytes, there.get(path));
-      done += bytes.length;
-      progress(done, total);
-      return outcome;
+      const outcome = this.#judge(client, path, blobId(bytes), there.get(path));
+      if (outcome === 'differs') toSend.push({ path, bytes });
+      else count(bytes.length);
+      return outcome === 'differs' ? null : outcome;
     };
-    await inParallel(files, AT_ONCE, (path) => note(path, send(path)));
+    await inParallel(files, AT_ONCE, (path) => note(path, judge(path)));
+    const alone = await this.#sendTogether(client, toSend, async ({ path, bytes }, sha) => {
+      await note(path, Promise.resolve(this.#sent(path, sha, there.get(path))));
+      count(bytes.length);
+    });
+    await inParallel(alone, AT_ONCE, async ({ path, bytes }) => {
+      await note(path, this.#put(client, path, bytes, there.get(path)));
+      count(bytes.length);
+    });
     await inParallel(onlyThere, AT_ONCE, ([path, sha]) => note(path, this.#follow(client, path, sha)));
     for (const path of this.#common.keys()) if (!here.has(path) && !there.has(path)) this.#drop(path);
     this.#agreed = true;
@@ -103,18 +122,50 @@ export class FolderSync {
     return { result, faults, files: files.filter((path) => !this.#gone.has(path)) };
   }
 
-  /** A file of the folder; `there` is its content in the session. */
-  async #send(client: Client, path: string, bytes: Buffer, there: string | undefined): Promise<Outcome> {
-    const here = blobId(bytes);
-    const common = this.#common.get(path);
+  /** What to do about a file whose content is `here`; `there` is its content in the session. */
+  #judge(
+    client: Client,
+    path: string,
+    here: string,
+    there: string | undefined,
+  ): Promise<Outcome> | Outcome | 'differs' {
     if (here === there) return this.#keep(path, here, null);
-    if (here === common) {
-      if (there !== undefined) return this.#take(client, path);
-      if (this.#gone.has(path)) return null;
-      this.#gone.add(path);
-      return 'gone';
+    if (here !== this.#common.get(path)) return 'differs';
+    if (there !== undefined) return this.#take(client, path);
+    if (this.#gone.has(path)) return null;
+    this.#gone.add(path);
+    return 'gone';
+  }
+
+  /**
+   * Sends many files in one request, and tells of each what the session has of it now. Answers those that are to be sent alone: few
+   * ones, those that no archive may hold, and all when the gateway refuses the archive, because it then says of which file.
+   */
+  async #sendTogether(
+    client: Client,
+    files: LocalFile[],
+    sent: (file: LocalFile, sha: string) => Promise<void>,
+  ): Promise<LocalFile[]> {
+    if (files.length < TOGETHER_FROM) return files;
+    const [fit, unfit] = fitForArchive(files);
+    let stored: SessionFile[];
+    try {
+      stored = await client.upload<SessionFile[]>(filesPath(this.#session, this.#app), await packBytes(fit));
+    } catch (error) {
+      if (!(error instanceof GatewayError) || isPassing(error) || isFinal(error)) throw error;
+      return files;
     }
+    const shas = new Map(stored.map(({ path, sha }) => [path, sha]));
+    for (const file of fit) await sent(file, shas.get(file.path) ?? blobId(file.bytes));
+    return unfit;
+  }
+
+  async #put(client: Client, path: string, bytes: Buffer, there: string | undefined): Promise<Outcome> {
     const { sha } = await client.put<SessionFile>(filesPath(this.#session, this.#app, path), bytes);
+    return this.#sent(path, sha, there);
+  }
+
+  #sent(path: string, sha: string, there: string | undefined): Outcome {
     const overwrites = there !== undefined && this.#changedThere(path, there);
     return this.#keep(path, sha, overwrites ? 'overwritten' : 'written');
   }
@@ -178,6 +229,20 @@ export class FolderSync {
       throw error instanceof GatewayError ? error : refusedBySystem(path, 'read', error);
     }
   }
+}
+
+/** Those that the rules let into one archive, and the others. */
+function fitForArchive(files: LocalFile[]): [LocalFile[], LocalFile[]] {
+  const rules = new ArchiveRules();
+  const fits = ({ path, bytes }: LocalFile): boolean => {
+    try {
+      return rules.admit({ path, type: 'File', size: bytes.length }).path === path;
+    } catch {
+      return false;
+    }
+  };
+  const fit = new Set(files.filter(fits));
+  return [[...fit], files.filter((file) => !fit.has(file))];
 }
 
 /** The gateway's own error: it may hang up before it has read so many bytes. */

@@ -3,11 +3,13 @@ import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import type { GitFile, GitJob } from '../../protocol/git-jobs.ts';
 import type { SessionFilesJob, SessionFilesResult } from '../../protocol/jobs.ts';
 import { CodeStorePaths, Layout } from '../../storage/layout.ts';
 import { fingerprint, readSession, type SessionRecord, writeSession } from '../../storage/sessions.ts';
+import { tarball } from '../../testing/archive.ts';
 import { NEEDS_GIT } from '../../testing/git-fixture.ts';
 import { git as operations, runGit } from '../../workers/jobs/git/operations.ts';
 import { sessionFiles } from '../../workers/jobs/session-files.ts';
@@ -19,6 +21,8 @@ const author = { name: 'svc', email: 'svc@localhost' };
 const published: { app: string; base: string | null }[] = [];
 /** App → when it was registered. */
 const registered = new Map<string, number>();
+/** How many jobs there were for the files of sessions, by their kind. */
+const asked: Partial<Record<SessionFilesJob['work'], number>> = {};
 let root: string;
 let store: CodeStorePaths;
 let sessions: Sessions;
@@ -43,8 +47,10 @@ before(async () => {
     git,
     author,
     jobs: {
-      sessionFiles: <W extends SessionFilesJob['work']>(job: SessionFilesJob & { work: W }) =>
-        sessionFiles(job) as Promise<SessionFilesResult[W]>,
+      sessionFiles: <W extends SessionFilesJob['work']>(job: SessionFilesJob & { work: W }) => {
+        asked[job.work] = (asked[job.work] ?? 0) + 1;
+        return sessionFiles(job) as Promise<SessionFilesResult[W]>;
+      },
     },
     deployments: {
       publish: async (app, { session }) => {
@@ -165,6 +171,64 @@ test('paths keep the rules of archives, and no link is followed', async () => {
     !(await sessions.files(sessionId, 'notes')).some(({ path }) => path.includes('secret')),
     'links are not listed',
   );
+  await sessions.remove(sessionId);
+});
+
+const putAll = (sid: string, files: Record<string, string>, received = () => {}) =>
+  sessions.putFiles(sid, 'notes', Readable.from([tarball(files)]), received);
+
+test('many files are put in one change, whose cost does not grow with each of them', async () => {
+  const { sessionId } = await sessions.create();
+  const edited: string[] = [];
+  sessions.onEdited((sid) => edited.push(sid));
+  const names = Array.from({ length: 300 }, (_, n) => `many/${n % 7}/${n}.txt`);
+  const many = Object.fromEntries(names.map((name) => [name, `of ${name}`]));
+  const before = { ...asked };
+  const files = await putAll(sessionId, { ...many, 'index.html': '<h1>Many</h1>' });
+  assert.deepEqual([(asked.putAll ?? 0) - (before.putAll ?? 0), asked.put], [1, before.put]);
+  assert.deepEqual(edited, [sessionId], 'who follows it is told once');
+  assert.deepEqual(files.map(({ path }) => path).sort(), [...names, 'index.html'].sort());
+  const listed = await sessions.files(sessionId, 'notes');
+  assert.deepEqual(
+    listed.filter(({ path }) => path in many || path === 'index.html'),
+    files,
+  );
+  assert.equal(listed.length, 303, 'the others stay');
+  assert.deepEqual(await putAll(sessionId, many), files.slice(1), 'the same once more');
+  assert.equal((await readdir(store.sessionsDir)).filter((name) => name.startsWith('.')).length, 0, 'nothing is left');
+  await sessions.remove(sessionId);
+});
+
+test('of several files one that is refused keeps all others out', async () => {
+  const { sessionId } = await sessions.create();
+  const before = await sessions.files(sessionId, 'notes');
+  const folder = await sessions.folder(sessionId, 'notes');
+  for (const [path, code] of [
+    ['INDEX.html', 'ARCHIVE_PATH'],
+    ['index.html/a.txt', 'ARCHIVE_PATH'],
+    ['queries', 'ARCHIVE_EXTENSION'],
+    ['../escape.txt', 'ARCHIVE_PATH'],
+    ['run.sh', 'ARCHIVE_EXTENSION'],
+  ] as const) {
+    await assert.rejects(putAll(sessionId, { 'first.txt': 'x', [path]: 'x', 'z.txt': 'x' }), { code, path }, path);
+  }
+  const outside = join(root, 'outside-of-all');
+  await mkdir(outside);
+  await symlink(outside, join(folder, 'linked'));
+  await assert.rejects(putAll(sessionId, { 'a.txt': 'x', 'linked/a.txt': 'x' }), { code: 'ARCHIVE_ENTRY_TYPE' });
+  assert.deepEqual(await readdir(outside), []);
+  const noArchive = Readable.from([Buffer.from('no archive')]);
+  await assert.rejects(
+    sessions.putFiles(sessionId, 'notes', noArchive, () => {}),
+    { code: 'INVALID_ARCHIVE' },
+  );
+  const ended = () => {
+    throw new Error('the token has ended');
+  };
+  await assert.rejects(putAll(sessionId, { 'a.txt': 'x' }, ended), /token has ended/);
+  await assert.rejects(putAll('nobody', { 'a.txt': 'x' }), { code: 'UNKNOWN_SESSION' });
+  assert.deepEqual(await sessions.files(sessionId, 'notes'), before);
+  assert.equal((await readdir(store.sessionsDir)).filter((name) => name.startsWith('.')).length, 0, 'nothing is left');
   await sessions.remove(sessionId);
 });
 

@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
 import type { DiffAppResult, GitAuthor, GitFile, GitFileDiff, ListChange } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
@@ -25,6 +26,7 @@ import {
 import type { Deployments, PublishResult } from '../deployments/deploy.ts';
 import { SerialByKey } from '../serial.ts';
 import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
+import { withUpload } from './session-upload.ts';
 
 export type SessionsOptions = SessionFoldersOptions & {
   author: GitAuthor;
@@ -251,6 +253,18 @@ export class Sessions {
     return this.edit(id, app, (folder) =>
       this.#options.jobs.sessionFiles({ work: 'put', folder, path, bytes, conditions }),
     );
+  }
+
+  /** Puts all files of a gzipped tar archive, or none. `received` is called once `body` is there, and may throw. */
+  async putFiles(id: string, app: string, body: Readable, received: () => void): Promise<GitFile[]> {
+    // It may fail before it is read, and an error without a listener would end the process.
+    body.on('error', () => {});
+    await this.#folders.record(id);
+    const { store, jobs } = this.#options;
+    return withUpload(store, body, (archive, unpackTo) => {
+      received();
+      return this.edit(id, app, (folder) => jobs.sessionFiles({ work: 'putAll', folder, archive, unpackTo }));
+    });
   }
 
   async deleteFile(id: string, app: string, path: string, conditions: FileConditions): Promise<{ path: string }> {

@@ -42,6 +42,16 @@ export function sessionRoutes(services: Services): Route[] {
     route('GET', files, 'manage', async (exchange, { sid = '', id = '' }) =>
       answerJson(exchange, 200, await sessions().files(sid, id), NO_STORE),
     ),
+    route('POST', files, 'manage', async (exchange, { sid = '', id = '' }, caller) => {
+      const body = exchange.streamBody(LIMITS.uploadBodyBytes, LIMITS.uploadTimeoutMs);
+      try {
+        // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
+        const received = () => demand(caller, 'manage', id);
+        answerJson(exchange, 200, await sessions().putFiles(sid, id, body, received));
+      } finally {
+        body.destroy();
+      }
+    }),
     route('GET', `${files}/*`, 'manage', async (exchange, { sid = '', id = '', '*': rest = '' }) => {
       const { sha, bytes } = await sessions().readFile(sid, id, pathOf(rest));
       const etag = `"${sha}"`;

@@ -3,14 +3,24 @@
  * programs may edit the folder at the same time. No link is followed.
  */
 import { createHash } from 'node:crypto';
-import { lstatSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { lstatSync, readdirSync, readFileSync, renameSync, rmdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
 import type { FileConditions, SessionFilesJob, SessionFilesResult } from '../../protocol/jobs.ts';
 import { ArchiveRules, entryTypeError, pathError } from '../../protocol/rules/archive-rules.ts';
-import { isMissing, mkdirDurable, removeDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
+import {
+  inParallel,
+  isMissing,
+  mkdirDurable,
+  removeDurable,
+  SYNCS_AT_ONCE,
+  syncDir,
+  syncFile,
+  writeFileAtomic,
+} from '../../storage/atomic-file.ts';
 import { isMomentary } from '../../storage/folder-changes.ts';
+import { extractArchive } from './archive.ts';
 
 const SUBJECT = 'The app';
 
@@ -22,6 +32,8 @@ export async function sessionFiles(job: SessionFilesJob): Promise<SessionFilesRe
       return read(job.folder, job.path);
     case 'put':
       return put(job.folder, job.path, job.bytes, job.conditions);
+    case 'putAll':
+      return putAll(job.folder, job.archive, job.unpackTo);
     case 'delete':
       return remove(job.folder, job.path, job.conditions);
   }
@@ -62,6 +74,31 @@ async function put(
   return { file, created: before === null };
 }
 
+/**
+ * Puts all files of a gzipped tar archive, or none when one of them is refused. The folder is listed once, and the disk flushes
+ * many files at a time. After a crash each file is old or new. `unpackTo` is a new folder on the same file system.
+ */
+async function putAll(folder: string, archive: string, unpackTo: string): Promise<GitFile[]> {
+  const unpacked = await extractArchive(archive, unpackTo);
+  const files = unpacked.map(({ path }) => ({ path, ...identify(readFileSync(join(unpackTo, path))) }));
+  judge(folder, files);
+  const changed = files.filter(({ path, sha }) => {
+    const before = bytesOf(folder, path);
+    return before === null || identify(before).sha !== sha;
+  });
+  await inParallel(changed, SYNCS_AT_ONCE, ({ path }) => syncFile(join(unpackTo, path), 'r+'));
+  const parents = new Set(changed.map(({ path }) => dirname(path)));
+  try {
+    for (const parent of parents) await mkdirDurable(join(folder, parent));
+    for (const { path } of changed) renameSync(join(unpackTo, path), join(folder, path));
+  } catch (error) {
+    for (const parent of parents) removeEmpty(folder, parent);
+    throw error;
+  }
+  await inParallel(parents, SYNCS_AT_ONCE, (parent) => syncDir(join(folder, parent)));
+  return files;
+}
+
 async function remove(folder: string, path: string, conditions: FileConditions): Promise<{ path: string }> {
   const before = bytesOf(folder, path);
   if (before === null && conditions.ifMatch === undefined) throw unknownFile(path);
@@ -71,14 +108,21 @@ async function remove(folder: string, path: string, conditions: FileConditions):
   return { path };
 }
 
-/** Judges the file beside those that are there, as an archive of all of them would be judged; answers its plain name. */
+/** The file's plain name, when it may stand beside those that are there. */
 function admit(folder: string, path: string, size: number): string {
   const alone = new ArchiveRules(SUBJECT).admit({ path, type: 'File', size }).path;
   // It would not be found again under the name that it was sent with.
   if (alone !== path) throw pathError(path, 'it is no plain relative name');
+  judge(folder, [{ path, size }]);
+  return path;
+}
+
+/** Judges the files beside the others that are there, as an archive of all of them would be judged. */
+function judge(folder: string, files: { path: string; size: number }[]): void {
   const rules = new ArchiveRules(SUBJECT);
+  const own = new Set(files.map(({ path }) => path));
   for (const other of plainFiles(folder)) {
-    if (other === alone) continue;
+    if (own.has(other)) continue;
     try {
       rules.admit({ path: other, type: 'File', size: lstatSync(join(folder, other)).size });
     } catch (error) {
@@ -86,7 +130,7 @@ function admit(folder: string, path: string, size: number): string {
       if (!(error instanceof SvcError) && !isMissing(error)) throw error;
     }
   }
-  return rules.admit({ path, type: 'File', size }).path;
+  for (const { path, size } of files) rules.admit({ path, type: 'File', size });
 }
 
 /** Null for a missing file. Throws for a link, or a path behind one. */
