@@ -65,6 +65,10 @@ export const ERROR_CODES = {
     when: 'Mode `full` needs the git store, or the first message of the conversation set the other mode.',
   },
   UNKNOWN_WINDOW: { status: 404, when: 'The app has no chat window of this id.' },
+  WINDOW_DAMAGED: {
+    status: 500,
+    when: 'The transcript of a chat window cannot be read; the message says what is in its place. Delete the window.',
+  },
   UNKNOWN_TURN: { status: 404, when: 'The conversation has no turn of this id.' },
   RUN_ABORTED: { status: 500, when: 'The run or turn was cancelled, or the gateway stopped before it had ended.' },
   INVALID_MIGRATION: {

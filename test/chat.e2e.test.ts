@@ -1,7 +1,7 @@
 /** Chat windows over HTTP, with a host's own runner (specification, "Chat window"; decisions, sections 8 and 12). */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -268,6 +268,30 @@ describe('windows', () => {
       { role: 'user', text: 'say:one ask' },
       { role: 'assistant', text: 'oneanswered yes' },
     ]);
+  });
+
+  test('a folder in the place of a transcript is an error with words, until its window is deleted', async () => {
+    await say(gateway, 'notes', 'whole', 'say:1');
+    mkdirSync(join(gateway.dataDir, 'apps/notes/_chat/wbroken.jsonl'));
+    const body = { windowId: 'broken', message: 'say:2' };
+    for (const answer of [
+      await gateway.call('POST', '/svc/notes/_chat', { body }),
+      await gateway.call('GET', '/svc/notes/_chat/windows/broken/history'),
+    ]) {
+      assert.deepEqual([answer.status, answer.json.isError, answer.json.error.code], [500, true, 'WINDOW_DAMAGED']);
+      assert.match(answer.json.error.message, /folder is in its place. Delete the window/);
+    }
+    const { json: listed } = await gateway.call('GET', '/svc/notes/_chat/windows');
+    assert.ok(listed.some(({ windowId }: { windowId: string }) => windowId === 'whole'));
+    assert.equal(textOf(await say(gateway, 'notes', 'whole', 'say:3')), '3');
+    const deleted = await gateway.call('DELETE', '/svc/notes/_chat/windows/broken');
+    assert.deepEqual(deleted.json, { windowId: 'broken', deleted: true });
+    assert.equal(textOf(await say(gateway, 'notes', 'broken', 'say:4')), '4');
+    const rows = await historyOf(gateway, 'notes', 'broken');
+    assert.deepEqual(
+      rows.map(({ text }) => text),
+      ['say:4', '4'],
+    );
   });
 
   test('nine messages in one window, and no tenth', async () => {

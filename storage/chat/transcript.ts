@@ -3,7 +3,6 @@
  * its history. Invalid lines are skipped.
  */
 import { createHash } from 'node:crypto';
-import { type FileHandle, open } from 'node:fs/promises';
 import { CHAT_MODES, type ChatMode, type TurnEvent } from '../../protocol/agents.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import {
@@ -16,7 +15,8 @@ import {
   type TurnEnd,
   type TurnState,
 } from '../../protocol/turns.ts';
-import { isMissing, isRecord } from '../atomic-file.ts';
+import { isRecord } from '../atomic-file.ts';
+import { ofDamage, openTranscript } from './transcript-file.ts';
 
 /** Consecutive pieces of text, which share one line. */
 type Pieces = { type: 'assistant.delta' | 'reasoning.delta'; deltas: string[] };
@@ -198,17 +198,17 @@ export function titleOf(message: string): string {
 const CHUNK_BYTES = 64 * 1024;
 const NEWLINE = 0x0a;
 
-/** The lines of a transcript from `offset` on, each with its place. `end` gets the file's size, and whether its last line is whole. */
+/**
+ * The lines of a transcript from `offset` on, each with its place. `end` gets the file's size, and whether its last line is whole.
+ * Rejects with `WINDOW_DAMAGED`.
+ */
 export async function* transcriptLines(
   path: string,
   offset = 0,
   end: (at: { bytes: number; whole: boolean }) => void = () => {},
 ): AsyncGenerator<{ line: TranscriptLine; offset: number }> {
-  let file: FileHandle;
-  try {
-    file = await open(path, 'r');
-  } catch (error) {
-    if (!isMissing(error)) throw error;
+  const file = await openTranscript(path);
+  if (file === null) {
     end({ bytes: 0, whole: true });
     return;
   }
@@ -236,6 +236,8 @@ export async function* transcriptLines(
       partBytes += chunk.length;
     }
     end({ bytes: at + partBytes, whole: partBytes === 0 });
+  } catch (error) {
+    throw ofDamage(error);
   } finally {
     await file.close();
   }

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -221,6 +224,51 @@ test('the list has titles and counts, the latest first, whatever became of the i
   writeFileSync(join(dir, 'notes.txt'), 'x');
   assert.deepEqual(await again().list(), now);
 });
+
+const DAMAGES: Record<string, (path: string, dir: string) => void> = {
+  'a folder': (path) => mkdirSync(join(path, 'inside'), { recursive: true }),
+  'a link': (path, dir) => symlinkSync(join(dir, 'wother.jsonl'), path),
+  'a link to nowhere': (path) => symlinkSync('nowhere', path),
+  'a pipe': (path) => void execFileSync('mkfifo', [path]),
+};
+for (const [what, put] of Object.entries(DAMAGES)) {
+  test(`${what} in the place of a transcript harms this window alone, which can be deleted`, async (t) => {
+    const { dir, windows, again } = sceneOf(t);
+    for (const id of ['hurt', 'other']) {
+      const window = await windows.open(id);
+      await exchange(window, 'Hello', 'Hi');
+      await window.close();
+    }
+    await windows.flush();
+    const listed = await windows.list();
+    const path = join(dir, 'whurt.jsonl');
+    rmSync(path);
+    put(path, dir);
+    const other = readFileSync(join(dir, 'wother.jsonl'), 'utf8');
+    const damaged = { code: 'WINDOW_DAMAGED', path: undefined };
+    for (const store of [windows, again()]) {
+      const window = await store.open('hurt');
+      assert.deepEqual([window.mode, window.turns], [null, []]);
+      await assert.rejects(begin(window, message('Hello?')), damaged);
+      await window.close();
+      await assert.rejects(store.history('hurt'), damaged);
+      assert.equal(await store.has('hurt'), true);
+      assert.equal((await store.history('other')).length, 2);
+    }
+    const store = again();
+    assert.equal(await store.modeOf('hurt'), 'full', 'what it was is not known');
+    const rest = listed.filter(({ windowId }) => windowId === 'other');
+    assert.deepEqual(await store.list(), rest);
+    assert.deepEqual([await store.remove('hurt'), await store.remove('hurt')], [true, false]);
+    assert.equal(existsSync(join(dir, 'whurt.jsonl.damaged/inside')), what === 'a folder', 'what was in it is kept');
+    const anew = await store.open('hurt');
+    await exchange(anew, 'Again', 'Yes');
+    await anew.close();
+    await store.flush();
+    assert.deepEqual((await again().list()).map(({ windowId }) => windowId).sort(), ['hurt', 'other']);
+    assert.equal(readFileSync(join(dir, 'wother.jsonl'), 'utf8'), other);
+  });
+}
 
 test('a window that is removed is gone, and begins anew', async (t) => {
   const { windows, again } = sceneOf(t);

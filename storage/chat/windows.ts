@@ -2,8 +2,8 @@
  * Stores the chat windows of an app: a transcript for each, `<app>/_chat/w<windowId>.jsonl`, and `index.json`, which lists them
  * (specification, "Chat window"). An index that is missing, damaged or outdated is made again from the transcripts.
  */
-import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { type FileHandle, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { ChatMode, TurnEvent } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -31,6 +31,7 @@ import {
   WindowState,
   type WindowTurn,
 } from './transcript.ts';
+import { appendTranscript, damageIn, damageOf, ofRemoved, sizeOf } from './transcript-file.ts';
 
 /** A window as it is listed. */
 export type ChatWindow = { windowId: string } & Omit<WindowEntry, 'bytes' | 'session'>;
@@ -72,22 +73,35 @@ export class ChatWindows {
     });
   }
 
+  /** Also for a window whose transcript cannot be read. */
   async has(windowId: string): Promise<boolean> {
-    return (await this.#loaded()).has(windowId);
+    return (await this.modeOf(windowId)) !== null;
   }
 
-  /** Null when there is no such window. */
+  /** Null when there is no such window. One that cannot be read may have been of mode `full`. */
   async modeOf(windowId: string): Promise<ChatMode | null> {
-    return (await this.#loaded()).get(windowId)?.mode ?? null;
+    const entry = (await this.#loaded()).get(windowId);
+    if (entry) return entry.mode;
+    return (await damageOf(this.#pathOf(windowId))) === null ? null : 'full';
   }
 
-  /** Opens a window for turns; nothing is stored until a turn begins. */
+  /**
+   * Opens a window for turns; nothing is stored until a turn begins. One that cannot be read has no turns, and none begins:
+   * `begin` rejects with `WINDOW_DAMAGED`.
+   */
   async open(windowId: string): Promise<OpenConversation> {
     const entries = await this.#loaded();
     const path = this.#pathOf(windowId);
-    const { state, bytes, whole } = (await this.#takeKept(windowId)) ?? (await readTranscript(path));
+    let damage: SvcError | null = null;
+    const read = async () =>
+      await readTranscript(path).catch((error: unknown) => {
+        damage = damageIn(error);
+        return { state: new WindowState(), bytes: 0, whole: true };
+      });
+    const { state, bytes, whole } = (await this.#takeKept(windowId)) ?? (await read());
     return new OpenWindow(path, this.#syncs, state, bytes, whole, {
       beginning: () => {
+        if (damage !== null) throw damage;
         if (!entries.has(windowId) && entries.size >= LIMITS.chatWindows) throw tooManyWindows();
       },
       changed: (entry, save) => {
@@ -102,12 +116,14 @@ export class ChatWindows {
     return await historyOf(transcriptLines(this.#pathOf(windowId)));
   }
 
-  /** It must not be open. False when there is no such window. */
+  /** It must not be open. False when there is no such window. A folder in the place of its transcript is kept aside. */
   async remove(windowId: string): Promise<boolean> {
     const entries = await this.#loaded();
-    if (!entries.delete(windowId)) return false;
+    const path = this.#pathOf(windowId);
+    if (!entries.delete(windowId) && (await damageOf(path)) === null) return false;
     this.#drop(windowId);
-    await rm(this.#pathOf(windowId), { force: true });
+    await clearPlace(path);
+    await rm(path, { force: true });
     await syncDir(this.#dir);
     this.#saveSoon();
     return true;
@@ -137,8 +153,8 @@ export class ChatWindows {
     const kept = this.#kept.get(windowId);
     if (!kept) return null;
     this.#drop(windowId);
-    const now = await stat(this.#pathOf(windowId)).catch(() => null);
-    return now?.size === kept.bytes ? { ...kept, whole: true } : null;
+    const bytes = await sizeOf(this.#pathOf(windowId)).catch(() => null);
+    return bytes === kept.bytes ? { ...kept, whole: true } : null;
   }
 
   #pathOf(windowId: string): string {
@@ -163,12 +179,13 @@ export class ChatWindows {
       const path = join(this.#dir, name);
       const listed = known[windowId];
       try {
-        const bytes = (await stat(path)).size;
-        if (isEntry(listed) && listed.bytes === bytes) {
+        const size = await sizeOf(path);
+        if (isEntry(listed) && listed.bytes === size) {
           entries.set(windowId, listed);
           return;
         }
-        const entry = entryOf((await readTranscript(path)).state, bytes);
+        const { state, bytes } = await readTranscript(path);
+        const entry = entryOf(state, bytes);
         if (entry !== null) entries.set(windowId, entry);
       } catch (error) {
         this.#log.warn({ err: error, windowId }, 'The transcript of a chat window cannot be read.');
@@ -341,30 +358,10 @@ class OpenWindow implements OpenConversation {
   async #opened(): Promise<FileHandle> {
     if (this.#file) return this.#file;
     const isNew = this.#bytes === 0;
-    try {
-      if (isNew) await makeFolder(dirname(this.#path));
-      this.#file = await open(this.#path, 'a', 0o600);
-      this.#isNew ||= isNew;
-    } catch (error) {
-      throw ofRemoved(error);
-    }
+    this.#file = await appendTranscript(this.#path, isNew);
+    this.#isNew ||= isNew;
     return this.#file;
   }
-}
-
-function ofRemoved(error: unknown): unknown {
-  return isMissing(error) ? new SvcError('UNKNOWN_APP', 'The app was removed.') : error;
-}
-
-/** Does not make the folders above it: if they are missing, the app was removed. */
-async function makeFolder(dir: string): Promise<void> {
-  try {
-    await mkdir(dir, { mode: 0o700 });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
-    throw error;
-  }
-  await syncDir(dirname(dir));
 }
 
 async function readTranscript(path: string): Promise<{ state: WindowState; bytes: number; whole: boolean }> {
