@@ -255,6 +255,8 @@ export const LIMITS = {
   webhookUnverified: 64, // unverified bodies of one signed webhook; over it, the slowest is cut off
   webhookUnverifiedBytes: 1 * MiB, // their bytes together, apart from `bodiesBytes`
   webhookYoungMs: 1 * SECOND, // until then a body is not slow: its sender may be far away
+  webhookResponseBytes: 64 * KiB, // the body that a handler answers a webhook's sender with
+  webhookResponseHeaderBytes: 8 * KiB, // its headers: all names and values together
   webhookToleranceMs: 5 * MINUTE, // how far the time of a signed webhook may be off
 
   toolServerStartMs: 30 * SECOND, // starting an MCP server and agreeing on the protocol with it

@@ -1,6 +1,7 @@
 /** What an embedding host may put in place of the gateway's own parts (specification, "Host-injected seams"). */
 import type { ChatMode, TurnAttachment } from '../protocol/agents.ts';
 import type { RunRecord, RunState } from '../protocol/runs.ts';
+import type { WebhookRequest } from '../protocol/webhook-messages.ts';
 
 /** One turn of a conversation, as a runner gets it. */
 export type ConversationTurn = {
@@ -82,14 +83,20 @@ export type HostFire = {
   runId: string;
   automationRef: string;
   input: unknown;
+  /** Of a webhook. */
+  request?: WebhookRequest;
   now: number;
   ctx: FireContext;
   log: FireLog;
   signal: AbortSignal;
 };
 
-/** A handler's result. */
-export type FireResult = { summary?: string; output?: unknown };
+/** A handler's result. `response` is for the sender of a webhook: 200 to 499, a text or a JSON value of at most 64 KiB. */
+export type FireResult = {
+  summary?: string;
+  output?: unknown;
+  response?: { status: number; headers?: Record<string, string>; body?: unknown };
+};
 
 /** Runs an automation in the host's own process. A rejection fails the run. */
 export type FireAutomation = (fire: HostFire) => Promise<FireResult | undefined> | Promise<void>;

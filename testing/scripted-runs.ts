@@ -67,7 +67,7 @@ export class RecordingLedger {
     this.nodes.push(node);
   }
 
-  async end(run: RunRecord, _keep: unknown, model: string | null): Promise<void> {
+  async end(run: RunRecord, _keep: unknown, { model = null }: { model?: string | null } = {}): Promise<void> {
     await this.#commit('end');
     this.models.push(model);
     this.rows.set(run.runId, run);

@@ -3,7 +3,9 @@ import { createHash } from 'node:crypto';
 import { SvcError } from '../protocol/errors.ts';
 import type { SqlStatement } from '../protocol/frames.ts';
 import type { RunRecord } from '../protocol/runs.ts';
+import type { WebhookResponse } from '../protocol/webhook-messages.ts';
 import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
+import type { StartedRun } from '../supervisor/automations/fires/fires.ts';
 import type { WebhooksOptions } from '../supervisor/automations/webhooks/webhooks.ts';
 import { inTime } from './waiting.ts';
 
@@ -64,6 +66,8 @@ export class ScriptedFires {
   readonly runs: ScriptedRun[] = [];
   /** Ends runs as soon as they have started, when not null. */
   outcome: Partial<RunRecord> | null = {};
+  /** What handlers return for the sender. */
+  response: WebhookResponse | null = null;
   /** Thrown by the next start. */
   refusal: Error | null = null;
   /** Runs under way at a time, for each automation, at most. */
@@ -73,7 +77,7 @@ export class ScriptedFires {
   readonly #underWay = new Map<string, number>();
   #waiting: (() => void)[] = [];
 
-  async start(request: FireRequest): Promise<{ run: RunRecord; ended: Promise<RunRecord> }> {
+  async start(request: FireRequest): Promise<StartedRun> {
     await Promise.resolve();
     const { refusal } = this;
     this.refusal = null;
@@ -102,7 +106,7 @@ export class ScriptedFires {
     for (const tell of this.#waiting.splice(0)) tell();
     // Runs take a turn at least, so that others come in between.
     if (this.outcome) setImmediate(end, this.outcome);
-    return { run, ended };
+    return { run, ended, response: () => this.response };
   }
 
   /** The run of this number, counted from 1, once it has started. */

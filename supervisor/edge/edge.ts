@@ -45,6 +45,8 @@ export type Exchange = {
   readonly path: string;
   /** What follows the first `?`, or the empty string. */
   readonly query: string;
+  /** Names in lower case and values of all request headers, alternating, repeated ones as they came. */
+  readonly headers: readonly string[];
   /** A request header by lower-case name; repeated ones are joined by `, `. */
   header(name: string): string | undefined;
   /** True once the client has gone away before the answer was complete. */

@@ -263,6 +263,28 @@ for (const kind of EDGES) {
       });
     }
 
+    on('the automation gets the request, without its credentials', async ({ post, fires }) => {
+      const headers = { ...RIGHT, 'x-host-webhook-secret': SECRET, cookie: 'a=b', 'X-Event': 'push' };
+      await post(SLUG, { ...headers, 'content-type': 'Text/X; charset=utf-8' }, ' {"a": 1}');
+      const { headers: seen, contentType, rawBody } = fires.runs[0]?.request.request ?? assert.fail();
+      assert.deepEqual([contentType, rawBody, seen['x-event']], ['text/x', ' {"a": 1}', 'push']);
+      assert.deepEqual([seen['content-type'], seen['content-length']], ['Text/X; charset=utf-8', '9']);
+      for (const name of ['authorization', 'x-host-webhook-secret', 'cookie']) assert.ok(!(name in seen), name);
+      assert.doesNotMatch(JSON.stringify(seen), new RegExp(SECRET));
+    });
+
+    on('the sender gets what the handler answers, with no rights of this origin', async ({ post, fires }) => {
+      fires.response = { status: 422, headers: { 'content-type': 'text/html', 'x-a': 'b' }, body: '"<p>no"' };
+      const answer = await post(SLUG);
+      assert.deepEqual([answer.status, answer.body, answer.headers.get('x-a')], [422, '<p>no', 'b']);
+      assert.match(answer.headers.get('content-security-policy') ?? '', /sandbox/);
+      assert.equal(answer.headers.get('x-content-type-options'), 'nosniff');
+      assert.deepEqual((await post(`${SLUG}?async=1`)).body, { ok: true, runId: 'run-2' });
+      await eventually(async () => (await post(SLUG)).status === 422);
+      fires.outcome = { state: 'error', error: { code: 'HANDLER_ERROR', message: 'No.' } };
+      isError(await post(SLUG), 500, 'HANDLER_ERROR');
+    });
+
     on('bodies that cannot be passed on unchanged are refused, and free the slug', async ({ post, fires }) => {
       isError(await post(SLUG, RIGHT, Buffer.from([0x22, 0xff, 0x22])), 400, 'BAD_REQUEST');
       isError(await post(SLUG, RIGHT, '['.repeat(32_768) + ']'.repeat(32_768)), 400, 'BAD_REQUEST');

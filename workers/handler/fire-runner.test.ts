@@ -13,7 +13,7 @@ function start(
   body: string,
   { validators = '', files = {} }: { validators?: string; files?: Record<string, string> } = {},
 ) {
-  const handler = `export default async ({ ctx, log, input, automation }) => { ${body} };`;
+  const handler = `export default async ({ ctx, log, input, request, automation }) => { ${body} };`;
   const source = { files: { 'automations/digest/handler.js': handler, ...files }, validators };
   return supervisor.app(source, { automation: 'digest', writerTicket: '', maxResultBytes: 100_000 });
 }
@@ -38,7 +38,7 @@ describe('a handler gets', () => {
     const { status, value } = await app.fire({ runId: 'r', now: 1_234_567_890_123, input: { a: [1] } });
     assert.equal(status, 200);
     assert.deepEqual((value as { output: unknown }).output, {
-      args: ['ctx', 'log', 'input', 'automation'],
+      args: ['ctx', 'log', 'input', 'request', 'automation'],
       ctx: ['tool', 'agent', 'state', 'runs', 'input', 'fetch', 'signal', 'now'],
       state: ['get', 'set', 'delete'],
       runs: ['last', 'list'],
@@ -56,6 +56,13 @@ describe('a handler gets', () => {
     app = await start('globalThis.fires = (globalThis.fires ?? 0) + 1; return { summary: fires + ": " + input };');
     assert.deepEqual((await app.fire()).value, { summary: '1: undefined' });
     assert.deepEqual((await app.fire({ input: null })).value, { summary: '2: null' });
+  });
+
+  test('the request of a webhook, and none where there is no webhook', async () => {
+    app = await start('return { output: [request] };');
+    const request = { headers: { a: 'b' }, contentType: 'text/plain', rawBody: ' {}' };
+    assert.deepEqual((await app.fire({ request })).value, { output: [request] });
+    assert.deepEqual((await app.fire()).value, { output: [null] });
   });
 
   test('files of its app to import, and no built-in module, process, or fetch but that of ctx', async () => {
@@ -221,6 +228,7 @@ describe('what a handler returns', () => {
     ['{ other: 1 }', {}],
     [`{ summary: 'two sent', output: { n: 2 }, more: 1 }`, { summary: 'two sent', output: { n: 2 } }],
     ['{ summary: 5 }', {}],
+    [`{ response: { status: 204 }, output: 1 }`, { output: 1, response: { status: 204 } }],
     ['{ summary: null, output: 1 }', { output: 1 }],
     ['{ summary: new Map() }', {}],
     ['{ output: null }', { output: null }],

@@ -2,6 +2,7 @@
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { type AskVerb, type Frame, type FrameOf, Kind, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { WebhookRequest } from '../../protocol/webhook-messages.ts';
 import type { Call, Runner } from './calls.ts';
 import { type FetchInput, HttpClient } from './fetch.ts';
 import { type Answer, isPlain, toJsonBytes } from './result.ts';
@@ -15,6 +16,8 @@ type FireRequest = {
   now: number;
   automation: { ref: string; id: string; name: string; version: string };
   input?: unknown;
+  /** Only of a webhook. */
+  request?: WebhookRequest;
 };
 
 // App code could put its own in their place.
@@ -60,12 +63,12 @@ export class Fires implements Runner {
 
   async #runHandler(call: Call, request: FireRequest, asks: Asks): Promise<unknown> {
     const { modules, log } = this.#env;
-    const { now, input } = request;
+    const { now, input, request: received } = request;
     const handler = await modules.handler(`automations/${call.tool}/handler.js`);
     call.assertWanted();
     const automation = freeze(request.automation);
     const ctx = contextOf(call, asks, this.#http, now, input);
-    const value = await handler({ ctx, log: log.logger(call.origin, call.id), input, automation });
+    const value = await handler({ ctx, log: log.logger(call.origin, call.id), input, request: received, automation });
     // The run ends after everything that the handler asked for, also where it did not wait.
     if (asks.open) await asks.settled();
     return value;
@@ -74,8 +77,9 @@ export class Fires implements Runner {
   #toAnswer(value: unknown): Answer {
     const { spec, validators } = this.#env;
     const returned = typeof value === 'object' && value !== null && isPlain(value) ? value : {};
-    const { summary, output } = returned as { summary?: unknown; output?: unknown };
-    const body = toJsonBytes(typeof summary === 'string' ? { summary, output } : { output }, spec.maxResultBytes);
+    const { summary, output, response } = returned as { summary?: unknown; output?: unknown; response?: unknown };
+    const kept = typeof summary === 'string' ? { summary, output, response } : { output, response };
+    const body = toJsonBytes(kept, spec.maxResultBytes);
     // The schema judges what is stored, not what the handler held: a date is a text by now.
     const stored = () => (parse(body.toString()) as { output?: unknown }).output;
     checkOutput(validators.automations, spec.automation ?? '', stored);

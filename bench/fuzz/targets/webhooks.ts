@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { isSignedWith, readWebhookHeaders } from '../../../supervisor/automations/webhooks/standard-webhooks.ts';
-import { parseWebhookBody } from '../../../supervisor/automations/webhooks/webhooks.ts';
+import { parseWebhookBody } from '../../../supervisor/automations/webhooks/webhook-input.ts';
 import { awkwardText, jsonValue, mutated } from '../arbitraries.ts';
 import { assertPrototypesUntouched, refusalOf } from '../oracle.ts';
 import type { Target } from '../target.ts';

@@ -120,7 +120,7 @@ class TurnRun implements TurnObserver {
     const summary = text === '' ? null : text;
     const run: RunRecord = { ...this.#run, state, error, summary, endedAt: Date.now() };
     this.#then(async () => {
-      await ledger.end(run, { count: LIMITS.chatRuns }, this.#model);
+      await ledger.end(run, { count: LIMITS.chatRuns }, { model: this.#model });
       events.publish({ type: 'run.end', run });
     });
     void this.#steps

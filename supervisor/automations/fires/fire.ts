@@ -11,6 +11,7 @@ import type { AskVerb } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
 import { NOT_GRANTED, noUsage, RUN_STATES, type RunNode, type RunRecord, type Usage } from '../../../protocol/runs.ts';
+import { type WebhookResponse, webhookResponse } from '../../../protocol/webhook-messages.ts';
 import { parseEntry } from '../../../storage/app-log.ts';
 import { type RunFilter, recordedValue } from '../../../storage/run-rows.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
@@ -67,6 +68,8 @@ export class Fire implements CallReply {
   over = false;
   /** The model of its agents, as far as it is known; the last that one of them named. */
   model: string | null = null;
+  /** What the handler returned for the sender of a webhook. */
+  response: WebhookResponse | null = null;
   #resolve: (outcome: Outcome) => void = () => {};
 
   constructor(options: FireOptions) {
@@ -88,7 +91,10 @@ export class Fire implements CallReply {
   }
 
   result(_status: number, body: Uint8Array): void {
-    if (!this.over) this.#settle(outcomeOf(body));
+    if (this.over) return;
+    const { outcome, response } = resultOf(body);
+    this.response = response;
+    this.#settle(outcome);
   }
 
   failed(error: SvcError): void {
@@ -278,21 +284,31 @@ export function failure(error: ErrorBody): Outcome {
   return { state: 'error', summary: null, output: null, error };
 }
 
-/** `body` is what the handler returned, `{ summary?, output? }` as JSON text. */
-function outcomeOf(body: Uint8Array): Outcome {
+type Result = { outcome: Outcome; response: WebhookResponse | null };
+
+/** `body` is what the handler returned, `{ summary?, output?, response? }` as JSON text. */
+function resultOf(body: Uint8Array): Result {
+  const refuse = (error: ErrorBody): Result => ({ outcome: failure(error), response: null });
   if (body.length > LIMITS.fireResultBytes) {
     const message = `The handler returned ${body.length} bytes, and may return ${LIMITS.fireResultBytes}. Store large results through ctx.tool.`;
-    return failure({ code: 'HANDLER_ERROR', message });
+    return refuse({ code: 'HANDLER_ERROR', message });
   }
   if (isTooDeep(body))
-    return failure({ code: 'HANDLER_ERROR', message: `The handler returned a value that ${TOO_DEEP}.` });
-  const { summary, output } = JSON.parse(textOf(body)) as { summary?: unknown; output?: unknown };
-  return {
+    return refuse({ code: 'HANDLER_ERROR', message: `The handler returned a value that ${TOO_DEEP}.` });
+  const { summary, output, response } = JSON.parse(textOf(body)) as Record<string, unknown>;
+  let answer: WebhookResponse | null;
+  try {
+    answer = webhookResponse(response);
+  } catch (error) {
+    return refuse((error as SvcError).toBody());
+  }
+  const outcome: Outcome = {
     state: 'ok',
     summary: typeof summary === 'string' ? summary.slice(0, LIMITS.errorMessageChars) : null,
     output: recordedValue(json(output)),
     error: null,
   };
+  return { outcome, response: answer };
 }
 
 /** Throws `BAD_REQUEST`: what a fire asks is not believed. */

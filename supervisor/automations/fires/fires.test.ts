@@ -90,6 +90,21 @@ describe('a run', () => {
     assert.equal((await broken.ended).error?.code, 'INTERNAL');
   });
 
+  test('has what its handler answers the sender with, once it ended; what cannot be sent ends it as error', async () => {
+    const world = worldWith(DIGEST);
+    const { ended, handler, response } = await world.startCalled(DIGEST);
+    assert.equal(response(), null);
+    handler.returns({ output: 1, response: { status: 201, body: 'made' } });
+    const { state, output, ...record } = await ended;
+    assert.deepEqual([state, output, 'response' in record], ['ok', 1, false]);
+    const headers = { 'content-type': 'text/plain; charset=utf-8' };
+    assert.deepEqual(response(), { status: 201, headers, body: 'made' });
+    const wrong = await world.startCalled(DIGEST);
+    wrong.handler.returns({ output: 1, response: { status: 500 } });
+    const { error } = await wrong.ended;
+    assert.deepEqual([error?.code, error?.path, wrong.response()], ['HANDLER_ERROR', 'response.status', null]);
+  });
+
   test('keeps of a large output only the beginning', async () => {
     const world = worldWith(DIGEST);
     const { ended, handler } = await world.startCalled(DIGEST);

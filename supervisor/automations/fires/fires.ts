@@ -17,6 +17,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { type SqlStatement, ToolKind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { noUsage, type RunRecord, type RunTrigger } from '../../../protocol/runs.ts';
+import type { WebhookRequest, WebhookResponse } from '../../../protocol/webhook-messages.ts';
 import { recordedValue } from '../../../storage/run-rows.ts';
 import type { ConversationRunner, FireAutomation, FireAutomationFactory } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
@@ -42,14 +43,19 @@ export type FireRequest = {
   trigger: RunTrigger;
   at: number;
   input: unknown;
+  /** The request that fired it, for the handler; it is not recorded. */
+  request?: WebhookRequest;
   parentRunId?: string | null;
   /** How many `onFailure` fires led to this one. */
   depth?: number;
   extra?: (runId: string) => SqlStatement[];
 };
 
-/** `ended` never rejects: it resolves with the run as it is stored, after that is durable. */
-export type StartedRun = { run: RunRecord; ended: Promise<RunRecord> };
+/**
+ * `ended` never rejects: it resolves with the run as it is stored, after that is durable. `response` is what its handler returned
+ * for the sender, null until then.
+ */
+export type StartedRun = { run: RunRecord; ended: Promise<RunRecord>; response(): WebhookResponse | null };
 
 export type FiresOptions = {
   catalog: Pick<AutomationCatalog, 'get'>;
@@ -151,7 +157,7 @@ export class Fires {
     pending.phase = 'waiting';
     if (pending.doom) void this.#end(pending, pending.doom);
     else this.#next(ref);
-    return { run: pending.run, ended: pending.ended };
+    return { run: pending.run, ended: pending.ended, response: () => pending.fire?.response ?? null };
   }
 
   /** Runs of the automation under way: the one that runs and those that wait. */
@@ -213,7 +219,7 @@ export class Fires {
     const run: RunRecord = { ...queued, state: 'skipped', error, endedAt: queued.queuedAt };
     await this.#options.ledger.skip(run, automation.manifest.history.keep, extra?.(run.runId));
     this.#options.events.publish({ type: 'run.end', run });
-    return { run, ended: Promise.resolve(run) };
+    return { run, ended: Promise.resolve(run), response: () => null };
   }
 
   /** Runs the first of the lane, if it waits. */
@@ -250,7 +256,7 @@ export class Fires {
     const actor = await actorOf(automation);
     // It may have been cancelled between.
     if (fire.over) return;
-    const body = Buffer.from(fireBody(run, request.at, automation, pending.input));
+    const body = Buffer.from(fireBody(run, request, automation, pending.input));
     const tool = { kind: ToolKind.fire, tool: automation.id, body, traceId: fire.traceId, allowedMs };
     const call = new Call(tool, fire, performance.now());
     actor.submit(call);
@@ -280,7 +286,7 @@ export class Fires {
     const { ledger, log } = this.#options;
     for (let tries = 1; ; tries++) {
       try {
-        await ledger.end(run, keep, fire?.model ?? null);
+        await ledger.end(run, keep, { model: fire?.model ?? null, status: fire?.response?.status ?? null });
         return run;
       } catch (error) {
         if (tries >= LIMITS.runEndTries || this.#stopping) {
@@ -384,11 +390,17 @@ function newRun(
   };
 }
 
-/** What the thread gets. `now` is the time of the fire. */
-function fireBody(run: RunRecord, now: number, automation: LiveAutomation, input: string | undefined): string {
+/** What the thread gets. */
+function fireBody(
+  run: RunRecord,
+  { at: now, request }: FireRequest,
+  automation: LiveAutomation,
+  input: string | undefined,
+): string {
   const { ref, id, manifest } = automation;
   const { name, version } = manifest;
-  const head = JSON.stringify({ runId: run.runId, now, trigger: run.trigger, automation: { ref, id, name, version } });
+  const known = { runId: run.runId, now, trigger: run.trigger, automation: { ref, id, name, version }, request };
+  const head = JSON.stringify(known);
   return input === undefined ? head : `${head.slice(0, -1)},"input":${input}}`;
 }
 

@@ -26,13 +26,16 @@ test('the host gets the fire, and its result is the run', async () => {
   const fires: HostFire[] = [];
   const { world, hosts } = worldWith(async (fire) => {
     fires.push(fire);
-    return { summary: 'Done.', output: { n: 1 } };
+    return { summary: 'Done.', output: { n: 1 }, response: { status: 202, body: 'later' } };
   });
-  const { run, ended } = await world.start(DIGEST, 'webhook', { input: { a: 1 }, at: 42 });
+  const request = { headers: {}, contentType: null, rawBody: '{"a":1}' };
+  const { run, ended, response } = await world.start(DIGEST, 'webhook', { input: { a: 1 }, request, at: 42 });
   const { state, summary, output } = await ended;
+  assert.deepEqual([response()?.status, response()?.body], [202, 'later']);
   assert.deepEqual([state, summary, output], ['ok', 'Done.', { n: 1 }]);
   const [fire] = fires as [HostFire];
   assert.deepEqual([fire.runId, fire.automationRef, fire.input, fire.now], [run.runId, DIGEST, { a: 1 }, 42]);
+  assert.deepEqual(fire.request, request);
   assert.deepEqual([fire.ctx.input, fire.ctx.now, fire.ctx.signal], [{ a: 1 }, 42, fire.signal]);
   assert.deepEqual(world.ledger.done, ['insert', 'end'], 'the ledger stays ours');
   await (await world.start(DIGEST)).ended;

@@ -4,6 +4,7 @@ import type { AskVerb } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunRecord } from '../../../protocol/runs.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
+import type { WebhookRequest } from '../../../protocol/webhook-messages.ts';
 import type { FireAutomation, FireContext, FireLog } from '../../extension-points.ts';
 import { timedOut } from '../../tree/actor/call-errors.ts';
 import type { LiveAutomation } from '../catalog.ts';
@@ -22,7 +23,7 @@ export type HostFireOptions = {
 export async function runOnHost(
   run: FireAutomation,
   fire: Fire,
-  { input, at: now }: { input: unknown; at: number },
+  { input, at: now, request }: { input: unknown; at: number; request?: WebhookRequest },
   { automationTimeoutMs, appLog, judgeOutput }: HostFireOptions,
 ): Promise<void> {
   const { runId, automation } = fire.options;
@@ -34,9 +35,18 @@ export async function runOnHost(
   try {
     const ctx = contextOf(fire, input, now);
     const log = logOf(fire, appLog);
-    const result: unknown = await run({ runId, automationRef: automation.ref, input, now, ctx, log, signal });
-    const { summary, output } = Object(result) as Record<string, unknown>;
-    const body = Buffer.from(JSON.stringify({ summary, output }));
+    const result: unknown = await run({
+      runId,
+      automationRef: automation.ref,
+      input,
+      ...(request && { request }),
+      now,
+      ctx,
+      log,
+      signal,
+    });
+    const { summary, output, response } = Object(result) as Record<string, unknown>;
+    const body = Buffer.from(JSON.stringify({ summary, output, response }));
     if (automation.manifest.hasOutputSchema) {
       const refusal = await judgeOutput(automation, JSON.stringify(output) ?? null).catch((error: unknown) => ({
         error,

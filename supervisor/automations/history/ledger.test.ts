@@ -257,7 +257,7 @@ test('one summary for each run, with its nodes and tokens; it stays when the run
   await ledger.insert(run);
   ledger.node(nodeOfRun(run, 1));
   ledger.node(nodeOfRun(run, 2));
-  await ledger.end(ended(run, { usage }), 'errors', 'some/model');
+  await ledger.end(ended(run, { usage }), 'errors', { model: 'some/model' });
   await ledger.end(ended(run, { state: 'aborted' }), 'errors');
   await ledger.settled();
   assert.deepEqual(await analytics.all('SELECT * FROM run_summaries'), [
@@ -375,6 +375,12 @@ test('a webhook message is taken once, with its run or not at all', async (t) =>
   await ledger.end(ended(await take(of), { state: 'aborted' }), 'errors');
   await ledger.end(ended(await take(of)), 'errors');
   await assert.rejects(take(of), { code: 'CONFLICT' });
+
+  // Nor has one that refused it.
+  const refused = { slug: 'e', webhookId: 'msg' };
+  await ledger.end(ended(await take(refused)), 'errors', { status: 400 });
+  await ledger.end(ended(await take(refused)), 'errors', { status: 399 });
+  await assert.rejects(take(refused), { code: 'CONFLICT' });
 
   clock.now += 2 * LIMITS.webhookToleranceMs;
   await assert.rejects(take(), { code: 'CONFLICT' });
@@ -584,7 +590,7 @@ test('insights sum up the days that are asked for, by day, automation and model'
   const end = async (changes: Partial<RunRecord>, model: string | null, daysAgo = 0) => {
     const run = queuedRun();
     await ledger.insert(run);
-    await ledger.end(ended(run, { ...changes, usage }), 'all', model);
+    await ledger.end(ended(run, { ...changes, usage }), 'all', { model });
     await ledger.settled();
     const sql = 'UPDATE run_summaries SET ended_at = ended_at - ? WHERE run_id = ?';
     await analytics.run(sql, [daysAgo * day, run.runId]);

@@ -136,12 +136,20 @@ export class RunLedger {
     this.#later(node.runId, statement);
   }
 
-  /** Stores how a run ended, once, and drops what `keep` does not keep; durable when this resolves. `model` is for the summary. */
-  async end(run: RunRecord, keep: HistoryKeep, model: string | null = null): Promise<void> {
+  /**
+   * Stores how a run ended, once, and drops what `keep` does not keep; durable when this resolves. `model` is for the summary,
+   * `status` what its handler answered the sender of a webhook with: a message that failed or was refused may come again.
+   */
+  async end(
+    run: RunRecord,
+    keep: HistoryKeep,
+    { model = null, status = null }: { model?: string | null; status?: number | null } = {},
+  ): Promise<void> {
     const endedAt = run.endedAt ?? this.#now();
     const nodes = this.#tallies.get(run.runId)?.nodes ?? 0;
     const write = [endRun(run, endedAt)];
-    if (run.trigger.kind === 'webhook' && run.state !== 'ok') write.push(releaseMessage(run.runId));
+    const isTaken = run.state === 'ok' && (status ?? 200) < 400;
+    if (run.trigger.kind === 'webhook' && !isTaken) write.push(releaseMessage(run.runId));
     try {
       await this.#gathered.add(this.#open.size, () => this.#retention.store(run, keep, write));
     } finally {

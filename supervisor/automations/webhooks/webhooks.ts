@@ -1,11 +1,10 @@
 /** Incoming webhooks: who sends, whether it is their turn, one fire, its answer (specification, "Webhook route"). */
-import { isUtf8 } from 'node:buffer';
 import { hash, timingSafeEqual } from 'node:crypto';
 import { type ProvisionedWebhook, provisionedWebhook } from '../../../protocol/automation.ts';
 import { errorEnvelope, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
 import type { RunRecord } from '../../../protocol/runs.ts';
+import type { WebhookResponse } from '../../../protocol/webhook-messages.ts';
 import { claimMessage } from '../../../storage/run-rows.ts';
 import type { BodyRoom, Exchange } from '../../edge/edge.ts';
 import { BEARER } from '../../http/access/access.ts';
@@ -14,6 +13,7 @@ import type { AutomationCatalog, LiveAutomation } from '../catalog.ts';
 import type { Fires } from '../fires/fires.ts';
 import { isSignedWith, readWebhookHeaders, webhookKey } from './standard-webhooks.ts';
 import { WebhookGate } from './webhook-gate.ts';
+import { parseWebhookBody, SECRET_HEADER, webhookRequest } from './webhook-input.ts';
 
 export type WebhooksOptions = {
   catalog: Pick<AutomationCatalog, 'bySlug' | 'onChange'>;
@@ -31,8 +31,11 @@ type Hook = { slug: string; automation: LiveAutomation; trigger: ProvisionedWebh
 /** A request whose sender is known; a signed one was read to be checked. */
 type Verified = { body: Buffer; webhookId: string };
 
-/** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */
-const SECRET_HEADER = 'x-host-webhook-secret';
+const FOREIGN = {
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'content-security-policy': "default-src 'none'; sandbox",
+};
 const SLUG = /^[A-Za-z0-9_-]+$/;
 
 export class Webhooks {
@@ -93,19 +96,22 @@ export class Webhooks {
       return;
     }
     const at = this.#now();
-    const { run, ended } = await this.#options.fires.start({
+    const { run, ended, response } = await this.#options.fires.start({
       automation,
       trigger: { kind: 'webhook', origin: slug },
       at,
       input,
+      request: webhookRequest(exchange.headers, body),
       ...(signed && { extra: (runId: string) => claimMessage(slug, signed.webhookId, runId, at) }),
     });
     if (isAsync) answerJson(exchange, 202, { ok: true, runId: run.runId });
     // A sender that has its answer, or has gone away, still holds the slug until then.
     const last = await ended;
     if (isAsync) return;
-    if (last.state === 'ok') answerJson(exchange, 200, { ok: true, runId: run.runId });
-    else answerFailedRun(exchange, last);
+    const answer = response();
+    if (last.state !== 'ok') answerFailedRun(exchange, last);
+    else if (answer !== null) answerAs(exchange, answer);
+    else answerJson(exchange, 200, { ok: true, runId: run.runId });
   }
 
   /** The signed body; null when the sender went away. Rejects with `UNAUTHORIZED`, `RATE_LIMITED`, or as `collectBody` does. */
@@ -144,6 +150,11 @@ export class Webhooks {
   }
 }
 
+/** With what the handler returned. What reads as a page is none of the gateway's: it gets no rights of this origin. */
+function answerAs(exchange: Exchange, { status, headers, body }: WebhookResponse): void {
+  exchange.send(status, { ...headers, ...FOREIGN }, body);
+}
+
 function answerDisabled(exchange: Exchange): void {
   answerJson(exchange, 200, { ok: false, skipped: 'automation disabled' });
 }
@@ -180,20 +191,4 @@ function collectBody(exchange: Exchange, room?: BodyRoom): Promise<Buffer | null
     exchange.onAbort(() => resolve(null));
     exchange.readBody(LIMITS.webhookBodyBytes, resolve, reject, room);
   });
-}
-
-/**
- * JSON when it is valid, else a string; undefined when empty. Throws `BAD_REQUEST` for bytes that are not UTF-8, which a
- * string could not hold unchanged, and for what opens more brackets than JSON may nest, whether it is JSON or not.
- */
-export function parseWebhookBody(bytes: Buffer): unknown {
-  if (bytes.length === 0) return undefined;
-  if (!isUtf8(bytes)) throw new SvcError('BAD_REQUEST', 'The body is not UTF-8; encode binary data as text.');
-  if (isTooDeep(bytes)) throw new SvcError('BAD_REQUEST', `The body nests deeper than ${LIMITS.jsonDepth} levels.`);
-  const text = bytes.toString();
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
