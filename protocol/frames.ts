@@ -37,6 +37,7 @@ export const Kind = {
   turnEnd: 29,
   probe: 30,
   probed: 31,
+  secrets: 32,
 } as const;
 
 /**
@@ -219,6 +220,11 @@ type Frames = {
   probe: [probe: number, order: ProbeOrder];
   /** Agents → supervisor. `failed` is for people. */
   probed: [probe: number, answer: ProbeResult | { failed: string }];
+  /**
+   * Supervisor → actor: the secrets of its app from now on. `fault` says why the `unreadable` ones have no value; all of them when
+   * that is null.
+   */
+  secrets: [values: [name: string, value: string][], unreadable: string[] | null, fault: string];
 };
 
 export type FrameOf<K extends keyof Frames> = [kind: (typeof Kind)[K], ...Frames[K]];

@@ -73,17 +73,19 @@ export class Redactor {
     const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     if (!this.#probes.some((probe) => buffer.includes(probe))) return bytes;
     const text = buffer.toString();
-    const redacted = this.#jsonText(text);
+    const redacted = this.jsonText(text);
     return redacted === text ? bytes : Buffer.from(redacted);
   }
 
   /** What JSON can say of a value, without the secrets. */
   value<T>(value: T): T {
     if (this.idle || value === undefined) return value;
-    return parse(this.#jsonText(stringify(value))) as T;
+    return parse(this.jsonText(stringify(value))) as T;
   }
 
-  #jsonText(text: string): string {
+  /** As `json`, of a text. */
+  jsonText(text: string): string {
+    if (this.idle) return text;
     let redacted = '';
     for (let done = 0; ; ) {
       const start = text.indexOf('"', done);
@@ -128,6 +130,6 @@ function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); ; end = text.indexOf('"', end + 1)) {
     let escapes = 0;
     while (text[end - 1 - escapes] === '\\') escapes++;
-    if (escapes % 2 === 0) return end + 1;
+    if (escapes % 2 === 0) return end === -1 ? text.length : end + 1;
   }
 }

@@ -65,6 +65,8 @@ export type FireContext = {
     list(filter?: RunQuery): Promise<RunRecord[]>;
   };
   fetch: typeof fetch;
+  /** A secret of the automation's app. Rejects with `UNKNOWN_SECRET` or `SECRET_UNREADABLE`. */
+  secrets: { get(name: string): Promise<string> };
   input: unknown;
   /** Aborts when the run was cancelled, when its time is up, and when the gateway stops. */
   signal: AbortSignal;

@@ -98,7 +98,13 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const changes = new ChangeStreams();
     const onProcess = recordOf(new Children(layout.children, randomUUID()), log);
     const onWriterLost = (app: string) => changes.reset(app);
-    const tree = new Tree({ ...treeOptions(config, layout, log, host), appLog, onWriterLost, onProcess });
+    const tree = new Tree({
+      ...treeOptions(config, layout, log, host),
+      appLog,
+      onWriterLost,
+      onProcess,
+      secrets: (app) => secrets.given(app),
+    });
     undo.push(() => tree.destroy());
     const databases = new Databases(tree, layout);
     const treeReady = tree.start();
@@ -132,6 +138,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     access?.whenEnded(() => changes.readers.endAll());
     const agentTokens = new AgentTokens();
     const secrets = await Secrets.open({ layout, registered, log }, registry.ids());
+    secrets.onChange((app) => tree.tellSecrets(app));
     const pages = new Pages(log);
     const jobs = new Jobs({
       createChild: (events) => tree.jobsChild(jobFolders(layout), events),

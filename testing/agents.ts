@@ -56,6 +56,7 @@ export async function startAgents({ maxAgents = 8 } = {}): Promise<RunningAgents
     log: (level, message) => log.push(`${level} ${message}`),
     appLog: () => {},
     onWriterLost: () => {},
+    secrets: () => null,
     onFatal: () => {},
     onProcess,
   });

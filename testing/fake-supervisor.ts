@@ -325,6 +325,11 @@ export class App {
     });
   }
 
+  /** The secrets of its app from now on. */
+  secrets(values: Record<string, string>, unreadable: string[] | null = [], fault = ''): void {
+    this.#link?.send([Kind.secrets, Object.entries(values), unreadable, fault]);
+  }
+
   cancel(id: number, reason: CancelReason): void {
     this.#link?.send([Kind.cancel, id, reason]);
   }

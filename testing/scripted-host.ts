@@ -137,7 +137,14 @@ export class World {
     deadlines: new Deadlines(() => this.now),
     spawn: ({ app, automation }, summary, events) => {
       const spec = { actorId: ++this.#nextActorId, app, automation } as ActorSpec;
-      const generation = new Generation(spec, summary, this.host as unknown as Child, events, () => this.now);
+      const generation = new Generation(
+        spec,
+        summary,
+        this.host as unknown as Child,
+        events,
+        () => this.now,
+        () => null,
+      );
       this.host.add(generation);
       return generation;
     },

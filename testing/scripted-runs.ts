@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { AutomationManifest } from '../protocol/automation.ts';
 import { SvcError } from '../protocol/errors.ts';
 import type { AskVerb } from '../protocol/frames.ts';
+import { Redactor } from '../protocol/redactor.ts';
 import type { RunEvent, RunNode, RunRecord, RunTriggerKind } from '../protocol/runs.ts';
 import type { RunFilter } from '../storage/run-rows.ts';
 import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
@@ -148,6 +149,8 @@ export class ScriptedCall {
 
 const QUIET = { warn: () => {}, error: () => {}, info: () => {}, debug: () => {} } as unknown as Logger;
 
+const NO_SECRETS = { get: () => undefined, redactor: () => new Redactor() };
+
 /** Fires on scripted parts. */
 export class RunsWorld {
   readonly ledger = new RecordingLedger();
@@ -168,6 +171,7 @@ export class RunsWorld {
       catalog: this.catalog,
       ledger: this.ledger,
       events: { publish: (event) => this.events.push(event) },
+      secrets: NO_SECRETS,
       tools: { call: async (_caller, _name, args) => ({ json: Buffer.from(JSON.stringify(args ?? null)), ok: true }) },
       actorOf: () => ({
         submit: (call) => this.calls.push(new ScriptedCall(call)),

@@ -50,6 +50,7 @@ export async function startServers(
     log: (level, message) => log.push(`${level} ${message}`),
     appLog: () => {},
     onWriterLost: () => {},
+    secrets: () => null,
     onFatal: () => {},
     onProcess,
   });

@@ -17,6 +17,7 @@ import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, FireAutomationFactory } from '../extension-points.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import type { Secrets } from '../secrets.ts';
 import type { Tree } from '../tree/tree.ts';
 import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
 import { Enablement } from './enablement.ts';
@@ -39,6 +40,7 @@ export type AutomationsOptions = {
   databases: Databases;
   tree: Tree;
   jobs: Pick<Jobs, 'judgeOutput'>;
+  secrets: Secrets;
   log: Logger;
   /** One line of JSON for an app's log. */
   appLog(app: string, line: string): void;
@@ -84,6 +86,7 @@ export class Automations {
       catalog: this.catalog,
       ledger: this.runs,
       events: this.runEvents,
+      secrets: options.secrets,
       tools: new FireTools(options.dispatcher, this.toolServers),
       actorOf: async ({ app, id }) => {
         const { active } = await apps.get(app);

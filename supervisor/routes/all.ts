@@ -13,6 +13,7 @@ import { pageRoutes } from './pages.ts';
 import { registryRoutes } from './registry.ts';
 import { publicOriginOf } from './requests.ts';
 import { runRoutes } from './runs.ts';
+import { secretRoutes } from './secrets.ts';
 import { sessionRoutes } from './sessions.ts';
 import { settingsRoutes } from './settings.ts';
 import { signInRoutes } from './sign-in.ts';
@@ -42,6 +43,7 @@ export function allRoutes(services: Services): Route[] {
     ...hookRoutes(webhooks),
     ...chatRoutes(services),
     ...settingsRoutes(services),
+    ...secretRoutes(services),
     ...systemRoutes(services),
     ...agentRoutes(services),
     ...tokenRoutes(services),

@@ -12,6 +12,7 @@ import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { EgressSettings } from '../../protocol/rules/egress.ts';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
+import type { GivenSecrets } from '../secrets.ts';
 import type { ChildSpec } from './child.ts';
 import { entryPoint, hostReadable, jobsReadable, withRealPaths } from './entry-points.ts';
 
@@ -33,6 +34,8 @@ export type TreeOptions = {
   egress: EgressSettings;
   /** The port that the gateway is reached at; null where it is not known, such as inside a host's own server. */
   gatewayPort(): number | null;
+  /** The secrets of an app or draft, for its threads; null for none. */
+  secrets(app: string): GivenSecrets | null;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, app?: string): void;
   appLog(app: string, line: string): void;
   /** The writer died: what the app had asked of it may be stored or not. */

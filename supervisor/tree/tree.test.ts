@@ -50,6 +50,7 @@ before(async () => {
     log: () => {},
     appLog: (app, line) => void appLines.push(`${app}: ${line}`),
     onWriterLost: () => {},
+    secrets: () => null,
     onFatal: () => {},
     onProcess: () => {},
   });

@@ -156,6 +156,11 @@ export class Tree {
     for (const actor of this.#firesOf(app)) actor.restart();
   }
 
+  /** The secrets of an app or draft changed: its threads are told. */
+  tellSecrets(app: string): void {
+    for (const generation of this.#generations.values()) if (generation.spec.app === app) generation.tellSecrets();
+  }
+
   /** Lets calls end for `drainMs`, then stops actors, hosts and the writer, in this order. */
   async stop(drainMs: number): Promise<void> {
     this.#stopping = true;
@@ -209,7 +214,8 @@ export class Tree {
 
   readonly #spawn: ActorEnvironment['spawn'] = (actor, summary, events) => {
     const spec = this.#specifications.thread(actor, summary, this.writers);
-    const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, now);
+    const given = () => this.#options.secrets(spec.app);
+    const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, now, given);
     this.#generations.set(spec.actorId, generation);
     return generation;
   };

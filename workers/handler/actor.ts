@@ -10,6 +10,7 @@ import { getHeapStatistics } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { parentPort, threadId } from 'node:worker_threads';
 import { type ActorSpec, type Frame, Kind } from '../../protocol/frames.ts';
+import { Redactor } from '../../protocol/redactor.ts';
 import { type Link, openLink } from '../../protocol/wire/link.ts';
 import { Calls, type Runner } from './calls.ts';
 import { loadSqlite } from './database.ts';
@@ -20,6 +21,7 @@ import type { FromActor, ToActor } from './host.ts';
 import { AppLog } from './log.ts';
 import { Modules } from './modules.ts';
 import { installJsonRules } from './result.ts';
+import { ActorSecrets } from './secrets.ts';
 import { Tools } from './tools.ts';
 import { loadValidators } from './validators.ts';
 
@@ -32,25 +34,28 @@ class Actor {
   readonly #calls: Calls;
   readonly #failures: Failures;
   readonly #log: AppLog;
+  readonly #secrets: ActorSecrets;
   readonly #supervisor: Link;
   #stopping = false;
 
   /** Throws when the version cannot be run. */
-  constructor(spec: ActorSpec, failures: Failures) {
+  constructor(spec: ActorSpec, failures: Failures, redactor: Redactor) {
     const send = (frame: Frame): void => this.#supervisor.send(frame);
     const log = new AppLog({
       app: spec.shownApp,
       versionId: spec.versionId,
       write: (line, callId) => send(callId === undefined ? [Kind.log, line] : [Kind.log, line, callId]),
       now: Date.now,
+      redactor,
     });
+    this.#secrets = new ActorSecrets(spec.app, redactor);
     const modules = new Modules(spec.codeDir);
     const validators = loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8'));
-    const env = { spec, modules, validators, log, send };
+    const env = { spec, modules, validators, log, secrets: this.#secrets, send };
     this.#failures = failures;
     this.#log = log;
     this.#runner = spec.automation === null ? new Tools(env) : new Fires(env);
-    this.#calls = new Calls(this.#runner, failures, log, send);
+    this.#calls = new Calls(this.#runner, failures, log, redactor, send);
     this.#supervisor = openLink(spec.supervisorSocket, spec.supervisorTicket, {
       onFrame: (frame) => this.#receive(frame),
       onClose: () => this.#supervisorGone(),
@@ -83,6 +88,9 @@ class Actor {
           frame[1],
           { heapUsed: getHeapStatistics().used_heap_size, counters: this.#calls.counters },
         ]);
+        break;
+      case Kind.secrets:
+        this.#secrets.received(frame);
         break;
       case Kind.answer:
         this.#runner.answered(frame);
@@ -145,9 +153,10 @@ host.on('message', (message: ToActor) => {
   }
   const { spec } = message;
   const install = dirname(fileURLToPath(import.meta.url));
-  const failures = new Failures([spec.codeDir, spec.preparedDir, dirname(spec.dataFile), install]);
+  const redactor = new Redactor();
+  const failures = new Failures([spec.codeDir, spec.preparedDir, dirname(spec.dataFile), install], redactor);
   try {
-    actor = new Actor(spec, failures);
+    actor = new Actor(spec, failures, redactor);
     tell({ type: 'ready', osThread });
   } catch (error) {
     tell({ type: 'failed', detail: failures.message(error) });

@@ -105,7 +105,7 @@ test('a query gets input, query, db, log, app and ctx', async () => {
     same: true,
     app: { id: app.spec.app, name: 'Test', version: '1.0.0', versionId: app.spec.versionId },
     frozen: true,
-    ctx: ['traceId', 'deadline', 'fetch'],
+    ctx: ['traceId', 'deadline', 'fetch', 'secrets'],
     traceId: `trace-${app.lastCall}`,
     aborted: false,
     log: ['debug', 'info', 'warn', 'error'],

@@ -1,6 +1,7 @@
 /** The calls that an actor works on: each is run, and answered exactly once, however it ends. */
 import { SvcError } from '../../protocol/errors.ts';
 import { type CancelReason, type Frame, type FrameOf, Kind, type ToolKindValue } from '../../protocol/frames.ts';
+import type { Redactor } from '../../protocol/redactor.ts';
 import type { Failures } from './failure.ts';
 import type { AppLog, LogOrigin } from './log.ts';
 import type { Answer } from './result.ts';
@@ -99,16 +100,18 @@ export class Calls {
   readonly #runner: Runner;
   readonly #failures: Failures;
   readonly #log: AppLog;
+  readonly #redactor: Redactor;
   readonly #send: (frame: Frame) => void;
   readonly #running = new Map<number, Call>();
   #whenIdle: (() => void) | null = null;
   #finished = 0;
 
   /** `send` throws when the frame is too large. */
-  constructor(runner: Runner, failures: Failures, log: AppLog, send: (frame: Frame) => void) {
+  constructor(runner: Runner, failures: Failures, log: AppLog, redactor: Redactor, send: (frame: Frame) => void) {
     this.#runner = runner;
     this.#failures = failures;
     this.#log = log;
+    this.#redactor = redactor;
     this.#send = send;
   }
 
@@ -124,7 +127,10 @@ export class Calls {
     const call = new Call(id, frame[4], frame[6], now() + floor(frame[2]));
     this.#running.set(id, call);
     this.#run(call, frame[3], frame[5]).then(
-      (answer) => this.#answer(call, [Kind.result, id, answer.status, answer.body, elapsed() - startedAt]),
+      ({ status, body }) => {
+        const redacted = this.#redactor.json(body);
+        this.#answer(call, [Kind.result, id, status, redacted, elapsed() - startedAt]);
+      },
       (error: unknown) => this.#fail(call, error, elapsed() - startedAt),
     );
   }

@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { Redactor } from '../../protocol/redactor.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
 import { Failures } from './failure.ts';
 
-const failures = new Failures(['/srv/apps/notes']);
+const redactor = new Redactor();
+redactor.hide([['KEY', 'sk_live_51']]);
+const failures = new Failures(['/srv/apps/notes'], redactor);
 
 const THROWN: [code: string, answered: string][] = [
   ['SQLITE_FULL', 'STORAGE_FULL'],
@@ -31,4 +36,22 @@ test('a fault of the disk names no path, and what cannot be looked at is the fau
     },
   };
   assert.equal(failures.toBody(hostile).code, 'HANDLER_ERROR');
+});
+
+test('no part of a secret is left where a message is cut', () => {
+  const secret = 'sk_live_51';
+  const before = 'x'.repeat(LIMITS.errorMessageChars - secret.length / 2);
+  const message = failures.message(new Error(before + secret));
+  assert.ok(message.startsWith(`${before}[sec`), message.slice(-20));
+  assert.doesNotMatch(message, /sk/);
+  const { stack, cause } = failures.fields(new Error(`of ${secret}`, { cause: secret })).err;
+  assert.equal(cause, '[secret KEY]');
+  assert.match(String(stack), /of sk_live_51/, 'the log takes it out');
+});
+
+test('what the gateway itself says of an input is without secrets too', () => {
+  const issues = [{ path: '/sk_live_51', message: 'sk_live_51 is wrong', keyword: 'enum' }];
+  const body = failures.toBody(new SvcError('INVALID_INPUT', 'no sk_live_51', { path: '/sk_live_51', issues }));
+  assert.doesNotMatch(JSON.stringify(body), /sk_live/);
+  assert.equal(body.issues?.[0]?.path, '/[secret KEY]');
 });

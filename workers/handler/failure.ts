@@ -1,6 +1,7 @@
 /** Errors of handlers, as their callers see them and as the app's log keeps them. */
 import { type ErrorBody, isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Redactor } from '../../protocol/redactor.ts';
 
 const { stringify } = JSON;
 
@@ -12,17 +13,32 @@ const DISK_FULL: ErrorBody = {
   message: 'The disk is full, and the statement took no effect. Free some space and try again.',
 };
 
+/** What `ctx` refuses to give: `code` as in the table of error codes, `path` where there is one. */
+export class AskError extends Error {
+  readonly code: string;
+  readonly path?: string;
+
+  constructor({ code, message, path }: ErrorBody) {
+    super(message);
+    this.name = 'AskError';
+    this.code = code;
+    if (path !== undefined) this.path = path;
+  }
+}
+
 export class Failures {
   readonly #roots: string[];
+  readonly #redactor: Redactor;
 
-  /** Hides `roots`, absolute paths: the only folders that the actor reads, so no error names others. */
-  constructor(roots: string[]) {
+  /** Hides `roots`, absolute paths: the only folders that the actor reads, so no error names others; and secrets. */
+  constructor(roots: string[], redactor: Redactor) {
+    this.#redactor = redactor;
     this.#roots = [...roots].sort((a, b) => b.length - a.length);
   }
 
   /** `HANDLER_ERROR` with the thrown message; the body of a gateway's error; the gateway's words for a full or broken disk. */
   toBody(thrown: unknown): ErrorBody {
-    if (safely(() => thrown instanceof SvcError, false)) return (thrown as SvcError).toBody();
+    if (safely(() => thrown instanceof SvcError, false)) return this.#redactor.value((thrown as SvcError).toBody());
     if (safely(() => isDiskFull(thrown), false)) return DISK_FULL;
     const message = this.message(thrown);
     if (!safely(() => isDiskFault(thrown), false)) return { code: 'HANDLER_ERROR', message };
@@ -33,7 +49,8 @@ export class Failures {
   }
 
   message(thrown: unknown): string {
-    return this.#hidePaths(messageOf(thrown)).slice(0, LIMITS.errorMessageChars);
+    // Cut after that: half a secret is not found.
+    return this.#hidePaths(this.#redactor.text(messageOf(thrown))).slice(0, LIMITS.errorMessageChars);
   }
 
   /** Name, stack and code for the log; the stack has the app's frames only. */

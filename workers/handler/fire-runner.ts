@@ -4,8 +4,10 @@ import { type AskVerb, type Frame, type FrameOf, Kind, ToolKind, type ToolKindVa
 import { LIMITS } from '../../protocol/limits.ts';
 import type { WebhookRequest } from '../../protocol/webhook-messages.ts';
 import type { Call, Runner } from './calls.ts';
+import { AskError } from './failure.ts';
 import { type FetchInput, HttpClient } from './fetch.ts';
 import { type Answer, isPlain, toJsonBytes } from './result.ts';
+import type { SecretsOfContext } from './secrets.ts';
 import type { Environment } from './tools.ts';
 import { checkOutput } from './validators.ts';
 
@@ -62,12 +64,12 @@ export class Fires implements Runner {
   close(): void {}
 
   async #runHandler(call: Call, request: FireRequest, asks: Asks): Promise<unknown> {
-    const { modules, log } = this.#env;
+    const { modules, log, secrets } = this.#env;
     const { now, input, request: received } = request;
     const handler = await modules.handler(`automations/${call.tool}/handler.js`);
     call.assertWanted();
     const automation = freeze(request.automation);
-    const ctx = contextOf(call, asks, this.#http, now, input);
+    const ctx = contextOf(call, asks, this.#http, secrets.context, now, input);
     const value = await handler({ ctx, log: log.logger(call.origin, call.id), input, request: received, automation });
     // The run ends after everything that the handler asked for, also where it did not wait.
     if (asks.open) await asks.settled();
@@ -91,7 +93,14 @@ function tooLate(): SvcError {
   return new SvcError('HANDLER_ERROR', 'The run has ended: its ctx can no longer be used.');
 }
 
-function contextOf(call: Call, asks: Asks, http: HttpClient, now: number, input: unknown): object {
+function contextOf(
+  call: Call,
+  asks: Asks,
+  http: HttpClient,
+  secrets: SecretsOfContext,
+  now: number,
+  input: unknown,
+): object {
   return {
     tool: (name: unknown, args: unknown) => asks.ask('tool', { name, args }),
     agent: (request?: { prompt?: unknown; json?: unknown } | null) =>
@@ -107,24 +116,12 @@ function contextOf(call: Call, asks: Asks, http: HttpClient, now: number, input:
     },
     input,
     fetch: (target: FetchInput, init?: RequestInit) => http.fetch(call, target, init),
+    secrets,
     get signal() {
       return call.signal;
     },
     now,
   };
-}
-
-/** A question that was answered with an error: `code` as in the table of error codes, `path` where there is one. */
-export class AskError extends Error {
-  readonly code: string;
-  readonly path?: string;
-
-  constructor({ code, message, path }: ErrorBody) {
-    super(message);
-    this.name = 'AskError';
-    this.code = code;
-    if (path !== undefined) this.path = path;
-  }
 }
 
 type Question = {

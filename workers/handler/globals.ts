@@ -11,8 +11,8 @@ import { SvcError } from '../../protocol/errors.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
 import { StatementError } from '../writer/statements.ts';
 import { CallDatabase } from './database.ts';
+import { AskError } from './failure.ts';
 import { EgressError, loadHttpClient } from './fetch.ts';
-import { AskError } from './fire-runner.ts';
 import { HandlerContext } from './tools.ts';
 
 /** Our classes that app code sees. */

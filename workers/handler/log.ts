@@ -1,6 +1,7 @@
 /** An app's log: `log` and `console` of its handlers, as JSON lines for the supervisor. Never blocks, never throws. */
 import { format } from 'node:util';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Redactor } from '../../protocol/redactor.ts';
 import { safely } from './failure.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
@@ -18,6 +19,8 @@ type LogSink = {
   write(line: string, callId: number | undefined): void;
   /** Milliseconds since the epoch. */
   now(): number;
+  /** Takes secrets out of the lines. */
+  redactor: Redactor;
 };
 
 const WINDOW_MS = LIMITS.heartbeatMs;
@@ -88,10 +91,10 @@ export class AppLog {
   }
 
   #write(now: number, level: Level, origin: LogOrigin, args: unknown[], callId?: number): void {
-    const { app, versionId } = this.#sink;
+    const { app, versionId, redactor } = this.#sink;
     const head = { ts: new Date(now).toISOString(), level, app, versionId, ...origin };
     const line = safely(
-      () => toLine(head, args),
+      () => toLine(head, args, redactor),
       stringify({ ...head, msg: 'A log line could not be written as JSON.' }),
     );
     this.#windowBytes += line.length;
@@ -99,13 +102,14 @@ export class AppLog {
   }
 }
 
-function toLine(head: object, args: unknown[]): string {
+function toLine(head: object, args: unknown[], redactor: Redactor): string {
   const { msg, fields } = readArguments(head, args);
   let line = safely(() => stringify({ ...head, msg, ...fields }), '');
   if (line === '') line = stringify({ ...head, msg, fields: 'not serializable' });
+  line = redactor.jsonText(line);
   if (Buffer.byteLength(line) <= LIMITS.logLineBytes) return line;
   // A character takes up to six bytes in JSON.
-  return stringify({ ...head, msg: msg.slice(0, LIMITS.logLineBytes / 8), truncated: true });
+  return stringify({ ...head, msg: redactor.text(msg).slice(0, LIMITS.logLineBytes / 8), truncated: true });
 }
 
 /** Texts become the message, objects fields, an error both. A field that `head` has gets an underscore. */

@@ -9,6 +9,7 @@ import { type FetchInput, HttpClient } from './fetch.ts';
 import type { AppLog } from './log.ts';
 import type { Modules } from './modules.ts';
 import { type Answer, actionAnswer, queryAnswer } from './result.ts';
+import type { ActorSecrets, SecretsOfContext } from './secrets.ts';
 import { runSql } from './sql-tool.ts';
 import { checkInput, type Validators } from './validators.ts';
 
@@ -18,6 +19,7 @@ export type Environment = {
   modules: Modules;
   validators: Validators;
   log: AppLog;
+  secrets: ActorSecrets;
   /** To the supervisor. Throws when the frame is too large. */
   send(frame: Frame): void;
 };
@@ -28,11 +30,13 @@ export class HandlerContext {
   /** Milliseconds since the epoch. */
   readonly deadline: number;
   readonly fetch: (input: FetchInput, init?: RequestInit) => Promise<Response>;
+  readonly secrets: SecretsOfContext;
   readonly #call: Call;
 
-  constructor(call: Call, http: HttpClient) {
+  constructor(call: Call, http: HttpClient, secrets: SecretsOfContext) {
     this.#call = call;
     this.fetch = (input, init) => http.fetch(call, input, init);
+    this.secrets = secrets;
     this.traceId = call.traceId;
     this.deadline = call.deadline;
   }
@@ -87,7 +91,7 @@ export class Tools implements Runner {
 
   async #runHandler(call: Call, kind: 'query' | 'action', input: unknown): Promise<unknown> {
     const { tool } = call;
-    const { validators, modules, log } = this.#env;
+    const { validators, modules, log, secrets } = this.#env;
     const query = kind === 'query';
     if (!this.#tools[kind].has(tool)) {
       throw new SvcError(query ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION', `The app has no ${kind} "${tool}".`);
@@ -98,7 +102,7 @@ export class Tools implements Runner {
     call.assertWanted();
     const db = new CallDatabase(this.#writer, this.#reader, call);
     const toolLog = log.logger(call.origin);
-    const ctx = new HandlerContext(call, this.#http);
+    const ctx = new HandlerContext(call, this.#http, secrets.context);
     try {
       // Two literals: spreading a common part costs more than everything else here.
       const value = await handler(

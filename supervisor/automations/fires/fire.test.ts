@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { Redactor } from '../../../protocol/redactor.ts';
 import type { RunEvent, RunNode } from '../../../protocol/runs.ts';
 import { RunsWorld, type ScriptedCall, settle } from '../../../testing/scripted-runs.ts';
 import type { Fire } from './fire.ts';
@@ -59,6 +60,29 @@ describe('nodes', () => {
     tools.asked[0]?.answer('{"status":404,"body":null}', false);
     assert.deepEqual(await asked, { status: 404, body: null });
     assert.deepEqual([world.ledger.nodes[0]?.ok, world.ledger.nodes[0]?.error], [false, null]);
+  });
+
+  test('secrets of the app are in no record and no event, and reach the tool and the handler', async () => {
+    const KEY = 'sk_"live" 51';
+    const tools = new ScriptedTools();
+    const redactor = new Redactor();
+    redactor.hide([['KEY', KEY]]);
+    const world = new RunsWorld({ tools, secrets: { get: () => undefined, redactor: () => redactor } });
+    world.add(DIGEST);
+    const { handler } = await world.startCalled(DIGEST, { input: { [KEY]: KEY } });
+    const asked = handler.ask('tool', { name: 'srv.call', args: { key: KEY } });
+    assert.deepEqual(tools.asked[0]?.args, { key: KEY });
+    tools.asked[0]?.answer(JSON.stringify({ said: KEY }));
+    assert.deepEqual(await asked, { said: KEY });
+    const refused = handler.ask('tool', { name: 'srv.call', args: {} });
+    tools.asked[1]?.fail(new SvcError('TOOL_SERVER_FAILED', `no ${KEY}`));
+    await assert.rejects(refused, { message: `no ${KEY}` });
+    handler.returns({ output: KEY });
+    await settle();
+    const [node, failed] = world.ledger.nodes;
+    assert.deepEqual([node?.args, node?.output], [{ key: '[secret KEY]' }, { said: '[secret KEY]' }]);
+    assert.equal(failed?.error?.message, 'no [secret KEY]');
+    assert.doesNotMatch(JSON.stringify([world.events, world.ledger.nodes, ...world.ledger.rows.values()]), /live/);
   });
 
   test('a tool that fails rejects with its code, and the run goes on', async () => {

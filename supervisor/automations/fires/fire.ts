@@ -9,6 +9,7 @@ import { parseRef } from '../../../protocol/automation.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import type { AskVerb } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { Redactor } from '../../../protocol/redactor.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
 import { NOT_GRANTED, noUsage, RUN_STATES, type RunNode, type RunRecord, type Usage } from '../../../protocol/runs.ts';
 import { type WebhookResponse, webhookResponse } from '../../../protocol/webhook-messages.ts';
@@ -16,6 +17,7 @@ import { parseEntry } from '../../../storage/app-log.ts';
 import { type RunFilter, recordedValue } from '../../../storage/run-rows.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
+import type { Secrets } from '../../secrets.ts';
 import { type CallReply, newTraceId } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { RunLedger } from '../history/ledger.ts';
@@ -35,6 +37,7 @@ export type FireOptions = {
   runner: ConversationRunner;
   ledger: Pick<RunLedger, 'node' | 'list' | 'getState' | 'setState' | 'deleteState'>;
   events: Pick<RunEvents, 'publish'>;
+  secrets: Pick<Secrets, 'get' | 'redactor'>;
   now(): number;
   log: Logger;
 };
@@ -90,15 +93,20 @@ export class Fire implements CallReply {
     return this.#controller.signal;
   }
 
+  /** What is recorded, and told to followers, has no secrets of the app in it. */
+  get redactor(): Redactor {
+    return this.options.secrets.redactor(this.options.automation.app);
+  }
+
   result(_status: number, body: Uint8Array): void {
     if (this.over) return;
-    const { outcome, response } = resultOf(body);
+    const { outcome, response } = resultOf(this.redactor.json(body));
     this.response = response;
     this.#settle(outcome);
   }
 
   failed(error: SvcError): void {
-    this.#settle(failure(error.toBody()));
+    this.#settle(failure(this.redactor.value(error.toBody())));
   }
 
   /** What a fire writes goes through its tools, which tell of it themselves. */
@@ -169,6 +177,8 @@ export class Fire implements CallReply {
     const { automation, runner, runId, events } = this.options;
     const { model, tools } = automation.manifest.requires;
     this.model ??= model ?? null;
+    // An answer may repeat what was asked, and a secret in it be cut by the end of a part.
+    const isTold = this.redactor.text(prompt) === prompt;
     return await this.#node('agent', model ?? 'agent', { prompt, json: asJson }, async (node) => {
       const answer = await askAgent(runner, {
         app: automation.app,
@@ -181,7 +191,8 @@ export class Fire implements CallReply {
         tools,
         signal: this.signal,
         onDelta: (delta) => {
-          if (this.#open.has(node)) events.publish({ type: 'node.delta', runId, ordinal: node.ordinal, delta });
+          if (isTold && this.#open.has(node))
+            events.publish({ type: 'node.delta', runId, ordinal: node.ordinal, delta });
         },
         onUsage: (usage, used) => {
           this.#used(node, usage);
@@ -231,7 +242,7 @@ export class Fire implements CallReply {
       batchId: this.#batchId,
       kind,
       name: name.slice(0, NODE_NAME_CHARS),
-      args: recordedValue(args),
+      args: recordedValue(this.redactor.json(args)),
       startedAt: now(),
     };
     const node = { ...start, usage: noUsage() };
@@ -259,7 +270,9 @@ export class Fire implements CallReply {
   #endNode(open: OpenNode, ok: boolean, output: Uint8Array, error: ErrorBody | null): void {
     if (!this.#open.delete(open)) return;
     const { now, ledger, events } = this.options;
-    const node: RunNode = { ...open, output: recordedValue(output), ok, error, endedAt: now() };
+    const { redactor } = this;
+    const recorded = { output: recordedValue(redactor.json(output)), ok, error: redactor.value(error) };
+    const node: RunNode = { ...open, ...recorded, endedAt: now() };
     ledger.node(node);
     events.publish({ type: 'node.end', node });
   }

@@ -16,11 +16,13 @@ import { automationRef, type HistoryKeep, parseRef } from '../../../protocol/aut
 import { SvcError } from '../../../protocol/errors.ts';
 import { type SqlStatement, ToolKind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { Redactor } from '../../../protocol/redactor.ts';
 import { noUsage, type RunRecord, type RunTrigger } from '../../../protocol/runs.ts';
 import type { WebhookRequest, WebhookResponse } from '../../../protocol/webhook-messages.ts';
 import { recordedValue } from '../../../storage/run-rows.ts';
 import type { ConversationRunner, FireAutomation, FireAutomationFactory } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
+import type { Secrets } from '../../secrets.ts';
 import type { Actor } from '../../tree/actor/actor.ts';
 import { Call } from '../../tree/actor/call.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';
@@ -64,6 +66,7 @@ export type FiresOptions = {
     'insert' | 'skip' | 'started' | 'node' | 'end' | 'get' | 'list' | 'getState' | 'setState' | 'deleteState'
   >;
   events: Pick<RunEvents, 'publish'>;
+  secrets: Pick<Secrets, 'get' | 'redactor'>;
   tools: Pick<FireTools, 'call'>;
   /** The actor whose thread runs the automation's handler. May throw or reject, which fails the run. */
   actorOf(automation: LiveAutomation): FireActor | Promise<FireActor>;
@@ -136,7 +139,8 @@ export class Fires {
     if (this.#stopping) throw stoppingError();
     const input = inputText(request.input);
     const { ref } = request.automation;
-    const run = newRun(request, input, this.#now());
+    const redactor = this.#options.secrets.redactor(request.automation.app);
+    const run = newRun(request, input, redactor, this.#now());
     const lane = this.#lanes.get(ref) ?? [];
     const { kind } = request.trigger;
     if (lane.length > 0 && (kind === 'cron' || kind === 'failure')) return await this.#skip(request, run);
@@ -367,6 +371,7 @@ function failureTarget(
 function newRun(
   { automation, trigger, parentRunId = null }: FireRequest,
   input: string | undefined,
+  redactor: Redactor,
   queuedAt: number,
 ): RunRecord {
   return {
@@ -378,7 +383,7 @@ function newRun(
     trigger,
     parentRunId,
     state: 'queued',
-    input: recordedValue(Buffer.from(input ?? '')),
+    input: recordedValue(redactor.json(Buffer.from(input ?? ''))),
     output: null,
     summary: null,
     error: null,

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { mock, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
+import { Redactor } from '../../../protocol/redactor.ts';
 import { RunsWorld, settle } from '../../../testing/scripted-runs.ts';
 import type { FireAutomation, HostFire } from '../../extension-points.ts';
 
@@ -57,6 +58,33 @@ test('its ctx reaches what a handler reaches', async () => {
   assert.equal(state, 'ok');
   assert.deepEqual(seen, [{ app: 'todos' }, { v: 1 }, undefined, null, [], 'NO_RUNNER']);
   assert.equal(world.ledger.nodes.length, 2);
+});
+
+test('it gets secrets, which are in nothing that is kept of the run', async () => {
+  const redactor = new Redactor();
+  redactor.hide([['KEY', 'sk_live_51']]);
+  const get = (_app: string, name: string) => (name === 'KEY' ? 'sk_live_51' : undefined);
+  const seen: unknown[] = [];
+  const world = new RunsWorld({
+    secrets: { get, redactor: () => redactor },
+    factory:
+      () =>
+      async ({ ctx, log, input }) => {
+        const key = await ctx.secrets.get('KEY');
+        log.info(`with ${key}`, { key });
+        seen.push(await ctx.secrets.get('NONE').catch((error: SvcError) => error.message), input);
+        if (input === undefined) return { summary: key, output: { key } };
+        throw new Error(`no ${key}`);
+      },
+  });
+  world.add(DIGEST);
+  const first = await (await world.start(DIGEST)).ended;
+  assert.deepEqual([first.summary, first.output], ['[secret KEY]', { key: '[secret KEY]' }]);
+  const second = await (await world.start(DIGEST, 'manual', { input: 'sk_live_51' })).ended;
+  assert.deepEqual([second.input, second.error?.message], ['[secret KEY]', 'no [secret KEY]']);
+  assert.match(String(seen[0]), /svc secret set todos NONE$/);
+  assert.equal(seen[3], 'sk_live_51', 'the handler gets its input as it is');
+  assert.doesNotMatch(JSON.stringify([world.events, world.appLog]), /sk_live/);
 });
 
 test('its log goes to the app and to the followers', async () => {

@@ -6,6 +6,7 @@ import type { RunRecord } from '../../../protocol/runs.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
 import type { WebhookRequest } from '../../../protocol/webhook-messages.ts';
 import type { FireAutomation, FireContext, FireLog } from '../../extension-points.ts';
+import { unknownSecret } from '../../secrets.ts';
 import { timedOut } from '../../tree/actor/call-errors.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { Fire } from './fire.ts';
@@ -56,7 +57,11 @@ export async function runOnHost(
     fire.result(200, body);
   } catch (error) {
     const message = (error as { message?: unknown } | null)?.message;
-    fail(typeof message === 'string' ? message.slice(0, LIMITS.errorMessageChars) : 'The host failed on this run.');
+    fail(
+      typeof message === 'string'
+        ? fire.redactor.text(message).slice(0, LIMITS.errorMessageChars)
+        : 'The host failed on this run.',
+    );
   }
 }
 
@@ -81,6 +86,14 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
       const signal = init.signal ? joinSignals([init.signal, fire.signal]).signal : fire.signal;
       return fetch(request, { ...init, signal });
     },
+    secrets: {
+      get: async (name) => {
+        const { secrets, automation } = fire.options;
+        const value = secrets.get(automation.app, name);
+        if (value === undefined) throw unknownSecret(automation.app, name);
+        return value;
+      },
+    },
     input,
     signal: fire.signal,
     now,
@@ -100,8 +113,13 @@ function logOf(fire: Fire, appLog: HostFireOptions['appLog']): FireLog {
       } catch {
         line = JSON.stringify({ ...head, msg, fields: 'not serializable' });
       }
+      line = fire.redactor.jsonText(line);
       if (Buffer.byteLength(line) > LIMITS.logLineBytes) {
-        line = JSON.stringify({ ...head, msg: msg.slice(0, LIMITS.logLineBytes / 8), truncated: true });
+        line = JSON.stringify({
+          ...head,
+          msg: fire.redactor.text(msg).slice(0, LIMITS.logLineBytes / 8),
+          truncated: true,
+        });
       }
       appLog(app, line);
       fire.logged(line);

@@ -19,6 +19,7 @@ import {
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
+import type { GivenSecrets } from '../../secrets.ts';
 import type { Child } from '../child.ts';
 import { startGraceTimer } from '../grace-timer.ts';
 import type { Call } from './call.ts';
@@ -68,6 +69,7 @@ export class Generation implements LinkHandlers {
 
   readonly #events: GenerationEvents;
   readonly #now: () => number;
+  readonly #given: () => GivenSecrets | null;
   /** Number of the last question of a fire. */
   #lastAskId = 0;
   #link: Link | null = null;
@@ -85,12 +87,21 @@ export class Generation implements LinkHandlers {
   /** Set when the thread has ended and only the rest of what it wrote is awaited. */
   #end: (() => void) | null = null;
 
-  constructor(spec: ActorSpec, summary: VersionSummary, host: Child, events: GenerationEvents, now: () => number) {
+  /** `given` are the secrets of its app as they are now. */
+  constructor(
+    spec: ActorSpec,
+    summary: VersionSummary,
+    host: Child,
+    events: GenerationEvents,
+    now: () => number,
+    given: () => GivenSecrets | null,
+  ) {
     this.spec = spec;
     this.summary = summary;
     this.host = host;
     this.#events = events;
     this.#now = now;
+    this.#given = given;
     this.hostReady();
   }
 
@@ -122,7 +133,14 @@ export class Generation implements LinkHandlers {
   attach(link: Link): LinkHandlers | null {
     if (this.state !== 'starting' || this.#link) return null;
     this.#link = link;
+    this.tellSecrets();
     return this;
+  }
+
+  /** Frames arrive in order: every call that is sent from now on finds the secrets as they are. */
+  tellSecrets(): void {
+    const given = this.#given();
+    if (given !== null) this.#link?.send([Kind.secrets, given.values, given.unreadable, given.fault]);
   }
 
   send(call: Call): void {

@@ -1,0 +1,58 @@
+/** The secrets of an app in its thread: gives them to handlers, and takes their values out of what leaves the thread. */
+import type { FrameOf } from '../../protocol/frames.ts';
+import { appOfKey, isDraftKey, sessionOfKey } from '../../protocol/ids.ts';
+import type { Redactor } from '../../protocol/redactor.ts';
+import { isSecretName, setSecretCommand } from '../../protocol/secrets.ts';
+import { AskError } from './failure.ts';
+
+/** `ctx.secrets`, the same for all calls. */
+export type SecretsOfContext = { readonly get: (name: unknown) => Promise<string> };
+
+const { freeze } = Object;
+
+export class ActorSecrets {
+  readonly redactor: Redactor;
+  readonly context: SecretsOfContext = freeze({
+    get: async (name: unknown) => this.#get(name),
+  });
+  readonly #key: string;
+  #values = new Map<string, string>();
+  /** Null when all are. */
+  #unreadable: readonly string[] | null = [];
+  #fault = '';
+
+  /** `key` is what the app is kept under. */
+  constructor(key: string, redactor: Redactor) {
+    this.#key = key;
+    this.redactor = redactor;
+  }
+
+  received([, values, unreadable, fault]: FrameOf<'secrets'>): void {
+    this.#values = new Map(values);
+    this.#unreadable = unreadable;
+    this.#fault = fault;
+    this.redactor.hide(values);
+  }
+
+  #get(name: unknown): string {
+    if (typeof name !== 'string' || !isSecretName(name))
+      throw new AskError({
+        code: 'BAD_REQUEST',
+        message: 'ctx.secrets.get takes a name of letters, digits and "_", not starting with a digit.',
+      });
+    const value = this.#values.get(name);
+    if (value !== undefined) return value;
+    const session = isDraftKey(this.#key) ? sessionOfKey(this.#key) : null;
+    const command = setSecretCommand(appOfKey(this.#key), name, session);
+    if (this.#unreadable === null || this.#unreadable.includes(name))
+      throw new AskError({
+        code: 'SECRET_UNREADABLE',
+        message: `The secret "${name}" cannot be read. ${this.#fault} The command is: ${command}`,
+      });
+    const owner = session === null ? 'The app' : 'The draft';
+    throw new AskError({
+      code: 'UNKNOWN_SECRET',
+      message: `${owner} has no secret "${name}". Set it with: ${command}`,
+    });
+  }
+}
