@@ -42,7 +42,11 @@ const timeout = 8 * 60 * 1000;
 
 const notes = mkdtempSync(join(tmpdir(), 'svc-test-run-'));
 process.env.SVC_TEST_TIMES = join(notes, 'times');
-if (options.includes('--coverage')) process.env.NODE_V8_COVERAGE = join(notes, 'coverage');
+const coverage = options.includes('--coverage') ? await import('./coverage.mjs') : null;
+if (coverage) {
+  coverage.unlinkMaps(root);
+  process.env.NODE_V8_COVERAGE = join(notes, 'coverage');
+}
 
 // The processes of the files are started with the options of this one.
 process.execArgv.push('--import', 'tsx/esm', '--import', pathToFileURL(join(root, 'scripts/test-time.mjs')).href);
@@ -85,10 +89,7 @@ if (options.includes('--record')) {
     .sort(([a], [b]) => (a < b ? -1 : 1));
   writeFileSync(recorded, `${JSON.stringify(Object.fromEntries(all), null, 2)}\n`);
 }
-if (options.includes('--coverage')) {
-  const { report } = await import('./coverage.mjs');
-  report(root, process.env.NODE_V8_COVERAGE);
-}
+coverage?.report(root, process.env.NODE_V8_COVERAGE);
 rmSync(notes, { recursive: true, force: true });
 // Once more, for it is looked for at the end.
 console.log(totals.map((line) => `ℹ ${line}`).join('\n'));
