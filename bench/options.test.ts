@@ -23,6 +23,11 @@ test('named scenarios run in the order of the list', () => {
   assert.deepEqual(parseOptions(['memory', 'read'], KNOWN).scenarios, ['read', 'memory']);
 });
 
+test('a seed draws every second scenario, and the next one the others', () => {
+  assert.deepEqual(parseOptions(['--seed', '4'], KNOWN).scenarios, ['read', 'memory']);
+  assert.deepEqual(parseOptions(['--seed', '5'], KNOWN).scenarios, ['write']);
+});
+
 test('--smoke is short, and --seconds wins over it', () => {
   assert.ok(parseOptions(['--smoke'], KNOWN).seconds < 1);
   assert.equal(parseOptions(['--smoke', '--seconds', '2'], KNOWN).seconds, 2);
@@ -34,6 +39,7 @@ test('what cannot be understood is said', () => {
     [['--seconds', 'two'], /--seconds must be/],
     [['--connections', '1,many'], /--connections must be/],
     [['--minutes', '0'], /--minutes must be/],
+    [['--seed', 'x'], /--seed/],
     [['--edge', 'deno'], /--edge must be one of/],
     [['--fast'], /--fast/],
   ] as const) {

@@ -1,5 +1,5 @@
 /** The command line of the bench. */
-import { chosen, parseWords, UsageError } from './command.ts';
+import { chosen, parseWords, UsageError, wholeNumber } from './command.ts';
 
 export type Options = {
   /** Names of the scenarios to run, in the order of the list. */
@@ -37,6 +37,7 @@ npm run bench -- ab dirA dirB [scenario …]      two built checkouts in turns i
   --minutes N             how long the mixed load lasts (default 1)
   --rate N                its requests a second (default 400)
   --smoke                 a few seconds per scenario, to see that all of it works
+  --seed N                every second scenario, drawn by N: those that N + 1 leaves out
   --edge auto|uws|node    HTTP server of the gateway (default auto)
   --cpu-prof              write a CPU profile of the supervisor beside the report
 `;
@@ -49,6 +50,7 @@ export function parseOptions(args: string[], known: string[]): Options {
     minutes: 'string',
     rate: 'string',
     smoke: 'boolean',
+    seed: 'string',
     edge: 'string',
     'cpu-prof': 'boolean',
   });
@@ -63,12 +65,14 @@ export function parseOptions(args: string[], known: string[]): Options {
   if (!(minutes > 0 && minutes <= 1440)) throw new UsageError('--minutes must be a number above 0 and up to 1440.');
   const rate = Number(values.rate ?? RATE);
   if (!(rate >= 1 && rate <= 100_000)) throw new UsageError('--rate must be a number from 1 to 100000.');
+  const seed = wholeNumber('--seed', values.seed, 0);
+  const scenarios = chosen(
+    'scenario',
+    known.map((name) => ({ name })),
+    positionals,
+  ).map(({ name }) => name);
   return {
-    scenarios: chosen(
-      'scenario',
-      known.map((name) => ({ name })),
-      positionals,
-    ).map(({ name }) => name),
+    scenarios: seed === null ? scenarios : scenarios.filter((_, i) => i % 2 === seed % 2),
     seconds,
     smoke,
     connections,
