@@ -56,6 +56,8 @@ export type TurnOrder = {
   runner: RunnerSpec;
   mode: ChatMode;
   app: string;
+  /** The session of the draft that the agent works in, or whose tools it has; absent for the live app. */
+  draft?: string;
   /** Where the agent works: the draft of the app in mode `full`, else an empty folder of the conversation. */
   folder: string;
   /** What the agent is told before the first message: the app, its tools and tables, and how to work. */
@@ -76,6 +78,9 @@ export type TurnOrder = {
   /** This is the only turn of the conversation: its agent ends with it. */
   once?: boolean;
 };
+
+/** Conversations that are over: those for which each member is that of their orders. */
+export type AgentScope = Partial<Pick<TurnOrder, 'conversation' | 'app' | 'draft'>>;
 
 export const PERMISSION_OPTION_KINDS = ['allow_once', 'allow_always', 'reject_once', 'reject_always'] as const;
 

@@ -1,5 +1,5 @@
 /** The frames between our processes: arrays that begin with their kind. Inputs and results are JSON bytes in them. */
-import type { ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from './agents.ts';
+import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from './agents.ts';
 import type { ErrorBody } from './errors.ts';
 import type { JobAnswer, JobFailure, JobName, JobPool } from './jobs.ts';
 import type { EgressPolicy } from './rules/egress.ts';
@@ -38,6 +38,7 @@ export const Kind = {
   probe: 30,
   probed: 31,
   secrets: 32,
+  agentsLeave: 33,
 } as const;
 
 /**
@@ -225,6 +226,8 @@ type Frames = {
    * that is null.
    */
   secrets: [values: [name: string, value: string][], unreadable: string[] | null, fault: string];
+  /** Supervisor → agents: these conversations are over; their agents end, those at work once their turn has ended. */
+  agentsLeave: [unused: 0, over: AgentScope];
 };
 
 export type FrameOf<K extends keyof Frames> = [kind: (typeof Kind)[K], ...Frames[K]];

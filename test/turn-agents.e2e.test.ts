@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { taggedWith, tagOf } from '../storage/processes/tagged.ts';
 import { appOf } from '../testing/apps.ts';
 import { type TurnEventSeen, textOf, turnOf, typesOf, until } from '../testing/chat.ts';
+import { eventually } from '../testing/edges.ts';
 import { root, type Stream, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const NOTES = appOf('notes', {
@@ -75,6 +77,35 @@ test('an agent edits the draft and calls its tools; publishing brings it to live
   assert.deepEqual([run.kind, run.state], ['chat', 'ok']);
   assert.equal((await gateway.call('DELETE', CONVERSATION)).status, 200);
   assert.equal((await gateway.call('GET', `${DRAFT}/notes/`)).status, 404);
+});
+
+test('an agent that nobody needs any more ends at once', async (t) => {
+  const gateway = await withAgent(t);
+  // Besides those that are asked for their models at the start.
+  const left = (count: number) => eventually(() => taggedWith(tagOf(gateway.dataDir)).length === count);
+  const remove = async (path: string, warm = 1): Promise<void> => {
+    await left(warm);
+    const answer = await gateway.call('DELETE', path);
+    assert.equal(answer.status, 200, answer.text);
+    await left(0);
+  };
+  const window = { windowId: 'w1', message: 'say one' };
+  await turnOf(await gateway.stream('/svc/notes/_chat', {}, window));
+  await remove('/svc/notes/_chat/windows/w1');
+
+  const [start] = await turnOf(await gateway.stream('/svc/notes/_chat', {}, { ...window, mode: 'full' }));
+  await remove(`/svc/_sessions/${start?.sessionId}`);
+
+  await say(gateway, 'say one');
+  await remove(CONVERSATION);
+
+  await say(gateway, 'say one');
+  await turnOf(await gateway.stream(`${DRAFT}/notes/_chat`, {}, window));
+  await remove('/svc/_sessions/conversation-c1', 2);
+
+  const working = await gateway.stream('/svc/notes/_chat', {}, { windowId: 'w2', message: 'say one\nhang' });
+  await until(working, 'assistant.delta');
+  await remove('/svc/_apps/notes');
 });
 
 test('an agent gets the images and texts that go with a message', async (t) => {

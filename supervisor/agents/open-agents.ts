@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import type { Logger } from 'pino';
+import type { AgentScope } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Config } from '../config.ts';
 import type { ConversationRunner, ExtensionPoints, GivenExtensions } from '../extension-points.ts';
@@ -46,7 +47,15 @@ export function openAgents(parts: AgentParts, { conversationRunner, runnerStatus
   const folder = join(layout.agentsDir, '_probe');
   const catalog = new RunnerCatalog({ runners, agents, file: layout.modelCatalog, folder, log });
   const own = new OwnRunner({ ...parts, agents, runners, known: catalog, grounding: new Grounding() });
-  return { run: own.run, choose: (asked) => own.choose(asked), runners, catalog, hostStatus: runnerStatus ?? null };
+  const leave = (over: AgentScope) => agents.leave(over);
+  return {
+    run: own.run,
+    choose: (asked) => own.choose(asked),
+    leave,
+    runners,
+    catalog,
+    hostStatus: runnerStatus ?? null,
+  };
 }
 
 function hostRunner(run: ConversationRunner): TurnRunner {

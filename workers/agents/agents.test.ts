@@ -1,7 +1,7 @@
 // Turns of agents that a test makes up: the contract on their events, their limits, who waits for whom, and who is asked.
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import type { PermissionPolicy, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
+import type { AgentScope, PermissionPolicy, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Agents } from './agents.ts';
@@ -595,6 +595,68 @@ describe('who has a place', () => {
     warm.give(place, true);
     await assert.rejects(cancelled, { code: 'AGENT_FAILED' });
     assert.equal(await warm.take(orderOf('a', {}), never, quiet), place);
+  });
+
+  for (const [what, over, left] of [
+    ['a conversation', { conversation: 'a' }, ['b', 'c', 'd']],
+    ['an app', { app: 'notes' }, ['d']],
+    ['a draft', { draft: 's1' }, ['a', 'd']],
+    ['an app in a draft', { app: 'notes', draft: 's1' }, ['a', 'd']],
+    ['another app', { app: 'a' }, ['a', 'b', 'c', 'd']],
+  ] as [string, AgentScope, string[]][]) {
+    test(`${what} that is over takes its idle agents along at once, and those at work after their turn`, async () => {
+      const { begin, opened, letGo, agents } = held({ maxAgents: 4 });
+      const orders: Record<string, Partial<TurnOrder>> = {
+        a: {},
+        b: { draft: 's1' },
+        c: { draft: 's1' },
+        d: { app: 'x' },
+      };
+      for (const [name, order] of Object.entries(orders)) begin(name, order);
+      await settle();
+      for (const name of ['a', 'b', 'd']) await letGo(name);
+      const alive = () => opened.flatMap(({ isAlive, conversation }) => (isAlive ? [conversation] : []));
+      agents.leave(over);
+      await settle();
+      assert.deepEqual(
+        alive(),
+        ['a', 'b', 'c', 'd'].filter((name) => name === 'c' || left.includes(name)),
+      );
+      await letGo('c');
+      assert.deepEqual(alive(), left);
+    });
+  }
+
+  test('a turn after the end of a conversation of its name has another agent', async () => {
+    const { begin, opened, letGo, agents } = held();
+    begin('a');
+    await settle();
+    agents.leave({ conversation: 'a' });
+    const next = begin('a');
+    await settle();
+    await letGo('a');
+    await settle();
+    await letGo('a');
+    await next.done;
+    assert.deepEqual(
+      opened.map(({ turns, ended }) => [turns, ended]),
+      [
+        [1, true],
+        [1, false],
+      ],
+    );
+  });
+
+  test('one that is being opened when its conversation ends is not kept', async () => {
+    let ready = () => {};
+    const { begin, opened, agents } = setUp(say(), { open: () => new Promise((resolve) => (ready = resolve)) });
+    const turn = begin('a');
+    await settle();
+    agents.leave({ conversation: 'a' });
+    ready();
+    await turn.done;
+    await settle();
+    assert.deepEqual([opened[0]?.ended, agents.counters.agents], [true, 0]);
   });
 
   test('an agent whose conversation is over ends with its turn', async () => {

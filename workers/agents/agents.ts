@@ -1,5 +1,5 @@
 /** Runs turns and probes with the agents of this process, and starts and ends their programs. */
-import type { ProbeOrder, ProbeResult, RunnerKind, TurnOrder } from '../../protocol/agents.ts';
+import type { AgentScope, ProbeOrder, ProbeResult, RunnerKind, TurnOrder } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Program, startProgram } from './program.ts';
@@ -62,6 +62,11 @@ export class Agents {
 
   answer(id: number, requestId: string, optionId: string | null): void {
     this.#turns.get(id)?.answer(requestId, optionId);
+  }
+
+  /** These conversations are over: their agents are ended, those at work once their turn has ended. */
+  leave(over: AgentScope): void {
+    this.#warm.leave(over);
   }
 
   /** Rejects with what was wrong, in words for people. */

@@ -44,6 +44,7 @@ function run({ supervisorSocket, ticket, tag, maxAgents, idleMs }: AgentsBootstr
       else if (frame[0] === Kind.turnTaken) agents.taken(frame[1], frame[2]);
       else if (frame[0] === Kind.turnAnswer) agents.answer(frame[1], frame[2], frame[3]);
       else if (frame[0] === Kind.probe) void probe(frame[1], frame[2]);
+      else if (frame[0] === Kind.agentsLeave) agents.leave(frame[2]);
       else if (frame[0] === Kind.cancel) agents.cancel(frame[1]);
       else if (frame[0] === Kind.ping) link.send(pong(frame[1], agents.counters));
     },

@@ -2,19 +2,21 @@
  * Keeps the agents of conversations between turns, for `idleMs` and at most `maxAgents` at a time. A turn without a place waits
  * in line; the least recently used idle agent makes room.
  */
-import type { TurnOrder } from '../../protocol/agents.ts';
+import type { AgentScope, TurnOrder } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Agent } from './runner.ts';
 
 /**
  *   taken ─give→ idle ─take→ taken
  *     └── spoiled, dead ─┴─ idle for too long, in the way, another runner → ending → (gone)
+ *     └── its conversation is over ─┴─→ ending
  */
-export type Place = {
-  readonly conversation: string;
+export type Place = Required<AgentScope> & {
   /** What an agent is opened with: with any of it different, another one is needed. */
   readonly key: string;
   state: 'taken' | 'idle' | 'ending';
+  /** Its conversation is over. */
+  isOver: boolean;
   agent: Agent | null;
   idle: NodeJS.Timeout | undefined;
 };
@@ -65,7 +67,7 @@ export class WarmAgents {
 
   /** The turn is over. An agent that is to be asked again stays for a while. */
   give(place: Place, keep: boolean): void {
-    if (!keep || !place.agent?.isAlive) this.#end(place);
+    if (!keep || place.isOver || !place.agent?.isAlive) this.#end(place);
     else {
       place.state = 'idle';
       // Last in the order of use.
@@ -74,6 +76,16 @@ export class WarmAgents {
       place.idle = setTimeout(() => this.#end(place), this.#options.idleMs).unref();
     }
     this.#advance();
+  }
+
+  /** These conversations are over. A turn that comes later is of another one, though it may have the same name. */
+  leave(over: AgentScope): void {
+    const members = Object.entries(over) as [keyof AgentScope, string][];
+    for (const place of [...this.#places.values()]) {
+      if (!members.every(([member, value]) => place[member] === value)) continue;
+      place.isOver = true;
+      if (place.state === 'idle') this.#end(place);
+    }
   }
 
   /** Gives places to waiting turns, in the order of their arrival. */
@@ -88,8 +100,16 @@ export class WarmAgents {
         if (own.agent?.isAlive && own.key === keyOf(order) && !order.begins) this.#seat(waiter, own);
         else this.#end(own);
       } else if (this.#places.size < this.#options.maxAgents) {
-        const { conversation } = order;
-        const place: Place = { conversation, key: keyOf(order), state: 'taken', agent: null, idle: undefined };
+        const { conversation, app, draft = '' } = order;
+        const names = { conversation, app, draft };
+        const place: Place = {
+          ...names,
+          key: keyOf(order),
+          state: 'taken',
+          isOver: false,
+          agent: null,
+          idle: undefined,
+        };
         this.#places.set(conversation, place);
         this.#seat(waiter, place);
       } else {

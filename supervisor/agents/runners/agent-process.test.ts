@@ -97,6 +97,15 @@ describe('a turn', () => {
     receive([Kind.turnEvents, 1, [delta('late')], 3], [Kind.turnEnd, 1]);
   });
 
+  test('of a conversation that is over leaves no agent, where there is a process', async () => {
+    const { agents, sent, come } = setUp({ ready: false });
+    agents.leave({ app: 'notes' });
+    assert.deepEqual(sent, []);
+    come();
+    agents.leave({ app: 'notes' });
+    assert.deepEqual(sent, [[Kind.agentsLeave, 0, { app: 'notes' }]]);
+  });
+
   test('waits for a process that is starting', async () => {
     const { run, sent, come } = setUp({ ready: false });
     void run().next();

@@ -1,6 +1,6 @@
 /** Sends turns and probes to the agents process (workers/agents), and starts that process with the first of them. */
 import { isRunnerEvent, OpenTools } from '../../../protocol/agent-events.ts';
-import type { ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
+import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type Frame, Kind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -100,6 +100,11 @@ export class AgentProcess {
       turn.feed.leave();
       if (this.#turns.has(id)) cancel();
     }
+  }
+
+  /** These conversations are over: their agents end. Without a process there are none. */
+  leave(over: AgentScope): void {
+    if (this.#child.state === 'running') this.#child.send([Kind.agentsLeave, 0, over]);
   }
 
   /** Asks a runner about itself. Rejects with `AGENT_FAILED` and what was wrong, in words for people. */

@@ -99,6 +99,7 @@ export class OwnRunner {
       runner: spec,
       mode,
       app,
+      ...(draft === undefined ? {} : { draft }),
       folder: await this.#folder(turn, cwd),
       instructions: await grounding.of({ mode, app, dispatcher: of ?? dispatcher, hostTools }),
       message: turn.message,

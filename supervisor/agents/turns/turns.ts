@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import { v7 as uuid } from 'uuid';
 import { OpenTools } from '../../../protocol/agent-events.ts';
-import type { ChatMode, TurnEvent } from '../../../protocol/agents.ts';
+import type { AgentScope, ChatMode, TurnEvent } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type SessionName, sessionKey } from '../../../protocol/session-key.ts';
@@ -24,6 +24,8 @@ export type TurnRunner = {
   /** The runner for a turn, by name, and its model. Throws or rejects with `NO_RUNNER`, or `BAD_REQUEST` with the member in `path`. */
   choose(asked: { runner?: string; model?: string }): ChosenRunner | Promise<ChosenRunner>;
   run: ConversationRunner;
+  /** These conversations are over: no agent is kept for them. Absent where none is kept. */
+  leave?(over: AgentScope): void;
 };
 
 export type TurnsOptions = {
@@ -111,6 +113,7 @@ export class Turns {
           await endAll(lane.works, null);
           await lane.conversation.close();
           this.#forget(lane);
+          this.#options.runner.leave?.({ conversation: lane.key });
           return await work();
         });
       } finally {
@@ -144,6 +147,7 @@ export class Turns {
       this.#forget(lane);
     }
     await Promise.all(lanes.map((lane) => lane.serial(() => endAll(lane.works, null))));
+    this.#options.runner.leave?.({ app, ...(draft === undefined ? {} : { draft }) });
   }
 
   /** Ends the turns that work in a session that is being closed. */
@@ -152,6 +156,7 @@ export class Turns {
       turns.filter(({ begun }) => begun.draft === session).map(({ work }) => work),
     );
     await endAll(works, null);
+    this.#options.runner.leave?.({ draft: session });
   }
 
   /** Ends the turns of a conversation that an earlier gateway left running. */
