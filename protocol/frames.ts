@@ -119,7 +119,7 @@ export type ActorSpec = {
   egress: EgressPolicy;
   /** The automation that this thread fires; null for the actor that runs the app's queries and actions. */
   automation: string | null;
-  /** Names of the tools; `queries/<name>.js` and `actions/<name>.js` are loaded when they are first called. */
+  /** Names of the tools; `queries/<name>` and `actions/<name>`, `.js` or `.ts`, are loaded when they are first called. */
   queries: string[];
   actions: string[];
 };

@@ -34,7 +34,7 @@ export class AppPaths extends Folder {
   readonly attachmentsDir = join(this.dir, '_attachments');
   /** Code as uploaded, one folder a version. */
   readonly versionsDir = join(this.dir, 'versions');
-  /** What was derived from it: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`. */
+  /** What was derived from it: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`, `erased/`. */
   readonly preparedDir = join(this.dir, 'prepared');
 
   /** The folders of a tag, `<id>/v<n>`, are called `v<n>`; its code is then a link to where the git store keeps it. */
@@ -108,6 +108,8 @@ export class VersionPaths extends CodeAndPrepared {
   /** Copies that are served instead of the code's own: HTML with the bridge, `.br` and `.gz`. */
   readonly staticDir = join(this.prepared, 'static');
   readonly validators = join(this.prepared, 'validators.js');
+  /** What handlers run of TypeScript modules, by their paths: the same without types. A `.fault` says why there is none. */
+  readonly erasedDir = join(this.prepared, 'erased');
   /** Id → what its `automation.json` said when it was uploaded, before we wrote into it. */
   readonly automations = join(this.prepared, 'automations.json');
 

@@ -317,6 +317,24 @@ test('dev follows a folder through faults, other editors and a restart of the ga
   writeFileSync(join(home, 'notes/queries/list.js'), sound);
   await events.next('mended');
 
+  renameSync(join(home, 'notes/queries/list.js'), join(home, 'notes/queries/list.ts'));
+  assert.deepEqual((await events.next('synced')).written, ['queries/list.ts']);
+  writeFileSync(join(home, 'notes/queries/list.ts'), `enum Kind { A }\n${sound}`);
+  const { error: notErased } = await events.next('broken');
+  assert.match(notErased.message, /^queries\/list\.ts:1:1: It has a TypeScript enum/);
+  writeFileSync(join(home, 'notes/queries/list.ts'), `${sound}export type Note = { id: number };\n`);
+  await events.next('mended');
+  const typed = await fetch(`${gateway.url}/svc/_draft/dev-notes/_tool/svc_read`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ app: 'notes', query: 'list' }),
+  });
+  assert.equal(typed.status, 200, await typed.text());
+  writeFileSync(join(home, 'notes/queries/list.ts'), sound);
+  assert.deepEqual((await events.next('synced')).written, ['queries/list.ts']);
+  renameSync(join(home, 'notes/queries/list.ts'), join(home, 'notes/queries/list.js'));
+  assert.deepEqual((await events.next('synced')).deleted, ['queries/list.ts']);
+
   writeFileSync(join(home, 'notes/large.txt'), '');
   truncateSync(join(home, 'notes/large.txt'), 6 * 1024 * 1024);
   const { error: tooLarge } = await events.next('broken');

@@ -7,7 +7,7 @@ import { create, Header, Pack, ReadEntry } from 'tar';
 import type { UploadAnswer } from '../../protocol/answers.ts';
 import { flatAutomation, flatAutomations } from '../../protocol/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { STATIC_TYPES } from '../../protocol/rules/static-files.ts';
+import { STORED_EXTENSIONS } from '../../protocol/rules/archive-rules.ts';
 import { isMissing } from '../../storage/atomic-file.ts';
 import { CommandError, reasonOf } from '../failure.ts';
 import { route, withQuery } from '../gateway/api.ts';
@@ -19,8 +19,6 @@ import { excerpt, jsonFault } from './source-check.ts';
 /** Names listed of files that are left out. */
 const LISTED = 6;
 
-/** Extensions that an archive may contain (decisions, section 2). */
-const PACKED_EXTENSIONS = new Set([...Object.keys(STATIC_TYPES), '.sql', '.md', '.txt']);
 /** Mode of a file in an archive that was made of bytes. */
 const NEW_FILE = 0o644;
 const NEW_ONE = 'Make an app to start from: svc new <dir>';
@@ -117,7 +115,7 @@ function reasonToLeaveOut(entry: Dirent): LeftOut['reason'] | null {
   if (entry.isDirectory()) return null;
   if (!entry.isFile()) return 'not a file';
   const dot = name.lastIndexOf('.');
-  return PACKED_EXTENSIONS.has(name.slice(dot).toLowerCase()) ? null : 'file type';
+  return STORED_EXTENSIONS.has(name.slice(dot).toLowerCase()) ? null : 'file type';
 }
 
 export type UploadOptions = {

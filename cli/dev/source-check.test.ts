@@ -64,6 +64,26 @@ test('the first handler that does not parse is named with line and column', asyn
   assert.equal(await checkSyntax(folder, ['actions/add.js', 'actions/old.js', 'page.js', 'queries/gone.js']), null);
 });
 
+test('TypeScript is checked as what is left of it, and named with line and column', async (t) => {
+  const { folder, write } = folderOf(t, {
+    'queries/list.ts': `import type { A } from '../a.d.ts';\n${HANDLER}`,
+    'lib/types.d.ts': 'declare const a: number;',
+    'page.ts': 'enum A {}',
+  });
+  const files = ['lib/types.d.ts', 'page.ts', 'queries/list.ts'];
+  assert.equal(await checkSyntax(folder, files), null);
+  write('queries/list.ts', `${HANDLER}\n\tenum A {}\n`);
+  const fault = await checkSyntax(folder, files);
+  assert.deepEqual([fault?.code, fault?.path], ['INVALID_HANDLER', 'queries/list.ts']);
+  assert.match(fault?.message ?? '', /^queries\/list\.ts:3:2: It has a TypeScript enum/);
+  const app = { ...APP, actions: [] };
+  const refusal = await checkRules(folder, new Map(), app, files, () => false);
+  assert.match(refusal?.message ?? '', /^queries\/list\.ts:3:2: .* \(syntax\)\.$/);
+  write('queries/list.ts', 'export default async ({ db }: { db: any }) =>\n  db.run("DELETE FROM a" as string);\n');
+  const writes = await checkRules(folder, new Map(), app, files, () => false);
+  assert.match(writes?.message ?? '', /^queries\/list\.ts:2:10: .*query-handlers-read-only/);
+});
+
 test('a manifest that is not JSON is named with line and column', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'app.json'), '{\n  "id": "notes",\n}\n');

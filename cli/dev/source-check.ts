@@ -7,14 +7,15 @@ import { join } from 'node:path';
 import { setImmediate as others } from 'node:timers/promises';
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { printable } from '../../protocol/printable.ts';
-import type { HandlerSource, KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
+import type { KnownModules, ReadHandler } from '../../protocol/rules/gates/check-handlers.ts';
+import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
 import type { DescribedApp } from '../gateway/api.ts';
 
 /** Both count from 1, columns in UTF-16 units. */
 export type Place = { line: number; column: number };
 
 /** Code that the gateway runs. */
-const HANDLERS = /^(?:queries|actions|automations|lib)\/.*\.m?js$/;
+const HANDLERS = /^(?:queries|actions|automations|lib)\/.*\.(?:m?js|ts)$/;
 const AUTOMATION = /^automations\/([^/]+)\/automation\.json$/;
 
 /** Parsing blocks everything else. Faults that are not found within this time are found by the rules. */
@@ -58,16 +59,18 @@ export async function checkSyntax(folder: string, files: string[], ms: number = 
   const inManifest = files.includes('app.json') ? jsonFault(readFileSync(join(folder, 'app.json'), 'utf8')) : null;
   if (inManifest?.place)
     return faultAt('INVALID_MANIFEST', 'app.json', inManifest.place, `It is not valid JSON: ${inManifest.reason}.`);
-  const handlers = files.filter((file) => HANDLERS.test(file));
+  const handlers = files.filter((file) => HANDLERS.test(file) && !file.endsWith('.d.ts'));
   if (handlers.length === 0) return null;
+  const sources = await readerOf(folder, handlers);
   const { Lines, parseModule, stepsWithin, TookTooLong } = await import('../../protocol/rules/gates/syntax.ts');
   const step = stepsWithin(ms);
   try {
     for (const path of handlers) {
-      const text = textOf(folder, path) ?? '';
-      const parsed = parseModule(text, step);
-      if ('program' in parsed) continue;
-      return faultAt('INVALID_HANDLER', path, new Lines(text).position(parsed.at), parsed.message);
+      const source = sources(path);
+      if ('refused' in source) continue;
+      const fault = source.fault ?? parseModule(source.text, step);
+      if ('program' in fault) continue;
+      return faultAt('INVALID_HANDLER', path, new Lines(source.text).position(fault.at), fault.message);
     }
   } catch (error) {
     if (!(error instanceof TookTooLong)) throw error;
@@ -92,13 +95,8 @@ export async function checkRules(
   isStale: () => boolean,
 ): Promise<ErrorBody | null> {
   const { handlerCheck, invalidHandler } = await import('../../protocol/rules/gates/check-handlers.ts');
-  const present = new Set(files);
   const automations = files.flatMap((path) => AUTOMATION.exec(path)?.[1] ?? []);
-  const read = (file: string): HandlerSource => {
-    const text = present.has(file) ? textOf(folder, file) : null;
-    return text === null ? { refused: 'does not exist' } : { text };
-  };
-  const check = handlerCheck(read, app, automations, { known });
+  const check = handlerCheck(await readerOf(folder, files), app, automations, { known });
   try {
     for (;;) {
       const { done, value } = check.next();
@@ -110,6 +108,19 @@ export async function checkRules(
     if (error instanceof SvcError) return error.toBody();
     throw error;
   }
+}
+
+/** Reads these files of the folder; TypeScript without its types. */
+async function readerOf(folder: string, files: string[]): Promise<ReadHandler> {
+  const present = new Set(files);
+  const eraser = files.some(isTypeScript) ? await import('../../protocol/rules/gates/erase-types.ts') : null;
+  return (file) => {
+    const text = present.has(file) ? textOf(folder, file) : null;
+    if (text === null) return { refused: 'does not exist' };
+    if (eraser === null || !isTypeScript(file)) return { text };
+    const erased = eraser.eraseTypes(text);
+    return 'text' in erased ? erased : { text, fault: erased };
+  };
 }
 
 /** Null when it cannot be read: it was a moment ago, and the next look at the folder tells what is wrong now. */

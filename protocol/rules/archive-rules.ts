@@ -3,8 +3,14 @@ import { SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
 import { STATIC_TYPES } from './static-files.ts';
 
-/** What may be stored: what may be served, migrations, and text for people. */
-const EXTENSIONS = new Set([...Object.keys(STATIC_TYPES), '.sql', '.md', '.txt']);
+/** What may be stored: what may be served, TypeScript, migrations, and text for people. */
+export const STORED_EXTENSIONS: ReadonlySet<string> = new Set([
+  ...Object.keys(STATIC_TYPES),
+  '.ts',
+  '.sql',
+  '.md',
+  '.txt',
+]);
 
 const FILE_TYPES = new Set(['File', 'OldFile']);
 
@@ -49,11 +55,11 @@ export class ArchiveRules {
 
   #admitFile(path: string, name: string, size: number): void {
     const extension = /[^/](\.[^./]+)$/.exec(name)?.[1]?.toLowerCase() ?? '';
-    if (!EXTENSIONS.has(extension)) {
+    if (!STORED_EXTENSIONS.has(extension)) {
       const what = extension === '' ? 'a name without an extension' : `the extension ${extension}`;
       throw new SvcError(
         'ARCHIVE_EXTENSION',
-        `Apps may not hold files with ${what}. Allowed: ${[...EXTENSIONS].join(' ')}.`,
+        `Apps may not hold files with ${what}. Allowed: ${[...STORED_EXTENSIONS].join(' ')}.`,
         { path },
       );
     }

@@ -2,7 +2,7 @@
 import { isBuiltin } from 'node:module';
 import { posix } from 'node:path';
 
-const TYPES = ['.js', '.mjs', '.json'];
+const TYPES = ['.js', '.mjs', '.ts', '.json'];
 
 /** The app-relative path that `specifier` means in `importer`. Throws for anything but a file of the app. */
 export function resolve(specifier: string, importer: string): string {
@@ -25,6 +25,7 @@ export function resolveSpecifier(specifier: string, importer: string): { file: s
   if (file.startsWith('../') || specifier.includes('\\') || specifier.includes('\0')) {
     return { refused: 'it leads out of the app.' };
   }
+  if (file.endsWith('.d.ts')) return { refused: 'it has types only; write `import type`.' };
   if (!TYPES.includes(posix.extname(file))) {
     return { refused: `handlers import ${TYPES.join(', ')} files, with the ending written out.` };
   }
@@ -33,4 +34,9 @@ export function resolveSpecifier(specifier: string, importer: string): { file: s
 
 export function isNodeModule(specifier: string): boolean {
   return isBuiltin(specifier) || specifier.startsWith('node:');
+}
+
+/** Whether its types are erased before it runs. */
+export function isTypeScript(file: string): boolean {
+  return file.endsWith('.ts') && !file.endsWith('.d.ts');
 }

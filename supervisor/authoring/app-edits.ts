@@ -8,7 +8,7 @@ import { exists, isMissing, isRecord, writeFileAtomic } from '../../storage/atom
 import { twinFolder } from '../../storage/sessions.ts';
 import type { ReplaceAutomation } from './sessions.ts';
 
-/** `manifest` are members of `automation.json`; null removes one. `handler` is the text of `handler.js`. */
+/** `manifest` are members of `automation.json`; null removes one. `handler` is the text of `handler.js`, or of a `handler.ts` that is there. */
 export type AutomationDraft = { manifest: Record<string, unknown>; handler?: string };
 
 /** Rejects with `INVALID_MANIFEST` when the file is not one that can be changed. An empty description removes it. */
@@ -73,7 +73,8 @@ export async function updateAutomation(
   if (handler === undefined) return writeFileAtomic(path, text);
   await replace(id, async (staged) => {
     await twinFolder(folderOf(folder, id), staged);
-    await writeFileAtomic(join(staged, 'handler.js'), handler);
+    const file = (await exists(join(staged, 'handler.ts'))) ? 'handler.ts' : 'handler.js';
+    await writeFileAtomic(join(staged, file), handler);
     await writeFileAtomic(join(staged, 'automation.json'), text);
   });
 }

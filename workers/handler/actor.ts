@@ -49,7 +49,7 @@ class Actor {
       redactor,
     });
     this.#secrets = new ActorSecrets(spec.app, redactor);
-    const modules = new Modules(spec.codeDir);
+    const modules = new Modules(spec.codeDir, join(spec.preparedDir, 'erased'));
     const validators = loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8'));
     const env = { spec, modules, validators, log, secrets: this.#secrets, send };
     this.#failures = failures;

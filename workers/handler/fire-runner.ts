@@ -66,7 +66,7 @@ export class Fires implements Runner {
   async #runHandler(call: Call, request: FireRequest, asks: Asks): Promise<unknown> {
     const { modules, log, secrets } = this.#env;
     const { now, input, request: received } = request;
-    const handler = await modules.handler(`automations/${call.tool}/handler.js`);
+    const handler = await modules.handler(`automations/${call.tool}/handler`);
     call.assertWanted();
     const automation = freeze(request.automation);
     const ctx = contextOf(call, asks, this.#http, secrets.context, now, input);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { symlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
@@ -34,7 +34,7 @@ const BROKEN: Record<string, [source: string, message: string]> = {
   ],
   ending: [
     `import x from '../lib/dates';\n${PLAIN}`,
-    'queries/ending.js imports "../lib/dates": handlers import .js, .mjs, .json files, with the ending written out.',
+    'queries/ending.js imports "../lib/dates": handlers import .js, .mjs, .ts, .json files, with the ending written out.',
   ],
   missing: [`import x from '../lib/gone.js';\n${PLAIN}`, 'queries/missing.js imports it: lib/gone.js does not exist.'],
   link: [
@@ -61,6 +61,15 @@ const BROKEN: Record<string, [source: string, message: string]> = {
   commonjs: ['module.exports = async () => 1;', 'queries/commonjs.js failed to load: module is not defined'],
 };
 
+/** What was prepared of the TypeScript among the files. */
+const ERASED = {
+  'queries/typed.ts': `import { c } from '../lib/c.ts';
+      export default async ({ input    }) => { if (c(input.to)) throw new Error('typed'); };`,
+  'lib/c.ts': 'export const c = (to        ) => to > 1;',
+  'queries/faulty.ts': `import '../lib/enum.ts';\n${PLAIN}`,
+  'lib/enum.ts.fault': ':2:3: It has an enum.',
+};
+
 let supervisor: FakeSupervisor;
 let app: App;
 
@@ -81,6 +90,12 @@ before(async () => {
         import { viaC } from '../lib/circle.js';
         const start = await Promise.resolve(1);
         export default async () => [a, data.answer, viaC(), start];`,
+      ...Object.fromEntries(
+        ['queries/typed.ts', 'queries/faulty.ts', 'lib/c.ts', 'lib/enum.ts', 'lib/unseen.ts'].map((path) => [
+          path,
+          '!',
+        ]),
+      ),
       'queries/dynamic.js': `export default async ({ input }) => Object.keys(await import(input.path));`,
       'queries/counter.js': `
         import { loaded } from '../lib/a.js';
@@ -91,6 +106,11 @@ before(async () => {
     },
   });
   symlinkSync('/etc/hostname', join(app.spec.codeDir, 'lib/link.js'));
+  for (const [path, text] of Object.entries(ERASED)) {
+    const file = join(app.spec.preparedDir, 'erased', path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  }
 });
 
 after(() => supervisor.close());
@@ -127,5 +147,21 @@ test('the log has the stack, in paths of the app; the caller has the message alo
   assert.equal(
     (line.err as { stack: string }).stack,
     'TypeError: with a stack\n    at default (queries/stack.js:2:44)',
+  );
+});
+
+test('TypeScript runs as what is left of it, at the lines and columns of its source', async () => {
+  assert.equal((await app.query('typed', { to: 1 })).value, null);
+  assert.equal((await failure(app.query('typed', { to: 2 }))).message, 'typed');
+  const line = await app.log(({ tool }) => tool === 'typed');
+  assert.match((line.err as { stack: string }).stack, /^Error: typed\n {4}at default \(queries\/typed\.ts:2:71\)$/);
+});
+
+test('TypeScript that could not be erased says why; so does what no import names', async () => {
+  const { message } = await failure(app.query('faulty'));
+  assert.equal(message, 'lib/enum.ts:2:3: It has an enum.');
+  assert.equal(
+    (await failure(app.query('dynamic', { path: '../lib/unseen.ts' }))).message,
+    'queries/dynamic.js imports it: the types of lib/unseen.ts are not erased: no import names it in plain text.',
   );
 });

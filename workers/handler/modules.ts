@@ -1,11 +1,11 @@
 /**
- * Loads handlers: ES modules from the version's folder, which import only files of that folder. Stacks and messages show their
- * path inside it (`queries/list.js`).
+ * Loads handlers: ES modules from the version's folder, which import only files of that folder; of TypeScript, what is left when its
+ * types are erased, at the same lines and columns. Stacks and messages show their path inside the folder (`queries/list.js`).
  */
-import { lstatSync, readFileSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Module, Script, SourceTextModule, SyntheticModule } from 'node:vm';
-import { resolve } from '../../protocol/rules/handler-imports.ts';
+import { isTypeScript, resolve } from '../../protocol/rules/handler-imports.ts';
 
 const OPENING = 'async () => { "use strict";\n';
 
@@ -14,31 +14,38 @@ export type Handler = (args: object) => unknown;
 
 export class Modules {
   readonly #root: string;
+  readonly #erased: string;
   readonly #modules = new Map<string, Module>();
   /** A failure stays, because the files of a version do not change. */
   readonly #handlers = new Map<string, Handler | Promise<Handler>>();
   /** Graphs are linked one after the other, so that none sees a module that another is still linking. */
   #linked: Promise<unknown> = Promise.resolve();
 
-  /** `root` is the version's folder. */
-  constructor(root: string) {
+  /** `root` is the version's folder, `erased` that of its TypeScript without types. */
+  constructor(root: string, erased: string) {
     this.#root = root;
+    this.#erased = erased;
   }
 
-  /** The default export of `file` (`queries/list.js`), at once when it is loaded. Rejects with an error that names the file. */
-  handler(file: string): Handler | Promise<Handler> {
-    const known = this.#handlers.get(file);
+  /**
+   * The default export of the handler with this name, its path without the ending (`queries/list`); at once when it is loaded.
+   * Rejects with an error that names the file.
+   */
+  handler(name: string): Handler | Promise<Handler> {
+    const known = this.#handlers.get(name);
     if (known !== undefined) return known;
-    const loading = this.#loadHandler(file);
-    this.#handlers.set(file, loading);
+    const loading = this.#loadHandler(name);
+    this.#handlers.set(name, loading);
     loading.then(
-      (handler) => this.#handlers.set(file, handler),
+      (handler) => this.#handlers.set(name, handler),
       () => {},
     );
     return loading;
   }
 
-  async #loadHandler(file: string): Promise<Handler> {
+  async #loadHandler(name: string): Promise<Handler> {
+    const has = (ending: string): boolean => existsSync(join(this.#root, name + ending));
+    const file = `${name}${!has('.js') && has('.ts') ? '.ts' : '.js'}`;
     const module = await this.#load(file, null);
     const { default: handler } = module.namespace as { default?: unknown };
     if (typeof handler !== 'function') throw new Error(`${file} must export default an async function.`);
@@ -106,7 +113,7 @@ export class Modules {
         if (lstatSync(path).isSymbolicLink())
           throw new Error(`${from}${file} is, or is behind, a symbolic link, which is not allowed.`);
       }
-      return readFileSync(path, 'utf8');
+      return isTypeScript(file) ? this.#readErased(file, from) : readFileSync(path, 'utf8');
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === undefined) throw error;
@@ -114,6 +121,13 @@ export class Modules {
         `${from}${file} ${code === 'ENOENT' || code === 'ENOTDIR' ? 'does not exist' : `cannot be read (${code})`}.`,
       );
     }
+  }
+
+  #readErased(file: string, from: string): string {
+    const path = join(this.#erased, file);
+    if (existsSync(path)) return readFileSync(path, 'utf8');
+    if (existsSync(`${path}.fault`)) throw new SyntaxError(`${file}${readFileSync(`${path}.fault`, 'utf8')}`);
+    throw new Error(`${from}the types of ${file} are not erased: no import names it in plain text.`);
   }
 }
 

@@ -97,7 +97,7 @@ export class Tools implements Runner {
       throw new SvcError(query ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION', `The app has no ${kind} "${tool}".`);
     }
     checkInput(query ? validators.queries : validators.actions, tool, input);
-    const loaded = modules.handler(`${query ? 'queries' : 'actions'}/${tool}.js`);
+    const loaded = modules.handler(`${query ? 'queries' : 'actions'}/${tool}`);
     const handler = typeof loaded === 'function' ? loaded : await loaded;
     call.assertWanted();
     const db = new CallDatabase(this.#writer, this.#reader, call);

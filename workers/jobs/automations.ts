@@ -49,7 +49,7 @@ export function checkAutomations(paths: string[], code: string, now: number): Ch
       continue;
     }
     const handler = `automations/${id}/handler.js`;
-    if (!present.has(handler)) {
+    if (!present.has(handler) && !present.has(`automations/${id}/handler.ts`)) {
       faults.push({
         file: handler,
         field: '',

@@ -38,54 +38,55 @@ function setUp(
   write(files);
   const take = (previous: Snapshot | null = null) =>
     takeSnapshot({ app: 'notes', session: 's1', folder, draft: draft.dir, at: 1000, previous });
-  const taken = (previous: Snapshot | null = null): Snapshot => take(previous) ?? assert.fail('nothing had changed');
+  const taken = async (previous: Snapshot | null = null): Promise<Snapshot> =>
+    (await take(previous)) ?? assert.fail('nothing had changed');
   return { folder, draft, write, take, taken };
 }
 
-test('a snapshot has the files as they were, without compressed copies, and is not taken twice', (t) => {
+test('a snapshot has the files as they were, without compressed copies, and is not taken twice', async (t) => {
   const { draft, write, take, taken } = setUp(t);
   write({ 'app.js': `${'// much\n'.repeat(1000)}`, 'index.html': '<p>one' });
-  const first = taken();
+  const first = await taken();
   const paths = draft.version(first.summary.versionId);
   assert.equal(readFileSync(join(paths.code, 'index.html'), 'utf8'), '<p>one');
   assert.match(readFileSync(join(paths.staticDir, 'index.html'), 'utf8'), /data-draft="s1" data-version="\w{16}"/);
   assert.deepEqual(readdirSync(paths.staticDir), ['index.html']);
-  assert.equal(take(first), null);
+  assert.equal(await take(first), null);
 });
 
-test('the newest two are kept, each with an id of its own', (t) => {
+test('the newest two are kept, each with an id of its own', async (t) => {
   const { draft, write, taken } = setUp(t);
   mkdirSync(draft.version('v_20200101T000000000Z_abcdef').code, { recursive: true });
-  const first = taken();
+  const first = await taken();
   write({ 'a.css': 'a' });
-  const second = taken(first);
+  const second = await taken(first);
   write({ 'a.css': 'b' });
-  const third = taken(second);
+  const third = await taken(second);
   const kept = [second, third].map(({ summary }) => summary.versionId);
   assert.deepEqual(readdirSync(draft.versionsDir).sort(), kept);
   assert.deepEqual(readdirSync(draft.preparedDir).sort(), kept);
 });
 
-test('validators are compiled again when a schema changes, and only then', (t) => {
+test('validators are compiled again when a schema changes, and only then', async (t) => {
   const { draft, write, taken } = setUp(t);
-  const first = taken();
+  const first = await taken();
   const of = ({ summary }: Snapshot): string => draft.version(summary.versionId).validators;
   const marked = withMark(readFileSync(of(first), 'utf8'), '// not compiled again\n');
   writeFileSync(of(first), marked);
   write({ 'a.css': 'a' });
-  const second = taken(first);
+  const second = await taken(first);
   assert.equal(readFileSync(of(second), 'utf8'), marked);
   write(
     appOf('notes', { queries: { list: { run: '() => []', input: { type: 'object' } } } }) as Record<string, string>,
   );
-  const third = taken(second);
+  const third = await taken(second);
   assert.match(readFileSync(of(third), 'utf8'), /exports\.queries\["list"\]/);
 });
 
-test('what an upload would refuse is refused, and leaves nothing', (t) => {
+test('what an upload would refuse is refused, and leaves nothing', async (t) => {
   const { folder, draft, write, take } = setUp(t);
-  const refused = (code: string, path?: string): void => {
-    assert.throws(take, (error: { code?: string; path?: string }) => {
+  const refused = async (code: string, path?: string): Promise<void> => {
+    await assert.rejects(take(), (error: { code?: string; path?: string }) => {
       assert.equal(error.code, code);
       if (path !== undefined) assert.equal(error.path, path);
       return true;
@@ -94,40 +95,40 @@ test('what an upload would refuse is refused, and leaves nothing', (t) => {
   };
   const without = (name: string): void => rmSync(join(folder, name), { recursive: true });
   write({ 'run.exe': '' });
-  refused('ARCHIVE_EXTENSION', 'run.exe');
+  await refused('ARCHIVE_EXTENSION', 'run.exe');
   without('run.exe');
   write({ 'big.json': Buffer.alloc(LIMITS.archiveFileBytes + 1) });
-  refused('ARCHIVE_TOO_LARGE', 'big.json');
+  await refused('ARCHIVE_TOO_LARGE', 'big.json');
   without('big.json');
   symlinkSync('..', join(folder, 'up'));
-  refused('ARCHIVE_ENTRY_TYPE', 'up');
+  await refused('ARCHIVE_ENTRY_TYPE', 'up');
   without('up');
   execFileSync('mkfifo', [join(folder, 'pipe.js')]);
-  refused('ARCHIVE_ENTRY_TYPE', 'pipe.js');
+  await refused('ARCHIVE_ENTRY_TYPE', 'pipe.js');
   without('pipe.js');
   // No separator here: it is not taken for the `b.js` of a folder `a`.
   write({ 'a\\b.js': '' });
-  refused('ARCHIVE_PATH', 'a\\b.js');
+  await refused('ARCHIVE_PATH', 'a\\b.js');
   without('a\\b.js');
   write({ 'migrations/2_x.sql': '' });
-  refused('INVALID_MIGRATION', 'migrations/2_x.sql');
+  await refused('INVALID_MIGRATION', 'migrations/2_x.sql');
   without('migrations');
   without('queries/list.js');
-  refused('INVALID_MANIFEST', 'queries[0].name');
+  await refused('INVALID_MANIFEST', 'queries[0].name');
   without('app.json');
-  refused('INVALID_MANIFEST');
+  await refused('INVALID_MANIFEST');
   rmSync(folder, { recursive: true });
-  refused('INVALID_MANIFEST');
+  await refused('INVALID_MANIFEST');
 });
 
-test('automations stay as their author wrote them', (t) => {
+test('automations stay as their author wrote them', async (t) => {
   const { draft, taken } = setUp(
     t,
     appOf('notes', {
       automations: { hook: { run: '() => ({})', triggers: [{ kind: 'webhook', slug: 'in', pending: true }] } },
     }),
   );
-  const { summary } = taken();
+  const { summary } = await taken();
   assert.match(readFileSync(draft.version(summary.versionId).automation('hook'), 'utf8'), /"pending":true/);
   assert.equal(summary.automations, 1);
 });

@@ -17,11 +17,13 @@ import type {
 } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { draftVersion } from '../../protocol/origins.ts';
+import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
 import { namesInSync, syncFile } from '../../storage/atomic-file.ts';
 import { AppPaths, type VersionPaths } from '../../storage/layout.ts';
 import { type AppFile, hashed, readFolder } from './app-files.ts';
 import type { ExtractedFile } from './archive.ts';
 import { makeFolder, writeNewFile } from './files.ts';
+import { inspectHandlers, writeErased } from './handlers.ts';
 import { checkFiles, contentHash, prepareFiles } from './prepare.ts';
 
 type SnapshotFile = AppFile & ExtractedFile;
@@ -29,7 +31,7 @@ type SnapshotFile = AppFile & ExtractedFile;
 const MIGRATION = /^migrations\/(\d{4}_[^/]*\.sql)$/;
 
 /** Throws what an upload of the files would be refused with. */
-export function takeSnapshot(job: SnapshotJob): SnapshotResult {
+export async function takeSnapshot(job: SnapshotJob): Promise<SnapshotResult> {
   const files = existsSync(job.folder) ? readFolder(job.folder).map(hashed) : [];
   const sha256 = contentHash(files);
   const { previous } = job;
@@ -38,7 +40,7 @@ export function takeSnapshot(job: SnapshotJob): SnapshotResult {
   const at = Math.max(job.at, (previous?.summary.uploadedAt ?? 0) + 1);
   const placed = draft.version(versionId(at, sha256));
   try {
-    const taken = prepare(job, files, sha256, at, placed);
+    const taken = await prepare(job, files, sha256, at, placed);
     removeOthers(draft, placed, previous === null ? null : draft.version(previous.summary.versionId));
     return taken;
   } catch (error) {
@@ -47,7 +49,13 @@ export function takeSnapshot(job: SnapshotJob): SnapshotResult {
   }
 }
 
-function prepare(job: SnapshotJob, files: SnapshotFile[], sha256: string, at: number, placed: VersionPaths): Snapshot {
+async function prepare(
+  job: SnapshotJob,
+  files: SnapshotFile[],
+  sha256: string,
+  at: number,
+  placed: VersionPaths,
+): Promise<Snapshot> {
   const { app, session, previous } = job;
   // Of a process that died while it did the same.
   for (const dir of [placed.code, placed.prepared]) rmSync(dir, { recursive: true, force: true });
@@ -58,7 +66,12 @@ function prepare(job: SnapshotJob, files: SnapshotFile[], sha256: string, at: nu
   const content = { app, versionId: versionId(at, sha256), uploadedAt: at, sha256, files };
   const owner = { app, draft: { session, version: draftVersion(sha256) } };
   const preparation = { owner, compressed: false, before };
-  const summary = prepareFiles(content, checkFiles(content, placed.code), placed, preparation);
+  const checked = checkFiles(content, placed.code);
+  const summary = prepareFiles(content, checked, placed, preparation);
+  const paths = files.map(({ path }) => path);
+  // What else is found in handlers, publishing refuses.
+  if (paths.some(isTypeScript))
+    await writeErased((await inspectHandlers({ code: placed.code, paths, ...checked })).erased, placed);
   return { summary, migrations: migrationsOf(files) };
 }
 

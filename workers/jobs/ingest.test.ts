@@ -20,7 +20,8 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { StaticEntry, VersionSummary } from '../../protocol/manifest.ts';
 import { automation } from '../../testing/apps.ts';
 import { appFiles, type Entry, gnuName, paxName, tar, tarball, tarEntry } from '../../testing/archive.ts';
-import { check, ingest, readSource } from './ingest.ts';
+import { readSource } from './handlers.ts';
+import { check, ingest } from './ingest.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'ingest-'));
 after(() => rmSync(root, { recursive: true, force: true }));

@@ -1,5 +1,5 @@
 /** Takes the files of a version in: gathers, checks, commits and prepares them (decisions, sections 2 and 7). */
-import { lstatSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type InputIssue, SvcError } from '../../protocol/errors.ts';
 import type { SentFiles } from '../../protocol/git-jobs.ts';
@@ -7,14 +7,15 @@ import { versionId, versionTag } from '../../protocol/ids.ts';
 import type { CheckJob, CheckResult, CommitOrder, IngestJob, IngestResult } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
-import type { HandlerSource } from '../../protocol/rules/gates/check-handlers.ts';
+import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
 import { checkManifest } from '../../protocol/rules/manifest-check.ts';
 import { namesInSync, syncTree } from '../../storage/atomic-file.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { hashed, readFolder } from './app-files.ts';
 import { type ExtractedFile, extractArchive } from './archive.ts';
-import { type CheckedAutomation, isReusable, prepareAutomations } from './automations.ts';
+import { isReusable, prepareAutomations } from './automations.ts';
 import { makeFolder } from './files.ts';
+import { type ErasedModules, inspectHandlers, writeErased } from './handlers.ts';
 import { checkAddedMigrations, checkUnchanged, type LiveMigration, migrationsIn } from './migrations.ts';
 import { checkFiles, checkHandlerFiles, contentHash, hashText, prepareFiles, readManifest } from './prepare.ts';
 import { compileValidators } from './validators.ts';
@@ -76,14 +77,14 @@ async function prepare(
   const content = { app, versionId: id, uploadedAt, sha256, files };
   const checked = checkFiles(content, staged.code);
   const { manifest, automations } = checked;
+  const paths = files.map((file) => file.path);
   // A version that is brought back is as it was published, whatever the data has had since.
-  if (active !== null && !('tag' in job.source)) {
-    const paths = files.map((file) => file.path);
+  if (active !== null && !('tag' in job.source))
     checkUnchanged(paths, (path) => readFileSync(join(staged.code, path)), migrationsOf(active.code));
-  }
-  const warnings = await checkSources(job, staged.code, manifest, automations);
+  const { warnings, erased } = await checkSources(job, { code: staged.code, paths, manifest, automations });
   const preparation = { owner: { app }, compressed: true, before: active };
   const summary = prepareFiles(content, { ...checked, warnings }, staged, preparation);
+  await writeErased(erased, staged);
   // From here on files are rewritten that the repository keeps as their author wrote them.
   const commit = gathered.commit ?? (await commitFiles(job, id, staged.code, manifest));
   const minted = await prepareAutomations(automations, staged, active);
@@ -137,20 +138,17 @@ async function gatherFiles({ source, commit, app }: IngestJob, code: string): Pr
  */
 async function checkSources(
   { source, commit }: IngestJob,
-  code: string,
-  manifest: Manifest,
-  automations: CheckedAutomation[],
-): Promise<InputIssue[]> {
-  if ('tag' in source && !source.imported) return [];
-  const { checkHandlers, invalidHandler, keepsFromLoading } = await import(
-    '../../protocol/rules/gates/check-handlers.ts'
-  );
-  const ids = automations.map(({ id }) => id);
-  const found = checkHandlers((file) => readSource(code, file), manifest, ids);
+  version: Parameters<typeof inspectHandlers>[0],
+): Promise<{ warnings: InputIssue[]; erased: ErasedModules }> {
+  const isKnown = 'tag' in source && !source.imported;
+  if (isKnown && !version.paths.some(isTypeScript)) return { warnings: [], erased: new Map() };
+  const { found, erased } = await inspectHandlers(version);
+  if (isKnown) return { warnings: [], erased };
+  const { invalidHandler, keepsFromLoading } = await import('../../protocol/rules/gates/check-handlers.ts');
   const isPublication = commit !== null && !('tag' in source);
   const refused = isPublication ? found : found.filter(keepsFromLoading);
   if (refused.length > 0) throw invalidHandler(refused);
-  return found.slice(0, LIMITS.inputIssues);
+  return { warnings: found.slice(0, LIMITS.inputIssues), erased };
 }
 
 /** The tag of the version, the app's next unless it is brought back. On the tarball backend its time and content name it. */
@@ -196,28 +194,4 @@ function named(files: string[]): string {
 function ordered(commit: CommitOrder | null): CommitOrder {
   if (commit === null) throw new Error('Only the git store has sessions and tags.');
   return commit;
-}
-
-/** The text of an app's file, or why a handler could not be loaded from it. Follows no link out of the folder. */
-export function readSource(code: string, file: string): HandlerSource {
-  let path = code;
-  try {
-    let bytes = 0;
-    let isFile = false;
-    for (const segment of file.split('/')) {
-      path = join(path, segment);
-      const status = lstatSync(path);
-      if (status.isSymbolicLink()) return { refused: 'is or lies behind a symbolic link, which is not followed' };
-      isFile = status.isFile();
-      bytes = status.size;
-    }
-    if (!isFile) return { refused: 'is not a file' };
-    if (bytes > LIMITS.archiveFileBytes) return { refused: `is larger than ${LIMITS.archiveFileBytes} bytes` };
-    return { text: readFileSync(path, 'utf8') };
-  } catch (error) {
-    const { code: reason } = error as NodeJS.ErrnoException;
-    if (reason === 'ENOENT' || reason === 'ENOTDIR' || reason === 'ENAMETOOLONG') return { refused: 'does not exist' };
-    if (reason === 'EACCES' || reason === 'EPERM') return { refused: `cannot be read (${reason})` };
-    throw error;
-  }
 }

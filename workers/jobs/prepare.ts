@@ -117,7 +117,7 @@ export function checkHandlerFiles(manifest: Manifest, paths: string[]): void {
   for (const list of ['queries', 'actions'] as const) {
     for (const [i, { name }] of manifest[list].entries()) {
       const file = `${list}/${name}.js`;
-      if (!present.has(file))
+      if (!present.has(file) && !present.has(`${list}/${name}.ts`))
         throw manifestIssue(`${list}[${i}].name`, `is "${name}", but there is no file ${file}`, 'file');
     }
   }

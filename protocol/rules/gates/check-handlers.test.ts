@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { SvcError } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
-import { checkHandlers, invalidHandler, keepsFromLoading, type ReadHandler } from './check-handlers.ts';
+import {
+  checkHandlers,
+  type HandlerSource,
+  invalidHandler,
+  keepsFromLoading,
+  type ReadHandler,
+} from './check-handlers.ts';
 
 const HANDLER = 'export default async () => {};\n';
 const AUTOMATION = 'automations/digest/handler.js';
@@ -322,4 +328,60 @@ describe('which rules hold where', () => {
   for (const [name, files, expected] of cases) {
     test(name, () => assert.deepEqual(findings(files), expected));
   }
+});
+
+describe('handlers in TypeScript', () => {
+  const typed = (files: Record<string, HandlerSource>, names = ['list']): string[] => {
+    const read: ReadHandler = (file) => files[file] ?? { refused: 'does not exist' };
+    const queries = names.map((name) => ({ name }));
+    return checkHandlers(read, { queries, actions: [] }, ['digest']).map(
+      ({ path, keyword, line, column, message }) => `${path}:${line}:${column} ${keyword} ${message}`,
+    );
+  };
+  const digest = { 'automations/digest/handler.js': { text: HANDLER } };
+
+  test('they are found where there is no .js, and followed like others', () => {
+    const files = {
+      'queries/list.ts': { text: `import '../lib/a.ts';\n${HANDLER}` },
+      'lib/a.ts': { text: "import './b.js';" },
+      'automations/digest/handler.ts': { text: 'export default () =>      Date.now();' },
+    };
+    assert.deepEqual(typed(files), [
+      'automations/digest/handler.ts:1:27 date-now Date.now reads the clock; use ctx.now, the time of the fire.',
+      'lib/a.ts:1:8 import It imports lib/b.js, which does not exist.',
+    ]);
+  });
+
+  test('a fault of its types is one of its syntax; an import that means a .ts is told its name', () => {
+    const files = {
+      ...digest,
+      'queries/list.ts': {
+        text: "import './more.js';\nexport default enum",
+        fault: { at: 35, message: 'It is more.' },
+      },
+      'queries/other.js': { text: `import './list.js';\n${HANDLER}` },
+    };
+    assert.deepEqual(typed(files, ['list', 'other']), [
+      'queries/list.ts:2:16 syntax It is more.',
+      'queries/other.js:1:8 import It imports queries/list.js, which does not exist. There is queries/list.ts.',
+    ]);
+  });
+
+  test('one that is there as .js too is refused', () => {
+    const files = { ...digest, 'queries/list.ts': { text: '' }, 'queries/list.js': { text: HANDLER } };
+    assert.deepEqual(typed(files), [
+      'queries/list.ts:1:1 import The file is beside queries/list.js, which has the same name; keep one of the two.',
+    ]);
+  });
+
+  test('without either, the .js is missing', () => {
+    assert.deepEqual(typed(digest), ['queries/list.js:1:1 import The file does not exist.']);
+  });
+
+  test('a declaration file is no module', () => {
+    const files = { ...digest, 'queries/list.ts': { text: `import '../svc.d.ts';\n${HANDLER}` } };
+    assert.deepEqual(typed(files), [
+      'queries/list.ts:1:8 import It imports "../svc.d.ts": it has types only; write `import type`.',
+    ]);
+  });
 });

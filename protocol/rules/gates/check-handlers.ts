@@ -18,10 +18,13 @@ import {
   tooDeep,
 } from './syntax.ts';
 
-/** The text of an app's file, or why a handler could not be loaded from it: what follows "The file". */
-export type HandlerSource = { text: string } | { refused: string };
+/**
+ * The text of an app's file, of TypeScript with its types erased or why they cannot be; or why a handler could not be loaded from
+ * it: what follows "The file".
+ */
+export type HandlerSource = { text: string; fault?: SyntaxFault } | { refused: string };
 
-/** Reads a file of the app by its path in it. */
+/** Reads a file of the app by its path in it, at most twice. */
 export type ReadHandler = (file: string) => HandlerSource;
 
 /** What the manifest says of them that matters here. */
@@ -62,12 +65,13 @@ export function* handlerCheck(
   automationIds: string[],
   { ms = LIMITS.handlerCheckMs, known = new Map() }: { ms?: number; known?: KnownModules } = {},
 ): Generator<void, InputIssue[]> {
+  /** Paths without the ending. */
   const handlers = new Map<string, HandlerKind>();
-  for (const { name } of manifest.queries) handlers.set(`queries/${name}.js`, 'query');
-  for (const { name } of manifest.actions) handlers.set(`actions/${name}.js`, 'action');
-  for (const id of automationIds) handlers.set(`automations/${id}/handler.js`, 'automation');
+  for (const { name } of manifest.queries) handlers.set(`queries/${name}`, 'query');
+  for (const { name } of manifest.actions) handlers.set(`actions/${name}`, 'action');
+  for (const id of automationIds) handlers.set(`automations/${id}/handler`, 'automation');
   const modules = new Modules(read, handlers, ms, known);
-  for (const [file, kind] of handlers) yield* modules.follow(file, kind);
+  for (const [name, kind] of handlers) yield* modules.follow(name, kind);
   return modules.issues();
 }
 
@@ -78,7 +82,7 @@ export function keepsFromLoading({ keyword }: InputIssue): boolean {
 
 class Modules {
   readonly #read: ReadHandler;
-  readonly #handlers: Map<string, HandlerKind>;
+  readonly #handlers = new Map<string, HandlerKind>();
   /** By path; a text says why the module cannot be read. */
   readonly #modules = new Map<string, Module | string>();
 
@@ -90,7 +94,7 @@ class Modules {
 
   constructor(read: ReadHandler, handlers: Map<string, HandlerKind>, ms: number, known: KnownModules) {
     this.#read = read;
-    this.#handlers = handlers;
+    for (const [name, kind] of handlers) this.#handlers.set(`${name}.js`, kind).set(`${name}.ts`, kind);
     this.#ms = ms;
     this.#known = known;
     this.#step = stepsWithin(ms);
@@ -100,9 +104,9 @@ class Modules {
     return [...this.#modules.keys()].sort().flatMap((file) => this.#issuesOf(file));
   }
 
-  /** Marks what a handler of this kind leads to, a file with each step. */
-  *follow(handler: string, kind: HandlerKind): Generator<void, void> {
-    for (const waiting = [handler]; ; ) {
+  /** Marks what a handler of this kind leads to, a file with each step. Its `name` is its path without the ending. */
+  *follow(name: string, kind: HandlerKind): Generator<void, void> {
+    for (const waiting = [this.#handlerFile(name)]; ; ) {
       const file = waiting.pop();
       if (file === undefined) return;
       const module = this.#module(file);
@@ -111,6 +115,18 @@ class Modules {
       for (const { file: imported } of module.imports) waiting.push(imported);
       yield;
     }
+  }
+
+  /** As the loader chooses it. A handler that is there twice is a fault of the second file. */
+  #handlerFile(name: string): string {
+    const plain = `${name}.js`;
+    const typed = `${name}.ts`;
+    const isPlain = typeof this.#module(plain) !== 'string';
+    const isTyped = !('refused' in this.#read(typed));
+    if (isPlain && isTyped)
+      this.#modules.set(typed, `is beside ${plain}, which has the same name; keep one of the two`);
+    else this.#handlers.delete(isTyped ? plain : typed);
+    return isTyped && !isPlain ? typed : plain;
   }
 
   /** The trees of a module are not kept: there may be thousands. */
@@ -122,12 +138,13 @@ class Modules {
     const module =
       'refused' in source
         ? source.refused
-        : { ...this.#inspect(file, source.text, kind), reach: { query: false, action: false, automation: false } };
+        : { ...this.#inspect(file, source, kind), reach: { query: false, action: false, automation: false } };
     this.#modules.set(file, module);
     return module;
   }
 
-  #inspect(file: string, text: string, kind: ModuleKind): Inspection {
+  #inspect(file: string, { text, fault }: Extract<HandlerSource, { text: string }>, kind: ModuleKind): Inspection {
+    if (fault !== undefined) return { findings: [syntax(fault)], imports: [], lines: new Lines(text) };
     const before = this.#known.get(file);
     if (before?.text === text && before.kind === kind) return before.inspection;
     const started = performance.now();
@@ -171,7 +188,9 @@ class Modules {
   #missing({ file, at, needed }: LocalImport): Finding[] {
     const module = this.#modules.get(file);
     if (!needed || typeof module !== 'string') return [];
-    return [{ rule: 'import', at, message: `It imports ${file}, which ${module}.` }];
+    const typed = file.replace(/\.js$/, '.ts');
+    const there = typed !== file && !('refused' in this.#read(typed)) ? ` There is ${typed}.` : '';
+    return [{ rule: 'import', at, message: `It imports ${file}, which ${module}.${there}` }];
   }
 }
 

@@ -98,6 +98,11 @@ export class Lines {
     return { line: low + 1, column: offset - (this.#starts[low] as number) + 1 };
   }
 
+  /** Offset of the first character of a line, that of the last one for a number behind it. */
+  start(line: number): number {
+    return this.#starts[Math.min(line, this.#starts.length) - 1] as number;
+  }
+
   /** Whether what stands from `start` to `end`, both offsets, has its lines for itself. */
   isAlone(start: number, end: number): boolean {
     let before = start;
