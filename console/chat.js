@@ -3,10 +3,10 @@ import { Attachments, attachmentLinks } from '/svc/_console/attachments.js';
 import { Conversations } from '/svc/_console/conversations.js';
 import { DraftView } from '/svc/_console/draft.js';
 import { ADVICE, TurnView } from '/svc/_console/turn.js';
-import { $, element, get, plural, post, remove, write } from '/svc/_console/view.js';
+import { $, element, get, handOn, plural, post, remove, write } from '/svc/_console/view.js';
 
 const EVENTS =
-  'assistant.start assistant.delta reasoning.delta tool.start tool.result permission permission.result phase usage final file webhooks error aborted end'.split(
+  'assistant.start assistant.delta reasoning.delta tool.start tool.result permission permission.result phase usage final file error aborted end'.split(
     ' ',
   );
 /** The option that lists earlier conversations. */
@@ -296,6 +296,7 @@ const stop = () =>
   });
 
 function drawState() {
+  if (running.size === 0) handOn($('chat-stop'), $('chat-message'));
   $('chat-stop').hidden = running.size === 0;
   write($('chat-queue'), running.size > 1 ? `${plural(running.size - 1, 'message')} waiting` : '');
 }
@@ -371,6 +372,7 @@ $('chat-delete').addEventListener('click', () => {
     await remove(conversations.path(current));
     conversations.forget(current);
     await show(latest());
+    $('chat-window').focus();
   });
 });
 for (const side of ['talk', 'page']) {

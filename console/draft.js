@@ -56,9 +56,10 @@ export class DraftView {
   async refresh() {
     if (this.#session === null) return;
     await this.#attempt(async () => {
-      const { files } = await this.#diff();
+      const { files, webhooks } = await this.#diff();
       $('chat-draft').hidden = files.length === 0;
       for (const id of ['chat-diff', 'chat-publish']) $(id).hidden = false;
+      showPending(webhooks);
       write($('chat-changes'), `${plural(files.length, 'file')} changed, not published`);
     });
   }
@@ -95,6 +96,8 @@ export class DraftView {
       await this.refresh();
       $('chat-draft').hidden = false;
       for (const id of ['chat-diff', 'chat-publish']) $(id).hidden = true;
+      // The disabled button has lost it.
+      if (document.activeElement === document.body) $('chat-changes').focus();
       write($('chat-changes'), `${tag} is live`);
       this.showLive();
     } finally {
@@ -110,6 +113,15 @@ export class DraftView {
       this.#complain(error);
     }
   }
+}
+
+function showPending(webhooks) {
+  const notes = webhooks.map(({ ownerApp, automationId }) => {
+    const text = `Publishing creates the webhook of ${ownerApp}/${automationId}. Its secret is shown then, once.`;
+    return element('li', '', text);
+  });
+  $('chat-pending').replaceChildren(...notes);
+  $('chat-pending').hidden = notes.length === 0;
 }
 
 function fileOf({ path, status, additions, deletions, patch, binary, truncated }) {

@@ -1,9 +1,10 @@
 /** Webhooks that a publication minted: their addresses and secrets, which no other answer has, to be copied. */
-import { $, element } from '/svc/_console/view.js';
+import { $, element, handOn } from '/svc/_console/view.js';
 
 export class Minted {
   constructor() {
     $('chat-minted-done').onclick = () => {
+      handOn($('chat-minted'), $('chat-log'));
       $('chat-minted').hidden = true;
       $('chat-minted-list').replaceChildren();
     };

@@ -1,6 +1,6 @@
 /** Draws one turn of an agent: the message, and below it the agent's text, thoughts, tools and questions, in order. */
 import { markdown } from '/svc/_console/markdown.js';
-import { element, write } from '/svc/_console/view.js';
+import { element, handOn, write } from '/svc/_console/view.js';
 
 /** Of a tool's arguments in its head, and of a value below it. */
 const HEAD_CHARS = 120;
@@ -92,10 +92,6 @@ export class TurnView {
         break;
       case 'phase':
         this.say(event.detail ? `${event.phase}: ${event.detail}` : `${event.phase} …`);
-        break;
-      case 'webhooks':
-        for (const { ownerApp, automationId } of event.pending)
-          this.#append('other', pendingNote(ownerApp, automationId));
         break;
       case 'usage':
         this.#add(event);
@@ -248,6 +244,7 @@ export class TurnView {
       const button = element('button', kind.startsWith('allow') ? 'primary' : 'small', label);
       button.type = 'button';
       button.addEventListener('click', () => {
+        handOn(box, this.element.parentElement);
         for (const other of buttons) other.disabled = true;
         this.#answer(requestId, optionId).catch((error) => {
           for (const other of buttons) other.disabled = false;
@@ -264,6 +261,7 @@ export class TurnView {
     this.#questions.set(requestId, (optionId) => {
       this.#questions.delete(requestId);
       const chosen = options.find((option) => option.optionId === optionId)?.label ?? 'No answer: refused';
+      handOn(box, this.element.parentElement);
       box.replaceChildren(...told, element('p', 'aside', chosen));
     });
     if (answered === undefined) this.say('Waiting for your answer');
@@ -276,11 +274,6 @@ export class TurnView {
       if (typeof value === 'number') this.#usage[name] = (this.#usage[name] ?? 0) + value;
     }
   }
-}
-
-function pendingNote(ownerApp, automationId) {
-  const text = `Publishing creates the webhook of ${ownerApp}/${automationId}. Its address and secret are shown then, once.`;
-  return element('p', 'note', text);
 }
 
 function short(text, chars) {

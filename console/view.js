@@ -27,6 +27,11 @@ export function element(name, className, ...content) {
   return made;
 }
 
+/** Before `from` goes away: the focus would be lost with it, and those who use the keyboard would begin at the top again. */
+export function handOn(from, to) {
+  if (from.contains(document.activeElement)) to?.focus({ preventScroll: true });
+}
+
 export function fact(term, value) {
   return element('div', '', element('dt', '', term), element('dd', '', value));
 }

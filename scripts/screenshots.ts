@@ -7,8 +7,8 @@ import { linkTo } from '../testing/pages.ts';
 import { STUB_RUNNERS, script } from '../testing/stub-runner.ts';
 
 const PICTURES = {
-  'screenshot-chat': { viewport: { width: 1040, height: 640 }, colorScheme: 'light' },
-  'screenshot-chat-dark': { viewport: { width: 1040, height: 640 }, colorScheme: 'dark' },
+  'screenshot-chat': { viewport: { width: 1040, height: 720 }, colorScheme: 'light' },
+  'screenshot-chat-dark': { viewport: { width: 1040, height: 720 }, colorScheme: 'dark' },
   'screenshot-chat-phone': { viewport: { width: 390, height: 760 }, colorScheme: 'light' },
 } as const;
 
@@ -24,7 +24,8 @@ const MESSAGES = [
 ];
 
 for (const [name, options] of Object.entries(PICTURES)) {
-  const { gateway, remove } = makeGateway({ store: 'git', examples: ['todos'], config: STUB_RUNNERS });
+  const config = { runners: { local: STUB_RUNNERS.runners.stub } };
+  const { gateway, remove } = makeGateway({ store: 'git', examples: ['todos'], config });
   await gateway.start();
   const browser = await startChromium();
   try {
@@ -39,7 +40,7 @@ for (const [name, options] of Object.entries(PICTURES)) {
         .getByRole('log')
         .getByRole('status')
         .last()
-        .filter({ hasText: /stub|answer/ })
+        .filter({ hasText: /local|answer/ })
         .waitFor();
     }
     const said = ['Add milk, and the plants want water', 'Clear what is done'];

@@ -304,10 +304,13 @@ test('automations that ask for a webhook are named: publishing mints it', async 
     pending: [{ automationId: 'hook', ownerApp: 'notes' }],
   });
   assert.ok(!typesOf(await say(gateway, 'edit index.html x')).includes('webhooks'));
+  const diffOf = async () => (await gateway.call('GET', '/svc/_sessions/conversation-c1/diff?app=notes')).json;
+  assert.deepEqual((await diffOf()).webhooks, webhooks.pending, 'for as long as it is true');
   const published = (await gateway.call('POST', '/svc/_sessions/conversation-c1/publish', { body: {} })).json;
   assert.deepEqual([published.webhooks.length, published.webhooks[0]?.automationId], [1, 'hook']);
   const again = await say(gateway, `edit automations/hook/automation.json ${file}\n`);
   assert.ok(!typesOf(again).includes('webhooks'), 'its address is kept');
+  assert.deepEqual((await diffOf()).webhooks, []);
 });
 
 test('a retry with its key is the turn of then, a client that leaves aborts its turn unless it is detached', async (t) => {

@@ -21,7 +21,7 @@ import { right } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { TurnDrawing } from '../terminal/turn-drawing.ts';
 import { formatAge, plural } from '../terminal/units.ts';
-import { drawMinted } from './versions.ts';
+import { drawMinted, drawPending } from './versions.ts';
 
 type Permission = Extract<TurnEvent, { type: 'permission' }>;
 
@@ -206,7 +206,10 @@ class Conversation {
     }
     drawing.show(event);
     if (event.type === 'error') await this.#explain(event);
-    if (event.type === 'webhooks') drawWebhooks(terminal, event);
+    if (event.type === 'webhooks') {
+      drawMinted(terminal, event.minted as MintedWebhook[]);
+      drawPending(terminal, event.pending);
+    }
   }
 
   /** The error that ended a turn is told as one that refused it would be. */
@@ -283,12 +286,6 @@ async function answerTo(
     if (option) return option.optionId;
   }
   return null;
-}
-
-function drawWebhooks(terminal: Terminal, { minted, pending = [] }: Extract<TurnEvent, { type: 'webhooks' }>): void {
-  drawMinted(terminal, minted as MintedWebhook[]);
-  for (const { ownerApp, automationId } of pending)
-    terminal.note(`Publishing creates the webhook of ${ownerApp}/${automationId}, and prints its secret once.`);
 }
 
 function drawFiles(terminal: Terminal, { files }: TurnDrawing): void {

@@ -111,3 +111,16 @@ test('without the git store a new data directory is named; unknown templates are
   const template = await svc(['new', '--clone', 'x'], { env });
   assert.equal(template.stderr.match(/kanban/g)?.length, 1, template.stderr);
 });
+
+test('svc diff names the webhooks that publishing creates', async (t) => {
+  const json = {
+    base: 'a',
+    head: 'b',
+    files: [],
+    behind: [],
+    webhooks: [{ ownerApp: 'notes', automationId: 'inbox' }],
+  };
+  const { env } = await startGateway(t, { 'GET /svc/_sessions/ben/diff?app=notes': { json } });
+  const { stderr } = await svc(['diff', 'notes', '--session', 'ben'], { env });
+  assert.equal(stderr, 'Publishing creates the webhook of notes/inbox, and prints its secret once.\n');
+});

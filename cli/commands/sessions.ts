@@ -2,6 +2,7 @@
 import type { VersionRecord } from '../../protocol/answers.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { SessionDiff } from '../../supervisor/authoring/sessions.ts';
+import type { PendingWebhookOf } from '../../supervisor/automations/pending-webhooks.ts';
 import type { PublishResult } from '../../supervisor/deployments/deploy.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../command.ts';
 import { CommandError, EXIT, UsageError } from '../failure.ts';
@@ -12,7 +13,7 @@ import { nearest } from '../terminal/nearest.ts';
 import type { Style } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge, plural } from '../terminal/units.ts';
-import { drawMinted, drawNetwork, drawUses, factsOfVersion } from './versions.ts';
+import { drawMinted, drawNetwork, drawPending, drawUses, factsOfVersion } from './versions.ts';
 
 const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';
 const MARKS = { added: ['green', 'A'], modified: ['yellow', 'M'], deleted: ['red', 'D'] } as const;
@@ -116,8 +117,10 @@ export async function diff(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const app = args.optionalAt(0);
   const session = await findSession(context, args.text('session'), app);
-  const answer = await connect().get<SessionDiff>(withQuery(route`/svc/_sessions/${session}/diff`, { app }));
-  const { files, network = [], uses = [], behind } = answer;
+  const answer = await connect().get<SessionDiff & { webhooks?: PendingWebhookOf[] }>(
+    withQuery(route`/svc/_sessions/${session}/diff`, { app }),
+  );
+  const { files, network = [], uses = [], behind, webhooks } = answer;
   terminal.answer(answer, () => {
     drawFiles(terminal, files, args.has('stat'));
     for (const { app: one, before, after } of network)
@@ -128,6 +131,7 @@ export async function diff(context: CommandContext): Promise<void> {
       terminal.note(
         `Pages of ${one} would call tools of other apps than before: ${drawUses(after)} ("uses" in app.json; until now ${drawUses(before)}).`,
       );
+    drawPending(terminal, webhooks);
     for (const one of behind)
       terminal.note(
         `${one} was published after the session copied it: the newer lines look deleted here, and publishing keeps them. To see your own changes only: svc sessions update ${session} --app ${one}`,

@@ -109,6 +109,12 @@ export function drawMinted(terminal: Terminal, webhooks: MintedWebhook[]): void 
   if (webhooks.length > 0) terminal.note(noteStyle('yellow', 'Keep the secret now: it is not shown again.'));
 }
 
+/** Webhooks that a publication will create. */
+export function drawPending(terminal: Terminal, webhooks: { ownerApp: string; automationId: string }[] = []): void {
+  for (const { ownerApp, automationId } of webhooks)
+    terminal.note(`Publishing creates the webhook of ${ownerApp}/${automationId}, and prints its secret once.`);
+}
+
 /** The hosts that an app may reach. Without a list, the configuration decides. */
 export function drawNetwork(network: string[] | null): string {
   if (network === null) return 'any host that the configuration allows';

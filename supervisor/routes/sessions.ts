@@ -3,6 +3,8 @@ import { SvcError } from '../../protocol/errors.ts';
 import type { GitFile } from '../../protocol/git-jobs.ts';
 import type { FileConditions } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { SessionDiff } from '../authoring/sessions.ts';
+import { type PendingWebhookOf, pendingWebhooks } from '../automations/pending-webhooks.ts';
 import { arrayText } from '../dispatch/kept-array.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { demand } from '../http/access/access.ts';
@@ -25,6 +27,13 @@ const RAW = {
 export function sessionRoutes(services: Services): Route[] {
   const sessions = () => gitStoreOf(services).sessions;
   const files = '/svc/_sessions/:sid/apps/:id/files';
+  /** Those that publishing creates, of the apps whose automations differ. */
+  const webhooksOf = async (sid: string, changed: SessionDiff['files']): Promise<PendingWebhookOf[]> => {
+    const apps = new Set(changed.flatMap(({ app, path }) => (path.startsWith('automations/') ? [app] : [])));
+    const { catalog } = services.automations;
+    const found = [...apps].map((app) => pendingWebhooks(sessions().pathOf(sid, app), app, catalog));
+    return (await Promise.all(found)).flat();
+  };
   return [
     route('POST', '/svc/_sessions', 'manage', async (exchange) => {
       const body = await readJson(exchange);
@@ -72,7 +81,8 @@ export function sessionRoutes(services: Services): Route[] {
       const app = queryOf(exchange).get('app');
       demand(caller, app === null ? 'admin' : 'manage', app);
       const { files, ...rest } = await sessions().diff(sid, app);
-      const text = `${JSON.stringify(rest).slice(0, -1)},"files":${await arrayText(files)}}`;
+      const webhooks = await webhooksOf(sid, files);
+      const text = `${JSON.stringify({ ...rest, webhooks }).slice(0, -1)},"files":${await arrayText(files)}}`;
       exchange.send(200, NO_STORE, text, JSON_HEADERS);
     }),
     route('POST', '/svc/_sessions/:sid/apps/:id/update', 'manage', async (exchange, { sid = '', id = '' }) =>

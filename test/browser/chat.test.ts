@@ -75,6 +75,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
 
   const frameOf = (page: Page): FrameLocator => page.frameLocator('#chat-frame');
   const log = (page: Page) => page.getByRole('log', { name: 'Messages' });
+  const focused = (page: Page) => page.evaluate('document.activeElement.id');
   const lastTurn = (page: Page) => log(page).locator('.turn').last();
 
   async function say(page: Page, ...steps: string[]): Promise<void> {
@@ -114,6 +115,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     page.once('dialog', (dialog) => void dialog.accept());
     await page.getByRole('button', { name: 'Delete' }).click();
     await log(page).locator('.text', { hasText: 'Number two.' }).waitFor();
+    await page.waitForFunction('document.activeElement.id === "chat-window"');
     assert.deepEqual(complaints, []);
   });
 
@@ -125,6 +127,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     for (let i = 0; i < 8 && (await page.evaluate('document.activeElement.textContent')) !== 'Yes'; i++)
       await page.keyboard.press('Shift+Tab');
     await page.keyboard.press('Enter');
+    assert.equal(await focused(page), 'chat-log');
     await log(page).locator('.text', { hasText: 'It was allowed.' }).waitFor();
     await log(page).locator('.permission').getByText('Yes').waitFor();
     assert.deepEqual(complaints, []);
@@ -144,6 +147,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await log(page).getByRole('status').filter({ hasText: 'Stopped' }).waitFor();
     await log(page).locator('.text', { hasText: 'I waited.' }).waitFor();
     await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
+    assert.equal(await focused(page), 'chat-message');
     assert.deepEqual(complaints, []);
   });
 
@@ -225,6 +229,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await dialog.waitFor({ state: 'hidden' });
     await page.getByRole('button', { name: 'Publish' }).press('Enter');
     await page.getByText('todos/v2 is live').waitFor();
+    assert.equal(await focused(page), 'chat-changes');
     assert.equal(await page.getByRole('button', { name: 'Publish' }).isVisible(), false);
     await page.getByRole('button', { name: 'Live', pressed: true }).waitFor();
     await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
@@ -241,7 +246,11 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
       `write automations/hook/automation.json ${file}`,
       'write automations/hook/handler.js export default () => ({});',
     );
-    await log(page).getByText('Publishing creates the webhook of todos/hook.').waitFor();
+    const pending = page.getByText('Publishing creates the webhook of todos/hook.');
+    await pending.waitFor();
+    await page.reload();
+    await pending.waitFor();
+    assert.equal(await pending.count(), 1);
     await page.getByRole('button', { name: 'Publish' }).click();
     const minted = page.getByRole('region', { name: 'it is not shown again' });
     const secret = await minted.getByRole('textbox', { name: 'Secret of todos/hook' }).inputValue();
@@ -256,6 +265,10 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await minted.getByRole('button', { name: 'I have kept it' }).click();
     await minted.waitFor({ state: 'hidden' });
     assert.equal(await page.locator('#chat-minted input').count(), 0);
+    assert.equal(await focused(page), 'chat-log');
+    await page.getByRole('combobox', { name: 'Conversation' }).selectOption({ index: 1 });
+    await page.getByRole('button', { name: 'Draft' }).waitFor();
+    assert.equal(await pending.isVisible(), false, 'it is published');
     assert.deepEqual(complaints, []);
   });
 

@@ -5,14 +5,12 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents.ts';
-import { automationRef, pendingWebhook, provisionedWebhook } from '../../../protocol/automation.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { SessionName } from '../../../protocol/session-key.ts';
-import { listAutomations, readAutomation } from '../../../storage/automations.ts';
 import { FolderChanges } from '../../../storage/folder-changes.ts';
-import { VersionPaths } from '../../../storage/layout.ts';
 import type { Sessions } from '../../authoring/sessions.ts';
 import type { AutomationCatalog } from '../../automations/catalog.ts';
+import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pending-webhooks.ts';
 import type { Drafts } from '../../drafts/drafts.ts';
 import { SerialByKey } from '../../serial.ts';
 
@@ -79,6 +77,7 @@ export class TurnDrafts {
    */
   async enter(session: string, app: string, tell: (event: TurnEvent) => void): Promise<() => Promise<void>> {
     await this.ensure(session, app);
+    const { catalog, log } = this.#options;
     const folder = this.#options.sessions.pathOf(session, app);
     let automationsChanged = false;
     const changes = await FolderChanges.begin(folder, this.#options.drafts.budget, (change) => {
@@ -88,28 +87,11 @@ export class TurnDrafts {
     return async () => {
       await changes.end();
       if (!automationsChanged) return;
-      const pending = await this.#pending(folder, app);
+      const pending = await pendingWebhooks(folder, app, catalog).catch((error): PendingWebhookOf[] => {
+        log.warn({ err: error, app }, 'The automations of a draft could not be read.');
+        return [];
+      });
       if (pending.length > 0) tell({ type: 'webhooks', minted: [], pending });
     };
-  }
-
-  /** The draft's automations that get a webhook when they are published. */
-  async #pending(folder: string, app: string): Promise<{ automationId: string; ownerApp: string }[]> {
-    const { catalog, log } = this.#options;
-    const draft = new VersionPaths(folder, '');
-    const pending: { automationId: string; ownerApp: string }[] = [];
-    try {
-      for (const id of await listAutomations(draft)) {
-        const stored = await readAutomation(draft, id);
-        const wanted = stored === null || 'issues' in stored ? undefined : pendingWebhook(stored.manifest);
-        const live = catalog.get(automationRef(app, id));
-        const known = live === undefined ? undefined : provisionedWebhook(live.manifest);
-        const isKept = known !== undefined && (known.signing ?? false) === (wanted?.signing ?? false);
-        if (wanted !== undefined && !isKept) pending.push({ automationId: id, ownerApp: app });
-      }
-    } catch (error) {
-      log.warn({ err: error, app }, 'The automations of a draft could not be read.');
-    }
-    return pending;
   }
 }
