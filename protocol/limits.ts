@@ -18,7 +18,6 @@ export const DEFAULTS = {
   port: 8787,
   versionRetention: 5,
   commitAuthor: { name: 'svc', email: 'svc@localhost' },
-  maxLiveActors: 64,
   actorMemoryMb: 128,
   actorIdleMs: 5 * MINUTE,
   queryTimeoutMs: 10 * SECOND,
@@ -356,6 +355,10 @@ export const LIMITS = {
   gitDiffBytes: 4 * MiB, // all patches of one diff; files that come after have none
   gitDiffsMs: 10 * SECOND,
 
+  liveAppBytes: 12 * MiB, // what a live app takes, as the default of `maxLiveActors` counts
+  minLivePlaces: 16, // that default, on a machine with little memory and with much
+  maxLivePlaces: 512,
+  heatHalfMs: 1 * MINUTE, // after which a call counts half for who makes room
   draftThreads: 16, // drafts with a running thread at a time, besides `maxLiveActors`
   draftIdleMs: 15 * MINUTE, // a draft unused for this long is no longer watched
   draftTidyMs: 1 * MINUTE, // how often unused drafts are looked for

@@ -137,6 +137,12 @@ const egress: Check = (value) => {
 const DAY = LIMITS.dayMs;
 const MiB = 1024 * 1024;
 
+/** A quarter of what is free. */
+function livePlaces(freeBytes: number): number {
+  const fitting = Math.floor(freeBytes / 4 / LIMITS.liveAppBytes);
+  return Math.min(LIMITS.maxLivePlaces, Math.max(LIMITS.minLivePlaces, fitting));
+}
+
 /** What each key is by default, and what it must be; a key that is not here is an error. */
 const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key], check: Check] } = {
   appsDir: [null, text],
@@ -148,7 +154,7 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   edge: ['auto', oneOf('auto', 'uws', 'node')],
   versionRetention: [DEFAULTS.versionRetention, integer(LIMITS.minVersionRetention, 1000)],
   handlerHosts: [Math.max(1, availableParallelism() - 1), integer(1, 64)],
-  maxLiveActors: [DEFAULTS.maxLiveActors, integer(1, 10_000)],
+  maxLiveActors: [livePlaces(process.availableMemory()), integer(1, 10_000)],
   actorMemoryMb: [DEFAULTS.actorMemoryMb, integer(16, 16_384)],
   actorIdleMs: [DEFAULTS.actorIdleMs, integer(1000, DAY)],
   queryTimeoutMs: [DEFAULTS.queryTimeoutMs, integer(10, LIMITS.toolTimeoutMs)],

@@ -14,7 +14,7 @@ import { asScenario, toolWorkloads } from './tools.ts';
 import { turnsScenario } from './turns.ts';
 import { uploadScenario } from './upload.ts';
 import { webhooksScenario } from './webhooks.ts';
-import { zipfScenario } from './zipf.ts';
+import { zipfFewScenario, zipfScenario } from './zipf.ts';
 
 export const SCENARIOS: Scenario[] = [
   ...[...toolWorkloads, ...staticWorkloads, ...changesWorkloads].map(asScenario),
@@ -22,6 +22,7 @@ export const SCENARIOS: Scenario[] = [
   publishScenario,
   historyScenario,
   zipfScenario,
+  zipfFewScenario,
   runawayScenario,
   mixedScenario,
   webhooksScenario,

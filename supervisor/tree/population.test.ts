@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Population, type Tenant } from './population.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { COLD, heated, Population, type Tenant } from './population.ts';
 
 /** An actor reduced to its place: it has work or not, and a thread or not. */
 class App implements Tenant {
   readonly key: string;
   readonly app: string;
   readonly lastUsed: number;
+  heat: number;
   state: 'idle' | 'waiting' | 'live' = 'idle';
   work = 1;
   readonly ends: string[] = [];
@@ -17,6 +19,7 @@ class App implements Tenant {
     this.key = key;
     this.app = app;
     this.lastUsed = lastUsed;
+    this.heat = heated(COLD, lastUsed);
   }
 
   get occupied(): boolean {
@@ -90,6 +93,33 @@ describe('places', () => {
     assert.equal(live(apps), 'cd');
     apps[2]?.done();
     assert.equal(live(apps), 'de');
+  });
+
+  test('of those that rest, the one that is used least makes room', () => {
+    const { places, apps } = crowd(3, 'abc');
+    const [a, b] = apps as [App, App];
+    for (let i = 0; i < 5; i++) a.heat = heated(a.heat, 0);
+    for (const app of apps) app.done();
+    // Rare apps come and go on one place.
+    for (const name of 'def') {
+      const rare = new App(places, name, 10);
+      rare.proceed();
+      rare.done();
+    }
+    assert.equal(a.state, 'live');
+    assert.deepEqual(b.ends, ['evicted']);
+  });
+
+  test('heat counts each call, and half of it after a minute', () => {
+    const after = (...times: number[]) => times.reduce(heated, COLD);
+    const minute = LIMITS.heatHalfMs;
+    assert.ok(after(0, 0) > after(0));
+    assert.ok(after(minute) > after(0));
+    assert.ok(Math.abs(after(0, 0) - after(minute)) < 1e-9, 'two a minute ago are one now');
+    assert.ok(Math.abs(after(0, 0, minute, 2 * minute) - after(2 * minute, 2 * minute)) < 1e-9);
+    // No clock is too far on, and no pause too long.
+    const late = 1e14;
+    assert.ok(after(0, late, late + 1) > after(late, late));
   });
 
   test('of those that rest, the one used longest ago makes room', () => {

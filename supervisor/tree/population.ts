@@ -1,8 +1,9 @@
 /**
  * The actors of one kind (apps, drafts or automations), by key, and which of them may have a thread: at most `places`, and at
- * most `share` of one app. The one that rests and was used longest ago makes room; the others wait in the order in which they
- * came, and an actor that never rests gives up its place after its turn. Pure.
+ * most `share` of one app. Of those that rest the one that is used least makes room, so that a rare app does not push out a busy
+ * one; the others wait in the order in which they came, and an actor that never rests gives up its place after its turn. Pure.
  */
+import { LIMITS } from '../../protocol/limits.ts';
 
 /** An actor, as far as its place is concerned. */
 export type Tenant = {
@@ -16,6 +17,8 @@ export type Tenant = {
   readonly waiting: boolean;
   /** Milliseconds, by any clock that all share. */
   readonly lastUsed: number;
+  /** How much it is used, as `heated` counts. */
+  readonly heat: number;
   /** Ends the thread of one that is `rested`. */
   rest(reason: 'idle' | 'evicted'): void;
   /** Ends the thread after the calls in flight; those in the mailbox stay there. False when it has no live one. */
@@ -23,6 +26,18 @@ export type Tenant = {
   /** Asks for admission if it still wants it. */
   proceed(): void;
 };
+
+/**
+ * How much an actor is used, after one more call at `now`: higher is more, and two can be compared at any time. Each call counts
+ * half as much after every `heatHalfMs`; as that goes for all alike, the logarithm of the sum needs no update in between.
+ */
+export function heated(heat: number, now: number): number {
+  const at = now / LIMITS.heatHalfMs;
+  return Math.log2(2 ** (heat - at) + 1) + at;
+}
+
+/** Of what was never used. */
+export const COLD = Number.NEGATIVE_INFINITY;
 
 export type PopulationOptions = {
   /** How many may have a thread. */
@@ -130,16 +145,16 @@ export class Population<T extends Tenant> {
     return taken >= this.#share;
   }
 
-  /** Ends the thread of the actor that rests longest; `app` limits the choice to that app's actors. */
+  /** Ends the thread of the actor that is used least of those that rest; `app` limits the choice to that app's actors. */
   #evict(app: string | null): boolean {
-    let oldest: T | null = null;
+    let coldest: T | null = null;
     for (const other of this.#placed) {
       if (!other.rested || (app !== null && other.app !== app)) continue;
-      if (oldest === null || other.lastUsed < oldest.lastUsed) oldest = other;
+      if (coldest === null || other.heat < coldest.heat) coldest = other;
     }
-    if (oldest === null) return false;
-    oldest.rest('evicted');
-    this.#placed.delete(oldest);
+    if (coldest === null) return false;
+    coldest.rest('evicted');
+    this.#placed.delete(coldest);
     return true;
   }
 }

@@ -13,7 +13,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import type { RetireReason } from '../../../protocol/frames.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import type { Population, Tenant } from '../population.ts';
+import { COLD, heated, type Population, type Tenant } from '../population.ts';
 import { type Call, type Deadlines, Mailbox } from './call.ts';
 import {
   CRASH_LOOP,
@@ -65,6 +65,7 @@ export class Actor implements Tenant {
   restarts = 0;
   lastExit: string | null = null;
   lastUsed = 0;
+  heat = COLD;
   /** The version whose tools are callable. */
   summary: VersionSummary;
   readonly mailbox: Mailbox<Call>;
@@ -137,6 +138,7 @@ export class Actor implements Tenant {
     }
     call.watch(this.#env.deadlines, this.#expired);
     this.lastUsed = call.queuedAt;
+    this.heat = heated(this.heat, call.queuedAt);
     this.#pump();
   }
 
