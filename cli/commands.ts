@@ -327,6 +327,22 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       options: { '--tables <a,b>': 'Only these tables' },
       load: async () => (await import('./commands/data.ts')).changes,
     },
+    'secret <set|ls|rm> <app> [name]': {
+      summary: 'Set, list or remove the secrets of an app',
+      details: [
+        'Handlers read them with ctx.secrets.get(name). "set" asks for the value without showing it, or takes standard input without its last line end; a value is never an argument. "ls" shows names, never values.',
+      ],
+      options: {
+        '--session <session>': "The draft's own secrets in this session; it gets no value of the live app",
+      },
+      examples: [
+        'svc secret set shop STRIPE_KEY',
+        'svc secret set shop TLS_KEY < key.pem',
+        'svc secret ls shop',
+        'svc secret rm shop STRIPE_KEY --session dev-shop',
+      ],
+      load: async () => (await import('./commands/secret.ts')).secret,
+    },
     'logs [app]': {
       summary: 'Show the log of one app or of all',
       options: {

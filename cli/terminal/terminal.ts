@@ -3,7 +3,7 @@
  * the streams: text of an app, an archive or a log cannot drive the terminal.
  */
 import { createInterface } from 'node:readline/promises';
-import type { Readable } from 'node:stream';
+import { type Readable, Writable } from 'node:stream';
 import { UsageError } from '../failure.ts';
 import { createStyle, type Style, visible, wantsColour, withoutColours } from './style.ts';
 import { type Cell, type Column, drawTable, truncate } from './table.ts';
@@ -239,6 +239,31 @@ export class Terminal {
       if (this.#entered.length === 0) this.#stderr.write('\n');
     }
     return this.#entered.shift() ?? null;
+  }
+
+  /** The lines that the user enters at once, without showing them: one, or those of a paste. None at the end of the input and at Ctrl-C. */
+  async askUnseen(question: string): Promise<string[]> {
+    this.clearPassing();
+    // Its raw mode keeps the terminal from echoing, from before the question on; what readline would draw is dropped.
+    const output = new Writable({ write: (_chunk, _encoding, done) => done() });
+    const prompt = createInterface({ input: this.stdin, output, terminal: true });
+    this.#stderr.write(visible(question));
+    const lines: string[] = [];
+    await new Promise<void>((resolve) => {
+      const end = () => resolve();
+      prompt.on('line', (line) => {
+        lines.push(line);
+        setImmediate(end);
+      });
+      prompt.once('close', end);
+      prompt.once('SIGINT', () => {
+        lines.length = 0;
+        resolve();
+      });
+    });
+    prompt.close();
+    this.#stderr.write('\n');
+    return lines;
   }
 
   /** `listener` is called once when stdout can no longer be written. */
