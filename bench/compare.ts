@@ -39,6 +39,10 @@ export async function compare(context: Context, workload: Workload): Promise<Loa
     const bare = await ReferenceServer.startBareEdge(await answerOf(daemon, load));
     running.push(bare);
     const contenders = [gateway, new HttpContender('bare edge', bare, context.generators, task)];
+    if (load.beside) {
+      const beside = await taskOf(load, daemon, load.beside.requests, CHANGES, daemon.token);
+      contenders.push(new GatewayContender(load.beside.name, daemon, context, beside));
+    }
     return await measure(context, load, [...contenders, ...(await startOnStore(context, load, running))]);
   } finally {
     await Promise.all(running.map((one) => one.stop()));

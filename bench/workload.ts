@@ -19,6 +19,8 @@ export type Workload = {
   durability: Durability | null;
   /** To the gateway and the bare edge; all have answers of the same form and about the same size. */
   requests: Request[];
+  /** What the gateway itself is asked in rounds of its own, to be measured beside. */
+  beside?: { name: string; requests: Request[] };
   /** The same to the plain server. */
   plain: Request[];
   /** The same to the store alone; undefined where the store has no part in it. */

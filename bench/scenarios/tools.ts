@@ -93,6 +93,7 @@ export const toolWorkloads: Workload[] = [
   {
     ...workloadOf('mcp', 'How many MCP calls that read one row a second at {n} in flight?', null, read),
     requests: IDS.map(mcpRead),
+    beside: { name: 'svc_read', requests: IDS.map((id) => read(id).request) },
   },
   workloadOf('list', 'How many lists of 50 rows a second at {n} in flight?', null, list),
   workloadOf('write', 'How many durable single-row writes a second at {n} in flight?', 'full', write),
