@@ -36,6 +36,10 @@ export type RunnerEntry = {
 export const CHAT_MODES = ['data', 'full'] as const;
 export type ChatMode = (typeof CHAT_MODES)[number];
 
+/** How much a model is to think, the least first. Where its server or agent has fewer levels, the highest stand for one. */
+export const THINKING_LEVELS = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
+export type ThinkingLevel = (typeof THINKING_LEVELS)[number];
+
 /** A runner as the agents process gets it: with its name, whole environment and key. */
 export type RunnerSpec = Omit<RunnerEntry, 'apiKeyEnv' | 'env'> & {
   name: string;
@@ -65,7 +69,7 @@ export type TurnOrder = {
   message: string;
   attachments: TurnAttachment[];
   model: string | null;
-  thinking: string | null;
+  thinking: ThinkingLevel | null;
   /** The id of the agent's own session, from the last `session` event; null in the first turn. */
   resume: string | null;
   /** Earlier messages, oldest first: for runners that keep none, and for lost sessions. */

@@ -1,5 +1,5 @@
 /** Types of stored turns. Chat windows store them in transcripts, conversations in rows (decisions, section 12). */
-import type { ChatMode, TurnAttachment, TurnEvent } from './agents.ts';
+import type { ChatMode, ThinkingLevel, TurnAttachment, TurnEvent } from './agents.ts';
 
 /** `running → ok | error | aborted`; `interrupted` when the gateway stopped in the middle. A waiting turn is `running` too. */
 export const TURN_STATES = ['running', 'ok', 'error', 'aborted', 'interrupted'] as const;
@@ -14,7 +14,7 @@ export type NewTurn = {
   /** Name of the runner, as `assistant.start` says it. */
   runner: string;
   model?: string;
-  thinking?: string;
+  thinking?: ThinkingLevel;
   attachments?: TurnAttachment[];
   /** A retry with the same key gets the events of this turn. */
   idempotencyKey?: string;

@@ -1,5 +1,5 @@
 /** What an embedding host may put in place of the gateway's own parts (specification, "Host-injected seams"). */
-import type { ChatMode, TurnAttachment } from '../protocol/agents.ts';
+import type { ChatMode, ThinkingLevel, TurnAttachment } from '../protocol/agents.ts';
 import type { RunRecord, RunState } from '../protocol/runs.ts';
 import type { WebhookRequest } from '../protocol/webhook-messages.ts';
 
@@ -15,7 +15,7 @@ export type ConversationTurn = {
   /** A name in `runners` of the configuration; by default the one that `runner` names. */
   runner?: string;
   model?: string;
-  thinking?: string;
+  thinking?: ThinkingLevel;
   attachments?: TurnAttachment[];
   /** The session whose draft of the app is worked on, in mode `full`, or talked with. */
   draft?: string;

@@ -157,6 +157,8 @@ describe('windows', () => {
       [{ windowId: 'refused', message, mode: 'full' }, 409, 'MODE_UNAVAILABLE', 'mode'],
       [{ windowId: 'refused', message, runner: 'codex' }, 400, 'BAD_REQUEST', 'runner'],
       [{ windowId: 'refused', message, model: 7 }, 400, 'BAD_REQUEST', 'model'],
+      [{ windowId: 'refused', message, thinking: 'wildly' }, 400, 'BAD_REQUEST', 'thinking'],
+      [{ windowId: 'refused', message, thinking: ['high'] }, 400, 'BAD_REQUEST', 'thinking'],
       [{ windowId: 'refused', message, detach: 'yes' }, 400, 'BAD_REQUEST', 'detach'],
       [{ windowId: 'refused', message, idempotencyKey: '' }, 400, 'BAD_REQUEST', 'idempotencyKey'],
     ];

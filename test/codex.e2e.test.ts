@@ -39,6 +39,7 @@ runnerCases(
     hasProgram: true,
     hasSystem: true,
     reasons: true,
+    effortOf: ({ reasoning }) => reasoning?.effort,
     asks: {
       step: () => patch('../outside.txt', 'hello'),
       granted: (folder) => existsSync(join(folder, 'outside.txt')),

@@ -50,8 +50,8 @@ const orders = new Map<string, TurnOrder>();
 
 /** A small agent in the host's own process. */
 async function* conversationRunner(turn: Parameters<ConversationRunner>[0]): AsyncGenerator<RunnerEvent> {
-  const { windowId, message, model = null, history = [], signal } = turn;
-  const order = { ...(orders.get(windowId) as TurnOrder), message, model, history, attachments: [] };
+  const { windowId, message, model = null, thinking = null, history = [], signal } = turn;
+  const order = { ...(orders.get(windowId) as TurnOrder), message, model, thinking, history, attachments: [] };
   const { readable, writable } = new TransformStream<RunnerEvent, RunnerEvent>();
   const writer = writable.getWriter();
   const agent = await modelRunner.open(order, host, signal);
@@ -73,8 +73,9 @@ const agent: Agent = {
     orders.set(windowId, order);
     for (const { role, text } of order.history)
       if (role === 'user') await turnOf(await send(gateway, APP, { windowId, message: text }));
-    const { message, model } = order;
-    const stream = await send(gateway, APP, { windowId, message, ...(model === null ? {} : { model }) });
+    const { message, model, thinking } = order;
+    const asked = { ...(model === null ? {} : { model }), ...(thinking === null ? {} : { thinking }) };
+    const stream = await send(gateway, APP, { windowId, message, ...asked });
     const { turnId } = turnEvent(await stream.next());
     const abort = () => void gateway.call('DELETE', `${window}/turns/${turnId}`);
     signal.addEventListener('abort', abort);
@@ -98,5 +99,6 @@ runnerCases({
   hasProgram: false,
   hasSystem: true,
   reasons: true,
+  effortOf: ({ reasoning_effort: effort }) => effort,
   cannot: { 'hands on texts and images': 'Messages in windows have no attachments.' },
 });

@@ -341,6 +341,7 @@ test('bad messages get the one error shape and leave no session', async (t) => {
     [{ conversationId: '../x', message: 'x' }, [400, 'INVALID_ID', 'conversationId']],
     [{ conversationId: 'c1', message: 'x'.repeat(LIMITS.chatMessageBytes + 1) }, [413, 'PAYLOAD_TOO_LARGE', 'message']],
     [{ conversationId: 'c1', message: 'x', detach: 1 }, [400, 'BAD_REQUEST', 'detach']],
+    [{ conversationId: 'c1', message: 'x', thinking: '' }, [400, 'BAD_REQUEST', 'thinking']],
     [{ conversationId: 'c1', message: 'x', runner: 'nope' }, [400, 'BAD_REQUEST', 'runner']],
     [{ conversationId: 'c1', message: 'x', attachments: 'x' }, [400, 'BAD_REQUEST', 'attachments']],
     [{ conversationId: 'c1', message: 'x', attachments: [7] }, [400, 'BAD_REQUEST', 'attachments[0]']],

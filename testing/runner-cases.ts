@@ -22,11 +22,16 @@ export type RunnerCases = {
   hasSystem: boolean;
   /** Whether it shows what its model reasons. */
   reasons: boolean;
+  /** How much a request tells its model to think; nothing when it does not say. */
+  effortOf(body: RequestBody): unknown;
   /** A step of a script that makes it ask for permission in mode `full`, and what happens if it is granted. */
   asks?: { step(folder: string): string; granted(folder: string): boolean };
   /** Cases that do not apply to it, by their titles, and why. */
   cannot?: Record<string, string>;
 };
+
+// biome-ignore lint/suspicious/noExplicitAny: each protocol has its own form
+export type RequestBody = Record<string, any>;
 
 export type RunnerTest = { turns: RunnerTurns; place: RunnerPlace; gateway: TestGateway };
 
@@ -66,7 +71,7 @@ export function runnerCases(cases: RunnerCases, more?: (runnerTest: RunnerTester
 
 export type RunnerTester = (title: string, body: (test: RunnerTest) => Promise<void>) => void;
 
-function answers({ reasons, hasProgram, hasSystem }: RunnerCases, runnerTest: RunnerTester): void {
+function answers({ reasons, hasProgram, hasSystem, effortOf }: RunnerCases, runnerTest: RunnerTester): void {
   runnerTest('answers in deltas, then whole, and counts tokens', async ({ turns, place }) => {
     const events = await turns.run('say: hello there, you\nusage: 100 20 5', { instructions: 'You like brevity.' });
     assert.equal(finalOf(events), 'hello there, you');
@@ -94,6 +99,17 @@ function answers({ reasons, hasProgram, hasSystem }: RunnerCases, runnerTest: Ru
   runnerTest('asks the model that the turn names', async ({ turns, place }) => {
     await turns.run('say: small', { model: 'stub-small' });
     assert.equal(place.stub.requests.find(({ text }) => text === 'say: small')?.model, 'stub-small');
+  });
+
+  runnerTest('tells its model to think as much as the turn says, and as usual otherwise', async ({ turns, place }) => {
+    const efforts: unknown[] = [];
+    for (const thinking of [null, 'high', 'low', null] as const) {
+      const message = `say: ${thinking}${efforts.length}`;
+      finalOf(await turns.run(message, { thinking }));
+      efforts.push(effortOf(place.stub.requests.find(({ text }) => text === message)?.body ?? {}));
+    }
+    assert.deepEqual(efforts, [efforts[0], 'high', 'low', efforts[0]]);
+    assert.ok(efforts[0] !== 'low', 'this says something');
   });
 
   runnerTest('hands on texts and images', async ({ turns, place }) => {

@@ -33,7 +33,8 @@
  * Any other line is said as it is. A step that fails has `error: …` as its result and says that.
  *
  * Arguments: `--version`; `--keep DIR` keeps sessions there, so that they can be loaded; `--without http,image,embedded` lacks these
- * capabilities; `--start MS | crash | hang | signed-out` is how it starts; `--models` has two models to choose from.
+ * capabilities; `--start MS | crash | hang | signed-out` is how it starts; `--models` has two models to choose from; `--levels low,high`
+ * lets these levels of thinking be chosen, which `level` then has as its result.
  *
  * With `--model URL` it is an agent with a model: it asks the model server there, which gets the tools of the MCP servers and
  * `edit {"path","text"}`, for which the agent asks for permission.
@@ -63,6 +64,7 @@ if (start === 'crash') {
 const without = (argument('--without') ?? '').split(',');
 const keep = argument('--keep');
 const modelUrl = argument('--model');
+const levels = argument('--levels');
 const MODELS = [
   ...(modelUrl ? [{ modelId: 'stub-model', name: 'Model' }] : []),
   { modelId: 'stub-small', name: 'Small' },
@@ -211,6 +213,8 @@ async function step(session, verb, rest, { signal, text }) {
       });
     case 'env':
       return JSON.stringify(process.env);
+    case 'level':
+      return session.level;
     case 'folder':
       return session.cwd;
     case 'prompts':
@@ -258,6 +262,7 @@ async function promptModel(session, blocks, signal) {
   try {
     const usage = await askModel({
       ...{ url: modelUrl, model, messages, signal, tools: await toolsOfAll(session) },
+      ...(session.level === 'usual' ? {} : { effort: session.level }),
       say: (sessionUpdate, text) =>
         send({
           method: 'session/update',
@@ -328,15 +333,26 @@ function openSession(id, { cwd, mcpServers = [] }, { prompts, messages }) {
     prompts,
     messages,
     model: MODELS[0].modelId,
+    level: 'usual',
     pace: 0,
     used: 0,
     result: '',
   };
   sessions.set(id, session);
   saveSession(session);
-  return process.argv.includes('--models')
-    ? { models: { availableModels: MODELS, currentModelId: MODELS[0].modelId } }
-    : {};
+  return {
+    ...(process.argv.includes('--models')
+      ? { models: { availableModels: MODELS, currentModelId: MODELS[0].modelId } }
+      : {}),
+    ...levelsOf(session),
+  };
+}
+
+function levelsOf({ level }) {
+  if (levels === undefined) return {};
+  const options = ['usual', ...levels.split(',')].map((value) => ({ value, name: value }));
+  const option = { type: 'select', id: 'level', name: 'Thinking', category: 'thought_level' };
+  return { configOptions: [{ ...option, currentValue: level, options }] };
 }
 
 const METHODS = {
@@ -372,6 +388,11 @@ const METHODS = {
   'session/set_model': ({ sessionId, modelId }) => {
     sessions.get(sessionId).model = modelId;
     return { result: {} };
+  },
+  'session/set_config_option': ({ sessionId, value }) => {
+    const session = sessions.get(sessionId);
+    session.level = value;
+    return { result: levelsOf(session) };
   },
   'session/prompt': prompt,
 };

@@ -48,14 +48,12 @@ export function conversationRoutes(services: Services): Route[] {
       const conversationId = requiredText(body, 'conversationId');
       const isDetached = flagOf(body, 'detach');
       const request = requestOf(body);
-      const thinking = optionalText(body, 'thinking');
       const named = attachmentsOf(body);
       await check(id);
       checkConversationId(conversationId);
       const held = await chat.turns.accept(nameOf(id, conversationId), {
         ...request,
         mode: 'full',
-        ...(thinking === undefined ? {} : { thinking }),
         attachments: await attachments.take(id, named),
       });
       await answerTurn(changes.readers, exchange, held, isDetached);

@@ -1,5 +1,5 @@
 /** Turns over HTTP, of windows and conversations alike: the message, its events, aborting, answers to agents (decisions, section 12). */
-import { CHAT_MODES, type ChatMode } from '../../protocol/agents.ts';
+import { CHAT_MODES, type ChatMode, THINKING_LEVELS } from '../../protocol/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { SessionName } from '../../protocol/session-key.ts';
@@ -74,13 +74,16 @@ export async function answerTurn(
 
 /** Throws `BAD_REQUEST`, and `PAYLOAD_TOO_LARGE` for a message that is too long. */
 export function requestOf(body: Body): TurnRequest {
-  const { message, mode } = body;
+  const { message, mode, thinking } = body;
   if (typeof message !== 'string' || message.trim() === '') refuse('message', '"message" must be a text.');
   if (Buffer.byteLength(message) > LIMITS.chatMessageBytes) {
     const most = `A message may have at most ${LIMITS.chatMessageBytes} bytes.`;
     throw new SvcError('PAYLOAD_TOO_LARGE', most, { path: 'message' });
   }
   if (mode !== undefined && !CHAT_MODES.includes(mode as ChatMode)) refuse('mode', '"mode" must be "data" or "full".');
+  const level = THINKING_LEVELS.find((one) => one === thinking);
+  if (thinking !== undefined && thinking !== null && level === undefined)
+    refuse('thinking', `"thinking" must be one of ${THINKING_LEVELS.join(', ')}.`);
   const runner = optionalText(body, 'runner');
   const model = optionalText(body, 'model');
   const idempotencyKey = optionalText(body, 'idempotencyKey', LIMITS.idempotencyKeyBytes);
@@ -89,6 +92,7 @@ export function requestOf(body: Body): TurnRequest {
     ...(mode === undefined ? {} : { mode: mode as ChatMode }),
     ...(runner === undefined ? {} : { runner }),
     ...(model === undefined ? {} : { model }),
+    ...(level === undefined ? {} : { thinking: level }),
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   };
 }

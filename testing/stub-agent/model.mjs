@@ -20,7 +20,7 @@ export function userMessage(blocks) {
  * Resolves with the usage, in the terms of the Agent Client Protocol; rejects with what went wrong, which has a `status` when the
  * server answered with one. Adds to `messages` what was said. `say(kind, text)` takes the deltas, `call(name, args)` the tools.
  */
-export async function askModel({ url, model, messages, tools, signal, say, call }) {
+export async function askModel({ url, model, effort, messages, tools, signal, say, call }) {
   const usage = { inputTokens: 0, outputTokens: 0, cachedReadTokens: 0, totalTokens: 0 };
   const offered = [...tools, EDIT].map(({ name, description, inputSchema }) => ({
     type: 'function',
@@ -29,7 +29,7 @@ export async function askModel({ url, model, messages, tools, signal, say, call 
   for (;;) {
     const calls = [];
     let said = '';
-    for await (const chunk of chunksOf(url, { model, messages, tools: offered }, signal)) {
+    for await (const chunk of chunksOf(url, { model, reasoning_effort: effort, messages, tools: offered }, signal)) {
       const { content, reasoning_content: thought, tool_calls: parts = [] } = chunk.choices[0]?.delta ?? {};
       if (thought) await say('agent_thought_chunk', thought);
       if (content) await say('agent_message_chunk', content);

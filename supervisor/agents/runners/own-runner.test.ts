@@ -109,7 +109,7 @@ test('what a turn names is in its order', async (t) => {
     conversation: 'svc-chat:todos:cb',
     runner: 'other',
     model: 'other/big',
-    thinking: 'high',
+    thinking: 'high' as const,
     resume: 'session-1',
     history: [{ role: 'user' as const, text: 'Before' }],
     attachments: [{ name: 'a.png', type: 'image/png', path: '/a' }],

@@ -1,5 +1,5 @@
 /** A conversation that is open for turns: the turns that run and wait in it, and what is stored of them. */
-import type { ChatMode, TurnAttachment } from '../../../protocol/agents.ts';
+import type { ChatMode, ThinkingLevel, TurnAttachment } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type SessionName, sessionKey } from '../../../protocol/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/turns.ts';
@@ -15,7 +15,7 @@ export type TurnRequest = {
   mode?: ChatMode;
   runner?: string;
   model?: string;
-  thinking?: string;
+  thinking?: ThinkingLevel;
   attachments?: TurnAttachment[];
   idempotencyKey?: string;
   /** Throws unless its sender may have a turn of this mode. */

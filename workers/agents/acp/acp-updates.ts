@@ -1,5 +1,11 @@
 /** Translates the updates of an Agent Client Protocol session into events. Every member is checked before it is used. */
-import type { AgentModel, RunnerEvent, TurnUsage } from '../../../protocol/agents.ts';
+import {
+  type AgentModel,
+  type RunnerEvent,
+  THINKING_LEVELS,
+  type ThinkingLevel,
+  type TurnUsage,
+} from '../../../protocol/agents.ts';
 import { ownToolName, sqlOf } from '../own-tools.ts';
 
 /** The member at this path, or undefined. */
@@ -189,6 +195,11 @@ export function choiceOf(session: unknown, category: 'model' | 'thought_level'):
     };
   }
   return null;
+}
+
+/** The highest level that is offered and not above the wanted one. */
+export function nearestLevel(offered: readonly string[], wanted: ThinkingLevel): string | undefined {
+  return THINKING_LEVELS.slice(0, THINKING_LEVELS.indexOf(wanted) + 1).findLast((level) => offered.includes(level));
 }
 
 function valuesOf(values: unknown[], idMember: string, current: string | undefined): AgentModel[] {

@@ -33,11 +33,12 @@ runnerCases({
   skip: false,
   spec: ({ stub, folder }) => ({
     ...{ name: 'stub', kind: 'acp', env: { PATH: process.env.PATH ?? '' } },
-    ...spec('--model', stub.url, '--models', '--keep', folder),
+    ...spec('--model', stub.url, '--models', '--levels', 'low,high', '--keep', folder),
   }),
   hasProgram: true,
   hasSystem: false,
   reasons: true,
+  effortOf: ({ reasoning_effort: effort }) => effort,
   asks: {
     step: () => 'call: edit {"path":"../outside.txt","text":"hello"}',
     granted: (folder) => existsSync(join(folder, 'outside.txt')),
@@ -139,6 +140,20 @@ acpTest('a session is resumed where the agent keeps it, and told again where it 
   assert.notDeepEqual(eventsOf(lost, 'session'), [session]);
   assert.match(textOf(lost), /^1\n[\s\S]*<user>\nhello\n<\/user>/);
 });
+
+acpTest(
+  'an agent with other levels of thinking gets the next lower one, and one that has none is said',
+  async (turns) => {
+    const think = async (levels: string[], thinking: 'medium' | 'low') => {
+      const events = await turns.run('level\nsay {result}', { ...anew(...levels), thinking });
+      return [finalOf(events), ...eventsOf(events, 'phase').map(({ detail }) => detail)];
+    };
+    assert.deepEqual(await think(['--levels', 'low,high'], 'medium'), ['low']);
+    const limited = (offered: string) => ['usual', `The agent cannot be told to think "low". It offers ${offered}.`];
+    assert.deepEqual(await think(['--levels', 'high'], 'low'), limited('usual, high'));
+    assert.deepEqual(await think([], 'low'), limited('no choice'));
+  },
+);
 
 acpTest('permissions are asked for and answered by what an option is, not by its id', async (turns) => {
   const asking = turns.start('ask rm -rf /\nsay {result}', anew());

@@ -24,6 +24,7 @@ import {
   type Choice,
   choiceOf,
   listAt,
+  nearestLevel,
   ownNameOf,
   textAt,
   toolNameOf,
@@ -90,6 +91,8 @@ class AcpAgent implements Agent {
   #sessionId = '';
   #models: Choice | null = null;
   #thinking: Choice | null = null;
+  /** What the session had of both when it was opened, for turns that name none. */
+  #usual: { model: string | undefined; thinking: string | undefined } = { model: undefined, thinking: undefined };
   /** The agent has not been told yet what comes before the first message. */
   #isNew = false;
   #turn: { turn: Turn; updates: AcpUpdates } | null = null;
@@ -146,8 +149,8 @@ class AcpAgent implements Agent {
     signal.addEventListener('abort', cancel, { once: true });
     try {
       this.#put({ type: 'session', id: this.#sessionId });
-      await this.#choose(order);
       const say = (phase: string, detail: string) => this.#put({ type: 'phase', phase, detail });
+      await this.#choose(order, say);
       if (this.#isNew && !takesTools(this.#capabilities))
         say('limited', 'The agent takes no MCP servers over HTTP, so it does not have the tools of the app.');
       const prompt = await promptBlocks(order, this.#isNew, this.#capabilities, say);
@@ -239,6 +242,7 @@ class AcpAgent implements Agent {
     this.#sessionId = id;
     this.#models = choiceOf(answer, 'model');
     this.#thinking = choiceOf(answer, 'thought_level');
+    this.#usual = { model: this.#models?.current, thinking: this.#thinking?.current };
   }
 
   #surroundings(): NewSessionRequest {
@@ -249,16 +253,20 @@ class AcpAgent implements Agent {
   }
 
   /** Sets the model and how much it thinks, as far as the agent offers that. Rejects for a model that it does not have. */
-  async #choose({ model, runner, thinking }: TurnOrder): Promise<void> {
-    const wanted = model ?? runner.model;
+  async #choose({ model, runner, thinking }: TurnOrder, say: (phase: string, detail: string) => void): Promise<void> {
+    const wanted = model ?? runner.model ?? this.#usual.model;
     if (wanted !== undefined && this.#models !== null && this.#models.current !== wanted) {
       const known = this.#models.values.map(({ id }) => id);
       if (!known.includes(wanted))
         throw failed(`The agent has no model ${wanted}. It has ${known.slice(0, 20).join(', ') || 'none'}.`);
       await this.#set(this.#models, wanted);
     }
-    if (thinking !== null && this.#thinking?.values.some(({ id }) => id === thinking))
-      await this.#set(this.#thinking, thinking);
+    const levels = this.#thinking?.values.map(({ id }) => id) ?? [];
+    const level = thinking === null ? this.#usual.thinking : nearestLevel(levels, thinking);
+    if (thinking !== null && level === undefined)
+      say('limited', `The agent cannot be told to think "${thinking}". It offers ${levels.join(', ') || 'no choice'}.`);
+    if (this.#thinking && level !== undefined && level !== this.#thinking.current)
+      await this.#set(this.#thinking, level);
   }
 
   async #set(choice: Choice, value: string): Promise<void> {
@@ -266,7 +274,13 @@ class AcpAgent implements Agent {
     if (choice.configId === null) await this.#agent.request('session/set_model', { sessionId, modelId: value });
     else {
       const { configId } = choice;
-      await this.#agent.request(methods.agent.session.setConfigOption, { sessionId, configId, value });
+      const answer: unknown = await this.#agent.request(methods.agent.session.setConfigOption, {
+        sessionId,
+        configId,
+        value,
+      });
+      // Another model may offer other levels.
+      this.#thinking = choiceOf(answer, 'thought_level') ?? this.#thinking;
     }
     choice.current = value;
   }

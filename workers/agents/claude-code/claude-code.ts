@@ -54,7 +54,6 @@ const ENVIRONMENT = {
 /** What it signs in with, when its environment has one of them. */
 const KEYS = words('ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN');
 
-const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max'];
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 const ALLOW = 'allow';
@@ -180,9 +179,6 @@ class ClaudeAgent implements Agent {
   async #choose(order: TurnOrder): Promise<void> {
     const model = modelOf(order);
     const effort = order.thinking;
-    if (effort !== null && !EFFORTS.includes(effort)) {
-      throw new SvcError('AGENT_FAILED', `Claude Code thinks with one of ${EFFORTS.join(', ')}, not with ${effort}.`);
-    }
     if (model !== this.#model) await this.#process.request({ subtype: 'set_model', model: model ?? 'default' });
     this.#model = model;
     if (effort !== this.#effort) {

@@ -156,7 +156,10 @@ class CodexAgent implements Agent {
   readonly #server: CodexServer;
   readonly #threadId: string;
   readonly #model: unknown;
-  readonly #effort: unknown;
+  /** How much it thinks where a turn does not say; null leaves it to the model. */
+  readonly #usualEffort: string | null;
+  /** As the last turn had it. */
+  #effort: string | null;
   readonly #provider: string;
   #used: TokenCounts | null = null;
 
@@ -164,7 +167,8 @@ class CodexAgent implements Agent {
     this.#server = server;
     this.#threadId = (thread as { id: string }).id;
     this.#model = model;
-    this.#effort = reasoningEffort;
+    this.#usualEffort = (reasoningEffort as string | null | undefined) ?? null;
+    this.#effort = this.#usualEffort;
     this.#provider = String(modelProvider);
   }
 
@@ -181,7 +185,10 @@ class CodexAgent implements Agent {
     // What a turn does not name is as the conversation began, not as the turn before had it.
     const model = order.model ?? this.#model;
     try {
-      await this.#run(codexTurn, { input, model, effort: order.thinking ?? this.#effort }, signal);
+      const effort = order.thinking ?? this.#usualEffort;
+      const params = { input, ...this.#withEffort(String(model), effort) };
+      this.#effort = effort;
+      await this.#run(codexTurn, params, signal);
       await codexTurn.account({ model: String(model), provider: this.#provider });
       if (!signal.aborted) await codexTurn.finish();
     } finally {
@@ -192,6 +199,13 @@ class CodexAgent implements Agent {
 
   async end(): Promise<void> {
     await this.#server.end();
+  }
+
+  /** Null as the effort of a turn would leave that of the one before; only a mode takes it back. */
+  #withEffort(model: string, effort: string | null): Params {
+    if (effort !== null || this.#effort === null) return { model, effort };
+    const settings = { model, reasoning_effort: null, developer_instructions: '' };
+    return { collaborationMode: { mode: 'default', settings } };
   }
 
   async #run(codexTurn: CodexTurn, params: Params, signal: AbortSignal): Promise<void> {

@@ -5,9 +5,12 @@ import { join } from 'node:path';
 import { MODEL_APIS, type RunnerSpec } from '../../../protocol/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { STUB_MODELS, startModelStub } from '../../../testing/model-stub.ts';
-import { type RunnerTester, runnerCases } from '../../../testing/runner-cases.ts';
+import { type RequestBody, type RunnerTester, runnerCases } from '../../../testing/runner-cases.ts';
 import { eventsOf, finalOf, RunnerTurns } from '../../../testing/runner-turns.ts';
 import { modelRunner } from './model.ts';
+
+/** The Messages protocol takes tokens. */
+const BUDGETS: Record<string, string> = { 24576: 'high', 2048: 'low' };
 
 for (const api of MODEL_APIS) {
   const spec = (url: string): RunnerSpec => ({ name: 'local', kind: 'model', api, baseUrl: `${url}/v1`, env: {} });
@@ -20,6 +23,11 @@ for (const api of MODEL_APIS) {
       hasProgram: false,
       hasSystem: true,
       reasons: true,
+      effortOf: {
+        chat: ({ reasoning_effort: effort }: RequestBody) => effort,
+        responses: ({ reasoning }: RequestBody) => reasoning?.effort,
+        messages: ({ thinking }: RequestBody) => BUDGETS[thinking?.budget_tokens],
+      }[api],
     },
     (runnerTest) => {
       worksOnFiles(runnerTest);

@@ -1,6 +1,6 @@
 /** The runner `model`: sends turns to a model server and runs the tools that the model calls. It needs no program. */
 import type { FinishReason, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet } from 'ai';
-import type { ModelApi, RunnerEvent, TurnOrder, TurnUsage } from '../../../protocol/agents.ts';
+import type { ModelApi, RunnerEvent, ThinkingLevel, TurnOrder, TurnUsage } from '../../../protocol/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { listModels } from '../model-list.ts';
@@ -94,17 +94,24 @@ async function messagesOf({ order: { history, attachments, message }, emit }: Tu
 
 type ProviderOptions = NonNullable<Parameters<typeof import('ai')['streamText']>[0]['providerOptions']>;
 
-/** Thinking budgets of the Messages protocol, in tokens. */
-const THINKING_TOKENS: Record<string, number> = { low: 2048, medium: 8192, high: 24_576 };
+/** Thinking budgets of the Messages protocol, in tokens; a larger one leaves some models no room for the answer. */
+const THINKING_TOKENS: Record<ThinkingLevel, number> = {
+  ...{ low: 2048, medium: 8192, high: 24_576 },
+  ...{ xhigh: 24_576, max: 24_576 },
+};
 
-function optionsOf({ runner: { api, name }, thinking }: TurnOrder): ProviderOptions {
+function optionsOf({ runner: { api }, thinking }: TurnOrder): ProviderOptions {
   const effort = thinking === null ? {} : { reasoningEffort: thinking };
-  const budgetTokens = THINKING_TOKENS[thinking ?? ''];
+  // Otherwise the library leaves out what it believes that a model of this name does not take.
+  const forced = thinking === null ? {} : { forceReasoning: true, systemMessageMode: 'system' };
   const options: Record<ModelApi, ProviderOptions> = {
-    chat: { [name]: effort },
+    chat: { openaiCompatible: effort },
     // The gateway stores the conversation; the server must not.
-    responses: { openai: { store: false, ...effort } },
-    messages: budgetTokens === undefined ? {} : { anthropic: { thinking: { type: 'enabled', budgetTokens } } },
+    responses: { openai: { store: false, ...effort, ...forced } },
+    messages:
+      thinking === null
+        ? {}
+        : { anthropic: { thinking: { type: 'enabled', budgetTokens: THINKING_TOKENS[thinking] } } },
   };
   return options[api ?? 'chat'];
 }
