@@ -263,8 +263,8 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'chat <app> [message]': {
       summary: 'Talk with an agent about an app',
       details: [
-        'On a terminal a line is a message; with a message, as an argument or on standard input, one turn is done. Ctrl-C stops the turn, and once more leaves. The answer goes to standard output, everything else to standard error.',
-        'Mode data gives the agent the tools of the app and its tables. Mode full adds the files of a draft, and needs the git store: nothing is live before svc publish.',
+        'On a terminal each line is a message. With a message, as an argument or on standard input, it does one turn: the answer goes to standard output, everything else to standard error. Ctrl-C stops the turn, and once more leaves.',
+        'Mode data gives the agent the tools of the app and its tables. Mode full adds the files of a draft, with a copy of the data, and needs the git store: nothing is live before "svc publish".',
         'An agent asks before it does anything else. Without a terminal to ask on, the answer is no.',
       ],
       options: {
@@ -284,13 +284,18 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     },
     agents: {
       summary: 'Show the agents that were found, their models, and how to get or sign in to one',
-      options: { '--refresh': 'Ask the agents again' },
+      details: [
+        'They are those of "runners" in the configuration; without any, codex and claude where they are on the PATH of the gateway. ✓ is ready, ! needs what the next line says, – is not there.',
+        'From nothing to a first answer: see docs/agents.md.',
+      ],
+      options: { '--refresh': 'Ask the agents again, after an installation or a sign-in' },
+      examples: ['svc agents', 'svc agents --refresh'],
       load: async () => (await import('./commands/agents.ts')).agents,
     },
     'mcp [app]': {
       summary: 'Serve the tools of an app, or of the gateway, to an MCP client that starts programs',
       details: [
-        'Speaks the Model Context Protocol over standard input and output. With an app, each query and action is a tool; without one, svc_describe, svc_read and svc_write are.',
+        'Speaks the Model Context Protocol over standard input and output. With an app, each query and action is a tool; without one, svc_describe, svc_read and svc_write are, and svc_sql_* where the token may manage an app.',
         'Clients that speak MCP over HTTP need no program: see docs/mcp.md.',
       ],
       examples: ['svc mcp notes', 'claude mcp add notes -- svc mcp notes'],

@@ -23,7 +23,7 @@ const ADVICE = new Map<string, string[]>(
     UNKNOWN_TOKEN: ['List them: svc token ls'],
     NO_RUNNER: ['What there is, and how to get one: svc agents'],
     UNKNOWN_MODEL: ['Which there are: svc agents'],
-    AGENT_FAILED: ['Is it signed in? svc agents', 'Details: svc logs <app>'],
+    AGENT_FAILED: ['Is it signed in? svc agents'],
     MODE_UNAVAILABLE: [
       'A window keeps the mode of its first turn: leave --window out for a new one.',
       'Mode full needs a gateway with the git store: svc serve --store git --data-dir <new folder>',

@@ -18,7 +18,7 @@ export const ADVICE = {
   NO_RUNNER:
     'On the gateway’s machine, install Codex (npm install -g @openai/codex, then codex login) or Claude Code (npm install -g @anthropic-ai/claude-code, then claude and /login), or name another agent or a model server as “runners” in the configuration.',
   AGENT_FAILED:
-    'Send the message again. If that does not help, “svc agents” says whether the agent is signed in, and “svc logs” why it ended.',
+    'Send the message again. If that does not help, “svc agents” says what is known to be wrong with the agent.',
   MODE_UNAVAILABLE:
     'A conversation keeps its mode: begin a new one. Code can be edited on gateways with the git store.',
   OVERLOADED: 'Wait until one of the turns has ended, or stop one.',

@@ -33,19 +33,16 @@ export async function agents({ args, terminal, connect }: CommandContext): Promi
 
 function draw(terminal: Terminal, name: string, status: AgentStatus): void {
   const { style } = terminal;
-  const isThere = status[`${name}Available`] === true;
-  const isOut = status[`${name}SignedIn`] === false;
-  const version = status[`${name}Version`];
-  const sign = !isThere ? style('dim', '–') : isOut ? style('yellow', '!') : style('green', '✓');
-  terminal.line(`${sign} ${style('bold', name)} ${isThere ? (version ?? '') : style('dim', 'not found')}`.trimEnd());
-  const detail = status[`${name}Detail`];
-  if (typeof detail === 'string') terminal.line(style('dim', `  ${detail}`));
+  const of = (member: string): unknown => status[`${name}${member}`];
+  const isThere = of('Available') === true;
+  const wrong = whatIsWrong(of);
+  const sign = !isThere ? style('dim', '–') : wrong === null ? style('green', '✓') : style('yellow', '!');
+  terminal.line(
+    `${sign} ${style('bold', name)} ${isThere ? (of('Version') ?? '') : style('dim', 'not found')}`.trimEnd(),
+  );
+  if (wrong !== null) terminal.line(`  ${wrong}`);
   if (!isThere) return;
-  if (isOut)
-    terminal.line(
-      `  Not signed in. On the gateway's machine: ${SIGN_IN[String(status[`${name}Kind`] ?? name)] ?? 'see its own documentation'}`,
-    );
-  const models = (status[`${name}Models`] ?? []) as AgentModel[];
+  const models = (of('Models') ?? []) as AgentModel[];
   for (const { id, name: title, isDefault } of models.slice(0, SHOWN_MODELS)) {
     const more = [title === id ? '' : (title ?? ''), isDefault ? 'default' : '']
       .filter((part) => part !== '')
@@ -54,5 +51,15 @@ function draw(terminal: Terminal, name: string, status: AgentStatus): void {
   }
   if (models.length > SHOWN_MODELS)
     terminal.line(style('dim', `  ${models.length - SHOWN_MODELS} more: svc agents --json`));
-  if (models.length === 0) terminal.line(style('dim', '  Its models are not known yet: svc agents --refresh'));
+  if (models.length === 0 && wrong === null)
+    terminal.line(style('dim', '  Its models are not known yet: svc agents --refresh'));
+}
+
+/** Null where nothing is known to be; `of` is what the gateway says of an agent. */
+function whatIsWrong(of: (member: string) => unknown): string | null {
+  const isOut = of('Available') === true && of('SignedIn') === false;
+  const detail = of('Detail');
+  if (!isOut) return typeof detail === 'string' ? detail : null;
+  const kind = String(of('Kind'));
+  return `Not signed in. On the gateway's machine: ${SIGN_IN[kind] ?? 'see its own documentation'}`;
 }

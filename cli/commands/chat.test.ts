@@ -398,10 +398,18 @@ test('svc agents: what was found, its models, how to sign in and what else there
     codexModels: [{ id: 'gpt-5', name: 'GPT-5', isDefault: true }],
     codexModelsStatus: 'fresh',
     'claude-codeAvailable': true,
+    'claude-codeKind': 'claude-code',
+    'claude-codeDetail': 'Nobody is signed in to it.',
     'claude-codeVersion': '2.1.329',
     'claude-codeModels': [],
     'claude-codeSignedIn': false,
+    newAvailable: true,
+    newModels: [],
+    localAvailable: true,
+    localModels: [],
+    localDetail: 'The model server does not tell its models.',
     geminiAvailable: false,
+    geminiDetail: 'There is no program gemini.',
   };
   const { env } = await startGateway(t, {
     'GET /svc/_agents/status': { json: status },
@@ -413,8 +421,12 @@ test('svc agents: what was found, its models, how to sign in and what else there
     '  gpt-5  GPT-5, default',
     '! claude-code 2.1.329',
     "  Not signed in. On the gateway's machine: claude, then /login",
+    '✓ new',
     '  Its models are not known yet: svc agents --refresh',
+    '! local',
+    '  The model server does not tell its models.',
     '– gemini not found',
+    '  There is no program gemini.',
   ]);
   assert.deepEqual(JSON.parse((await svc(['agents', '--json'], { env })).stdout), status);
   const none = await svc(['agents', '--refresh'], { env });
