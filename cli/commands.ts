@@ -124,6 +124,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: {
         '--clone <template>': 'Start from a template instead of a blank app',
+        '--ts': 'With a folder: write the handlers of a blank app in TypeScript',
         '--name <name>': 'Displayed name (default: from the folder, the id or the template)',
         '--id <id>': 'Id of the app (default: from the folder or the template)',
         '--session <session>': 'Without a folder: session to stage it in (default: a new one)',
@@ -131,6 +132,13 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       },
       examples: ['svc new notes', 'svc new ./guestbook --name "Guest book"', 'svc new --clone todos'],
       load: async () => (await import('./commands/new.ts')).newApp,
+    },
+    'types <app>': {
+      summary: "Print TypeScript declarations of an app's tools, of what handlers get, and of window.svc",
+      details: ['The app is a folder with an app.json, or the id of an app on the gateway.'],
+      options: { '-o, --out <file>': 'Write them to this file' },
+      examples: ['svc types ./notes --out notes/svc.d.ts', 'svc types todos'],
+      load: async () => (await import('./commands/types.ts')).types,
     },
     'push <dir>': {
       summary: 'Upload an app folder and make it live',

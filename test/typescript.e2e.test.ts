@@ -1,9 +1,13 @@
 /** Handlers in TypeScript: their types are erased when a version is stored, and positions stay (decisions, section 13). */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { automation } from '../testing/apps.ts';
 import { onEachStore } from '../testing/edges.ts';
-import type { TestGateway } from '../testing/gateway.ts';
+import { root, type TestGateway } from '../testing/gateway.ts';
 
 const LIST = `import type { Row } from '../types.d.ts';
 import { type Kind, label } from '../lib/label.ts';
@@ -153,6 +157,26 @@ onEachStore({ config: { versionRetention: 2 } }, (gateway, store) => {
     assert.equal(activated.status, 200, activated.text);
     const label = store === 'git' ? 'one a' : 'three a';
     assert.deepEqual((await gateway.read('typed', 'list', { kind: 'a' })).json.data, [{ label }]);
+  });
+
+  test('svc new --ts makes an app that can be pushed and used', async (t) => {
+    const home = mkdtempSync(join(tmpdir(), 'svc-typescript-'));
+    t.after(() => rmSync(home, { recursive: true, force: true }));
+    const svc = (...args: string[]): void => {
+      const env = { ...process.env, SVC_URL: gateway.url, SVC_TOKEN: gateway.token };
+      const options = { env, cwd: home, encoding: 'utf8' } as const;
+      const { status, stderr } = spawnSync(process.execPath, [join(root, 'bin/svc.js'), ...args], options);
+      assert.equal(status, 0, stderr);
+    };
+    svc('new', 'fresh', '--ts');
+    svc('push', 'fresh');
+    svc('types', 'fresh', '--out', 'fresh/svc.d.ts');
+    assert.equal((await gateway.write('fresh', 'add', { text: 'Milk' })).json.data.status, 201);
+    assert.deepEqual(
+      (await gateway.read('fresh', 'list')).json.data.map(({ text }: { text: string }) => text),
+      ['Milk'],
+    );
+    svc('push', 'fresh');
   });
 
   if (store === 'tarball') return;

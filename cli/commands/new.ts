@@ -16,10 +16,10 @@ import { drawMinted } from './versions.ts';
 export async function newApp(context: CommandContext): Promise<void> {
   const folder = context.args.optionalAt(0);
   if (folder === undefined) await onGateway(context);
-  else inFolder(context, resolve(context.cwd, folder));
+  else await inFolder(context, resolve(context.cwd, folder));
 }
 
-function inFolder(context: CommandContext, folder: string): void {
+async function inFolder(context: CommandContext, folder: string): Promise<void> {
   const { args, terminal } = context;
   const shown = shortPath(folder, context);
   const id = args.text('id') ?? idFromName(basename(folder));
@@ -36,10 +36,13 @@ function inFolder(context: CommandContext, folder: string): void {
     throw new CommandError(`${shown} is not empty.`, 'Name a new folder.');
   const name = args.text('name');
   const template = args.text('clone');
-  const files =
+  if (template !== undefined && args.has('ts'))
+    throw new UsageError('--ts makes a blank app; a template is JavaScript.', 'Leave out --ts or --clone.');
+  const made =
     template === undefined
       ? writeBlankApp(templateFolder('_blank'), folder, id, name ?? nameFromId(id))
       : copyTemplate(template, folder, id, name);
+  const files = args.has('ts') ? (await import('../types/typed-app.ts')).typeBlankApp(folder, id, made) : made;
   terminal.answer({ id, folder, files }, () => {
     const { style } = terminal;
     terminal.done(`${style('bold', id)} is ready in ${shown}`);
@@ -70,6 +73,7 @@ async function onGateway({ args, terminal, connect }: CommandContext): Promise<v
   const id = args.text('id');
   if (templateId === undefined && id === undefined)
     throw new UsageError('Name a folder, a template (--clone), or an id (--id) for an app on the gateway.');
+  if (args.has('ts')) throw new UsageError('--ts makes a folder; name it.');
   const client = connect();
   const place = { sessionId: args.text('session'), publish: args.has('publish') };
   const request = { templateId, id, name: args.text('name'), ...place };

@@ -1,0 +1,140 @@
+/** What SQLite takes and gives. An integer beyond 2^53 is a `bigint`, bytes are a `Uint8Array`. */
+export type Value = string | number | bigint | boolean | null | undefined | Date | Uint8Array;
+
+/** Values for `?`, one array of them, or one object for `:name`, `@name` and `$name`. */
+export type Parameters = Value[] | [readonly Value[]] | [object];
+
+// biome-ignore lint/suspicious/noExplicitAny: only the SQL text says what a row has
+export type Row = Record<string, any>;
+
+export type Changes = { changes: number; lastInsertRowid: number | bigint };
+
+export interface Transaction {
+  /** The first row, or null. */
+  get<T = Row>(sql: string, ...parameters: Parameters): Promise<T | null>;
+  all<T = Row>(sql: string, ...parameters: Parameters): Promise<T[]>;
+  /** On disk when it resolves. */
+  run(sql: string, ...parameters: Parameters): Promise<Changes>;
+  /** All of them or none. */
+  batch(statements: [sql: string, ...parameters: unknown[]][]): Promise<Changes[]>;
+  /** Several statements in one text, all or none. */
+  exec(sql: string): Promise<null>;
+}
+
+/** The app's database. */
+export interface Database extends Transaction {
+  /** Commits when `work` returns, and rolls back when it throws. */
+  transaction<T>(work: (tx: Transaction) => Promise<T> | T): Promise<T>;
+  prepare(sql: string): Statement;
+}
+
+export interface Statement {
+  get<T = Row>(...parameters: Parameters): Promise<T | null>;
+  all<T = Row>(...parameters: Parameters): Promise<T[]>;
+  run(...parameters: Parameters): Promise<Changes>;
+}
+
+/** Text and objects in any order. */
+export interface Log {
+  debug(...parts: unknown[]): void;
+  info(...parts: unknown[]): void;
+  warn(...parts: unknown[]): void;
+  error(...parts: unknown[]): void;
+}
+
+interface AnyContext {
+  /** For http and https, to the hosts that `network` in app.json allows; aborted at the end of the call. */
+  fetch: typeof globalThis.fetch;
+  /** The caller has gone, or the time is up. */
+  signal: AbortSignal;
+  secrets: { get(name: string): Promise<string> };
+}
+
+export interface Context extends AnyContext {
+  /** When the call times out, in milliseconds since the epoch. */
+  deadline: number;
+  traceId: string;
+}
+
+interface ToolArgs {
+  db: Database;
+  log: Log;
+  app: Readonly<{ id: string; name: string; version: string; versionId: string }>;
+  ctx: Context;
+}
+
+/** What the handler of a query gets. */
+export interface QueryArgs<Name extends keyof Queries> extends ToolArgs {
+  input: Queries[Name]['input'];
+  query: Queries[Name]['input'];
+}
+
+/** What the handler of an action gets. */
+export interface ActionArgs<Name extends keyof Actions> extends ToolArgs {
+  input: Actions[Name]['input'];
+  body: Actions[Name]['input'];
+}
+
+export interface AutomationContext extends AnyContext {
+  // biome-ignore lint/suspicious/noExplicitAny: the tool says what it answers
+  tool<T = any>(name: string, args?: object): Promise<T>;
+  // biome-ignore lint/suspicious/noExplicitAny: the agent does
+  agent<T = any>(request: { prompt: string; json?: boolean }): Promise<T>;
+  state: {
+    // biome-ignore lint/suspicious/noExplicitAny: it is what was stored
+    get<T = any>(key: string): Promise<T | undefined>;
+    set(key: string, value: unknown): Promise<void>;
+    delete(key: string): Promise<void>;
+  };
+  runs: {
+    list(filter?: RunFilter): Promise<Row[]>;
+    last(filter?: RunFilter): Promise<Row | null>;
+  };
+  // biome-ignore lint/suspicious/noExplicitAny: whoever fires it says what it is
+  input: any;
+  /** The time of the fire, in milliseconds since the epoch. */
+  now: number;
+}
+
+export type RunFilter = { ref?: string; state?: string; limit?: number };
+
+/** What the handler of an automation gets. */
+export interface AutomationArgs {
+  ctx: AutomationContext;
+  log: Log;
+  // biome-ignore lint/suspicious/noExplicitAny: whoever fires it says what it is
+  input: any;
+  /** Of a webhook. */
+  request?: { headers: Record<string, string>; contentType: string | null; rawBody: string };
+  automation: Readonly<{ ref: string; id: string; name: string; version: string }>;
+}
+
+export type Change =
+  | { type: 'change'; table: string; tables: string[]; action: string; source: string; ts: number; seq: number }
+  | { type: 'reset'; tables: [] };
+
+/** `window.svc` in the app's page. */
+export interface Svc {
+  appId: string;
+  read<Name extends keyof Queries & string>(request: Call<'query', Name, Queries>): Promise<Queries[Name]['output']>;
+  /** Rejects for a status of 400 and above. */
+  write<Name extends keyof Actions & string>(request: Call<'action', Name, Actions>): Promise<Actions[Name]['output']>;
+  /** Calls back after every write, of any client; returns a function that ends it. */
+  onChange(callback: (change: Change) => void): () => void;
+  settings: Readonly<Record<string, string>>;
+  saveSettings(patch: Record<string, string | null>): Promise<unknown>;
+  describe(filter?: { query: string } | { action: string }): Promise<Row>;
+}
+
+/** `input` may be left out where `{}` is one. */
+type Call<Kind extends string, Name extends keyof Tools, Tools extends Record<Name, { input: object }>> = {
+  [kind in Kind]: Name;
+} & (Record<never, never> extends Tools[Name]['input']
+  ? { input?: Tools[Name]['input'] }
+  : { input: Tools[Name]['input'] });
+
+declare global {
+  interface Window {
+    svc: Svc;
+  }
+}
