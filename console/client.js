@@ -126,6 +126,10 @@
     source.addEventListener('change', (event) => emit({ type: 'change', ...JSON.parse(event.data) }));
     source.addEventListener('reset', reset);
     source.addEventListener('reload', draft === undefined ? renew : reload);
+    // Only drafts have these: `dev.js` shows them.
+    source.addEventListener('fault', ({ data }) =>
+      document.dispatchEvent(new CustomEvent('svc:fault', { detail: JSON.parse(data) })),
+    );
     source.addEventListener('error', () => {
       // A lost connection the browser reopens by itself, with Last-Event-ID. An HTTP error it takes as final; we do not.
       if (source.readyState !== EventSource.CLOSED) return;

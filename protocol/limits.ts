@@ -170,6 +170,12 @@ export const LIMITS = {
   logRetryMs: 100, // until standard error is tried again that did not take the gateway's log
   logDrainMs: 500, // at the end, how long a slow reader may take for what waits
 
+  pageErrors: 20, // errors of the open pages of a draft that its log gets in one window; the rest is counted
+  pageErrorsMs: 5 * SECOND,
+  pageErrorsBytes: 64 * KiB, // one message of a page with its errors
+  pageErrorChars: 2000, // text of one
+  pageFileChars: 300, // the file that it names
+
   sessionMs: 12 * HOUR,
   removedIds: 10_000, // removed apps whose ids are remembered: the next of that id clears browsers
   usedApps: 100, // other apps whose tools the pages of one may call

@@ -64,10 +64,11 @@ export function ownerOfPath(path: string): PageOwner | null {
 /** Whose page it is. In a draft, `version` names the state of its files that the page is of. */
 export type BridgeOwner = { app: string; draft?: { session: string; version: string } };
 
-/** The ids and the version hold no character that would need escaping. */
+/** The ids and the version hold no character that would need escaping. A draft's page gets what helps its author, too. */
 export function bridgeTag({ app, draft }: BridgeOwner): string {
-  const of = draft === undefined ? '' : ` data-draft="${draft.session}" data-version="${draft.version}"`;
-  return `<script src="/svc/_client.js" data-app="${app}"${of}></script>`;
+  if (draft === undefined) return `<script src="/svc/_client.js" data-app="${app}"></script>`;
+  const of = `data-app="${app}" data-draft="${draft.session}" data-version="${draft.version}"`;
+  return `<script src="/svc/_client.js" ${of}></script><script src="/svc/_dev.js"></script>`;
 }
 
 /** What names a state of a draft's files, by the sha256 of its content in hex. */

@@ -116,12 +116,12 @@ export class AppLogs {
   }
 
   #tell(app: string, line: string): void {
-    const entry = parseEntry(line);
+    const isWanted = (wanted: string | null) => (wanted === null ? !isDraftKey(app) : wanted === app);
+    const followers = [...this.#followers].filter(([, followed]) => isWanted(followed.app));
+    const entry = followers.length === 0 ? undefined : parseEntry(line);
     if (!entry) return;
     const text = JSON.stringify(entry);
-    for (const [follower, { app: wanted }] of this.#followers) {
-      if (wanted === null ? !isDraftKey(app) : wanted === app) follower(app, text);
-    }
+    for (const [follower] of followers) follower(app, text);
   }
 
   #drop(app: string, lines: number): void {

@@ -175,6 +175,7 @@ const OPEN = [
   '/svc/',
   '/svc/_health',
   '/svc/_client.js',
+  '/svc/_dev.js',
   '/svc/_console.js',
   '/svc/_console/view.js',
   '/svc/_console.css',

@@ -40,7 +40,7 @@ function requestTo({ method, path }: Route, app: string): { method: string; path
 
 /** An app's own MCP address asks what its caller may do itself: an agent that may call no tool can connect all the same. */
 function isOfPages({ needs, path }: Route): boolean {
-  return OF_PAGES.includes(needs) || path.endsWith('/:id/_mcp');
+  return OF_PAGES.includes(needs) || /\/:id\/_(?:mcp|errors)$/.test(path);
 }
 
 /** What a page is answered that may ask: a window or turn may be unknown, an agent may be missing, or the store is another. */
@@ -428,6 +428,8 @@ describe('at an origin that all apps share', () => {
       const wanted = isForPages ? answersOf(route) : route.path.includes(':runId') ? [403, 404] : [403];
       assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
     }
+    const report = await shared.call('POST', '/svc/_draft/s1/todos/_errors', { body: { errors: [] } });
+    isForbidden(report, 'it cannot be told whose page it is');
     const refused = await shared.call('GET', '/svc/_apps');
     assert.match(refused.json.error.message, /svc\.localhost.*appDomain/);
     const away = await new Origin(gateway, shared.host, '').visit('/svc/todos/?a=1');

@@ -254,6 +254,6 @@ export class DraftFollower {
 }
 
 /** An update tells these faults itself, with advice. */
-function isFaultOfFiles({ tool, level, msg }: LogEntry): boolean {
-  return tool === null && level === 'error' && /^[A-Z_]+: /.test(String(msg));
+function isFaultOfFiles({ tool, level, msg, page }: LogEntry): boolean {
+  return tool === null && page === undefined && level === 'error' && /^[A-Z_]+: /.test(String(msg));
 }

@@ -1,5 +1,6 @@
 /** Log entries, each on one line: those of apps, and those of the gateway's own log. */
 import type { LogEntry } from '../../storage/app-log.ts';
+import { isRecord } from '../../storage/atomic-file.ts';
 import type { Format, Style } from './style.ts';
 import { formatClock } from './units.ts';
 
@@ -13,7 +14,7 @@ const PINO_LEVELS: Record<number, string> = {
   50: 'error',
   60: 'fatal',
 };
-const DRAWN = new Set(['ts', 'level', 'app', 'msg', 'tool', 'versionId', 'traceId']);
+const DRAWN = new Set(['ts', 'level', 'app', 'msg', 'tool', 'versionId', 'traceId', 'page']);
 
 /** `withApp` where entries of several apps appear together. Other members follow as `name=value`. */
 export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): string {
@@ -27,9 +28,16 @@ export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): s
     style(LEVELS[level] ?? 'yellow', level.padEnd(5)),
     ...(withApp && entry.app !== undefined ? [style('bold', String(entry.app))] : []),
     ...(entry.tool ? [style('cyan', String(entry.tool))] : []),
+    ...(isRecord(entry.page) ? [style('cyan', 'page'), ...placeInPage(entry.page)] : []),
     String(entry.msg ?? ''),
     ...(more.length === 0 ? [] : [style('dim', more.join(' '))]),
   ].join('  ');
+}
+
+/** Of an error that an open page of a draft reported: its file, line and column, as far as the browser told. */
+function placeInPage({ file, line, column }: Readonly<Record<string, unknown>>): string[] {
+  const place = [file, line, column].filter((part) => part !== undefined).join(':');
+  return place === '' ? [] : [place];
 }
 
 /** A JSON line of the gateway's log. */

@@ -87,8 +87,12 @@ export class ChangeStreams {
 
   /** Tells the pages of an app, or of a draft, that there is another version of them. It takes no number: nothing is to be replayed. */
   reload(app: string): void {
-    const bytes = reloadEvent(app, this.#now());
-    for (const { reader } of this.#apps.get(app)?.subscribers ?? []) reader.deliver(bytes);
+    this.#tell(app, reloadEvent(app, this.#now()));
+  }
+
+  /** Tells the pages of a draft what went wrong in its code. It takes no number either. */
+  fault(app: string, fault: object): void {
+    this.#tell(app, Buffer.from(`event: fault\ndata: ${JSON.stringify(fault)}\n\n`));
   }
 
   /** Whether the app has subscribers. */
@@ -133,6 +137,10 @@ export class ChangeStreams {
   closeAll(): void {
     this.readers.stop();
     for (const app of [...this.#apps.keys()]) this.closeApp(app);
+  }
+
+  #tell(app: string, bytes: Buffer): void {
+    for (const { reader } of this.#apps.get(app)?.subscribers ?? []) reader.deliver(bytes);
   }
 
   #changesOf(app: string): AppChanges {

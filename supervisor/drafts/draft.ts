@@ -29,6 +29,7 @@ import { SerialByKey } from '../serial.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import type { Tree } from '../tree/tree.ts';
 import { type Brought, DraftData } from './draft-data.ts';
+import { PageReports } from './page-reports.ts';
 
 /** Errors that say nothing about the files: the same is tried again with the next request. */
 const PASSING = new Set(['UNKNOWN_SESSION', 'UNKNOWN_APP', 'STORAGE_FULL', 'OVERLOADED', 'INTERNAL', 'STORE_DAMAGED']);
@@ -57,6 +58,8 @@ export type DraftsOptions = {
 export class Draft {
   readonly key: string;
   readonly app: string;
+  /** What its open pages are told, and tell. */
+  readonly reports: PageReports;
   /** When it was last asked for anything, on the clock of `performance.now`. */
   lastUsed = performance.now();
   readonly #options: DraftsOptions;
@@ -98,6 +101,7 @@ export class Draft {
       say: (level, message) => this.#say(level, message),
     });
     this.#watch = new FolderWatch(budget, () => this.#noticed());
+    this.reports = new PageReports({ ...options, key: this.key, app });
   }
 
   /** Its folder; settings begin as those of live, secrets without values. */
@@ -177,6 +181,7 @@ export class Draft {
     this.#over = new SvcError('UNKNOWN_SESSION', 'The session was closed.');
     clearTimeout(this.#settling);
     this.#watch.close();
+    this.reports.close();
     await this.#serial.run(this.key, () => this.#data.close());
   }
 
@@ -185,6 +190,7 @@ export class Draft {
     this.#over = stoppingError();
     clearTimeout(this.#settling);
     this.#watch.close();
+    this.reports.close();
   }
 
   /** Programs write a file in several steps, and several files: they are looked at when that has ended, or sooner by a request. */

@@ -1,11 +1,13 @@
 /** Drafts over HTTP: previews of the apps of a session, with tools, streams, logs, settings and data of their own (decisions, section 7). */
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, draftKey } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { type BridgeOwner, bridgeTag } from '../../protocol/origins.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
 import type { GitStoreServices } from '../authoring/open-authoring.ts';
 import type { Draft } from '../drafts/draft.ts';
 import type { Drafts } from '../drafts/drafts.ts';
+import { checkPageReport } from '../drafts/page-reports.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { demand } from '../http/access/access.ts';
 import type { Place } from '../http/access/places.ts';
@@ -13,7 +15,7 @@ import { answerJson, NO_STORE } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';
 import { pagePolicy, redirectToFolder, sendPageError } from '../pages/pages.ts';
 import type { Services } from '../services.ts';
-import { queryOf, readJson, subscriptionOf } from './requests.ts';
+import { parseBody, queryOf, readBytes, readJson, subscriptionOf } from './requests.ts';
 import { answerLogs } from './system.ts';
 import { answerTool } from './tools.ts';
 
@@ -56,6 +58,13 @@ export function draftRoutes(services: Services): Route[] {
       checkAppId(id);
       answerJson(exchange, 200, await drafts().resetData(sid, id));
     }),
+    route('POST', '/svc/_draft/:sid/:id/_errors', 'route', async (exchange, { sid = '', id = '' }, caller) => {
+      // Nobody else has errors of this page to tell: where all share one origin, it could be a live page's.
+      if (caller.owner?.session !== sid || caller.owner.app !== id) throw notItsPage();
+      const report = checkPageReport(parseBody(await readBytes(exchange, LIMITS.pageErrorsBytes)));
+      (await drafts().draft(sid, id)).reports.take(report);
+      exchange.send(204, NO_STORE, '');
+    }),
     route('GET', '/svc/_draft/:sid/:id/_changes', 'stream', async (exchange, { sid = '', id = '' }) => {
       const draft = await drafts().draft(sid, id);
       await draft.refreshed();
@@ -74,6 +83,10 @@ export function draftRoutes(services: Services): Route[] {
       },
     ),
   ];
+}
+
+function notItsPage(): SvcError {
+  return new SvcError('FORBIDDEN', 'Only a page of this draft at an address of its own may report its errors.');
 }
 
 /** A person gets a page, a program the error in its one shape. */

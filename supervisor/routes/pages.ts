@@ -54,6 +54,7 @@ export function pageRoutes(services: Services): Route[] {
     own('/svc/_console.js', 'console.js'),
     own('/svc/_console.css', 'console.css'),
     own('/svc/_client.js', 'client.js'),
+    own('/svc/_dev.js', 'dev.js'),
     route('GET', '/svc/_console/:part', 'anyone', (exchange, { part = '' }, _caller, place) => {
       if (!CONSOLE_PARTS.has(part)) throw new SvcError('NOT_FOUND', 'The console has no such file.');
       consoleFiles.serve(exchange, place, part);

@@ -1,0 +1,138 @@
+/**
+ * What passes between the code of a draft and its open pages: faults of its handlers go to the pages, which show them to their
+ * author, and errors of the pages go to the draft's log, which `svc dev` follows.
+ */
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { AppLogs, LogEntry } from '../../storage/app-log.ts';
+import { isRecord } from '../../storage/atomic-file.ts';
+import type { ChangeStreams } from '../dispatch/changes.ts';
+
+/** `console.error`, an error or a rejection that nothing caught, a request that failed, something that the CSP refused. */
+const KINDS = ['console', 'error', 'rejection', 'request', 'csp'] as const;
+
+/** `file` is relative to the app's folder, or the address of another site's; `line` and `column` count from 1. */
+export type PageError = {
+  kind: (typeof KINDS)[number];
+  message: string;
+  file?: string;
+  line?: number;
+  column?: number;
+};
+
+/** What a page says: the errors, and how many `more` it had that are not among them. */
+export type PageReport = { errors: PageError[]; more: number };
+
+/** Of a handler, as pages get it: `name` of the error, its app's frames in `stack`, and the first of them taken apart. */
+export type HandlerFault = {
+  tool: string | null;
+  name: string | null;
+  message: string;
+  stack: string[];
+  file?: string;
+  line?: number;
+  column?: number;
+};
+
+type PageReportsOptions = {
+  key: string;
+  app: string;
+  logs: Pick<AppLogs, 'append' | 'follow'>;
+  changes: Pick<ChangeStreams, 'fault' | 'watched'>;
+  now?: () => number;
+};
+
+export class PageReports {
+  readonly #options: PageReportsOptions;
+  readonly #unfollow: () => void;
+  /** In this window: errors in the log, and those that were only counted. */
+  #logged = 0;
+  #more = 0;
+  #window: NodeJS.Timeout | undefined;
+
+  constructor(options: PageReportsOptions) {
+    const { key, logs, changes } = options;
+    this.#options = options;
+    this.#unfollow = logs.follow(key, (_key, line) => {
+      const fault = changes.watched(key) ? handlerFault(JSON.parse(line)) : null;
+      if (fault !== null) changes.fault(key, fault);
+    });
+  }
+
+  /** Puts what a page reports into the log, up to `LIMITS.pageErrors` of them in a window, and then how many more there were. */
+  take({ errors, more }: PageReport): void {
+    for (const error of errors) {
+      if (this.#logged++ < LIMITS.pageErrors) this.#log(error.message, error);
+      else this.#more++;
+    }
+    this.#more += more;
+    this.#window ??= setTimeout(() => this.#endWindow(), LIMITS.pageErrorsMs).unref();
+  }
+
+  close(): void {
+    clearTimeout(this.#window);
+    this.#unfollow();
+  }
+
+  #endWindow(): void {
+    const more = this.#more;
+    this.#window = undefined;
+    this.#logged = 0;
+    this.#more = 0;
+    if (more > 0) this.#log(`… ${more.toLocaleString('en')} more`, { kind: 'more' });
+  }
+
+  #log(msg: string, { kind, file, line, column }: Partial<Omit<PageError, 'kind'>> & { kind: string }): void {
+    const { key, app, logs, now = Date.now } = this.#options;
+    const head = { ts: new Date(now()).toISOString(), level: 'error', app, versionId: null, tool: null, traceId: null };
+    logs.append(key, JSON.stringify({ ...head, msg, page: { kind, file, line, column } }));
+  }
+}
+
+/** Throws `BAD_REQUEST` for what no page of ours sends. Longer texts are cut. */
+export function checkPageReport({ errors, more = 0 }: Record<string, unknown>): PageReport {
+  if (!Array.isArray(errors)) throw refused('errors', 'must be a list of errors');
+  if (!isCount(more)) throw refused('more', 'must be a number of errors');
+  return {
+    errors: errors.map((error: unknown, at) => {
+      const { kind, message, file, line, column } = isRecord(error) ? error : {};
+      const known = KINDS.find((one) => one === kind);
+      if (known === undefined) throw refused(`errors/${at}/kind`, `must be one of ${KINDS.join(', ')}`);
+      if (typeof message !== 'string') throw refused(`errors/${at}/message`, 'must be a text');
+      return {
+        kind: known,
+        message: message.slice(0, LIMITS.pageErrorChars),
+        ...(typeof file === 'string' ? { file: file.slice(0, LIMITS.pageFileChars) } : {}),
+        ...(isCount(line) ? { line } : {}),
+        ...(isCount(column) ? { column } : {}),
+      };
+    }),
+    more,
+  };
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function refused(path: string, reason: string): SvcError {
+  return new SvcError('BAD_REQUEST', `"${path}" ${reason}.`, { path });
+}
+
+const FRAME = /^\s+at (?:.*\()?([^()]+?):(\d+):(\d+)\)?$/;
+
+/** Null for an entry of the log that is about no error of a handler. */
+export function handlerFault({ level, tool, msg, err, page }: LogEntry): HandlerFault | null {
+  if (level !== 'error' || !isRecord(err) || page !== undefined) return null;
+  const frames = typeof err.stack === 'string' ? err.stack.split('\n').filter((line) => FRAME.test(line)) : [];
+  const [, file, line, column] = FRAME.exec(frames[0] ?? '') ?? [];
+  // Our own error says what is wrong with what the handler gave: its name would say nothing.
+  const name = typeof err.name === 'string' && err.code !== 'HANDLER_ERROR' ? err.name : null;
+  return {
+    tool: typeof tool === 'string' ? tool : null,
+    name,
+    message: String(msg ?? '').slice(0, LIMITS.errorMessageChars),
+    stack: frames.map((frame) => frame.trim()),
+    ...(file === undefined ? {} : { file, line: Number(line), column: Number(column) }),
+  };
+}
