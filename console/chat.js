@@ -2,6 +2,7 @@
 import { Attachments, attachmentLinks } from '/svc/_console/attachments.js';
 import { Conversations } from '/svc/_console/conversations.js';
 import { DraftView } from '/svc/_console/draft.js';
+import { openSecrets } from '/svc/_console/secrets.js';
 import { ADVICE, TurnView } from '/svc/_console/turn.js';
 import { $, element, get, handOn, plural, post, remove, write } from '/svc/_console/view.js';
 
@@ -50,6 +51,8 @@ export async function openChat(about, addressOf, signedOut) {
   const record = await appRecord();
   write($('chat-app'), record.name);
   document.title = `${record.name} · svc`;
+  $('chat-secrets').hidden = record.id === undefined;
+  $('chat-secrets').onclick = () => openSecrets({ app, name: record.name, session: draft.shownSession });
   draft = new DraftView(app, complain, addressOf);
   draft.showLive();
   hasCode = record.backend === 'git';

@@ -1,6 +1,7 @@
 /** The gateway's home page: signs in, lists the apps, and shows the processes behind them while somebody looks. */
 import { refreshAutomations } from '/svc/_console/automations.js';
 import { stopFollowing } from '/svc/_console/runs.js';
+import { openSecrets } from '/svc/_console/secrets.js';
 import { chat, followLink, goOn, link, onward, readSession, signIn, signOut } from '/svc/_console/session.js';
 import { $, duration, element, fact, get, getAll, plural, post } from '/svc/_console/view.js';
 
@@ -175,6 +176,10 @@ function card(app) {
   made.querySelector('.talk').hidden = !app.activeVersion;
   made.querySelector('.talk').href = `#chat=${app.id}`;
   made.querySelector('.talk').setAttribute('aria-label', `Chat about ${app.name}`);
+  const secrets = made.querySelector('.secrets');
+  secrets.hidden = shared;
+  secrets.setAttribute('aria-label', `Secrets of ${app.name}`);
+  secrets.addEventListener('click', () => openSecrets({ app: app.id, name: app.name }));
   made.querySelector('.status').textContent = STATUS[app.status] ?? app.status;
   made.querySelector('.status').dataset.state = app.status;
   made.querySelector('.description').textContent = app.description ?? '';

@@ -24,6 +24,11 @@ export class DraftView {
     $('chat-preview').onclick = () => this.#showPreview();
   }
 
+  /** The session of the draft whose page is shown; null while it is the live one. */
+  get shownSession() {
+    return $('chat-preview').getAttribute('aria-pressed') === 'true' ? this.#session : null;
+  }
+
   showLive() {
     this.#load(`/svc/${this.#app}/`, 'chat-live');
   }

@@ -18,6 +18,8 @@ export const get = (path) => request(path);
 
 export const post = (path, value = {}) => request(path, { method: 'POST', body: JSON.stringify(value) });
 
+export const put = (path, value) => request(path, { method: 'PUT', body: JSON.stringify(value) });
+
 export const remove = (path) => request(path, { method: 'DELETE' });
 
 export function element(name, className, ...content) {

@@ -24,6 +24,7 @@ const CONSOLE_PARTS = new Set([
   'draft.js',
   'minted.js',
   'markdown.js',
+  'secrets.js',
   'chat.css',
 ]);
 

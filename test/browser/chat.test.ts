@@ -236,6 +236,28 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
+  test('the secrets beside the page of a draft are those of the draft', async () => {
+    const page = await open(git);
+    await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
+    await say(page, 'read index.html', 'edit index.html <h1>Secret errands</h1>', 'say Renamed.');
+    await frameOf(page).getByRole('heading', { name: 'Secret errands' }).waitFor();
+    const secrets = page.getByRole('button', { name: 'Secrets', exact: true });
+    await secrets.click();
+    const dialog = page.getByRole('dialog', { name: 'Secrets of the draft of Todos' });
+    await dialog.getByText('publishing takes none along').waitFor();
+    await dialog.getByLabel('Name').fill('API_KEY');
+    await dialog.getByLabel('Value').fill('for trying out');
+    await dialog.getByRole('button', { name: 'Set secret' }).click();
+    await dialog.getByText('API_KEY is set').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Live' }).click();
+    await secrets.click();
+    const live = page.getByRole('dialog', { name: 'Secrets of Todos' });
+    await live.getByText('No secrets yet.').waitFor();
+    assert.equal(await live.getByText('publishing takes none along').isVisible(), false);
+    assert.deepEqual(complaints, []);
+  });
+
   test('publishing shows the address and the secret of a new webhook, to be copied', async () => {
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
     const page = await open(git);
