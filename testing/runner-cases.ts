@@ -96,19 +96,25 @@ function answers({ reasons, hasProgram, hasSystem, effortOf }: RunnerCases, runn
     });
   }
 
-  runnerTest('asks the model that the turn names', async ({ turns, place }) => {
-    await turns.run('say: small', { model: 'stub-small' });
-    assert.equal(place.stub.requests.find(({ text }) => text === 'say: small')?.model, 'stub-small');
+  runnerTest('asks the model that the turn names, and its usual one otherwise', async ({ turns, place }) => {
+    const models: unknown[] = [];
+    for (const model of [null, 'stub-small', null]) {
+      const message = `say: ${model}${models.length}`;
+      await turns.run(message, { model });
+      models.push(place.stub.requests.find(({ text }) => text === message)?.model);
+    }
+    assert.deepEqual(models, [models[0], 'stub-small', models[0]]);
+    assert.notEqual(models[0], 'stub-small');
   });
 
   runnerTest('tells its model to think as much as the turn says, and as usual otherwise', async ({ turns, place }) => {
     const efforts: unknown[] = [];
-    for (const thinking of [null, 'high', 'low', null] as const) {
+    for (const thinking of [null, 'high', 'low', null, 'high', null] as const) {
       const message = `say: ${thinking}${efforts.length}`;
       finalOf(await turns.run(message, { thinking }));
       efforts.push(effortOf(place.stub.requests.find(({ text }) => text === message)?.body ?? {}));
     }
-    assert.deepEqual(efforts, [efforts[0], 'high', 'low', efforts[0]]);
+    assert.deepEqual(efforts, [efforts[0], 'high', 'low', efforts[0], 'high', efforts[0]]);
     assert.ok(efforts[0] !== 'low', 'this says something');
   });
 

@@ -254,10 +254,11 @@ class AcpAgent implements Agent {
 
   /** Sets the model and how much it thinks, as far as the agent offers that. Rejects for a model that it does not have. */
   async #choose({ model, runner, thinking }: TurnOrder, say: (phase: string, detail: string) => void): Promise<void> {
-    const wanted = model ?? runner.model ?? this.#usual.model;
+    const asked = model ?? runner.model;
+    const wanted = asked ?? this.#usual.model;
     if (wanted !== undefined && this.#models !== null && this.#models.current !== wanted) {
       const known = this.#models.values.map(({ id }) => id);
-      if (!known.includes(wanted))
+      if (asked !== undefined && !known.includes(asked))
         throw failed(`The agent has no model ${wanted}. It has ${known.slice(0, 20).join(', ') || 'none'}.`);
       await this.#set(this.#models, wanted);
     }
