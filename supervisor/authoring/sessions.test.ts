@@ -338,6 +338,14 @@ test('an update takes what was published into the session, once, and what a cras
   assert.equal(await text('b.txt'), marked);
 });
 
+test('a session that is closed while it is kept is closed once it was', async () => {
+  for (let round = 0; round < 20; round++) {
+    const { sessionId } = await sessions.create(undefined, { unfinished: true });
+    await Promise.all([sessions.keep(sessionId), sessions.remove(sessionId)]);
+    await assert.rejects(sessions.keep(sessionId), { code: 'UNKNOWN_SESSION' });
+  }
+});
+
 /** What a gateway that died left of the session's record. */
 async function rewriteRecord(sid: string, change: (record: SessionRecord) => SessionRecord): Promise<void> {
   const session = store.session(sid);

@@ -154,9 +154,9 @@ export class Sessions {
     return (await git('openRepository', { author, at: now() })).main;
   }
 
-  /** The work that an unfinished session was opened for is done, and its caller will hear of it. */
+  /** The work that an unfinished session was opened for is done, and its caller will hear of it. Rejects with `UNKNOWN_SESSION`. */
   async keep(id: string): Promise<void> {
-    await this.#folders.keep(id);
+    await this.#within(id, () => this.#folders.keep(id));
   }
 
   /** At most `limit` of them, those that follow `before` in the list. Rejects with `UNKNOWN_SESSION` when it is not open. */
