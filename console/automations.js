@@ -163,10 +163,12 @@ function draw() {
 
 /** The whole address of its webhook; drawn once, so that it keeps focus and selection. */
 function drawAddress(target, { ref, triggers }) {
-  const { url = '' } = triggers.find((trigger) => trigger.url) ?? {};
-  if (target.dataset.url === url) return;
-  target.dataset.url = url;
+  const { url = '', problem = '' } = triggers.find((trigger) => trigger.url) ?? {};
+  const drawn = `${url} ${problem}`;
+  if (target.dataset.drawn === drawn) return;
+  target.dataset.drawn = drawn;
   target.replaceChildren(...(url === '' ? [] : [fieldOf('Address', url, ref)]));
+  if (problem !== '') target.append(element('p', 'about error', `It refuses every request: ${problem}`));
 }
 
 function words(trigger) {

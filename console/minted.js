@@ -1,5 +1,5 @@
-/** Webhooks that a publication minted: their addresses and secrets, which no other answer has, to be copied. */
-import { $, element, handOn } from '/svc/_console/view.js';
+/** Webhooks that a publication made: their addresses, and secrets that were minted, which no other answer has, to be copied. */
+import { $, element, handOn, write } from '/svc/_console/view.js';
 
 export class Minted {
   constructor() {
@@ -13,15 +13,21 @@ export class Minted {
   /** They stay until the user says that they are kept, also beside another conversation. */
   show(webhooks) {
     if (webhooks.length === 0) return;
-    $('chat-minted-list').append(...webhooks.map(itemOf));
+    const list = $('chat-minted-list');
+    list.append(...webhooks.map(itemOf));
+    const hasSecret = list.querySelector('[aria-label^="Secret of"]') !== null;
+    write($('chat-minted-title'), hasSecret ? 'Keep the secret now: it is not shown again' : 'New webhooks');
     $('chat-minted').hidden = false;
     $('chat-minted').focus();
   }
 }
 
-function itemOf({ ownerApp, automationId, url, secret }) {
+function itemOf({ ownerApp, automationId, url, secret, secretName }) {
   const ref = `${ownerApp}/${automationId}`;
-  return element('li', '', element('b', '', ref), fieldOf('Address', url, ref), fieldOf('Secret', secret, ref));
+  const its = secret
+    ? fieldOf('Secret', secret, ref)
+    : element('span', 'aside', `Its sender needs the app's secret ${secretName}.`);
+  return element('li', '', element('b', '', ref), fieldOf('Address', url, ref), its);
 }
 
 /** A text to copy, such as the address of a webhook; `ref` says whose, for those who do not see it. */

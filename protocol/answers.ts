@@ -1,5 +1,5 @@
 /** Shapes of HTTP answers that the routes give and the CLI reads (decisions, sections 2 and 6). Times in milliseconds since the epoch. */
-import type { MintedWebhook, ProvisionedWebhook, Trigger } from './automation.ts';
+import type { MintedSecretWebhook, NewWebhook, ProvisionedWebhook, Trigger, VerifiedWebhook } from './automation.ts';
 import type { InputIssue } from './errors.ts';
 import type { RunRecord } from './runs.ts';
 
@@ -48,13 +48,16 @@ export type UploadAnswer = {
   /** What publishing would refuse the handlers for, on the tarball store; absent when there is nothing. */
   warnings?: InputIssue[];
   /** Those that were minted, with their secrets: nothing else ever says them. */
-  webhooks: MintedWebhook[];
+  webhooks: NewWebhook[];
 };
 
-/** A trigger as it is answered: `secretHash` never leaves, and `url` is where to post. */
+/**
+ * A trigger as it is answered: `secretHash` never leaves, and `url` is where to post. `problem` says why a webhook refuses every
+ * request, and what to do.
+ */
 export type ShownTrigger =
   | Exclude<Trigger, ProvisionedWebhook>
-  | (Omit<ProvisionedWebhook, 'secretHash'> & { url: string });
+  | ((Omit<MintedSecretWebhook, 'secretHash'> | VerifiedWebhook) & { url: string; problem?: string });
 
 /** A list of many automations would be large with what went in and came out; `GET /svc/_runs/<runId>` has it. */
 export type ShownRun = Omit<RunRecord, 'input' | 'output'>;

@@ -1,10 +1,11 @@
 /** Changes the text of an `automation.json` as we may, leaving everything else as its author wrote it. Pure. */
 import { createHash } from 'node:crypto';
+import type { MintedSecret } from './automation.ts';
 import { LIMITS } from './limits.ts';
 import { isObject, type JsonObject } from './rules/automation-check.ts';
 
-/** `webhook` is the address that its pending webhook gets; with `renew`, also one that has an address, in its place. */
-export type AutomationChange = { enabled?: boolean; webhook?: { id: string; secretHash: string }; renew?: boolean };
+/** `webhook` is the address that its pending webhook gets, and the hash of a minted secret; with `renew`, also one that has an address, in its place. */
+export type AutomationChange = { enabled?: boolean; webhook?: { id: string; secretHash?: string }; renew?: boolean };
 
 /** Unknown members stay, in their order; the legacy `trigger` becomes `triggers`. `text` must be valid. */
 export function editAutomation(text: string, { enabled, webhook, renew = false }: AutomationChange): string {
@@ -25,7 +26,7 @@ export function editAutomation(text: string, { enabled, webhook, renew = false }
 /** A webhook with this address where it asks for one, or has one that is renewed; other triggers as they are. */
 function provisioned(
   trigger: unknown,
-  { id, secretHash }: { id: string; secretHash: string },
+  { id, secretHash }: { id: string; secretHash?: string },
   renew: boolean,
 ): unknown {
   if (!isObject(trigger) || trigger.kind !== 'webhook') return trigger;
@@ -33,7 +34,8 @@ function provisioned(
   if (trigger.pending !== true && !isRenewed) return trigger;
   return Object.fromEntries(
     Object.entries(trigger).flatMap(([name, value]): [string, unknown][] => {
-      if (name === (isRenewed ? 'id' : 'pending')) return Object.entries({ id, secretHash });
+      if (name === (isRenewed ? 'id' : 'pending'))
+        return Object.entries('verify' in trigger ? { id } : { id, secretHash });
       return name === 'secretHash' || name === 'pending' ? [] : [[name, value]];
     }),
   );
@@ -47,13 +49,20 @@ const SLUG_BYTES = 12;
 const SECRET_BYTES = 24;
 const SIGNING_PREFIX = 'whsec_';
 
-/** `secret` is shown once, `secretHash` kept; a signed one has a key as Standard Webhooks writes it. */
+/**
+ * An address, and unless its sender has a secret of the app, a secret: `minted` is shown once, `change` is kept. A signed one has
+ * a key as Standard Webhooks writes it.
+ */
 export function mintWebhook(
-  signing: boolean,
+  automationId: string,
+  { signing = false, secret: secretName }: { signing?: boolean; secret?: string },
   random: (bytes: number) => Buffer,
-): { id: string; secret: string; secretHash: string } {
+): { minted: MintedSecret; change: { id: string; secretHash?: string } } {
   const id = random(SLUG_BYTES).toString('hex');
+  const known = { automationId, webhookId: id };
+  if (secretName !== undefined) return { minted: { ...known, secretName }, change: { id } };
   const bytes = random(SECRET_BYTES);
   const secret = signing ? `${SIGNING_PREFIX}${bytes.toString('base64')}` : bytes.toString('hex');
-  return { id, secret, secretHash: createHash('sha256').update(secret).digest('hex') };
+  const secretHash = createHash('sha256').update(secret).digest('hex');
+  return { minted: { ...known, signing, secret }, change: { id, secretHash } };
 }

@@ -7,11 +7,27 @@ import type { JsonSchema } from './manifest.ts';
 /** Fires on schedule. `tz` is an IANA time zone, by default the host's; `catchUp` runs once at start what was missed. */
 export type CronTrigger = { kind: 'cron'; expr: string; tz?: string; catchUp?: boolean };
 
-/** Asked for, and not minted yet. `signing` wants Standard Webhooks signatures. */
-export type PendingWebhook = { kind: 'webhook'; pending: true; signing?: boolean };
+/** An HMAC over the body in a header, behind `prefix`. */
+export type HmacVerify = {
+  header: string;
+  algorithm: 'sha1' | 'sha256' | 'sha512';
+  encoding: 'hex' | 'base64';
+  prefix?: string;
+};
 
-/** Minted: `id` is the slug of its address, 24 hex characters; `secretHash` the SHA-256 of its secret, in hex. */
-export type ProvisionedWebhook = { kind: 'webhook'; id: string; secretHash: string; signing?: boolean };
+/** How the sender of a webhook proves itself with a secret of the app: as a service does it, or with an HMAC. */
+export type WebhookVerify = 'bearer' | 'standard' | 'github' | 'stripe' | 'slack' | HmacVerify;
+
+/** Asked for, and not minted yet. `signing` wants Standard Webhooks signatures with a minted key. */
+export type PendingWebhook = { kind: 'webhook'; pending: true; signing?: boolean } & Partial<Verified>;
+
+/** `secret` is the name of an app's secret. */
+type Verified = { verify: WebhookVerify; secret: string };
+
+/** `id` is the slug of its address, 24 hex characters; `secretHash` the SHA-256 of a minted secret, in hex. */
+export type MintedSecretWebhook = { kind: 'webhook'; id: string; secretHash: string; signing?: boolean };
+export type VerifiedWebhook = { kind: 'webhook'; id: string; signing?: false } & Verified;
+export type ProvisionedWebhook = MintedSecretWebhook | VerifiedWebhook;
 
 export type Trigger = CronTrigger | PendingWebhook | ProvisionedWebhook;
 
@@ -57,29 +73,43 @@ export const WEBHOOK_ID = /^[0-9a-f]{24}$/;
 /** Where webhooks come in; followed by the slug (specification, "Webhook route"). */
 export const WEBHOOK_ROUTE_PREFIX = '/_svc-hook/';
 
-/** What an upload answers once for each webhook that it minted; `url` is where to post. */
-export type MintedWebhook = { webhookId: string; secret: string; automationId: string; ownerApp: string; url: string };
+type WebhookAddress = { webhookId: string; automationId: string; ownerApp: string; url: string };
 
-/** A webhook that was minted, before it is known whose it is and where it is reached. */
-export type MintedSecret = { automationId: string; webhookId: string; secret: string; signing: boolean };
+/** `url` is where to post; its secret is said once. */
+export type MintedWebhook = WebhookAddress & { secret: string };
+
+/** What an upload answers once for each webhook that is new; `secretName` is that of an app's secret, which its owner sets. */
+export type NewWebhook = MintedWebhook | (WebhookAddress & { secretName: string });
+
+/** A webhook that is new, before it is known whose it is and where it is reached. */
+export type MintedSecret = { automationId: string; webhookId: string } & (
+  | { secret: string; signing: boolean }
+  | { secretName: string }
+);
 
 /** `origin` is where the gateway is reached; without one the address is a path. */
-export function mintedWebhook(
-  ownerApp: string,
-  { automationId, webhookId, secret }: MintedSecret,
-  origin: string,
-): MintedWebhook {
-  return { webhookId, secret, automationId, ownerApp, url: webhookUrl(origin, webhookId) };
+export function newWebhook(ownerApp: string, minted: MintedSecret, origin: string): NewWebhook {
+  const { automationId, webhookId } = minted;
+  const address = { webhookId, automationId, ownerApp, url: webhookUrl(origin, webhookId) };
+  return 'secret' in minted ? { ...address, secret: minted.secret } : { ...address, secretName: minted.secretName };
 }
 
-/** Where to post; `origin` as for `mintedWebhook`. */
+/** Where to post; `origin` as for `newWebhook`. */
 export function webhookUrl(origin: string, webhookId: string): string {
   return `${origin}${WEBHOOK_ROUTE_PREFIX}${webhookId}`;
 }
 
 /** Slug → key of those that are signed: it must be kept, for a signature cannot be checked with a hash. */
 export function signingKeys(minted: readonly MintedSecret[]): Map<string, string> {
-  return new Map(minted.filter(({ signing }) => signing).map(({ webhookId, secret }) => [webhookId, secret]));
+  return new Map(
+    minted.flatMap((one) => ('secret' in one && one.signing ? [[one.webhookId, one.secret] as const] : [])),
+  );
+}
+
+/** Whether a push keeps the address of a webhook: what its sender has as a secret is of the same kind. */
+export function keepsAddress(live: ProvisionedWebhook, pending: PendingWebhook): boolean {
+  if ('verify' in live || pending.verify !== undefined) return 'verify' in live && pending.verify !== undefined;
+  return (live.signing ?? false) === (pending.signing ?? false);
 }
 
 /** An automation has at most one webhook, which asks for its address or has it. */

@@ -262,6 +262,7 @@ export const LIMITS = {
   webhookYoungMs: 1 * SECOND, // until then a body is not slow: its sender may be far away
   webhookResponseBytes: 64 * KiB, // the body that a handler answers a webhook's sender with
   webhookResponseHeaderBytes: 8 * KiB, // its headers: all names and values together
+  webhookDeliveryMs: 4 * DAY, // how long the ids of deliveries of services are kept: Stripe repeats for three days
   webhookToleranceMs: 5 * MINUTE, // how far the time of a signed webhook may be off
 
   toolServerStartMs: 30 * SECOND, // starting an MCP server and agreeing on the protocol with it

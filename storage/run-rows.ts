@@ -315,17 +315,27 @@ function listed(column: string): string {
     octet_length(${column}) AS ${column}_bytes`;
 }
 
+const KEPT_MS = 2 * LIMITS.webhookToleranceMs;
+
 /** Each message is taken once: a run of another message makes the column null, which it may not be: the batch fails. The same run may come again. */
 const CLAIM = `INSERT INTO webhook_ids (slug, webhook_id, run_id, at) VALUES (?, ?, ?, ?)
   ON CONFLICT (slug, webhook_id) DO UPDATE SET run_id = CASE WHEN run_id = excluded.run_id THEN run_id END`;
 
-/** Takes a signed webhook message, as its sender names it, for a run, in the batch that stores the run. `now` in milliseconds since the epoch. */
-export function claimMessage(slug: string, webhookId: string, runId: string, now: number): SqlStatement[] {
-  // A message is valid for so long at most: its time may be that far off, to either side.
-  const forgotten = now - 2 * LIMITS.webhookToleranceMs;
+/**
+ * Takes a signed webhook message, as its sender names it, for a run, in the batch that stores the run. `now` in milliseconds since
+ * the epoch; `keptMs` is how long it is known, at least `KEPT_MS`.
+ */
+export function claimMessage(
+  slug: string,
+  webhookId: string,
+  runId: string,
+  now: number,
+  keptMs: number,
+): SqlStatement[] {
   return [
-    ['DELETE FROM webhook_ids WHERE at < ?', [forgotten]],
-    [CLAIM, [slug, webhookId, runId, now]],
+    ['DELETE FROM webhook_ids WHERE at < ?', [now - KEPT_MS]],
+    // Rows go when their time is `KEPT_MS` ago; what is known for longer has a later one.
+    [CLAIM, [slug, webhookId, runId, now + keptMs - KEPT_MS]],
   ];
 }
 

@@ -1,5 +1,6 @@
 /** For tests: automations with webhooks, and runs that start when they are asked for and end when the test says so. */
 import { createHash } from 'node:crypto';
+import type { WebhookVerify } from '../protocol/automation.ts';
 import { SvcError } from '../protocol/errors.ts';
 import type { SqlStatement } from '../protocol/frames.ts';
 import type { RunRecord } from '../protocol/runs.ts';
@@ -38,6 +39,13 @@ export function hooked(
     ],
   };
   return { ref: `app/${slug}`, app: 'app', id: slug, versionId, manifest };
+}
+
+/** The same for a sender that has a secret of the app. */
+export function verifiedBy(slug: string, verify: WebhookVerify, secret: string, enabled = true): LiveAutomation {
+  const automation = hooked(slug, '');
+  const triggers: LiveAutomation['manifest']['triggers'] = [{ kind: 'webhook', id: slug, verify, secret }];
+  return { ...automation, manifest: { ...automation.manifest, triggers, enabled } };
 }
 
 /** The active versions' automations by the slugs of their webhooks. */

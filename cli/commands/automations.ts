@@ -1,6 +1,6 @@
 /** `svc automations`: lists automations, switches them on or off, and creates their webhooks. */
 import type { AutomationRow, ShownTrigger } from '../../protocol/answers.ts';
-import { type MintedWebhook, parseRef } from '../../protocol/automation.ts';
+import { type NewWebhook, parseRef } from '../../protocol/automation.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../command.ts';
 import { UsageError } from '../failure.ts';
 import { allAutomations, automationPath, type DescribedAutomation } from '../gateway/api.ts';
@@ -45,6 +45,12 @@ async function list({ args, terminal, connect }: CommandContext): Promise<void> 
         ['AUTOMATION', 'NAME', 'STATE', 'FIRES', 'NEXT', 'LAST RUN'],
         rows.map((row) => drawRow(row, now)),
       );
+    for (const { ref, triggers } of rows)
+      for (const trigger of triggers)
+        if ('url' in trigger && trigger.problem !== undefined)
+          terminal.line(
+            `${terminal.style('yellow', '!')} ${ref}  its webhook refuses every request: ${trigger.problem}`,
+          );
     for (const { ref, code, message, path } of errors)
       terminal.line(`${terminal.style('red', '✗')} ${ref}  ${code}: ${message}${path ? ` (${path})` : ''}`);
   });
@@ -82,7 +88,7 @@ async function provision(context: CommandContext): Promise<void> {
   const renew = args.has('renew') || undefined;
   const ref = renew ? refOf(context, 'provision --renew') : target?.includes('/') ? target : undefined;
   const request = { app: ref === undefined ? target : undefined, ref, renew };
-  const answer = await connect().post<{ webhooks: MintedWebhook[] }>('/svc/_automations/_provision', request);
+  const answer = await connect().post<{ webhooks: NewWebhook[] }>('/svc/_automations/_provision', request);
   const { webhooks } = answer;
   terminal.answer(answer, () => {
     if (webhooks.length === 0) terminal.line('No webhook is pending.');

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { text as textOf } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import type { TurnEvent } from '../../protocol/agents.ts';
-import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { NewWebhook } from '../../protocol/automation.ts';
 import type { CommandContext } from '../command.ts';
 import { CommandError, EXIT, GatewayError, UnreachableError, UsageError } from '../failure.ts';
 import { route } from '../gateway/api.ts';
@@ -207,7 +207,7 @@ class Conversation {
     drawing.show(event);
     if (event.type === 'error') await this.#explain(event);
     if (event.type === 'webhooks') {
-      drawMinted(terminal, event.minted as MintedWebhook[]);
+      drawMinted(terminal, event.minted as NewWebhook[]);
       drawPending(terminal, event.pending);
     }
   }

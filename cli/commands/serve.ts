@@ -1,7 +1,7 @@
 /** `svc serve`: runs the gateway until it is stopped. */
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
-import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { NewWebhook } from '../../protocol/automation.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { type Config, ConfigError, loadConfig } from '../../supervisor/config.ts';
 import type { RunningGateway } from '../../supervisor/serve.ts';
@@ -31,7 +31,7 @@ export async function serve(context: CommandContext): Promise<number> {
   terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output can no longer be written: ${message}.`));
   const { url, token, pid, dataDir } = gateway;
   const client = new Client({ url, urlFrom: 'this gateway', token: token ?? undefined, tokenFrom: 'this gateway' });
-  const minted: MintedWebhook[] = [];
+  const minted: NewWebhook[] = [];
   try {
     for (const folder of folders) minted.push(...(await install(client, folder, gateway.gateway.log)));
   } catch (error) {
@@ -71,7 +71,7 @@ async function terminalLog({ log = 'info' }: Partial<Config>, terminal: Terminal
 }
 
 /** Uploads an app's folder unless its id is registered; answers the webhooks that were created. */
-async function install(client: Client, folder: string, log: Pick<Logger, 'warn'>): Promise<MintedWebhook[]> {
+async function install(client: Client, folder: string, log: Pick<Logger, 'warn'>): Promise<NewWebhook[]> {
   const id = readAppId(folder);
   if ((await allApps(client)).some((app) => app.id === id)) return [];
   const { warnings = [], webhooks } = await uploadApp(client, folder);

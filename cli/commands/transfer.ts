@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { NewWebhook } from '../../protocol/automation.ts';
 import type { ErrorBody, InputIssue } from '../../protocol/errors.ts';
 import { type CommandContext, interruptible } from '../command.ts';
 import { uploadApp } from '../dev/app-folder.ts';
@@ -114,7 +114,7 @@ function nearestFolder(folder: string): string {
 type Imported = {
   apps: { id: string; versionId: string; warnings?: InputIssue[] }[];
   failed: { id: string; error: ErrorBody }[];
-  webhooks: MintedWebhook[];
+  webhooks: NewWebhook[];
 };
 
 export async function importCode(context: CommandContext): Promise<number> {

@@ -1,6 +1,6 @@
 /** `svc versions`, `svc activate`, `svc rollback`: the stored versions of an app, and what is printed when one goes live. */
 import type { UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
-import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { NewWebhook } from '../../protocol/automation.ts';
 import type { InputIssue } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ActivationResult } from '../../supervisor/deployments/deploy.ts';
@@ -99,14 +99,17 @@ export function drawWarnings(terminal: Terminal, warnings: InputIssue[] = []): v
   terminal.line(`  Publishing on a git store refuses such handlers; see docs/handler-rules.md.${more}`);
 }
 
-/** Webhooks that were just created: their secrets are shown only now. */
-export function drawMinted(terminal: Terminal, webhooks: MintedWebhook[]): void {
+/** Webhooks that were just created: secrets that were minted are shown only now, the others are to be set. */
+export function drawMinted(terminal: Terminal, webhooks: NewWebhook[]): void {
   const { style, noteStyle } = terminal;
-  for (const { ownerApp, automationId, url, secret } of webhooks) {
+  for (const webhook of webhooks) {
+    const { ownerApp, automationId, url } = webhook;
     terminal.done(`webhook of ${style('bold', `${ownerApp}/${automationId}`)}`);
+    const secret = 'secret' in webhook ? webhook.secret : `${webhook.secretName}, of the app`;
     terminal.facts({ url: style('cyan', url), secret });
   }
-  if (webhooks.length > 0) terminal.note(noteStyle('yellow', 'Keep the secret now: it is not shown again.'));
+  if (webhooks.some((webhook) => 'secret' in webhook))
+    terminal.note(noteStyle('yellow', 'Keep the secret now: it is not shown again.'));
 }
 
 /** Webhooks that a publication will create. */

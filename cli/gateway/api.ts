@@ -1,6 +1,6 @@
 /** The gateway's routes as commands use them: paths, the shapes of answers (decisions, sections 1 to 5), and whole lists. */
 import type { AppRecord, AutomationRow } from '../../protocol/answers.ts';
-import type { AutomationManifest, MintedWebhook } from '../../protocol/automation.ts';
+import type { AutomationManifest, NewWebhook } from '../../protocol/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import type { SessionRow } from '../../supervisor/authoring/sessions.ts';
@@ -81,7 +81,7 @@ export type StagedAnswer = {
   sessionId: string | null;
   staged: boolean;
   tag?: string;
-  webhooks: MintedWebhook[];
+  webhooks: NewWebhook[];
 };
 
 export type ToolAnswer<T> = { isError: false; data: T };

@@ -13,6 +13,9 @@ const ID = '0123456789abcdef01234567';
 const HASH = 'a'.repeat(64);
 const PENDING = { kind: 'webhook', pending: true };
 
+const HMAC = { header: 'X-Mac', algorithm: 'sha256', encoding: 'hex' };
+const verified = (more: object) => ({ triggers: [{ ...PENDING, verify: 'github', secret: 'X', ...more }] });
+
 const parse = (text: string) => parseAutomation(text, { firesAfter: NOW });
 const withMembers = (members: object) => JSON.stringify({ ...LEAST, ...members });
 const cron = (expr: unknown, more: object = {}) => ({ triggers: [{ kind: 'cron', expr, ...more }] });
@@ -148,6 +151,42 @@ const MEMBERS: [members: object, faults: string[]][] = [
   [
     { triggers: [{ kind: 'webhook', id: '../../etc', secretHash: 'x' }] },
     ['invalid_trigger triggers[0].id', 'invalid_trigger triggers[0].secretHash'],
+  ],
+
+  ...(['bearer', 'standard', 'github', 'stripe', 'slack', HMAC, { ...HMAC, prefix: '' }] as const).flatMap(
+    (verify): [object, string[]][] => [
+      [{ triggers: [{ ...PENDING, verify, secret: 'GITHUB_SECRET' }] }, []],
+      [{ triggers: [{ kind: 'webhook', id: ID, verify, secret: '_a1' }] }, []],
+    ],
+  ),
+  [verified({ signing: false }), []],
+  [verified({ verify: 'gitlab' }), ['invalid_trigger triggers[0].verify']],
+  [verified({ verify: 'GitHub' }), ['invalid_trigger triggers[0].verify']],
+  [verified({ verify: null }), ['invalid_trigger triggers[0].verify']],
+  [verified({ verify: [] }), ['invalid_trigger triggers[0].verify']],
+  [
+    verified({ verify: {} }),
+    ['header', 'algorithm', 'encoding'].map((name) => `invalid_trigger triggers[0].verify.${name}`),
+  ],
+  [verified({ verify: { ...HMAC, header: 'X Mac' } }), ['invalid_trigger triggers[0].verify.header']],
+  [verified({ verify: { ...HMAC, header: '' } }), ['invalid_trigger triggers[0].verify.header']],
+  [verified({ verify: { ...HMAC, algorithm: 'md5' } }), ['invalid_trigger triggers[0].verify.algorithm']],
+  [verified({ verify: { ...HMAC, algorithm: 'SHA256' } }), ['invalid_trigger triggers[0].verify.algorithm']],
+  [verified({ verify: { ...HMAC, encoding: 'base64url' } }), ['invalid_trigger triggers[0].verify.encoding']],
+  [verified({ verify: { ...HMAC, prefix: 1 } }), ['invalid_trigger triggers[0].verify.prefix']],
+  [verified({ verify: { ...HMAC, prefix: 'x'.repeat(65) } }), ['invalid_trigger triggers[0].verify.prefix']],
+  [verified({ verify: { ...HMAC, prefix: 'ä' } }), ['invalid_trigger triggers[0].verify.prefix']],
+  [verified({ verify: { ...HMAC, secret: 'X' } }), ['invalid_trigger triggers[0].verify']],
+  [verified({ signing: true }), ['invalid_trigger triggers[0].signing']],
+  [{ triggers: [{ ...PENDING, verify: 'github' }] }, ['invalid_trigger triggers[0].secret']],
+  [{ triggers: [{ ...PENDING, secret: 'X' }] }, ['invalid_trigger triggers[0].verify']],
+  [verified({ secret: '' }), ['invalid_trigger triggers[0].secret']],
+  [verified({ secret: '1A' }), ['invalid_trigger triggers[0].secret']],
+  [verified({ secret: 'a-b' }), ['invalid_trigger triggers[0].secret']],
+  [verified({ secret: 'x'.repeat(65) }), ['invalid_trigger triggers[0].secret']],
+  [
+    { triggers: [{ kind: 'webhook', id: ID, secretHash: HASH, verify: 'slack', secret: 'X' }] },
+    ['invalid_trigger triggers[0].secretHash'],
   ],
   [{ triggers: [PENDING, { kind: 'cron', expr: '* * * * *' }, PENDING] }, ['invalid_trigger triggers[2]']],
 
@@ -308,6 +347,16 @@ test('an edit adds what is not there, and touches no other trigger', () => {
     webhook: { id: 'b'.repeat(24), secretHash: HASH },
   });
   assert.equal(edited, JSON.stringify({ ...LEAST, triggers, enabled: false }));
+});
+
+test('a webhook of a verified sender gets an address and no hash, and keeps how it is verified', () => {
+  const text = withMembers(verified({ verify: HMAC }));
+  const edited = editAutomation(text, { webhook: { id: ID, secretHash: HASH } });
+  const trigger = { kind: 'webhook', id: ID, verify: HMAC, secret: 'X' };
+  assert.equal(edited, JSON.stringify({ ...LEAST, triggers: [trigger] }));
+  assert.deepEqual(manifestOf(JSON.parse(edited)).triggers, [trigger]);
+  const renewed = editAutomation(edited, { webhook: { id: 'b'.repeat(24) }, renew: true });
+  assert.deepEqual(manifestOf(JSON.parse(renewed)).triggers, [{ ...trigger, id: 'b'.repeat(24) }]);
 });
 
 test('an edit gives up indentation before it makes a file too large', () => {

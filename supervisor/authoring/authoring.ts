@@ -2,7 +2,7 @@
  * Creates and changes apps without an editor: a blank app, a template, new names, automations (decisions, section 7). It works
  * in the caller's session or in a new one, and publishes at once when the caller says so.
  */
-import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { NewWebhook } from '../../protocol/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, freeId, freeName, nameFromId, unknownSession } from '../../protocol/ids.ts';
 import type { LayOutJob } from '../../protocol/jobs.ts';
@@ -161,6 +161,6 @@ export class Authoring {
 }
 
 /** The webhooks of what was published. */
-export function webhooksOf({ published }: Staged): MintedWebhook[] {
+export function webhooksOf({ published }: Staged): NewWebhook[] {
   return published?.webhooks ?? [];
 }

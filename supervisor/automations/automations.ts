@@ -107,6 +107,8 @@ export class Automations {
     this.webhooks = new Webhooks({
       catalog: this.catalog,
       fires: this.fires,
+      secrets: options.secrets,
+      appLog: options.appLog,
       keyOf: async ({ app }, slug) => (await readWebhookKeys(layout.app(app))).get(slug) ?? null,
     });
     this.enablement = new Enablement({

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { after, test } from 'node:test';
+import type { MintedWebhook } from '../../protocol/automation.ts';
 import { editAutomation } from '../../protocol/automation-edit.ts';
 import { addWebhookKeys, readWebhookKeys } from '../../storage/automations.ts';
 import { automation } from '../../testing/apps.ts';
@@ -17,7 +18,7 @@ test('an upload answers the address and the secret of its webhook, and the same 
   const { upload, catalog, deployments } = await start();
   const daily = automation({ triggers: [PENDING] });
   const first = await upload({ daily });
-  const [webhook, ...others] = first.webhooks;
+  const [webhook, ...others] = first.webhooks as MintedWebhook[];
   assert.ok(webhook && others.length === 0, 'one webhook is minted');
   assert.deepEqual(webhook, {
     webhookId: webhook.webhookId,
@@ -39,7 +40,7 @@ test('the key of a signed webhook is kept outside the code, for its owner only, 
   const { upload, layout, deployments } = await start();
   const app = layout.app('notes');
   const { webhooks } = await upload({ daily: automation({ triggers: [{ ...PENDING, signing: true }] }) });
-  const [{ webhookId, secret } = { webhookId: '', secret: '' }] = webhooks;
+  const [{ webhookId, secret } = { webhookId: '', secret: '' }] = webhooks as MintedWebhook[];
   assert.deepEqual(await readWebhookKeys(app), new Map([[webhookId, secret]]));
   assert.equal(statSync(app.webhookKeys).mode & 0o777, 0o600);
   await upload({ daily: automation() }, '2');
@@ -88,13 +89,13 @@ test('provisioning mints what is pending in live versions', async () => {
   writeFileSync(fileOf('daily'), automation({ triggers: [PENDING] }));
   writeFileSync(fileOf('other', 'second'), automation({ triggers: [{ ...PENDING, signing: true }] }));
   await catalog.loadAll();
-  const [webhook, ...others] = await enablement.provision('notes', ORIGIN);
+  const [webhook, ...others] = (await enablement.provision('notes', ORIGIN)) as MintedWebhook[];
   assert.ok(webhook && others.length === 0, 'one webhook is minted');
   const secretHash = createHash('sha256').update(webhook.secret).digest('hex');
   const { triggers } = JSON.parse(readFileSync(fileOf('daily'), 'utf8'));
   assert.deepEqual(triggers, [{ kind: 'webhook', id: webhook.webhookId, secretHash }]);
   assert.equal(catalog.bySlug(webhook.webhookId)?.ref, 'notes/daily');
-  const rest = await enablement.provision(null, ORIGIN);
+  const rest = (await enablement.provision(null, ORIGIN)) as MintedWebhook[];
   assert.deepEqual(
     rest.map(({ ownerApp }) => ownerApp),
     ['second'],
@@ -107,8 +108,9 @@ test('a lost secret is renewed: another address and secret in the same place, an
   const { upload, enablement, catalog, fileOf, layout } = await start();
   const cron = { kind: 'cron', expr: '@daily' };
   const text = automation({ 'x-mine': { a: 1 }, triggers: [{ ...PENDING, 'x-hook': 1, signing: true }, cron] });
-  const [lost] = (await upload({ daily: text })).webhooks;
-  const [webhook, ...others] = await enablement.provisionOne('notes', 'daily', true, ORIGIN);
+  const [lost] = (await upload({ daily: text })).webhooks as MintedWebhook[];
+  const renewed = await enablement.provisionOne('notes', 'daily', true, ORIGIN);
+  const [webhook, ...others] = renewed as MintedWebhook[];
   assert.ok(lost && webhook && others.length === 0, 'one webhook is minted');
   assert.equal(catalog.bySlug(lost.webhookId), undefined);
   assert.equal(catalog.bySlug(webhook.webhookId)?.ref, 'notes/daily');
@@ -166,7 +168,7 @@ test('the key of a mint that was cut off goes with the next mint', async () => {
   await catalog.loadAll();
   const app = layout.app('notes');
   await addWebhookKeys(app, new Map([['a'.repeat(24), 'whsec_bG9zdA==']]));
-  const [minted] = await enablement.provision('notes', ORIGIN);
+  const [minted] = (await enablement.provision('notes', ORIGIN)) as MintedWebhook[];
   assert.deepEqual([...(await readWebhookKeys(app))], [[minted?.webhookId, minted?.secret]]);
 });
 

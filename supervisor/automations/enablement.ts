@@ -7,8 +7,10 @@ import {
   automationRef,
   invalidAutomation,
   type MintedSecret,
-  type MintedWebhook,
-  mintedWebhook,
+  type NewWebhook,
+  newWebhook,
+  type PendingWebhook,
+  type ProvisionedWebhook,
   pendingWebhook,
   provisionedWebhook,
   signingKeys,
@@ -60,15 +62,15 @@ export class Enablement {
    * are shown once, so those that were minted are answered also when a later one fails, which is logged; when none was, it
    * rejects with that failure. Rejects with `UNKNOWN_APP`.
    */
-  async provision(app: string | null, origin: string): Promise<MintedWebhook[]> {
+  async provision(app: string | null, origin: string): Promise<NewWebhook[]> {
     const { catalog, registry, log } = this.#options;
     if (app !== null) await registry.state(app);
-    const minted: MintedWebhook[] = [];
+    const minted: NewWebhook[] = [];
     const failures: unknown[] = [];
     const apps = app === null ? new Set(catalog.list().map((automation) => automation.app)) : [app];
     for (const id of apps) {
       try {
-        await this.#mint(id, (secret) => minted.push(mintedWebhook(id, secret, origin)));
+        await this.#mint(id, (secret) => minted.push(newWebhook(id, secret, origin)));
       } catch (error) {
         log.error({ app: id, err: error }, 'The webhooks of an app could not be given addresses.');
         failures.push(error);
@@ -79,8 +81,8 @@ export class Enablement {
   }
 
   /** Mints a pending webhook; with `renew` a minted one again. Rejects as `manifest`, and with `BAD_REQUEST` without one. */
-  async provisionOne(app: string, id: string, renew: boolean, origin: string): Promise<MintedWebhook[]> {
-    const minted: MintedWebhook[] = [];
+  async provisionOne(app: string, id: string, renew: boolean, origin: string): Promise<NewWebhook[]> {
+    const minted: NewWebhook[] = [];
     await this.#held(app, async (version) => {
       const stored = await this.#read(version, app, id);
       const pending = pendingWebhook(stored.manifest);
@@ -88,7 +90,7 @@ export class Enablement {
       if (webhook === undefined) throw noWebhook(app, id);
       if (pending === undefined && !renew) return;
       const secret = await this.#mintOne(version, app, id, stored, webhook);
-      minted.push(mintedWebhook(app, secret, origin));
+      minted.push(newWebhook(app, secret, origin));
     });
     return minted;
   }
@@ -112,17 +114,16 @@ export class Enablement {
     app: string,
     id: string,
     stored: Stored,
-    { signing = false }: { signing?: boolean },
+    webhook: PendingWebhook | ProvisionedWebhook,
   ): Promise<MintedSecret> {
-    const webhook = mintWebhook(signing, randomBytes);
-    const secret = { automationId: id, webhookId: webhook.id, secret: webhook.secret, signing };
+    const { minted, change } = mintWebhook(id, webhook, randomBytes);
     const paths = this.#options.layout.app(app);
     // Before the file: a webhook that is there has its key.
-    await addWebhookKeys(paths, signingKeys([secret]));
-    await writeAutomation(version, id, editAutomation(stored.text, { webhook, renew: true }));
+    await addWebhookKeys(paths, signingKeys([minted]));
+    await writeAutomation(version, id, editAutomation(stored.text, { webhook: change, renew: true }));
     // That of the old address, and of one whose mint was cut off.
     await pruneWebhookKeys(paths);
-    return secret;
+    return minted;
   }
 
   /** In the app's line, with its active version; the catalog then knows what was written, also when not everything could be. */

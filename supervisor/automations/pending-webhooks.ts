@@ -1,5 +1,5 @@
 /** Says which webhooks the publication of a draft would create: those that its automations want and the live ones do not have. */
-import { automationRef, pendingWebhook, provisionedWebhook } from '../../protocol/automation.ts';
+import { automationRef, keepsAddress, pendingWebhook, provisionedWebhook } from '../../protocol/automation.ts';
 import { listAutomations, readAutomation } from '../../storage/automations.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import type { AutomationCatalog } from './catalog.ts';
@@ -19,8 +19,8 @@ export async function pendingWebhooks(
     const wanted = stored === null || 'issues' in stored ? undefined : pendingWebhook(stored.manifest);
     const live = catalog.get(automationRef(app, id));
     const known = live === undefined ? undefined : provisionedWebhook(live.manifest);
-    const isKept = known !== undefined && (known.signing ?? false) === (wanted?.signing ?? false);
-    if (wanted !== undefined && !isKept) pending.push({ automationId: id, ownerApp: app });
+    if (wanted !== undefined && !(known && keepsAddress(known, wanted)))
+      pending.push({ automationId: id, ownerApp: app });
   }
   return pending;
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
-import { type MintedWebhook, mintedWebhook } from '../../protocol/automation.ts';
+import { type NewWebhook, newWebhook } from '../../protocol/automation.ts';
 import { type InputIssue, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, versionNumber, versionTag } from '../../protocol/ids.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
@@ -50,11 +50,11 @@ export type PublishResult = {
   /** The version's commit, which holds what was merged: the new base of the session's files. */
   sha: string;
   migrationsApplied: number[];
-  webhooks: MintedWebhook[];
+  webhooks: NewWebhook[];
 } & Pick<VersionSummary, 'network' | 'uses'>;
 
 /** `warnings` are what publishing would refuse its handlers for. */
-export type AdoptionResult = { webhooks: MintedWebhook[]; warnings?: InputIssue[] };
+export type AdoptionResult = { webhooks: NewWebhook[]; warnings?: InputIssue[] };
 
 export type ActivationResult = {
   id: string;
@@ -63,7 +63,7 @@ export type ActivationResult = {
   /** Numbers of the migrations that the data has had and this version does not know. */
   migrationsAhead: number[];
   /** Minted when a version was brought back whose webhook the live one does not have. */
-  webhooks: MintedWebhook[];
+  webhooks: NewWebhook[];
 };
 
 export class Deployments {
@@ -396,8 +396,8 @@ function present<K extends keyof VersionSummary>(version: VersionSummary, member
   return Object.fromEntries(entries) as Pick<VersionSummary, K>;
 }
 
-function webhooksOf(id: string, { minted }: Publication, origin: string): MintedWebhook[] {
-  return minted.map((secret) => mintedWebhook(id, secret, origin));
+function webhooksOf(id: string, { minted }: Publication, origin: string): NewWebhook[] {
+  return minted.map((secret) => newWebhook(id, secret, origin));
 }
 
 /** `3` and `v3` are the tag `<id>/v3`. */

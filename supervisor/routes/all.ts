@@ -1,5 +1,6 @@
 /** Every route of the gateway, for the router and for the test of the documentation. */
 import type { RunRecord } from '../../protocol/runs.ts';
+import { senderSecret } from '../automations/webhooks/webhooks.ts';
 import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { agentRoutes } from './agents.ts';
@@ -33,6 +34,10 @@ export function allRoutes(services: Services): Route[] {
     ...automationRoutes({
       catalog,
       enablement,
+      secretProblem: (app, name) => {
+        const found = senderSecret(services.secrets, app, name);
+        return 'problem' in found ? found.problem : null;
+      },
       publicOrigin: (exchange) => publicOriginOf(exchange, services),
       nextRunAt: (ref) => automations.scheduler.nextRunAt(ref),
       lastRuns: (refs) => runs.lastRuns(refs.flatMap((ref) => catalog.get(ref) ?? [])),

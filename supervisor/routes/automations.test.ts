@@ -49,6 +49,7 @@ async function serve(
     ...parts,
     nextRunAt: (ref) => (ref === 'notes/daily' ? 1234 : null),
     lastRuns: async () => new Map([['notes/daily', { ...RUN, ref: 'notes/daily', app: 'notes', automation: 'daily' }]]),
+    secretProblem: (_app, name) => (name === 'THERE' ? null : `Set ${name}.`),
     publicOrigin: (exchange) => publicOriginOf(exchange, { config: { publicUrl }, listening: () => listening }),
     registered: async (app) => void (await registry.state(app)),
   });
@@ -103,6 +104,17 @@ test('lists the automations, without the hashes of secrets, beside the damaged o
   assert.doesNotMatch(text + (await call('GET', '/notes/hook')).text, /secretHash|whsec_/);
   assert.deepEqual((await call('GET', '?app=notes')).json, json);
   assert.equal((await call('GET', '/notes/torn')).json.error.code, 'INVALID_AUTOMATION');
+});
+
+test('a webhook whose secret is not set says what to do', async (t) => {
+  const triggers = (secret: string) => [{ ...PENDING, verify: 'github', secret }];
+  const daily = automation({ triggers: triggers('THERE') });
+  const { call } = await serve(t, { daily, hook: automation({ triggers: triggers('KEY') }) });
+  const [there, missing] = (await call('GET', '')).json.rows;
+  assert.deepEqual([there.triggers[0].problem, missing.triggers[0].problem], [undefined, 'Set KEY.']);
+  assert.deepEqual([missing.triggers[0].verify, missing.triggers[0].secret], ['github', 'KEY']);
+  const { json } = await call('GET', '/notes/hook');
+  assert.deepEqual([json.triggers[0].problem, json.manifest.triggers[0].problem], ['Set KEY.', undefined]);
 });
 
 test('one automation has its whole manifest', async (t) => {

@@ -5,7 +5,7 @@
 import type { AutomationRow, ShownRun, ShownTrigger } from '../../protocol/answers.ts';
 import {
   automationRef,
-  type ProvisionedWebhook,
+  type MintedSecretWebhook,
   parseRef,
   type Trigger,
   WEBHOOK_ROUTE_PREFIX,
@@ -33,6 +33,8 @@ export type AutomationRoutesOptions = {
   lastRuns(refs: string[]): Promise<ReadonlyMap<string, RunRecord>>;
   /** Where others reach the gateway, for the addresses of webhooks; called in the turn in which the exchange was handed over. */
   publicOrigin(exchange: Exchange): string;
+  /** Why there is no value of an app's secret, and what to do; null when there is one. */
+  secretProblem(app: string, name: string): string | null;
   /** Rejects with `UNKNOWN_APP`. */
   registered(app: string): Promise<void>;
 };
@@ -41,9 +43,12 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
   const { catalog, enablement } = options;
   const rowsOf = async (automations: LiveAutomation[], origin: string): Promise<AutomationRow[]> => {
     const runs = await options.lastRuns(automations.map(({ ref }) => ref));
-    return automations.map((automation) =>
-      row(automation, origin, options.nextRunAt(automation.ref), runs.get(automation.ref)),
-    );
+    return automations.map((automation) => {
+      const { ref, app, manifest } = automation;
+      const problemOf = (secret: string) => options.secretProblem(app, secret);
+      const triggers = manifest.triggers.map((trigger) => shownTrigger(trigger, origin, problemOf));
+      return row(automation, triggers, options.nextRunAt(ref), runs.get(ref));
+    });
   };
   const rowOf = async (automation: LiveAutomation, origin: string): Promise<AutomationRow> =>
     (await rowsOf([automation], origin))[0] as AutomationRow;
@@ -120,7 +125,7 @@ function provisionRequest({ app, ref, renew = false }: Record<string, unknown>):
 
 function row(
   automation: LiveAutomation,
-  origin: string,
+  triggers: ShownTrigger[],
   nextRunAt: number | null,
   lastRun: RunRecord | undefined,
 ): AutomationRow {
@@ -132,19 +137,23 @@ function row(
     name: manifest.name,
     ...(manifest.description === undefined ? {} : { description: manifest.description }),
     enabled: manifest.enabled,
-    triggers: manifest.triggers.map((trigger) => shownTrigger(trigger, origin)),
+    triggers,
     ...(nextRunAt === null ? {} : { nextRunAt }),
     ...(lastRun === undefined ? {} : { lastRun: shownRun(lastRun) }),
   };
 }
 
-function shownTrigger(trigger: Trigger, origin: string): ShownTrigger {
+function shownTrigger(trigger: Trigger, origin: string, problemOf: (secret: string) => string | null): ShownTrigger {
   const shown = withoutHash(trigger);
-  return 'id' in shown ? { ...shown, url: webhookUrl(origin, shown.id) } : shown;
+  if (!('id' in shown)) return shown;
+  const problem = 'verify' in shown ? problemOf(shown.secret) : null;
+  return { ...shown, url: webhookUrl(origin, shown.id), ...(problem !== null && { problem }) };
 }
 
 /** Hashes of secrets never leave. */
-function withoutHash(trigger: Trigger): Exclude<Trigger, ProvisionedWebhook> | Omit<ProvisionedWebhook, 'secretHash'> {
+function withoutHash(
+  trigger: Trigger,
+): Exclude<Trigger, MintedSecretWebhook> | Omit<MintedSecretWebhook, 'secretHash'> {
   if (!('secretHash' in trigger)) return trigger;
   const { secretHash, ...shown } = trigger;
   return shown;

@@ -67,6 +67,11 @@ const kitchen = (door: string) =>
         await ctx.tool('svc_read', { app: 'kitchen', query: 'nothing' }).catch(() => {});
         throw new Error('the toaster is on <fire>');
       };`,
+      'automations/order/automation.json': automation({
+        name: 'Take orders',
+        triggers: [{ kind: 'webhook', pending: true, verify: 'stripe', secret: 'STRIPE_SECRET' }],
+      }),
+      'automations/order/handler.js': 'export default async () => {};',
     },
   });
 
@@ -154,7 +159,14 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     const field = page.getByRole('textbox', { name: 'Address of kitchen/burn' });
     await field.waitFor();
     assert.equal(await field.inputValue(), `${gateway.url}/_svc-hook/${triggers[0].id}`);
-    assert.equal(await page.getByRole('textbox', { name: /Address of/ }).count(), 1, 'others have none');
+    assert.equal(await page.getByRole('textbox', { name: /Address of/ }).count(), 2, 'others have none');
+    const problem = row(page, 'Take orders').getByText('svc secret set kitchen STRIPE_SECRET');
+    await problem.waitFor();
+    const body = { value: 'whsec_x' };
+    assert.equal((await gateway.call('PUT', '/svc/_apps/kitchen/secrets/STRIPE_SECRET', { body })).status, 200);
+    await page.reload();
+    await field.waitFor();
+    assert.equal(await problem.count(), 0);
     await row(page, 'Burn toast').getByRole('button', { name: 'Copy address of kitchen/burn' }).click();
     await row(page, 'Burn toast').getByText('Copied').waitFor();
     assert.equal(await page.evaluate('navigator.clipboard.readText()'), triggers[0].url);

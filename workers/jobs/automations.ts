@@ -9,6 +9,7 @@ import {
   automationFault,
   automationFile,
   invalidAutomation,
+  keepsAddress,
   type MintedSecret,
   type PendingWebhook,
   pendingWebhook,
@@ -123,19 +124,19 @@ async function liveManifest(version: VersionPaths, id: string): Promise<Automati
   return stored === null || 'issues' in stored ? null : stored.manifest;
 }
 
-/** A push keeps the address, unless signing was added or removed: a signed webhook needs a new key. */
+/** A push keeps the address, unless its sender needs a secret of another kind. */
 function takenOver(live: AutomationManifest | null, pending: PendingWebhook): AutomationChange['webhook'] {
   const webhook = live === null ? undefined : provisionedWebhook(live);
-  if (webhook === undefined || (webhook.signing ?? false) !== (pending.signing ?? false)) return undefined;
-  return { id: webhook.id, secretHash: webhook.secretHash };
+  if (webhook === undefined || !keepsAddress(webhook, pending)) return undefined;
+  return 'verify' in webhook ? { id: webhook.id } : { id: webhook.id, secretHash: webhook.secretHash };
 }
 
 function mint(
   automationId: string,
-  { signing = false }: PendingWebhook,
+  pending: PendingWebhook,
   minted: MintedSecret[],
 ): NonNullable<AutomationChange['webhook']> {
-  const { id, secret, secretHash } = mintWebhook(signing, randomBytes);
-  minted.push({ automationId, webhookId: id, secret, signing });
-  return { id, secretHash };
+  const webhook = mintWebhook(automationId, pending, randomBytes);
+  minted.push(webhook.minted);
+  return webhook.change;
 }

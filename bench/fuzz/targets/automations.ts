@@ -17,6 +17,7 @@ const CHECK_MS = 5000;
 const NOW = Date.UTC(2026, 9, 24, 23, 59, 59);
 /** Fires that are looked at of each trigger. */
 const FIRES = 4;
+const HMAC = { header: 'X-Mac', algorithm: 'sha1', encoding: 'base64' };
 const WEBHOOK = { id: 'a'.repeat(24), secretHash: 'b'.repeat(64) };
 
 const times = new CronTimes('UTC');
@@ -57,13 +58,19 @@ const webhook = fc.record(
     kind: fc.constant('webhook'),
     pending: flag,
     signing: flag,
+    verify: fc.constantFrom<unknown>('github', 'slack', 'x', HMAC, { ...HMAC, prefix: 'v=' }, { header: 'a b' }, null),
+    secret: fc.constantFrom<unknown>('KEY', '1', null),
     id: fc.constantFrom(WEBHOOK.id, 'A'.repeat(24), ''),
     secretHash: fc.constantFrom(WEBHOOK.secretHash, 'x'),
     more: jsonValue,
   },
   { requiredKeys: ['kind'] },
 );
-const trigger = fc.oneof(cron, fc.constant({ kind: 'webhook', pending: true }), webhook, jsonValue);
+const pending = fc.constantFrom(
+  { kind: 'webhook', pending: true },
+  { kind: 'webhook', pending: true, verify: HMAC, secret: 'KEY' },
+);
+const trigger = fc.oneof(cron, pending, webhook, jsonValue);
 const MEMBERS: Record<string, fc.Arbitrary<unknown>> = {
   enabled: flag,
   version: awkwardText,
@@ -160,7 +167,7 @@ function assertEdited(text: string, before: AutomationManifest, change: Automati
   const wanted = before.triggers.map((one) => {
     if (change.webhook === undefined || !('pending' in one)) return one;
     const { pending: _, ...more } = one;
-    return { ...more, ...change.webhook };
+    return { ...more, ...('verify' in more ? { id: change.webhook.id } : change.webhook) };
   });
   assert.deepEqual(manifest, { ...before, enabled: change.enabled ?? before.enabled, triggers: wanted });
   const [old, now] = [text, edited].map((one) => JSON.parse(one) as Record<string, unknown>);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { isSignedWith, readWebhookHeaders } from '../../../supervisor/automations/webhooks/standard-webhooks.ts';
+import { readProof, type SignedVerify } from '../../../supervisor/automations/webhooks/verification.ts';
 import { parseWebhookBody } from '../../../supervisor/automations/webhooks/webhook-input.ts';
 import { awkwardText, jsonValue, mutated } from '../arbitraries.ts';
 import { assertPrototypesUntouched, refusalOf } from '../oracle.ts';
@@ -15,6 +16,8 @@ const TIMESTAMP = String(NOW / 1000);
 const BODY = Buffer.from('{"a":1}');
 const sign = (id: string, timestamp: string, body: Buffer): string =>
   `v1,${createHmac('sha256', KEY).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
+const hmac = (before: string, body: Buffer): string =>
+  createHmac('sha256', 'secret').update(before).update(body).digest('hex');
 const SIGNATURE = sign(ID, TIMESTAMP, BODY);
 
 const text = (sound: string) =>
@@ -40,6 +43,40 @@ const bodies = fc.oneof(
   fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes)),
   fc.integer({ min: 1, max: 32_000 }).map((depth) => Buffer.from('['.repeat(depth) + ']'.repeat(depth))),
 );
+
+/** What is signed as it should be, of each service, and the header with the signature. */
+const SERVICES: [verify: SignedVerify, header: string, sign: (body: Buffer) => string, rest: Record<string, string>][] =
+  [
+    ['github', 'x-hub-signature-256', (body) => `sha256=${hmac('', body)}`, {}],
+    ['stripe', 'stripe-signature', (body) => `t=${TIMESTAMP},v1=${hmac(`${TIMESTAMP}.`, body)}`, {}],
+    [
+      'slack',
+      'x-slack-signature',
+      (body) => `v0=${hmac(`v0:${TIMESTAMP}:`, body)}`,
+      { 'x-slack-request-timestamp': TIMESTAMP },
+    ],
+    [{ header: 'X-Mac', algorithm: 'sha256', encoding: 'hex' }, 'x-mac', (body) => hmac('', body), {}],
+  ];
+
+/** `changes` are places of the signature where another character stands; a header that is no signature is refused. */
+async function judgeService(
+  [verify, name, sign, rest]: (typeof SERVICES)[number],
+  changes: number[],
+  body: Buffer,
+  odd: string,
+): Promise<void> {
+  const right = sign(body);
+  const changed = changes.reduce((text, at) => {
+    const place = text.length - 1 - at * 7;
+    return `${text.slice(0, place)}${text[place] === '0' ? '1' : '0'}${text.slice(place + 1)}`;
+  }, right);
+  const proves = (value: string) => {
+    const proof = readProof(verify, (header) => (header === name ? value : rest[header]), NOW);
+    return !('fault' in proof) && proof.isMadeWith('secret', body);
+  };
+  assert.equal(proves(changed), changed === right);
+  assert.equal(proves(odd), false);
+}
 
 async function judgeBody(bytes: Buffer): Promise<void> {
   const refusal = await refusalOf(() => {
@@ -69,6 +106,17 @@ export const webhooks: Target = {
           const right = sign(read.id, read.timestamp, body);
           assert.equal(isSignedWith(KEY, read, body), (sent['webhook-signature'] ?? '').split(' ').includes(right));
         }),
+      },
+      {
+        name: 'signatures of services',
+        runs: { full: 100_000, smoke: 500 },
+        property: fc.asyncProperty(
+          fc.constantFrom(...SERVICES),
+          fc.array(fc.nat(4), { maxLength: 4 }),
+          bodies,
+          awkwardText,
+          judgeService,
+        ),
       },
       { name: 'bodies', runs: { full: 100_000, smoke: 500 }, property: fc.asyncProperty(bodies, judgeBody) },
     ],

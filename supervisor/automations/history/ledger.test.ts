@@ -25,7 +25,7 @@ async function endedRun(
 }
 
 const claim = ({ slug, webhookId }: { slug: string; webhookId: string }, runId: string, now = NOW) =>
-  claimMessage(slug, webhookId, runId, now);
+  claimMessage(slug, webhookId, runId, now, 2 * LIMITS.webhookToleranceMs);
 
 test('a run is stored before it starts, goes through its states, and ends once', async (t) => {
   const { ledger, warnings } = await startLedger(t);

@@ -1,5 +1,6 @@
 /** What a handler gets of a webhook's request: the body as a value, and the request itself. Pure. */
 import { isUtf8 } from 'node:buffer';
+import type { WebhookVerify } from '../../../protocol/automation.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
@@ -23,6 +24,38 @@ export function parseWebhookBody(bytes: Buffer): unknown {
   } catch {
     return text;
   }
+}
+
+const FORM = 'application/x-www-form-urlencoded';
+
+/**
+ * The body as `parseWebhookBody` gives it; of senders that are verified, a form is an object of texts, with a list where a name is
+ * repeated. GitHub and Slack put a JSON value into a form whose one field is `payload`: then it is that value.
+ */
+export function webhookInput(bytes: Buffer, contentType: string | null, verify: WebhookVerify | null): unknown {
+  const value = parseWebhookBody(bytes);
+  // A JSON text is another than its characters.
+  if (verify === null || contentType !== FORM || typeof value !== 'string' || value !== bytes.toString()) return value;
+  const fields = new Map<string, string | string[]>();
+  for (const [name, text] of new URLSearchParams(value)) {
+    const before = fields.get(name);
+    if (Array.isArray(before)) before.push(text);
+    else fields.set(name, before === undefined ? text : [before, text]);
+  }
+  const payload = fields.get('payload');
+  if ((verify === 'github' || verify === 'slack') && fields.size === 1 && typeof payload === 'string') {
+    const json = parseWebhookBody(Buffer.from(payload));
+    if (json !== payload) return json;
+  }
+  return Object.fromEntries(fields);
+}
+
+/** What Slack wants to hear when its address is entered there; null for every other message. */
+export function slackChallenge(body: Buffer): string | null {
+  const value = parseWebhookBody(body);
+  if (typeof value !== 'object' || value === null) return null;
+  const { type, challenge } = value as Record<string, unknown>;
+  return type === 'url_verification' && typeof challenge === 'string' ? challenge : null;
 }
 
 /** `headers` alternate names in lower case with values; `body` is UTF-8. */
