@@ -107,6 +107,13 @@ onEachStore({ config: { versionRetention: 2 } }, (gateway, store) => {
       /is lib\/label\.ts/,
     ],
     [
+      'a type that is imported like a value',
+      'queries/list.ts',
+      LIST.replace('type Kind', 'Kind'),
+      '2:10',
+      /"Kind".*`import type`/,
+    ],
+    [
       'a .js of the same name',
       'queries/list.js',
       'export default () => 1;',

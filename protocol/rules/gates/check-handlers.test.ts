@@ -367,6 +367,27 @@ describe('handlers in TypeScript', () => {
     ]);
   });
 
+  test('a type that is imported like a value is found, as every name that a module does not export', () => {
+    const files = {
+      ...digest,
+      'queries/list.ts': {
+        text: `import { Row } from '../types.ts';\nimport one, { two, x as three } from '../lib/a.js';\n${HANDLER}`,
+      },
+      'types.ts': { text: '          ' },
+      'lib/a.js': { text: `export { four as "two" } from './b.js';\nexport * as all from './c.js'; export class x {}` },
+      'lib/b.js': { text: "export const [four] = []; export * from './c.js';" },
+      'lib/c.js': { text: 'export function five() {}\nexport const six = 1, seven = 2;\nexport { six as default };' },
+      'queries/other.js': {
+        text: `import c, { five, six, seven, nine } from '../lib/c.js';\nimport * as all from '../lib/a.js';\n${HANDLER}`,
+      },
+    };
+    assert.deepEqual(typed(files, ['list', 'other']), [
+      'queries/list.ts:1:10 import It imports "Row" from types.ts, which exports nothing of this name; for a type, write `import type`.',
+      'queries/list.ts:2:8 import It imports "default" from lib/a.js, which exports nothing of this name.',
+      'queries/other.js:1:31 import It imports "nine" from lib/c.js, which exports nothing of this name.',
+    ]);
+  });
+
   test('one that is there as .js too is refused', () => {
     const files = { ...digest, 'queries/list.ts': { text: '' }, 'queries/list.js': { text: HANDLER } };
     assert.deepEqual(typed(files), [

@@ -1,5 +1,5 @@
 /** The gates that handlers pass on their way in (specification, "Rules"; decisions, section 7). */
-import type { AnyNode, Program } from 'acorn';
+import type { AnyNode, Declaration, Pattern, Program } from 'acorn';
 import { ancestor } from 'acorn-walk';
 import { type InputIssue, SvcError } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
@@ -144,7 +144,7 @@ class Modules {
   }
 
   #inspect(file: string, { text, fault }: Extract<HandlerSource, { text: string }>, kind: ModuleKind): Inspection {
-    if (fault !== undefined) return { findings: [syntax(fault)], imports: [], lines: new Lines(text) };
+    if (fault !== undefined) return { findings: [syntax(fault)], imports: [], exports: null, lines: new Lines(text) };
     const before = this.#known.get(file);
     if (before?.text === text && before.kind === kind) return before.inspection;
     const started = performance.now();
@@ -185,9 +185,19 @@ class Modules {
       }));
   }
 
-  #missing({ file, at, needed }: LocalImport): Finding[] {
+  #missing({ file, at, needed, names }: LocalImport): Finding[] {
     const module = this.#modules.get(file);
-    if (!needed || typeof module !== 'string') return [];
+    if (!needed || module === undefined) return [];
+    if (typeof module !== 'string') {
+      const { exports } = module;
+      const advice = file.endsWith('.ts') ? '; for a type, write `import type`.' : '.';
+      return names
+        .filter(({ name }) => exports !== null && !exports.has(name))
+        .map(({ name, at }) => {
+          const message = `It imports "${name}" from ${file}, which exports nothing of this name${advice}`;
+          return { rule: 'import', at, message };
+        });
+    }
     const typed = file.replace(/\.js$/, '.ts');
     const there = typed !== file && !('refused' in this.#read(typed)) ? ` There is ${typed}.` : '';
     return [{ rule: 'import', at, message: `It imports ${file}, which ${module}.${there}` }];
@@ -218,18 +228,20 @@ export function invalidHandler(issues: InputIssue[]): SvcError {
 }
 
 /** An import of a file of the app. A missing one is a fault where it is `needed`: when the module cannot load without. */
-type LocalImport = { file: string; at: number; needed: boolean };
+type LocalImport = { file: string; at: number; needed: boolean; names: { name: string; at: number }[] };
 
-type Inspection = { findings: Finding[]; imports: LocalImport[]; lines: Lines };
+/** `exports` is null where they cannot be told without other files, or at all. */
+type Inspection = { findings: Finding[]; imports: LocalImport[]; exports: Set<string> | null; lines: Lines };
 
 const outsideAutomations = ({ automation }: Reach): boolean => !automation;
 
 /** Everything that is to be found in the text of one module, and what it imports; `file` is its path in the app. `step` may throw. */
 export function inspect(file: string, text: string, kind: ModuleKind, step: () => void): Inspection {
   const lines = new Lines(text);
-  if (file.endsWith('.json')) return { findings: jsonFindings(text), imports: [], lines };
+  const nothing = { imports: [], exports: null, lines };
+  if (file.endsWith('.json')) return { ...nothing, findings: jsonFindings(text) };
   const parsed = parseModule(text, step);
-  if (!('program' in parsed)) return { findings: [syntax(parsed)], imports: [], lines };
+  if (!('program' in parsed)) return { ...nothing, findings: [syntax(parsed)] };
   try {
     const { program, comments } = parsed;
     const waivers = new Waivers(comments, lines);
@@ -239,10 +251,10 @@ export function inspect(file: string, text: string, kind: ModuleKind, step: () =
     const found = [...checkDeterminism(program, names), ...checkReadOnly(program, names, kind === 'query')];
     for (const finding of found) if (!waivers.waives(finding)) findings.push(finding);
     for (const finding of waivers.findings) findings.push(finding);
-    return { findings, imports, lines };
+    return { findings, imports, exports: exportsOf(program), lines };
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    return { findings: [syntax(tooDeep())], imports: [], lines };
+    return { ...nothing, findings: [syntax(tooDeep())] };
   }
 }
 
@@ -293,18 +305,18 @@ function hasDefaultExport({ body }: Program): boolean {
 }
 
 function isDefault(name: AnyNode): boolean {
-  return name.type === 'Identifier' ? name.name === 'default' : staticText(name) === 'default';
+  return nameOf(name) === 'default';
 }
 
 /** The app's own files that a module imports, and imports that the loader of handlers refuses whatever is there. */
 function importsOf(file: string, program: Program): { imports: LocalImport[]; findings: Finding[] } {
   const imports: LocalImport[] = [];
   const findings: Finding[] = [];
-  const add = (source: AnyNode | null | undefined, needed: boolean): void => {
+  const add = (source: AnyNode | null | undefined, needed: boolean, names: LocalImport['names'] = []): void => {
     const specifier = source ? staticText(source) : null;
     if (!source || specifier === null) return;
     const target = resolveSpecifier(specifier, file);
-    if ('file' in target) imports.push({ file: target.file, at: source.start, needed });
+    if ('file' in target) imports.push({ file: target.file, at: source.start, needed, names });
     else if (needed) {
       const message = `It imports "${specifier}": ${target.refused}`;
       // Automations have another rule for it.
@@ -313,8 +325,46 @@ function importsOf(file: string, program: Program): { imports: LocalImport[]; fi
     }
   };
   for (const node of program.body) {
-    if ('source' in node) add(node.source, true);
+    if ('source' in node) add(node.source, true, importedNames(node));
   }
   ancestor(program, { ImportExpression: ({ source }) => add(source, false) });
   return { imports, findings };
+}
+
+function importedNames(node: Program['body'][number]): LocalImport['names'] {
+  if (node.type !== 'ImportDeclaration' && node.type !== 'ExportNamedDeclaration') return [];
+  return node.specifiers.flatMap((specifier) => {
+    const at = specifier.start;
+    if (specifier.type === 'ImportDefaultSpecifier') return [{ name: 'default', at }];
+    if (specifier.type === 'ImportNamespaceSpecifier') return [];
+    return [{ name: nameOf(specifier.type === 'ImportSpecifier' ? specifier.imported : specifier.local), at }];
+  });
+}
+
+/** Null where a module exports what another one does, or the parts of a value. */
+function exportsOf({ body }: Program): Set<string> | null {
+  const names = new Set<string>();
+  for (const node of body) {
+    if (node.type === 'ExportDefaultDeclaration') names.add('default');
+    if (node.type === 'ExportAllDeclaration') {
+      if (!node.exported) return null;
+      names.add(nameOf(node.exported));
+    }
+    if (node.type !== 'ExportNamedDeclaration') continue;
+    for (const { exported } of node.specifiers) names.add(nameOf(exported));
+    for (const id of declaredBy(node.declaration)) {
+      if (id.type !== 'Identifier') return null;
+      names.add(id.name);
+    }
+  }
+  return names;
+}
+
+function declaredBy(declaration: Declaration | null | undefined): Pattern[] {
+  if (!declaration) return [];
+  return declaration.type === 'VariableDeclaration' ? declaration.declarations.map(({ id }) => id) : [declaration.id];
+}
+
+function nameOf(name: AnyNode): string {
+  return name.type === 'Identifier' ? name.name : (staticText(name) ?? '');
 }
