@@ -120,6 +120,7 @@ for (const [name, verify, sign] of SENDERS) {
     assert.equal(logged.length, 0);
     secrets.clear();
     const unset = await post(sign(BODY, SECONDS), BODY);
+    if (verify !== 'standard') assert.equal((await post(sign(BODY, SECONDS, ''), BODY)).status, 401, 'nor with none');
     const entries = (headers: globalThis.Headers) => [...headers].filter(([header]) => header !== 'date');
     assert.deepEqual([unset.status, unset.text, entries(unset.headers)], [401, wrong.text, entries(wrong.headers)]);
     assert.equal(fires.runs.length, 1);
