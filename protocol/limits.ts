@@ -196,6 +196,7 @@ export const LIMITS = {
   secretBytes: 64 * KiB, // value of a secret: certificates with their chain are the largest
   secretHiddenChars: 4, // shorter values are not taken out of logs and results: they are part of too many other texts
   secretLineChars: 8, // the same for one line of a value that has several
+  secretLines: 500, // such lines of all values of an app together; further ones are found as parts of the whole value only
   secretsFormer: 100, // replaced and deleted values of an app that are still taken out, until its process ends
   backups: 3, // copies of an app's data that are kept from before its migrations
   backupBytes: 256 * GiB, // content of one backup

@@ -103,3 +103,20 @@ test('Bytes without a value are handed on as they are; large ones too', () => {
       .endsWith('"b":"[secret KEY]"}'),
   );
 });
+
+test('A value is found without the space around it, and as far as console shows it', () => {
+  const long = Array.from({ length: 4_000 }, (_, i) => `n${i}`).join('.');
+  const redactor = hiding(['PADDED', ' sk live\n'], ['LONG', long]);
+  assert.equal(redactor.text('(sk live)'), '([secret PADDED])');
+  assert.doesNotMatch(redactor.text(inspect({ long })), /n1\.n2/);
+});
+
+test('Values of very many lines cost no more than some hundred lines, and are found as a whole', () => {
+  const values = Array.from({ length: LIMITS.secrets }, (_, i): [string, string] => [
+    `K${i}`,
+    Array.from({ length: 5_000 }, (_, line) => `line-${i}-${line}`).join('\n'),
+  ]);
+  const redactor = hiding(...values);
+  assert.equal(redactor.text(`<${values[0]?.[1]}>`), '<[secret K0]>');
+  assert.equal(redactor.text(values.at(-1)?.[1].split('\n')[7] ?? ''), `[secret K${LIMITS.secrets - 1}]`);
+});

@@ -11,6 +11,8 @@ const { parse, stringify } = JSON;
 /** Characters that every way of writing leaves as they are. */
 const PLAIN = /[A-Za-z0-9_.~-]+/g;
 const NUMBER = /-?\d[\d.eE+-]*/g;
+/** Characters of one text that Node's `console` shows. */
+const CONSOLE_CHARS = 10_000;
 const LINE_END = /\r\n|\r|\n/;
 
 export class Redactor {
@@ -40,8 +42,12 @@ export class Redactor {
     }
     const forms = new Map<string, string>();
     const probes = new Set<string>();
-    for (const [value, name] of this.#values) {
-      for (const part of partsOf(value)) {
+    let linesLeft: number = LIMITS.secretLines;
+    for (const [value, name] of [...this.#values].reverse()) {
+      const lines = linesOf(value).slice(0, linesLeft);
+      linesLeft -= lines.length;
+      for (const part of new Set([value, value.trim(), ...lines])) {
+        if (part.length < LIMITS.secretHiddenChars) continue;
         for (const form of formsOf(part)) forms.set(form, name);
         probes.add(probeOf(part));
       }
@@ -108,16 +114,17 @@ export class Redactor {
   }
 }
 
-/** The value, and its lines: traces and the like show these one by one. */
-function partsOf(value: string): string[] {
-  const lines = value.split(LINE_END).filter((line) => line.length >= LIMITS.secretLineChars);
-  return [...new Set([value, ...lines])].filter((part) => part.length >= LIMITS.secretHiddenChars);
+/** Of a value that has several: traces and the like show them one by one. */
+function linesOf(value: string): string[] {
+  const lines = value.split(LINE_END);
+  return lines.length === 1 ? [] : lines.filter((line) => line.length >= LIMITS.secretLineChars);
 }
 
-/** As it is, in JSON, in JSON that is a text of JSON, in an address, and as `console` shows it. */
+/** As it is, in JSON, in JSON that is a text of JSON, in an address, and as `console` shows it, which cuts what is long. */
 function formsOf(part: string): string[] {
   const inJson = stringify(part).slice(1, -1);
-  return [part, inJson, stringify(inJson).slice(1, -1), encodeURIComponent(part), inspect(part).slice(1, -1)];
+  const shown = inspect(part.slice(0, CONSOLE_CHARS)).slice(1, -1);
+  return [part, inJson, stringify(inJson).slice(1, -1), encodeURIComponent(part), shown];
 }
 
 function probeOf(part: string): string {

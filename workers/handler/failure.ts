@@ -61,7 +61,7 @@ export class Failures {
   #describe(thrown: unknown): Record<string, unknown> {
     if (!(thrown instanceof Error)) return {};
     const { name, code, cause, stack } = thrown as Error & { code?: unknown };
-    const frames = String(stack).replace(FOREIGN_FRAME, '').replace(/\n+/g, '\n').trimEnd();
+    const frames = this.#redactor.text(String(stack)).replace(FOREIGN_FRAME, '').replace(/\n+/g, '\n').trimEnd();
     return {
       name,
       stack: this.#hidePaths(frames),
