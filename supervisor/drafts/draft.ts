@@ -242,6 +242,7 @@ export class Draft {
     }
     if (this.#over || this.version === before.version) return;
     this.#callable = null;
+    this.reports.forget();
     if (this.#fault !== null) this.#say('error', `${this.#fault.code}: ${this.#fault.message}`);
     // Pages load again while the new code starts: their calls wait for it.
     this.#options.changes.reload(this.key);

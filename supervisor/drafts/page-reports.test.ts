@@ -74,8 +74,6 @@ test('a fault of a handler goes to the open pages; what pages reported does not'
   log({ level: 'error', tool: null, msg: 'of a page', page: { kind: 'error' } });
   log({ level: 'info', tool: 'boom', msg: 'said' });
   log({ level: 'error', tool: 'boom', msg: 'said by the handler itself' });
-  watched.pages = false;
-  log(entry);
   assert.deepEqual(faults, [
     [
       KEY,
@@ -90,6 +88,16 @@ test('a fault of a handler goes to the open pages; what pages reported does not'
       },
     ],
   ]);
+  watched.pages = false;
+  log(entry);
+  assert.equal(faults.length, 1, 'nobody is there');
+  taker.greet();
+  taker.greet();
+  assert.equal(faults.length, 2, 'a page that comes hears of it, once');
+  log(entry);
+  taker.forget();
+  taker.greet();
+  assert.equal(faults.length, 2, 'of files that are no more, nobody does');
   taker.close();
   assert.equal(followers.size, 0);
 });

@@ -49,14 +49,31 @@ export class PageReports {
   #logged = 0;
   #more = 0;
   #window: NodeJS.Timeout | undefined;
+  /** The latest fault that no page was there for. */
+  #missed: { fault: HandlerFault; at: number } | null = null;
 
   constructor(options: PageReportsOptions) {
     const { key, logs, changes } = options;
     this.#options = options;
     this.#unfollow = logs.follow(key, (_key, line) => {
-      const fault = changes.watched(key) ? handlerFault(JSON.parse(line)) : null;
-      if (fault !== null) changes.fault(key, fault);
+      const fault = handlerFault(JSON.parse(line));
+      if (fault === null) return;
+      if (changes.watched(key)) changes.fault(key, fault);
+      else this.#missed = { fault, at: performance.now() };
     });
+  }
+
+  /** A page follows the draft now. What it calls while it loads may have failed before. */
+  greet(): void {
+    const { key, changes } = this.#options;
+    const missed = this.#missed;
+    this.#missed = null;
+    if (missed !== null && performance.now() - missed.at < LIMITS.pageErrorsMs) changes.fault(key, missed.fault);
+  }
+
+  /** The draft's files are others now. */
+  forget(): void {
+    this.#missed = null;
   }
 
   /** Puts what a page reports into the log, up to `LIMITS.pageErrors` of them in a window, and then how many more there were. */

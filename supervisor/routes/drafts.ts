@@ -69,6 +69,7 @@ export function draftRoutes(services: Services): Route[] {
       const draft = await drafts().draft(sid, id);
       await draft.refreshed();
       services.changes.subscribe(draft.key, exchange, subscriptionOf(exchange, draft.version));
+      draft.reports.greet();
     }),
     route(
       'GET',

@@ -24,10 +24,11 @@ const FILES = {
     id: 'faulty',
     name: 'Faulty',
     version: '1.0.0',
-    queries: [{ name: 'boom' }, { name: 'fine' }],
+    queries: [{ name: 'boom' }, { name: 'fine' }, { name: 'typed' }],
     actions: [{ name: 'refuse' }],
   }),
   'queries/boom.js': "import { deep } from '../lib/deep.js';\nexport default async () => deep(null);\n",
+  'queries/typed.ts': 'export default async (): Promise<number> => 1;\n',
   'queries/fine.js': 'export default async () => 1;\n',
   'lib/deep.js': 'export function deep(value) {\n  return value.member;\n}\n',
   'actions/refuse.js': "export default async () => {\n  throw new RangeError('<b>not</b> today');\n};\n",
@@ -199,6 +200,22 @@ describe('errors while developing', { skip: withoutChromium() }, () => {
       violations.filter((text) => /Content Security Policy/.test(text)),
       [],
     );
+  });
+
+  test('TypeScript that is saved meanwhile is taken, with its own lines', { timeout: PATIENCE_MS }, async () => {
+    const stream = page.waitForResponse(/_changes/);
+    const lines = [
+      'type Wanted = {',
+      '  input: { n?: number };',
+      '};',
+      'export default async ({ input }: Wanted): Promise<number> => {',
+      "  throw new RangeError('n is ' + (input.n as number));",
+      '};',
+    ];
+    writeFileSync(join(home, 'faulty/queries/typed.ts'), `${lines.join('\n')}\n`);
+    await stream;
+    await page.evaluate(`svc.read({ query: 'typed' }).catch(() => {})`);
+    await page.getByText('queries/typed.ts:5:9', { exact: true }).waitFor();
   });
 
   test('live pages have none of it, and may not report anything to a draft', { timeout: PATIENCE_MS }, async () => {
