@@ -60,6 +60,19 @@ const CASES: Case[] = [
     'invalid_trigger',
     'triggers[0].pending',
   ],
+  [
+    'a service that is not known',
+    webhook({ pending: true, verify: 'x', secret: 'KEY' }),
+    'invalid_trigger',
+    'triggers[0].verify',
+  ],
+  ['a service without a secret', webhook({ pending: true, verify: 'github' }), 'invalid_trigger', 'triggers[0].secret'],
+  [
+    'a hash that no sender should use',
+    webhook({ pending: true, verify: { header: 'X-Mac', algorithm: 'md5', encoding: 'hex' }, secret: 'KEY' }),
+    'invalid_trigger',
+    'triggers[0].verify.algorithm',
+  ],
   ['two webhooks', webhook({ pending: true }, { pending: true }), 'invalid_trigger', 'triggers[1]'],
   [
     'the old and the new form at once',
