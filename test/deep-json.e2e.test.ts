@@ -12,6 +12,7 @@ const NOT_JSON = [
   'POST /svc/_apps/:id/upload',
   'POST /svc/_apps/:id/restart',
   'PUT /svc/_sessions/:sid/apps/:id/files/*',
+  'POST /svc/_sessions/:sid/apps/:id/files',
   'POST /svc/_sessions/:sid/apps/:id/update',
   'POST /svc/_sessions/:sid/apps/:id/reset-data',
   'POST /svc/_code/export',
@@ -20,6 +21,9 @@ const NOT_JSON = [
   'POST /svc/_session',
   'POST /_svc-conversations/apps/:id/blobs',
 ];
+
+/** Only a draft's own page may call it; its body is read after that. */
+const OF_PAGES = 'POST /svc/_draft/:sid/:id/_errors';
 
 const SITE = appOf('site', {
   queries: { all: '() => 1' },
@@ -54,7 +58,7 @@ onEachEdge({}, (gateway, _edge, store) => {
   };
   const routes = allRoutes({ automations: {} } as Services)
     .filter(({ method }) => method !== 'GET' && method !== 'DELETE')
-    .filter(({ method, path }) => !NOT_JSON.includes(`${method} ${path}`))
+    .filter(({ method, path }) => ![...NOT_JSON, OF_PAGES].includes(`${method} ${path}`))
     // Without the git store there are no drafts, whatever is sent to them.
     .filter(({ path }) => store === 'git' || !/^\/svc\/_draft\/|^\/_svc-conversations\/|\/_turn$/.test(path));
 
