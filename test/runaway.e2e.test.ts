@@ -232,12 +232,12 @@ describe('an app that misbehaves', () => {
   test('an app whose module does not load says which file and why; its other tools work', async () => {
     await install('broken', { bad: 'return 1;' });
     const files = app('broken', { ok: 'return 1;', bad: '' });
-    files['queries/bad.js'] = `import { nothing } from '../lib/a.js';\nexport default async () => nothing;\n`;
-    files['lib/a.js'] = '';
+    files['queries/bad.js'] = `import { value } from '../lib/a.js';\nexport default async () => value;\n`;
+    files['lib/a.js'] = 'export const value = null.value;\n';
     assert.equal((await gateway.upload('broken', files)).status, 201);
     assert.equal((await gateway.read('broken', 'ok')).status, 200);
     const answer = await gateway.read('broken', 'bad');
-    assert.match(answer.json.error.message, /queries\/bad\.js failed to load: .*"?nothing/);
+    assert.match(answer.json.error.message, /queries\/bad\.js failed to load: .*of null/);
   });
 });
 
