@@ -151,8 +151,20 @@ type Frames = {
   resumed: [begun: number];
   /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
   ready: [detail: { pid: number; threadId?: number }];
-  /** Supervisor → actor. `body` is the JSON text of the request, whose `input` member is the input; empty means `{}`. */
-  dispatch: [callId: number, remainingMs: number, kind: ToolKindValue, tool: string, body: Uint8Array, traceId: string];
+  /**
+   * Supervisor → actor. `body` is the JSON text of the request, whose `input` member is the input; empty means `{}`. `caller` is a
+   * place in `CALLER_KINDS`, `callerName` empty for none.
+   */
+  dispatch: [
+    callId: number,
+    remainingMs: number,
+    kind: ToolKindValue,
+    tool: string,
+    body: Uint8Array,
+    traceId: string,
+    caller: number,
+    callerName: string,
+  ];
   /**
    * Actor → supervisor. `status` is 200 for queries, 201 for `sql` that may have written and 200 for what only read, else the
    * envelope's; `body` is JSON text: a query's value, an action's `body` member, the answer of `sql`, a fire's

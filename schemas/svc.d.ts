@@ -42,7 +42,14 @@ export interface Log {
   error(...parts: unknown[]): void;
 }
 
+/** Who calls. `name`: of the token, the agent's runner, or the automation's ref. */
+export interface Caller {
+  readonly kind: 'admin' | 'session' | 'token' | 'public' | 'agent' | 'automation';
+  readonly name?: string;
+}
+
 interface AnyContext {
+  caller: Caller;
   /** For http and https, to the hosts that `network` in app.json allows; aborted at the end of the call. */
   fetch: typeof globalThis.fetch;
   /** The caller has gone, or the time is up. */

@@ -1,5 +1,6 @@
 /** What an embedding host may put in place of the gateway's own parts (specification, "Host-injected seams"). */
 import type { ChatMode, ThinkingLevel, TurnAttachment } from '../protocol/agents.ts';
+import type { HandlerCaller } from '../protocol/handler-caller.ts';
 import type { RunRecord, RunState } from '../protocol/runs.ts';
 import type { WebhookRequest } from '../protocol/webhook-messages.ts';
 
@@ -68,6 +69,8 @@ export type FireContext = {
   /** A secret of the automation's app. Rejects with `UNKNOWN_SECRET` or `SECRET_UNREADABLE`. */
   secrets: { get(name: string): Promise<string> };
   input: unknown;
+  /** The automation itself, however it was fired: its name is its ref. */
+  caller: HandlerCaller;
   /** Aborts when the run was cancelled, when its time is up, and when the gateway stops. */
   signal: AbortSignal;
   /** The time of the fire, milliseconds since the epoch. */

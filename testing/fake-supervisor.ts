@@ -19,6 +19,7 @@ import {
   ToolKind,
   type ToolKindValue,
 } from '../protocol/frames.ts';
+import { ADMIN_CALLER, CALLER_KINDS, type HandlerCaller } from '../protocol/handler-caller.ts';
 import { hostFlags, THREAD_COUNTS } from '../protocol/host-flags.ts';
 import type { JsonSchema } from '../protocol/manifest.ts';
 import { Link } from '../protocol/wire/link.ts';
@@ -317,9 +318,16 @@ export class App {
     return this.#lastCall;
   }
 
-  call(kind: ToolKindValue, tool: string, body: string, remainingMs = 9_999.5): Promise<Outcome> {
+  call(
+    kind: ToolKindValue,
+    tool: string,
+    body: string,
+    remainingMs = 9_999.5,
+    { kind: caller, name = '' }: HandlerCaller = ADMIN_CALLER,
+  ): Promise<Outcome> {
     const id = ++this.#lastCall;
-    this.#link?.send([Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`]);
+    const callerKind = CALLER_KINDS.indexOf(caller);
+    this.#link?.send([Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`, callerKind, name]);
     return new Promise((resolve, reject) => {
       this.#calls.set(id, { resolve, reject });
     });

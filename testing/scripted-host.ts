@@ -1,5 +1,6 @@
 /** For tests: actors under a clock that stands still, on a host whose threads do what the test says, frame by frame. */
 import { type ActorSpec, type Frame, Kind, ToolKind } from '../protocol/frames.ts';
+import { ADMIN_CALLER } from '../protocol/handler-caller.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import type { Link } from '../protocol/wire/link.ts';
@@ -181,6 +182,7 @@ export class World {
       tool: actor.automation ?? 'tool',
       body: Buffer.from(input),
       traceId: '',
+      caller: ADMIN_CALLER,
       allowedMs,
     };
     const reply = {

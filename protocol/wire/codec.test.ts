@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { Unpackr } from 'msgpackr';
 import { DbOp, type Frame, type FrameOf, Kind, ToolKind } from '../frames.ts';
+import { CALLER_KINDS } from '../handler-caller.ts';
 import {
   callFrameRoom,
   encodeFrame,
@@ -27,7 +28,7 @@ function seeded(seed: number): () => number {
 const FRAMES: Frame[] = [
   [Kind.hello, 'a ticket'],
   [Kind.ping, 1],
-  [Kind.dispatch, 7, 9999.5, 1, 'add', Buffer.from('{"input":{"title":"x"}}'), 'f'.repeat(32)],
+  [Kind.dispatch, 7, 9999.5, 1, 'add', Buffer.from('{"input":{"title":"x"}}'), 'f'.repeat(32), 2, 'backup'],
   [Kind.result, 7, 201, Buffer.from('{"id":1}'), 0.25],
   [
     Kind.error,
@@ -192,6 +193,8 @@ const dispatch = fc.tuple(
   texts,
   bodies,
   texts,
+  fc.constantFrom(...CALLER_KINDS.keys()),
+  texts,
 );
 const callFrames: fc.Arbitrary<FrameOf<'dispatch'> | FrameOf<'result'>> = fc.oneof(result, dispatch);
 
@@ -236,11 +239,14 @@ test('damaged call frames are left to msgpackr or read within their bounds', () 
 
 test('frames of other kinds, and texts that are too long, are left to msgpackr', () => {
   assert.equal(callFrameRoom([Kind.ping, 1]), 0);
-  assert.equal(callFrameRoom([Kind.dispatch, 1, 1, 0, 'x'.repeat(40_000), Buffer.alloc(0), '']), 0);
+  const long = 'x'.repeat(40_000);
+  assert.equal(callFrameRoom([Kind.dispatch, 1, 1, 0, long, Buffer.alloc(0), '', 0, '']), 0);
+  assert.equal(callFrameRoom([Kind.dispatch, 1, 1, 0, '', Buffer.alloc(0), '', 0, long]), 0);
   for (const odd of [
     [Kind.result],
     [Kind.result, 1, 200, 'text', 0],
-    [Kind.dispatch, 1, 1, 7, 'tool', Buffer.alloc(0), ''],
+    [Kind.dispatch, 1, 1, 7, 'tool', Buffer.alloc(0), '', 0, ''],
+    [Kind.dispatch, 1, 1, 0, 'tool', Buffer.alloc(0), '', CALLER_KINDS.length, ''],
   ])
     assert.equal(callFrameRoom(odd as never), 0, JSON.stringify(odd));
   const ping = Buffer.from([0x92, Kind.ping, 1]);

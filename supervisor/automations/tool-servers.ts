@@ -155,7 +155,7 @@ export class McpToolServers {
     call.sent = true;
     const remainingMs = Math.max(1, call.deadline - this.#now());
     try {
-      this.#child.send([Kind.dispatch, call.id, remainingMs, ToolKind.server, call.name, call.body, '']);
+      this.#child.send([Kind.dispatch, call.id, remainingMs, ToolKind.server, call.name, call.body, '', 0, '']);
     } catch {
       call.reject(failed(`The arguments for ${call.name} are too large.`));
     }

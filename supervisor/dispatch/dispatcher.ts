@@ -5,6 +5,7 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
+import { ADMIN_CALLER, type HandlerCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ActionSummary, QuerySummary, VersionSummary } from '../../protocol/manifest.ts';
 import { membersOf } from '../../protocol/rules/json-members.ts';
@@ -27,7 +28,7 @@ export type Target =
   | { app: App; kind: 'action'; tool: ActionSummary };
 
 /** What a call is made with. `body` is JSON text whose `input` member is the input; empty for `{}`. */
-export type Request = { body: Uint8Array; traceId: string; source: Change['source'] };
+export type Request = { body: Uint8Array; traceId: string; source: Change['source']; caller: HandlerCaller };
 
 /** Where the answer of a call goes, see `CallReply`. `answered` copies the body before it returns. */
 export type Sink = { answered: CallReply['result'] } & Pick<CallReply, 'failed' | 'faulted'>;
@@ -107,7 +108,7 @@ export class Dispatcher {
    * Runs one SQL statement of a caller's own in the app's thread, within `LIMITS.sqlMs`: `body` is JSON text with `sql`, `params`
    * and `mode`, see `sql-tool.ts`. Subscribers hear of the tables that it wrote. Rejects with the app's error.
    */
-  async sql(id: string, { body, traceId, source }: Request, sink: Sink): Promise<() => void> {
+  async sql(id: string, { body, traceId, source }: Omit<Request, 'caller'>, sink: Sink): Promise<() => void> {
     const app = await this.apps.get(id);
     const reply: CallReply = {
       result: (status, answer, timing) => {
@@ -118,7 +119,8 @@ export class Dispatcher {
       outcomeUnknown: () => this.#options.changes.reset(app.key),
       faulted: (error) => sink.faulted(error),
     };
-    const request = { kind: ToolKind.sql, tool: 'sql', body, traceId, allowedMs: LIMITS.sqlMs };
+    // No handler runs, so nobody asks who calls.
+    const request = { kind: ToolKind.sql, tool: 'sql', body, traceId, caller: ADMIN_CALLER, allowedMs: LIMITS.sqlMs };
     const call = new Call(request, reply, performance.now());
     const actor = this.apps.actor(app);
     actor.submit(call);
@@ -153,12 +155,13 @@ export class Dispatcher {
     throw unknownTool(app.id, summary, kind, name);
   }
 
-  #callOf(target: Target, { body, traceId, source }: Request, sink: Sink): Call {
+  #callOf(target: Target, { body, traceId, source, caller }: Request, sink: Sink): Call {
     const { config } = this.#options;
     const { kind, tool } = target;
     const allowedMs = tool.timeoutMs ?? (kind === 'query' ? config.queryTimeoutMs : config.actionTimeoutMs);
     const reply = new AnnouncedReply(this, target, source, sink);
-    return new Call({ kind: ToolKind[kind], tool: tool.name, body, traceId, allowedMs }, reply, performance.now());
+    const request = { kind: ToolKind[kind], tool: tool.name, body, traceId, caller, allowedMs };
+    return new Call(request, reply, performance.now());
   }
 }
 

@@ -3,6 +3,7 @@
  * (decisions, section 12).
  */
 import { SvcError } from '../../protocol/errors.ts';
+import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
 import { manifestOf } from '../dispatch/describe.ts';
 import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
@@ -35,6 +36,8 @@ export type Permit = (capability: 'read' | 'write', app: string) => undefined | 
 /** Who calls. `source` is what its writes are told with. */
 export type McpCaller = {
   source: 'handler' | 'agent';
+  /** What handlers see of it. */
+  shown: HandlerCaller;
   permit: Permit;
   /** Whose data it may reach by SQL. Throws `FORBIDDEN`. */
   demandSql(app: string, capability: 'read' | 'write'): void;
@@ -203,7 +206,8 @@ function run(
   { caller, traceId, signal, promisesObject }: RunOptions,
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
-    const request = { body: Buffer.from(JSON.stringify({ input })), traceId, source: caller.source };
+    const { source, shown } = caller;
+    const request = { body: Buffer.from(JSON.stringify({ input })), traceId, source, caller: shown };
     const sink = new AnswerSink(promisesObject, resolve, reject);
     onAbort(signal, dispatcher.submit(target, request, sink));
   });

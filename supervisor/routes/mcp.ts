@@ -25,6 +25,7 @@ export function mcpRoutes(services: Services): Route[] {
   };
   const callerOf = (of: Dispatcher, caller: Caller): McpCaller => ({
     source: caller.kind === 'agent' ? 'agent' : 'handler',
+    shown: caller.shown,
     permit: (capability, app) => {
       if (caller instanceof AgentCaller) caller.guard(app, capability);
       return permit(of, caller, capability, app);

@@ -96,7 +96,8 @@ class HttpCall implements Sink, RecordedSink {
     const exchange = this.#exchange;
     const traceId = newTraceId(exchange.header('traceparent'));
     const source = this.#caller.kind === 'agent' ? 'agent' : 'handler';
-    const request = { body: bytes.length === 0 ? EMPTY : bytes, traceId, source } as const;
+    const { shown: caller } = this.#caller;
+    const request = { body: bytes.length === 0 ? EMPTY : bytes, traceId, source, caller } as const;
     const key = this.#kind === 'action' ? exchange.header('idempotency-key') : undefined;
     if (key === undefined) {
       exchange.onAbort(this.#dispatcher.submit(target, request, this));

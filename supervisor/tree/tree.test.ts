@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { automationRef } from '../../protocol/automation.ts';
 import { ToolKind } from '../../protocol/frames.ts';
+import { ADMIN_CALLER } from '../../protocol/handler-caller.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { Actor } from './actor/actor.ts';
 import { Call, type CallReply } from './actor/call.ts';
@@ -95,7 +96,7 @@ function fire(id: keyof typeof FIRES, allowedMs = 60_000): Fire {
     logged: (line) => void lines.push(line),
     faulted: (error) => ended(`faulted: ${error}`),
   };
-  const request = { kind: ToolKind.fire, tool: id, body, traceId: 't', allowedMs };
+  const request = { kind: ToolKind.fire, tool: id, body, traceId: 't', caller: ADMIN_CALLER, allowedMs };
   const call = new Call(request, reply, performance.now());
   const whenAsked = new Promise<(value: unknown) => void>((resolve) => {
     asked = resolve;
@@ -116,7 +117,14 @@ test('fires run in a thread of their own that stays for the next one, while the 
       outcomeUnknown: () => {},
       faulted: () => {},
     };
-    const request = { kind: ToolKind.query, tool: 'one', body: Buffer.alloc(0), traceId: 't', allowedMs: 60_000 };
+    const request = {
+      kind: ToolKind.query,
+      tool: 'one',
+      body: Buffer.alloc(0),
+      traceId: 't',
+      caller: ADMIN_CALLER,
+      allowedMs: 60_000,
+    };
     app.submit(new Call(request, reply, performance.now()));
   });
   for (const n of [1, 2]) {

@@ -1,6 +1,7 @@
 /** The calls that an actor works on: each is run, and answered exactly once, however it ends. */
 import { SvcError } from '../../protocol/errors.ts';
 import { type CancelReason, type Frame, type FrameOf, Kind, type ToolKindValue } from '../../protocol/frames.ts';
+import { CALLER_KINDS, type HandlerCaller } from '../../protocol/handler-caller.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
 import type { Failures } from './failure.ts';
 import type { AppLog, LogOrigin } from './log.ts';
@@ -17,6 +18,7 @@ const REASONS: Record<CancelReason, string> = {
 const { parse } = JSON;
 const { now } = Date;
 const { floor } = Math;
+const { freeze } = Object;
 const elapsed = performance.now.bind(performance);
 
 /** One call while it runs: until when, and whether its answer is still wanted. */
@@ -28,6 +30,8 @@ export class Call {
   readonly deadline: number;
   /** Of its lines in the log. */
   readonly origin: LogOrigin;
+  /** Its handler asked who calls, so that its result may depend on it. */
+  readCaller = false;
   /** Whether its lines carry its number, for those who follow a run. */
   followed = false;
   /** Something that it wrote is stored. */
@@ -40,13 +44,18 @@ export class Call {
   #over = false;
   #controller: AbortController | null = null;
   #onOver: ((reason: Error) => void) | null = null;
+  readonly #callerKind: number;
+  readonly #callerName: string;
+  #caller: HandlerCaller | null = null;
 
-  constructor(id: number, tool: string, traceId: string, deadline: number) {
+  constructor([, id, , , tool, , traceId, callerKind, callerName]: FrameOf<'dispatch'>, deadline: number) {
     this.id = id;
     this.tool = tool;
     this.traceId = traceId;
     this.deadline = deadline;
     this.origin = { tool, traceId };
+    this.#callerKind = callerKind;
+    this.#callerName = callerName;
   }
 
   /** Made on the first use: most handlers never ask for it. */
@@ -56,6 +65,16 @@ export class Call {
       if (this.#aborted !== null) this.#controller.abort(this.#aborted);
     }
     return this.#controller.signal;
+  }
+
+  /** Who calls; frozen. */
+  get caller(): HandlerCaller {
+    this.readCaller = true;
+    if (this.#caller === null) {
+      const kind = CALLER_KINDS[this.#callerKind] as HandlerCaller['kind'];
+      this.#caller = freeze(this.#callerName === '' ? { kind } : { kind, name: this.#callerName });
+    }
+    return this.#caller;
   }
 
   get over(): boolean {
@@ -124,7 +143,7 @@ export class Calls {
     const startedAt = elapsed();
     const id = frame[1];
     // Timers take whole milliseconds; the supervisor counts in fractions.
-    const call = new Call(id, frame[4], frame[6], now() + floor(frame[2]));
+    const call = new Call(frame, now() + floor(frame[2]));
     this.#running.set(id, call);
     this.#run(call, frame[3], frame[5]).then(
       ({ status, body }) => {

@@ -120,6 +120,9 @@ function contextOf(
     get signal() {
       return call.signal;
     },
+    get caller() {
+      return call.caller;
+    },
     now,
   };
 }

@@ -1,6 +1,7 @@
 /** Runs the queries and actions of an app, and the `sql` tool: input checked, handler called, value turned into an answer. */
 import { SvcError } from '../../protocol/errors.ts';
 import { type ActorSpec, type Frame, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
+import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
 import { openLink } from '../../protocol/wire/link.ts';
 import type { Call, Runner } from './calls.ts';
@@ -44,6 +45,10 @@ export class HandlerContext {
   /** Aborts when the caller has gone or the time is up. A getter of each object would cost more than the rest of a call. */
   get signal(): AbortSignal {
     return this.#call.signal;
+  }
+
+  get caller(): HandlerCaller {
+    return this.#call.caller;
   }
 }
 

@@ -10,6 +10,7 @@ import { mock } from 'node:test';
 import fc from 'fast-check';
 import { type ErrorBody, errorEnvelope } from '../../../protocol/errors.ts';
 import { DbOp, type Frame, Kind, ToolKind } from '../../../protocol/frames.ts';
+import { ADMIN_CALLER } from '../../../protocol/handler-caller.ts';
 import { encodeFrame, FrameDecoder } from '../../../protocol/wire/codec.ts';
 import { DbClient } from '../../../protocol/wire/db-client.ts';
 import { openLink } from '../../../protocol/wire/link.ts';
@@ -77,7 +78,11 @@ function ask(world: World, actor: ReturnType<World['actor']>, action: boolean): 
   };
   const kind = action ? ToolKind.action : ToolKind.query;
   actor.submit(
-    new Call({ kind, tool: 'tool', body: Buffer.from('{}'), traceId: '', allowedMs: 1000 }, reply, world.now),
+    new Call(
+      { kind, tool: 'tool', body: Buffer.from('{}'), traceId: '', caller: ADMIN_CALLER, allowedMs: 1000 },
+      reply,
+      world.now,
+    ),
   );
   return outcome;
 }

@@ -69,7 +69,12 @@ export class OwnRunner {
     const chosen = await this.choose(turn);
     const id = { app, id: windowId, ...(draft === undefined ? {} : { draft }) };
     const conversation = turn.conversation ?? sessionKey({ kind: 'window', ...id });
-    const { token, end } = tokens.begin({ conversation, draft: draft ?? null, ...limitOf(turn) });
+    const { token, end } = tokens.begin({
+      conversation,
+      runner: chosen.runner,
+      draft: draft ?? null,
+      ...limitOf(turn),
+    });
     try {
       const order = await this.#order(turn, chosen, conversation, token);
       yield* agents.run(order, { signal, answer: turn.answer });

@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import { parseRef } from '../../../protocol/automation.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import type { AskVerb } from '../../../protocol/frames.ts';
+import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
@@ -59,6 +60,8 @@ const ENDED = new SvcError('RUN_ABORTED', 'The run has ended.');
 
 export class Fire implements CallReply {
   readonly traceId = newTraceId(undefined);
+  /** What its handler, and the tools that it calls, see as the caller. */
+  readonly caller: HandlerCaller;
   /** Resolves when the run is over; never rejects. */
   readonly outcome: Promise<Outcome>;
   readonly options: FireOptions;
@@ -77,6 +80,7 @@ export class Fire implements CallReply {
 
   constructor(options: FireOptions) {
     this.options = options;
+    this.caller = Object.freeze({ kind: 'automation', name: options.automation.ref });
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });

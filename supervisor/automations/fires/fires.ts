@@ -261,7 +261,8 @@ export class Fires {
     // It may have been cancelled between.
     if (fire.over) return;
     const body = Buffer.from(fireBody(run, request, automation, pending.input));
-    const tool = { kind: ToolKind.fire, tool: automation.id, body, traceId: fire.traceId, allowedMs };
+    const { traceId, caller } = fire;
+    const tool = { kind: ToolKind.fire, tool: automation.id, body, traceId, caller, allowedMs };
     const call = new Call(tool, fire, performance.now());
     actor.submit(call);
     await fire.outcome;

@@ -95,6 +95,7 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
       },
     },
     input,
+    caller: fire.caller,
     signal: fire.signal,
     now,
   };

@@ -2,6 +2,7 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
+import { ADMIN_CALLER, type HandlerCaller } from '../../../protocol/handler-caller.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { PageOwner } from '../../../protocol/origins.ts';
@@ -16,6 +17,8 @@ import { TokenFile } from './token-file.ts';
 /** Made for each request, or once where all requests of its kind are alike. */
 export interface Caller {
   readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent';
+  /** What handlers see of it. */
+  readonly shown: HandlerCaller;
   /** The app or draft whose page this is: its own address is `/` too. */
   readonly owner: PageOwner | null;
   /** When what it presented ends, in milliseconds since the epoch; null when it does not. */
@@ -26,6 +29,8 @@ export interface Caller {
   refusal(app: string | null): string;
 }
 
+const SIGNED_IN: HandlerCaller = { kind: 'session' };
+
 /** Throws `FORBIDDEN` unless the caller may. */
 export function demand(caller: Caller, capability: Capability, app: string | null): void {
   if (!caller.may(capability, app)) throw new SvcError('FORBIDDEN', caller.refusal(app));
@@ -34,6 +39,7 @@ export function demand(caller: Caller, capability: Capability, app: string | nul
 /** Has the token of `token.bin`. */
 export const ADMIN: Caller = {
   kind: 'admin',
+  shown: ADMIN_CALLER,
   owner: null,
   expiresAt: null,
   may: () => true,
@@ -43,6 +49,7 @@ export const ADMIN: Caller = {
 /** The caller of an open route, for which none was looked for. */
 export const NOBODY: Caller = {
   kind: 'session',
+  shown: SIGNED_IN,
   owner: null,
   expiresAt: null,
   may: () => false,
@@ -63,6 +70,7 @@ type Reach = 'console' | 'shared' | PageOwner | Grant;
  */
 export class ExpiringCaller implements Caller {
   readonly kind: 'session' | 'token';
+  readonly shown: HandlerCaller;
   readonly owner: PageOwner | null;
   readonly expiresAt: number | null;
   readonly #reach: Reach;
@@ -70,6 +78,7 @@ export class ExpiringCaller implements Caller {
 
   constructor(reach: Reach, expiresAt: number | null, isGood: () => boolean) {
     this.kind = isGrant(reach) ? 'token' : 'session';
+    this.shown = isGrant(reach) ? { kind: 'token', name: reach.name } : SIGNED_IN;
     this.owner = typeof reach === 'string' || isGrant(reach) ? null : reach;
     this.expiresAt = expiresAt;
     this.#reach = reach;
@@ -128,6 +137,7 @@ export type Authorize = (request: HostRequest, need: HostNeed) => boolean;
 /** Was let through by a host's own server; `authorize` decides the rest. */
 export class HostCaller implements Caller {
   readonly kind = 'host';
+  readonly shown = SIGNED_IN;
   readonly owner = null;
   readonly expiresAt = null;
   readonly #request: HostRequest;

@@ -1,5 +1,6 @@
 /** Says what an agent with the token of its turn may do, and guards each of its tools (decisions, sections 8 and 11). */
 import { SvcError } from '../../../protocol/errors.ts';
+import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import { parseSessionKey } from '../../../protocol/session-key.ts';
 import type { Exchange } from '../../edge/edge.ts';
@@ -10,6 +11,7 @@ import type { Capability } from './grants.ts';
 /** May use the tools of one app or draft, as long as its turn runs: each question asks anew. */
 export class AgentCaller implements Caller {
   readonly kind = 'agent';
+  readonly shown: HandlerCaller;
   readonly owner = null;
   readonly expiresAt = null;
   readonly grant: AgentGrant;
@@ -17,6 +19,7 @@ export class AgentCaller implements Caller {
 
   constructor(grant: AgentGrant, isGood: () => boolean) {
     this.grant = grant;
+    this.shown = { kind: 'agent', name: grant.runner };
     this.#isGood = isGood;
   }
 

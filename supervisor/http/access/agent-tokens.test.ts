@@ -14,15 +14,21 @@ function presenting(token: string): Exchange {
 
 test('a token is good while a turn of its conversation runs, and the same in each of them', () => {
   const tokens = new AgentTokens();
-  const first = tokens.begin({ conversation: KEY });
-  assert.deepEqual(tokens.find(first.token), { conversation: KEY, app: 'todos', draft: null, may: ['read', 'write'] });
-  const second = tokens.begin({ conversation: KEY });
+  const first = tokens.begin({ runner: 'codex', conversation: KEY });
+  assert.deepEqual(tokens.find(first.token), {
+    conversation: KEY,
+    runner: 'codex',
+    app: 'todos',
+    draft: null,
+    may: ['read', 'write'],
+  });
+  const second = tokens.begin({ runner: 'codex', conversation: KEY });
   assert.equal(second.token, first.token);
   first.end();
   assert.notEqual(tokens.find(first.token), undefined);
   second.end();
   assert.equal(tokens.find(first.token), undefined);
-  const third = tokens.begin({ conversation: KEY });
+  const third = tokens.begin({ runner: 'codex', conversation: KEY });
   assert.equal(third.token, first.token);
   third.end();
 });
@@ -30,24 +36,25 @@ test('a token is good while a turn of its conversation runs, and the same in eac
 test('tokens differ for other conversations, for a draft, and in another gateway', () => {
   const tokens = new AgentTokens();
   const all = [
-    tokens.begin({ conversation: KEY }),
-    tokens.begin({ conversation: 'svc-chat:todos:w2' }),
-    tokens.begin({ conversation: 'svc-chat:notes:w1' }),
-    tokens.begin({ conversation: KEY, draft: 's1' }),
-    tokens.begin({ conversation: 'svc-draft:s1:todos:w1' }),
-    new AgentTokens().begin({ conversation: KEY }),
+    tokens.begin({ runner: 'codex', conversation: KEY }),
+    tokens.begin({ runner: 'codex', conversation: 'svc-chat:todos:w2' }),
+    tokens.begin({ runner: 'codex', conversation: 'svc-chat:notes:w1' }),
+    tokens.begin({ runner: 'codex', conversation: KEY, draft: 's1' }),
+    tokens.begin({ runner: 'codex', conversation: 'svc-draft:s1:todos:w1' }),
+    new AgentTokens().begin({ runner: 'codex', conversation: KEY }),
   ].map(({ token }) => token);
   assert.equal(new Set(all).size, all.length);
   assert.equal(tokens.find(all[3] as string)?.app, draftKey('s1', 'todos'));
   assert.equal(tokens.find(all[4] as string)?.app, draftKey('s1', 'todos'));
-  assert.throws(() => tokens.begin({ conversation: `x ${KEY}` }), TypeError);
+  assert.throws(() => tokens.begin({ runner: 'codex', conversation: `x ${KEY}` }), TypeError);
 });
 
 test('an agent may use the tools of its app, and nothing else', () => {
   const tokens = new AgentTokens();
-  const turn = tokens.begin({ conversation: KEY });
+  const turn = tokens.begin({ runner: 'codex', conversation: KEY });
   const caller = agentCaller(presenting(turn.token), tokens);
   assert.ok(caller instanceof AgentCaller);
+  assert.deepEqual(caller.shown, { kind: 'agent', name: 'codex' });
   for (const capability of ['read', 'write'] as const) {
     assert.equal(caller.may(capability, 'todos'), true);
     assert.equal(caller.may(capability, 'notes'), false);
@@ -67,7 +74,7 @@ test('an agent may use the tools of its app, and nothing else', () => {
 test('an agent of an automation may do what that lets it', () => {
   const tokens = new AgentTokens();
   const callerWith = (may: ('read' | 'write')[]) => {
-    const { token } = tokens.begin({ conversation: `svc-chat:todos:w${may.length}`, may });
+    const { token } = tokens.begin({ runner: 'codex', conversation: `svc-chat:todos:w${may.length}`, may });
     return agentCaller(presenting(token), tokens) as AgentCaller;
   };
   const reader = callerWith(['read']);
@@ -79,7 +86,7 @@ test('an agent of an automation may do what that lets it', () => {
 
 test('who presents the token of a turn that has ended is no other caller', () => {
   const tokens = new AgentTokens();
-  const turn = tokens.begin({ conversation: KEY });
+  const turn = tokens.begin({ runner: 'codex', conversation: KEY });
   turn.end();
   const refused = agentCaller(presenting(turn.token), tokens);
   assert.ok(refused instanceof SvcError && refused.code === 'UNAUTHORIZED');

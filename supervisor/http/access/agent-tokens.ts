@@ -12,6 +12,8 @@ const PREFIX = 'svca_';
 export type AgentGrant = {
   /** The session key of its conversation. */
   readonly conversation: string;
+  /** What the configuration calls the agent. */
+  readonly runner: string;
   /** What the app is kept under whose tools it may use: the id of a live app, or the key of a draft. */
   readonly app: string;
   /** The session of that draft; null for a live app. */
@@ -22,7 +24,7 @@ export type AgentGrant = {
 /** To call what reads, and what writes. */
 export type AgentCapability = 'read' | 'write';
 
-type AgentTurn = { conversation: string; draft?: string | null; may?: readonly AgentCapability[] };
+type AgentTurn = { conversation: string; runner: string; draft?: string | null; may?: readonly AgentCapability[] };
 
 const BOTH = ['read', 'write'] as const;
 
@@ -38,14 +40,14 @@ export class AgentTokens {
    * in each of its turns, and `may` what it may in the first of those that run. `draft` is the session in whose draft the turn
    * works. Throws for what is no session key.
    */
-  begin({ conversation, draft = null, may = BOTH }: AgentTurn): { token: string; end: () => void } {
+  begin({ conversation, runner, draft = null, may = BOTH }: AgentTurn): { token: string; end: () => void } {
     const name = parseSessionKey(conversation);
     if (name === null) throw new TypeError(`"${conversation}" is no session key.`);
     const session = name.draft ?? draft;
     const app = session === null ? name.app : draftKey(session, name.app);
     const token = PREFIX + createHmac('sha256', this.#key).update(`${conversation}\n${app}`).digest('hex');
     const digest = hash('sha256', token);
-    const entry = this.#active.get(digest) ?? { grant: { conversation, app, draft: session, may }, turns: 0 };
+    const entry = this.#active.get(digest) ?? { grant: { conversation, runner, app, draft: session, may }, turns: 0 };
     entry.turns++;
     this.#active.set(digest, entry);
     const end = (): void => {

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, mock, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { ToolKind } from '../../../protocol/frames.ts';
+import { ADMIN_CALLER } from '../../../protocol/handler-caller.ts';
 import { Call, type CallReply, Deadlines, Mailbox } from './call.ts';
 
 beforeEach(() => mock.timers.enable({ apis: ['setInterval'] }));
@@ -12,7 +13,14 @@ function setUp() {
   const state = { now: 1000, expired: [] as string[] };
   const deadlines = new Deadlines(() => state.now);
   const add = (name: string, inMs: number) => {
-    const request = { kind: ToolKind.query, tool: name, body: Buffer.alloc(0), traceId: '', allowedMs: inMs };
+    const request = {
+      kind: ToolKind.query,
+      tool: name,
+      body: Buffer.alloc(0),
+      traceId: '',
+      caller: ADMIN_CALLER,
+      allowedMs: inMs,
+    };
     const call = new Call(request, {} as CallReply, state.now);
     call.watch(deadlines, ({ request: { tool } }) => state.expired.push(tool));
     return call;

@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type AskVerb, ToolKind, type ToolKindValue } from '../../../protocol/frames.ts';
+import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
 
 /** Milliseconds: waiting in the mailbox, and running in the handler; and whether the handler may have run at all. */
 export type CallTiming = { queueMs: number; handlerMs: number; started: boolean };
@@ -48,6 +49,7 @@ export type CallRequest = {
   /** JSON text whose `input` member is the input; empty for `{}`. */
   body: Uint8Array;
   traceId: string;
+  caller: HandlerCaller;
   /** Time it is allowed in all, waiting included, in milliseconds. */
   allowedMs: number;
 };

@@ -16,6 +16,7 @@ import {
   type ProcessStats,
   type RetireReason,
 } from '../../../protocol/frames.ts';
+import { CALLER_KINDS } from '../../../protocol/handler-caller.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
@@ -148,8 +149,10 @@ export class Generation implements LinkHandlers {
     call.attempts++;
     call.sentAt = this.#now();
     this.calls++;
-    const { kind, tool, body, traceId } = call.request;
-    this.#link?.send([Kind.dispatch, call.id, Math.max(0, call.deadline - call.sentAt), kind, tool, body, traceId]);
+    const { kind, tool, body, traceId, caller } = call.request;
+    const remainingMs = Math.max(0, call.deadline - call.sentAt);
+    const callerKind = CALLER_KINDS.indexOf(caller.kind);
+    this.#link?.send([Kind.dispatch, call.id, remainingMs, kind, tool, body, traceId, callerKind, caller.name ?? '']);
   }
 
   /** The caller waits no longer; the call counts as in flight until the thread is done with it. */

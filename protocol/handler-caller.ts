@@ -1,0 +1,12 @@
+/** Names who calls a handler: `ctx.caller` (decisions, section 11), and how it travels in a dispatch. */
+
+/**
+ * The administrator's token; a browser that is signed in, or whom an embedding host lets through; a token for a program; a visitor
+ * without any; an agent's turn; an automation. In a dispatch, the place in this list stands for the kind.
+ */
+export const CALLER_KINDS = ['admin', 'session', 'token', 'public', 'agent', 'automation'] as const;
+
+/** `name` is that of the token, the runner of the agent, or the ref of the automation; the other kinds have none. */
+export type HandlerCaller = { readonly kind: (typeof CALLER_KINDS)[number]; readonly name?: string };
+
+export const ADMIN_CALLER: HandlerCaller = { kind: 'admin' };

@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Kind, ToolKind } from '../../protocol/frames.ts';
+import { CALLER_KINDS } from '../../protocol/handler-caller.ts';
+import { Call } from './calls.ts';
+
+function callOf(kind: (typeof CALLER_KINDS)[number], name = ''): Call {
+  const at = CALLER_KINDS.indexOf(kind);
+  return new Call([Kind.dispatch, 1, 1000, ToolKind.query, 'tool', Buffer.alloc(0), 'trace', at, name], 0);
+}
+
+test('a call knows whether its handler asked who calls', () => {
+  const call = callOf('token', 'backup');
+  assert.equal(call.readCaller, false);
+  const { caller } = call;
+  assert.equal(call.readCaller, true);
+  assert.deepEqual(caller, { kind: 'token', name: 'backup' });
+  assert.equal(call.caller, caller);
+  assert.ok(Object.isFrozen(caller));
+});
+
+test('a caller of each kind is told as such, without a name where there is none', () => {
+  for (const kind of CALLER_KINDS) assert.deepEqual(callOf(kind).caller, { kind });
+});
