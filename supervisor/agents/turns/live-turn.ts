@@ -80,10 +80,16 @@ export class LiveTurn implements ReadableTurn {
     return this.#turnBytes > LIMITS.chatTurnBytes;
   }
 
+  /** Pieces of text that wait to be stored become one event: of many windows that stream, each has fewer and larger ones. */
   add(events: TurnEvent[]): void {
     if (events.length === 0) return;
-    this.#waiting.push(...events);
-    for (const event of events) this.#waitingBytes += sizeOf(event);
+    for (const event of events) {
+      this.#waitingBytes += sizeOf(event);
+      const last = this.#waiting.at(-1);
+      if (last && 'delta' in last && 'delta' in event && last.type === event.type) last.delta += event.delta;
+      // A copy: whoever else has the event does not see it grow.
+      else this.#waiting.push('delta' in event ? { ...event } : event);
+    }
     this.#writing ??= this.#write();
   }
 

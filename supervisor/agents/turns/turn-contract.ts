@@ -19,7 +19,7 @@ type Yielded = { type: string; [member: string]: unknown };
 /** A runner's events, sound. */
 type Sound = RunnerEvent | { type: 'aborted' };
 
-const PIECES = 64;
+const PIECES = 8;
 const CUT = 'The turn ended before this tool had answered.';
 
 export class TurnContract {

@@ -103,10 +103,11 @@ test('a permission that nobody answers in time is denied, and the turn goes on',
   const keep = setInterval(() => {}, 1000);
   const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'ask say:on' }));
   clearInterval(keep);
-  assert.deepEqual(events.slice(2, 4), [
-    { type: 'permission.result', requestId: 'q1', optionId: null, ok: false },
-    { type: 'assistant.delta', delta: 'answered null' },
-  ]);
+  assert.deepEqual(events[2], { type: 'permission.result', requestId: 'q1', optionId: null, ok: false });
+  assert.equal(
+    events.map((event) => (event.type === 'assistant.delta' ? event.delta : '')).join(''),
+    'answered nullon',
+  );
   assert.deepEqual(events.at(-1), { type: 'end' });
 });
 
