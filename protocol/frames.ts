@@ -39,6 +39,7 @@ export const Kind = {
   probed: 31,
   secrets: 32,
   agentsLeave: 33,
+  committed: 35,
 } as const;
 
 /**
@@ -238,6 +239,11 @@ type Frames = {
    * that is null.
    */
   secrets: [values: [name: string, value: string][], unreadable: string[] | null, fault: string];
+  /**
+   * Writer → supervisor, before anybody has an answer: a commit took the app's database from one state to the other, see
+   * `storage/wal-index.ts`, and wrote these tables. Null for what is not known.
+   */
+  committed: [app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null];
   /** Supervisor → agents: these conversations are over; their agents end, those at work once their turn has ended. */
   agentsLeave: [unused: 0, over: AgentScope];
 };

@@ -47,6 +47,7 @@ import { roomToStart, unlessFull } from './operations/full-disk.ts';
 import { ConsoleFiles } from './pages/console-files.ts';
 import { Pages } from './pages/pages.ts';
 import { Preferences } from './pages/preferences.ts';
+import { Commits } from './results/commits.ts';
 import { allRoutes } from './routes/all.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
@@ -97,11 +98,16 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     for (const dir of [...codeDirs(layout), layout.tmpDir, layout.templatesCache]) await mkdirDurable(dir);
     const changes = new ChangeStreams();
     const onProcess = recordOf(new Children(layout.children, randomUUID()), log);
-    const onWriterLost = (app: string) => changes.reset(app);
+    const commits = new Commits();
+    const onWriterLost = (app: string) => {
+      commits.tell(app, 'all');
+      changes.reset(app);
+    };
     const tree = new Tree({
       ...treeOptions(config, layout, log, host),
       appLog,
       onWriterLost,
+      onCommitted: (app) => commits.tell(app, 'all'),
       onProcess,
       secrets: (app) => secrets.given(app),
     });
@@ -147,7 +153,21 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const runtime = databases.client('_runtime', layout.runtimeDb, false);
     const idempotency = new Idempotency(runtime);
     const attachments = new Attachments({ db: runtime, layout, log });
-    const parts = { config, layout, log, registry, databases, tree, jobs, changes, pages, logs, idempotency, secrets };
+    const parts = {
+      config,
+      layout,
+      log,
+      registry,
+      databases,
+      tree,
+      jobs,
+      commits,
+      changes,
+      pages,
+      logs,
+      idempotency,
+      secrets,
+    };
     const apps = new Apps({ ...parts, programTokens });
     const store = openStore(parts);
     const { versionRetention } = config;

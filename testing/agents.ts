@@ -55,6 +55,7 @@ export async function startAgents({ maxAgents = 8 } = {}): Promise<RunningAgents
     gatewayPort: () => null,
     log: (level, message) => log.push(`${level} ${message}`),
     appLog: () => {},
+    onCommitted: () => {},
     onWriterLost: () => {},
     secrets: () => null,
     onFatal: () => {},

@@ -49,6 +49,7 @@ export async function startServers(
     gatewayPort: () => null,
     log: (level, message) => log.push(`${level} ${message}`),
     appLog: () => {},
+    onCommitted: () => {},
     onWriterLost: () => {},
     secrets: () => null,
     onFatal: () => {},

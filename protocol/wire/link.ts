@@ -72,6 +72,11 @@ export class Link {
       this.#write();
   }
 
+  /** Writes what is queued now, so that it comes before what is sent on other connections from here on. */
+  flush(): void {
+    this.#write();
+  }
+
   /** Ends the connection; what was queued is written first unless `error` is given. */
   close(error?: Error): void {
     if (error) {

@@ -12,6 +12,7 @@ import { isIntact, readVersion } from '../../storage/versions.ts';
 import type { ProgramTokens } from '../http/access/program-tokens.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages, PageVersion } from '../pages/pages.ts';
+import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
 import type { Actor } from '../tree/actor/actor.ts';
 import type { Tree } from '../tree/tree.ts';
@@ -38,6 +39,7 @@ export type AppsOptions = {
   registry: Registry;
   tree: Tree;
   jobs: Jobs;
+  commits: Commits;
   changes: ChangeStreams;
   pages: Pages;
   logs: AppLogs;
@@ -145,12 +147,13 @@ export class Apps implements AppsView {
 
   /** Makes a version the one that serves. Resolves when calls go to it. */
   async swap(id: string, active: VersionSummary): Promise<void> {
-    const { tree, changes } = this.#options;
+    const { tree, changes, commits } = this.#options;
     // First what a run may do, then its code: no run has the code of this version with the permissions of the one before.
     await this.#later.automations.catalog.load(id);
     this.#ready.delete(id);
     tree.swapFires(id, active);
     await tree.apps.get(id)?.swap(active);
+    commits.tell(id, 'all');
     changes.reload(id);
   }
 

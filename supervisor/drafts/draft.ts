@@ -24,6 +24,7 @@ import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Idempotency } from '../dispatch/idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages, PageVersion } from '../pages/pages.ts';
+import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
 import { SerialByKey } from '../serial.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
@@ -45,6 +46,7 @@ export type DraftsOptions = {
   layout: Layout;
   tree: Tree;
   databases: Databases;
+  commits: Commits;
   changes: ChangeStreams;
   pages: Pages;
   logs: AppLogs;
@@ -265,9 +267,10 @@ export class Draft {
         },
       );
     }
-    const { tree, pages } = this.#options;
+    const { tree, pages, commits } = this.#options;
     if (before) pages.forget(this.key, before.summary.versionId);
     await tree.existing(this.key)?.swap(snapshot.summary);
+    commits.tell(this.key, 'all');
   }
 
   async #makeCallable(): Promise<App> {
@@ -295,6 +298,7 @@ export class Draft {
       const { migrationsDir } = this.#paths.version(snapshot.summary.versionId);
       const brought = await work(snapshot.migrations, migrationsDir);
       this.#dataOf = snapshot;
+      if (brought.seeded) this.#options.commits.tell(this.key, 'all');
       return brought;
     } catch (error) {
       if (error instanceof SvcError && error.code === 'MIGRATION_FAILED') {

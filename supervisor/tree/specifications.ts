@@ -38,6 +38,8 @@ export type TreeOptions = {
   secrets(app: string): GivenSecrets | null;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, app?: string): void;
   appLog(app: string, line: string): void;
+  /** A commit, see the frame. It is not acknowledged yet. */
+  onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
   /** The writer died: what the app had asked of it may be stored or not. */
   onWriterLost(app: string): void;
   /** The writer cannot be kept running: the daemon must end. */

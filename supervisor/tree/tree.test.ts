@@ -50,6 +50,7 @@ before(async () => {
     gatewayPort: () => null,
     log: () => {},
     appLog: (app, line) => void appLines.push(`${app}: ${line}`),
+    onCommitted: () => {},
     onWriterLost: () => {},
     secrets: () => null,
     onFatal: () => {},

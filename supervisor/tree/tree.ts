@@ -254,7 +254,8 @@ export class Tree {
         this.#options.log('debug', 'The SQLite writer is ready.');
       },
       onFrame: (frame) => {
-        throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
+        if (frame[0] !== Kind.committed) throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
+        this.#options.onCommitted(frame[1], frame[2], frame[3], frame[4]);
       },
       onExit: (reason) => {
         if (app === null) this.#writerDied(reason);

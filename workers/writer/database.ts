@@ -2,6 +2,7 @@
 import Sqlite from 'better-sqlite3';
 import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { WalIndex } from '../../storage/wal-index.ts';
 import {
   bindIntegers,
   describeFailure,
@@ -29,6 +30,7 @@ export class Database {
   readonly #undo: Sqlite.Statement;
   readonly #walPages: Sqlite.Statement<[], WalPages>;
   readonly #statements = new StatementCache<RowStatement>(LIMITS.statementCache);
+  readonly #index: WalIndex;
 
   /** Opens or creates `file`. Throws SQLite's error. */
   static open(file: string, durability: Durability): Database {
@@ -50,6 +52,7 @@ export class Database {
     db.pragma(`journal_size_limit = ${LIMITS.walBytes}`);
     db.pragma(`cache_size = ${-LIMITS.databaseCacheBytes / 1024}`);
     this.#db = db;
+    this.#index = new WalIndex(db.name);
     this.#begin = db.prepare('BEGIN IMMEDIATE');
     this.#commit = db.prepare('COMMIT');
     this.#rollback = db.prepare('ROLLBACK');
@@ -110,6 +113,11 @@ export class Database {
     return Number(this.#db.pragma('user_version', { simple: true }));
   }
 
+  /** Another one after every commit that changed something; null where it cannot be read. */
+  state(): Uint8Array | null {
+    return this.#index.read();
+  }
+
   walPages(): WalPages {
     return this.#walPages.get() as WalPages;
   }
@@ -128,9 +136,10 @@ export class Database {
       // What could not be copied stays in the log, for the next one to open the file.
     }
     this.#db.close();
+    this.#index.close();
   }
 
-  /** Closes a handle whose state is in doubt, which rolls back its transaction. */
+  /** Closes a handle whose state is in doubt, which rolls back its transaction. A checkpoint may need the locks of the index. */
   abandon(): void {
     this.#db.close();
   }

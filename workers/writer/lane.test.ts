@@ -141,6 +141,7 @@ function newLanes(options: Partial<LaneTools> = {}): Lanes {
     open: (path) => Database.open(path, 'full'),
     migrate,
     checkpoint,
+    committed: () => {},
     ...options,
   });
 }

@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { DbOp, type FrameOf } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { isSameState } from '../../storage/wal-index.ts';
 import type { Database } from './database.ts';
 import { describeFailure } from './statements.ts';
 import type { Pulse } from './watch.ts';
@@ -41,6 +42,8 @@ export type LaneTools = {
   migrate(file: string, files: MigrateFrame[4], backupTo: string | null): Promise<number[]>;
   /** Checkpoints in a thread of its own; never rejects. */
   checkpoint(file: string): Promise<void>;
+  /** The database of `name` went from one state to another, see the frame. Nobody has an answer yet. */
+  committed(name: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
 };
 
 /** All lanes: whose turn it is, which files are open, and when they are closed. */
@@ -140,7 +143,7 @@ export class Lanes {
 }
 
 type Waiting = { asker: Asker; request: FrameOf<'db'> };
-type Lease = { tx: number; asker: Asker; cancelExpiry: () => void };
+type Lease = { tx: number; asker: Asker; before: Uint8Array | null; cancelExpiry: () => void };
 type LeaseEnd = 'committed' | 'rolled back' | 'expired';
 
 /** A failed statement, where a value would stand. */
@@ -159,7 +162,8 @@ export class Lane {
   lastUsed: number;
   readonly #lanes: Lanes;
   readonly #tools: LaneTools;
-  readonly #name: Uint8Array;
+  readonly #name: string;
+  readonly #nameBytes: Uint8Array;
   readonly #queue: Waiting[] = [];
   #database: Database | null = null;
   #lease: Lease | null = null;
@@ -172,7 +176,8 @@ export class Lane {
 
   constructor(file: string, name: string, lanes: Lanes) {
     this.file = file;
-    this.#name = Buffer.from(name);
+    this.#name = name;
+    this.#nameBytes = Buffer.from(name);
     this.#lanes = lanes;
     this.#tools = lanes.tools;
     this.lastUsed = lanes.tools.clock.now();
@@ -211,7 +216,7 @@ export class Lane {
   turn(): void {
     if (this.#lease || this.#held) return;
     this.lastUsed = this.#tools.clock.now();
-    this.#tools.pulse.enter(this.#name);
+    this.#tools.pulse.enter(this.#nameBytes);
     const length = groupLength(this.#queue);
     if (length > 0) this.#commitGroup(this.#queue.splice(0, length), this.lastUsed + LIMITS.groupMs);
     else if (this.#queue.length > 0) this.#alone(this.#queue.shift() as Waiting);
@@ -224,7 +229,7 @@ export class Lane {
     if (this.#lease) this.#endLease('rolled back');
     const database = this.#database;
     this.#database = null;
-    this.#tools.pulse.enter(this.#name);
+    this.#tools.pulse.enter(this.#nameBytes);
     database?.close();
     this.#tools.pulse.leave();
   }
@@ -246,9 +251,11 @@ export class Lane {
     const { counters } = this.#lanes;
     const { clock } = this.#tools;
     let database: Database;
+    let before: Uint8Array | null;
     try {
       database = this.#open();
       database.begin();
+      before = database.state();
     } catch (error) {
       failAll(group, error);
       return;
@@ -276,6 +283,7 @@ export class Lane {
       return;
     }
     counters.commits++;
+    this.#tell(database, before);
     if (ran > counters.groupMax) counters.groupMax = ran;
     for (let i = 0; i < ran; i++) reply(group[i] as Waiting, outcomes[i]);
     this.#afterCommit(database);
@@ -335,15 +343,18 @@ export class Lane {
 
   #begin(waiting: Waiting): void {
     const { asker, request } = waiting;
+    let before: Uint8Array | null;
     try {
-      this.#open().begin();
+      const database = this.#open();
+      database.begin();
+      before = database.state();
     } catch (error) {
       failAll([waiting], error);
       return;
     }
     const tx = this.#lanes.nextTx();
     const cancelExpiry = this.#tools.clock.after(LIMITS.leaseMs, () => this.#endLease('expired'));
-    this.#lease = { tx, asker, cancelExpiry };
+    this.#lease = { tx, asker, before, cancelExpiry };
     asker.answer(request[1], tx);
   }
 
@@ -355,7 +366,7 @@ export class Lane {
       asker.fail(id, { code: 'SQLITE_TX_ENDED', message: this.#whyEnded(tx) });
       return;
     }
-    this.#tools.pulse.enter(this.#name);
+    this.#tools.pulse.enter(this.#nameBytes);
     if (op === DbOp.rollback) {
       this.#endLease('rolled back');
       asker.answer(id, null);
@@ -377,6 +388,7 @@ export class Lane {
       return;
     }
     this.#lanes.counters.commits++;
+    this.#tell(database, this.#lease?.before ?? null);
     this.#endLease('committed');
     asker.answer(id, null);
     this.#afterCommit(database);
@@ -411,10 +423,19 @@ export class Lane {
     this.#wake();
   }
 
-  #migrate(files: MigrateFrame[4], backupTo: string | null): Promise<number[]> {
+  async #migrate(files: MigrateFrame[4], backupTo: string | null): Promise<number[]> {
     // Nothing but the migration may have the file open, and statements prepared for the old schema go with the handle.
     this.close();
-    return this.#tools.migrate(this.file, files, backupTo);
+    const applied = await this.#tools.migrate(this.file, files, backupTo);
+    if (applied.length > 0) this.#tools.committed(this.#name, null, null, null);
+    return applied;
+  }
+
+  /** Tells what the commit did before it is acknowledged. One that changed nothing left the state as it was. */
+  #tell(database: Database, before: Uint8Array | null): void {
+    const after = database.state();
+    if (before !== null && after !== null && isSameState(before, after)) return;
+    this.#tools.committed(this.#name, before, after, null);
   }
 
   /** The app goes: closes the file and every other connection to it. */

@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline';
 import type { Duplex } from 'node:stream';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { DbOp, type Frame, type FrameOf, Kind, type SessionBegun } from '../../protocol/frames.ts';
+import { isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { FrameError } from '../../protocol/wire/codec.ts';
 import { Link, openLink, pong } from '../../protocol/wire/link.ts';
@@ -44,6 +45,7 @@ class Writer {
   readonly #before: ReadonlyMap<number, number> | null;
   readonly #pulse = new Pulse();
   readonly #threads = new Threads(new URL('./writer-thread.js', import.meta.url));
+  #supervisor: Link | null = null;
 
   constructor(bootstrap: WriterBootstrap) {
     this.#bootstrap = bootstrap;
@@ -62,6 +64,12 @@ class Writer {
       open: (file) => Database.open(file, bootstrap.durability),
       migrate: (file, files, backupTo) => this.#threads.migrate(file, files, backupTo),
       checkpoint: (file) => this.#threads.checkpoint(file),
+      committed: (name, before, after, tables) => {
+        // The gateway's own databases have names that no app can have, and nobody who watches them.
+        if (name.startsWith('_') && !isDraftKey(name)) return;
+        this.#supervisor?.send([Kind.committed, name, before, after, tables]);
+        this.#supervisor?.flush();
+      },
     });
   }
 
@@ -100,6 +108,7 @@ class Writer {
       },
       onClose: () => process.exit(0),
     });
+    this.#supervisor = link;
     link.send([Kind.ready, { pid: process.pid }]);
     const memory = { pulse: this.#pulse.memory, begun: this.begun.memory };
     setImmediate(() => this.#threads.watch(memory, supervisorSocket, watchTicket));

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, beforeEach, test } from 'node:test';
+import Sqlite from 'better-sqlite3';
+import { DbOp, type FrameOf, Kind } from '../../protocol/frames.ts';
+import { isSameState, WalIndex } from '../../storage/wal-index.ts';
+import { Database } from './database.ts';
+import { type Asker, Lanes } from './lane.ts';
+import { checkpoint, migrate } from './maintenance.ts';
+import { Pulse } from './watch.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'committed-'));
+after(() => rmSync(folder, { recursive: true }));
+
+type Told = { name: string; before: Uint8Array | null; after: Uint8Array | null; tables: string[] | null };
+
+/** What happened, in order: commits, and answers by their operation's number. */
+let course: (Told | number)[];
+let lanes: Lanes;
+let file: string;
+let files = 0;
+let ask: (op: number, tx: number, ...rest: unknown[]) => Promise<unknown>;
+
+beforeEach(async () => {
+  course = [];
+  file = join(folder, `${++files}.sqlite`);
+  lanes = new Lanes({
+    clock: { now: () => performance.now(), after: () => () => {} },
+    pulse: new Pulse(),
+    open: (path) => Database.open(path, 'normal'),
+    migrate,
+    checkpoint,
+    committed: (name, before, after, tables) => void course.push({ name, before, after, tables }),
+  });
+  const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+  const asker: Asker = {
+    closed: false,
+    begins: () => {},
+    answer: (id, value) => {
+      course.push(id);
+      waiting.get(id)?.resolve(value);
+    },
+    fail: (id, error) => {
+      course.push(id);
+      waiting.get(id)?.reject(new Error(error.message));
+    },
+    close: () => {},
+  };
+  const lane = lanes.join(file, 'app', asker);
+  let lastId = 0;
+  ask = (op, tx, ...rest) =>
+    new Promise((resolve, reject) => {
+      waiting.set(++lastId, { resolve, reject });
+      lane.receive(asker, [Kind.db, lastId, op, tx, ...rest] as unknown as FrameOf<'db'>);
+    });
+  await ask(DbOp.exec, 0, 'CREATE TABLE t (v); CREATE TABLE u (v)');
+});
+
+const run = (sql: string, tx = 0) => ask(DbOp.run, tx, sql, []);
+const told = (): Told[] => course.filter((one) => typeof one !== 'number');
+
+/** The state as another process sees it. */
+function state(): Uint8Array {
+  const index = new WalIndex(file);
+  const read = index.read();
+  index.close();
+  return read as Uint8Array;
+}
+
+test('a commit is told before any of its answers, with the states before and after it', async () => {
+  const before = state();
+  course = [];
+  await Promise.all([run('INSERT INTO t VALUES (1)'), run('INSERT INTO t VALUES (2)')]);
+  assert.deepEqual(
+    course.map((one) => typeof one),
+    ['object', 'number', 'number'],
+  );
+  const [one] = told() as [Told];
+  assert.equal(one.name, 'app');
+  assert.ok(isSameState(one.before as Uint8Array, before));
+  assert.ok(isSameState(one.after as Uint8Array, state()));
+  assert.ok(!isSameState(one.before as Uint8Array, one.after as Uint8Array));
+});
+
+test('what changes nothing is not told', async () => {
+  course = [];
+  await run('DELETE FROM t WHERE v = 7');
+  await ask(DbOp.all, 0, 'SELECT * FROM t', []);
+  await run('INSERT INTO nowhere VALUES (1)').catch(() => {});
+  assert.deepEqual(told(), []);
+});
+
+test('a transaction is told with its commit, and not when it is rolled back', async () => {
+  course = [];
+  const first = (await ask(DbOp.begin, 0)) as number;
+  await run('INSERT INTO t VALUES (1)', first);
+  await ask(DbOp.rollback, first);
+  const second = (await ask(DbOp.begin, 0)) as number;
+  await run('INSERT INTO t VALUES (1)', second);
+  assert.deepEqual(told(), []);
+  await ask(DbOp.commit, second);
+  assert.equal(told().length, 1);
+  assert.equal(typeof course.at(-1), 'number');
+});
+
+test('what another process committed in between shows in the states', async () => {
+  await run('INSERT INTO t VALUES (1)');
+  const other = new Sqlite(file);
+  other.exec('INSERT INTO t VALUES (2)');
+  await run('INSERT INTO t VALUES (3)');
+  other.close();
+  const [one, two] = told().slice(-2) as [Told, Told];
+  assert.ok(!isSameState(one.after as Uint8Array, two.before as Uint8Array));
+});
