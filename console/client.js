@@ -42,6 +42,8 @@
     }
   }
 
+  const unreachable = (status) => new SvcError(status, { code: 'UNREACHABLE', message: 'The gateway did not answer.' });
+
   async function request(method, url, value) {
     const init = { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) };
     let response;
@@ -50,14 +52,19 @@
       response = await fetch(url, init);
       answer = await response.json();
     } catch {
-      throw new SvcError(response?.status ?? 0, { code: 'UNREACHABLE', message: 'The gateway did not answer.' });
+      throw unreachable(response?.status ?? 0);
     }
+    return answerOf(response.status, answer);
+  }
+
+  /** The answer, or what it says is wrong, thrown. */
+  function answerOf(status, answer) {
     if (answer.isError && answer.error.code === 'UNAUTHORIZED') {
       signedOut();
       // The gateway's own message is for programs, which have a token.
       answer.error.message = 'Your session has ended. Sign in and try again.';
     }
-    if (answer.isError) throw new SvcError(response.status, answer.error);
+    if (answer.isError) throw new SvcError(status, answer.error);
     return answer;
   }
 
@@ -84,6 +91,42 @@
     }
     throw new SvcError(status, told, body);
   };
+
+  /**
+   * Stores a file beside the app's database, for as long as nobody deletes it; the page finds it at `_blobs/<sha256>`. `file` is a
+   * File or Blob. Resolves to `{ sha256, size, type }`. `onProgress` is told a number from 0 to 1; `signal` stops it.
+   */
+  svc.upload = async (file, { onProgress, signal } = {}) => {
+    signal?.throwIfAborted();
+    writes++;
+    try {
+      return await upload(file, onProgress, signal);
+    } finally {
+      writes--;
+    }
+  };
+
+  /** `fetch` does not tell how far an upload is. */
+  function upload(file, onProgress, signal) {
+    return new Promise((resolve, reject) => {
+      const xhr = new XMLHttpRequest();
+      const stop = () => xhr.abort();
+      xhr.open('PUT', `${root}/${appId}/_blobs`);
+      if (!file.type) xhr.setRequestHeader('content-type', 'application/octet-stream');
+      if (onProgress) xhr.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 1 : loaded / total);
+      xhr.onabort = () => reject(signal.reason);
+      xhr.onloadend = () => {
+        signal?.removeEventListener('abort', stop);
+        try {
+          resolve(answerOf(xhr.status, JSON.parse(xhr.responseText)));
+        } catch (error) {
+          reject(error instanceof SvcError ? error : unreachable(xhr.status));
+        }
+      };
+      signal?.addEventListener('abort', stop);
+      xhr.send(file);
+    });
+  }
 
   /** The app's manifest, or one tool of it: `describe({ action: 'add' })`. */
   svc.describe = (filter = {}) => tool('svc_describe', { app: appId, ...filter });

@@ -128,6 +128,10 @@ export const ERROR_CODES = {
   INVALID_BACKUP: { status: 400, when: 'The backup is incomplete or changed; `path` names the entry.' },
   RESTORE_TARGET: { status: 409, when: 'The target of a restore is not a missing or empty directory.' },
   STORAGE_FULL: { status: 507, when: 'The disk is full; nothing was changed.' },
+  QUOTA_EXCEEDED: {
+    status: 507,
+    when: 'The files of the app would be over `blobQuotaMb` of its manifest, or over 100,000; nothing was stored.',
+  },
 } as const satisfies Record<string, { status: number; when: string }>;
 
 export type ErrorCode = keyof typeof ERROR_CODES;

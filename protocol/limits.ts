@@ -326,6 +326,11 @@ export const LIMITS = {
   permissionMs: 5 * MINUTE, // a permission that nobody answers is denied
   toolServerStderrBytes: 4 * KiB, // what is kept of the standard error of an MCP server: its end
 
+  blobBytes: 100 * MiB, // a file that an app keeps, as it is uploaded
+  blobHandlerBytes: 16 * MiB, // one that a handler stores or reads: it has all of it in memory
+  blobQuotaMb: 1024, // files of one app together, in MiB, where its manifest does not say
+  blobs: 100_000, // files of one app
+
   sessions: 1000, // sessions that may be open
   sessionStaleMs: 30 * DAY, // `svc doctor` shows a session untouched for this long; it is never deleted
   textChars: 500, // short texts in requests, such as names

@@ -47,6 +47,8 @@ export type Manifest = {
   uses?: string[];
   /** The only hosts that `ctx.fetch` may connect to, as patterns; without it those that the operator lets it. */
   network?: string[];
+  /** How much its files may take together, in MiB. */
+  blobQuotaMb?: number;
   queries: QueryDefinition[];
   actions: ActionDefinition[];
   [member: string]: unknown;
@@ -77,6 +79,7 @@ export type VersionSummary = {
   uses?: string[];
   /** As in the manifest. */
   network?: string[];
+  blobQuotaMb?: number;
   /** Numbers 1…n of the migrations this version has. */
   migrations: number;
   automations: number;

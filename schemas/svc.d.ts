@@ -120,12 +120,20 @@ export type Change =
   | { type: 'change'; table: string; tables: string[]; action: string; source: string; ts: number; seq: number }
   | { type: 'reset'; tables: [] };
 
+/** A file that the app keeps, by the SHA-256 of its content in hex; `size` in bytes. */
+export type StoredFile = { sha256: string; size: number; type: string };
+
 /** `window.svc` in the app's page. */
 export interface Svc {
   appId: string;
   read<Name extends keyof Queries & string>(request: Call<'query', Name, Queries>): Promise<Queries[Name]['output']>;
   /** Rejects for a status of 400 and above. */
   write<Name extends keyof Actions & string>(request: Call<'action', Name, Actions>): Promise<Actions[Name]['output']>;
+  /** Stores a file of up to 100 MiB; the page finds it at `_blobs/<sha256>`. `onProgress` is told a number from 0 to 1. */
+  upload(
+    file: globalThis.Blob,
+    options?: { onProgress?: (progress: number) => void; signal?: AbortSignal },
+  ): Promise<StoredFile>;
   /** Calls back after every write, of any client; returns a function that ends it. */
   onChange(callback: (change: Change) => void): () => void;
   settings: Readonly<Record<string, string>>;

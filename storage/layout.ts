@@ -32,6 +32,8 @@ export class AppPaths extends Folder {
   readonly backupsDir = join(this.dir, 'backups');
   /** Files that go with messages to agents, each under the SHA-256 of its content in hex. */
   readonly attachmentsDir = join(this.dir, '_attachments');
+  /** What the app keeps beside its database, each under the SHA-256 of its content in hex, its type in `<sha256>.type`. */
+  readonly blobsDir = join(this.dir, '_blobs');
   /** Code as uploaded, one folder a version. */
   readonly versionsDir = join(this.dir, 'versions');
   /** What was derived from it: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`, `erased/`. */

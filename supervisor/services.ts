@@ -8,6 +8,7 @@ import type { AgentProcess } from './agents/runners/agent-process.ts';
 import type { GitStoreServices } from './authoring/open-authoring.ts';
 import type { Templates } from './authoring/templates.ts';
 import type { Automations } from './automations/automations.ts';
+import type { Blobs } from './blobs.ts';
 import type { Config } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { Apps, AppsOptions } from './dispatch/apps.ts';
@@ -21,6 +22,7 @@ import type { Preferences } from './pages/preferences.ts';
 
 export type Services = AppsOptions & {
   version: string;
+  blobs: Blobs;
   config: Config;
   /** Null when the embedding host owns authentication. */
   access: Access | null;

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { appOfKey, isDraftKey, sessionOfKey } from '../protocol/ids.ts';
 import { AppLogs } from '../storage/app-log.ts';
 import { mkdirDurable } from '../storage/atomic-file.ts';
 import { Layout } from '../storage/layout.ts';
@@ -22,8 +23,9 @@ import { openAgents } from './agents/open-agents.ts';
 import { AgentProcess } from './agents/runners/agent-process.ts';
 import { TurnDrafts } from './agents/turns/turn-drafts.ts';
 import { TurnRuns } from './agents/turns/turn-runs.ts';
-import { openAuthoring, openTemplates } from './authoring/open-authoring.ts';
+import { type GitStoreServices, openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations } from './automations/automations.ts';
+import { Blobs } from './blobs.ts';
 import type { Config } from './config.ts';
 import { Databases } from './databases.ts';
 import { Deployments } from './deployments/deploy.ts';
@@ -153,6 +155,11 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const runtime = databases.client('_runtime', layout.runtimeDb, false);
     const idempotency = new Idempotency(runtime);
     const attachments = new Attachments({ db: runtime, layout, log });
+    const quotaMb = async (key: string) => {
+      if (!isDraftKey(key)) return (await registry.state(key)).active?.blobQuotaMb;
+      return (await gitStore?.drafts.draft(sessionOfKey(key), appOfKey(key)))?.blobQuotaMb();
+    };
+    const blobs: Blobs = new Blobs({ layout, quotaMb });
     const parts = {
       config,
       layout,
@@ -167,6 +174,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       logs,
       idempotency,
       secrets,
+      blobs,
     };
     const apps = new Apps({ ...parts, programTokens });
     const store = openStore(parts);
@@ -175,7 +183,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const backups = new Backups({ ...parts, svcVersion: VERSION, deployments });
     const dispatcher = new Dispatcher({ ...parts, apps });
     const templates = openTemplates(parts);
-    const gitStore = openAuthoring({ ...parts, deployments }, templates);
+    const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments }, templates);
     const agentProcess = new AgentProcess({
       tag,
       maxAgents: config.maxAgents,
@@ -348,7 +356,11 @@ export async function disassemble(
     () => changes.closeAll(),
     () => backups.stop(),
     // Uploads need the writer to end well, so they come first.
-    () => Promise.race([deployments.settled(), wait(drainMs, undefined, { ref: false })]),
+    () =>
+      Promise.race([
+        Promise.all([deployments.settled(), services.blobs.settled()]),
+        wait(drainMs, undefined, { ref: false }),
+      ]),
     () => templates.stop(),
     () => services.attachments.stop(),
     () => gitStore?.drafts.stop(),

@@ -30,6 +30,8 @@ export function makeFixture(t: { after(cleanup: () => void): void }): Fixture {
   put(layout.profile, '{}');
   put(join(app.chatDir, 'ww1.jsonl'), '{}\n');
   put(join(app.attachmentsDir, 'a'.repeat(64)), 'an image');
+  put(join(app.blobsDir, 'b'.repeat(64)), 'a photo');
+  put(join(app.blobsDir, `${'b'.repeat(64)}.type`), 'image/jpeg');
   put(app.logs, 'not in a backup');
   const db = new Sqlite(app.data);
   db.pragma('journal_mode = WAL');

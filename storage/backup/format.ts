@@ -27,7 +27,8 @@ export type BackupManifest = BackupHead & { databases: BackupDatabase[]; files: 
 const GATEWAY_DATABASES = new Set(['runtime.sqlite', 'identity.sqlite', 'analytics.sqlite']);
 const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json', 'apps/_store.json']);
 const REPOSITORY_FILES = new Set(['HEAD', 'config', 'packed-refs']);
-const SHA256 = /^[0-9a-f]{64}$/;
+/** Folders of an app whose files are named by their content. */
+const APP_FOLDERS: Record<string, RegExp> = { _attachments: /^[0-9a-f]{64}$/, _blobs: /^[0-9a-f]{64}(?:\.type)?$/ };
 const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json', 'webhook-keys.json', 'secrets.json']);
 
 /** What a path in a backup stands for. Throws `INVALID_BACKUP` for every path that a backup does not have. */
@@ -47,7 +48,8 @@ function kindInApp(path: string): 'database' | 'file' | null {
   if (apps !== 'apps' || !isAppId(id)) return null;
   if (path === `apps/${id}/data.sqlite`) return 'database';
   if (path === `apps/${id}/${name}`) return APP_FILES.has(name) ? 'file' : null;
-  if (name === '_attachments') return rest.length === 0 && SHA256.test(version) ? 'file' : null;
+  const byContent = APP_FOLDERS[name];
+  if (byContent !== undefined) return rest.length === 0 && byContent.test(version) ? 'file' : null;
   if (name === '_chat') return rest.length === 0 && isSafeSegment(version) ? 'file' : null;
   const inVersion = (name === 'versions' || name === 'prepared') && isVersionFolder(id, version) && rest.length > 0;
   return inVersion && rest.every(isSafeSegment) ? 'file' : null;

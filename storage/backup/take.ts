@@ -66,6 +66,8 @@ function appSources(id: string, app: AppPaths): BackupSource[] {
     part('file', app.webhookKeys),
     part('file', app.secrets),
     part('folder', app.attachmentsDir),
+    // After the data: what its rows name was stored before them.
+    part('folder', app.blobsDir),
     part('folder', app.chatDir),
     part('versions', app.versionsDir),
     part('versions', app.preparedDir),

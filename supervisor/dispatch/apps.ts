@@ -9,6 +9,7 @@ import type { AppLogs } from '../../storage/app-log.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { type Registry, unknownApp } from '../../storage/registry.ts';
 import { isIntact, readVersion } from '../../storage/versions.ts';
+import type { Blobs } from '../blobs.ts';
 import type { ProgramTokens } from '../http/access/program-tokens.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages, PageVersion } from '../pages/pages.ts';
@@ -46,6 +47,7 @@ export type AppsOptions = {
   programTokens: ProgramTokens;
   idempotency: Idempotency;
   secrets: Secrets;
+  blobs: Pick<Blobs, 'forget'>;
 };
 
 /** What is made after the apps, because it works with them. */
@@ -182,7 +184,8 @@ export class Apps implements AppsView {
 
   /** Removes what is remembered of an app that was removed for good. */
   async forget(id: string): Promise<void> {
-    const { programTokens, idempotency, secrets } = this.#options;
+    const { programTokens, idempotency, secrets, blobs } = this.#options;
+    blobs.forget(id);
     await secrets.forget(id);
     await programTokens.forgetApp(id);
     await idempotency.forget(id);

@@ -17,6 +17,7 @@ import { FolderWatch, type WatchBudget } from '../../storage/folder-watch.ts';
 import type { AppPaths, Layout } from '../../storage/layout.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
 import type { Sessions } from '../authoring/sessions.ts';
+import type { Blobs } from '../blobs.ts';
 import type { Config } from '../config.ts';
 import type { Databases } from '../databases.ts';
 import type { App } from '../dispatch/apps.ts';
@@ -52,6 +53,7 @@ export type DraftsOptions = {
   logs: AppLogs;
   idempotency: Idempotency;
   secrets: Pick<Secrets, 'load' | 'forget'>;
+  blobs: Pick<Blobs, 'reset' | 'forget'>;
   config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
   log: Logger;
   jobs: Pick<Jobs, 'seed' | 'snapshot'>;
@@ -132,6 +134,12 @@ export class Draft {
     return this.#snapshot;
   }
 
+  /** What its manifest says; while that has a fault, what it said before. */
+  async blobQuotaMb(): Promise<number | undefined> {
+    await this.refreshed();
+    return this.#snapshot?.summary.blobQuotaMb;
+  }
+
   get files(): PageVersion {
     const { versionId } = this.snapshot.summary;
     const { code, prepared } = this.#paths.version(versionId);
@@ -156,12 +164,14 @@ export class Draft {
     return ready ? (this.#callable as App) : this.#makeCallable();
   }
 
-  /** Its data is a fresh copy of the live data, with all migrations. Rejects with its fault, or `MIGRATION_FAILED`. */
+  /** Its data is a fresh copy of the live data, with all migrations, and it has no files of its own. Rejects with its fault, or `MIGRATION_FAILED`. */
   async resetData(): Promise<Brought> {
     await this.refreshed();
     return await this.#serial.run(this.key, async () => {
       const { snapshot } = this;
-      return await this.#prepareData(snapshot, (migrations, dir) => this.#data.reset(migrations, dir));
+      const brought = await this.#prepareData(snapshot, (migrations, dir) => this.#data.reset(migrations, dir));
+      await this.#options.blobs.reset(this.key);
+      return brought;
     });
   }
 

@@ -104,7 +104,7 @@ export class Drafts {
   }
 
   async #close(key: string, session: string): Promise<void> {
-    const { tree, changes, pages, logs, idempotency, secrets } = this.#options;
+    const { tree, changes, pages, logs, idempotency, secrets, blobs } = this.#options;
     const draft = this.#drafts.get(key);
     this.#drafts.delete(key);
     await tree.remove(key, unknownSession(session));
@@ -115,6 +115,7 @@ export class Drafts {
     await logs.close(key);
     await idempotency.forget(key);
     await secrets.forget(key);
+    blobs.forget(key);
   }
 
   #view(session: string): AppsView {

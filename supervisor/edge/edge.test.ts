@@ -559,6 +559,57 @@ for (const kind of KINDS) {
         },
       ));
 
+    test('a stream with a length says it and arrives whole, and the connection is used again', async () => {
+      const body = Buffer.alloc(8 * 1024 * 1024 + 1, 'abcdefg');
+      await serving(
+        kind,
+        async (exchange) => {
+          const stream = exchange.stream(206, {}, body.length);
+          for (let at = 0; at < body.length; at += 300_000) {
+            const drained = signal();
+            stream.onDrain(() => drained.fire());
+            if (!stream.write(body.subarray(at, at + 300_000))) await drained.promise;
+          }
+          stream.end();
+        },
+        async ({ url, port }) => {
+          for (let i = 0; i < 2; i++) {
+            const answer = await fetch(url);
+            assert.equal(answer.status, 206);
+            assert.equal(answer.headers.get('content-length'), String(body.length));
+            assert.ok(body.equals(Buffer.from(await answer.arrayBuffer())));
+          }
+          const head = await fetch(url, { method: 'HEAD' });
+          assert.equal(head.headers.get('content-length'), String(body.length));
+          // One that reads nothing for a while.
+          const socket = await silentClient(port, '/');
+          await nextTurn();
+          let received = 0;
+          const whole = signal();
+          socket.on('data', (bytes: Buffer) => {
+            received += bytes.length;
+            if (received > body.length) whole.fire();
+          });
+          socket.resume();
+          await whole.promise;
+          socket.destroy();
+        },
+      );
+    });
+
+    test('a stream that ends before its length is cut off', () =>
+      serving(
+        kind,
+        (exchange) => {
+          const stream = exchange.stream(200, {}, 100);
+          stream.write('only some of it');
+          stream.end();
+        },
+        async ({ url }) => {
+          await assert.rejects(fetch(url).then((answer) => answer.arrayBuffer()));
+        },
+      ));
+
     for (const type of ['buffer', 'text'] as const) {
       test(`an answer of 8 MiB arrives whole (${type})`, () => {
         const body = Buffer.alloc(8 * 1024 * 1024, 'abcdefg');

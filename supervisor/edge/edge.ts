@@ -27,13 +27,14 @@ export type ConstantHeaders = {
   readonly lines: string;
 };
 
-/** A response whose length is not known, such as an event stream. */
+/** A response that is written in parts, such as an event stream or a large file. */
 export type ResponseStream = {
   /** False when bytes are waiting for a slow reader; they are kept, `onDrain` tells when they have gone. */
   write(chunk: string | Buffer): boolean;
   /** Bytes accepted by `write` that the socket has not taken yet. */
   readonly buffered: number;
   onDrain(callback: () => void): void;
+  /** Where a length was announced and less was written, the connection ends: the reader sees that the answer is cut off. */
   end(): void;
 };
 
@@ -78,8 +79,8 @@ export type Exchange = {
    * that is not printable ASCII; so does `stream`.
    */
   send(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void;
-  /** The headers leave with the first `write`. */
-  stream(status: number, headers: ResponseHeaders): ResponseStream;
+  /** The headers leave with the first `write`. `length`, where it is known and not 0, is announced: so much must be written. */
+  stream(status: number, headers: ResponseHeaders, length?: number): ResponseStream;
 };
 
 export type ExchangeHandler = (exchange: Exchange) => void;

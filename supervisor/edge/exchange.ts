@@ -154,7 +154,7 @@ export abstract class BaseExchange {
     body: string | Buffer,
     constant?: ConstantHeaders,
   ): void;
-  protected abstract open(status: number, headers: ResponseHeaders): ResponseStream;
+  protected abstract open(status: number, headers: ResponseHeaders, length: number | undefined): ResponseStream;
 
   /** Has the bytes of the body come to `received`; `length` is what was declared. */
   protected abstract startReading(length: number): void;
@@ -302,12 +302,12 @@ export abstract class BaseExchange {
     this.answer(status, all, body, plain ? constant : undefined);
   }
 
-  stream(status: number, headers: ResponseHeaders): ResponseStream {
+  stream(status: number, headers: ResponseHeaders, length?: number): ResponseStream {
     if (this.answered || this.aborted) return NOWHERE;
     const all = this.#withAdded(headers);
     checkHeaders(all);
     this.answered = true;
-    return this.open(status, all);
+    return this.open(status, all, length);
   }
 
   /** The connection ends with the answer to this request. */

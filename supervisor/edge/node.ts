@@ -234,9 +234,10 @@ class NodeExchange extends BaseExchange implements Exchange {
     else write();
   }
 
-  protected open(status: number, headers: ResponseHeaders): ResponseStream {
+  protected open(status: number, headers: ResponseHeaders, length: number | undefined): ResponseStream {
     const res = this.#res;
-    res.writeHead(status, this.#headersFor(headers, {}));
+    res.writeHead(status, this.#headersFor(headers, length === undefined ? {} : { 'content-length': length }));
+    let left = this.method === 'HEAD' ? 0 : (length ?? 0);
     const isOver = () => this.aborted || res.writableEnded;
     this.timer = undefined;
     res.on('drain', () => {
@@ -245,7 +246,9 @@ class NodeExchange extends BaseExchange implements Exchange {
     });
     return {
       write: (chunk) => {
-        if (isOver() || res.write(chunk)) return true;
+        if (isOver()) return true;
+        left -= Buffer.byteLength(chunk);
+        if (res.write(chunk)) return true;
         this.timer ??= setTimeout(() => res.destroy(), LIMITS.stalledReaderMs);
         return false;
       },
@@ -256,7 +259,9 @@ class NodeExchange extends BaseExchange implements Exchange {
         res.on('drain', callback);
       },
       end: () => {
-        if (!isOver()) res.end();
+        if (isOver()) return;
+        if (left > 0) res.destroy();
+        else res.end();
       },
     };
   }

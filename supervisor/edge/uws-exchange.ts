@@ -150,14 +150,18 @@ class UwsExchange extends BaseExchange implements Exchange {
     else this.#write(status, headers, body, constant);
   }
 
-  protected open(status: number, headers: ResponseHeaders): ResponseStream {
+  protected open(status: number, headers: ResponseHeaders, length: number | undefined): ResponseStream {
     if (this.method === 'HEAD') {
-      if (this.#isHeld()) this.held = () => this.#writeHead(status, headers, true);
-      else this.#writeHead(status, headers, true);
+      const write = () =>
+        length === undefined ? this.#writeHead(status, headers, true) : this.#writeHeadOnly(status, headers, length);
+      if (this.#isHeld()) this.held = write;
+      else write();
       return NOWHERE;
     }
     this.#writeHead(status, headers, false);
-    this.#stream = new UwsStream(this.#res, () => this.#finished());
+    // With a length it is complete when the last byte is taken, and `res` is gone then.
+    if (length !== undefined) this.resumeReading();
+    this.#stream = new UwsStream(this.#res, length ?? null, () => this.#finished());
     return this.#stream;
   }
 

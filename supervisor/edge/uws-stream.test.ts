@@ -27,7 +27,7 @@ test('a stream is closed when its socket takes nothing for the limit, and the ti
       return res;
     },
   } as unknown as HttpResponse;
-  const stream = new UwsStream(res, () => {});
+  const stream = new UwsStream(res, null, () => {});
   stream.write('first');
   stream.write('second');
   t.mock.timers.tick(LIMITS.stalledReaderMs - 1);

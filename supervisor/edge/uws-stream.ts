@@ -51,6 +51,8 @@ export class ReaderWatch {
  */
 export class UwsStream implements ResponseStream {
   readonly #res: HttpResponse;
+  /** What was announced; null for chunks without an announced length. */
+  readonly #length: number | null;
   readonly #onEnd: () => void;
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
@@ -61,9 +63,10 @@ export class UwsStream implements ResponseStream {
   /** Runs while the socket takes nothing. */
   #watch: ReaderWatch | null = null;
 
-  /** `res` has its status and headers. `onEnd` is called right before the answer is complete. */
-  constructor(res: HttpResponse, onEnd: () => void) {
+  /** `res` has its status and headers. `onEnd` is called when the answer is complete, right before that where there is no length. */
+  constructor(res: HttpResponse, length: number | null, onEnd: () => void) {
     this.#res = res;
+    this.#length = length;
     this.#onEnd = onEnd;
     res.onWritable(() => this.#writable());
   }
@@ -74,7 +77,7 @@ export class UwsStream implements ResponseStream {
 
   write(chunk: string | Buffer): boolean {
     if (this.#closed || this.#ending || chunk.length === 0) return true;
-    if (this.#inSocket === 0 && chunk.length <= SLICE_BYTES) return this.#push(chunk);
+    if (this.#length === null && this.#inSocket === 0 && chunk.length <= SLICE_BYTES) return this.#push(chunk);
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
     for (let at = 0; at < bytes.length; at += SLICE_BYTES) this.#waiting.push(bytes.subarray(at, at + SLICE_BYTES));
     this.#waitingBytes += bytes.length;
@@ -106,14 +109,38 @@ export class UwsStream implements ResponseStream {
     this.#res.cork(() => {
       sent = this.#res.write(slice);
     });
-    if (!sent) {
-      this.#inSocket = Buffer.byteLength(slice);
-      this.#watch ??= new ReaderWatch(
-        () => this.#wake(),
-        () => this.#res.close(),
-      );
-    }
+    if (!sent) this.#waitForSocket(Buffer.byteLength(slice));
     return sent;
+  }
+
+  /** The same of an answer with a length: what the socket does not take of the slice waits here. Ends the answer with its last byte. */
+  #pushOf(length: number, slice: Buffer): void {
+    const res = this.#res;
+    const before = res.getWriteOffset();
+    let result: [taken: boolean, done: boolean] = [true, false];
+    res.cork(() => {
+      result = res.tryEnd(slice, length);
+    });
+    const [isTaken, isDone] = result;
+    if (isDone) {
+      this.abandon();
+      this.#onEnd();
+      this.#onDrain?.();
+      return;
+    }
+    if (isTaken) return;
+    const rest = slice.subarray(res.getWriteOffset() - before);
+    if (rest.length > 0) this.#waiting.unshift(rest);
+    this.#waitingBytes += rest.length;
+    this.#waitForSocket(1);
+  }
+
+  #waitForSocket(bytes: number): void {
+    this.#inSocket = bytes;
+    this.#watch ??= new ReaderWatch(
+      () => this.#wake(),
+      () => this.#res.close(),
+    );
   }
 
   /** Has the socket send what it keeps, as far as it can. */
@@ -139,7 +166,8 @@ export class UwsStream implements ResponseStream {
     while (this.#inSocket === 0 && this.#waiting.length > 0 && !this.#closed) {
       const slice = this.#waiting.shift() as Buffer;
       this.#waitingBytes -= slice.length;
-      this.#push(slice);
+      if (this.#length === null) this.#push(slice);
+      else this.#pushOf(this.#length, slice);
     }
   }
 
@@ -160,6 +188,11 @@ export class UwsStream implements ResponseStream {
 
   #finish(): void {
     if (this.#closed) return;
+    if (this.#length !== null) {
+      // All of it was not written, else it were closed.
+      this.#res.close();
+      return;
+    }
     this.#closed = true;
     this.#stopWatch();
     this.#onEnd();

@@ -11,15 +11,19 @@ export function goneSignal(exchange: Exchange): AbortSignal {
   return gone.signal;
 }
 
-/** A failure after the answer has begun cuts it off: the reader sees a file without an end. Never rejects. */
+/**
+ * A failure after the answer has begun cuts it off: the reader sees a file without an end. `length`, if given, is that of all of
+ * `content`. Never rejects.
+ */
 export async function sendStream(
   exchange: Exchange,
   content: AsyncIterable<unknown>,
   headers: ResponseHeaders,
   log: Pick<Logger, 'warn'>,
   signal: AbortSignal = goneSignal(exchange),
+  { status = 200, length }: { status?: number; length?: number } = {},
 ): Promise<void> {
-  const stream = exchange.stream(200, headers);
+  const stream = exchange.stream(status, headers, length);
   try {
     // Of a HEAD request nothing is read.
     if (exchange.method === 'HEAD') return;

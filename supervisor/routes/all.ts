@@ -6,6 +6,7 @@ import type { Services } from '../services.ts';
 import { agentRoutes } from './agents.ts';
 import { authoringRoutes } from './authoring.ts';
 import { automationRoutes, fireRoutes, hookRoutes } from './automations.ts';
+import { blobRoutes } from './blobs.ts';
 import { chatRoutes } from './chat.ts';
 import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
@@ -49,6 +50,7 @@ export function allRoutes(services: Services): Route[] {
     ...chatRoutes(services),
     ...settingsRoutes(services),
     ...secretRoutes(services),
+    ...blobRoutes(services),
     ...systemRoutes(services),
     ...agentRoutes(services),
     ...tokenRoutes(services),

@@ -76,6 +76,7 @@ export function prepareFiles(
     knobs: manifest.knobs ?? [],
     ...(manifest.uses === undefined || manifest.uses.length === 0 ? {} : { uses: manifest.uses }),
     ...(manifest.network === undefined ? {} : { network: manifest.network }),
+    ...(manifest.blobQuotaMb === undefined ? {} : { blobQuotaMb: manifest.blobQuotaMb }),
     migrations,
     automations: automations.length,
     ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),

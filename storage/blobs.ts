@@ -1,0 +1,99 @@
+/**
+ * The files that an app keeps beside its database, by the SHA-256 of their content: names, types and sizes on disk. A draft sees
+ * those of the live app below its own, but for the ones that it has deleted.
+ */
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { exists, inParallel, isMissing, namesIn } from './atomic-file.ts';
+
+export type BlobRecord = { sha256: string; size: number; type: string };
+
+/** `live` is where a draft finds what it has not stored itself; null for a live app. */
+export type BlobFolders = { own: string; live: string | null };
+
+/** Of what was stored without a type. */
+export const UNTYPED = 'application/octet-stream';
+
+const SHA256 = /^[0-9a-f]{64}$/;
+const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}(?:;[\x20-\x7e]{0,200})?$/i;
+const STATS_AT_ONCE = 32;
+
+export function isSha256(text: unknown): text is string {
+  return typeof text === 'string' && SHA256.test(text);
+}
+
+/** Whether it is a media type that can be a header, such as `image/png` or `text/plain; charset=utf-8`. */
+export function isMediaType(text: unknown): text is string {
+  return typeof text === 'string' && MEDIA_TYPE.test(text);
+}
+
+/** Holds the type of a blob; missing for one without. */
+export function typeFile(folder: string, sha256: string): string {
+  return join(folder, `${sha256}.type`);
+}
+
+/** In the folder of a draft: it has deleted this blob of the live app. */
+export function deletedMark(folder: string, sha256: string): string {
+  return join(folder, `${sha256}.deleted`);
+}
+
+/** The blob, its file open for the caller to close; null when there is none. */
+export async function openBlob(
+  folders: BlobFolders,
+  sha256: string,
+): Promise<{ record: BlobRecord; file: FileHandle } | null> {
+  if (!isSha256(sha256)) return null;
+  const own = await openIn(folders.own, sha256);
+  if (own !== null || folders.live === null) return own;
+  return (await exists(deletedMark(folders.own, sha256))) ? null : await openIn(folders.live, sha256);
+}
+
+/** Null when there is none. */
+export async function statBlob(folders: BlobFolders, sha256: string): Promise<BlobRecord | null> {
+  const found = await openBlob(folders, sha256);
+  await found?.file.close();
+  return found === null ? null : found.record;
+}
+
+/** What a folder holds; removes types whose blob a crash has kept from coming, or taken. */
+export async function countBlobs(folder: string): Promise<{ files: number; bytes: number }> {
+  const names = new Set(await namesIn(folder));
+  let files = 0;
+  let bytes = 0;
+  await inParallel(names, STATS_AT_ONCE, async (name) => {
+    const [sha256 = '', suffix] = name.split('.');
+    if (suffix === 'type' && !names.has(sha256)) await rm(join(folder, name), { force: true });
+    if (!isSha256(name)) return;
+    files += 1;
+    bytes += (await lstat(join(folder, name))).size;
+  });
+  return { files, bytes };
+}
+
+async function openIn(folder: string, sha256: string): Promise<{ record: BlobRecord; file: FileHandle } | null> {
+  let file: FileHandle;
+  try {
+    file = await open(join(folder, sha256), constants.O_RDONLY | constants.O_NOFOLLOW);
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+  try {
+    const { size } = await file.stat();
+    return { record: { sha256, size, type: await typeIn(folder, sha256) }, file };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+async function typeIn(folder: string, sha256: string): Promise<string> {
+  try {
+    const text = await readFile(typeFile(folder, sha256), 'utf8');
+    return isMediaType(text) ? text : UNTYPED;
+  } catch (error) {
+    if (isMissing(error)) return UNTYPED;
+    throw error;
+  }
+}

@@ -1,0 +1,255 @@
+/** The files of apps and drafts: stores what streams in, finds and deletes it, and counts it against the quota (decisions, section 13). */
+import { createHash, randomUUID } from 'node:crypto';
+import { type FileHandle, lstat, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { SvcError } from '../protocol/errors.ts';
+import { appOfKey, isDraftKey, sessionOfKey, unknownSession } from '../protocol/ids.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import { isMissing, isThere, syncDir, writeFileAtomic } from '../storage/atomic-file.ts';
+import {
+  type BlobFolders,
+  type BlobRecord,
+  countBlobs,
+  deletedMark,
+  isSha256,
+  openBlob,
+  statBlob,
+  typeFile,
+  UNTYPED,
+} from '../storage/blobs.ts';
+import type { Layout } from '../storage/layout.ts';
+import { unknownApp } from '../storage/registry.ts';
+import { SerialByKey } from './serial.ts';
+
+const MiB = 1024 * 1024;
+
+export type BlobsOptions = {
+  layout: Layout;
+  /** `blobQuotaMb` of the app or draft; undefined when its manifest has none. */
+  quotaMb(key: string): Promise<number | undefined>;
+};
+
+/** Of one app or draft, without what a draft sees of the live app. `arriving` are bytes of uploads under way, as far as they are known. */
+type Usage = { files: number; bytes: number; arriving: number };
+
+export type StoreOptions = {
+  /** The length that was announced, if one was. */
+  expected?: number;
+  /** Called once the whole content has arrived, before it is stored; what it throws refuses it. */
+  permit?(): void;
+};
+
+/** `key` is the id of a live app, or the key of a draft. */
+export class Blobs {
+  readonly #options: BlobsOptions;
+  readonly #serial = new SerialByKey();
+  /** Counted on disk with the first use since the gateway started, so that a crash leaves no wrong numbers. */
+  readonly #usages = new Map<string, Promise<Usage>>();
+  readonly #underWay = new Set<Promise<unknown>>();
+
+  constructor(options: BlobsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Durable when it resolves; nothing is left when it rejects. What was there already gets the new type. Rejects as `body` and
+   * `permit` do, with `QUOTA_EXCEEDED`, and with `UNKNOWN_APP` or `UNKNOWN_SESSION` for what was removed meanwhile.
+   */
+  async store(key: string, body: Readable, type: string, options: StoreOptions = {}): Promise<BlobRecord> {
+    // It may fail before it is read, and an error without a listener would end the process.
+    body.on('error', () => {});
+    const work = this.#store(key, body, type, options);
+    this.#underWay.add(work);
+    try {
+      return await work;
+    } finally {
+      this.#underWay.delete(work);
+    }
+  }
+
+  /** For its caller to close. Rejects with `UNKNOWN_BLOB`. */
+  async open(key: string, sha256: string): Promise<{ record: BlobRecord; file: FileHandle }> {
+    const found = await openBlob(blobFolders(this.#options.layout, key), sha256);
+    if (found === null) throw unknownBlob();
+    return found;
+  }
+
+  /** A draft only no longer sees what is the live app's. Rejects with `UNKNOWN_BLOB`. */
+  async remove(key: string, sha256: string): Promise<void> {
+    if (!isSha256(sha256)) throw unknownBlob();
+    const usage = await this.#usage(key);
+    await this.#serial.run(`${key}/${sha256}`, async () => {
+      const { own, live } = blobFolders(this.#options.layout, key);
+      if ((await statBlob({ own, live }, sha256)) === null) throw unknownBlob();
+      const size = await sizeOf(join(own, sha256));
+      if (live !== null && (await isThere(join(live, sha256)))) {
+        await this.#makeFolder(key, own);
+        await writeFile(deletedMark(own, sha256), '', { mode: 0o600 });
+      }
+      await rm(join(own, sha256), { force: true });
+      await rm(typeFile(own, sha256), { force: true });
+      await syncDir(own);
+      if (size === null) return;
+      usage.files -= 1;
+      usage.bytes -= size;
+    });
+  }
+
+  /** What it has stored, and may store, in bytes. */
+  async usage(key: string): Promise<{ files: number; bytes: number; quota: number }> {
+    const { files, bytes } = await this.#usage(key);
+    return { files, bytes, quota: await this.#quota(key) };
+  }
+
+  /** What a draft has stored is removed, and it sees all of the live app again. */
+  async reset(key: string): Promise<void> {
+    this.forget(key);
+    await rm(blobFolders(this.#options.layout, key).own, { recursive: true, force: true });
+  }
+
+  /** The app or draft is gone, with its folder. */
+  forget(key: string): void {
+    this.#usages.delete(key);
+  }
+
+  /** Resolves when what is under way now has ended, well or not. */
+  async settled(): Promise<void> {
+    await Promise.allSettled([...this.#underWay]);
+  }
+
+  async #store(key: string, body: Readable, type: string, { expected = 0, permit }: StoreOptions): Promise<BlobRecord> {
+    const counted = this.#usage(key);
+    const [usage, quota] = await Promise.all([counted, this.#quota(key)]);
+    const temporary = join(this.#options.layout.tmpDir, `blob-${randomUUID()}.tmp`);
+    let reserved = 0;
+    const reserve = (size: number): void => {
+      if (size <= reserved) return;
+      if (usage.bytes + usage.arriving + size - reserved > quota) throw quotaExceeded(key, quota, usage.bytes);
+      usage.arriving += size - reserved;
+      reserved = size;
+    };
+    try {
+      reserve(expected);
+      const content = await writeBody(temporary, body, reserve);
+      permit?.();
+      const record = { ...content, type };
+      await this.#serial.run(`${key}/${record.sha256}`, async () => {
+        if (this.#usages.get(key) !== counted) throw unknownOwner(key);
+        await this.#place(key, temporary, record, usage);
+      });
+      return record;
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw isMissing(error) ? unknownOwner(key) : error;
+    } finally {
+      usage.arriving -= reserved;
+    }
+  }
+
+  /** The type first: with the content it is there. */
+  async #place(key: string, temporary: string, { sha256, size, type }: BlobRecord, usage: Usage): Promise<void> {
+    const { own, live } = blobFolders(this.#options.layout, key);
+    const path = join(own, sha256);
+    const isNew = (await sizeOf(path)) === null;
+    if (isNew && usage.files >= LIMITS.blobs)
+      throw new SvcError(
+        'QUOTA_EXCEEDED',
+        `"${appOfKey(key)}" has ${LIMITS.blobs} files, the maximum; delete some first.`,
+      );
+    await this.#makeFolder(key, own);
+    if (type !== UNTYPED || !isNew) await writeFileAtomic(typeFile(own, sha256), type);
+    await rename(temporary, path);
+    if (live !== null) await rm(deletedMark(own, sha256), { force: true });
+    await syncDir(own);
+    if (!isNew) return;
+    usage.files += 1;
+    usage.bytes += size;
+  }
+
+  /** The folder above is not made anew: the app or draft may be removed at any moment. */
+  async #makeFolder(key: string, folder: string): Promise<void> {
+    try {
+      await mkdir(folder, { mode: 0o700 });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
+      throw isMissing(error) ? unknownOwner(key) : error;
+    }
+    await syncDir(dirname(folder));
+  }
+
+  #usage(key: string): Promise<Usage> {
+    const known = this.#usages.get(key);
+    if (known !== undefined) return known;
+    const counting = countBlobs(blobFolders(this.#options.layout, key).own).then((count) => ({
+      ...count,
+      arriving: 0,
+    }));
+    this.#usages.set(key, counting);
+    counting.catch(() => {
+      if (this.#usages.get(key) === counting) this.#usages.delete(key);
+    });
+    return counting;
+  }
+
+  async #quota(key: string): Promise<number> {
+    return ((await this.#options.quotaMb(key)) ?? LIMITS.blobQuotaMb) * MiB;
+  }
+}
+
+/** Where the blobs of an app or draft are. */
+function blobFolders(layout: Layout, key: string): BlobFolders {
+  return {
+    own: layout.app(key).blobsDir,
+    live: isDraftKey(key) ? layout.app(appOfKey(key)).blobsDir : null,
+  };
+}
+
+/** Durable when it resolves. `reserve` is called with the size so far before each part is written. */
+async function writeBody(
+  path: string,
+  body: Readable,
+  reserve: (size: number) => void,
+): Promise<{ sha256: string; size: number }> {
+  const hash = createHash('sha256');
+  let size = 0;
+  const file = await open(path, 'wx', 0o600);
+  try {
+    for await (const chunk of body as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      reserve(size);
+      hash.update(chunk);
+      await file.writeFile(chunk);
+    }
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  return { sha256: hash.digest('hex'), size };
+}
+
+/** Null for a file that is not there. */
+async function sizeOf(path: string): Promise<number | null> {
+  try {
+    return (await lstat(path)).size;
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+function unknownBlob(): SvcError {
+  return new SvcError('UNKNOWN_BLOB', 'The app has no file of this sha256.');
+}
+
+function unknownOwner(key: string): SvcError {
+  return isDraftKey(key) ? unknownSession(sessionOfKey(key)) : unknownApp(key);
+}
+
+function quotaExceeded(key: string, quota: number, used: number): SvcError {
+  return new SvcError(
+    'QUOTA_EXCEEDED',
+    `The files of "${appOfKey(key)}" may have ${quota / MiB} MiB together and have ${(used / MiB).toFixed(1)}. ` +
+      'Delete some, or raise "blobQuotaMb" in app.json.',
+  );
+}

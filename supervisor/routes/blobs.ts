@@ -1,0 +1,134 @@
+/** The files of apps and drafts over HTTP: uploads that stream to disk, downloads with ranges (decisions, section 13). */
+import type { FileHandle } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import { SvcError } from '../../protocol/errors.ts';
+import { checkAppId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { type BlobRecord, isMediaType, UNTYPED } from '../../storage/blobs.ts';
+import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
+import { declaredLength } from '../edge/framing.ts';
+import { demand } from '../http/access/access.ts';
+import type { Place } from '../http/access/places.ts';
+import { answerJson, NO_STORE } from '../http/answers.ts';
+import { isSingleRange, noneMatch, parseRange, rangeApplies } from '../http/assets.ts';
+import { type Params, type Route, route } from '../http/router.ts';
+import { goneSignal, sendStream } from '../http/send-stream.ts';
+import type { Services } from '../services.ts';
+import { gitStoreOf } from './drafts.ts';
+import { refuse } from './requests.ts';
+
+const CHUNK_BYTES = 256 * 1024;
+/** So much is answered as a whole. */
+const SMALL_BYTES = 64 * 1024;
+
+/** What a browser may show in a tab; not what can have scripts in it: HTML, and SVG and all other XML. */
+const INLINE = /^(?:(?:image|audio|video|text)\/(?![^;]*(?:html|xml|xsl|svg))[^;]+|application\/pdf)\s*(?:;|$)/i;
+/** A page of the app could load these as a script of its own, whatever the disposition says. */
+const SCRIPT = /^(?:application|text)\/(?:x-)?(?:java|ecma|live|j)script[\d.]*\s*(?:;|$)/i;
+const PDF = /^application\/pdf\s*(?:;|$)/i;
+const PASSIVE = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'";
+
+/** Whose blobs an address names: the key of the app or draft. */
+type Owner = (params: Params) => Promise<string>;
+
+export function blobRoutes(services: Services): Route[] {
+  const live: Owner = async ({ id = '' }) => {
+    checkAppId(id);
+    await services.apps.registered(id);
+    return id;
+  };
+  const draft: Owner = async ({ sid = '', id = '' }) => {
+    checkAppId(id);
+    return (await gitStoreOf(services).drafts.draft(sid, id)).key;
+  };
+  return [
+    ...routesOf(services, '/svc/:id/_blobs', live), //
+    ...routesOf(services, '/svc/_draft/:sid/:id/_blobs', draft),
+  ];
+}
+
+function routesOf({ blobs, log }: Services, address: string, owner: Owner): Route[] {
+  return [
+    route('PUT', address, 'write', async (exchange, params, caller) => {
+      const body = exchange.streamBody(LIMITS.blobBytes, LIMITS.uploadTimeoutMs);
+      try {
+        const type = exchange.header('content-type') ?? UNTYPED;
+        if (!isMediaType(type))
+          refuse('content-type', 'The content-type must be a media type, such as image/png, of printable ASCII.');
+        const key = await owner(params);
+        // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
+        const permit = () => demand(caller, 'write', key);
+        const record = await blobs.store(key, body, type, { expected: declaredLength(exchange.headers), permit });
+        answerJson(exchange, 201, record, NO_STORE);
+      } finally {
+        body.destroy();
+      }
+    }),
+    route('GET', `${address}/:sha256`, 'read', async (exchange, params, _caller, place) => {
+      const { record, file } = await blobs.open(await owner(params), params.sha256 ?? '');
+      try {
+        await answerBlob(exchange, record, file, place, log);
+      } finally {
+        await file.close();
+      }
+    }),
+    route('DELETE', `${address}/:sha256`, 'write', async (exchange, params) => {
+      const { sha256 = '' } = params;
+      await blobs.remove(await owner(params), sha256);
+      answerJson(exchange, 200, { sha256, deleted: true });
+    }),
+  ];
+}
+
+async function answerBlob(
+  exchange: Exchange,
+  { sha256, size, type }: BlobRecord,
+  file: FileHandle,
+  place: Place,
+  log: Logger,
+): Promise<void> {
+  const etag = `"${sha256}"`;
+  const headers = { ...presentation(type, place), etag };
+  if (noneMatch(exchange.header('if-none-match'), etag)) {
+    exchange.send(304, headers, '');
+    return;
+  }
+  const range = exchange.method === 'GET' ? exchange.header('range') : undefined;
+  const isRanged = range !== undefined && isSingleRange(range) && rangeApplies(exchange.header('if-range'), etag);
+  const part = isRanged ? parseRange(range, size) : undefined;
+  if (part === 'unsatisfiable') {
+    throw new SvcError('RANGE_NOT_SATISFIABLE', `The file has ${size} bytes; the range lies outside it.`, {
+      headers: { 'content-range': `bytes */${size}` },
+    });
+  }
+  const { first, last } = part ?? { first: 0, last: size - 1 };
+  const status = part === undefined ? 200 : 206;
+  const all = part === undefined ? headers : { ...headers, 'content-range': `bytes ${first}-${last}/${size}` };
+  const length = last - first + 1;
+  if (length <= SMALL_BYTES) {
+    const bytes = Buffer.alloc(length);
+    await file.read(bytes, 0, length, first);
+    exchange.send(status, all, bytes);
+    return;
+  }
+  const content = file.createReadStream({ start: first, end: last, highWaterMark: CHUNK_BYTES, autoClose: false });
+  await sendStream(exchange, content, all, log, goneSignal(exchange), { status, length });
+}
+
+/**
+ * Its type is its uploader's choice, so nothing of it may run as a script of the app: not in a tab or frame, for which it is a
+ * download or has no origin, and not in a page that names it as a script. PDF viewers need an origin, and give scripts no page.
+ */
+function presentation(type: string, { frameAncestors }: Place): ResponseHeaders {
+  const shown = SCRIPT.test(type) ? 'text/plain; charset=utf-8' : type;
+  const policy = `${PASSIVE}; ${PDF.test(type) ? "object-src 'self'" : 'sandbox'}; frame-ancestors ${frameAncestors}`;
+  return {
+    'content-type': shown,
+    'content-disposition': INLINE.test(shown) ? 'inline' : 'attachment',
+    'content-security-policy': policy,
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'accept-ranges': 'bytes',
+    'cache-control': 'private, no-cache',
+  };
+}
