@@ -10,7 +10,7 @@ import { makeGateway } from './gateway.ts';
 import { eventsOf, finalOf, makePlace, type RunnerPlace, RunnerTurns } from './runner-turns.ts';
 
 const programs = fileURLToPath(new URL('../scripts/agents-all/node_modules/.bin/', import.meta.url));
-const skip = existsSync(programs) ? false : 'They are not installed: npm ci --prefix scripts/agents-all';
+const skip = existsSync(programs) ? false : 'They are not installed: npm install --no-save --prefix scripts/agents-all';
 
 const { gateway, remove } = makeGateway({ examples: ['todos'] });
 before(() => gateway.start());
@@ -67,7 +67,7 @@ agentTest(
     assert.match((await turns.probe('version')).version ?? '', /^\d+\.\d+/);
     // Its first start in a new home takes the longest.
     await turns.run('say: hello');
-    const called = await turns.run('call: gateway_add {"title":"tea"}\nsay: done');
+    const called = await turns.run('call: svc_add {"title":"tea"}\nsay: done');
     assert.equal(finalOf(called), 'done');
     const [start] = eventsOf(called, 'tool.start');
     assert.deepEqual({ name: start?.toolName, args: start?.args }, { name: 'add', args: { title: 'tea' } });
