@@ -6,18 +6,19 @@
  * It gives the page `window.svc` (decisions, section 5), one change stream, and its settings on `<html>` before the first
  * paint. The session cookie authenticates. The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too:
  * that page talks to the draft's routes only, and loads itself again when the draft's files change. A live page does so when
- * another version of its app goes live, but not while something that somebody has written in it would be lost. When its session
- * has ended it says so, and goes on where it was once somebody has signed in.
+ * another version of its app goes live, but not while something that somebody has written in it would be lost. When the gateway
+ * is away or its session has ended it says so, and goes on where it was once that is over. It keeps no calls for later.
  */
+import { createBar } from './bridge/bar.js';
+import { answerOf, retryDelay, watchConnection } from './bridge/connection.js';
+import { hasEdits } from './bridge/edits.js';
+import { put } from './bridge/upload.js';
+
 (() => {
-  const RETRY_MS = 1000;
-  const RETRY_MAX_MS = 30_000;
   /** A browser allows six HTTP/1.1 connections per origin over all tabs, so a tab in the background gives its own back. */
   const HIDDEN_MS = 30_000;
   /** How often it is looked whether somebody still writes in a page that is to load itself again. */
   const IDLE_MS = 1000;
-  /** How often a page that is signed out looks whether somebody has signed in, besides when it gets the focus. */
-  const SIGNED_OUT_MS = 10_000;
 
   const { app: appId, draft, version: shown } = document.currentScript.dataset;
   const root = draft === undefined ? '/svc' : `/svc/_draft/${draft}`;
@@ -31,8 +32,9 @@
   // ---- Calls ---------------------------------------------------------------------------------------------------------
 
   /**
-   * Every rejection is one of these. `code` is the gateway's error code, `UNREACHABLE` when no answer came,
-   * `UNAUTHORIZED` when the session has ended, or `ACTION_FAILED` for an action that answered with a status of 400 or above and names no code in its body.
+   * Every rejection is one of these, with a message for people. `code` is the gateway's error code, `OFFLINE` when the call was not
+   * sent because there is no connection, `UNREACHABLE` when no answer came to what was sent, `UNAUTHORIZED` when the session has
+   * ended, or `ACTION_FAILED` for an action that answered with a status of 400 or above and names no code in its body.
    */
   class SvcError extends Error {
     constructor(status, { code, message, path, issues }, body) {
@@ -42,33 +44,39 @@
     }
   }
 
-  const unreachable = (status) => new SvcError(status, { code: 'UNREACHABLE', message: 'The gateway did not answer.' });
+  const UNANSWERED = 'The server did not answer. Try again.';
 
-  async function request(method, url, value) {
-    const init = { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) };
+  function request(method, url, value, { headers = {}, unanswered } = {}) {
+    const init = { method, headers: { 'content-type': 'application/json', ...headers }, redirect: 'manual' };
+    return exchange(() => fetch(url, { ...init, body: JSON.stringify(value) }), { unanswered });
+  }
+
+  /** `send` resolves to a Response. `unanswered` is what a person is told when nobody knows whether it was taken. */
+  async function exchange(send, { unanswered = UNANSWERED, signal }) {
+    if (svc.status === 'offline' && (await connection.check()) === 'offline') {
+      const message = 'There is no connection, so this was not sent. Try again when the connection is back.';
+      throw new SvcError(0, { code: 'OFFLINE', message });
+    }
     let response;
     let answer;
     try {
-      response = await fetch(url, init);
-      answer = await response.json();
+      response = await send();
+      answer = await answerOf(response);
     } catch {
-      throw unreachable(response?.status ?? 0);
+      signal?.throwIfAborted();
+      await connection.check();
+      throw new SvcError(response?.status ?? 0, { code: 'UNREACHABLE', message: unanswered });
     }
-    return answerOf(response.status, answer);
-  }
-
-  /** The answer, or what it says is wrong, thrown. */
-  function answerOf(status, answer) {
-    if (answer.isError && answer.error.code === 'UNAUTHORIZED') {
-      signedOut();
+    if (!answer.isError) return answer;
+    if (answer.error.code === 'UNAUTHORIZED') {
+      connection.refused(answer.byHost);
       // The gateway's own message is for programs, which have a token.
       answer.error.message = 'Your session has ended. Sign in and try again.';
     }
-    if (answer.isError) throw new SvcError(status, answer.error);
-    return answer;
+    throw new SvcError(response.status, answer.error);
   }
 
-  const tool = async (name, args) => (await request('POST', `${root}/_tool/${name}`, args)).data;
+  const tool = async (name, args, options) => (await request('POST', `${root}/_tool/${name}`, args, options)).data;
 
   /** Resolves to the query's value. */
   svc.read = ({ query, input = {} }) => {
@@ -79,10 +87,14 @@
   /** Actions without an answer yet. */
   let writes = 0;
 
-  /** Resolves to the action's body. */
-  svc.write = async ({ action, input = {} }) => {
+  /**
+   * Resolves to the action's body. With `once`, a call that got no answer and is made again as it was is the same call for the
+   * gateway: what it stores is stored once.
+   */
+  svc.write = async ({ action, input = {}, once = false }) => {
     writes++;
-    const call = tool('svc_write', { app: appId, action, input });
+    const args = { app: appId, action, input };
+    const call = once ? sendOnce(args) : tool('svc_write', args, { unanswered: UNKNOWN });
     const { status, body } = await call.finally(() => writes--);
     if (status < 400) return body;
     const told = { code: 'ACTION_FAILED', message: `The action ${action} answered with status ${status}.` };
@@ -92,6 +104,32 @@
     throw new SvcError(status, told, body);
   };
 
+  const UNKNOWN = 'No answer came, so this may be stored or not. Look before you send it again.';
+  const UNKNOWN_ONCE = 'No answer came. Send it again: it will not be stored twice.';
+  /** Calls of `once` that had no answer, as JSON → their idempotency keys. */
+  const unanswered = new Map();
+  /** What a call that was not run is refused with: its key is as good as before. */
+  const NOT_RUN = new Set(['OFFLINE', 'UNAUTHORIZED', 'OVERLOADED']);
+
+  async function sendOnce(args) {
+    const call = JSON.stringify(args);
+    const key = unanswered.get(call) ?? newKey();
+    try {
+      const result = await tool('svc_write', args, { headers: { 'idempotency-key': key }, unanswered: UNKNOWN_ONCE });
+      unanswered.delete(call);
+      return result;
+    } catch (error) {
+      if (error.code === 'UNREACHABLE') unanswered.set(call, key);
+      // The first call was cut off, and its key answers nothing else any more.
+      else if (!NOT_RUN.has(error.code) && unanswered.delete(call) && error.code === 'CONFLICT')
+        error.message = UNKNOWN;
+      throw error;
+    }
+  }
+
+  /** `crypto.randomUUID` is missing at addresses without TLS. */
+  const newKey = () => [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join('-');
+
   /**
    * Stores a file beside the app's database, for as long as nobody deletes it; the page finds it at `_blobs/<sha256>`. `file` is a
    * File or Blob. Resolves to `{ sha256, size, type }`. `onProgress` is told a number from 0 to 1; `signal` stops it.
@@ -99,34 +137,9 @@
   svc.upload = async (file, { onProgress, signal } = {}) => {
     signal?.throwIfAborted();
     writes++;
-    try {
-      return await upload(file, onProgress, signal);
-    } finally {
-      writes--;
-    }
+    const url = `${root}/${appId}/_blobs`;
+    return exchange(() => put(url, file, { onProgress, signal }), { signal }).finally(() => writes--);
   };
-
-  /** `fetch` does not tell how far an upload is. */
-  function upload(file, onProgress, signal) {
-    return new Promise((resolve, reject) => {
-      const xhr = new XMLHttpRequest();
-      const stop = () => xhr.abort();
-      xhr.open('PUT', `${root}/${appId}/_blobs`);
-      if (!file.type) xhr.setRequestHeader('content-type', 'application/octet-stream');
-      if (onProgress) xhr.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 1 : loaded / total);
-      xhr.onabort = () => reject(signal.reason);
-      xhr.onloadend = () => {
-        signal?.removeEventListener('abort', stop);
-        try {
-          resolve(answerOf(xhr.status, JSON.parse(xhr.responseText)));
-        } catch (error) {
-          reject(error instanceof SvcError ? error : unreachable(xhr.status));
-        }
-      };
-      signal?.addEventListener('abort', stop);
-      xhr.send(file);
-    });
-  }
 
   /** The app's manifest, or one tool of it: `describe({ action: 'add' })`. */
   svc.describe = (filter = {}) => tool('svc_describe', { app: appId, ...filter });
@@ -158,7 +171,7 @@
 
   function connect() {
     clearTimeout(retryTimer);
-    if (source) return;
+    if (source || svc.status !== 'online') return;
     const following = version === undefined ? '' : `?version=${encodeURIComponent(version)}`;
     source = new EventSource(`${root}/${appId}/_changes${following}`);
     source.addEventListener('open', () => {
@@ -175,12 +188,12 @@
     );
     source.addEventListener('error', () => {
       // A lost connection the browser reopens by itself, with Last-Event-ID. An HTTP error it takes as final; we do not.
-      if (source.readyState !== EventSource.CLOSED) return;
-      disconnect();
-      const wait = Math.min(RETRY_MS * 2 ** retries++, RETRY_MAX_MS);
-      retryTimer = setTimeout(connect, wait * (0.5 + Math.random() / 2));
-      // An EventSource does not tell what it was refused for.
-      void lookForSession();
+      if (source.readyState === EventSource.CLOSED) {
+        disconnect();
+        retryTimer = setTimeout(connect, retryDelay(retries++));
+      }
+      // An EventSource does not tell what ended it.
+      void connection.check();
     });
   }
 
@@ -202,80 +215,29 @@
   addEventListener('focus', comeBack);
 
   function comeBack() {
-    if (bar) void lookForSession();
-    else connect();
+    if (svc.status === 'online') connect();
+    else void connection.check();
   }
 
-  // ---- The session ---------------------------------------------------------------------------------------------------
+  // ---- The connection ------------------------------------------------------------------------------------------------
 
-  /** What says that the session has ended, as long as that is so. */
-  let bar = null;
-  let looking;
+  /** Whether calls can be taken at the moment: `online`, `offline` or `signed-out`. */
+  svc.status = 'online';
 
-  /** Whether the browser is signed in here; without an answer everything stays as it is. */
-  async function lookForSession() {
-    let signedIn;
-    try {
-      ({ signedIn } = await (await fetch('/svc/_session')).json());
-    } catch {
-      return;
-    }
-    if (signedIn === false) signedOut();
-    else if (signedIn && bar) signedInAgain();
-  }
+  const showStatus = createBar({ signIn, retry: () => void connection.check() });
 
-  function signedOut() {
-    disconnect();
-    bar ??= makeBar();
-    placeBar();
-    clearInterval(looking);
-    looking = setInterval(() => {
-      if (document.visibilityState === 'visible') void lookForSession();
-    }, SIGNED_OUT_MS);
-  }
-
-  function signedInAgain() {
-    clearInterval(looking);
-    bar.remove();
-    bar = null;
+  const connection = watchConnection((status) => {
+    svc.status = status;
+    showStatus(status);
+    document.dispatchEvent(new CustomEvent('svc:status', { bubbles: true, detail: { status } }));
     retries = 0;
-    connect();
-  }
-
-  /** What is outside of a modal dialog cannot be reached while it is open. */
-  function placeBar() {
-    const home = [...document.querySelectorAll('dialog:modal')].at(-1) ?? document.documentElement;
-    if (bar && bar.parentNode !== home) home.append(bar);
-  }
-  addEventListener('close', placeBar, true);
-
-  /** In a tree of its own and styled by nobody else: the app's styles do not reach it, nor its the app's. */
-  function makeBar() {
-    const host = document.createElement('div');
-    host.attachShadow({ mode: 'open' }).innerHTML = `
-      <style>
-        :host { all: initial !important; position: fixed !important; z-index: 2147483647 !important; inset: auto 1rem 1rem !important;
-          display: flex !important; justify-content: center !important; pointer-events: none !important; color-scheme: light dark !important; }
-        p { display: flex; align-items: center; gap: 1rem; margin: 0; padding: 0.6rem 0.7rem 0.6rem 1rem; border-radius: 12px;
-          background: light-dark(#1d1b18, #f0ede8); color: light-dark(#fff, #1d1b18); font: 15px / 1.4 system-ui, sans-serif;
-          box-shadow: 0 4px 24px #0005; pointer-events: auto; }
-        a { flex: none; padding: 0.35rem 0.8rem; border-radius: 8px; background: light-dark(#ff8d5c, #b8451a);
-          color: light-dark(#26130a, #fff); font-weight: 600; text-decoration: none; }
-        a:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
-        @media print { :host { display: none !important; } }
-      </style>
-      <p role="alert">You are signed out. What is on this page stays. <a rel="noopener">Sign in</a></p>`;
-    const link = host.shadowRoot.querySelector('a');
-    // Also for those who open it by the keyboard, the middle button or the menu: the address is that of the moment.
-    for (const type of ['pointerdown', 'focus', 'click']) link.addEventListener(type, () => aim(link));
-    aim(link);
-    return host;
-  }
+    if (status === 'online') connect();
+    else disconnect();
+  });
 
   /** Signing in takes this tab only where nothing would be lost, and never a frame: a page may not sign in inside of another. */
-  function aim(link) {
-    link.href = `/svc/_enter?to=${encodeURIComponent(location.href)}`;
-    link.target = parent !== window || isBusy() ? '_blank' : '_self';
+  function signIn() {
+    return { href: connection.signInAddress(), target: parent !== window || isBusy() ? '_blank' : '_self' };
   }
 
   connect();
@@ -291,35 +253,8 @@
     location.reload();
   }
 
-  /** The fields that somebody has changed; of those that are no form controls, what they held before. */
-  const touched = new Map();
-  for (const type of ['beforeinput', 'input']) addEventListener(type, touch, true);
-
-  function touch(event) {
-    const [field] = event.composedPath();
-    if (!(field instanceof Element) || touched.has(field)) return;
-    for (const old of touched.keys()) if (!old.isConnected) touched.delete(old);
-    touched.set(field, event.type === 'beforeinput' ? field.textContent : null);
-  }
-
-  /** Whether a field holds something else than at first. What a form is reset to, or a closed dialog left behind, is nobody's loss. */
-  function isWritten([field, before]) {
-    if (!field.isConnected || field.closest('dialog:not([open])')) return false;
-    if (field.isContentEditable) return field.textContent !== before;
-    const isChoice = field.matches('select, [type=checkbox], [type=radio]');
-    // A choice outside of a form takes effect when it is made.
-    if (!isChoice) return field.value !== (field.defaultValue ?? field.value);
-    return field.form !== null && (field.options ? isChosen(field) : field.checked !== field.defaultChecked);
-  }
-
-  function isChosen({ options, multiple }) {
-    const all = [...options];
-    const first = all.find((option) => option.defaultSelected) ?? (multiple ? undefined : all[0]);
-    return all.some((option) => option.selected !== (option.defaultSelected || option === first));
-  }
-
   /** A reload would lose something: what was written, what a dialog shows, or the answer to an action. */
-  const isBusy = () => writes > 0 || document.querySelector('dialog[open]') !== null || [...touched].some(isWritten);
+  const isBusy = () => writes > 0 || document.querySelector('dialog[open]') !== null || hasEdits();
 
   let waiting;
 

@@ -123,17 +123,26 @@ export type Change =
 /** A file that the app keeps, by the SHA-256 of its content in hex; `size` in bytes. */
 export type StoredFile = { sha256: string; size: number; type: string };
 
+export type Status = 'online' | 'offline' | 'signed-out';
+
 /** `window.svc` in the app's page. */
 export interface Svc {
   appId: string;
   read<Name extends keyof Queries & string>(request: Call<'query', Name, Queries>): Promise<Queries[Name]['output']>;
-  /** Rejects for a status of 400 and above. */
-  write<Name extends keyof Actions & string>(request: Call<'action', Name, Actions>): Promise<Actions[Name]['output']>;
+  /**
+   * Rejects for a status of 400 and above. With `once`, a call that got no answer (`UNREACHABLE`) and is made again with the same
+   * input is done once.
+   */
+  write<Name extends keyof Actions & string>(
+    request: Call<'action', Name, Actions> & { once?: boolean },
+  ): Promise<Actions[Name]['output']>;
   /** Stores a file of up to 100 MiB; the page finds it at `_blobs/<sha256>`. `onProgress` is told a number from 0 to 1. */
   upload(
     file: globalThis.Blob,
     options?: { onProgress?: (progress: number) => void; signal?: AbortSignal },
   ): Promise<StoredFile>;
+  /** Whether calls can be taken now. The event `svc:status` of the document tells of each change. */
+  readonly status: Status;
   /** Calls back after every write, of any client; returns a function that ends it. */
   onChange(callback: (change: Change) => void): () => void;
   settings: Readonly<Record<string, string>>;
@@ -151,5 +160,8 @@ type Call<Kind extends string, Name extends keyof Tools, Tools extends Record<Na
 declare global {
   interface Window {
     svc: Svc;
+  }
+  interface DocumentEventMap {
+    'svc:status': CustomEvent<{ status: Status }>;
   }
 }

@@ -73,7 +73,19 @@ export async function buildAll(outdir = dist, further = []) {
     }),
   ]);
   cpSync(join(root, 'supervisor/agents/runners/grounding'), join(outdir, 'grounding'), { recursive: true });
-  cpSync(join(root, 'console'), join(outdir, 'console'), { recursive: true });
+  const isSource = (path) => path !== join(root, 'console/bridge');
+  cpSync(join(root, 'console'), join(outdir, 'console'), { recursive: true, filter: isSource });
+  // One script, because it is to be there before everything else in a page.
+  await build({
+    absWorkingDir: root,
+    entryPoints: ['console/client.js'],
+    outfile: join(outdir, 'console/client.js'),
+    bundle: true,
+    format: 'iife',
+    target: 'es2022',
+    charset: 'utf8',
+    logLevel: 'warning',
+  });
   // The one file of the console that packages are part of.
   await build({
     absWorkingDir: root,

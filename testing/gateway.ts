@@ -75,8 +75,8 @@ export class TestGateway {
     this.#build = build;
   }
 
-  /** Starts, or starts again after `kill` or `stop`, on the same data. */
-  async start(): Promise<void> {
+  /** Starts, or starts again after `kill` or `stop`, on the same data; with the `port` that it had, at the same address. */
+  async start(port = '0'): Promise<void> {
     const args = [
       ENDS_WITH_PARENT,
       ...(this.#build.nodeFlags ?? []),
@@ -85,7 +85,7 @@ export class TestGateway {
       '--data-dir',
       this.dataDir,
       '--port',
-      '0',
+      port,
       '--json',
       ...this.#flags,
     ];

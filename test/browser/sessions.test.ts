@@ -29,8 +29,8 @@ const FRAMES = {
   'inner.html': '<!doctype html><html lang="en"><head><title>Inner</title></head><body><h1>Inner</h1></body></html>',
 };
 
-const bar = (page: Pick<Page, 'getByRole'>) => page.getByRole('alert').filter({ hasText: 'You are signed out' });
-const signInLink = (page: Pick<Page, 'getByRole'>) => bar(page).getByRole('link', { name: 'Sign in' });
+const bar = (page: Pick<Page, 'getByRole'>) => page.getByRole('status').filter({ hasText: 'You are signed out' });
+const signInLink = (page: Pick<Page, 'getByRole'>) => page.getByRole('link', { name: 'Sign in', exact: true });
 const READ = `svc.read({ query: 'list' }).then(() => 'read', ({ code, message }) => code + ': ' + message)`;
 
 /** Into the form of the console. */
@@ -175,7 +175,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await typeToken(tab, gateway.token);
     await tab.getByRole('heading', { name: 'Inner' }).waitFor();
     await page.bringToFront();
-    await frame.getByRole('alert').waitFor({ state: 'detached' });
+    await frame.getByText('If no tab opened, go to').waitFor({ state: 'detached' });
   });
 
   test('settings are taken from whoever may embed a page, the console too', async () => {

@@ -1,0 +1,286 @@
+/** Open pages while the gateway is away, and while nobody is signed in: what they say, what calls answer, and how they come back. */
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import type { BrowserContext, Frame, Page } from 'playwright-core';
+import { appOf } from '../../testing/apps.ts';
+import { startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { enter, originOf } from '../../testing/pages.ts';
+import { sharedChromium, withoutChromium } from './chromium.ts';
+
+/** Far more than any of it takes, so that a busy machine fails nothing. */
+const PATIENCE_MS = 90_000;
+const NOTES = { app: 'notes' };
+
+const page = (body: string) => `<!doctype html><html lang="en"><head><title>Notes</title>
+  <style>html { color-scheme: dark } body { margin: 0 } dialog { padding: 1rem }</style></head><body>${body}</body></html>`;
+
+const FILES = appOf('notes', {
+  migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
+  queries: { list: "({ db }) => db.all('SELECT text FROM notes')" },
+  actions: {
+    add: {
+      run: "async ({ body, db }) => { await db.run('INSERT INTO notes (text) VALUES (?)', body.text); return { status: 201, body }; }",
+      writes: ['notes'],
+    },
+  },
+  files: {
+    'index.html': page(
+      `<h1>Notes</h1><textarea aria-label="Text"></textarea><div style="height: 2000px"></div><button id="last">Last</button>
+       <dialog><button>In the dialog</button></dialog>`,
+    ),
+    'frame.html': page('<iframe src="index.html" width="800" height="400"></iframe>'),
+    'sandbox.html': page(
+      '<iframe src="index.html" width="800" height="400" sandbox="allow-scripts allow-same-origin"></iframe>',
+    ),
+  },
+});
+
+const OFFLINE = 'No connection.';
+const SIGNED_OUT = 'You are signed out.';
+/** What the page is told, in order, from now on. */
+const FOLLOW = `window.told = []; document.addEventListener('svc:status', ({ detail }) => told.push(detail.status));
+  svc.onChange(({ type }) => told.push(type));`;
+const add = (text: string, more = '') =>
+  `svc.write({ action: 'add', input: { text: '${text}' }${more} }).then(() => 'stored', ({ code, message }) => code + ': ' + message)`;
+
+const UPLOAD = `svc.upload(new Blob(['four'])).then(({ size }) => size, ({ code }) => code)`;
+
+const bar = (window: Pick<Page, 'getByRole'>, text: string) => window.getByRole('status').filter({ hasText: text });
+
+type Told = { told: string[]; svc: { status: string } };
+const heard = (window: Page, last: string) =>
+  window.waitForFunction((name) => (globalThis as unknown as Told).told.at(-1) === name, last);
+const isOnline = (window: Page | Frame) =>
+  window.waitForFunction(() => (globalThis as unknown as Told).svc.status === 'online');
+
+/** A picture, when somebody wants to look: SVC_LOOK names the folder. */
+async function picture(window: Page, name: string): Promise<void> {
+  const folder = process.env.SVC_LOOK;
+  if (!folder) return;
+  for (const width of [1120, 390]) {
+    await window.setViewportSize({ width, height: 760 });
+    await window.screenshot({ path: `${folder}/connection-${name}-${width}.png`, animations: 'disabled' });
+  }
+}
+
+describe('the connection of a page', { skip: withoutChromium() }, () => {
+  const cleanups: (() => Promise<void>)[] = [];
+  let gateway: TestGateway;
+  let context: BrowserContext;
+
+  before(async () => {
+    gateway = await startGateway({ after: (cleanup) => void cleanups.unshift(cleanup) });
+    assert.equal((await gateway.upload('notes', FILES)).status, 201);
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+  beforeEach(async () => {
+    context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+  });
+  afterEach(() => context.close());
+
+  async function open(): Promise<Page> {
+    const window = await context.newPage();
+    const following = window.waitForResponse(/_changes/);
+    await enter(window, gateway, NOTES);
+    await following;
+    await window.evaluate(FOLLOW);
+    return window;
+  }
+
+  const startAgain = () => gateway.start(new URL(gateway.url).port);
+  const stored = async (text: string) => {
+    const { json } = await gateway.read('notes', 'list');
+    return json.data.filter((note: { text: string }) => note.text === text).length;
+  };
+
+  test('a page notices that the gateway was killed, keeps what was typed, and comes back by itself', async () => {
+    const window = await open();
+    await window.getByLabel('Text').fill('half a sentence');
+    assert.equal(await window.evaluate('svc.status'), 'online');
+    await gateway.kill();
+    await bar(window, OFFLINE).waitFor();
+    assert.equal(await window.evaluate('svc.status'), 'offline');
+    assert.match(await window.evaluate(add('lost')), /^OFFLINE: There is no connection, so this was not sent\./);
+    assert.equal(await window.evaluate(UPLOAD), 'OFFLINE');
+    await picture(window, 'offline');
+    await startAgain();
+    await heard(window, 'reset');
+    assert.deepEqual(await window.evaluate('told'), ['offline', 'online', 'reset']);
+    assert.equal(await window.evaluate('svc.status'), 'online');
+    assert.equal(await window.getByLabel('Text').inputValue(), 'half a sentence');
+    await bar(window, 'Connected again.').waitFor();
+    assert.equal(await window.evaluate(add('found')), 'stored');
+    assert.equal(await window.evaluate(UPLOAD), 4);
+    assert.deepEqual([await stored('lost'), await stored('found')], [0, 1]);
+    await window.getByRole('status').waitFor({ state: 'detached' });
+    assert.equal(await window.evaluate('document.documentElement.style.cssText'), '');
+  });
+
+  test('a call that was under way when the gateway died says that nobody knows, and a person can look at once', async () => {
+    const window = await open();
+    await window.route('**/_tool/svc_write', async (route) => {
+      await gateway.kill();
+      await route.continue();
+    });
+    assert.match(
+      await window.evaluate(add('nobody knows')),
+      /^UNREACHABLE: No answer came, so this may be stored or not\./,
+    );
+    assert.equal(await window.evaluate('svc.status'), 'offline', 'it knows before the call rejects');
+    await startAgain();
+    await window.getByRole('button', { name: 'Try again' }).focus();
+    await window.keyboard.press('Enter');
+    await heard(window, 'reset');
+  });
+
+  test('without a network the page is offline until the browser has one again', async () => {
+    const window = await open();
+    await context.setOffline(true);
+    await bar(window, OFFLINE).waitFor();
+    await context.setOffline(false);
+    await isOnline(window);
+  });
+
+  test('a gateway on this machine can be reached without a network', async () => {
+    const window = await open();
+    const asked = window.waitForResponse(/_session/);
+    await window.evaluate('dispatchEvent(new Event("offline"))');
+    await asked;
+    assert.equal(await window.evaluate(add('without a network')), 'stored');
+    assert.deepEqual(
+      (await window.evaluate<string[]>('told')).filter((one) => one !== 'change'),
+      [],
+    );
+  });
+
+  test('a session that ended while the gateway was away is asked for when it is back', async () => {
+    const window = await open();
+    await window.getByLabel('Text').fill('half a sentence');
+    await gateway.kill();
+    await bar(window, OFFLINE).waitFor();
+    await context.clearCookies();
+    await startAgain();
+    await bar(window, SIGNED_OUT).waitFor();
+    assert.match(await window.evaluate(add('lost')), /^UNAUTHORIZED: Your session has ended\./);
+    await enter(await context.newPage(), gateway, NOTES);
+    await window.bringToFront();
+    await heard(window, 'reset');
+    assert.deepEqual(await window.evaluate('told'), ['offline', 'signed-out', 'online', 'reset']);
+    assert.equal(await window.getByLabel('Text').inputValue(), 'half a sentence');
+  });
+
+  test('what was sent once and had no answer is stored once, however often it is sent', async () => {
+    const window = await open();
+    const once = add('once', ', once: true');
+    const keys: string[] = [];
+    // The call arrives, and its answer does not.
+    await window.route(
+      '**/_tool/svc_write',
+      async (route) => {
+        const key = route.request().headers()['idempotency-key'] ?? '';
+        keys.push(key);
+        await gateway.write('notes', 'add', { text: 'once' }, { headers: { 'idempotency-key': key } });
+        await route.abort('connectionreset');
+      },
+      { times: 2 },
+    );
+    for (let attempt = 0; attempt < 2; attempt++) {
+      assert.equal(
+        await window.evaluate(once),
+        'UNREACHABLE: No answer came. Send it again: it will not be stored twice.',
+      );
+    }
+    assert.equal(await window.evaluate('svc.status'), 'online', 'the gateway answers');
+    assert.equal(await window.evaluate(once), 'stored');
+    assert.equal(await stored('once'), 1);
+    assert.equal(await window.evaluate(once), 'stored');
+    assert.equal(await stored('once'), 2, 'after an answer it is another call');
+    assert.equal(keys[0], keys[1]);
+    assert.equal(await window.evaluate(add('twice')), 'stored');
+  });
+
+  test('the bar is behind the content, as light or dark as the page, and within a dialog that is open', async () => {
+    const window = await open();
+    await gateway.kill();
+    await bar(window, OFFLINE).waitFor();
+    const button = window.getByRole('button', { name: 'Try again' });
+    assert.equal(
+      await window.evaluate('getComputedStyle(document.documentElement.lastElementChild).colorScheme'),
+      'dark',
+    );
+    await window.evaluate('scrollTo(0, document.documentElement.scrollHeight)');
+    await window.locator('#last').click({ trial: true });
+    const [last, host] = await window.evaluate<[number, number]>(
+      '[document.querySelector("#last").getBoundingClientRect().bottom, document.documentElement.lastElementChild.getBoundingClientRect().top]',
+    );
+    assert.ok(last <= host + 1, `the content ends at ${last}, the bar begins at ${host}`);
+    const height = await window.evaluate<string>('document.documentElement.style.getPropertyValue("--svc-bar")');
+    assert.ok(Number.parseFloat(height) > 30, height);
+    await window.evaluate('document.querySelector("dialog").showModal()');
+    await button.click({ trial: true });
+    await window.getByRole('button', { name: 'In the dialog' }).click({ trial: true });
+    await picture(window, 'dialog');
+    await window.evaluate('document.querySelector("dialog").close()');
+    await window.getByLabel('Text').focus();
+    await button.focus();
+    await startAgain();
+    await window.keyboard.press('Enter');
+    await window.getByRole('status').waitFor({ state: 'detached' });
+    assert.equal(await window.evaluate('document.activeElement.localName'), 'textarea', 'the focus is where it was');
+  });
+
+  for (const name of ['frame', 'sandbox']) {
+    test(`a page in a ${name} says where to sign in, and is there again afterwards`, async () => {
+      const window = await open();
+      await window.goto(`${originOf(gateway, NOTES)}/${name}.html`);
+      const frame = window.frameLocator('iframe');
+      await frame.getByLabel('Text').fill('half a sentence');
+      await context.clearCookies();
+      await window.frames()[1]?.evaluate(`svc.read({ query: 'list' }).catch(() => {})`);
+      await frame.getByRole('link', { name: 'Sign in' }).click();
+      await bar(frame, `If no tab opened, go to ${originOf(gateway, NOTES)}/index.html`).waitFor();
+      assert.equal(context.pages().length, name === 'frame' ? 2 : 1);
+      await enter(await context.newPage(), gateway, NOTES);
+      await window.bringToFront();
+      await isOnline(window.frames()[1] as Frame);
+      assert.equal(await frame.getByLabel('Text').inputValue(), 'half a sentence');
+    });
+  }
+
+  for (const [way, refusal] of [
+    ['a 401 of its own', { status: 401, contentType: 'text/html', body: '<h1>Sign in</h1>' }],
+    ['a 401 in JSON of its own', { status: 401, contentType: 'application/json', body: '{"error":"sign in"}' }],
+    ['a redirect', { status: 302, headers: { location: '/login' } }],
+  ] as const) {
+    test(`a host in front of the gateway that refuses with ${way} signs in at the page itself`, async () => {
+      const window = await open();
+      let isSignedIn = false;
+      await window.route(/_tool|_session/, (route) =>
+        isSignedIn
+          ? route.fulfill({ status: 404, json: { isError: true, error: { code: 'NOT_FOUND', message: '' } } })
+          : route.fulfill(refusal),
+      );
+      assert.match(await window.evaluate(add('lost')), /^UNAUTHORIZED: /);
+      await bar(window, SIGNED_OUT).waitFor();
+      const link = window.getByRole('link', { name: 'Sign in' });
+      await link.focus();
+      assert.equal(await link.getAttribute('href'), `${originOf(gateway, NOTES)}/svc/notes/`);
+      isSignedIn = true;
+      await window.evaluate('dispatchEvent(new Event("focus"))');
+      await heard(window, 'reset');
+      assert.deepEqual(await window.evaluate('told'), ['signed-out', 'online', 'reset']);
+    });
+  }
+
+  test('something else that answers in place of the gateway is no gateway', async () => {
+    const window = await open();
+    await window.route(/_tool|_session/, (route) => route.fulfill({ status: 502, body: '<h1>Bad gateway</h1>' }));
+    assert.match(await window.evaluate(add('lost')), /^UNREACHABLE: /);
+    assert.equal(await window.evaluate('svc.status'), 'offline');
+    await window.unrouteAll();
+    await isOnline(window);
+  });
+});
