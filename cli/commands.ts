@@ -140,6 +140,17 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ['svc types ./notes --out notes/svc.d.ts', 'svc types todos'],
       load: async () => (await import('./commands/types.ts')).types,
     },
+    'test <dir>': {
+      local: true,
+      summary: 'Run the tests of an app folder',
+      details: [
+        'Runs *.test.js and *.test.ts with the test runner of Node. Each test has the app with data, a clock and a network of its own; no gateway is needed.',
+        'Exits with 1 when a test fails, when there are none, or when the app cannot be made live.',
+      ],
+      options: { '-w, --watch': 'Run them again after each change' },
+      examples: ['svc test ./notes', 'svc test ./notes --watch'],
+      load: async () => (await import('./commands/test.ts')).test,
+    },
     'push <dir>': {
       summary: 'Upload an app folder and make it live',
       details: ['Skips hidden files, node_modules, links, databases and file types that apps may not contain.'],

@@ -40,6 +40,7 @@ export const Kind = {
   secrets: 32,
   agentsLeave: 33,
   committed: 35,
+  clock: 40,
 } as const;
 
 /**
@@ -244,6 +245,8 @@ type Frames = {
    * `storage/wal-index.ts`, and wrote these tables. Null for what is not known.
    */
   committed: [app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null];
+  /** Supervisor → actor of an app that is tested: its `Date` shows this time from now on, in milliseconds since the epoch. */
+  clock: [at: number];
   /** Supervisor → agents: these conversations are over; their agents end, those at work once their turn has ended. */
   agentsLeave: [unused: 0, over: AgentScope];
 };

@@ -24,7 +24,7 @@ import { AgentProcess } from './agents/runners/agent-process.ts';
 import { TurnDrafts } from './agents/turns/turn-drafts.ts';
 import { TurnRuns } from './agents/turns/turn-runs.ts';
 import { type GitStoreServices, openAuthoring, openTemplates } from './authoring/open-authoring.ts';
-import { Automations } from './automations/automations.ts';
+import { Automations, systemClock } from './automations/automations.ts';
 import { Blobs } from './blobs.ts';
 import type { Config } from './config.ts';
 import { Databases } from './databases.ts';
@@ -53,6 +53,7 @@ import { Commits } from './results/commits.ts';
 import { allRoutes } from './routes/all.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
+import type { Simulation } from './simulation.ts';
 import { packageRoot, withRealPaths } from './tree/entry-points.ts';
 import type { TreeOptions } from './tree/specifications.ts';
 import { Tree } from './tree/tree.ts';
@@ -77,6 +78,8 @@ export type Host = {
   authorize: Authorize | undefined;
   kind: GatewayKind;
   extensions: GivenExtensions;
+  /** Only where an app is tested. */
+  simulation?: Simulation;
   listening: Services['listening'];
   /** The gateway cannot go on. */
   onFatal(reason: string): void;
@@ -112,6 +115,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onCommitted: (app) => commits.tell(app, 'all'),
       onProcess,
       secrets: (app) => secrets.given(app),
+      simulation: host.simulation,
     });
     undo.push(() => tree.destroy());
     const databases = new Databases(tree, layout);
@@ -206,6 +210,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onProcess,
       conversationRunner: agents.run,
       fireAutomationFactory: extensions.fireAutomationFactory ?? null,
+      clock: host.simulation?.clock ?? systemClock,
     });
     const conversationTurns = new ConversationTurns(runtime);
     const drafts = gitStore && new TurnDrafts({ ...gitStore, catalog: automations.catalog, log });

@@ -9,6 +9,7 @@ import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { printable } from '../../protocol/printable.ts';
 import type { KnownModules, ReadHandler } from '../../protocol/rules/gates/check-handlers.ts';
 import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
+import { isTestFile } from '../../protocol/rules/static-files.ts';
 import type { DescribedApp } from '../gateway/api.ts';
 
 /** Both count from 1, columns in UTF-16 units. */
@@ -59,7 +60,7 @@ export async function checkSyntax(folder: string, files: string[], ms: number = 
   const inManifest = files.includes('app.json') ? jsonFault(readFileSync(join(folder, 'app.json'), 'utf8')) : null;
   if (inManifest?.place)
     return faultAt('INVALID_MANIFEST', 'app.json', inManifest.place, `It is not valid JSON: ${inManifest.reason}.`);
-  const handlers = files.filter((file) => HANDLERS.test(file) && !file.endsWith('.d.ts'));
+  const handlers = files.filter((file) => HANDLERS.test(file) && !file.endsWith('.d.ts') && !isTestFile(file));
   if (handlers.length === 0) return null;
   const sources = await readerOf(folder, handlers);
   const { Lines, parseModule, stepsWithin, TookTooLong } = await import('../../protocol/rules/gates/syntax.ts');

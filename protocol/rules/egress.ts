@@ -6,8 +6,14 @@ import { BlockList, isIP, isIPv4 } from 'node:net';
 /** `egress` of the configuration: `deny` wins over everything; `allow` opens what is refused by default. */
 export type EgressSettings = { allow: string[]; deny: string[] };
 
-/** What applies to one app. `network`: its manifest's list, null without one. `port`: the gateway's own, null while it has none. */
-export type EgressPolicy = EgressSettings & { network: string[] | null; port: number | null };
+/** Sockets of a test to which every connection goes instead, by the protocol of its address; neither speaks TLS. */
+export type Relay = { http: string; https: string };
+
+/**
+ * What applies to one app. `network`: its manifest's list, null without one. `port`: the gateway's own, null while it has none.
+ * `relay`: only where the app is tested.
+ */
+export type EgressPolicy = EgressSettings & { network: string[] | null; port: number | null; relay?: Relay };
 
 /** Link-local addresses, among them the metadata services of clouds, and those of them that are not link-local. */
 export const REFUSED_BY_DEFAULT: readonly string[] = [

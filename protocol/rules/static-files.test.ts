@@ -29,6 +29,8 @@ const refused = [
   'a\\index.html',
   'index.html\0.js',
   'notes.md',
+  'tests/app.test.js',
+  'lib/Dates.TEST.js',
   'program.exe',
   'LICENSE',
   'js',

@@ -25,6 +25,14 @@ export const STATIC_TYPES: Readonly<Record<string, string>> = {
 const RESERVED_NAMES = new Set(['data.sqlite', '_registry.json', 'app.json']);
 const RESERVED_FOLDERS = new Set(['queries', 'actions', 'migrations', 'automations']);
 
+/** Tests of an app: `svc test` runs them. They are stored with the code, and never served, checked or run by a gateway. */
+const TEST_FILE = /\.test\.(?:js|ts)$/;
+
+/** Whether a file of an app, by its name or path, is a test. */
+export function isTestFile(path: string): boolean {
+  return TEST_FILE.test(path);
+}
+
 /**
  * The content type of a file of an app, or undefined when it is never served. `path` is relative, decoded and uses `/`.
  * Reserved names are reserved in any folder and in any case; reserved folders are those at the top.
@@ -37,7 +45,7 @@ export function staticType(path: string): string | undefined {
   }
   const name = segments[segments.length - 1] as string;
   const dot = name.lastIndexOf('.');
-  if (dot <= 0 || RESERVED_NAMES.has(name)) return undefined;
+  if (dot <= 0 || RESERVED_NAMES.has(name) || isTestFile(name)) return undefined;
   const extension = name.slice(dot);
   return Object.hasOwn(STATIC_TYPES, extension) ? STATIC_TYPES[extension] : undefined;
 }

@@ -18,6 +18,7 @@ import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, FireAutomationFactory } from '../extension-points.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Secrets } from '../secrets.ts';
+import type { SimulatedClock } from '../simulation.ts';
 import type { Tree } from '../tree/tree.ts';
 import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
 import { Enablement } from './enablement.ts';
@@ -50,6 +51,18 @@ export type AutomationsOptions = {
   onProcess(pid: number, role: string, alive: boolean): void;
   conversationRunner: ConversationRunner;
   fireAutomationFactory: FireAutomationFactory | null;
+  clock: Clock;
+};
+
+/** What time it is for automations, and what wakes them. */
+export type Clock = Pick<SimulatedClock, 'now' | 'setTimer'>;
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  setTimer: (ms, wake) => {
+    const timer = setTimeout(wake, ms);
+    return () => clearTimeout(timer);
+  },
 };
 
 /** How many automations live versions have, how many of them are on; how many runs run, and how many wait for their turn. */
@@ -65,19 +78,23 @@ export class Automations {
   readonly enablement: Enablement;
   /** Null when the configuration names none. */
   readonly toolServers: McpToolServers | null;
+  /** Milliseconds since the epoch, by its clock. */
+  readonly now: () => number;
   readonly #log: Logger;
   /** Looks whether there is room by now. */
   #retry: NodeJS.Timeout | null = null;
   #stopped = false;
 
   constructor(options: AutomationsOptions) {
-    const { config, layout, registry, databases, tree, apps, log } = options;
+    const { config, layout, registry, databases, tree, apps, log, clock } = options;
+    const { now } = clock;
+    this.now = now;
     this.#log = log;
     this.catalog = new AutomationCatalog({ layout, registry, log });
     this.runs = new RunLedger({
       runtime: databases.client('_runtime', layout.runtimeDb, false),
       analytics: databases.client('_analytics', layout.analyticsDb, false),
-      now: Date.now,
+      now,
       log,
     });
     this.runEvents = new RunEvents(this.runs, options.changes.readers);
@@ -102,14 +119,16 @@ export class Automations {
       appLog: options.appLog,
       automationTimeoutMs: config.automationTimeoutMs,
       log,
+      now,
     });
-    this.scheduler = this.#createScheduler();
+    this.scheduler = this.#createScheduler(clock);
     this.webhooks = new Webhooks({
       catalog: this.catalog,
       fires: this.fires,
       secrets: options.secrets,
       appLog: options.appLog,
       keyOf: async ({ app }, slug) => (await readWebhookKeys(layout.app(app))).get(slug) ?? null,
+      now,
     });
     this.enablement = new Enablement({
       layout,
@@ -133,7 +152,7 @@ export class Automations {
       await this.runs.open();
       // An automation that the scheduler learns of after its start is a new one, which has missed nothing.
       await loaded;
-      const fired = await this.runs.cronFiredAfter(Date.now()).catch((error: unknown) => {
+      const fired = await this.runs.cronFiredAfter(this.now()).catch((error: unknown) => {
         this.#log.warn({ err: error }, 'What had fired before the clock was set back could not be read.');
         return new Map<string, number>();
       });
@@ -170,13 +189,10 @@ export class Automations {
     await this.toolServers?.stop();
   }
 
-  #createScheduler(): Scheduler<LiveAutomation> {
+  #createScheduler({ now, setTimer }: Clock): Scheduler<LiveAutomation> {
     return new Scheduler<LiveAutomation>({
-      now: () => Date.now(),
-      setTimer: (ms, wake) => {
-        const timer = setTimeout(wake, ms);
-        return () => clearTimeout(timer);
-      },
+      now,
+      setTimer,
       yieldTurn: (rest) => void setImmediate(rest),
       fire: (automation, scheduledAt) => this.#fireCron(automation, scheduledAt),
       lastFired: (automation) => this.runs.cronFired(automation),

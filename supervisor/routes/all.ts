@@ -44,7 +44,7 @@ export function allRoutes(services: Services): Route[] {
       lastRuns: (refs) => runs.lastRuns(refs.flatMap((ref) => catalog.get(ref) ?? [])),
       registered,
     }),
-    ...fireRoutes({ catalog, registered, fires }),
+    ...fireRoutes({ catalog, registered, fires, now: automations.now }),
     ...runRoutes({ runs, runEvents, cancelRun: (runId) => cancelRun(services, runId) }),
     ...hookRoutes(webhooks),
     ...chatRoutes(services),

@@ -13,6 +13,7 @@ import type { EgressSettings } from '../../protocol/rules/egress.ts';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import type { GivenSecrets } from '../secrets.ts';
+import type { Simulation } from '../simulation.ts';
 import type { ChildSpec } from './child.ts';
 import { entryPoint, hostReadable, jobsReadable, withRealPaths } from './entry-points.ts';
 
@@ -36,6 +37,8 @@ export type TreeOptions = {
   gatewayPort(): number | null;
   /** The secrets of an app or draft, for its threads; null for none. */
   secrets(app: string): GivenSecrets | null;
+  /** Only of a gateway that tests an app. */
+  simulation?: Simulation | undefined;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, app?: string): void;
   appLog(app: string, line: string): void;
   /** A commit, see the frame. It is not acknowledged yet. */
@@ -128,6 +131,8 @@ export class Specifications {
   ): ActorSpec {
     const actorId = ++this.#nextActorId;
     const paths = this.#options.paths(app, summary.versionId);
+    const { egress, simulation } = this.#options;
+    const reach = { ...egress, network: summary.network ?? null, port: this.#options.gatewayPort() };
     return {
       actorId,
       app,
@@ -142,7 +147,7 @@ export class Specifications {
       writerTicket:
         automation === null ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }) : '',
       maxResultBytes: this.#options.maxResultBytes,
-      egress: { ...this.#options.egress, network: summary.network ?? null, port: this.#options.gatewayPort() },
+      egress: simulation === undefined ? reach : { ...reach, relay: simulation.relay },
       automation,
       queries: summary.queries.map((tool) => tool.name),
       actions: summary.actions.map((tool) => tool.name),

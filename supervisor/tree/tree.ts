@@ -77,6 +77,9 @@ export class Tree {
     };
     this.writers = new Writers(this.#specifications, this.#createWriter);
     this.hosts = new Hosts({ count, create: this.#createHost, now });
+    options.simulation?.clock.onChange(() => {
+      for (const generation of this.#generations.values()) generation.tellTime();
+    });
   }
 
   /**
@@ -215,7 +218,8 @@ export class Tree {
   readonly #spawn: ActorEnvironment['spawn'] = (actor, summary, events) => {
     const spec = this.#specifications.thread(actor, summary, this.writers);
     const given = () => this.#options.secrets(spec.app);
-    const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, now, given);
+    const clock = this.#options.simulation?.clock;
+    const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, now, given, clock);
     this.#generations.set(spec.actorId, generation);
     return generation;
   };

@@ -13,6 +13,7 @@ import { type ActorSpec, type Frame, Kind } from '../../protocol/frames.ts';
 import { Redactor } from '../../protocol/redactor.ts';
 import { type Link, openLink } from '../../protocol/wire/link.ts';
 import { Calls, type Runner } from './calls.ts';
+import { showTime } from './clock.ts';
 import { loadSqlite } from './database.ts';
 import { Failures } from './failure.ts';
 import { Fires } from './fire-runner.ts';
@@ -91,6 +92,9 @@ class Actor {
         break;
       case Kind.secrets:
         this.#secrets.received(frame);
+        break;
+      case Kind.clock:
+        showTime(frame[1]);
         break;
       case Kind.answer:
         this.#runner.answered(frame);

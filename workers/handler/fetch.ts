@@ -143,6 +143,7 @@ function connector(policy: EgressPolicy): Connector {
       connected(new EgressError(hostname, refusal), null);
       return;
     }
+    const relay = policy.relay?.[protocol === 'https:' ? 'https' : 'http'];
     /** Of a name; an address is not looked up. The socket goes to one of those that are handed on. */
     const judged: net.LookupFunction = (name, options, found) => {
       lookup(name, { ...options, all: true }, (error, addresses) => {
@@ -162,28 +163,36 @@ function connector(policy: EgressPolicy): Connector {
       });
     };
     const where = { host, port: toPort, lookup: judged, autoSelectFamily: true, noDelay: true, keepAlive: true };
-    const socket: net.Socket =
-      protocol === 'https:'
-        ? secure.connect({
-            ...where,
-            ...(isIP(host) === 0 ? { servername: servername ?? host } : {}),
-            ALPNProtocols: ['http/1.1'],
-          })
-        : connect(where);
-    const timer = startTimer(
-      () => socket.destroy(new Error(`${hostname} did not answer within ${CONNECT_MS} ms`)),
-      CONNECT_MS,
-    );
-    let waiting = true;
-    const settle = (error: Error | null): void => {
-      if (!waiting) return;
-      waiting = false;
-      stopTimer(timer);
-      connected(error, error === null ? socket : null);
-    };
-    socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', () => settle(null));
-    socket.once('error', settle);
+    if (relay !== undefined || protocol !== 'https:') {
+      whenOpen(connect(relay === undefined ? where : { path: relay }), 'connect', hostname, connected);
+      return;
+    }
+    const named = isIP(host) === 0 ? { servername: servername ?? host } : {};
+    const socket = secure.connect({ ...where, ...named, ALPNProtocols: ['http/1.1'] });
+    whenOpen(socket, 'secureConnect', hostname, connected);
   };
+}
+
+/** Hands on the socket once `event` says that it is open, or why it is not within `CONNECT_MS`. */
+function whenOpen(
+  socket: net.Socket,
+  event: 'connect' | 'secureConnect',
+  hostname: string,
+  connected: Connected,
+): void {
+  const timer = startTimer(
+    () => socket.destroy(new Error(`${hostname} did not answer within ${CONNECT_MS} ms`)),
+    CONNECT_MS,
+  );
+  let waiting = true;
+  const settle = (error: Error | null): void => {
+    if (!waiting) return;
+    waiting = false;
+    stopTimer(timer);
+    connected(error, error === null ? socket : null);
+  };
+  socket.once(event, () => settle(null));
+  socket.once('error', settle);
 }
 
 /** Whether an address is this machine's: where the gateway may listen. */

@@ -5,6 +5,7 @@ import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
 import { openLink } from '../../protocol/wire/link.ts';
 import type { Call, Runner } from './calls.ts';
+import { shownTime } from './clock.ts';
 import { CallDatabase, finished, Reader, settled } from './database.ts';
 import { type FetchInput, HttpClient } from './fetch.ts';
 import type { AppLog } from './log.ts';
@@ -28,7 +29,7 @@ export type Environment = {
 /** `ctx`: what a handler has beyond its database and its log (decisions, section 3). */
 export class HandlerContext {
   readonly traceId: string;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, as the app's `Date` shows it. */
   readonly deadline: number;
   readonly fetch: (input: FetchInput, init?: RequestInit) => Promise<Response>;
   readonly secrets: SecretsOfContext;
@@ -39,7 +40,7 @@ export class HandlerContext {
     this.fetch = (input, init) => http.fetch(call, input, init);
     this.secrets = secrets;
     this.traceId = call.traceId;
-    this.deadline = call.deadline;
+    this.deadline = shownTime(call.deadline);
   }
 
   /** Aborts when the caller has gone or the time is up. A getter of each object would cost more than the rest of a call. */

@@ -176,6 +176,12 @@ export class Fires {
     return { running, waiting: this.#runs.size - running };
   }
 
+  /** Resolves once no run is under way, those that others led to included. */
+  async idle(): Promise<void> {
+    // The run of an `onFailure` begins in the same turn in which the failed one ends.
+    while (this.#runs.size > 0) await Promise.all([...this.#runs.values()].map(({ ended }) => ended));
+  }
+
   /** Ends a run as `aborted`; resolves when that is stored. One that has ended is left as it is. Rejects with `UNKNOWN_RUN`. */
   async cancel(runId: string): Promise<RunRecord> {
     const pending = this.#runs.get(runId);

@@ -21,6 +21,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
 import type { GivenSecrets } from '../../secrets.ts';
+import type { SimulatedClock } from '../../simulation.ts';
 import type { Child } from '../child.ts';
 import { startGraceTimer } from '../grace-timer.ts';
 import type { Call } from './call.ts';
@@ -71,6 +72,7 @@ export class Generation implements LinkHandlers {
   readonly #events: GenerationEvents;
   readonly #now: () => number;
   readonly #given: () => GivenSecrets | null;
+  readonly #clock: SimulatedClock | undefined;
   /** Number of the last question of a fire. */
   #lastAskId = 0;
   #link: Link | null = null;
@@ -88,7 +90,7 @@ export class Generation implements LinkHandlers {
   /** Set when the thread has ended and only the rest of what it wrote is awaited. */
   #end: (() => void) | null = null;
 
-  /** `given` are the secrets of its app as they are now. */
+  /** `given` are the secrets of its app as they are now; `clock` is the one of a test. */
   constructor(
     spec: ActorSpec,
     summary: VersionSummary,
@@ -96,6 +98,7 @@ export class Generation implements LinkHandlers {
     events: GenerationEvents,
     now: () => number,
     given: () => GivenSecrets | null,
+    clock?: SimulatedClock,
   ) {
     this.spec = spec;
     this.summary = summary;
@@ -103,6 +106,7 @@ export class Generation implements LinkHandlers {
     this.#events = events;
     this.#now = now;
     this.#given = given;
+    this.#clock = clock;
     this.hostReady();
   }
 
@@ -135,6 +139,7 @@ export class Generation implements LinkHandlers {
     if (this.state !== 'starting' || this.#link) return null;
     this.#link = link;
     this.tellSecrets();
+    this.tellTime();
     return this;
   }
 
@@ -142,6 +147,11 @@ export class Generation implements LinkHandlers {
   tellSecrets(): void {
     const given = this.#given();
     if (given !== null) this.#link?.send([Kind.secrets, given.values, given.unreadable, given.fault]);
+  }
+
+  /** In the same order. */
+  tellTime(): void {
+    if (this.#clock !== undefined) this.#link?.send([Kind.clock, this.#clock.now()]);
   }
 
   send(call: Call): void {

@@ -1,0 +1,74 @@
+/** What tests of an app import as `svc/test` (`dist/test.js`). */
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { after } from 'node:test';
+import { disassemble } from '../../supervisor/wiring.ts';
+import { TestClock, timeOf } from './clock.ts';
+import { Outside } from './outside.ts';
+import { type Prepared, startParts } from './parts.ts';
+import { TestApp } from './test-app.ts';
+
+export { AppError } from './app-error.ts';
+export type { TestApp };
+
+/** A test of node:test, or `{ after }` of it for all tests of a file. */
+export type Test = { after(cleanup: () => Promise<void>): void; diagnostic?(message: string): void };
+
+export type HarnessOptions = {
+  /** What time it is at first (default: now). */
+  now?: number | string | Date;
+};
+
+/** The app with data of its own, until the test ends. */
+export async function harness(t: Test, { now }: HarnessOptions = {}): Promise<TestApp> {
+  const place = await (now === undefined ? takeSpare() : openPlace(timeOf(now)));
+  place.unanswered = ({ method, url }) =>
+    t.diagnostic?.(`Nothing answered ctx.fetch of ${method} ${url}: give the test an answer with app.onFetch.`);
+  // The next test need not wait for the end of this one.
+  t.after(async () => void closing.push(place.close()));
+  return place.app;
+}
+
+/** Where one test runs. */
+type Place = { app: TestApp; unanswered(request: Request): void; close(): Promise<void> };
+
+/** Starts while the test before it runs. */
+let spare: Promise<Place> | null = null;
+const closing: Promise<void>[] = [];
+
+after(async () => {
+  const last = await spare?.catch(() => null);
+  await Promise.all([...closing, last?.close()]);
+});
+
+function takeSpare(): Promise<Place> {
+  const taken = spare ?? openPlace(Date.now());
+  spare = taken.then(() => openPlace(Date.now()));
+  // Whoever takes it is told.
+  spare.catch(() => {});
+  return taken;
+}
+
+async function openPlace(now: number): Promise<Place> {
+  const prepared = preparedApp();
+  const clock = new TestClock(now);
+  const folder = mkdtempSync(join(dirname(prepared.dataDir), 't-'));
+  const dataDir = join(folder, 'data');
+  cpSync(prepared.dataDir, dataDir, { recursive: true });
+  const outside = new Outside(folder, (request) => place.unanswered(request));
+  const parts = await startParts(dataDir, { clock, relay: outside.relay });
+  const app = new TestApp(parts, prepared, clock, outside, folder);
+  const close = async (): Promise<void> => {
+    await disassemble(parts, 0);
+    app.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  const place: Place = { app, unanswered: () => {}, close };
+  return place;
+}
+
+function preparedApp(): Prepared {
+  const told = process.env.SVC_TEST;
+  if (told === undefined) throw new Error('Tests of an app are run by: svc test <dir>');
+  return JSON.parse(told) as Prepared;
+}

@@ -1,0 +1,31 @@
+/** A reporter of node:test for programs (`dist/test-reporter.js`): one line of JSON for each test that ended. */
+import type { TestEvent } from 'node:test/reporters';
+import { inspect } from 'node:util';
+
+/** `file` is absolute; `error` is what the test failed with, as it is shown. */
+export type TestResult = {
+  name: string;
+  file: string | null;
+  line: number | null;
+  state: 'passed' | 'failed' | 'skipped';
+  ms: number;
+  error?: string;
+};
+
+// biome-ignore lint/style/noDefaultExport: Node asks for it
+export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  for await (const event of events) {
+    if (event.type !== 'test:pass' && event.type !== 'test:fail') continue;
+    const { name, file = null, line = null, details, skip } = event.data;
+    // What a suite or a file failed with is told of its tests.
+    if (details.type === 'suite') continue;
+    const error = 'error' in details ? details.error : undefined;
+    const state = error !== undefined ? 'failed' : skip ? 'skipped' : 'passed';
+    const result: TestResult = { name, file, line, state, ms: Math.round(details.duration_ms) };
+    yield `${JSON.stringify(error === undefined ? result : { ...result, error: textOf(error) })}\n`;
+  }
+}
+
+function textOf({ cause }: Error): string {
+  return cause instanceof Error ? (cause.stack ?? String(cause)) : inspect(cause);
+}

@@ -1,0 +1,14 @@
+/** What stands in for the world outside of apps while they are tested: the clock, and the network of `ctx.fetch`. */
+import type { Relay } from '../protocol/rules/egress.ts';
+
+/** Times are milliseconds since the epoch. */
+export type SimulatedClock = {
+  now(): number;
+  /** Calls `wake` once when `ms` have passed, unless the function that it returns was called before. */
+  setTimer(ms: number, wake: () => void): () => void;
+  /** Calls `listener` whenever it shows another time, before anything is woken by it. */
+  onChange(listener: () => void): void;
+};
+
+/** Of a gateway that tests one app. */
+export type Simulation = { clock: SimulatedClock; relay: Relay };

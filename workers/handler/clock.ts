@@ -1,0 +1,30 @@
+/** The time of a test, in the thread of the app that is tested: `Date` shows it, and it stands still. */
+
+const RealDate = Date;
+const { now } = Date;
+const { construct, get } = Reflect;
+
+/** Null where no test says what time it is. */
+let shown: number | null = null;
+
+/** `Date` shows this time from now on, in milliseconds since the epoch. To be called before app code is loaded. */
+export function showTime(at: number): void {
+  if (shown === null) replaceDate();
+  shown = at;
+}
+
+/** What `Date.now()` of the app's code will be at this moment of the machine's clock. */
+export function shownTime(moment: number): number {
+  return shown === null ? moment : shown + moment - now();
+}
+
+function replaceDate(): void {
+  const nowShown = (): number => shown as number;
+  const TestDate = new Proxy(RealDate, {
+    construct: (date, given, as) => construct(date, given.length === 0 ? [shown] : given, as) as object,
+    apply: () => new RealDate(shown as number).toString(),
+    get: (date, name, as) => (name === 'now' ? nowShown : get(date, name, as)),
+  });
+  RealDate.prototype.constructor = TestDate;
+  globalThis.Date = TestDate;
+}
