@@ -100,6 +100,8 @@ export const LIMITS = {
   batchStatements: 10_000,
   readRows: 100_000,
   readBytes: 64 * MiB,
+  jsonRows: 1000, // of `db.json()` made by SQLite, which gathers them before it could notice a limit; more take the way of `all`
+  jsonRowBytes: 64 * KiB, // texts of one of these rows
   leaseMs: 5 * SECOND, // how long `db.transaction()` may hold the app's write lane
   writerStuckMs: 5 * SECOND, // a statement that keeps the writer busy this long ends with the writer being replaced
   ownWriters: 4, // apps that may have a writer of their own, after they kept the one for all busy

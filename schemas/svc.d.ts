@@ -9,10 +9,19 @@ export type Row = Record<string, any>;
 
 export type Changes = { changes: number; lastInsertRowid: number | bigint };
 
+/** Rows as JSON. A handler returns it as it is, or as a part of its result. */
+export interface RowsJson {
+  /** The JSON text. */
+  toString(): string;
+  toJSON(): unknown;
+}
+
 export interface Transaction {
   /** The first row, or null. */
   get<T = Row>(sql: string, ...parameters: Parameters): Promise<T | null>;
   all<T = Row>(sql: string, ...parameters: Parameters): Promise<T[]>;
+  /** All rows for the caller, as `all` would give them, without an object for each. */
+  json(sql: string, ...parameters: Parameters): Promise<RowsJson>;
   /** On disk when it resolves. */
   run(sql: string, ...parameters: Parameters): Promise<Changes>;
   /** All of them or none. */
@@ -31,6 +40,7 @@ export interface Database extends Transaction {
 export interface Statement {
   get<T = Row>(...parameters: Parameters): Promise<T | null>;
   all<T = Row>(...parameters: Parameters): Promise<T[]>;
+  json(...parameters: Parameters): Promise<RowsJson>;
   run(...parameters: Parameters): Promise<Changes>;
 }
 

@@ -61,11 +61,49 @@ const RESULTS: [expression: string, value: unknown][] = [
   [`db.get('with n(v) as (select 1 union all select v + 1 from n where v < 5) select sum(v) s from n')`, { s: 15 }],
   [`db.get('pragma user_version')`, { user_version: 0 }],
   [`db.all('select 1 a, 2 a')`, [{ a: 2 }]],
+  [`db.json('select id, s, x from t')`, [{ id: 1, s: 'one', x: null }]],
+  [
+    `db.json('select ? a, cast(? as blob) b, 9007199254740993 c', 1.5, '\\x01\\x02')`,
+    [{ a: 1.5, b: 'AQI=', c: '9007199254740993' }],
+  ],
+  [
+    `db.json('insert into t(s) values (?) returning id, s, cast(s as blob) b', 'two')`,
+    [{ id: 2, s: 'two', b: 'dHdv' }],
+  ],
+  [`db.prepare('select s from t where id = :id').json({ id: 1 })`, [{ s: 'one' }]],
+  [`db.json('select * from t where id = 99')`, []],
+  [`db.json('select s from t').then((rows) => ({ rows, n: 1, twice: [rows, { rows }] }))`, twice([{ s: 'one' }])],
+  [`db.json('select s from t').then((rows) => JSON.stringify({ rows }))`, '{"rows":[{"s":"one"}]}'],
+  [
+    `db.json('select s from t').then((rows) => ({ toJSON: () => \`as text: \${JSON.stringify({ rows })}\` }))`,
+    'as text: {"rows":[{"s":"one"}]}',
+  ],
+  [
+    `db.json('select s from t').then((rows) => ({ toJSON: () => JSON.parse(JSON.stringify({ rows })) }))`,
+    { rows: [{ s: 'one' }] },
+  ],
+  [
+    `db.json('select s from t').then((rows) => [String(rows), rows.length, new rows.constructor()])`,
+    ['[{"s":"one"}]', null, []],
+  ],
+  [
+    `db.transaction(async (tx) => { await tx.run('update t set s = ?', 'in'); return tx.json('select s, 2.0 n from t'); })`,
+    [{ s: 'in', n: 2 }],
+  ],
 ];
+
+function twice(rows: unknown): object {
+  return { rows, n: 1, twice: [rows, { rows }] };
+}
 
 /** Expressions that reject → code, where there is one, and a part of the message. */
 const REJECTIONS: [expression: string, code: string | undefined, message: RegExp][] = [
   [`db.get('select nonsense from t')`, 'SQLITE_ERROR', /no such column: nonsense/],
+  [`db.json('select nonsense from t')`, 'SQLITE_ERROR', /no such column: nonsense/],
+  [`db.json(5)`, undefined, /SQL must be a string, not number/],
+  [`db.json('select ?', () => 1)`, undefined, /SQL parameter 1 is a function/],
+  [`db.json('insert into t(id) values (1) returning id')`, 'SQLITE_CONSTRAINT_PRIMARYKEY', /UNIQUE/],
+  [`db.json('with n(v) as (select 1 union all select v + 1 from n) select v from n')`, 'SQLITE_TOOBIG', /100000 rows/],
   [`db.all('not sql')`, 'SQLITE_ERROR', /syntax error/],
   [`db.run('insert into t(id) values (1)')`, 'SQLITE_CONSTRAINT_PRIMARYKEY', /UNIQUE constraint failed/],
   [`db.run('insert into nowhere values (1)')`, 'SQLITE_ERROR', /no such table/],

@@ -5,7 +5,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import Sqlite from 'better-sqlite3';
 import { isDiskFull } from '../../protocol/errors.ts';
-import type { Row, RunResult, SqlParams, SqlStatement, SqlValue } from '../../protocol/frames.ts';
+import type { Row, RunResult, SqlParams } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import {
@@ -18,12 +18,15 @@ import {
   StatementCache,
 } from '../writer/statements.ts';
 import type { Call } from './calls.ts';
-import { isPlain } from './result.ts';
+import { type RowsJson, rowsJsonOf, rowsToJson } from './result.ts';
+import { JsonStatement } from './rows-json.ts';
+import { toParams, toStatements, toText } from './sql-params.ts';
 
 /** What `db.prepare(sql)` gives. */
 export type HandlerStatement = {
   get(...params: unknown[]): Promise<Row | null>;
   all(...params: unknown[]): Promise<Row[]>;
+  json(...params: unknown[]): Promise<RowsJson>;
   run(...params: unknown[]): Promise<RunResult>;
 };
 
@@ -68,6 +71,7 @@ export class CallDatabase {
     return {
       get: (...params) => this.get(sql, ...params),
       all: (...params) => this.all(sql, ...params),
+      json: (...params) => this.json(sql, ...params),
       run: (...params) => this.run(sql, ...params),
     };
   }
@@ -91,6 +95,20 @@ export class CallDatabase {
       return Promise.reject(error);
     }
     return this.#ask((client) => client.all(toText(sql), toParams(params), this.#tx));
+  }
+
+  /** All rows as JSON, which a handler returns as it is: the bytes are those that the rows of `all` become. */
+  json(sql: string, ...params: unknown[]): Promise<RowsJson> {
+    try {
+      const statement = this.#readable(sql);
+      if (statement !== null) return Promise.resolve(rowsJsonOf(statement.json(toParams(params))));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#ask(async (client) => {
+      const rows = await client.all(toText(sql), toParams(params), this.#tx);
+      return rowsJsonOf(rowsToJson(rows));
+    });
   }
 
   run(sql: string, ...params: unknown[]): Promise<RunResult> {
@@ -183,83 +201,6 @@ export class CallDatabase {
   }
 }
 
-function toText(sql: unknown): string {
-  if (typeof sql !== 'string') throw new TypeError(`SQL must be a string, not ${sql === null ? 'null' : typeof sql}.`);
-  return sql;
-}
-
-/**
- * The arguments that followed the SQL text: values by position, one array of them, or one plain object of named ones. Throws a
- * `TypeError` that names the parameter.
- */
-export function toParams(args: readonly unknown[]): SqlParams {
-  if (args.length === 0) return [];
-  if (args.length === 1) {
-    const only = args[0];
-    if (Array.isArray(only)) return positional(only);
-    if (typeof only === 'object' && only !== null && isPlain(only)) return named(only as Record<string, unknown>);
-  }
-  return positional(args);
-}
-
-/** The statements of a batch: `[[sql, ...params], …]`. */
-function toStatements(statements: unknown): SqlStatement[] {
-  if (!Array.isArray(statements)) throw new TypeError('db.batch takes an array of [sql, ...params].');
-  if (statements.length > LIMITS.batchStatements) {
-    throw new RangeError(`A batch takes at most ${LIMITS.batchStatements} statements.`);
-  }
-  return statements.map((statement: unknown, index) => {
-    if (!Array.isArray(statement) || typeof statement[0] !== 'string') {
-      throw new TypeError(`Statement ${index + 1} of the batch must be an array [sql, ...params].`);
-    }
-    return [statement[0], toParams(statement.slice(1))];
-  });
-}
-
-function positional(values: readonly unknown[]): SqlValue[] {
-  const bound = new Array<SqlValue>(values.length);
-  for (let i = 0; i < values.length; i++) bound[i] = toSql(values[i], i + 1);
-  return bound;
-}
-
-function named(values: Record<string, unknown>): Record<string, SqlValue> {
-  const bound: Record<string, SqlValue> = {};
-  for (const name of Object.keys(values)) bound[name] = toSql(values[name], name);
-  return bound;
-}
-
-function toSql(value: unknown, which: number | string): SqlValue {
-  switch (typeof value) {
-    case 'string':
-    case 'number':
-      return value;
-    case 'boolean':
-      return value ? 1 : 0;
-    case 'undefined':
-      return null;
-    case 'bigint':
-      if (BigInt.asIntN(64, value) !== value) throw unbindable(which, 'an integer of more than 64 bits');
-      return value;
-    case 'object':
-      if (value === null || value instanceof Uint8Array) return value;
-      if (value instanceof Date) {
-        if (Number.isNaN(value.getTime())) throw unbindable(which, 'an invalid date');
-        return value.toISOString();
-      }
-      throw unbindable(
-        which,
-        Array.isArray(value) ? 'an array' : 'an object',
-        ' Bind JSON.stringify(value) to store it as text.',
-      );
-    default:
-      throw unbindable(which, `a ${typeof value}`);
-  }
-}
-
-function unbindable(which: number | string, what: string, hint = ''): TypeError {
-  return new TypeError(`SQL parameter ${typeof which === 'number' ? which : `"${which}"`} is ${what}.${hint}`);
-}
-
 /** Loads SQLite's native code, so that the first read of a thread need not, and nothing loads after app code has run. */
 export function loadSqlite(): void {
   new Sqlite(':memory:').close();
@@ -348,6 +289,7 @@ class ReadStatement {
   readonly #db: Sqlite.Database;
   readonly #plain: RowStatement;
   #exact: RowStatement | null = null;
+  #json: JsonStatement | null = null;
 
   constructor(db: Sqlite.Database, statement: RowStatement) {
     this.#db = db;
@@ -365,6 +307,12 @@ class ReadStatement {
   all(params: SqlParams): Row[] {
     const rows = this.#plain.iterate(bindIntegers(params)) as IterableIterator<Row>;
     return collectRows(rows, plainBytes) ?? readRows(this.#withBigints(), params);
+  }
+
+  /** The rows of `all` as JSON. Throws as that does. */
+  json(params: SqlParams): Buffer {
+    this.#json ??= new JsonStatement(this.#db, this.#plain, (given) => this.all(given));
+    return this.#json.run(params);
   }
 
   #withBigints(): RowStatement {

@@ -74,6 +74,8 @@ const REFUSED: [body: string, message: RegExp, path?: string][] = [
   ['return "x".repeat(200 * 1024 * 1024)', /over the limit of 1048576 bytes/],
   ['return { rows: ["x".repeat(200 * 1024 * 1024)] }', /over the limit of 1048576 bytes/],
   ['return new Uint8Array(48 * 1024 * 1024)', /over the limit of 1048576 bytes/],
+  [`return db.json("select printf('%.*c', 1048576, 'x') t")`, /over the limit of 1048576 bytes/],
+  [`return { a: await db.json("select printf('%.*c', 1048576, 'x') t") }`, /over the limit of 1048576 bytes/],
   ['return "ä".repeat(600 * 1024)', /over the limit of 1048576 bytes/],
 ];
 
@@ -83,7 +85,7 @@ let app: App;
 before(async () => {
   supervisor = await FakeSupervisor.start({ spare: false });
   const handlers = (folder: string, rows: [string, ...unknown[]][]): Record<string, string> =>
-    Object.fromEntries(rows.map(([body], i) => [`${folder}${i}.js`, `export default async () => { ${body} }`]));
+    Object.fromEntries(rows.map(([body], i) => [`${folder}${i}.js`, `export default async ({ db }) => { ${body} }`]));
   app = await supervisor.app({
     files: {
       ...handlers('queries/ok', QUERIES),

@@ -1,5 +1,7 @@
 /** What a handler's return value becomes: a status and JSON bytes (decisions, section 3). */
+import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
+import type { Row } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
 /** `body` is JSON text; of an action's envelope it is the `body` member alone. */
@@ -17,14 +19,17 @@ const RESULT: Subject = { name: 'The result', advice: ' (maxResultBytes); return
 const LOOK_DEPTH = 2;
 const LOOK_MEMBERS = 16;
 
-const { stringify } = JSON;
+const { parse, stringify } = JSON;
 const { isView } = ArrayBuffer;
 const { isArray } = Array;
 const { hasOwn } = Object;
 const { apply } = Reflect;
 const tagOf = Object.prototype.toString;
 const NULL = Buffer.from('null');
+const NO_ROWS = Buffer.from('[]');
+const NOTHING = Buffer.alloc(0);
 const base64 = Buffer.prototype.toString;
+const toText = Buffer.prototype.toString;
 const bufferToJson = Buffer.prototype.toJSON;
 
 /** True while a result is turned into JSON. Otherwise JSON.stringify follows the language's rules, for app code. */
@@ -57,6 +62,52 @@ function define<T extends object>(prototype: T, toJSON: (this: never) => unknown
   });
 }
 
+/** Bytes of a value that is rows of `db.json()`; null for every other value. */
+let bytesOf: (value: unknown) => Buffer | null;
+/** The rows that `json` says, as handlers see them. */
+export let rowsJsonOf: (json: Buffer) => RowsJson;
+
+/** Stands for rows in the JSON of what they are a part of; no text of an app is it. */
+const PART = `rows of db.json ${randomUUID()}`;
+const PART_JSON = stringify(PART);
+/** The rows that are parts of the value which is turned into JSON, in their order; null when they are to be read. */
+let parts: Buffer[] | null = null;
+
+/** What `db.json()` gives: the rows as JSON, which becomes the answer without being read. */
+export class RowsJson {
+  #json: Buffer = NO_ROWS;
+
+  static {
+    bytesOf = (value) => (typeof value === 'object' && value !== null && #json in value ? value.#json : null);
+    rowsJsonOf = (json) => {
+      const rows = new RowsJson();
+      rows.#json = json;
+      return rows;
+    };
+  }
+
+  /** The JSON text. */
+  toString(): string {
+    return toText.call(this.#json);
+  }
+
+  toJSON(): unknown {
+    if (parts === null) return parse(this.toString());
+    parts.push(this.#json);
+    return PART;
+  }
+}
+
+/** The JSON of rows as they become a result. */
+export function rowsToJson(rows: Row[]): Buffer {
+  encoding = true;
+  try {
+    return Buffer.from(stringify(rows));
+  } finally {
+    encoding = false;
+  }
+}
+
 /** A query's value, verbatim. Throws `HANDLER_ERROR` for what JSON cannot say and for more than `maxBytes`. */
 export function queryAnswer(value: unknown, maxBytes: number): Answer {
   return { status: 200, body: toJsonBytes(value, maxBytes) };
@@ -84,11 +135,21 @@ export function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** The JSON text of a value; `null` for undefined. Throws `HANDLER_ERROR` for what JSON cannot say and for more than `maxBytes`. */
-export function toJsonBytes(value: unknown, maxBytes: number, subject: Subject = RESULT): Buffer {
+/**
+ * The JSON text of a value; `null` for undefined. Throws `HANDLER_ERROR` for what JSON cannot say and for more than
+ * `maxBytes`. With `readParts`, rows that are parts of the value are read and written again.
+ */
+export function toJsonBytes(value: unknown, maxBytes: number, subject: Subject = RESULT, readParts = false): Buffer {
   if (value === undefined) return NULL;
+  const rows = bytesOf(value);
+  if (rows !== null) {
+    if (rows.length > maxBytes) throw tooLarge(subject, maxBytes);
+    return rows;
+  }
   let text: string | undefined;
+  const embedded: Buffer[] = [];
   encoding = true;
+  parts = readParts ? null : embedded;
   try {
     if (holdsTooMuch(value, maxBytes, LOOK_DEPTH)) throw tooLarge(subject, maxBytes);
     text = stringify(value);
@@ -100,12 +161,23 @@ export function toJsonBytes(value: unknown, maxBytes: number, subject: Subject =
     throw unsendable(subject, why);
   } finally {
     encoding = false;
+    parts = null;
   }
   if (text === undefined) return NULL;
   // The text is never longer than its bytes, so that a result far over the limit is not copied first.
-  const body = text.length > maxBytes ? null : Buffer.from(text);
-  if (body === null || body.length > maxBytes) throw tooLarge(subject, maxBytes);
+  if (text.length > maxBytes) throw tooLarge(subject, maxBytes);
+  const body = embedded.length === 0 ? Buffer.from(text) : withParts(text, embedded);
+  // A method of the value made a text of its rows.
+  if (body === null) return toJsonBytes(value, maxBytes, subject, true);
+  if (body.length > maxBytes) throw tooLarge(subject, maxBytes);
   return body;
+}
+
+/** The text as bytes, with the rows in the places that stand for them; null when there are not as many places. */
+function withParts(text: string, rows: Buffer[]): Buffer | null {
+  const pieces = text.split(PART_JSON);
+  if (pieces.length !== rows.length + 1) return null;
+  return Buffer.concat(pieces.flatMap((piece, i) => [Buffer.from(piece), rows[i] ?? NOTHING]));
 }
 
 /**

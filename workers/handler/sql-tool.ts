@@ -4,7 +4,8 @@ import type { Row, SqlParams, SqlValue } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import { bindIntegers, numberIfSafe, type RowStatement } from '../writer/statements.ts';
-import { type Reader, toParams } from './database.ts';
+import type { Reader } from './database.ts';
+import { toParams } from './sql-params.ts';
 
 /** Rows as arrays, at most `LIMITS.sqlRows` of them; `truncated` when there were more. */
 type Rows = { columns: string[]; rows: SqlValue[][]; truncated: boolean };

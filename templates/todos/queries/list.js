@@ -1,6 +1,6 @@
 export default async function list({ input, db }) {
   const { filter = 'all', limit = 500 } = input;
-  return db.all(
+  return db.json(
     `SELECT id, title, created_at AS createdAt, done_at AS doneAt
        FROM todos
       WHERE @filter = 'all' OR (@filter = 'done') = (done_at IS NOT NULL)

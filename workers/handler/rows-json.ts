@@ -1,0 +1,211 @@
+/** Makes the JSON of a query's rows in SQLite, without an object for any row: what `db.json()` gives (decisions, section 13). */
+import { isUtf8 } from 'node:buffer';
+import { isDeepStrictEqual } from 'node:util';
+import type Sqlite from 'better-sqlite3';
+import type { Row, SqlParams } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { type Token, tokenizedStatements } from '../../protocol/rules/sql.ts';
+import { bindIntegers, type RowStatement } from '../writer/statements.ts';
+import { rowsToJson } from './result.ts';
+
+/** A column, and what it held so far; `null` beside texts and numbers. `computed` when its values may come from a function. */
+type Column = { name: string; text: boolean; number: boolean; null: boolean; computed: boolean };
+
+type Wrapped = {
+  statement: RowStatement;
+  /** The same without a limit of its own, for runs whose parameter `limit` is low enough. */
+  limited: RowStatement;
+  /** Gives what the text's `LIMIT` at its end is; undefined where it is no parameter. */
+  limitOf: (params: SqlParams) => unknown;
+  /** The schema that the names of its columns come from. */
+  schema: number;
+};
+
+/** After so many runs that `all` had to do, it is left to `all`. */
+const STRIKES = 3;
+
+/** Larger integers are texts in JSON. */
+const SAFE = Number.MAX_SAFE_INTEGER;
+
+// App code could put its own in their place.
+const { stringify } = JSON;
+const { entries } = Object;
+
+/**
+ * One statement. The first run is one of `all`, which shows what the columns hold. From then on SQLite makes the JSON, in a statement
+ * around the app's own, and checks in it what it would write otherwise than we do; such rows are left to `all`.
+ */
+export class JsonStatement {
+  readonly #db: Sqlite.Database;
+  readonly #plain: RowStatement;
+  readonly #all: (params: SqlParams) => Row[];
+  readonly #schema: RowStatement;
+  #columns: Column[] | null = null;
+  #wrapped: Wrapped | null = null;
+  #strikes = 0;
+
+  /** `plain` is a pure read, and `all` gives its rows. */
+  constructor(db: Sqlite.Database, plain: RowStatement, all: (params: SqlParams) => Row[]) {
+    this.#db = db;
+    this.#plain = plain;
+    this.#all = all;
+    this.#schema = db.prepare<[SqlParams], unknown>('PRAGMA schema_version').pluck().safeIntegers(false);
+  }
+
+  /** UTF-8, the same bytes as those of the rows of `all`. Throws as that does. */
+  run(params: SqlParams): Buffer {
+    const wrapped = this.#wrapped;
+    if (wrapped !== null) {
+      const json = this.#runWrapped(wrapped, bindIntegers(params));
+      if (json !== null) return json;
+      this.#wrapped = null;
+    }
+    const rows = this.#strikes < STRIKES ? this.#learnFrom(params) : this.#all(params);
+    return rowsToJson(rows);
+  }
+
+  #learnFrom(params: SqlParams): Row[] {
+    const schema = this.#schema.get([]) as number;
+    const rows = this.#all(params);
+    if (rows.length === 0) return rows;
+    // The names are those of the schema that the rows were read with, if it is the same before and after.
+    const columns = columnsOf(this.#plain.columns(), rows, this.#columns);
+    if (columns === null) this.#strikes = STRIKES;
+    else if (isDeepStrictEqual(columns, this.#columns)) this.#strikes++;
+    this.#columns = columns;
+    if (this.#strikes < STRIKES && columns !== null && this.#schema.get([]) === schema) {
+      this.#wrapped = this.#wrap(columns, schema);
+    }
+    return rows;
+  }
+
+  /** Null when `all` has to do it, also to tell what is wrong. */
+  #runWrapped({ statement, limited, limitOf, schema }: Wrapped, params: SqlParams): Buffer | null {
+    const limit = limitOf(params);
+    const isLow = typeof limit === 'bigint' && limit >= 0n && limit <= LIMITS.jsonRows;
+    try {
+      const json = (isLow ? limited : statement).get(params) as Buffer | null;
+      // Only afterwards it is certain that the schema was the same.
+      if (json === null || this.#schema.get([]) !== schema) return null;
+      return withNumbers(isUtf8(json) ? json : Buffer.from(json.toString()));
+    } catch {
+      return null;
+    }
+  }
+
+  #wrap(columns: Column[], schema: number): Wrapped | null {
+    const { source } = this.#plain;
+    const [only, second] = tokenizedStatements(source);
+    if (only === undefined || second !== undefined) return null;
+    try {
+      return {
+        statement: this.#prepare(columns, `SELECT * FROM (${only.text}\n) LIMIT (SELECT ${LIMITS.jsonRows + 1})`),
+        limited: this.#prepare(columns, only.text),
+        limitOf: limitOf(only.tokens),
+        schema,
+      };
+    } catch {
+      // Not every statement can stand inside another one: PRAGMA, EXPLAIN.
+      this.#strikes = STRIKES;
+      return null;
+    }
+  }
+
+  #prepare(columns: Column[], source: string): RowStatement {
+    const members = membersOf(columns);
+    const shown = [...members.values()];
+    const pairs = shown.map(
+      (at) => `${sqlText((columns[at] as Column).name)}, ${jsonValue(columns[at] as Column, at)}`,
+    );
+    const checks = shown.map((at) => checkOf(columns[at] as Column, at));
+    const texts = shown.filter((at) => columns[at]?.text).map((at) => `ifnull(octet_length(c${at}), 0)`);
+    if (texts.length > 0) checks.push(`${texts.join(' + ')} <= ${LIMITS.jsonRowBytes}`);
+    const sql = `WITH r(${columns.map((_, at) => `c${at}`)}) AS (${source}\n)
+      SELECT CASE WHEN count(*) <= ${LIMITS.jsonRows} THEN CAST(json_group_array(
+        CASE WHEN ${checks.join(' AND ')} THEN json_object(${pairs}) ELSE x'' END) AS BLOB) END FROM r`;
+    return this.#db.prepare<[SqlParams], unknown>(sql).pluck();
+  }
+}
+
+function limitOf(tokens: Token[]): (params: SqlParams) => unknown {
+  const [word, count] = tokens.slice(-2);
+  const name = count?.name ?? '';
+  if (word?.name !== 'LIMIT' || !/^(\?$|[:@$]\w+$)/.test(name)) return () => undefined;
+  if (name === '?') return (params) => (Array.isArray(params) ? params[params.length - 1] : undefined);
+  return (params) => (Array.isArray(params) ? undefined : params[name.slice(1)]);
+}
+
+/** The columns, with what `rows` show of them besides what is `known`; null when SQLite cannot make their JSON. */
+function columnsOf(shapes: Sqlite.ColumnDefinition[], rows: Row[], known: Column[] | null): Column[] | null {
+  const columns: Column[] = [];
+  for (const [at, { name, column: origin, type }] of shapes.entries()) {
+    // An object takes `__proto__` for something else, and `withNumbers` a name's last `\` for a part of a text.
+    if (name === '__proto__' || name.endsWith('\\')) return null;
+    const before = known?.[at]?.name === name ? known[at] : { text: false, number: false, null: false };
+    const column = { ...before, name, computed: origin === null || type === null };
+    for (const row of rows) {
+      const value = row[name];
+      if (typeof value === 'string') column.text = true;
+      else if (typeof value === 'number' || typeof value === 'bigint') column.number = true;
+      else if (value === null) column.null = true;
+      else return null;
+    }
+    columns.push(column);
+  }
+  return columns;
+}
+
+/** The members of a row's object in their order, each with the column whose value it has. */
+function membersOf(columns: Column[]): Map<string, number> {
+  const members: Record<string, number> = {};
+  for (const [at, { name }] of columns.entries()) members[name] = at;
+  return new Map(entries(members));
+}
+
+/** In SQL, whether a value is of a kind that its column held and that SQLite writes as we do. An empty blob fails later. */
+function checkOf(column: Column, at: number): string {
+  const kinds = [];
+  if (column.text) kinds.push(`c${at} BETWEEN '' AND x''`);
+  if (column.number) kinds.push(`c${at} BETWEEN -${SAFE} AND ${SAFE}`);
+  if (column.null) kinds.push(`c${at} IS NULL`);
+  return `(${kinds.join(' OR ')})`;
+}
+
+/** In SQL, a value. What a function says is JSON would be taken for JSON, and not for a text. */
+function jsonValue({ text, number, computed }: Column, at: number): string {
+  if (!text || !computed) return `c${at}`;
+  return number ? `CASE WHEN c${at} >= '' THEN c${at} || '' ELSE c${at} END` : `c${at} || ''`;
+}
+
+function sqlText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+const ZERO = 0x30;
+const NINE = 0x39;
+
+/**
+ * Numbers with a point as JSON.stringify writes them; SQLite's have 17 digits where that says which one is meant. They follow the name
+ * of a member, with no text between that could hold the same characters: `":` within a text is `\":`.
+ */
+function withNumbers(json: Buffer): Buffer {
+  const text = json.toString('latin1');
+  let written = '';
+  let done = 0;
+  for (let point = text.indexOf('.'); point !== -1; point = text.indexOf('.', point + 1)) {
+    let start = point;
+    while (isDigit(text.charCodeAt(start - 1))) start--;
+    if (start === point) continue;
+    if (text[start - 1] === '-') start--;
+    if (text[start - 1] !== ':' || text[start - 2] !== '"' || text[start - 3] === '\\') continue;
+    let end = point;
+    while (text[end] !== ',' && text[end] !== '}') end++;
+    written += text.slice(done, start) + stringify(Number(text.slice(start, end)));
+    done = end;
+  }
+  return done === 0 ? json : Buffer.from(written + text.slice(done), 'latin1');
+}
+
+function isDigit(code: number): boolean {
+  return code >= ZERO && code <= NINE;
+}
