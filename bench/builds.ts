@@ -39,9 +39,9 @@ export async function compareBuilds(
 }
 
 async function compareUnder(context: Context, dirA: string, dirB: string, load: Workload): Promise<LoadMeasurement[]> {
-  const a = await startDaemon(context, load, dirA);
+  const a = await startDaemon(context, load, { root: dirA });
   try {
-    const b = await startDaemon(context, load, dirB);
+    const b = await startDaemon(context, load, { root: dirB });
     try {
       const contenders = await Promise.all(
         [b, a].map(async (daemon, i) => {

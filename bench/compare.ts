@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { APP, fillFolder, largeFile, packApp } from './bench-app.ts';
 import { type Contender, GatewayContender, HttpContender, StoreContender } from './contenders.ts';
 import type { Context } from './context.ts';
-import { Daemon } from './daemon.ts';
+import { Daemon, type DaemonOptions } from './daemon.ts';
 import type { LoadTask } from './load/task.ts';
 import type { LoadMeasurement } from './measurements.ts';
 import { WRITES } from './notes.ts';
@@ -92,12 +92,16 @@ export async function measure(
   return results;
 }
 
-/** A daemon of `root` with the apps of the load. */
-export async function startDaemon(context: Context, load: Workload, root?: string): Promise<Daemon> {
+/** A daemon with the apps of the load. */
+export async function startDaemon(
+  context: Context,
+  load: Workload,
+  options: Pick<DaemonOptions, 'root' | 'env'> = {},
+): Promise<Daemon> {
   const { profileDir } = context;
   const durability = load.durability ?? 'full';
   const config = { ...context.config, durability, ...load.config };
-  const daemon = await Daemon.start({ dataDir: context.newFolder(), config, profileDir, ...(root && { root }) });
+  const daemon = await Daemon.start({ dataDir: context.newFolder(), config, profileDir, ...options });
   try {
     await daemon.install(APP, await packApp(APP, largeFile()));
     await installAll(daemon, load.apps ?? []);

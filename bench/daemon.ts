@@ -21,6 +21,8 @@ export type DaemonOptions = {
   flags?: string[];
   /** What is run in place of `bin/svc.js`, with the same arguments. */
   script?: string;
+  /** Added to the environment of the bench. */
+  env?: Record<string, string>;
 };
 
 /** Ended before a bench that is interrupted removes their folders; their pipe closes only after that. */
@@ -39,12 +41,13 @@ export class Daemon extends TestGateway implements Server {
     profileDir,
     flags = [],
     script,
+    env = {},
   }: DaemonOptions): Promise<Daemon> {
     const configFile = join(dataDir, 'bench-config.json');
     writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
     const profile = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
     const build = { root, nodeFlags: [...flags, ...profile], ...(script === undefined ? {} : { script }) };
-    const daemon = new Daemon(dataDir, ['--config', configFile], {}, build);
+    const daemon = new Daemon(dataDir, ['--config', configFile], env, build);
     running.add(daemon);
     await daemon.start();
     await daemon.refresh();

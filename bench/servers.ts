@@ -55,12 +55,17 @@ process.once('exit', () => {
   for (const child of alive) child.kill();
 });
 
-/** A child that has said its first line. Rejects, with what it wrote on standard error, when it ends before. */
+export type ProcessOptions = { input?: string; program?: string; env?: Record<string, string> };
+
+/**
+ * A child that has said its first line: Node with these arguments, or another `program`. Rejects, with what it wrote on
+ * standard error, when it ends before.
+ */
 export async function startProcess(
   command: string[],
-  input = '',
+  { input = '', program = process.execPath, env = {} }: ProcessOptions = {},
 ): Promise<{ child: ChildProcess; line: string; lines: Interface }> {
-  const child = spawn(process.execPath, command, { cwd: ROOT, stdio: 'pipe' });
+  const child = spawn(program, command, { cwd: ROOT, stdio: 'pipe', env: { ...process.env, ...env } });
   alive.add(child);
   child.once('exit', () => alive.delete(child));
   let errors = '';
@@ -74,7 +79,7 @@ export async function startProcess(
   const [line] = (await Promise.race([
     once(lines, 'line'),
     once(child, 'exit').then(([code]) => {
-      throw new Error(`node ${command.join(' ')} ended with ${code} before it was ready:\n${errors}`);
+      throw new Error(`${program} ${command.join(' ')} ended with ${code} before it was ready:\n${errors}`);
     }),
   ])) as [string];
   child.stdout.resume();
@@ -104,17 +109,24 @@ export class ReferenceServer implements Server {
     this.processes = [{ name, pid: child.pid as number }];
   }
 
-  static startBareEdge(answer: BareAnswer): Promise<ReferenceServer> {
-    return ReferenceServer.#start('bare edge', ['bare-edge'], `${JSON.stringify(answer)}\n`);
+  static async startBareEdge(answer: BareAnswer): Promise<ReferenceServer> {
+    const input = `${JSON.stringify(answer)}\n`;
+    return ReferenceServer.#start('bare edge', [await compiled('bare-edge')], { input });
   }
 
   /** Keeps its databases and files in `folder`. */
-  static startPlain(folder: string, durability: Durability): Promise<ReferenceServer> {
-    return ReferenceServer.#start('plain server', ['plain-server', folder, durability]);
+  static async startPlain(folder: string, durability: Durability, env = {}): Promise<ReferenceServer> {
+    const command = [await compiled('plain-server'), folder, durability];
+    return ReferenceServer.#start('plain server', command, { env });
   }
 
-  static async #start(name: string, [file, ...args]: [Reference, ...string[]], input = ''): Promise<ReferenceServer> {
-    const { child, line } = await startProcess([await compiled(file), ...args], input);
+  /** A server that says on its first line, as JSON, at which `port` it is. */
+  static startProgram(name: string, program: string, args: string[], env = {}): Promise<ReferenceServer> {
+    return ReferenceServer.#start(name, args, { program, env });
+  }
+
+  static async #start(name: string, command: string[], options: ProcessOptions): Promise<ReferenceServer> {
+    const { child, line } = await startProcess(command, options);
     return new ReferenceServer(name, child, (JSON.parse(line) as { port: number }).port);
   }
 

@@ -5,6 +5,7 @@ import { historyScenario } from './history.ts';
 import { loopScenario } from './loop.ts';
 import { memoryScenario } from './memory.ts';
 import { mixedScenario } from './mixed.ts';
+import { peersScenario } from './peers.ts';
 import { publishScenario } from './publish.ts';
 import { runawayScenario } from './runaway.ts';
 import { scheduleScenario } from './schedule.ts';
@@ -18,6 +19,7 @@ import { zipfFewScenario, zipfScenario } from './zipf.ts';
 
 export const SCENARIOS: Scenario[] = [
   ...[...toolWorkloads, ...staticWorkloads, ...changesWorkloads].map(asScenario),
+  peersScenario,
   uploadScenario,
   publishScenario,
   historyScenario,

@@ -1,0 +1,107 @@
+/** The same reads, lists and durable writes on servers that isolate nothing: Bun, Deno, Node 24, workerd and the plain server. */
+import { existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { measure, startDaemon, taskOf } from '../compare.ts';
+import { type Contender, GatewayContender, HttpContender } from '../contenders.ts';
+import type { Context, Scenario } from '../context.ts';
+import { FsyncCounter } from '../fsyncs.ts';
+import type { LoadMeasurement } from '../measurements.ts';
+import { ReferenceServer, ROOT } from '../servers.ts';
+import { CHANGES, PLAIN_CHANGES, type Workload } from '../workload.ts';
+import { list, read, workloadOf, write } from './tools.ts';
+
+const FOLDER = join(ROOT, 'bench/peers');
+const PROGRAMS = join(FOLDER, 'node_modules/.bin');
+const SCHEMA = join(ROOT, 'bench/app/migrations/0001_create_notes.sql');
+
+type Peer = { name: string; program: string; args: (folder: string) => string[]; writesOnly?: true };
+
+const onFile =
+  (...args: string[]): Peer['args'] =>
+  (folder) => [...args, join(folder, 'notes.sqlite'), SCHEMA];
+
+const PEERS: Peer[] = [
+  { name: 'Bun', program: 'bun', args: onFile(join(FOLDER, 'bun.mjs')) },
+  {
+    name: 'Bun, group commit',
+    program: 'bun',
+    args: (folder) => [...onFile(join(FOLDER, 'bun.mjs'))(folder), 'group'],
+    writesOnly: true,
+  },
+  { name: 'Deno', program: 'deno', args: onFile('run', '-A', '--no-lock', join(FOLDER, 'deno.mjs')) },
+  { name: 'Node 24', program: 'node', args: onFile(join(FOLDER, 'node.mjs')) },
+  {
+    name: 'workerd',
+    program: 'workerd',
+    // It says where it listens on the first of these descriptors.
+    args: (folder) => ['serve', join(FOLDER, 'workerd.capnp'), `--directory-path=data=${folder}`, '--control-fd=1'],
+  },
+];
+
+const QUESTION = 'How many reads, lists of 50 rows and durable writes a second, beside Bun, Deno, Node 24 and workerd?';
+const WORKLOADS: Workload[] = [
+  workloadOf('peers-read', 'How many reads of one row a second at {n} in flight, beside other servers?', null, read),
+  workloadOf('peers-list', 'How many lists of 50 rows a second at {n} in flight, beside other servers?', null, list),
+  workloadOf('peers-write', 'How many durable writes a second at {n} in flight, beside other servers?', 'full', write),
+];
+
+export const peersScenario: Scenario = { name: 'peers', question: QUESTION, run };
+
+async function run(context: Context): Promise<LoadMeasurement[]> {
+  if (!existsSync(PROGRAMS)) {
+    context.progress('  They are not installed, so they are left out: npm install --no-save --prefix bench/peers');
+    return [];
+  }
+  const measurements: LoadMeasurement[] = [];
+  for (const load of WORKLOADS) measurements.push(...(await compareWithPeers(context, load)));
+  return measurements;
+}
+
+async function compareWithPeers(context: Context, load: Workload): Promise<LoadMeasurement[]> {
+  const counterOf = FsyncCounter.makerIn(context.newFolder());
+  const running: { stop(): Promise<unknown> }[] = [];
+  const contenders: Contender[] = [];
+  try {
+    const counter = counterOf('gateway');
+    const daemon = await startDaemon(context, load, counter ? { env: counter.env } : {});
+    running.push(daemon);
+    const task = await taskOf(load, daemon, load.requests, CHANGES, daemon.token);
+    contenders.push(counting(new GatewayContender('gateway', daemon, context, task), counter));
+    const peers = PEERS.filter(({ writesOnly }) => !writesOnly || load.durability !== null);
+    for (const name of ['plain server', ...peers.map((peer) => peer.name)]) {
+      const peer = peers.find((one) => one.name === name);
+      const counter = counterOf(name);
+      const server = await start(context, name, peer, counter?.env ?? {});
+      running.push(server);
+      const task = await taskOf(load, server, load.plain, PLAIN_CHANGES, 'none');
+      contenders.push(counting(new HttpContender(name, server, context.generators, task), counter));
+    }
+    return await measure(context, load, contenders);
+  } finally {
+    await Promise.all(running.map((one) => one.stop()));
+  }
+}
+
+function start(
+  context: Context,
+  name: string,
+  peer: Peer | undefined,
+  env: Record<string, string>,
+): Promise<ReferenceServer> {
+  const folder = context.newFolder();
+  if (!peer) return ReferenceServer.startPlain(folder, 'full', env);
+  mkdirSync(folder, { recursive: true });
+  return ReferenceServer.startProgram(name, join(PROGRAMS, peer.program), peer.args(folder), env);
+}
+
+/** With the syncs that were seen in place of the commits it says it made. */
+function counting(contender: Contender, counter: FsyncCounter | null): Contender {
+  if (!counter) return contender;
+  return {
+    name: contender.name,
+    processes: contender.processes,
+    run: (phase) => contender.run(phase),
+    commits: async () => ({ commits: counter.count, rows: (await contender.commits?.())?.rows ?? 0 }),
+    takeEventLoop: async () => (await contender.takeEventLoop?.()) ?? null,
+  };
+}
