@@ -41,6 +41,8 @@ export const Kind = {
   agentsLeave: 33,
   committed: 35,
   clock: 40,
+  blob: 36,
+  blobDone: 37,
 } as const;
 
 /**
@@ -108,6 +110,8 @@ export type ActorSpec = {
   version: string;
   versionId: string;
   codeDir: string;
+  /** Where its files are. */
+  blobs: { own: string; live: string | null };
   /** Folder with what activation prepared: `validators.js`, which must exist. */
   preparedDir: string;
   dataFile: string;
@@ -247,6 +251,13 @@ type Frames = {
   committed: [app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null];
   /** Supervisor → actor of an app that is tested: its `Date` shows this time from now on, in milliseconds since the epoch. */
   clock: [at: number];
+  /**
+   * Actor → supervisor, one at a time: `put` stores `content` as a file of the app, `name` being its type; `delete` deletes the file
+   * `name`. `callId` is the call that asks.
+   */
+  blob: [askId: number, callId: number, verb: 'put' | 'delete', name: string, content: Uint8Array];
+  /** Supervisor → actor. `body` is JSON text: a `BlobRecord`, or whether a file was deleted; an `ErrorBody` when `ok` is false. */
+  blobDone: [askId: number, ok: boolean, body: Uint8Array];
   /** Supervisor → agents: these conversations are over; their agents end, those at work once their turn has ended. */
   agentsLeave: [unused: 0, over: AgentScope];
 };

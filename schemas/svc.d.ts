@@ -65,6 +65,15 @@ interface AnyContext {
   /** The caller has gone, or the time is up. */
   signal: AbortSignal;
   secrets: { get(name: string): Promise<string> };
+  /** The files that the app keeps, each of up to 16 MiB here. Null and false are for what is not there. */
+  blobs: {
+    /** Not in queries. A text is `text/plain` by default, bytes are `application/octet-stream`. */
+    put(content: string | Uint8Array | ArrayBuffer, options?: { type?: string }): Promise<StoredFile>;
+    get(sha256: string): Promise<Uint8Array | null>;
+    stat(sha256: string): Promise<StoredFile | null>;
+    /** Not in queries. */
+    delete(sha256: string): Promise<boolean>;
+  };
 }
 
 export interface Context extends AnyContext {

@@ -5,7 +5,9 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { appOfKey, isDraftKey } from '../protocol/ids.ts';
 import { exists, inParallel, isMissing, namesIn } from './atomic-file.ts';
+import type { Layout } from './layout.ts';
 
 export type BlobRecord = { sha256: string; size: number; type: string };
 
@@ -18,6 +20,14 @@ export const UNTYPED = 'application/octet-stream';
 const SHA256 = /^[0-9a-f]{64}$/;
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}(?:;[\x20-\x7e]{0,200})?$/i;
 const STATS_AT_ONCE = 32;
+
+/** Where the blobs of an app or draft are, by its id or key. */
+export function blobFolders(layout: Layout, key: string): BlobFolders {
+  return {
+    own: layout.app(key).blobsDir,
+    live: isDraftKey(key) ? layout.app(appOfKey(key)).blobsDir : null,
+  };
+}
 
 export function isSha256(text: unknown): text is string {
   return typeof text === 'string' && SHA256.test(text);

@@ -2,14 +2,15 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, lstat, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
+import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
 import { appOfKey, isDraftKey, sessionOfKey, unknownSession } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { isMissing, isThere, syncDir, writeFileAtomic } from '../storage/atomic-file.ts';
 import {
-  type BlobFolders,
   type BlobRecord,
+  blobFolders,
   countBlobs,
   deletedMark,
   isSha256,
@@ -20,18 +21,29 @@ import {
 } from '../storage/blobs.ts';
 import type { Layout } from '../storage/layout.ts';
 import { unknownApp } from '../storage/registry.ts';
+import { toSvcError } from './http/answers.ts';
 import { SerialByKey } from './serial.ts';
 
 const MiB = 1024 * 1024;
+const PIECE_BYTES = 256 * 1024;
 
 export type BlobsOptions = {
   layout: Layout;
+  log: Logger;
   /** `blobQuotaMb` of the app or draft; undefined when its manifest has none. */
   quotaMb(key: string): Promise<number | undefined>;
 };
 
 /** Of one app or draft, without what a draft sees of the live app. `arriving` are bytes of uploads under way, as far as they are known. */
 type Usage = { files: number; bytes: number; arriving: number };
+
+/** Does what a thread asks with a frame `blob`; never rejects. */
+export type KeepBlob = (
+  key: string,
+  verb: 'put' | 'delete',
+  name: string,
+  content: Uint8Array,
+) => Promise<{ ok: boolean; value: unknown }>;
 
 export type StoreOptions = {
   /** The length that was announced, if one was. */
@@ -95,6 +107,17 @@ export class Blobs {
       usage.bytes -= size;
     });
   }
+
+  readonly keep: KeepBlob = async (key, verb, name, content) => {
+    try {
+      if (verb === 'put') return { ok: true, value: await this.store(key, Readable.from(piecesOf(content)), name) };
+      await this.remove(key, name);
+      return { ok: true, value: true };
+    } catch (error) {
+      if (error instanceof SvcError && error.code === 'UNKNOWN_BLOB') return { ok: true, value: false };
+      return { ok: false, value: toSvcError(error, this.#options.log).toBody() };
+    }
+  };
 
   /** What it has stored, and may store, in bytes. */
   async usage(key: string): Promise<{ files: number; bytes: number; quota: number }> {
@@ -197,14 +220,6 @@ export class Blobs {
   }
 }
 
-/** Where the blobs of an app or draft are. */
-function blobFolders(layout: Layout, key: string): BlobFolders {
-  return {
-    own: layout.app(key).blobsDir,
-    live: isDraftKey(key) ? layout.app(appOfKey(key)).blobsDir : null,
-  };
-}
-
 /** Durable when it resolves. `reserve` is called with the size so far before each part is written. */
 async function writeBody(
   path: string,
@@ -226,6 +241,11 @@ async function writeBody(
     await file.close();
   }
   return { sha256: hash.digest('hex'), size };
+}
+
+/** So that hashing one does not hold the event loop for long. */
+function* piecesOf(content: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < content.length; at += PIECE_BYTES) yield content.subarray(at, at + PIECE_BYTES);
 }
 
 /** Null for a file that is not there. */

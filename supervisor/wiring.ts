@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { appOfKey, isDraftKey, sessionOfKey } from '../protocol/ids.ts';
 import { AppLogs } from '../storage/app-log.ts';
 import { mkdirDurable } from '../storage/atomic-file.ts';
+import { blobFolders } from '../storage/blobs.ts';
 import { Layout } from '../storage/layout.ts';
 import { Children, reapChildren } from '../storage/processes/children.ts';
 import { acquireDataLock, type DataLock } from '../storage/processes/data-lock.ts';
@@ -116,6 +117,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onProcess,
       secrets: (app) => secrets.given(app),
       simulation: host.simulation,
+      keepBlob: (...asked) => blobs.keep(...asked),
     });
     undo.push(() => tree.destroy());
     const databases = new Databases(tree, layout);
@@ -163,7 +165,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       if (!isDraftKey(key)) return (await registry.state(key)).active?.blobQuotaMb;
       return (await gitStore?.drafts.draft(sessionOfKey(key), appOfKey(key)))?.blobQuotaMb();
     };
-    const blobs: Blobs = new Blobs({ layout, quotaMb });
+    const blobs: Blobs = new Blobs({ layout, log, quotaMb });
     const parts = {
       config,
       layout,
@@ -307,7 +309,7 @@ function treeOptions(config: Config, layout: Layout, log: Logger, { listening, o
     paths: (app, versionId) => {
       const paths = layout.app(app);
       const { code, prepared } = paths.version(versionId);
-      return { codeDir: code, preparedDir: prepared, dataFile: paths.data };
+      return { codeDir: code, preparedDir: prepared, dataFile: paths.data, blobs: blobFolders(layout, app) };
     },
     log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
     onFatal,

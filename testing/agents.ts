@@ -41,7 +41,12 @@ export async function startAgents({ maxAgents = 8 } = {}): Promise<RunningAgents
   };
   const tag = tagOf(folder);
   const tree = new Tree({
-    paths: () => ({ codeDir: folder, preparedDir: folder, dataFile: join(folder, 'data.sqlite') }),
+    paths: () => ({
+      codeDir: folder,
+      preparedDir: folder,
+      dataFile: join(folder, 'data.sqlite'),
+      blobs: { own: folder, live: null },
+    }),
     codeDirs: [folder],
     socketFolder: folder,
     handlerHosts: 1,
@@ -58,6 +63,7 @@ export async function startAgents({ maxAgents = 8 } = {}): Promise<RunningAgents
     onCommitted: () => {},
     onWriterLost: () => {},
     secrets: () => null,
+    keepBlob: async () => ({ ok: false, value: null }),
     onFatal: () => {},
     onProcess,
   });

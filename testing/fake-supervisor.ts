@@ -187,6 +187,7 @@ export class FakeSupervisor {
       codeDir,
       preparedDir,
       dataFile,
+      blobs: { own: join(dir, '_blobs'), live: null },
       supervisorSocket: join(this.dir, 's.sock'),
       writerSocket: join(this.dir, 'w.sock'),
       supervisorTicket: signTicket({ role: 'actor', actorId, app: id }, this.#key),

@@ -145,6 +145,7 @@ export class World {
         events,
         () => this.now,
         () => null,
+        async () => ({ ok: false, value: null }),
       );
       this.host.add(generation);
       return generation;

@@ -35,7 +35,12 @@ export async function startServers(
     else recorded.delete(pid);
   };
   const tree = new Tree({
-    paths: () => ({ codeDir: folder, preparedDir: folder, dataFile: join(folder, 'data.sqlite') }),
+    paths: () => ({
+      codeDir: folder,
+      preparedDir: folder,
+      dataFile: join(folder, 'data.sqlite'),
+      blobs: { own: folder, live: null },
+    }),
     codeDirs: [folder],
     socketFolder: folder,
     handlerHosts: 1,
@@ -52,6 +57,7 @@ export async function startServers(
     onCommitted: () => {},
     onWriterLost: () => {},
     secrets: () => null,
+    keepBlob: async () => ({ ok: false, value: null }),
     onFatal: () => {},
     onProcess,
   });

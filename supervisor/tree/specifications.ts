@@ -12,6 +12,7 @@ import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { EgressSettings } from '../../protocol/rules/egress.ts';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
+import type { KeepBlob } from '../blobs.ts';
 import type { GivenSecrets } from '../secrets.ts';
 import type { Simulation } from '../simulation.ts';
 import type { ChildSpec } from './child.ts';
@@ -19,7 +20,10 @@ import { entryPoint, hostReadable, jobsReadable, withRealPaths } from './entry-p
 
 /** What the gateway tells the supervision tree: folders, limits, and whom it reports to. */
 export type TreeOptions = {
-  paths(app: string, versionId: string): { codeDir: string; preparedDir: string; dataFile: string };
+  paths(
+    app: string,
+    versionId: string,
+  ): { codeDir: string; preparedDir: string; dataFile: string; blobs: ActorSpec['blobs'] };
   /** The folders that handler hosts may read; all of them exist when the tree starts. */
   codeDirs: string[];
   /** Empty and for this user alone; removed at the end. */
@@ -39,6 +43,8 @@ export type TreeOptions = {
   secrets(app: string): GivenSecrets | null;
   /** Only of a gateway that tests an app. */
   simulation?: Simulation | undefined;
+  /** Stores or deletes a file of an app or draft, as one of its threads asks with a frame `blob`. */
+  keepBlob: KeepBlob;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, app?: string): void;
   appLog(app: string, line: string): void;
   /** A commit, see the frame. It is not acknowledged yet. */

@@ -35,7 +35,8 @@ before(async () => {
   tree = new Tree({
     paths: (app, versionId) => {
       const codeDir = join(dir, 'apps', app, versionId);
-      return { codeDir, preparedDir: join(codeDir, 'prepared'), dataFile: join(dir, 'apps', app, 'data.sqlite') };
+      const dataFile = join(dir, 'apps', app, 'data.sqlite');
+      return { codeDir, preparedDir: join(codeDir, 'prepared'), dataFile, blobs: { own: dir, live: null } };
     },
     codeDirs: [join(dir, 'apps')],
     socketFolder: mkdtempSync(join(dir, 's')),
@@ -53,6 +54,7 @@ before(async () => {
     onCommitted: () => {},
     onWriterLost: () => {},
     secrets: () => null,
+    keepBlob: async () => ({ ok: false, value: null }),
     onFatal: () => {},
     onProcess: () => {},
   });

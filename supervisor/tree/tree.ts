@@ -218,8 +218,9 @@ export class Tree {
   readonly #spawn: ActorEnvironment['spawn'] = (actor, summary, events) => {
     const spec = this.#specifications.thread(actor, summary, this.writers);
     const given = () => this.#options.secrets(spec.app);
-    const clock = this.#options.simulation?.clock;
-    const generation = new Generation(spec, summary, this.hosts.hostOf(actor.key), events, now, given, clock);
+    const { keepBlob, simulation } = this.#options;
+    const host = this.hosts.hostOf(actor.key);
+    const generation = new Generation(spec, summary, host, events, now, given, keepBlob, simulation?.clock);
     this.#generations.set(spec.actorId, generation);
     return generation;
   };

@@ -12,6 +12,7 @@ import { parentPort, threadId } from 'node:worker_threads';
 import { type ActorSpec, type Frame, Kind } from '../../protocol/frames.ts';
 import { Redactor } from '../../protocol/redactor.ts';
 import { type Link, openLink } from '../../protocol/wire/link.ts';
+import { ActorBlobs } from './blobs.ts';
 import { Calls, type Runner } from './calls.ts';
 import { showTime } from './clock.ts';
 import { loadSqlite } from './database.ts';
@@ -36,6 +37,7 @@ class Actor {
   readonly #failures: Failures;
   readonly #log: AppLog;
   readonly #secrets: ActorSecrets;
+  readonly #blobs: ActorBlobs;
   readonly #supervisor: Link;
   #stopping = false;
 
@@ -50,9 +52,10 @@ class Actor {
       redactor,
     });
     this.#secrets = new ActorSecrets(spec.app, redactor);
+    this.#blobs = new ActorBlobs(spec.blobs, send);
     const modules = new Modules(spec.codeDir, join(spec.preparedDir, 'erased'));
     const validators = loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8'));
-    const env = { spec, modules, validators, log, secrets: this.#secrets, send };
+    const env = { spec, modules, validators, log, secrets: this.#secrets, blobs: this.#blobs, send };
     this.#failures = failures;
     this.#log = log;
     this.#runner = spec.automation === null ? new Tools(env) : new Fires(env);
@@ -95,6 +98,9 @@ class Actor {
         break;
       case Kind.clock:
         showTime(frame[1]);
+        break;
+      case Kind.blobDone:
+        this.#blobs.answered(frame);
         break;
       case Kind.answer:
         this.#runner.answered(frame);
@@ -158,7 +164,8 @@ host.on('message', (message: ToActor) => {
   const { spec } = message;
   const install = dirname(fileURLToPath(import.meta.url));
   const redactor = new Redactor();
-  const failures = new Failures([spec.codeDir, spec.preparedDir, dirname(spec.dataFile), install], redactor);
+  const folders = [spec.codeDir, spec.preparedDir, dirname(spec.dataFile), dirname(spec.blobs.live ?? spec.blobs.own)];
+  const failures = new Failures([...folders, install], redactor);
   try {
     actor = new Actor(spec, failures, redactor);
     tell({ type: 'ready', osThread });

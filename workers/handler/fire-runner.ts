@@ -3,6 +3,7 @@ import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { type AskVerb, type Frame, type FrameOf, Kind, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { WebhookRequest } from '../../protocol/webhook-messages.ts';
+import type { ActorBlobs } from './blobs.ts';
 import type { Call, Runner } from './calls.ts';
 import { AskError } from './failure.ts';
 import { type FetchInput, HttpClient } from './fetch.ts';
@@ -64,15 +65,17 @@ export class Fires implements Runner {
   close(): void {}
 
   async #runHandler(call: Call, request: FireRequest, asks: Asks): Promise<unknown> {
-    const { modules, log, secrets } = this.#env;
+    const { modules, log, secrets, blobs } = this.#env;
     const { now, input, request: received } = request;
     const handler = await modules.handler(`automations/${call.tool}/handler`);
     call.assertWanted();
     const automation = freeze(request.automation);
-    const ctx = contextOf(call, asks, this.#http, secrets.context, now, input);
+    const ctx = contextOf(call, asks, this.#http, secrets.context, blobs, now, input);
     const value = await handler({ ctx, log: log.logger(call.origin, call.id), input, request: received, automation });
     // The run ends after everything that the handler asked for, also where it did not wait.
     if (asks.open) await asks.settled();
+    const unstored = blobs.settled(call);
+    if (unstored !== null) await unstored;
     return value;
   }
 
@@ -98,6 +101,7 @@ function contextOf(
   asks: Asks,
   http: HttpClient,
   secrets: SecretsOfContext,
+  blobs: ActorBlobs,
   now: number,
   input: unknown,
 ): object {
@@ -117,6 +121,9 @@ function contextOf(
     input,
     fetch: (target: FetchInput, init?: RequestInit) => http.fetch(call, target, init),
     secrets,
+    get blobs() {
+      return blobs.of(call, true);
+    },
     get signal() {
       return call.signal;
     },

@@ -4,6 +4,7 @@ import { type ActorSpec, type Frame, ToolKind, type ToolKindValue } from '../../
 import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
 import { openLink } from '../../protocol/wire/link.ts';
+import type { ActorBlobs, BlobsOfContext } from './blobs.ts';
 import type { Call, Runner } from './calls.ts';
 import { shownTime } from './clock.ts';
 import { CallDatabase, finished, Reader, settled } from './database.ts';
@@ -22,6 +23,7 @@ export type Environment = {
   validators: Validators;
   log: AppLog;
   secrets: ActorSecrets;
+  blobs: ActorBlobs;
   /** To the supervisor. Throws when the frame is too large. */
   send(frame: Frame): void;
 };
@@ -34,9 +36,13 @@ export class HandlerContext {
   readonly fetch: (input: FetchInput, init?: RequestInit) => Promise<Response>;
   readonly secrets: SecretsOfContext;
   readonly #call: Call;
+  readonly #blobs: ActorBlobs;
+  readonly #mayWrite: boolean;
 
-  constructor(call: Call, http: HttpClient, secrets: SecretsOfContext) {
+  constructor(call: Call, http: HttpClient, secrets: SecretsOfContext, blobs: ActorBlobs, mayWrite: boolean) {
     this.#call = call;
+    this.#blobs = blobs;
+    this.#mayWrite = mayWrite;
     this.fetch = (input, init) => http.fetch(call, input, init);
     this.secrets = secrets;
     this.traceId = call.traceId;
@@ -46,6 +52,10 @@ export class HandlerContext {
   /** Aborts when the caller has gone or the time is up. A getter of each object would cost more than the rest of a call. */
   get signal(): AbortSignal {
     return this.#call.signal;
+  }
+
+  get blobs(): BlobsOfContext {
+    return this.#blobs.of(this.#call, this.#mayWrite);
   }
 
   get caller(): HandlerCaller {
@@ -97,7 +107,7 @@ export class Tools implements Runner {
 
   async #runHandler(call: Call, kind: 'query' | 'action', input: unknown): Promise<unknown> {
     const { tool } = call;
-    const { validators, modules, log, secrets } = this.#env;
+    const { validators, modules, log, secrets, blobs } = this.#env;
     const query = kind === 'query';
     if (!this.#tools[kind].has(tool)) {
       throw new SvcError(query ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION', `The app has no ${kind} "${tool}".`);
@@ -108,7 +118,7 @@ export class Tools implements Runner {
     call.assertWanted();
     const db = new CallDatabase(this.#writer, this.#reader, call);
     const toolLog = log.logger(call.origin);
-    const ctx = new HandlerContext(call, this.#http, secrets.context);
+    const ctx = new HandlerContext(call, this.#http, secrets.context, blobs, !query);
     try {
       // Two literals: spreading a common part costs more than everything else here.
       const value = await handler(
@@ -119,10 +129,13 @@ export class Tools implements Runner {
       // No answer leaves before the writes it reports, even those that the handler did not await.
       const unsettled = settled(db);
       if (unsettled !== null) await unsettled;
+      const unstored = blobs.settled(call);
+      if (unstored !== null) await unstored;
       return value;
     } catch (error) {
       // What it began may still be stored, and subscribers are told after that.
       await finished(db);
+      await blobs.finished(call);
       throw error;
     }
   }

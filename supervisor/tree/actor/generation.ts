@@ -20,6 +20,8 @@ import { CALLER_KINDS } from '../../../protocol/handler-caller.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
+import { isMediaType } from '../../../storage/blobs.ts';
+import type { KeepBlob } from '../../blobs.ts';
 import type { GivenSecrets } from '../../secrets.ts';
 import type { SimulatedClock } from '../../simulation.ts';
 import type { Child } from '../child.ts';
@@ -72,6 +74,9 @@ export class Generation implements LinkHandlers {
   readonly #events: GenerationEvents;
   readonly #now: () => number;
   readonly #given: () => GivenSecrets | null;
+  readonly #keepBlob: KeepBlob;
+  /** A file is being stored or deleted. */
+  #isKeeping = false;
   readonly #clock: SimulatedClock | undefined;
   /** Number of the last question of a fire. */
   #lastAskId = 0;
@@ -98,6 +103,7 @@ export class Generation implements LinkHandlers {
     events: GenerationEvents,
     now: () => number,
     given: () => GivenSecrets | null,
+    keepBlob: KeepBlob,
     clock?: SimulatedClock,
   ) {
     this.spec = spec;
@@ -106,6 +112,7 @@ export class Generation implements LinkHandlers {
     this.#events = events;
     this.#now = now;
     this.#given = given;
+    this.#keepBlob = keepBlob;
     this.#clock = clock;
     this.hostReady();
   }
@@ -241,6 +248,10 @@ export class Generation implements LinkHandlers {
         if (!isAsk(frame) || frame[1] <= this.#lastAskId) throw new Error('Not a question.');
         this.#asked(frame);
         return;
+      case Kind.blob:
+        if (!isBlobAsk(frame) || this.#isKeeping) throw new Error('Not a file to keep.');
+        void this.#blobAsked(frame);
+        return;
       case Kind.pong:
         if (typeof frame[2]?.heapUsed !== 'number') throw new Error('Not an answer to a ping.');
         this.stats = frame[2];
@@ -249,16 +260,20 @@ export class Generation implements LinkHandlers {
         for (const done of [...this.#onPong]) done();
         return;
       case Kind.ready:
-        if (this.state !== 'starting') return;
-        this.state = 'live';
-        this.#wasLive = true;
-        this.#clear();
-        this.host.starts.leave(this);
-        this.#events.onLive(this);
+        this.#isReady();
         return;
       default:
         throw new Error(`An actor may not send frames of kind ${frame[0]}.`);
     }
+  }
+
+  #isReady(): void {
+    if (this.state !== 'starting') return;
+    this.state = 'live';
+    this.#wasLive = true;
+    this.#clear();
+    this.host.starts.leave(this);
+    this.#events.onLive(this);
   }
 
   onClose(): void {
@@ -338,6 +353,16 @@ export class Generation implements LinkHandlers {
     });
   }
 
+  async #blobAsked([, askId, callId, verb, name, content]: FrameOf<'blob'>): Promise<void> {
+    const call = this.inFlight.get(callId);
+    this.#isKeeping = true;
+    const answer = await (call === null || call.settled
+      ? { ok: false, value: CALL_OVER }
+      : this.#keepBlob(this.spec.app, verb, name, content));
+    this.#isKeeping = false;
+    this.#link?.send([Kind.blobDone, askId, answer.ok, Buffer.from(JSON.stringify(answer.value))]);
+  }
+
   #settled(resultBytes: number): void {
     if (this.state === 'draining') this.#stopIfEmpty();
     this.#events.onSettled(this, resultBytes);
@@ -392,6 +417,8 @@ export class Generation implements LinkHandlers {
     this.#stopProbing = null;
   }
 }
+
+const CALL_OVER: ErrorBody = { code: 'HANDLER_ERROR', message: 'The call has ended: its ctx can no longer be used.' };
 
 /** What becomes of a question whose answer does not fit into a frame. */
 const TOO_LARGE = Buffer.from(JSON.stringify({ code: 'HANDLER_ERROR', message: 'The answer is too large.' }));
@@ -477,6 +504,14 @@ function isAsk([, askId, callId, verb, payload]: FrameOf<'ask'>): boolean {
   return payload instanceof Uint8Array && payload.length <= LIMITS.askBytes;
 }
 
+function isBlobAsk([, askId, callId, verb, name, content]: FrameOf<'blob'>): boolean {
+  if (!Number.isSafeInteger(askId) || !Number.isSafeInteger(callId) || typeof name !== 'string') return false;
+  if (verb === 'delete') return true;
+  return (
+    verb === 'put' && isMediaType(name) && content instanceof Uint8Array && content.length <= LIMITS.blobHandlerBytes
+  );
+}
+
 /** Codes that an actor may answer with; anything else it says is a fault of its handler. */
 const ACTOR_CODES = new Set([
   'INVALID_INPUT',
@@ -485,6 +520,7 @@ const ACTOR_CODES = new Set([
   'UNKNOWN_ACTION',
   'BAD_REQUEST',
   'STORAGE_FULL',
+  'QUOTA_EXCEEDED',
   'INTERNAL',
 ]);
 

@@ -1,0 +1,138 @@
+/** The files of an app in its threads: handlers read them from the disk, and the supervisor stores and deletes them (decisions, section 13). */
+import { isAnyArrayBuffer } from 'node:util/types';
+import { type ErrorBody, errorFromBody } from '../../protocol/errors.ts';
+import { type Frame, type FrameOf, Kind } from '../../protocol/frames.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { type BlobFolders, type BlobRecord, isMediaType, openBlob, statBlob, UNTYPED } from '../../storage/blobs.ts';
+import type { Call } from './calls.ts';
+import { AskError } from './failure.ts';
+
+/** `ctx.blobs` of one call. `get` and `stat` resolve to null for what is not there, `delete` to false. */
+export type BlobsOfContext = {
+  readonly put: (content: unknown, options?: { type?: unknown } | null) => Promise<BlobRecord>;
+  readonly get: (sha256: string) => Promise<Uint8Array | null>;
+  readonly stat: (sha256: string) => Promise<BlobRecord | null>;
+  readonly delete: (sha256: unknown) => Promise<boolean>;
+};
+
+// App code could put its own in their place.
+const { parse } = JSON;
+const { isView } = ArrayBuffer;
+const { freeze } = Object;
+
+/** What all calls of a thread share. Only one thing is asked at a time, so that little waits between the processes. */
+export class ActorBlobs {
+  readonly #folders: BlobFolders;
+  readonly #send: (frame: Frame) => void;
+  /** Ends with what was asked last. */
+  #last: Promise<unknown> = Promise.resolve();
+  #lastAsk = 0;
+  #answered: ((frame: FrameOf<'blobDone'>) => void) | null = null;
+  /** What each call asked that is not answered. */
+  readonly #open = new Map<Call, Set<Promise<unknown>>>();
+
+  constructor(folders: BlobFolders, send: (frame: Frame) => void) {
+    this.#folders = folders;
+    this.#send = send;
+  }
+
+  /** `mayWrite` is false for queries: they may run twice, or not at all. */
+  of(call: Call, mayWrite: boolean): BlobsOfContext {
+    return freeze({
+      put: async (content: unknown, options?: { type?: unknown } | null) => {
+        checkWriter(mayWrite, 'put');
+        const bytes = bytesOf(content);
+        const type = options?.type ?? (typeof content === 'string' ? 'text/plain; charset=utf-8' : UNTYPED);
+        if (!isMediaType(type)) throw badRequest('The type of ctx.blobs.put must be a media type, such as image/png.');
+        return (await this.#ask(call, 'put', type, bytes)) as BlobRecord;
+      },
+      get: (sha256: string) => this.#get(sha256),
+      stat: (sha256: string) => statBlob(this.#folders, sha256),
+      delete: async (sha256: unknown) => {
+        checkWriter(mayWrite, 'delete');
+        return (await this.#ask(call, 'delete', String(sha256).slice(0, LIMITS.textChars), NO_BYTES)) as boolean;
+      },
+    });
+  }
+
+  answered(frame: FrameOf<'blobDone'>): void {
+    this.#answered?.(frame);
+  }
+
+  /** Null when the call has asked nothing that is not answered; else rejects as the first of it does. */
+  settled(call: Call): Promise<unknown> | null {
+    const open = this.#open.get(call);
+    return open === undefined ? null : Promise.all(open);
+  }
+
+  /** Resolves when what the call asked is answered, however it ended. */
+  async finished(call: Call): Promise<void> {
+    for (let open = this.#open.get(call); open !== undefined; open = this.#open.get(call))
+      await Promise.allSettled(open);
+  }
+
+  async #get(sha256: string): Promise<Uint8Array | null> {
+    const found = await openBlob(this.#folders, sha256);
+    if (found === null) return null;
+    const { file, record } = found;
+    try {
+      if (record.size > LIMITS.blobHandlerBytes) throw tooLarge('get', `The file has ${record.size} bytes`);
+      return await file.readFile();
+    } finally {
+      await file.close();
+    }
+  }
+
+  #ask(call: Call, verb: 'put' | 'delete', name: string, content: Uint8Array): Promise<unknown> {
+    const asked = this.#last.then(() => this.#exchange(call, verb, name, content));
+    this.#last = asked.catch(() => {});
+    const open = this.#open.get(call) ?? new Set();
+    this.#open.set(call, open.add(asked));
+    const done = () => {
+      open.delete(asked);
+      if (open.size === 0) this.#open.delete(call);
+    };
+    asked.then(done, done);
+    return asked;
+  }
+
+  async #exchange(call: Call, verb: 'put' | 'delete', name: string, content: Uint8Array): Promise<unknown> {
+    call.assertWanted();
+    const askId = ++this.#lastAsk;
+    const answer = new Promise<FrameOf<'blobDone'>>((resolve) => {
+      this.#answered = resolve;
+    });
+    this.#send([Kind.blob, askId, call.id, verb, name, content]);
+    const [, , ok, body] = await answer;
+    const value: unknown = parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+    if (!ok) throw errorFromBody(value as ErrorBody);
+    return value;
+  }
+}
+
+const NO_BYTES = new Uint8Array();
+
+/** Throws `BAD_REQUEST` and `PAYLOAD_TOO_LARGE`. */
+function bytesOf(content: unknown): Uint8Array {
+  let bytes: Uint8Array;
+  if (typeof content === 'string') bytes = Buffer.from(content);
+  else if (isAnyArrayBuffer(content)) bytes = new Uint8Array(content);
+  else if (isView(content)) bytes = new Uint8Array(content.buffer, content.byteOffset, content.byteLength);
+  else throw badRequest('ctx.blobs.put takes a text, a Uint8Array or an ArrayBuffer.');
+  if (bytes.length > LIMITS.blobHandlerBytes) throw tooLarge('put', `There are ${bytes.length} bytes`);
+  return bytes;
+}
+
+function checkWriter(mayWrite: boolean, verb: string): void {
+  if (!mayWrite) throw badRequest(`A query changes nothing: ctx.blobs.${verb} is for actions and automations.`);
+}
+
+function badRequest(message: string): AskError {
+  return new AskError({ code: 'BAD_REQUEST', message });
+}
+
+function tooLarge(verb: string, what: string): AskError {
+  const most = LIMITS.blobHandlerBytes / 1024 ** 2;
+  const message = `${what}; ctx.blobs.${verb} is for up to ${most} MiB. Larger files are for pages: svc.upload and _blobs/<sha256>.`;
+  return new AskError({ code: 'PAYLOAD_TOO_LARGE', message });
+}
