@@ -250,6 +250,14 @@ test('a test calls the tools of the app, moves its clock, sends its webhooks and
   assert.deepEqual([existsSync(join(folder, 'node_modules')), leftovers()], [false, []]);
 });
 
+for (const id of readdirSync(join(root, 'templates')).filter((name) => !name.startsWith('_'))) {
+  test(`the tests of the template ${id} pass`, async (t) => {
+    const { passed, tests } = await results(t, join(root, 'templates', id));
+    assert.deepEqual([passed, tests.filter(({ state }) => state !== 'passed')], [true, []]);
+    assert.ok(tests.length > 1);
+  });
+}
+
 test('a failing test shows the stack of the handler in the files of the app, and the exit code is 1', async (t) => {
   const manifest = JSON.parse(String(SHOP['app.json'])) as { actions: object[] };
   manifest.actions.push({ name: 'broken' });

@@ -58,8 +58,8 @@ function runNode(
     ...(shown ? ['--test-reporter=spec', '--test-reporter-destination=stdout'] : []),
     ...[`--test-reporter=${built('test-reporter.js')}`, `--test-reporter-destination=${results}`],
   ];
-  // A test that runs this one would take its report for its own.
-  const { NODE_TEST_CONTEXT: _, ...rest } = env;
+  // A test that runs this one would take its report for its own; and handlers, which have no variables, know no other time zone.
+  const { NODE_TEST_CONTEXT, TZ, ...rest } = env;
   const stdio = ['ignore', shown ? 'inherit' : 'ignore', 'inherit'] as const;
   const child = spawn(process.execPath, [...flags, ...files], { env: rest, stdio: [...stdio] });
   const stop = (): void => void child.kill('SIGTERM');
