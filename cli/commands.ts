@@ -120,7 +120,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Make a small working app, or a copy of a template',
       details: [
         'With a folder, the app is made there. Without one, it is made on a gateway with the git store and staged in a session until you publish it.',
-        'Templates: bookmarks, contact, expenses, feeds, habits, journal, kanban, todos.',
+        'Templates: bookmarks, contact, expenses, feeds, gallery, habits, journal, kanban, todos.',
       ],
       options: {
         '--clone <template>': 'Start from a template instead of a blank app',

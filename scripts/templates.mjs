@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 /** What the templates of a group have in common, byte for byte; what a template has to itself is in its `app.css` and `app.js`. */
 const GROUPS = [
-  { templates: ['contact', 'expenses', 'feeds', 'kanban'], files: ['base.css', 'ui.js'] },
+  { templates: ['contact', 'expenses', 'feeds', 'gallery', 'kanban'], files: ['base.css', 'ui.js'] },
   { templates: ['bookmarks', 'habits', 'journal'], files: ['base.css', 'ui.js'] },
   { templates: ['habits', 'journal'], files: ['dates.js'] },
 ];

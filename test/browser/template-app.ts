@@ -9,7 +9,7 @@ import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { enter, originOf } from '../../testing/pages.ts';
 import { runToEnd } from '../../testing/runs.ts';
 import { sharedChromium } from './chromium.ts';
-import { CALLS } from './template-calls.ts';
+import { CALLS, IMAGE } from './template-calls.ts';
 
 /** Far more than any of it takes, so that a busy machine fails nothing. */
 const PATIENCE_MS = 90_000;
@@ -124,6 +124,7 @@ export async function callEveryTool(
   assert.deepEqual(calls.map(({ tool }) => tool).sort(), tools.map(({ name }) => name).sort());
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   formats.default(ajv);
+  await gateway.call('PUT', `/svc/${id}/_blobs`, { body: IMAGE, headers: { 'content-type': 'image/gif' } });
   for (const { tool, valid, invalid, status = 200 } of calls) {
     const isQuery = manifest.queries.some(({ name }) => name === tool);
     const call = (input: unknown) => (isQuery ? gateway.read(id, tool, input) : gateway.write(id, tool, input));

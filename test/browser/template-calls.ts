@@ -1,8 +1,14 @@
 /** How each template's tools are called over HTTP, in this order: with what is right, and with what must be refused. */
+import { createHash } from 'node:crypto';
+
 /** `valid` is called in this order; `invalid` must be refused with INVALID_INPUT. */
 export type ToolCall = { tool: string; valid: unknown; invalid: unknown; status?: number };
 
 const DAY_MS = 86_400_000;
+
+/** A file of the app, for tools that take one. */
+export const IMAGE = Buffer.from('GIF89a');
+const IMAGE_SHA256 = createHash('sha256').update(IMAGE).digest('hex');
 
 /** So many days ago, in the time zone of this process. */
 export function dayAgo(ago = 0): string {
@@ -77,6 +83,17 @@ export const CALLS: Record<string, (given: Given) => ToolCall[]> = {
       { tool: 'unsubscribe', valid: { id: 1 }, invalid: {} },
     ];
   },
+  gallery: () => [
+    {
+      tool: 'add',
+      valid: { file: IMAGE_SHA256, name: 'dot.png' },
+      invalid: { file: 'dot.png', name: 'x' },
+      status: 201,
+    },
+    { tool: 'update', valid: { id: 1, caption: ' A dot ' }, invalid: { id: 1 } },
+    { tool: 'list', valid: { limit: 5, before: 9 }, invalid: { limit: 0 } },
+    { tool: 'remove', valid: { id: 1 }, invalid: {} },
+  ],
   habits: ({ id }) => [
     { tool: 'add', valid: { name: ' Floss ', goal: 1 }, invalid: { name: '  ' }, status: 201 },
     { tool: 'update', valid: { id, goal: 2, archived: true }, invalid: { id, goal: 8 } },

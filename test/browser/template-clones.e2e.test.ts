@@ -35,6 +35,7 @@ const TEMPLATES: Record<
   },
   expenses: { shows: 'Nothing spent this month.' },
   feeds: { shows: 'You follow nothing yet.' },
+  gallery: { shows: 'No photos yet.' },
   habits: { first: ['add', () => ({ name: 'Stretch' })], shows: 'Floss' },
   journal: { shows: 'Kept as you type' },
   kanban: { shows: 'Make a board' },
@@ -123,7 +124,7 @@ test('every template works under another id', { skip: withoutChromium() }, async
     async () => {
       const [contact, todos] = ['contact', 'todos'].map((template) => only(minted.get(template) ?? []));
       assert.ok(contact && todos, 'both were minted');
-      assert.deepEqual([contact.ownerApp, todos.ownerApp], ['my-1', 'my-7']);
+      assert.deepEqual([contact.ownerApp, todos.ownerApp], ['my-1', 'my-8']);
       const app = new TemplateApp('my-1', gateway, 'contact');
       const before = await app.read('counts');
       assert.equal((await post(gateway, contact, { ...MESSAGE, name: 'Grace' })).status, 200);
@@ -131,19 +132,19 @@ test('every template works under another id', { skip: withoutChromium() }, async
       assert.equal((await post(gateway, contact, { ...MESSAGE, email: 'nobody' })).status, 500);
       await eventually(async () => (await app.read('counts')).refused === before.refused + 1);
       assert.equal((await post(gateway, todos, 'Posted')).status, 200);
-      const list = await new TemplateApp('my-7', gateway, 'todos').read('list');
+      const list = await new TemplateApp('my-8', gateway, 'todos').read('list');
       assert.equal(list[0].title, 'Posted');
       assert.equal((await post(gateway, { ...todos, secret: contact.secret }, 'x')).status, 401);
     },
   );
 
   await t.test('another name changes nothing but the name', async () => {
-    const app = new TemplateApp('my-7', gateway, 'todos');
+    const app = new TemplateApp('my-8', gateway, 'todos');
     const before = await app.read('list');
-    const renamed = await gateway.call('POST', '/svc/_apps/my-7/meta', { body: { name: 'Errands', publish: true } });
+    const renamed = await gateway.call('POST', '/svc/_apps/my-8/meta', { body: { name: 'Errands', publish: true } });
     assert.equal(renamed.status, 200, renamed.text);
-    const record = (await gateway.call('GET', '/svc/_apps/my-7')).json;
-    assert.deepEqual([record.id, record.name, record.activeVersion], ['my-7', 'Errands', 'my-7/v2']);
+    const record = (await gateway.call('GET', '/svc/_apps/my-8')).json;
+    assert.deepEqual([record.id, record.name, record.activeVersion], ['my-8', 'Errands', 'my-8/v2']);
     assert.deepEqual(await app.read('list'), before);
     assert.equal((await post(gateway, only(minted.get('todos') ?? []), 'Renamed')).status, 200);
     await runEveryAutomation(app, { inbox: 'Again' });
