@@ -191,13 +191,15 @@ type Frames = {
   answer: [askId: number, ok: boolean, body: Uint8Array];
   /**
    * Worker or supervisor → writer. `id` pairs the answer with the request; `tx` is the number that `begin` answered, 0
-   * outside a transaction. Flat, because every write of every app is one.
+   * outside a transaction. A commit is refused when an operation of the transaction failed whose id is `since` or later, unless
+   * that is 0. Flat, because every write of every app is one.
    */
   db:
     | [id: number, op: typeof DbOp.run | typeof DbOp.get | typeof DbOp.all, tx: number, sql: string, params: SqlParams]
     | [id: number, op: typeof DbOp.batch, tx: number, statements: SqlStatement[]]
     | [id: number, op: typeof DbOp.exec, tx: number, sql: string]
-    | [id: number, op: typeof DbOp.commit | typeof DbOp.rollback, tx: number]
+    | [id: number, op: typeof DbOp.commit, tx: number, since: number]
+    | [id: number, op: typeof DbOp.rollback, tx: number]
     | [id: number, op: typeof DbOp.begin | typeof DbOp.userVersion | typeof DbOp.close, tx: 0]
     | [id: number, op: typeof DbOp.migrate, tx: 0, files: MigrationFile[], backupTo: string | null];
   /**

@@ -82,6 +82,21 @@ test('a lost connection: the outcome of what was sent is unknown, and the next o
   assert.deepEqual(await db.run('c'), RESULT);
 });
 
+test('a commit says which operations of its transaction are under way', async () => {
+  const commits: unknown[] = [];
+  serve((frame, link) => {
+    if (frame[2] === DbOp.commit) commits.push(frame[4]);
+    answer(frame, link);
+  });
+  await db.run('a', [], 5).catch(() => {});
+  await db.run('connects');
+  void db.run('b', [], 4);
+  const first = db.run('c', [], 5);
+  await Promise.all([first, db.run('d', [], 5), db.commit(5)]);
+  await db.commit(5);
+  assert.deepEqual(commits, [4, 0]);
+});
+
 test('what had not begun when the connection was lost is sent again, and nothing else', async () => {
   const seen: unknown[] = [];
   let resumed: Frame | null = null;

@@ -100,8 +100,9 @@ export class DbClient {
     return this.#ask([Kind.db, ++this.#lastId, DbOp.begin, 0]);
   }
 
+  /** Rejects and rolls back when an operation of the transaction fails that is under way now: it need not be awaited before. */
   commit(tx: number): Promise<null> {
-    return this.#ask([Kind.db, ++this.#lastId, DbOp.commit, tx]);
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.commit, tx, this.#firstOf(tx)]);
   }
 
   rollback(tx: number): Promise<null> {
@@ -132,6 +133,12 @@ export class DbClient {
     this.#rejectUpTo(Number.POSITIVE_INFINITY, LOST);
   }
 
+  /** The number of the transaction's first operation that is under way; 0 when none is. */
+  #firstOf(tx: number): number {
+    for (const [id, { frame }] of this.#outstanding) if (frame[3] === tx) return id;
+    return 0;
+  }
+
   #ask<T>(frame: FrameOf<'db'>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (frame[3] !== 0 && (!this.#link || this.#left)) {
@@ -145,7 +152,9 @@ export class DbClient {
 
   #send(frame: FrameOf<'db'>, reject: (error: DbError) => void): void {
     try {
-      this.#connection().send(frame);
+      // The next operation of a transaction often follows at once.
+      if (frame[3] === 0) this.#connection().send(frame);
+      else this.#connection().sendLater(frame);
     } catch (error) {
       // The frame is too large, or holds an integer of more than 64 bits.
       this.#outstanding.delete(frame[1]);

@@ -77,6 +77,15 @@ export class Link {
     this.#write();
   }
 
+  /** Queues a frame that leaves with those which follow it in this turn. For the rest, as `send`. */
+  sendLater(frame: Frame): void {
+    if (this.#closed) return;
+    this.#pending.add(frame);
+    this.#pendingFrames++;
+    if (this.#turnFrames++ === 0) setImmediate(this.#endTurn);
+    else if (this.#pendingFrames >= LIMITS.linkBatchFrames) this.#write();
+  }
+
   /** Ends the connection; what was queued is written first unless `error` is given. */
   close(error?: Error): void {
     if (error) {

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { after, before, beforeEach, test } from 'node:test';
+import { Kind, ToolKind } from '../../protocol/frames.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
 import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
+import { Call } from './calls.ts';
+import { CallDatabase } from './database.ts';
 
 /** Expressions over `db` in an action → what they resolve to. Table `t(id integer primary key, s text, x)`, one row each time. */
 const RESULTS: [expression: string, value: unknown][] = [
@@ -48,6 +52,34 @@ const RESULTS: [expression: string, value: unknown][] = [
   [
     `db.transaction(async (tx) => { await tx.run('update t set s = ?', 'in'); return tx.get('select s from t'); })`,
     { s: 'in' },
+  ],
+  [
+    `db.transaction((tx) => { tx.run("insert into t(s) values ('a')"); tx.run("insert into t(s) values ('b')"); return 'both'; })
+      .then(async (said) => [said, (await db.get('select count(*) n from t')).n])`,
+    ['both', 3],
+  ],
+  [
+    `db.transaction((tx) => { tx.get('select s from t').then(({ s }) => tx.run('update t set x = ?', s)); })
+      .then(() => db.get('select x from t'))`,
+    { x: 'one' },
+  ],
+  [
+    `db.transaction((tx) => { tx.run('insert into t(id) values (1)').catch(() => {}); tx.run("update t set x = 'kept'"); })
+      .catch(({ code }) => code)`,
+    'SQLITE_CONSTRAINT_PRIMARYKEY',
+  ],
+  [
+    `db.transaction(async (tx) => { await tx.run('insert into t(id) values (1)').catch(() => {}); tx.run("update t set x = 'kept'"); })
+      .then(() => db.get('select x from t'))`,
+    { x: 'kept' },
+  ],
+  [
+    `db.transaction(async (tx) => {
+      const late = tx.run('insert into t(id) values (1)');
+      await tx.run("update t set x = 'kept'");
+      await late.catch(() => {});
+    }).then(() => db.get('select x from t'))`,
+    { x: 'kept' },
   ],
   [
     `db.transaction((tx) => tx.prepare('insert into t(s) values (?)').run('x')).then(() => db.get('select count(*) n from t'))`,
@@ -157,6 +189,19 @@ const REJECTIONS: [expression: string, code: string | undefined, message: RegExp
   ],
   [
     `db.transaction(async (tx) => { tx.run('insert into t(id) values (1)'); })`,
+    'SQLITE_CONSTRAINT_PRIMARYKEY',
+    /UNIQUE/,
+  ],
+  [
+    `db.transaction((tx) => {
+      for (const [id, s] of [[2, 'a'], [1, 'b'], [3, 'c'], [2, 'd']]) tx.run('insert into t(id, s) values (?, ?)', id, s);
+      tx.run('nonsense');
+    })`,
+    'SQLITE_CONSTRAINT_PRIMARYKEY',
+    /UNIQUE/,
+  ],
+  [
+    `db.transaction(async (tx) => { tx.run('insert into t(id) values (1)'); await tx.run("update t set s = 'lost'"); })`,
     'SQLITE_CONSTRAINT_PRIMARYKEY',
     /UNIQUE/,
   ],
@@ -289,6 +334,44 @@ test('a call that is over rolls its transaction back at once, and others can wri
     { id: 1, s: 'one', x: null },
     { id: 2, s: 'next', x: null },
   ]);
+});
+
+test('operations of a transaction that nobody awaits travel together with its commit', async () => {
+  for (const [name, work, sent] of [
+    ['not awaited', (tx: CallDatabase) => void ['a', 'b'].map((sql) => tx.run(sql)), ['a', 'b', 'commit', 'answer']],
+    ['awaited', (tx: CallDatabase) => tx.run('a'), ['a', 'answer', 'commit']],
+    ['awaited by another', (tx: CallDatabase) => void (async () => await tx.run('a'))(), ['a', 'answer', 'commit']],
+    [
+      'the last not awaited',
+      (tx: CallDatabase) => tx.run('a').then(() => void tx.run('b')),
+      ['a', 'answer', 'b', 'commit'],
+    ],
+  ] as const) {
+    const course: string[] = [];
+    const asked: (() => void)[] = [];
+    const client = {
+      begin: async () => 1,
+      run: (sql: string) => {
+        course.push(sql);
+        return new Promise<void>((resolve) => asked.push(resolve));
+      },
+      commit: async () => void course.push('commit'),
+      rollback: async () => void course.push('rollback'),
+    } as unknown as DbClient;
+    const db = new CallDatabase(
+      client,
+      null,
+      new Call([Kind.dispatch, 1, 0, ToolKind.action, 'tool', Buffer.alloc(0), 'trace', 0, ''], 0),
+    );
+    const done = db.transaction(work);
+    for (let i = 0; i < 2; i++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (asked.length > 0) course.push('answer');
+      for (const answer of asked.splice(0)) answer();
+    }
+    await done;
+    assert.deepEqual(course.slice(0, sent.length), sent, name);
+  }
 });
 
 test('the sql tool: rows, writes, limits and refusals', async () => {

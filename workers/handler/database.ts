@@ -30,6 +30,26 @@ export type HandlerStatement = {
   run(...params: unknown[]): Promise<RunResult>;
 };
 
+/** What a transaction asked. It knows whether somebody waits for it: `await` uses the `then` of a promise of a class of its own. */
+class Asked<T> extends Promise<T> {
+  awaited = false;
+  /** It failed before anybody waited for it. */
+  failed = false;
+
+  static override get [Symbol.species](): PromiseConstructor {
+    return Promise;
+  }
+
+  // biome-ignore lint/suspicious/noThenProperty: it is a promise
+  override then<A = T, B = never>(
+    onFulfilled?: ((value: T) => A | PromiseLike<A>) | null,
+    onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    this.awaited = true;
+    return super.then(onFulfilled, onRejected);
+  }
+}
+
 const ENDED = 'This transaction has ended; tx cannot be used after its callback.';
 // It would wait for the lane that the transaction holds, and the transaction for it.
 const IN_TRANSACTION = 'A transaction of this call is open: write through its tx, not through db.';
@@ -143,9 +163,13 @@ export class CallDatabase {
       try {
         this.#call.assertWanted();
         const value = await Promise.race([work(tx), new Promise<never>((_, reject) => this.#call.onOver(reject))]);
-        await settled(tx);
+        if (tx.#mustSettle()) await settled(tx);
         tx.#blocked = ENDED;
-        await client.commit(number);
+        // What nobody awaits travels together with the commit. The writer refuses that where some of it failed, which says more.
+        const committed = client.commit(number);
+        committed.catch(() => {});
+        await settled(tx);
+        await committed;
         return value;
       } catch (error) {
         tx.#blocked = ENDED;
@@ -166,6 +190,15 @@ export class CallDatabase {
     return this.#reader.statement(toText(sql));
   }
 
+  /** Something failed that nobody waited for; or somebody waits for what is under way, and may ask for more then. */
+  #mustSettle(): boolean {
+    for (const asked of (this.#pending ?? []) as Set<Asked<unknown>>) {
+      if (asked.failed && asked.awaited) this.#pending?.delete(asked);
+      else if (asked.failed || asked.awaited) return true;
+    }
+    return false;
+  }
+
   async #settle(pending: Set<Promise<unknown>>): Promise<void> {
     while (pending.size > 0) await Promise.all(pending);
   }
@@ -183,7 +216,8 @@ export class CallDatabase {
     this.#pending ??= new Set();
     const pending = this.#pending;
     // By hand: `finally` makes three promises more, for each statement.
-    const tracked = new Promise<T>((resolve, reject) => {
+    const Tracked = this.#tx === 0 ? Promise : Asked;
+    const tracked = new Tracked<T>((resolve, reject) => {
       asked.then(
         (value) => {
           pending.delete(tracked);
@@ -191,7 +225,8 @@ export class CallDatabase {
           resolve(value);
         },
         (error: unknown) => {
-          pending.delete(tracked);
+          if (tracked instanceof Asked && !tracked.awaited) tracked.failed = true;
+          else pending.delete(tracked);
           reject(error as Error);
         },
       );

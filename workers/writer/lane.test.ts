@@ -49,7 +49,8 @@ class Client implements Asker {
   readonly #waiting = new Map<number, Settled>();
   readonly #lanes: Lanes;
   readonly #lane: Lane;
-  #lastId = 0;
+  /** The number of its latest operation. */
+  lastId = 0;
 
   constructor(lanes: Lanes, file: string) {
     this.#lanes = lanes;
@@ -99,8 +100,8 @@ class Client implements Asker {
     return this.#ask(DbOp.begin, 0) as Promise<number>;
   }
 
-  commit(tx: number): Promise<unknown> {
-    return this.#ask(DbOp.commit, tx);
+  commit(tx: number, since = 0): Promise<unknown> {
+    return this.#ask(DbOp.commit, tx, since);
   }
 
   rollback(tx: number): Promise<unknown> {
@@ -116,7 +117,7 @@ class Client implements Asker {
   }
 
   #ask(op: number, tx: number, ...rest: unknown[]): Promise<unknown> {
-    const id = ++this.#lastId;
+    const id = ++this.lastId;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
       this.#lane.receive(this, [Kind.db, id, op, tx, ...rest] as unknown as FrameOf<'db'>);
@@ -430,6 +431,26 @@ test('a commit that fails rolls the transaction back', async () => {
   await assert.rejects(client.commit(tx), { code: 'SQLITE_CONSTRAINT_FOREIGNKEY' });
   await client.run(insert, ['a']);
   assert.equal((await client.get('SELECT count(*) AS n FROM child'))?.n, 0);
+});
+
+test('a commit is refused after a failure that its asker did not know of, and only then', async () => {
+  await client.exec('CREATE TABLE IF NOT EXISTS since (id INTEGER PRIMARY KEY)');
+  const known = await client.begin();
+  await assert.rejects(client.run('INSERT INTO since VALUES (x)', [], known), /no such column/);
+  const write = client.run('INSERT INTO since VALUES (1)', [], known);
+  await Promise.all([write, client.commit(known, client.lastId)]);
+  assert.deepEqual(await client.all('SELECT id FROM since'), [{ id: 1 }]);
+  const unknown = await client.begin();
+  const since = client.lastId + 1;
+  const outcomes = await Promise.allSettled([
+    client.run('INSERT INTO since VALUES (2)', [], unknown),
+    client.run('INSERT INTO since VALUES (1)', [], unknown),
+    client.run('INSERT INTO since VALUES (3)', [], unknown),
+    client.commit(unknown, since),
+  ]);
+  const codes = outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.code : 'ok'));
+  assert.deepEqual(codes, ['ok', 'SQLITE_CONSTRAINT_PRIMARYKEY', 'ok', 'SQLITE_ABORT']);
+  assert.deepEqual(await client.all('SELECT id FROM since'), [{ id: 1 }]);
 });
 
 test('a batch in a transaction is all or none, and the transaction lives on', async () => {

@@ -8,7 +8,7 @@ import { DbOp, type FrameOf } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isSameState } from '../../storage/wal-index.ts';
 import type { Database } from './database.ts';
-import { describeFailure } from './statements.ts';
+import { describeFailure, StatementError } from './statements.ts';
 import type { Pulse } from './watch.ts';
 
 const DRAIN_POLL_MS = 10;
@@ -31,6 +31,7 @@ export type Asker = {
   close(reason: Error): void;
 };
 
+type CommitFrame = Extract<FrameOf<'db'>, { 2: typeof DbOp.commit }>;
 type MigrateFrame = Extract<FrameOf<'db'>, { 2: typeof DbOp.migrate }>;
 
 /** What all lanes of a writer use. */
@@ -143,7 +144,8 @@ export class Lanes {
 }
 
 type Waiting = { asker: Asker; request: FrameOf<'db'> };
-type Lease = { tx: number; asker: Asker; before: Uint8Array | null; cancelExpiry: () => void };
+/** `failedId` is the latest of its operations that failed; 0 when none did. */
+type Lease = { tx: number; asker: Asker; before: Uint8Array | null; cancelExpiry: () => void; failedId: number };
 type LeaseEnd = 'committed' | 'rolled back' | 'expired';
 
 /** A failed statement, where a value would stand. */
@@ -354,7 +356,7 @@ export class Lane {
     }
     const tx = this.#lanes.nextTx();
     const cancelExpiry = this.#tools.clock.after(LIMITS.leaseMs, () => this.#endLease('expired'));
-    this.#lease = { tx, asker, before, cancelExpiry };
+    this.#lease = { tx, asker, before, cancelExpiry, failedId: 0 };
     asker.answer(request[1], tx);
   }
 
@@ -371,16 +373,19 @@ export class Lane {
       this.#endLease('rolled back');
       asker.answer(id, null);
     } else if (op === DbOp.commit) {
-      this.#commit(database, asker, id);
+      this.#commit(database, this.#lease, request);
     } else {
-      reply({ asker, request }, this.#perform(database, request));
+      const outcome = this.#perform(database, request);
+      if (outcome instanceof Failure) this.#lease.failedId = id;
+      reply({ asker, request }, outcome);
       if (!database.inTransaction) this.#endLease('rolled back');
     }
     this.#tools.pulse.leave();
   }
 
-  #commit(database: Database, asker: Asker, id: number): void {
+  #commit(database: Database, { asker, before, failedId }: Lease, [, id, , , since]: CommitFrame): void {
     try {
+      if (since > 0 && failedId >= since) throw new StatementError('SQLITE_ABORT', 'An operation before it failed.');
       database.commit();
     } catch (error) {
       this.#endLease('rolled back');
@@ -388,7 +393,7 @@ export class Lane {
       return;
     }
     this.#lanes.counters.commits++;
-    this.#tell(database, this.#lease?.before ?? null);
+    this.#tell(database, before);
     this.#endLease('committed');
     asker.answer(id, null);
     this.#afterCommit(database);

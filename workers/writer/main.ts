@@ -227,6 +227,7 @@ function isRequest(frame: Frame): frame is FrameOf<'db'> {
     case DbOp.exec:
       return typeof first === 'string';
     case DbOp.commit:
+      return tx !== 0 && Number.isSafeInteger(first);
     case DbOp.rollback:
       return tx !== 0;
     case DbOp.begin:

@@ -3,8 +3,8 @@ const PUT = `INSERT INTO notes (id, title, body, updated_at) VALUES (?, ?, ?, ?)
 
 export default async function putTransaction({ body, db }) {
   const updatedAt = Date.now();
-  await db.transaction(async (tx) => {
-    for (const { id, title, body: text } of body.notes) await tx.run(PUT, id, title, text, updatedAt);
+  await db.transaction((tx) => {
+    for (const { id, title, body: text } of body.notes) tx.run(PUT, id, title, text, updatedAt);
   });
   return { body: { count: body.notes.length, updatedAt } };
 }
