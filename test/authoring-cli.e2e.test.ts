@@ -204,7 +204,8 @@ test('of many files dev names a few', async () => {
 });
 
 test("the blank app's own tests pass", async () => {
-  const { code, stdout } = await svc('test', 'notes');
+  assert.equal((await svc('new', 'fresh')).code, 0);
+  const { code, stdout } = await svc('test', 'fresh');
   assert.equal(code, 0, stdout);
   assert.match(stdout, /pass 2$/m);
 });

@@ -59,6 +59,19 @@ export default async function digest({ ctx, request }: AutomationArgs) {
   window.svc.onChange(({ tables }) => tables.length);
 }
 `,
+    'tests/typed.ts': `import { AppError, harness } from 'svc/test';
+export async function check(t: { after(end: () => Promise<void>): void }) {
+  const app = await harness(t, { now: '2026-01-05T09:00Z' });
+  const note: { id: number } = await app.action('add', { text: 'Milk' });
+  const notes: { id: number }[] = [...(await app.query('list')), ...(await app.query('list', { limit: 1 })), note];
+  await app.clock.advance('1h');
+  const { status, body } = await app.webhook('inbox', { text: 'Milk' }, { headers: { 'x-a': 'b' } });
+  app.onFetch(async ({ url }) => (url === '' ? undefined : new Response(body)));
+  const rows = await app.sql<{ id: number }[]>('SELECT id FROM notes WHERE id = ?', [notes.length]);
+  await app.restart();
+  return [status, rows[0]?.id, app.clock.now, new AppError().code];
+}
+`,
   };
   for (const [file, text] of Object.entries(uses)) writeFileSync(join(folder, file), text);
   assert.equal(compile(folder), '');
@@ -74,6 +87,16 @@ export enum Six { A }
   writeFileSync(join(folder, 'lib/page.ts'), wrong);
   const lines = [...compile(folder).matchAll(/^lib\/page\.ts\((\d+),/gm)].map(([, line]) => line);
   assert.deepEqual(lines, ['2', '3', '4', '5', '6', '7']);
+
+  const wrongTest = `import { harness } from 'svc/test';
+export const one = async (app: Awaited<ReturnType<typeof harness>>) => app.query('nothing');
+export const two = async (app: Awaited<ReturnType<typeof harness>>) => app.action('add');
+export const three = async (app: Awaited<ReturnType<typeof harness>>) => app.clock.now++;
+export const four = () => harness();
+`;
+  writeFileSync(join(folder, 'tests/typed.ts'), wrongTest);
+  const places = [...compile(folder).matchAll(/^tests\/typed\.ts\((\d+),/gm)].map(([, line]) => line);
+  assert.deepEqual(places, ['2', '3', '4', '5']);
 });
 
 test('declarations of an app on the gateway', async (t) => {

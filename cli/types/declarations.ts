@@ -1,4 +1,4 @@
-/** Writes the declarations of an app: what its handlers get, its tools by name, and `window.svc`. */
+/** Writes the declarations of an app: what its handlers and tests get, its tools by name, and `window.svc`. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ActionDefinition, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
@@ -9,8 +9,16 @@ const HEAD = '// Made by `svc types` from app.json; make it again when the manif
 
 /** The text of `svc.d.ts`. */
 export function declarationsOf({ queries, actions }: Pick<Manifest, 'queries' | 'actions'>): string {
-  const common = readFileSync(join(packageRoot, 'schemas/svc.d.ts'), 'utf8').replace(/^ *\/\/ biome-ignore.*\n/gm, '');
-  return `${HEAD}${tools('Queries', queries)}\n${tools('Actions', actions)}\n${common}`;
+  return [
+    `${HEAD}${tools('Queries', queries)}`,
+    tools('Actions', actions),
+    common('schemas/svc.d.ts'),
+    common('schemas/svc-test.d.ts'),
+  ].join('\n');
+}
+
+function common(file: string): string {
+  return readFileSync(join(packageRoot, file), 'utf8').replace(/^ *\/\/ biome-ignore.*\n/gm, '');
 }
 
 function tools(name: string, list: (QueryDefinition | ActionDefinition)[]): string {

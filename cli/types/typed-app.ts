@@ -22,8 +22,10 @@ const TSCONFIG = {
     allowImportingTsExtensions: true,
     erasableSyntaxOnly: true,
     verbatimModuleSyntax: true,
+    // What `svc test` gives to tests.
+    paths: { 'svc/test': ['./svc.d.ts'] },
   },
-  include: ['svc.d.ts', 'queries', 'actions', 'automations', 'lib'],
+  include: ['svc.d.ts', 'queries', 'actions', 'automations', 'lib', 'tests'],
 };
 
 /** Rewrites the app's files in `folder`; answers their paths. */
