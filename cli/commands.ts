@@ -134,7 +134,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       load: async () => (await import('./commands/new.ts')).newApp,
     },
     'types <app>': {
-      summary: "Print TypeScript declarations of an app's tools, of what handlers get, and of window.svc",
+      summary: "Print TypeScript declarations of an app's tools, of what handlers and tests get, and of window.svc",
       details: ['The app is a folder with an app.json, or the id of an app on the gateway.'],
       options: { '-o, --out <file>': 'Write them to this file' },
       examples: ['svc types ./notes --out notes/svc.d.ts', 'svc types todos'],
@@ -221,6 +221,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--session <session>': 'Session to use (default: dev-<app>, opened if missing)',
         '--open': 'Open the preview in the browser',
         '--once': 'Update the draft once; exit with 1 if it is broken or could not be published',
+        '--test': 'Run the tests of the folder after each change',
       },
       examples: ['svc dev ./notes', 'svc dev ./notes --open'],
       load: async () => (await import('./commands/dev.ts')).dev,

@@ -1,9 +1,11 @@
 // `svc test`: the tests of an app folder run against the app's own gateway parts, and what fails is told with its place.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { after, type TestContext, test } from 'node:test';
 import type { TestResult } from '../cli/app-tests/reporter.ts';
@@ -217,12 +219,16 @@ function folderOf(name: string, files: Record<string, string | Buffer>): string 
   return folder;
 }
 
-async function svc(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
+function start(...args: string[]) {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-  const child = spawn(process.execPath, [join(root, 'bin/svc.js'), ...args], {
+  return spawn(process.execPath, [join(root, 'bin/svc.js'), ...args], {
     env: { ...env, TMPDIR: scratch, NO_COLOR: '1' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+}
+
+async function svc(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const child = start(...args);
   const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
   const [stdout, stderr, code] = await inTime(
     Promise.all([text(child.stdout), text(child.stderr), ended]),
@@ -300,6 +306,22 @@ test('an app that cannot be made live says so once, and no test runs', async () 
   assert.deepEqual([code, stdout], [1, '']);
   assert.equal(stderr.match(/queries\/list\.js:2:13/g)?.length, 1, stderr);
   assert.deepEqual(leftovers(), []);
+});
+
+test('with --watch they run again after each change, until Ctrl-C', async (t) => {
+  const files = { ...SHOP, 'a.test.js': "import { test } from 'node:test';\ntest('first', () => {});\n" };
+  const folder = folderOf('watched', files);
+  const child = start('test', folder, '--watch', '--json');
+  t.after(() => child.kill('SIGKILL'));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async (): Promise<{ passed: boolean; tests: TestResult[] }> =>
+    JSON.parse((await inTime(lines.next(), 'the results', LONG_MS)).value ?? '');
+  assert.equal((await next()).tests[0]?.name, 'first');
+  writeFileSync(join(folder, 'a.test.js'), "import { test } from 'node:test';\ntest('second', () => {});\n");
+  assert.equal((await next()).tests[0]?.name, 'second');
+  const ended = once(child, 'close');
+  child.kill('SIGINT');
+  assert.deepEqual(await inTime(ended, 'the end', LONG_MS), [0, null]);
 });
 
 test('without tests, without an app, or with a test file that does not parse, it fails', async () => {

@@ -210,6 +210,29 @@ test("the blank app's own tests pass", async () => {
   assert.match(stdout, /pass 2$/m);
 });
 
+test('dev runs the tests of the folder, again after each change, and names what failed', async (t) => {
+  const { whole, tests } = await json('dev', 'fresh', '--once', '--test');
+  assert.deepEqual([whole, tests.tests, tests.failures], [true, 2, []]);
+  const child = start([SVC, 'dev', 'fresh', '--test', '--json']);
+  t.after(() => child.kill('SIGKILL'));
+  const events = new Events(child);
+  assert.equal((await events.next('tests')).failures.length, 0);
+  const file = join(home, 'fresh/actions/remove.js');
+  const sound = readFileSync(file, 'utf8');
+  writeFileSync(file, sound.replace("db.run('DELETE", "db.run(nothing, 'DELETE"));
+  const { failures } = await events.next('tests');
+  assert.equal(failures.length, 2);
+  assert.deepEqual([failures[0].file, failures[0].state], ['tests/app.test.js', 'failed']);
+  assert.match(failures[0].error, /nothing is not defined\n.*fresh\/actions\/remove\.js:2:/);
+  child.kill('SIGINT');
+  await events.next('stopped');
+  const once = await svc('dev', 'fresh', '--once', '--test');
+  assert.equal(once.code, 1);
+  assert.match(once.stdout, /✗ 2 of 2 tests failed\n {2}the newest note .* tests\/app\.test\.js:6\n/);
+  writeFileSync(file, sound);
+  assert.equal((await svc('sessions', 'rm', 'dev-fresh', '--yes')).code, 0);
+});
+
 test('templates are cloned on the gateway and into folders', async () => {
   const staged = await json('new', '--clone', 'todos');
   assert.deepEqual([staged.app, staged.staged], ['todos', true]);

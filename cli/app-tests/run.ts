@@ -33,12 +33,14 @@ export function findTests(folder: string): string[] {
   });
 }
 
-/** Rejects as an upload does when the app cannot be made live. */
+/** Rejects as an upload does when the app cannot be made live, and with the reason of `signal`. */
 export async function runTests(folder: string, files: string[], options: RunOptions): Promise<TestRun> {
   const { prepared, root } = await prepareApp(folder);
   try {
+    options.signal?.throwIfAborted();
     const events = join(root, 'results.jsonl');
     const code = await runNode(files, { ...options.env, SVC_TEST: JSON.stringify(prepared) }, events, options);
+    options.signal?.throwIfAborted();
     const lines = readFileSync(events, 'utf8').split('\n').filter(Boolean);
     return { code, results: lines.map((line) => JSON.parse(line) as TestResult) };
   } finally {
@@ -61,8 +63,11 @@ function runNode(
   // A test that runs this one would take its report for its own; and handlers, which have no variables, know no other time zone.
   const { NODE_TEST_CONTEXT, TZ, ...rest } = env;
   const stdio = ['ignore', shown ? 'inherit' : 'ignore', 'inherit'] as const;
-  const child = spawn(process.execPath, [...flags, ...files], { env: rest, stdio: [...stdio] });
-  const stop = (): void => void child.kill('SIGTERM');
+  const child = spawn(process.execPath, [...flags, ...files], { env: rest, stdio: [...stdio], detached: true });
+  // Its group: the test files are processes too.
+  const stop = (): void => {
+    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGTERM');
+  };
   signal?.addEventListener('abort', stop, { once: true });
   return new Promise<number>((resolve, reject) => {
     child.on('error', reject);

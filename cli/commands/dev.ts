@@ -6,11 +6,13 @@ import { drawLeftOut, readAppId, scanAppFolder, warnOfFlatAutomations } from '..
 import { type DraftEvent, DraftFollower } from '../dev/draft-follower.ts';
 import { FolderEdits } from '../dev/folder-edits.ts';
 import type { SyncResult } from '../dev/folder-sync.ts';
+import { FollowedTests, type TestsEvent } from '../dev/followed-tests.ts';
 import { EXIT } from '../failure.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
 import { shortPath } from '../terminal/paths.ts';
+import type { Style } from '../terminal/style.ts';
 import type { Progress, Terminal } from '../terminal/terminal.ts';
-import { formatClock, formatCount } from '../terminal/units.ts';
+import { formatClock, formatCount, formatDuration, plural } from '../terminal/units.ts';
 
 const RETRY_MS = 1000;
 /** A sync that takes longer shows its progress. */
@@ -18,6 +20,10 @@ const UNSEEN_MS = 300;
 /** As many names are listed; of more, only the first two. */
 const LISTED = 8;
 const LISTED_OF_MANY = 2;
+/** Lines of a stack that are Node's own. */
+const OF_NODE = /^\s+at .*\bnode:/;
+
+type DevEvent = DraftEvent | TestsEvent;
 
 /** With `--once`, the exit code is 1 when the draft is broken or could not be published. */
 export async function dev(context: CommandContext): Promise<number> {
@@ -28,17 +34,19 @@ export async function dev(context: CommandContext): Promise<number> {
   const { files, leftOut } = scanAppFolder(folder);
   const visible = leftOut.filter(({ reason }) => reason !== 'hidden');
   const once = args.has('once');
-  const told: DraftEvent[] = [];
+  const told: DevEvent[] = [];
   // With --once and --json it prints one document, like every command.
-  const tell = (event: DraftEvent): void => void (once && terminal.json ? told.push(event) : show(terminal, event));
+  const tell = (event: DevEvent): void => void (once && terminal.json ? told.push(event) : show(terminal, event));
   const startSync = (): Progress => terminal.progress(`Sending ${app}`, UNSEEN_MS);
   const draft = new DraftFollower({ connect, session, app, folder, tell, startSync });
+  const tests = args.has('test') ? new FollowedTests(folder, context.env, tell) : null;
   await draft.open();
   if (visible.length > 0) terminal.hint(drawLeftOut(visible));
   warnOfFlatAutomations(terminal, files);
   const edits = once ? null : new FolderEdits(folder);
   try {
-    const whole = await draft.update();
+    const { whole, passed } = await update(draft, tests);
+    const isSound = whole && (!once || (await passed));
     const facts = { app, session, preview: await draft.preview() };
     if (terminal.json && once) terminal.document(summary(facts, whole, told));
     else if (terminal.json) terminal.event({ event: 'ready', ...facts, whole });
@@ -51,12 +59,13 @@ export async function dev(context: CommandContext): Promise<number> {
         publish: `svc publish ${app} --session ${session}`,
       });
     }
-    if (edits === null) return whole ? EXIT.ok : EXIT.failed;
+    if (edits === null) return isSound ? EXIT.ok : EXIT.failed;
     terminal.hint('Edits show at once. Stop with Ctrl-C.');
     if (args.has('open')) await draft.openPreview(context.platform);
-    await followUntilStopped(draft, edits);
+    await followUntilStopped(draft, edits, tests);
   } finally {
     edits?.close();
+    await tests?.stop();
   }
   if (terminal.json) terminal.event({ event: 'stopped', app, session });
   else {
@@ -66,7 +75,21 @@ export async function dev(context: CommandContext): Promise<number> {
   return EXIT.ok;
 }
 
-async function followUntilStopped(draft: DraftFollower, edits: FolderEdits): Promise<void> {
+/** The tests of a draft that does not work would say the same. */
+async function update(
+  draft: DraftFollower,
+  tests: FollowedTests | null,
+  isMore?: () => boolean,
+): Promise<{ whole: boolean; passed: Promise<boolean> }> {
+  const whole = await draft.update(isMore);
+  return { whole, passed: whole && tests !== null ? tests.again() : Promise.resolve(true) };
+}
+
+async function followUntilStopped(
+  draft: DraftFollower,
+  edits: FolderEdits,
+  tests: FollowedTests | null,
+): Promise<void> {
   await interruptible(async (interrupted) => {
     const failed = new AbortController();
     const { signal } = joinSignals([interrupted, failed.signal]);
@@ -76,7 +99,7 @@ async function followUntilStopped(draft: DraftFollower, edits: FolderEdits): Pro
     try {
       while (!interrupted.aborted) {
         await edits.next(draft.settled ? null : RETRY_MS);
-        if (!interrupted.aborted) await draft.update(() => edits.came);
+        if (!interrupted.aborted) await update(draft, tests, () => edits.came);
       }
     } finally {
       failed.abort();
@@ -85,7 +108,7 @@ async function followUntilStopped(draft: DraftFollower, edits: FolderEdits): Pro
   });
 }
 
-function show(terminal: Terminal, event: DraftEvent): void {
+function show(terminal: Terminal, event: DevEvent): void {
   if (terminal.json) terminal.event(forPrograms(event));
   else if (event.event === 'log') terminal.line(drawLogEntry(event.entry, terminal.style, false));
   else {
@@ -95,19 +118,21 @@ function show(terminal: Terminal, event: DraftEvent): void {
 }
 
 /** What `--once --json` prints. */
-function summary(facts: object, whole: boolean, told: DraftEvent[]): object {
+function summary(facts: object, whole: boolean, told: DevEvent[]): object {
   const { written = [], deleted = [] } = told.find((event) => event.event === 'synced') ?? {};
-  const fault = told.find((event) => 'error' in event);
-  return { ...facts, whole, written, deleted, ...(fault && { error: fault.error }) };
+  const fault = told.find((event) => event.event !== 'tests' && 'error' in event);
+  const tests = told.find((event) => event.event === 'tests');
+  return { ...facts, whole, written, deleted, ...(fault && { error: fault.error }), ...(tests && { tests }) };
 }
 
-function forPrograms(event: DraftEvent): object {
+function forPrograms(event: DevEvent): object {
   if (event.event === 'log') return { event: 'log', ...event.entry };
+  if (event.event === 'tests') return event;
   if ('error' in event) return { event: event.event, error: event.error };
   return event;
 }
 
-function draw({ style }: Terminal, event: Exclude<DraftEvent, { event: 'log' }>): string[] {
+function draw({ style }: Terminal, event: Exclude<DevEvent, { event: 'log' }>): string[] {
   switch (event.event) {
     case 'synced':
       return [drawSync(event)];
@@ -124,7 +149,25 @@ function draw({ style }: Terminal, event: Exclude<DraftEvent, { event: 'log' }>)
       return [style('yellow', '! the gateway does not answer; edits are sent once it is back')];
     case 'back':
       return [`${style('green', '✓ the gateway is back')}  ${style('cyan', event.preview)}`];
+    case 'tests':
+      return drawTests(event, style);
   }
+}
+
+function drawTests({ tests, failures, ms, error }: TestsEvent, style: Style): string[] {
+  if (error !== undefined) return [style('red', '✗ the tests cannot be run'), `  ${error.code}: ${error.message}`];
+  if (failures.length === 0)
+    return [style('green', `✓ ${plural(tests, 'test')} passed`) + style('dim', `  ${formatDuration(ms)}`)];
+  return [
+    style('red', `✗ ${failures.length} of ${plural(tests, 'test')} failed`),
+    ...failures.flatMap((failure) => [
+      `  ${failure.name}${style('dim', `  ${failure.file ?? ''}:${failure.line ?? ''}`)}`,
+      ...(failure.error ?? '')
+        .split('\n')
+        .filter((line) => !OF_NODE.test(line))
+        .map((line) => `    ${line}`),
+    ]),
+  ];
 }
 
 function drawSync({ written, deleted, taken, overwritten, gone }: SyncResult): string {

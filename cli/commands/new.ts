@@ -50,6 +50,7 @@ async function inFolder(context: CommandContext, folder: string): Promise<void> 
     terminal.line();
     terminal.line(`Make it live:      ${style('cyan', `svc push ${shellPath(shown)}`)}`);
     terminal.line(`Work in a draft:   ${style('cyan', `svc dev ${shellPath(shown)}`)}  (svc serve --store git)`);
+    terminal.line(`Run its tests:     ${style('cyan', `svc test ${shellPath(shown)}`)}`);
   });
 }
 

@@ -20,10 +20,11 @@ export async function test(context: CommandContext): Promise<number> {
       signal.addEventListener('abort', () => edits.wake());
       while (!signal.aborted) {
         await once(signal).catch(async (error: unknown) => {
+          if (signal.aborted) return;
           const { title, lines } = await explain(error, undefined, {});
           terminal.failure(title, lines);
         });
-        if (!terminal.json) terminal.hint('They run again after each change. Stop with Ctrl-C.');
+        if (!terminal.json && !signal.aborted) terminal.hint('They run again after each change. Stop with Ctrl-C.');
         await edits.next();
       }
     });
