@@ -153,7 +153,10 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     },
     'push <dir>': {
       summary: 'Upload an app folder and make it live',
-      details: ['Skips hidden files, node_modules, links, databases and file types that apps may not contain.'],
+      details: [
+        'Skips hidden files, node_modules, links, databases and file types that apps may not contain.',
+        'Bundles the packages that handlers import from node_modules.',
+      ],
       options: {
         '--id <id>': 'Id to register it under (default: the id in app.json)',
         '--no-activate': 'Store the version without making it live',
@@ -252,16 +255,17 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ['svc diff', 'svc diff notes --session redesign'],
       load: async () => (await import('./commands/sessions.ts')).diff,
     },
-    'publish [app]': {
+    'publish [app|dir]': {
       summary: 'Publish the changes of a session to an app as its next live version',
       details: [
         'Merges the changes with newer published ones, checks them, and runs migrations on the live data. If a step fails, the live version and the session stay as they were.',
+        'A folder (a path with a slash, or ".") is brought into the session first, as svc dev --once does.',
       ],
       options: {
-        '--session <session>': 'Session (default: the only open one)',
+        '--session <session>': 'Session (default: the only open one; of a folder dev-<app>)',
         '-m, --message <text>': 'Commit message',
       },
-      examples: ['svc publish', 'svc publish notes -m "Search by word"'],
+      examples: ['svc publish', 'svc publish notes -m "Search by word"', 'svc publish ./notes'],
       load: async () => (await import('./commands/sessions.ts')).publish,
     },
     'export <file|dir>': {

@@ -46,6 +46,7 @@ export const LIMITS = {
   manifestBytes: 1 * MiB,
   manifestDepth: 64, // how deep arrays and objects of a manifest, its schemas included, may nest
   networkHosts: 100, // hosts that an app's manifest may name
+  bundleBytes: 5 * MiB, // what one import of a package leads to, as JavaScript
   handlerCheckMs: 20 * SECOND, // parsing and checking all handlers of an app, when it is published
   schemaBytes: 128 * KiB, // one schema of a tool or automation, as JSON; each `$id`, `$ref` and the like in it
   schemaNameChars: 2048,
@@ -166,6 +167,7 @@ export const LIMITS = {
 
   logFileBytes: 5 * MiB,
   logLineBytes: 64 * KiB,
+  sourcePlaces: 1000, // places in bundles of packages whose sources an app's thread remembers
   errorMessageChars: 4096, // characters of a handler's error message that its caller sees
   logBacklogBytes: 1 * MiB, // of an app, or of the gateway, before lines are dropped and counted
   logFlushMs: 50, // lines are collected this long and written together

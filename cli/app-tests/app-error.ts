@@ -4,7 +4,7 @@ import type { ErrorBody, InputIssue } from '../../protocol/errors.ts';
 import type { LogEntry } from '../../storage/app-log.ts';
 
 /** A place in a file of the app, as its log has it. */
-const FRAME = /^(\s+at .*?)((?:[\w.-]+\/)*[\w.-]+\.(?:m?js|ts)):(\d+:\d+\)?)$/gm;
+const FRAME = /^(\s+at .*?)((?:[\w.@+~-]+\/)*[\w.-]+\.(?:m?js|ts)):(\d+:\d+\)?)$/gm;
 
 export class AppError extends Error {
   readonly code: string;

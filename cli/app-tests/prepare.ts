@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { disassemble } from '../../supervisor/wiring.ts';
-import { packFiles, readAppId, scanAppFolder } from '../dev/app-folder.ts';
+import { packApp, readAppId } from '../dev/app-folder.ts';
 import { type Prepared, startParts } from './parts.ts';
 
 /** Rejects with the error of an upload when the app cannot be made live. `root` is to be removed after the tests. */
 export async function prepareApp(folder: string): Promise<{ prepared: Prepared; root: string }> {
   const app = readAppId(folder);
-  const archive = await packFiles(folder, scanAppFolder(folder).files);
+  const archive = await packApp(folder);
   const root = mkdtempSync(join(tmpdir(), 'svc-test-'));
   const dataDir = join(root, 'data');
   try {

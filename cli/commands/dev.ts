@@ -7,6 +7,7 @@ import { type DraftEvent, DraftFollower } from '../dev/draft-follower.ts';
 import { FolderEdits } from '../dev/folder-edits.ts';
 import type { SyncResult } from '../dev/folder-sync.ts';
 import { FollowedTests, type TestsEvent } from '../dev/followed-tests.ts';
+import { sessionOf, UNSEEN_MS } from '../dev/stage-folder.ts';
 import { EXIT } from '../failure.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
 import { shortPath } from '../terminal/paths.ts';
@@ -15,8 +16,6 @@ import type { Progress, Terminal } from '../terminal/terminal.ts';
 import { formatClock, formatCount, formatDuration, plural } from '../terminal/units.ts';
 
 const RETRY_MS = 1000;
-/** A sync that takes longer shows its progress. */
-const UNSEEN_MS = 300;
 /** As many names are listed; of more, only the first two. */
 const LISTED = 8;
 const LISTED_OF_MANY = 2;
@@ -30,7 +29,7 @@ export async function dev(context: CommandContext): Promise<number> {
   const { args, terminal, connect, cwd } = context;
   const folder = resolve(cwd, args.at(0));
   const app = readAppId(folder);
-  const session = args.text('session') ?? `dev-${app}`.slice(0, 64);
+  const session = sessionOf(app, args.text('session'));
   const { files, leftOut } = scanAppFolder(folder);
   const visible = leftOut.filter(({ reason }) => reason !== 'hidden');
   const once = args.has('once');

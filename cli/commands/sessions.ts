@@ -1,10 +1,12 @@
 /** `svc sessions`, `svc diff`, `svc publish`: sessions, what they change, and how that goes live. */
+import { resolve } from 'node:path';
 import type { VersionRecord } from '../../protocol/answers.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { SessionDiff } from '../../supervisor/authoring/sessions.ts';
 import type { PendingWebhookOf } from '../../supervisor/automations/pending-webhooks.ts';
 import type { PublishResult } from '../../supervisor/deployments/deploy.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../command.ts';
+import { stageFolder } from '../dev/stage-folder.ts';
 import { CommandError, EXIT, UsageError } from '../failure.ts';
 import { type AutomationList, allSessions, findRow, route, withQuery } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
@@ -172,12 +174,15 @@ function colourPatch(patch: string, style: Style): string[] {
     });
 }
 
-/** Makes what a session changes of an app its next live version. */
+/** Makes what a session changes of an app its next live version; of a folder, after it was brought into a session. */
 export async function publish(context: CommandContext): Promise<void> {
-  const { args, terminal, connect } = context;
+  const { args, terminal, connect, cwd, subject } = context;
   const client = connect();
-  const app = args.optionalAt(0);
-  const session = await findSession(context, args.text('session'), app);
+  const named = args.optionalAt(0);
+  const staged = named !== undefined && isPath(named) ? await stageFolder(context, resolve(cwd, named)) : null;
+  const app = staged?.app ?? named;
+  if (app !== undefined) subject.app = app;
+  const session = await findSession(context, staged?.session ?? args.text('session'), app);
   const request = { app, message: args.text('message') };
   const answer = await client.post<PublishResult>(route`/svc/_sessions/${session}/publish`, request);
   const { id, tag, sha } = answer;
@@ -196,6 +201,11 @@ export async function publish(context: CommandContext): Promise<void> {
     drawMinted(terminal, answer.webhooks);
   });
   for (const { message } of flat) terminal.warn(message);
+}
+
+/** No id of an app looks like this. */
+function isPath(text: string): boolean {
+  return text.includes('/') || /^\.+$/.test(text);
 }
 
 /** Files of the published app that look like automations and are none. The app is live, even if this question fails. */

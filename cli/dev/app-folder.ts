@@ -14,6 +14,7 @@ import { route, withQuery } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes } from '../terminal/units.ts';
+import { bundlePackages } from './packages.ts';
 import { excerpt, jsonFault } from './source-check.ts';
 
 /** Names listed of files that are left out. */
@@ -27,7 +28,7 @@ type LeftOut = {
   path: string;
   reason: 'hidden' | 'link' | 'not a file' | 'database' | 'dependencies' | 'file type';
 };
-/** `state` differs whenever one of the files was written, renamed, made or removed. */
+/** `state` differs whenever one of the files was written, renamed, made or removed, or packages were installed. */
 export type AppFolder = { files: string[]; bytes: number; leftOut: LeftOut[]; state: string };
 
 /** The id in the folder's `app.json`; the gateway checks the rest. Throws `CommandError`. */
@@ -79,8 +80,10 @@ function scan(root: string, path: string, found: AppFolder): void {
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const name = path === '' ? entry.name : `${path}/${entry.name}`;
     const reason = reasonToLeaveOut(entry);
-    if (reason !== null) found.leftOut.push({ path: name, reason });
-    else if (entry.isDirectory()) scan(root, name, found);
+    if (reason !== null) {
+      found.leftOut.push({ path: name, reason });
+      if (name === 'node_modules') found.state += stateOfPackages(join(root, name));
+    } else if (entry.isDirectory()) scan(root, name, found);
     else {
       const stat = readable(path, () => statSync(join(root, name), { throwIfNoEntry: false }));
       // Editors write beside a file and rename: it is gone since the folder was listed.
@@ -90,6 +93,12 @@ function scan(root: string, path: string, found: AppFolder): void {
       found.state += `${name}\0${stat.mtimeMs}\0${stat.size}\0${stat.ino}\n`;
     }
   }
+}
+
+/** npm writes its hidden lock file with each installation, others make or remove folders. */
+function stateOfPackages(folder: string): string {
+  const paths = [folder, join(folder, '.package-lock.json')];
+  return `${paths.map((path) => statSync(path, { throwIfNoEntry: false })?.ctimeMs).join(' ')}\n`;
 }
 
 /** Null for a folder below the app's that is gone since it was listed. `folder` is relative; the app's own is ''. */
@@ -126,12 +135,26 @@ export type UploadOptions = {
   onSent?(done: number, total: number): void;
 };
 
-/** Uploads the folder as a new version, and makes it live unless `activate` is false. */
+/**
+ * Uploads the folder with the packages that its handlers import as a new version, and makes it live unless `activate` is false.
+ * Throws `INVALID_HANDLER` before anything is sent when a package cannot be bundled.
+ */
 export async function uploadApp(client: Client, folder: string, options: UploadOptions = {}): Promise<UploadAnswer> {
   const { id = readAppId(folder), files = scanAppFolder(folder).files, activate = true, onSent } = options;
-  const archive = await packFiles(folder, files);
+  const archive = await packApp(folder, files);
   const path = withQuery(route`/svc/_apps/${id}/upload`, { activate: activate ? undefined : 0 });
   return client.upload<UploadAnswer>(path, archive, (sent) => onSent?.(sent, archive.length));
+}
+
+/** The app as an archive: its files, and the packages that its handlers import. Throws `INVALID_HANDLER` when one cannot be bundled. */
+export async function packApp(folder: string, files: string[] = scanAppFolder(folder).files): Promise<Buffer> {
+  const bundles = await bundlePackages(folder, files);
+  if (bundles.size === 0) return packFiles(folder, files);
+  const own = files.filter((path) => !bundles.has(path));
+  return packBytes([
+    ...own.map((path) => ({ path, bytes: readFileSync(join(folder, path)) })),
+    ...[...bundles].map(([path, bytes]) => ({ path, bytes })),
+  ]);
 }
 
 /** The files as a gzipped tar archive, without owners and times. */

@@ -99,13 +99,13 @@ export class DraftFollower {
   async update(isMore: () => boolean = () => false): Promise<boolean> {
     try {
       if (this.#lost || this.#unsure) await this.#find();
-      const { faults, files } = await this.#send();
+      const { faults, ...sent } = await this.#send();
       const [first, ...others] = faults;
       if (first !== undefined) {
         await this.#tellFault('broken', first.error, first.path, await this.#titlesOf(others));
         return false;
       }
-      const fault = await this.#look(files, isMore);
+      const fault = await this.#look(sent, isMore);
       if (fault !== null) await this.#tellFault('unfit', new GatewayError(400, fault));
       if (fault === null && !isMore()) this.#mended();
       return fault === null;
@@ -128,13 +128,13 @@ export class DraftFollower {
   }
 
   /** What publishing would refuse of a draft that works; rejects when it does not work. */
-  async #look(files: string[], isMore: () => boolean): Promise<ErrorBody | null> {
+  async #look({ files, bundles }: Pick<Synced, 'files' | 'bundles'>, isMore: () => boolean): Promise<ErrorBody | null> {
     const { folder, app, session } = this.#options;
     const unparsed = await checkSyntax(folder, files);
     if (unparsed !== null) throw new GatewayError(400, unparsed);
     const describe = route`/svc/_draft/${session}/_tool/svc_describe`;
     const { data } = await this.#client.post<ToolAnswer<DescribedApp>>(describe, { app });
-    return checkRules(folder, this.#known, data, files, isMore);
+    return checkRules(folder, this.#known, data, files, isMore, bundles);
   }
 
   #mended(): void {

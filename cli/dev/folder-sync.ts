@@ -14,6 +14,8 @@ import { filesPath, type SessionFile } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { formatBytes, formatCount } from '../terminal/units.ts';
 import { packBytes, scanAppFolder } from './app-folder.ts';
+import type { BundleFiles } from './app-reader.ts';
+import { Packages, refusal } from './packages.ts';
 
 const NEW_FILE = 0o644;
 /** Requests for single files at the same time. */
@@ -30,8 +32,8 @@ export type SyncResult = Record<'written' | 'deleted' | 'taken' | 'overwritten' 
 /** Why one file could not be made equal. */
 export type FileFault = { path: string; error: unknown };
 
-/** `files` are those that both sides have now; those with a fault may differ. */
-export type Synced = { result: SyncResult; faults: FileFault[]; files: string[] };
+/** `files` are those that both sides have now, `bundles` among them; those with a fault may differ. */
+export type Synced = { result: SyncResult; faults: FileFault[]; files: string[]; bundles: BundleFiles };
 
 /** What was done about one file; null for nothing. */
 type Outcome = keyof SyncResult | null;
@@ -43,6 +45,9 @@ export class FolderSync {
   readonly #session: string;
   readonly #app: string;
   readonly #folder: string;
+  readonly #packages: Packages;
+  /** In place of files of the folder. */
+  #bundles: BundleFiles = new Map();
   /** What both sides last had in common: path → git's id of the content. */
   readonly #common = new Map<string, string>();
   /** Those that the session no longer has. */
@@ -53,6 +58,7 @@ export class FolderSync {
     this.#session = session;
     this.#app = app;
     this.#folder = folder;
+    this.#packages = new Packages(folder);
   }
 
   /** For another session of the same name: nothing is taken from it before the first sync. */
@@ -74,11 +80,17 @@ export class FolderSync {
       );
     const listed = await client.get<SessionFile[]>(filesPath(this.#session, this.#app));
     const there = new Map(listed.map(({ path, sha }) => [path, sha]));
-    const { files, bytes: total } = scanAppFolder(this.#folder);
+    const scanned = scanAppFolder(this.#folder);
+    const bundles = await this.#packages.bundle(scanned.files);
+    this.#bundles = bundles.files;
+    const files = [...new Set([...scanned.files, ...bundles.files.keys()])];
+    const total = scanned.bytes + [...bundles.files.values()].reduce((sum, { length }) => sum + length, 0);
     const here = new Set(files);
     const onlyThere = [...there].filter(([path]) => !here.has(path));
     const result: SyncResult = { written: [], deleted: [], taken: [], overwritten: [], gone: [] };
     const faults: FileFault[] = [];
+    const [unbundled] = bundles.issues;
+    if (unbundled !== undefined) faults.push({ path: unbundled.path, error: await refusal(bundles) });
     const note = async (path: string, work: Promise<Outcome>): Promise<void> => {
       try {
         const outcome = await work;
@@ -119,7 +131,7 @@ export class FolderSync {
     // The order must not depend on which was answered first.
     for (const paths of Object.values(result)) paths.sort();
     faults.sort((a, b) => (a.path < b.path ? -1 : 1));
-    return { result, faults, files: files.filter((path) => !this.#gone.has(path)) };
+    return { result, faults, files: files.filter((path) => !this.#gone.has(path)), bundles: bundles.files };
   }
 
   /** What to do about a file whose content is `here`; `there` is its content in the session. */
@@ -130,7 +142,7 @@ export class FolderSync {
     there: string | undefined,
   ): Promise<Outcome> | Outcome | 'differs' {
     if (here === there) return this.#keep(path, here, null);
-    if (here !== this.#common.get(path)) return 'differs';
+    if (here !== this.#common.get(path) || this.#bundles.has(path)) return 'differs';
     if (there !== undefined) return this.#take(client, path);
     if (this.#gone.has(path)) return null;
     this.#gone.add(path);
@@ -219,6 +231,8 @@ export class FolderSync {
 
   /** Null for a file that vanished since it was listed. */
   #read(path: string): Buffer | null {
+    const bundle = this.#bundles.get(path);
+    if (bundle !== undefined) return bundle;
     const file = join(this.#folder, path);
     try {
       const { size } = statSync(file);

@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { setImmediate as others } from 'node:timers/promises';
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { printable } from '../../protocol/printable.ts';
-import type { KnownModules, ReadHandler } from '../../protocol/rules/gates/check-handlers.ts';
-import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
+import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
 import { isTestFile } from '../../protocol/rules/static-files.ts';
 import type { DescribedApp } from '../gateway/api.ts';
+import { appReader, type BundleFiles } from './app-reader.ts';
 
 /** Both count from 1, columns in UTF-16 units. */
 export type Place = { line: number; column: number };
@@ -62,7 +62,7 @@ export async function checkSyntax(folder: string, files: string[], ms: number = 
     return faultAt('INVALID_MANIFEST', 'app.json', inManifest.place, `It is not valid JSON: ${inManifest.reason}.`);
   const handlers = files.filter((file) => HANDLERS.test(file) && !file.endsWith('.d.ts') && !isTestFile(file));
   if (handlers.length === 0) return null;
-  const sources = await readerOf(folder, handlers);
+  const sources = await appReader(folder, handlers);
   const { Lines, parseModule, stepsWithin, TookTooLong } = await import('../../protocol/rules/gates/syntax.ts');
   const step = stepsWithin(ms);
   try {
@@ -85,8 +85,8 @@ function faultAt(code: ErrorBody['code'], path: string, { line, column }: Place,
 }
 
 /**
- * The error that publishing `files` of the app would end with; null when its handlers pass, or as soon as `isStale`. Lets
- * other work go on meanwhile. `known` keeps what was learnt of unchanged files.
+ * The error that publishing `files` of the app, and `bundles` of packages, would end with; null when its handlers pass, or as soon as
+ * `isStale`. Lets other work go on meanwhile. `known` keeps what was learnt of unchanged files.
  */
 export async function checkRules(
   folder: string,
@@ -94,10 +94,11 @@ export async function checkRules(
   app: DescribedApp,
   files: string[],
   isStale: () => boolean,
+  bundles: BundleFiles = new Map(),
 ): Promise<ErrorBody | null> {
   const { handlerCheck, invalidHandler } = await import('../../protocol/rules/gates/check-handlers.ts');
   const automations = files.flatMap((path) => AUTOMATION.exec(path)?.[1] ?? []);
-  const check = handlerCheck(await readerOf(folder, files), app, automations, { known });
+  const check = handlerCheck(await appReader(folder, files, bundles), app, automations, { known });
   try {
     for (;;) {
       const { done, value } = check.next();
@@ -108,27 +109,5 @@ export async function checkRules(
   } catch (error) {
     if (error instanceof SvcError) return error.toBody();
     throw error;
-  }
-}
-
-/** Reads these files of the folder; TypeScript without its types. */
-async function readerOf(folder: string, files: string[]): Promise<ReadHandler> {
-  const present = new Set(files);
-  const eraser = files.some(isTypeScript) ? await import('../../protocol/rules/gates/erase-types.ts') : null;
-  return (file) => {
-    const text = present.has(file) ? textOf(folder, file) : null;
-    if (text === null) return { refused: 'does not exist' };
-    if (eraser === null || !isTypeScript(file)) return { text };
-    const erased = eraser.eraseTypes(text);
-    return 'text' in erased ? erased : { text, fault: erased };
-  };
-}
-
-/** Null when it cannot be read: it was a moment ago, and the next look at the folder tells what is wrong now. */
-function textOf(folder: string, file: string): string | null {
-  try {
-    return readFileSync(join(folder, file), 'utf8');
-  } catch {
-    return null;
   }
 }

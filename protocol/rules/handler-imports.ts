@@ -4,7 +4,16 @@ import { posix } from 'node:path';
 
 const TYPES = ['.js', '.mjs', '.ts', '.json'];
 
-/** The app-relative path that `specifier` means in `importer`. Throws for anything but a file of the app. */
+/** Folder of an app for the packages that its handlers import: made by the command line from `node_modules`, never served. */
+export const PACKAGES_FOLDER = '_packages';
+
+/** The commands that make it. */
+export const BUNDLERS = 'svc push, svc dev and svc publish <dir>';
+
+/** A name as npm has them, with or without a path behind it. */
+const PACKAGE = /^(?:@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~-][\w.~-]*(?:\/[\w.~@+-]+)*$/i;
+
+/** The app-relative path that `specifier` means in `importer`. Throws for anything but a file of the app or a package. */
 export function resolve(specifier: string, importer: string): string {
   const target = resolveSpecifier(specifier, importer);
   if ('refused' in target) throw new Error(`${importer} imports "${specifier}": ${target.refused}`);
@@ -17,8 +26,10 @@ export function resolveSpecifier(specifier: string, importer: string): { file: s
     return { refused: 'handlers cannot import Node built-ins; use db, log and ctx.fetch.' };
   }
   if (!specifier.startsWith('./') && !specifier.startsWith('../')) {
+    const file = packageFile(specifier);
+    if (file !== null) return { file };
     return {
-      refused: 'handlers import only files of their own app, by a relative path such as "../lib/dates.js".',
+      refused: 'handlers import files of their own app, by a relative path such as "../lib/dates.js", and packages.',
     };
   }
   const file = posix.join(posix.dirname(importer), specifier);
@@ -30,6 +41,18 @@ export function resolveSpecifier(specifier: string, importer: string): { file: s
     return { refused: `handlers import ${TYPES.join(', ')} files, with the ending written out.` };
   }
   return { file };
+}
+
+/** Where an app has the bundle of what `specifier` names: `zod` → `_packages/zod.js`. Null where it cannot be a package. */
+export function packageFile(specifier: string): string | null {
+  if (!PACKAGE.test(specifier) || isNodeModule(specifier)) return null;
+  if (specifier.split('/').some((segment) => segment === '.' || segment === '..')) return null;
+  return `${PACKAGES_FOLDER}/${specifier}.js`;
+}
+
+/** Whether a file of an app is part of a bundle. */
+export function isOfPackage(file: string): boolean {
+  return file.startsWith(`${PACKAGES_FOLDER}/`);
 }
 
 export function isNodeModule(specifier: string): boolean {

@@ -1,5 +1,7 @@
 /** Which files of an app may be served, and as what (specification, "Per-app surface"; decisions, section 5). */
 
+import { PACKAGES_FOLDER } from './handler-imports.ts';
+
 /** Extension → content type: the static allowlist. What is not here is not served. */
 export const STATIC_TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -23,7 +25,7 @@ export const STATIC_TYPES: Readonly<Record<string, string>> = {
 };
 
 const RESERVED_NAMES = new Set(['data.sqlite', '_registry.json', 'app.json']);
-const RESERVED_FOLDERS = new Set(['queries', 'actions', 'migrations', 'automations']);
+const RESERVED_FOLDERS = new Set(['queries', 'actions', 'migrations', 'automations', PACKAGES_FOLDER]);
 
 /** Tests of an app: `svc test` runs them. They are stored with the code, and never served, checked or run by a gateway. */
 const TEST_FILE = /\.test\.(?:js|ts)$/;

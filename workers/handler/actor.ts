@@ -24,6 +24,7 @@ import { AppLog } from './log.ts';
 import { Modules } from './modules.ts';
 import { installJsonRules } from './result.ts';
 import { ActorSecrets } from './secrets.ts';
+import { SourcePositions } from './source-positions.ts';
 import { Tools } from './tools.ts';
 import { loadValidators } from './validators.ts';
 
@@ -42,7 +43,7 @@ class Actor {
   #stopping = false;
 
   /** Throws when the version cannot be run. */
-  constructor(spec: ActorSpec, failures: Failures, redactor: Redactor) {
+  constructor(spec: ActorSpec, failures: Failures, redactor: Redactor, positions: SourcePositions) {
     const send = (frame: Frame): void => this.#supervisor.send(frame);
     const log = new AppLog({
       app: spec.shownApp,
@@ -50,6 +51,7 @@ class Actor {
       write: (line, callId) => send(callId === undefined ? [Kind.log, line] : [Kind.log, line, callId]),
       now: Date.now,
       redactor,
+      positions,
     });
     this.#secrets = new ActorSecrets(spec.app, redactor);
     this.#blobs = new ActorBlobs(spec.blobs, send);
@@ -164,10 +166,11 @@ host.on('message', (message: ToActor) => {
   const { spec } = message;
   const install = dirname(fileURLToPath(import.meta.url));
   const redactor = new Redactor();
+  const positions = new SourcePositions(spec.codeDir);
   const folders = [spec.codeDir, spec.preparedDir, dirname(spec.dataFile), dirname(spec.blobs.live ?? spec.blobs.own)];
-  const failures = new Failures([...folders, install], redactor);
+  const failures = new Failures([...folders, install], redactor, positions);
   try {
-    actor = new Actor(spec, failures, redactor);
+    actor = new Actor(spec, failures, redactor, positions);
     tell({ type: 'ready', osThread });
   } catch (error) {
     tell({ type: 'failed', detail: failures.message(error) });

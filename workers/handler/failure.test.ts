@@ -5,10 +5,11 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { Redactor } from '../../protocol/redactor.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
 import { Failures } from './failure.ts';
+import { SourcePositions } from './source-positions.ts';
 
 const redactor = new Redactor();
 redactor.hide([['KEY', 'sk_live_51']]);
-const failures = new Failures(['/srv/apps/notes'], redactor);
+const failures = new Failures(['/srv/apps/notes'], redactor, new SourcePositions('/srv/apps/notes'));
 
 const THROWN: [code: string, answered: string][] = [
   ['SQLITE_FULL', 'STORAGE_FULL'],
@@ -52,7 +53,9 @@ test('no part of a secret is left where a message is cut', () => {
 test('a secret with empty lines is found in a stack', () => {
   const hiding = new Redactor();
   hiding.hide([['KEY', 'abc\n\ndefg']]);
-  const { stack } = new Failures([], hiding).fields(new Error('no abc\n\ndefg')).err;
+  const { stack } = new Failures([], hiding, new SourcePositions('/srv/apps/notes')).fields(
+    new Error('no abc\n\ndefg'),
+  ).err;
   assert.match(String(stack), /^Error: no \[secret KEY\]\n/);
 });
 

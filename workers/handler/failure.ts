@@ -2,6 +2,7 @@
 import { type ErrorBody, isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
+import type { SourcePositions } from './source-positions.ts';
 
 const { stringify } = JSON;
 
@@ -29,10 +30,12 @@ export class AskError extends Error {
 export class Failures {
   readonly #roots: string[];
   readonly #redactor: Redactor;
+  readonly #positions: SourcePositions;
 
   /** Hides `roots`, absolute paths: the only folders that the actor reads, so no error names others; and secrets. */
-  constructor(roots: string[], redactor: Redactor) {
+  constructor(roots: string[], redactor: Redactor, positions: SourcePositions) {
     this.#redactor = redactor;
+    this.#positions = positions;
     this.#roots = [...roots].sort((a, b) => b.length - a.length);
   }
 
@@ -49,11 +52,12 @@ export class Failures {
   }
 
   message(thrown: unknown): string {
+    const message = this.#positions.text(messageOf(thrown));
     // Cut after that: half a secret is not found.
-    return this.#hidePaths(this.#redactor.text(messageOf(thrown))).slice(0, LIMITS.errorMessageChars);
+    return this.#hidePaths(this.#redactor.text(message)).slice(0, LIMITS.errorMessageChars);
   }
 
-  /** Name, stack and code for the log; the stack has the app's frames only. */
+  /** Name, stack and code for the log, which puts places in sources; the stack has the app's frames only. */
   fields(thrown: unknown): { err: Record<string, unknown> } {
     return { err: safely(() => this.#describe(thrown), {}) };
   }
@@ -61,7 +65,7 @@ export class Failures {
   #describe(thrown: unknown): Record<string, unknown> {
     if (!(thrown instanceof Error)) return {};
     const { name, code, cause, stack } = thrown as Error & { code?: unknown };
-    const frames = this.#redactor.text(String(stack)).replace(FOREIGN_FRAME, '').replace(/\n+/g, '\n').trimEnd();
+    const frames = ownFrames(this.#redactor.text(String(stack)));
     return {
       name,
       stack: this.#hidePaths(frames),
@@ -81,6 +85,11 @@ function messageOf(thrown: unknown): string {
     if (typeof thrown === 'string' && thrown !== '') return thrown;
     return `The handler threw ${stringify(thrown) ?? String(thrown)}, which is no Error.`;
   }, 'The handler threw a value that cannot be shown.');
+}
+
+/** A stack without frames of ours. */
+export function ownFrames(stack: string): string {
+  return stack.replace(FOREIGN_FRAME, '').replace(/\n+/g, '\n').trimEnd();
 }
 
 /** App code may throw a proxy, or an object whose `message` throws. */

@@ -3,13 +3,21 @@ import { test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Redactor } from '../../protocol/redactor.ts';
 import { AppLog } from './log.ts';
+import { SourcePositions } from './source-positions.ts';
 
 const SECRET = 'p"w\\ö\n-and a line';
 
 function logTo(lines: string[], now: () => number = () => 0): AppLog {
   const redactor = new Redactor();
   redactor.hide([['KEY', SECRET]]);
-  return new AppLog({ app: 'a', versionId: 'v', write: (line) => lines.push(line), now, redactor });
+  return new AppLog({
+    app: 'a',
+    versionId: 'v',
+    write: (line) => lines.push(line),
+    now,
+    redactor,
+    positions: new SourcePositions('/srv/apps/notes'),
+  });
 }
 
 test('a flood of lines is cut off at the limit, counted, and reported once the next second begins', () => {

@@ -2,7 +2,8 @@
 import { format } from 'node:util';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
-import { safely } from './failure.ts';
+import { ownFrames, safely } from './failure.ts';
+import type { SourcePositions } from './source-positions.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 
@@ -21,6 +22,8 @@ type LogSink = {
   now(): number;
   /** Takes secrets out of the lines. */
   redactor: Redactor;
+  /** Puts places in sources. */
+  positions: SourcePositions;
 };
 
 const WINDOW_MS = LIMITS.heartbeatMs;
@@ -91,10 +94,10 @@ export class AppLog {
   }
 
   #write(now: number, level: Level, origin: LogOrigin, args: unknown[], callId?: number): void {
-    const { app, versionId, redactor } = this.#sink;
+    const { app, versionId } = this.#sink;
     const head = { ts: new Date(now).toISOString(), level, app, versionId, ...origin };
     const line = safely(
-      () => toLine(head, args, redactor),
+      () => toLine(head, args, this.#sink),
       stringify({ ...head, msg: 'A log line could not be written as JSON.' }),
     );
     this.#windowBytes += line.length;
@@ -102,11 +105,11 @@ export class AppLog {
   }
 }
 
-function toLine(head: object, args: unknown[], redactor: Redactor): string {
+function toLine(head: object, args: unknown[], { redactor, positions }: LogSink): string {
   const { msg, fields } = readArguments(head, args);
   let line = safely(() => stringify({ ...head, msg, ...fields }), '');
   if (line === '') line = stringify({ ...head, msg, fields: 'not serializable' });
-  line = redactor.jsonText(line);
+  line = redactor.jsonText(positions.text(line));
   if (Buffer.byteLength(line) <= LIMITS.logLineBytes) return line;
   // A character takes up to six bytes in JSON.
   return stringify({ ...head, msg: redactor.text(msg).slice(0, LIMITS.logLineBytes / 8), truncated: true });
@@ -119,7 +122,7 @@ function readArguments(head: object, args: unknown[]): { msg: string; fields: Re
   for (const arg of args) {
     if (arg instanceof Error) {
       texts.push(String(arg.message));
-      fields.err = { name: arg.name, message: arg.message, stack: arg.stack, ...codeOf(arg) };
+      fields.err = { name: arg.name, message: arg.message, stack: ownFrames(String(arg.stack)), ...codeOf(arg) };
     } else if (typeof arg === 'object' && arg !== null && !Array.isArray(arg)) {
       for (const [key, value] of Object.entries(arg)) {
         if (key === 'msg' && typeof value === 'string') texts.push(value);

@@ -18,15 +18,15 @@ const BROKEN: Record<string, [source: string, message: string]> = {
   ],
   bare: [
     `import _ from 'lodash';\n${PLAIN}`,
-    'queries/bare.js imports "lodash": handlers import only files of their own app, by a relative path such as "../lib/dates.js".',
+    'queries/bare.js imports it: _packages/lodash.js does not exist; svc push, svc dev and svc publish <dir> bundle packages.',
   ],
   absolute: [
     `import x from '/etc/hostname.js';\n${PLAIN}`,
-    'queries/absolute.js imports "/etc/hostname.js": handlers import only files of their own app, by a relative path such as "../lib/dates.js".',
+    'queries/absolute.js imports "/etc/hostname.js": handlers import files of their own app, by a relative path such as "../lib/dates.js", and packages.',
   ],
   url: [
     `import x from 'file:///etc/hostname.js';\n${PLAIN}`,
-    'queries/url.js imports "file:///etc/hostname.js": handlers import only files of their own app, by a relative path such as "../lib/dates.js".',
+    'queries/url.js imports "file:///etc/hostname.js": handlers import files of their own app, by a relative path such as "../lib/dates.js", and packages.',
   ],
   outside: [
     `import x from '../../data.js';\n${PLAIN}`,

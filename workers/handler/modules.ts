@@ -5,7 +5,7 @@
 import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Module, Script, SourceTextModule, SyntheticModule } from 'node:vm';
-import { isTypeScript, resolve } from '../../protocol/rules/handler-imports.ts';
+import { BUNDLERS, isOfPackage, isTypeScript, resolve } from '../../protocol/rules/handler-imports.ts';
 
 const OPENING = 'async () => { "use strict";\n';
 
@@ -117,9 +117,9 @@ export class Modules {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === undefined) throw error;
-      throw new Error(
-        `${from}${file} ${code === 'ENOENT' || code === 'ENOTDIR' ? 'does not exist' : `cannot be read (${code})`}.`,
-      );
+      const isMissing = code === 'ENOENT' || code === 'ENOTDIR';
+      const advice = isMissing && isOfPackage(file) ? `; ${BUNDLERS} bundle packages` : '';
+      throw new Error(`${from}${file} ${isMissing ? 'does not exist' : `cannot be read (${code})`}${advice}.`);
     }
   }
 

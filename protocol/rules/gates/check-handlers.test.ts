@@ -113,7 +113,11 @@ describe('files that cannot be loaded', () => {
     ["export { a } from '../lib/none.js';", /lib\/none\.js, which does not exist/],
     ["import '../lib';", /with the ending written out/],
     ["import '../../other/actions/add.js';", /leads out of the app/],
-    ["import 'lodash';", /only files of their own app/],
+    ["import '/lib/a.js';", /files of their own app, by a relative path .*, and packages/],
+    ["import 'lodash';", /"lodash", but the app has no bundle of it, _packages\/lodash\.js; svc push, svc dev/],
+    ["import * as get from '@a/b/c.js';", /no bundle of it, _packages\/@a\/b\/c\.js\.js/],
+    ["import 'a/../../b';", /files of their own app/],
+    ["import '#internal';", /files of their own app/],
     ["import fs from 'node:fs';", /cannot import Node built-ins/],
     [`import './${'a'.repeat(300)}.js';`, /does not exist/],
     [`import './${'a'.repeat(300_000)}.txt';`, /^.{501}$/],
@@ -141,6 +145,23 @@ describe('files that cannot be loaded', () => {
       'lib/unused.js': '(',
     };
     assert.deepEqual(findings(files), ['lib/b.js syntax 3:12', 'lib/data.json syntax 1:1']);
+  });
+
+  test('packages are parsed and linked, and held to no other rule', () => {
+    const files = {
+      [AUTOMATION]: `import { now, missing } from 'clock';\n${HANDLER}`,
+      [QUERY]: `import 'bad';\nimport 'nodish';\n${HANDLER}`,
+      '_packages/clock.js': "import './_CHUNK.js';\nexport const now = () => Date.now() + Math.random();",
+      '_packages/bad.js': 'export const = 1;',
+      '_packages/nodish.js': "import fs from 'node:fs';",
+    };
+    assert.deepEqual(findings(files), [
+      '_packages/bad.js syntax 1:14',
+      '_packages/clock.js import 1:8',
+      '_packages/nodish.js import 1:16',
+      `${AUTOMATION} import 1:15`,
+    ]);
+    assert.match(check(files)?.issues?.[3]?.message ?? '', /"missing" from "clock", whose bundle exports nothing/);
   });
 
   test('a handler that is not there', () => {

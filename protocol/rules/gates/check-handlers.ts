@@ -1,22 +1,13 @@
 /** The gates that handlers pass on their way in (specification, "Rules"; decisions, section 7). */
-import type { AnyNode, Declaration, Pattern, Program } from 'acorn';
-import { ancestor } from 'acorn-walk';
+import type { AnyNode, Program } from 'acorn';
 import { type InputIssue, SvcError } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
-import { isNodeModule, resolveSpecifier } from '../handler-imports.ts';
+import { BUNDLERS, isOfPackage } from '../handler-imports.ts';
 import { checkDeterminism } from './determinism.ts';
+import { exportsOf, importsOf, type LocalImport, nameOf } from './module-names.ts';
 import { checkReadOnly } from './read-only-queries.ts';
 import { type Finding, LOADING_RULES, type Reach, Waivers } from './rules.ts';
-import {
-  Lines,
-  Names,
-  parseModule,
-  type SyntaxFault,
-  staticText,
-  stepsWithin,
-  TookTooLong,
-  tooDeep,
-} from './syntax.ts';
+import { Lines, Names, parseModule, type SyntaxFault, stepsWithin, TookTooLong, tooDeep } from './syntax.ts';
 
 /**
  * The text of an app's file, of TypeScript with its types erased or why they cannot be; or why a handler could not be loaded from
@@ -30,12 +21,13 @@ export type ReadHandler = (file: string) => HandlerSource;
 /** What the manifest says of them that matters here. */
 export type Declared = { queries: { name: string }[]; actions: { name: string }[] };
 
-/** What a file is by its name: only handlers need a default export. */
-type ModuleKind = keyof Reach | 'module';
+/** What a file is by its name: only handlers need a default export, and packages are not their author's to change. */
+type ModuleKind = keyof Reach | 'module' | 'package';
 type HandlerKind = keyof Reach;
 type Module = Inspection & { reach: Reach };
 
 const MESSAGE_CHARS = 500;
+const BUNDLING = `${BUNDLERS} bundle what is imported, from node_modules of the app's folder`;
 
 /** What was found in files before, by path: one that still has the same text is not inspected again. */
 export type KnownModules = Map<string, { text: string; kind: ModuleKind; inspection: Inspection }>;
@@ -134,7 +126,7 @@ class Modules {
     const known = this.#modules.get(file);
     if (known !== undefined) return known;
     const source = this.#read(file);
-    const kind: ModuleKind = this.#handlers.get(file) ?? 'module';
+    const kind: ModuleKind = this.#handlers.get(file) ?? (isOfPackage(file) ? 'package' : 'module');
     const module =
       'refused' in source
         ? source.refused
@@ -185,18 +177,27 @@ class Modules {
       }));
   }
 
-  #missing({ file, at, needed, names }: LocalImport): Finding[] {
+  #missing({ specifier, file, at, needed, names }: LocalImport): Finding[] {
     const module = this.#modules.get(file);
     if (!needed || module === undefined) return [];
     if (typeof module !== 'string') {
       const { exports } = module;
-      const advice = file.endsWith('.ts') ? '; for a type, write `import type`.' : '.';
+      const source = isOfPackage(file) ? `"${specifier}", whose bundle` : `${file}, which`;
+      const advice = isOfPackage(file)
+        ? `; ${BUNDLING}.`
+        : file.endsWith('.ts')
+          ? '; for a type, write `import type`.'
+          : '.';
       return names
         .filter(({ name }) => exports !== null && !exports.has(name))
         .map(({ name, at }) => {
-          const message = `It imports "${name}" from ${file}, which exports nothing of this name${advice}`;
+          const message = `It imports "${name}" from ${source} exports nothing of this name${advice}`;
           return { rule: 'import', at, message };
         });
+    }
+    if (isOfPackage(file)) {
+      const message = `It imports "${specifier}", but the app has no bundle of it, ${file}; ${BUNDLING}.`;
+      return [{ rule: 'import', at, message }];
     }
     const typed = file.replace(/\.js$/, '.ts');
     const there = typed !== file && !('refused' in this.#read(typed)) ? ` There is ${typed}.` : '';
@@ -227,13 +228,8 @@ export function invalidHandler(issues: InputIssue[]): SvcError {
   );
 }
 
-/** An import of a file of the app. A missing one is a fault where it is `needed`: when the module cannot load without. */
-type LocalImport = { file: string; at: number; needed: boolean; names: { name: string; at: number }[] };
-
 /** `exports` is null where they cannot be told without other files, or at all. */
 type Inspection = { findings: Finding[]; imports: LocalImport[]; exports: Set<string> | null; lines: Lines };
-
-const outsideAutomations = ({ automation }: Reach): boolean => !automation;
 
 /** Everything that is to be found in the text of one module, and what it imports; `file` is its path in the app. `step` may throw. */
 export function inspect(file: string, text: string, kind: ModuleKind, step: () => void): Inspection {
@@ -244,9 +240,13 @@ export function inspect(file: string, text: string, kind: ModuleKind, step: () =
   if (!('program' in parsed)) return { ...nothing, findings: [syntax(parsed)] };
   try {
     const { program, comments } = parsed;
+    const { imports, findings } = importsOf(file, program);
+    if (kind === 'package') {
+      for (const finding of findings) delete finding.applies;
+      return { findings, imports, exports: exportsOf(program), lines };
+    }
     const waivers = new Waivers(comments, lines);
     const names = new Names(program, step);
-    const { imports, findings } = importsOf(file, program);
     if (kind !== 'module') findings.push(...checkDefaultExport(program));
     const found = [...checkDeterminism(program, names), ...checkReadOnly(program, names, kind === 'query')];
     for (const finding of found) if (!waivers.waives(finding)) findings.push(finding);
@@ -306,65 +306,4 @@ function hasDefaultExport({ body }: Program): boolean {
 
 function isDefault(name: AnyNode): boolean {
   return nameOf(name) === 'default';
-}
-
-/** The app's own files that a module imports, and imports that the loader of handlers refuses whatever is there. */
-function importsOf(file: string, program: Program): { imports: LocalImport[]; findings: Finding[] } {
-  const imports: LocalImport[] = [];
-  const findings: Finding[] = [];
-  const add = (source: AnyNode | null | undefined, needed: boolean, names: LocalImport['names'] = []): void => {
-    const specifier = source ? staticText(source) : null;
-    if (!source || specifier === null) return;
-    const target = resolveSpecifier(specifier, file);
-    if ('file' in target) imports.push({ file: target.file, at: source.start, needed, names });
-    else if (needed) {
-      const message = `It imports "${specifier}": ${target.refused}`;
-      // Automations have another rule for it.
-      const applies = isNodeModule(specifier) ? { applies: outsideAutomations } : {};
-      findings.push({ rule: 'import', at: source.start, message, ...applies });
-    }
-  };
-  for (const node of program.body) {
-    if ('source' in node) add(node.source, true, importedNames(node));
-  }
-  ancestor(program, { ImportExpression: ({ source }) => add(source, false) });
-  return { imports, findings };
-}
-
-function importedNames(node: Program['body'][number]): LocalImport['names'] {
-  if (node.type !== 'ImportDeclaration' && node.type !== 'ExportNamedDeclaration') return [];
-  return node.specifiers.flatMap((specifier) => {
-    const at = specifier.start;
-    if (specifier.type === 'ImportDefaultSpecifier') return [{ name: 'default', at }];
-    if (specifier.type === 'ImportNamespaceSpecifier') return [];
-    return [{ name: nameOf(specifier.type === 'ImportSpecifier' ? specifier.imported : specifier.local), at }];
-  });
-}
-
-/** Null where a module exports what another one does, or the parts of a value. */
-function exportsOf({ body }: Program): Set<string> | null {
-  const names = new Set<string>();
-  for (const node of body) {
-    if (node.type === 'ExportDefaultDeclaration') names.add('default');
-    if (node.type === 'ExportAllDeclaration') {
-      if (!node.exported) return null;
-      names.add(nameOf(node.exported));
-    }
-    if (node.type !== 'ExportNamedDeclaration') continue;
-    for (const { exported } of node.specifiers) names.add(nameOf(exported));
-    for (const id of declaredBy(node.declaration)) {
-      if (id.type !== 'Identifier') return null;
-      names.add(id.name);
-    }
-  }
-  return names;
-}
-
-function declaredBy(declaration: Declaration | null | undefined): Pattern[] {
-  if (!declaration) return [];
-  return declaration.type === 'VariableDeclaration' ? declaration.declarations.map(({ id }) => id) : [declaration.id];
-}
-
-function nameOf(name: AnyNode): string {
-  return name.type === 'Identifier' ? name.name : (staticText(name) ?? '');
 }

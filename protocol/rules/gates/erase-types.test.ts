@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import Module from 'node:module';
 import { describe, test } from 'node:test';
 import { eraseTypes } from './erase-types.ts';
 import { Lines } from './syntax.ts';
@@ -88,4 +89,22 @@ test('what nests too deeply is refused, and what comes next is not', () => {
   assert.match(fault(deep), /^1:1 It is nested too deeply/);
   assert.equal(erased('let a: 1'), 'let a   ');
   assert.match(fault('enum X {}'), /TypeScript enum/);
+});
+
+test('a fault of the eraser is not one of the text', () => {
+  fault(`let x = ${'['.repeat(50_000)}`);
+  const loader = Module as unknown as { _resolveFilename(...args: unknown[]): string };
+  const resolve = loader._resolveFilename;
+  loader._resolveFilename = () => {
+    throw new Error('Cannot find module');
+  };
+  try {
+    assert.throws(() => eraseTypes('let a: 1'), {
+      code: 'INTERNAL',
+      message: /@swc\/wasm-typescript, which cannot be loaded/,
+    });
+  } finally {
+    loader._resolveFilename = resolve;
+  }
+  assert.equal(erased('let a: 1'), 'let a   ');
 });

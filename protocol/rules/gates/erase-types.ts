@@ -3,6 +3,7 @@
  * section 13). The parser is swc's, as Node has it; it is WebAssembly, loaded for the first module.
  */
 import { createRequire as requireAt } from 'node:module';
+import { SvcError } from '../../errors.ts';
 import { Lines, type SyntaxFault, tooDeep } from './syntax.ts';
 
 type Swc = { transformSync(text: string, options: object): { code: string } };
@@ -25,7 +26,10 @@ const load = requireAt(import.meta.url);
 const PACKAGE = '@swc/wasm-typescript';
 let loaded: Swc | null = null;
 
-/** The module as JavaScript, or why it is none: it does not parse, or has what is more than a type. Nothing interrupts it. */
+/**
+ * The module as JavaScript, or why it is none: it does not parse, or has what is more than a type. Nothing interrupts it. Throws
+ * when the eraser itself cannot be loaded.
+ */
 export function eraseTypes(source: string): { text: string } | SyntaxFault {
   // swc leaves it out.
   const mark = source.startsWith(MARK) ? MARK : '';
@@ -35,28 +39,36 @@ export function eraseTypes(source: string): { text: string } | SyntaxFault {
 }
 
 function erase(text: string): { text: string } | SyntaxFault {
+  loaded ??= loadSwc();
   try {
-    return { text: run(text) };
+    return { text: loaded.transformSync(text, OPTIONS).code };
   } catch (thrown) {
-    if (!isSwcError(thrown)) return tooDeep();
-    return { at: placeOf(thrown, text), message: wordsOf(thrown) };
+    if (isSwcError(thrown)) return { at: placeOf(thrown, text), message: wordsOf(thrown) };
+    forget();
+    return ranOutOfStack(thrown)
+      ? tooDeep()
+      : { at: 0, message: `Its types cannot be erased (${String(thrown)}); write it in JavaScript.` };
   }
 }
 
-function run(text: string): string {
-  loaded ??= load(PACKAGE) as Swc;
+function loadSwc(): Swc {
   try {
-    return loaded.transformSync(text, OPTIONS).code;
-  } catch (thrown) {
-    // It ran out of stack, and is of no use any more.
-    if (!isSwcError(thrown)) forget();
-    throw thrown;
+    return load(PACKAGE) as Swc;
+  } catch (error) {
+    const message = `TypeScript needs the package ${PACKAGE}, which cannot be loaded; install the gateway again.`;
+    throw new SvcError('INTERNAL', message, { cause: error });
   }
 }
 
+/** Whatever it threw that is no fault of the text, it is of no use any more. */
 function forget(): void {
   loaded = null;
   delete load.cache[load.resolve(PACKAGE)];
+}
+
+/** On its own stack it writes behind the end of its memory, on ours it ends as any function does. */
+function ranOutOfStack(thrown: unknown): boolean {
+  return thrown instanceof RangeError || (thrown as Error | null)?.message === 'memory access out of bounds';
 }
 
 function isSwcError(thrown: unknown): thrown is SwcError {
@@ -68,9 +80,10 @@ function placeOf(error: SwcError, text: string): number {
   const plain = text.replace(/[^\n\r -~]/g, (char) => (/\s/.test(char) ? ' ' : 'x'));
   let place = error;
   try {
-    run(plain);
+    loaded?.transformSync(plain, OPTIONS);
   } catch (thrown) {
-    if (isSwcError(thrown) && thrown.startLine === error.startLine) place = thrown;
+    if (!isSwcError(thrown)) forget();
+    else if (thrown.startLine === error.startLine) place = thrown;
   }
   return Math.min(new Lines(plain).start(place.startLine) + place.startColumn, text.length);
 }
