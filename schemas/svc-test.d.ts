@@ -52,7 +52,7 @@ export interface TestApp {
   readonly logs: Row[];
   /** Starts its code anew: what modules kept is gone, its data is there. */
   restart(): Promise<void>;
-  /** Any request to the gateway. */
+  /** Any request to the gateway, with its access token; a header that is empty is left out. */
   request(
     method: string,
     path: string,

@@ -177,8 +177,13 @@ test('requests', async (t) => {
   assert.match(await page.text(), /Shop/);
   const test = await app.request('GET', \`/svc/\${app.id}/tests/surface.test.js\`);
   assert.equal(test.status, 404);
-  const answer = await app.request('POST', '/svc/_tool/svc_read', { body: { app: app.id, query: 'list' } });
+  const body = { app: app.id, query: 'list' };
+  const answer = await app.request('POST', '/svc/_tool/svc_read', { body });
   assert.deepEqual(await answer.json(), { isError: false, data: [] });
+  const anyone = await app.request('POST', '/svc/_tool/svc_read', { body, headers: { Authorization: '' } });
+  assert.equal(anyone.status, 401);
+  const { sha256 } = await (await app.request('PUT', \`/svc/\${app.id}/_blobs\`, { body: Buffer.from('a') })).json();
+  assert.equal(await (await app.request('GET', \`/svc/\${app.id}/_blobs/\${sha256}\`)).text(), 'a');
 });
 
 test('at once', { concurrency: true }, async (t) => {

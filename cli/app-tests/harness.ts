@@ -43,7 +43,8 @@ after(async () => {
 
 function takeSpare(): Promise<Place> {
   const taken = spare ?? openPlace(Date.now());
-  spare = taken.then(() => openPlace(Date.now()));
+  const next = (): Promise<Place> => openPlace(Date.now());
+  spare = taken.then(next, next);
   // Whoever takes it is told.
   spare.catch(() => {});
   return taken;

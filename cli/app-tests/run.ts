@@ -44,7 +44,8 @@ export async function runTests(folder: string, files: string[], options: RunOpti
     const lines = readFileSync(events, 'utf8').split('\n').filter(Boolean);
     return { code, results: lines.map((line) => JSON.parse(line) as TestResult) };
   } finally {
-    rmSync(root, { recursive: true, force: true });
+    // Processes of a run that was ended may still write.
+    rmSync(root, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
@@ -66,7 +67,11 @@ function runNode(
   const child = spawn(process.execPath, [...flags, ...files], { env: rest, stdio: [...stdio], detached: true });
   // Its group: the test files are processes too.
   const stop = (): void => {
-    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGTERM');
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');
+    } catch {
+      // It has just ended.
+    }
   };
   signal?.addEventListener('abort', stop, { once: true });
   return new Promise<number>((resolve, reject) => {

@@ -146,20 +146,17 @@ export class TestApp {
     await this.#expect('POST', 'restart', {});
   }
 
-  /** Any request to the gateway, with its access token, such as `request('GET', `/svc/${app.id}/index.html`)`. */
+  /** Any request to the gateway, with its access token; a header that is empty is left out, such as `authorization`. */
   async request(method: string, path: string, { headers = {}, body }: RequestOptions = {}): Promise<Response> {
     const bytes = bytesOf(body);
-    const answer = httpRequest({
-      socketPath: this.#socket,
-      method,
-      path,
-      headers: {
-        host: HOST,
-        authorization: `Bearer ${this.#parts.services.access?.token}`,
-        ...(body !== undefined && { 'content-length': bytes.length }),
-        ...lowerCase(headers),
-      },
-    });
+    const all: Record<string, string> = {
+      host: HOST,
+      authorization: `Bearer ${this.#parts.services.access?.token}`,
+      ...(body !== undefined && { 'content-length': `${bytes.length}` }),
+      ...lowerCase(headers),
+    };
+    const sent = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));
+    const answer = httpRequest({ socketPath: this.#socket, method, path, headers: sent });
     return await new Promise((resolve, reject) => {
       answer.on('error', reject);
       answer.on('response', (res) => {
