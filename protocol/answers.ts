@@ -45,6 +45,8 @@ export type UploadAnswer = {
   network?: string[];
   /** The apps whose tools its pages may call, where it names some. */
   uses?: string[];
+  /** What visitors may use without a token, such as `page` and `action send`, where there is something. */
+  public?: string[];
   /** What publishing would refuse the handlers for, on the tarball store; absent when there is nothing. */
   warnings?: InputIssue[];
   /** Those that were minted, with their secrets: nothing else ever says them. */

@@ -86,7 +86,7 @@ export type ListChange = { before: string[] | null; after: string[] | null };
 /**
  * `base` is the commit that was compared with. `edited`: the folder differs from what it was taken from; `behind`: the commit
  * does, so that the difference has what others changed, in reverse. `network` and `uses` are the manifest's lists of hosts, and of
- * apps whose tools its pages may call, where they are not the same on both sides.
+ * apps whose tools its pages may call, `public` what visitors may use, where they are not the same on both sides.
  */
 export type DiffAppResult = {
   base: string;
@@ -95,6 +95,7 @@ export type DiffAppResult = {
   files: GitFileDiff[];
   network?: ListChange;
   uses?: ListChange;
+  public?: ListChange;
 };
 
 /** `apps` are those on `main`, each with the newest tag that has the same files; null when none has. */

@@ -27,9 +27,14 @@ export const DEFAULTS = {
   maxResultBytes: 8 * MiB,
   trashDays: 7,
   maxAgents: 8,
+  publicLimits: { reads: 60, writes: 10 }, // of one address in `visitorWindowMs`
 } as const;
 
 export const LIMITS = {
+  visitorWindowMs: 1 * MINUTE, // what visitors of public apps are counted in
+  visitorAddresses: 50_000, // that are counted at a time: some 5 MiB; more of them push out the oldest
+  visitorBodiesBytes: 32 * MiB, // bodies of all visitors at once, so that those with a token have room
+
   minVersionRetention: 2, // smallest value `versionRetention` may take
   versionsListed: 1000, // versions of an app in one answer, on the git store; `?before=` lists the others
 

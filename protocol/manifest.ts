@@ -9,6 +9,7 @@ export type QueryDefinition = {
   input?: JsonSchema;
   output?: JsonSchema;
   timeoutMs?: number;
+  public?: boolean;
   reads?: string[];
   [member: string]: unknown;
 };
@@ -20,6 +21,7 @@ export type ActionDefinition = {
   input?: JsonSchema;
   output?: JsonSchema;
   timeoutMs?: number;
+  public?: boolean;
   writes?: string[];
   [member: string]: unknown;
 };
@@ -43,6 +45,8 @@ export type Manifest = {
   kind?: 'app' | 'automation';
   tables?: unknown;
   knobs?: Knob[];
+  /** Visitors without a token may open its page and files; of a tool: call it. */
+  public?: boolean;
   /** Other apps whose tools its pages may call. */
   uses?: string[];
   /** The only hosts that `ctx.fetch` may connect to, as patterns; without it those that the operator lets it. */
@@ -55,7 +59,7 @@ export type Manifest = {
 };
 
 /** One query as the supervisor keeps it in memory. */
-export type QuerySummary = { name: string; description?: string; timeoutMs?: number };
+export type QuerySummary = { name: string; description?: string; timeoutMs?: number; public?: true };
 export type ActionSummary = QuerySummary & { confirmation?: 'none' | 'required'; writes: string[] };
 
 /** What the supervisor keeps of a version (`prepared/<versionId>/version.json`). Times in milliseconds since 1970. */
@@ -75,6 +79,8 @@ export type VersionSummary = {
   queries: QuerySummary[];
   actions: ActionSummary[];
   knobs: Knob[];
+  /** Of the page and files: visitors may open them. */
+  public?: true;
   /** Ids of the apps whose tools its pages may call; absent when there are none. */
   uses?: string[];
   /** As in the manifest. */
@@ -88,6 +94,16 @@ export type VersionSummary = {
   /** What the rules for handlers found that does not keep the version from being stored; absent when there is nothing. */
   warnings?: InputIssue[];
 };
+
+type Published = { public?: unknown; queries?: Named[]; actions?: Named[] };
+type Named = { name: string; public?: unknown };
+
+/** What visitors may use without a token, such as `page`, `query list` and `action send`, of a manifest or a version. */
+export function publicParts({ public: page, queries = [], actions = [] }: Published): string[] {
+  const named = (kind: string, tools: Named[]) =>
+    tools.filter((tool) => tool.public === true).map(({ name }) => `${kind} ${name}`);
+  return [...(page === true ? ['page'] : []), ...named('query', queries), ...named('action', actions)];
+}
 
 /** One servable file of a version (`prepared/<versionId>/static.json`: path → entry). */
 export type StaticEntry = {

@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import { BUILT_IN_RUNNERS, type RunnerEntry } from '../protocol/agents.ts';
 import type { EntryFault } from '../protocol/entry-checks.ts';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
+import { isNetwork } from '../protocol/rules/addresses.ts';
 import { type EgressSettings, isHostPattern, PATTERN_FORM } from '../protocol/rules/egress.ts';
 import { runnersFault } from '../protocol/runner-entries.ts';
 import { type ToolServerEntry, toolServersFault } from '../protocol/tool-servers.ts';
@@ -46,6 +47,10 @@ export type Config = {
   allowedHosts: string[];
   /** Where others reach the gateway, for the addresses of webhooks, without a slash at the end; null: the address it listens on. */
   publicUrl: string | null;
+  /** Addresses and networks of proxies, whose `X-Forwarded-For` tells the address of a visitor. */
+  trustedProxies: string[];
+  /** Calls that visitors of one address may make to public tools in a minute. */
+  publicLimits: { reads?: number; writes?: number };
   /** Where `ctx.fetch` may connect to. */
   egress: Partial<EgressSettings>;
   trashDays: number;
@@ -122,6 +127,19 @@ const person: Check = (value) => {
   return isPart(name) && isPart(email) && Object.keys(more).length === 0 ? null : wanted;
 };
 
+const proxies = listOf(isNetwork, 'a list of addresses and networks, such as "10.0.0.0/8"');
+
+const limits: Check = (value) => {
+  const wanted = '{ "reads", "writes" }, calls in a minute';
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return wanted;
+  for (const [member, number] of Object.entries(value)) {
+    if (member !== 'reads' && member !== 'writes') return wanted;
+    const fault = integer(0, 1_000_000)(number);
+    if (typeof fault === 'string') return { at: member, wanted: fault };
+  }
+  return null;
+};
+
 const egress: Check = (value) => {
   const wanted = '{ "allow": [...], "deny": [...] }, lists of hosts';
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return wanted;
@@ -168,6 +186,8 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   appDomain: [null, domain],
   allowedHosts: [[], hostNames],
   publicUrl: [null, publicAddress],
+  trustedProxies: [[], proxies],
+  publicLimits: [{ ...DEFAULTS.publicLimits }, limits],
   egress: [{ allow: [], deny: [] }, egress],
   trashDays: [DEFAULTS.trashDays, integer(0, 3650)],
   maxAgents: [DEFAULTS.maxAgents, integer(1, 64)],
@@ -230,6 +250,7 @@ export function resolveConfig(dataDir: string, ...parts: Partial<Config>[]): Con
   const runners = Object.keys(config.runners).length > 0 ? Object.keys(config.runners) : BUILT_IN_RUNNERS;
   if (config.runner !== null && !runners.includes(config.runner))
     throw new ConfigError(`"runner" in the configuration must be one of ${runners.join(', ')}.`, 'runner');
+  config.publicLimits = { ...DEFAULTS.publicLimits, ...config.publicLimits };
   config.publicUrl = config.publicUrl?.replace(/\/+$/, '') ?? null;
   config.dataDir = resolve(config.dataDir);
   for (const key of ['appsDir', 'appsStoreRoot'] as const) {

@@ -41,6 +41,7 @@ import { AgentTokens } from './http/access/agent-tokens.ts';
 import { Places } from './http/access/places.ts';
 import { ProgramTokens } from './http/access/program-tokens.ts';
 import { SignIns } from './http/access/sign-ins.ts';
+import { Visitors } from './http/access/visitors.ts';
 import { Pipeline } from './http/pipeline.ts';
 import { Router } from './http/router.ts';
 import { Jobs } from './jobs/jobs.ts';
@@ -252,7 +253,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     };
     const router = new Router(allRoutes(services));
     const authorize = host.authorize ?? null;
-    const pipeline = new Pipeline({ router, access, agentTokens, authorize, corsOrigins: config.corsOrigins, log });
+    const visitors = access && new Visitors({ apps, config });
+    const { corsOrigins } = config;
+    const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, corsOrigins, log });
     await treeReady;
     // What a crash left may need the writer.
     await deployments.open();

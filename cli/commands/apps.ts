@@ -1,6 +1,6 @@
 /** `svc apps`, `svc describe`, `svc restart`, `svc rm`: the registered apps. */
 import { DEFAULTS } from '../../protocol/limits.ts';
-import type { ActionDefinition, JsonSchema, QueryDefinition } from '../../protocol/manifest.ts';
+import { type ActionDefinition, type JsonSchema, publicParts, type QueryDefinition } from '../../protocol/manifest.ts';
 import type { CommandContext } from '../command.ts';
 import { CommandError, EXIT } from '../failure.ts';
 import { type AppSummary, allApps, type DescribedApp, route, type ToolAnswer, withQuery } from '../gateway/api.ts';
@@ -10,7 +10,7 @@ import { right } from '../terminal/table.ts';
 import { drawJson, type Terminal } from '../terminal/terminal.ts';
 import { formatAge } from '../terminal/units.ts';
 import { drawState } from './status.ts';
-import { drawNetwork, drawUses } from './versions.ts';
+import { drawNetwork, drawPublic, drawUses } from './versions.ts';
 
 const NO_APPS = 'No app is registered yet. Make one: svc new notes && svc push notes';
 
@@ -94,6 +94,8 @@ function drawApp(terminal: Terminal, { app, name, version, description, ...manif
   terminal.line(`${style('bold', name)}  ${app} ${style('dim', version)}`);
   if (description !== undefined) terminal.line(description);
   if (Array.isArray(network)) terminal.line(style('dim', `reaches ${drawNetwork(network.map(String))}`));
+  const open = publicParts(manifest);
+  if (open.length > 0) terminal.line(style('dim', `visitors may use ${drawPublic(open)}`));
   if (Array.isArray(uses)) terminal.line(style('dim', `its pages call tools of ${drawUses(uses.map(String))}`));
   for (const [title, tools] of Object.entries({ QUERY: queries, ACTION: actions })) {
     if (tools.length === 0) continue;

@@ -15,7 +15,7 @@ import { nearest } from '../terminal/nearest.ts';
 import type { Style } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge, plural } from '../terminal/units.ts';
-import { drawMinted, drawNetwork, drawPending, drawUses, factsOfVersion } from './versions.ts';
+import { drawMinted, drawNetwork, drawPending, drawPublic, drawUses, factsOfVersion } from './versions.ts';
 
 const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';
 const MARKS = { added: ['green', 'A'], modified: ['yellow', 'M'], deleted: ['red', 'D'] } as const;
@@ -122,7 +122,7 @@ export async function diff(context: CommandContext): Promise<void> {
   const answer = await connect().get<SessionDiff & { webhooks?: PendingWebhookOf[] }>(
     withQuery(route`/svc/_sessions/${session}/diff`, { app }),
   );
-  const { files, network = [], uses = [], behind, webhooks } = answer;
+  const { files, network = [], uses = [], public: open = [], behind, webhooks } = answer;
   terminal.answer(answer, () => {
     drawFiles(terminal, files, args.has('stat'));
     for (const { app: one, before, after } of network)
@@ -132,6 +132,10 @@ export async function diff(context: CommandContext): Promise<void> {
     for (const { app: one, before, after } of uses)
       terminal.note(
         `Pages of ${one} would call tools of other apps than before: ${drawUses(after)} ("uses" in app.json; until now ${drawUses(before)}).`,
+      );
+    for (const { app: one, before, after } of open)
+      terminal.note(
+        `Visitors could use of ${one}: ${drawPublic(after)} ("public" in app.json; until now ${drawPublic(before)}).`,
       );
     drawPending(terminal, webhooks);
     for (const one of behind)

@@ -129,13 +129,19 @@ export function drawUses(uses: string[] | null): string {
   return uses === null || uses.length === 0 ? 'no other app' : uses.join(', ');
 }
 
+/** What visitors may use of an app. */
+export function drawPublic(parts: string[] | null): string {
+  return parts === null || parts.length === 0 ? 'nothing' : `${parts.join(', ')}, without a token`;
+}
+
 /** Facts of a version that went live. */
 export function factsOfVersion(
-  version: Pick<UploadAnswer, 'migrationsApplied' | 'network' | 'uses'>,
+  version: Pick<UploadAnswer, 'migrationsApplied' | 'network' | 'uses' | 'public'>,
 ): Record<string, string | undefined> {
   return {
     migrated: version.migrationsApplied.join(', '),
     network: version.network && drawNetwork(version.network),
     uses: version.uses && drawUses(version.uses),
+    public: version.public && drawPublic(version.public),
   };
 }

@@ -1,7 +1,8 @@
 /**
  * Where `ctx.fetch` may connect to, by the patterns of hosts in the configuration and in manifests. Pure.
  */
-import { BlockList, isIP, isIPv4 } from 'node:net';
+import { type BlockList, isIPv4 } from 'node:net';
+import { addressesOf, bareAddress, isNetwork } from './addresses.ts';
 
 /** `egress` of the configuration: `deny` wins over everything; `allow` opens what is refused by default. */
 export type EgressSettings = { allow: string[]; deny: string[] };
@@ -29,9 +30,6 @@ const PATTERN_CHARS = 300;
 const NAME = /^(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 const PORT = /^[1-9]\d{0,4}$/;
 const MAX_PORT = 65_535;
-
-/** `[::ffff:0:0]/96`, and `64:ff9b::/96` of networks that translate: they lead to the IPv4 address in their last four bytes. */
-const EMBEDDED_V4 = addressesOf(['::ffff:0:0/96', '64:ff9b::/96']);
 
 /** A pattern in parts: a name, `*.name` or `*`; or addresses. */
 type Pattern = { text: string; name: string | null; addresses: BlockList | null; port: number | null };
@@ -70,22 +68,7 @@ function splitPort(text: string): { host: string; port: string | null } {
 }
 
 function parseAddresses(host: string): BlockList | null {
-  const [address = '', bits, more] = host.split('/');
-  const version = isIP(address);
-  if (version === 0 || address.includes('%') || more !== undefined) return null;
-  if (bits !== undefined && !(/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))) return null;
-  return addressesOf([host]);
-}
-
-function addressesOf(networks: string[]): BlockList {
-  const list = new BlockList();
-  for (const network of networks) {
-    const [address = '', bits] = network.split('/');
-    const family = isIPv4(address) ? 'ipv4' : 'ipv6';
-    if (bits === undefined) list.addAddress(address, family);
-    else list.addSubnet(address, Number(bits), family);
-  }
-  return list;
+  return isNetwork(host) ? addressesOf([host]) : null;
 }
 
 /** The rules of one app, ready to judge. */
@@ -148,15 +131,4 @@ function matches({ name, addresses, port }: Pattern, target: Target): boolean {
 function bareHost(host: string): string {
   const bare = host.startsWith('[') ? host.slice(1, -1) : host.toLowerCase();
   return bare.endsWith('.') ? bare.slice(0, -1) : bare;
-}
-
-/** Without a zone, and as IPv4 where it leads to one. */
-function bareAddress(address: string): string {
-  const [bare = ''] = address.split('%');
-  if (isIPv4(bare) || !EMBEDDED_V4.check(bare, 'ipv6')) return bare;
-  const dotted = bare.slice(bare.lastIndexOf(':') + 1);
-  if (isIPv4(dotted)) return dotted;
-  const words = new URL(`http://[${bare}]`).hostname.slice(1, -1).split(':');
-  const [high = 0, low = 0] = words.slice(-2).map((word) => Number.parseInt(word === '' ? '0' : word, 16));
-  return [high >> 8, high & 255, low >> 8, low & 255].join('.');
 }

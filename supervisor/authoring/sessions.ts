@@ -51,8 +51,8 @@ export type SessionRow = {
 export type ReplaceAutomation = (automation: string, fill: ((folder: string) => Promise<void>) | null) => Promise<void>;
 
 /**
- * `behind` are the apps of which something was published since they were taken: their differences have it, in reverse. `network` and
- * `uses` are those whose list of hosts, or of apps whose tools their pages call, is another one.
+ * `behind` are the apps of which something was published since they were taken: their differences have it, in reverse. `network`,
+ * `uses` and `public` are those whose list of hosts, of apps whose tools their pages call, or of what visitors may use is another one.
  */
 export type SessionDiff = {
   base: string;
@@ -61,6 +61,7 @@ export type SessionDiff = {
   behind: string[];
   network: (ListChange & { app: string })[];
   uses: (ListChange & { app: string })[];
+  public: (ListChange & { app: string })[];
 };
 
 type AppDiff = DiffAppResult & { app: string };
@@ -325,9 +326,10 @@ export class Sessions {
     const { base, head, apps } = await this.#compare(id, app);
     const files = apps.flatMap(({ app: one, files }) => files.map((file) => ({ app: one, ...file })));
     const behind = apps.filter((one) => one.behind).map(({ app: one }) => one);
-    const changes = (member: 'network' | 'uses') =>
+    const changes = (member: 'network' | 'uses' | 'public') =>
       apps.flatMap((one) => (one[member] ? [{ app: one.app, ...one[member] }] : []));
-    return { base, head, files, behind, network: changes('network'), uses: changes('uses') };
+    const reach = { network: changes('network'), uses: changes('uses'), public: changes('public') };
+    return { base, head, files, behind, ...reach };
   }
 
   async #compare(id: string, app: string | null): Promise<{ base: string; head: string; apps: AppDiff[] }> {

@@ -8,7 +8,7 @@ import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answ
 import { type NewWebhook, newWebhook } from '../../protocol/automation.ts';
 import { type InputIssue, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, versionNumber, versionTag } from '../../protocol/ids.ts';
-import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
+import { type Manifest, publicParts, type VersionSummary } from '../../protocol/manifest.ts';
 import { exists, writeFileAtomic } from '../../storage/atomic-file.ts';
 import { type AppState, unknownApp } from '../../storage/registry.ts';
 import { moveToTrash, purgeApp } from '../../storage/trash.ts';
@@ -51,6 +51,8 @@ export type PublishResult = {
   sha: string;
   migrationsApplied: number[];
   webhooks: NewWebhook[];
+  /** As in `UploadAnswer`. */
+  public?: string[];
 } & Pick<VersionSummary, 'network' | 'uses'>;
 
 /** `warnings` are what publishing would refuse its handlers for. */
@@ -150,6 +152,7 @@ export class Deployments {
           migrationsApplied: published.migrationsApplied,
           pruned: published.pruned,
           ...present(published.version, ['network', 'uses', 'warnings']),
+          ...publicOf(published.version),
           webhooks: webhooksOf(id, published, origin),
         };
       } finally {
@@ -182,6 +185,7 @@ export class Deployments {
         sha: published.commit as string,
         migrationsApplied: published.migrationsApplied,
         ...present(published.version, ['network', 'uses']),
+        ...publicOf(published.version),
         webhooks: webhooksOf(id, published, origin),
       };
     });
@@ -394,6 +398,11 @@ function recordOf({ id, registeredAt, updatedAt, active }: AppState, backend: Ap
 function present<K extends keyof VersionSummary>(version: VersionSummary, members: K[]): Pick<VersionSummary, K> {
   const entries = members.flatMap((member) => (version[member] === undefined ? [] : [[member, version[member]]]));
   return Object.fromEntries(entries) as Pick<VersionSummary, K>;
+}
+
+function publicOf(version: VersionSummary): { public?: string[] } {
+  const parts = publicParts(version);
+  return parts.length === 0 ? {} : { public: parts };
 }
 
 function webhooksOf(id: string, { minted }: Publication, origin: string): NewWebhook[] {

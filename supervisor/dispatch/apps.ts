@@ -134,6 +134,18 @@ export class Apps implements AppsView {
     return active?.uses ?? [];
   }
 
+  /** Whether visitors may open the page of an app; at once when it was used before. Never rejects. */
+  hasPublicPage(id: string): boolean | Promise<boolean> {
+    const { registry } = this.#options;
+    if (!registry.has(id)) return false;
+    const loaded = registry.loaded(id);
+    if (loaded) return loaded.active?.public === true;
+    return registry.state(id).then(
+      ({ active }) => active?.public === true,
+      () => false,
+    );
+  }
+
   /** The files of the active version; at once when they were asked for before. Rejects as `get` does, without the manifest. */
   activePage(id: string): PageVersion | Promise<PageVersion> {
     const page = this.#pages.get(id);

@@ -46,6 +46,8 @@ export type Exchange = {
   readonly path: string;
   /** What follows the first `?`, or the empty string. */
   readonly query: string;
+  /** The address at the other end of the connection, as the socket writes it; the empty string once the client has gone or has its answer. */
+  readonly remoteAddress: string;
   /** Names in lower case and values of all request headers, alternating, repeated ones as they came. */
   readonly headers: readonly string[];
   /** A request header by lower-case name; repeated ones are joined by `, `. */

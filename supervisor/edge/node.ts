@@ -195,6 +195,10 @@ class NodeExchange extends BaseExchange implements Exchange {
     res.on('error', () => {});
   }
 
+  get remoteAddress(): string {
+    return this.#req.socket.remoteAddress ?? '';
+  }
+
   protected override bodyLength(): number {
     return parsedBody(this.#req)?.length ?? super.bodyLength();
   }

@@ -122,6 +122,11 @@ class UwsExchange extends BaseExchange implements Exchange {
     res.onAborted(() => this.abort());
   }
 
+  get remoteAddress(): string {
+    if (this.aborted || this.#complete) return '';
+    return Buffer.from(this.#res.getRemoteAddressAsText()).toString();
+  }
+
   /** A length was declared, or there is no body: chunked bodies do not come this far. */
   protected startReading(length: number): void {
     // Of a body of no bytes the parser says nothing when the head came in several pieces.

@@ -11,6 +11,7 @@ import { agentCaller } from './access/agent-caller.ts';
 import type { AgentTokens } from './access/agent-tokens.ts';
 import { isForeign, isNavigation } from './access/fetch-metadata.ts';
 import { EMBEDDED, type Place } from './access/places.ts';
+import type { Visitors } from './access/visitors.ts';
 import { answerError } from './answers.ts';
 import type { Match, Params, Route, Router } from './router.ts';
 
@@ -19,6 +20,8 @@ export type PipelineOptions = {
   /** Null when the embedding host owns authentication. */
   access: Access | null;
   agentTokens: AgentTokens;
+  /** Null likewise: a host says itself who is let through. */
+  visitors: Visitors | null;
   /** What such a host decides by; null: it lets through whom it wants. */
   authorize: Authorize | null;
   corsOrigins: readonly string[];
@@ -30,6 +33,8 @@ const PREFLIGHT: ResponseHeaders = {
   'access-control-allow-headers': 'authorization, content-type, idempotency-key, if-match, last-event-id, traceparent',
   'access-control-max-age': '600',
 };
+
+type Found = Extract<Match, { route: Route }>;
 
 export class Pipeline {
   readonly #options: PipelineOptions;
@@ -82,16 +87,15 @@ export class Pipeline {
     const caller = needs === 'anyone' ? NOBODY : (known ?? this.#caller(exchange, place));
     // Programs with a token may use any address.
     if (exchange.method === 'GET' && (caller instanceof SvcError || caller.kind === 'session')) {
-      const elsewhere = rightPlace(exchange, place, path, match, this.#options.access);
+      const elsewhere = rightPlace(exchange, place, path, match, this.#options);
       if (elsewhere !== null) {
         redirect(exchange, place, elsewhere);
         return;
       }
     }
     if (caller instanceof SvcError) {
-      const toSignIn = isNavigation(exchange) ? signInAddress(exchange, place, ownerOf(match)) : null;
-      if (toSignIn === null) throw caller;
-      redirect(exchange, place, toSignIn);
+      const isTaken = 'route' in match && this.#admit(exchange, place, match, caller, crossOrigin);
+      if (!isTaken) refuse(exchange, place, match, caller);
       return;
     }
     if (needs !== 'anyone' && caller.kind === 'session' && isForeign(exchange, place, needs === 'page'))
@@ -102,6 +106,10 @@ export class Pipeline {
     if (place.kind === 'console' && caller.kind === 'session' && needs === 'page') throw foreign();
     if (needs !== 'anyone' && needs !== 'route') demand(caller, needs, subjectOf(route, params));
     if (caller.expiresAt !== null) this.#options.access?.endStreamsAt(caller.expiresAt);
+    this.#run(exchange, place, match, caller);
+  }
+
+  #run(exchange: Exchange, place: Place, { route, params }: Found, caller: Caller): void {
     const { access } = this.#options;
     const endings = access?.endings ?? 0;
     const done = route.handle(exchange, params, caller, place);
@@ -110,6 +118,29 @@ export class Pipeline {
       () => access?.endStreamsSince(endings),
       (error: unknown) => this.#fail(exchange, place, error),
     );
+  }
+
+  /** Gives what visitors may use to a visitor; false when `refusal` is the answer. */
+  #admit(exchange: Exchange, place: Place, match: Found, refusal: SvcError, fromListed: boolean): boolean {
+    const { visitors } = this.#options;
+    const use = match.route.visitors;
+    if (visitors === null || use === undefined) return false;
+    const visitor = visitors.visitor(exchange, place, use, fromListed);
+    if (visitor === null) return false;
+    // Where the console is is nothing that visitors are told.
+    const shown = { ...place, frameAncestors: EMBEDDED.frameAncestors };
+    const isOpen = use === 'tool' || visitors.mayOpen(match.params, place);
+    if (isOpen === false) return false;
+    if (isOpen === true) this.#run(exchange, shown, match, visitor);
+    else {
+      isOpen
+        .then((open) => {
+          if (open) this.#run(exchange, shown, match, visitor);
+          else refuse(exchange, place, match, refusal);
+        })
+        .catch((error: unknown) => this.#fail(exchange, place, error));
+    }
+    return true;
   }
 
   #caller(exchange: Exchange, place: Place): Caller | SvcError {
@@ -167,6 +198,13 @@ function subjectOf({ path, needs }: Route, { app, id, sid }: Params): string | n
   return named !== null && sid !== undefined && path.startsWith('/svc/_draft/') ? draftKey(sid, named) : named;
 }
 
+/** Answers who has no session or token: with an error, or in a browser with the way to sign in. Throws the error. */
+function refuse(exchange: Exchange, place: Place, match: Match, refusal: SvcError): void {
+  const toSignIn = isNavigation(exchange) ? signInAddress(exchange, place, ownerOf(match)) : null;
+  if (toSignIn === null) throw refusal;
+  redirect(exchange, place, toSignIn);
+}
+
 function foreign(): SvcError {
   return new SvcError(
     'FORBIDDEN',
@@ -180,7 +218,7 @@ function rightPlace(
   place: Place,
   path: string,
   match: Match,
-  access: Access | null,
+  { access, visitors }: Pick<PipelineOptions, 'access' | 'visitors'>,
 ): string | null {
   if (place.base === null) return null;
   const query = queryText(exchange);
@@ -188,8 +226,14 @@ function rightPlace(
   const owner = ownerOf(match);
   if (place.kind === 'console') {
     if (path === '/') return '/svc/';
-    const isOurs = owner !== null && (isNavigation(exchange) || access?.session(exchange, place) !== null);
-    return isOurs ? `${access?.places.originOf(place, owner)}${path}${query}` : null;
+    const session = access?.session(exchange, place) ?? null;
+    if (owner === null || (!isNavigation(exchange) && session === null)) return null;
+    const address = `${access?.places.originOf(place, owner)}${path}${query}`;
+    // By way of a ticket where the page may be public: there nobody is asked to sign in.
+    const mayEnter = isNavigation(exchange) && session !== null && session !== 'two';
+    return mayEnter && owner.session === undefined && visitors?.mayBePublic(owner.app)
+      ? `/svc/_enter?to=${encodeURIComponent(address)}`
+      : address;
   }
   if (place.kind !== 'page' || !isNavigation(exchange)) return null;
   if (path === '/svc' || path === '/svc/') return `${place.base}/svc/`;

@@ -26,6 +26,11 @@ export type Route = {
   path: string;
   needs: Needs;
   handle: Handle;
+  /**
+   * What visitors without a token may use of it: `page`, where the app's page is public; `tool`, which the handler looks for by
+   * itself.
+   */
+  visitors?: 'page' | 'tool';
 };
 
 export function route(method: Method, path: string, needs: Needs, handle: Handle): Route {

@@ -37,6 +37,7 @@ for (const edge of ['auto', 'node'] as const) {
         router: new Router(routes),
         access: null,
         authorize: null,
+        visitors: null,
         agentTokens: new AgentTokens(),
         corsOrigins: [],
         log,

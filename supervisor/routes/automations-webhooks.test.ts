@@ -86,6 +86,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     router: new Router(hookRoutes(webhooks)),
     access,
     authorize: null,
+    visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],
     log,

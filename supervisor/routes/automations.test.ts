@@ -57,6 +57,7 @@ async function serve(
     router: new Router(routes),
     access: null,
     authorize: null,
+    visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],
     log: pino({ level: 'silent' }),

@@ -64,9 +64,12 @@ export function pageRoutes(services: Services): Route[] {
       const active = await apps.activeVersion(known(id));
       changes.subscribe(id, exchange, subscriptionOf(exchange, active));
     }),
-    route('GET', '/svc/:id/*', 'page', (exchange, { id = '', '*': rest = '' }, _caller, place) =>
-      servePage(exchange, place, id, rest),
-    ),
+    {
+      ...route('GET', '/svc/:id/*', 'page', (exchange, { id = '', '*': rest = '' }, _caller, place) =>
+        servePage(exchange, place, id, rest),
+      ),
+      visitors: 'page',
+    },
   ];
 }
 

@@ -14,10 +14,16 @@ export function settingsRoutes(services: Services): Route[] {
     return { knobs: active.knobs, prefs, settings, versionId: active.versionId };
   };
   return [
-    route('GET', '/svc/_apps/:id/settings', 'settings', async (exchange, { id = '' }) => {
-      checkAppId(id);
-      answerJson(exchange, 200, await answer(id), NO_STORE);
-    }),
+    {
+      ...route('GET', '/svc/_apps/:id/settings', 'settings', async (exchange, { id = '' }, caller) => {
+        checkAppId(id);
+        const { knobs, settings, ...own } = await answer(id);
+        // The user's preferences, and which version this is, are not for visitors.
+        const more = caller.kind === 'public' ? { visitor: true } : own;
+        answerJson(exchange, 200, { knobs, settings, ...more }, NO_STORE);
+      }),
+      visitors: 'page',
+    },
     route('PUT', '/svc/_apps/:id/settings', 'settings', async (exchange, { id = '' }) => {
       const settings = await readJson(exchange);
       checkAppId(id);

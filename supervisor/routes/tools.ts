@@ -5,9 +5,10 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { describeAll, describeApps } from '../dispatch/describe.ts';
 import { appOf, type Dispatcher, type RecordedSink, type Sink, type Target, toolOf } from '../dispatch/dispatcher.ts';
 import type { RecordedAnswer } from '../dispatch/idempotency.ts';
-import type { Exchange } from '../edge/edge.ts';
+import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { type Caller, demand } from '../http/access/access.ts';
-import { answerError, JSON_HEADERS } from '../http/answers.ts';
+import { notPublic, shownToVisitors, Visitor } from '../http/access/visitors.ts';
+import { answerError, JSON_HEADERS, toSvcError } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';
 import type { Services } from '../services.ts';
 import { type CallTiming, newTraceId } from '../tree/actor/call.ts';
@@ -21,11 +22,16 @@ const WRITE_SUFFIX = Buffer.from('}}');
 const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0, started: false };
 
 export function toolRoutes({ dispatcher, log }: Services): Route[] {
-  return ['svc_describe', 'svc_read', 'svc_write', ':tool'].map((name) =>
+  const tool = (name: string): Route =>
     route('POST', `/svc/_tool/${name}`, 'route', (exchange, { tool = name }, caller) =>
       answerTool(dispatcher, exchange, tool, caller, log),
-    ),
-  );
+    );
+  return [
+    tool('svc_describe'),
+    { ...tool('svc_read'), visitors: 'tool' },
+    { ...tool('svc_write'), visitors: 'tool' },
+    tool(':tool'),
+  ];
 }
 
 /** Reads a call and answers it. Must be called in the turn in which the exchange was handed over. */
@@ -41,6 +47,7 @@ export function answerTool(
     LIMITS.requestBodyBytes,
     (bytes) => call.begin(bytes),
     (error) => call.faulted(error),
+    caller instanceof Visitor ? caller.bodies : undefined,
   );
 }
 
@@ -64,6 +71,10 @@ class HttpCall implements Sink, RecordedSink {
 
   begin(bytes: Buffer): void {
     try {
+      if (this.#caller instanceof Visitor) {
+        this.#visit(this.#caller, bytes).catch((error: unknown) => this.faulted(error));
+        return;
+      }
       const body = parseCall(bytes);
       if (this.#tool === 'svc_read' || this.#tool === 'svc_write') this.#call(body, bytes);
       else if (this.#tool === 'svc_describe') {
@@ -75,6 +86,22 @@ class HttpCall implements Sink, RecordedSink {
     } catch (error) {
       this.faulted(error);
     }
+  }
+
+  /** Whatever is wrong before a public tool is found is answered alike, so that nothing is learnt of what is not public. */
+  async #visit(visitor: Visitor, bytes: Buffer): Promise<void> {
+    let found: { body: Body; target: Target };
+    try {
+      const body = parseCall(bytes);
+      const target = await this.#dispatcher.resolve(appOf(body), this.#kind, toolOf(body, this.#kind));
+      found = { body, target };
+    } catch (error) {
+      if (error instanceof SvcError && error.code === 'OVERLOADED') throw error;
+      throw notPublic();
+    }
+    if (found.target.tool.public !== true) throw notPublic();
+    visitor.enter(this.#kind === 'query' ? 'reads' : 'writes');
+    this.#run(found.target, found.body, bytes);
   }
 
   #call(body: Body, bytes: Buffer): void {
@@ -105,14 +132,15 @@ class HttpCall implements Sink, RecordedSink {
     }
     if (key === '' || Buffer.byteLength(key) > LIMITS.idempotencyKeyBytes)
       throw new SvcError('BAD_REQUEST', `An idempotency key has 1 to ${LIMITS.idempotencyKeyBytes} bytes.`);
+    // What others had recorded is not a visitor's to replay, nor can it take their keys.
+    const own = this.#caller instanceof Visitor ? `public\n${key}` : key;
     this.#dispatcher
-      .remember(target, key, body.input ?? {}, request, this)
+      .remember(target, own, body.input ?? {}, request, this)
       .catch((error: unknown) => this.faulted(error));
   }
 
   answered(status: number, body: Uint8Array, timing: CallTiming): void {
-    const headers = { 'server-timing': serverTiming(timing) };
-    this.#exchange.send(httpStatus(status), headers, envelope(this.#kind, status, body), JSON_HEADERS);
+    this.#exchange.send(httpStatus(status), this.#timing(timing), envelope(this.#kind, status, body), JSON_HEADERS);
   }
 
   failed(error: SvcError, timing: CallTiming): void {
@@ -128,19 +156,26 @@ class HttpCall implements Sink, RecordedSink {
   }
 
   errorOf(error: SvcError): RecordedAnswer {
-    return { status: error.status, body: Buffer.from(JSON.stringify({ isError: true, error: error.toBody() })) };
+    const shown = this.#caller instanceof Visitor ? shownToVisitors(error) : error;
+    return { status: error.status, body: Buffer.from(JSON.stringify({ isError: true, error: shown.toBody() })) };
   }
 
   recorded({ status, body }: RecordedAnswer, timing: CallTiming | null): void {
     const headers = {
-      'server-timing': serverTiming(timing ?? NO_TIME),
+      ...this.#timing(timing ?? NO_TIME),
       ...(timing === null && { 'idempotency-replayed': 'true' }),
     };
     this.#exchange.send(status, headers, body, JSON_HEADERS);
   }
 
   #fail(error: unknown, timing: CallTiming): void {
-    answerError(this.#exchange, error, this.#log, { 'server-timing': serverTiming(timing) });
+    const told = toSvcError(error, this.#log);
+    const shown = this.#caller instanceof Visitor ? shownToVisitors(told) : told;
+    answerError(this.#exchange, shown, this.#log, this.#timing(timing));
+  }
+
+  #timing(timing: CallTiming): ResponseHeaders {
+    return this.#caller instanceof Visitor ? {} : { 'server-timing': serverTiming(timing) };
   }
 }
 

@@ -74,6 +74,7 @@ export function prepareFiles(
     queries: manifest.queries.map(summarize),
     actions: manifest.actions.map(summarizeAction),
     knobs: manifest.knobs ?? [],
+    ...(manifest.public === true && { public: true as const }),
     ...(manifest.uses === undefined || manifest.uses.length === 0 ? {} : { uses: manifest.uses }),
     ...(manifest.network === undefined ? {} : { network: manifest.network }),
     ...(manifest.blobQuotaMb === undefined ? {} : { blobQuotaMb: manifest.blobQuotaMb }),
@@ -124,11 +125,12 @@ export function checkHandlerFiles(manifest: Manifest, paths: string[]): void {
   }
 }
 
-function summarize({ name, description, timeoutMs }: QueryDefinition): QuerySummary {
+function summarize({ name, description, timeoutMs, public: isPublic }: QueryDefinition): QuerySummary {
   return {
     name,
     ...(description === undefined ? {} : { description }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...(isPublic === true && { public: true as const }),
   };
 }
 

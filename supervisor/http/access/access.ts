@@ -16,7 +16,7 @@ import { TokenFile } from './token-file.ts';
 
 /** Made for each request, or once where all requests of its kind are alike. */
 export interface Caller {
-  readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent';
+  readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent' | 'public';
   /** What handlers see of it. */
   readonly shown: HandlerCaller;
   /** The app or draft whose page this is: its own address is `/` too. */

@@ -30,5 +30,17 @@ export function isForeign(exchange: Exchange, place: Place, isPage: boolean): bo
   }
   const origin = exchange.header('origin');
   if (origin === undefined) return !reads;
-  return origin !== `http://${place.host}` && origin !== `https://${place.host}`;
+  return isElsewhere(origin, place);
+}
+
+/** Whether a browser says that a page of another origin made it send this request, which has no cookie; programs say nothing. */
+export function isOfOtherOrigin(exchange: Exchange, place: Place): boolean {
+  const site = exchange.header('sec-fetch-site');
+  if (site !== undefined) return site !== 'same-origin' && site !== 'none';
+  const origin = exchange.header('origin');
+  return origin !== undefined && isElsewhere(origin, place);
+}
+
+function isElsewhere(origin: string, { host }: Place): boolean {
+  return origin !== `http://${host}` && origin !== `https://${host}`;
 }

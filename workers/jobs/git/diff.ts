@@ -2,6 +2,7 @@
 import { structuredPatch } from 'diff';
 import type { DiffAppJob, DiffAppResult, GitFileDiff } from '../../../protocol/git-jobs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { type Manifest, publicParts } from '../../../protocol/manifest.ts';
 import { filesOf, Repository } from '../../../storage/git/repository.ts';
 import { type GitFiles, gitFiles, readFolder } from '../app-files.ts';
 import { asText, linesOf } from './merge-text.ts';
@@ -19,7 +20,7 @@ export async function diffApp({ app, folder, against, since, ...job }: DiffAppJo
   const after: GitFiles = folder === null ? new Map() : gitFiles(readFolder(folder));
   const patches = new Patches();
   const files: GitFileDiff[] = [];
-  let reach: Pick<DiffAppResult, 'network' | 'uses'> = {};
+  let reach: Reach = {};
   for (const path of [...new Set([...before.keys(), ...after.keys()])].sort()) {
     const oldId = before.get(path);
     const now = after.get(path) ?? null;
@@ -37,25 +38,30 @@ function isSame(one: ReadonlyMap<string, string>, other: ReadonlyMap<string, str
   return one.size === other.size && [...one].every(([path, id]) => other.get(path) === id);
 }
 
-/** Shows before publishing that the app wants to reach other hosts or other apps. */
-function reachChange(old: Buffer | undefined, now: Buffer | undefined): Pick<DiffAppResult, 'network' | 'uses'> {
-  const change = (member: 'network' | 'uses') => {
-    const [before, after] = [listIn(old, member), listIn(now, member)];
-    return JSON.stringify(before) === JSON.stringify(after) ? {} : { [member]: { before, after } };
-  };
-  return { ...change('network'), ...change('uses') };
+/** Shows before publishing that the app wants to reach other hosts or other apps, or to be open to visitors. */
+function reachChange(old: Buffer | undefined, now: Buffer | undefined): Reach {
+  const [before, after] = [reachOf(old), reachOf(now)];
+  const change = (member: keyof Reach) =>
+    JSON.stringify(before[member]) === JSON.stringify(after[member])
+      ? {}
+      : { [member]: { before: before[member], after: after[member] } };
+  return { ...change('network'), ...change('uses'), ...change('public') };
 }
 
 /** Null without a list or a readable manifest; publishing reports a bad manifest. */
-function listIn(manifest: Buffer | undefined, member: 'network' | 'uses'): string[] | null {
+function reachOf(text: Buffer | undefined): Record<keyof Reach, string[] | null> {
   try {
-    const list = (JSON.parse(String(manifest)) as Record<string, unknown>)[member];
-    return Array.isArray(list) ? list.map(String) : null;
+    const manifest = JSON.parse(String(text)) as Manifest;
+    const { network, uses } = manifest;
+    const parts = publicParts(manifest);
+    const listed = (list: unknown) => (Array.isArray(list) ? list.map(String) : null);
+    return { network: listed(network), uses: listed(uses), public: parts.length === 0 ? null : parts };
   } catch {
-    return null;
+    return { network: null, uses: null, public: null };
   }
 }
 
+type Reach = Pick<DiffAppResult, 'network' | 'uses' | 'public'>;
 type Content = { id: string; content: Buffer } | null;
 
 /** Makes patches until all together are too large, or took too long. */

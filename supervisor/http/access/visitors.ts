@@ -1,0 +1,198 @@
+/** Admits visitors without a token to what apps make public, and counts their calls by address (decisions, section 11). */
+import type { BlockList } from 'node:net';
+import { isIP } from 'node:net';
+import { SvcError } from '../../../protocol/errors.ts';
+import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { pageHost } from '../../../protocol/origins.ts';
+import { addressesOf, bareAddress, subscriberOf } from '../../../protocol/rules/addresses.ts';
+import type { Config } from '../../config.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { BodyBudget } from '../../edge/exchange.ts';
+import type { Params } from '../router.ts';
+import { BEARER, type Caller, unauthorized } from './access.ts';
+import { isOfOtherOrigin } from './fetch-metadata.ts';
+import type { Place } from './places.ts';
+
+export type PublicUse = 'reads' | 'writes';
+
+/** Files of a version by its id, which may be an old one. */
+const PINNED = '/_v/';
+/** An address with a port, as some proxies write it. */
+const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+)):\d+$/;
+
+/** What visitors of one address have called since `opened`. */
+type Window = { opened: number; reads: number; writes: number };
+
+export type VisitorsOptions = {
+  apps: { hasPublicPage(app: string): boolean | Promise<boolean> };
+  config: Pick<Config, 'trustedProxies' | 'publicLimits'>;
+  /** Milliseconds, never going back. */
+  now?: () => number;
+};
+
+export class Visitors {
+  /** For bodies that are read before it is known whether what they ask for is public. */
+  readonly bodies = new BodyBudget(LIMITS.visitorBodiesBytes);
+  readonly #apps: VisitorsOptions['apps'];
+  readonly #limits: Record<PublicUse, number>;
+  readonly #proxies: BlockList;
+  readonly #now: () => number;
+  /** By address, in the order in which the windows opened. */
+  readonly #windows = new Map<string, Window>();
+
+  constructor({ apps, config: { trustedProxies, publicLimits }, now = () => performance.now() }: VisitorsOptions) {
+    this.#apps = apps;
+    this.#limits = { reads: 0, writes: 0, ...publicLimits };
+    this.#proxies = addressesOf(trustedProxies);
+    this.#now = now;
+  }
+
+  /** How many addresses are remembered. */
+  get size(): number {
+    return this.#windows.size;
+  }
+
+  /**
+   * Who asks without a token for what `use` takes; null where nothing is public, and for who presents a token, be it wrong. Called
+   * in the turn in which the exchange was handed over. `fromListed`: by a page of an origin in `corsOrigins`.
+   */
+  visitor(exchange: Exchange, place: Place, use: 'page' | 'tool', fromListed: boolean): Visitor | null {
+    // Nothing live is used from a draft's origin, and no page runs at the console's.
+    if (place.kind === 'embedded' || isOfDraft(place) || (use === 'page' && place.kind === 'console')) return null;
+    if (BEARER.test(exchange.header('authorization') ?? '')) return null;
+    const isForeign = !fromListed && isOfOtherOrigin(exchange, place);
+    return new Visitor(this, this.addressOf(exchange), isForeign);
+  }
+
+  /** Whether the page of an app is public, as far as that is known at once. */
+  mayBePublic(app: string): boolean {
+    return this.#apps.hasPublicPage(app) !== false;
+  }
+
+  /** Whether these are of a public page, as it is live, and `place` is where it is shown. */
+  mayOpen({ id: app = '', '*': rest = '' }: Params, place: Place): boolean | Promise<boolean> {
+    const isItsPlace = place.kind !== 'page' || pageHost({ app }) === place.label;
+    return isItsPlace && !rest.startsWith(PINNED) && this.#apps.hasPublicPage(app);
+  }
+
+  /**
+   * Where a request came from: the socket's address; when that is a trusted proxy's, the last one of `X-Forwarded-For` that is not.
+   * What a visitor wrote there stands before what the proxies added, and is not looked at.
+   */
+  addressOf(exchange: Pick<Exchange, 'remoteAddress' | 'header'>): string {
+    let address = bareAddress(exchange.remoteAddress);
+    const forwarded = exchange.header('x-forwarded-for')?.split(',') ?? [];
+    while (this.#isProxy(address) && forwarded.length > 0) {
+      const text = forwarded.pop()?.trim() ?? '';
+      const [, v6, v4] = WITH_PORT.exec(text) ?? [];
+      const before = v6 ?? v4 ?? text;
+      // A proxy that says nothing readable is as far as it goes.
+      if (isIP(before) === 0) break;
+      address = bareAddress(before);
+    }
+    return address;
+  }
+
+  /** Throws `RATE_LIMITED` when this address has made as many calls in its window as it may; else counts one more. */
+  count(address: string, use: PublicUse): void {
+    const now = this.#now();
+    const window = this.#window(subscriberOf(address), now);
+    if (window[use] < this.#limits[use]) {
+      window[use]++;
+      return;
+    }
+    const seconds = Math.max(1, Math.ceil((window.opened + LIMITS.visitorWindowMs - now) / 1000));
+    throw new SvcError('RATE_LIMITED', `Too many requests; try again in ${seconds} s.`, {
+      headers: { 'retry-after': String(seconds) },
+    });
+  }
+
+  #isProxy(address: string): boolean {
+    return isIP(address) !== 0 && this.#proxies.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6');
+  }
+
+  #window(key: string, now: number): Window {
+    const known = this.#windows.get(key);
+    if (known && now - known.opened < LIMITS.visitorWindowMs) return known;
+    // Opened again, so that the order stays.
+    this.#windows.delete(key);
+    for (const [old, { opened }] of this.#windows) {
+      if (now - opened < LIMITS.visitorWindowMs && this.#windows.size < LIMITS.visitorAddresses) break;
+      this.#windows.delete(old);
+    }
+    const window = { opened: now, reads: 0, writes: 0 };
+    this.#windows.set(key, window);
+    return window;
+  }
+}
+
+const SHOWN: HandlerCaller = { kind: 'public' };
+
+/** Has no token. May do nothing by itself: a route that takes visitors looks whether what they ask for is public. */
+export class Visitor implements Caller {
+  readonly kind = 'public';
+  readonly shown = SHOWN;
+  readonly owner = null;
+  readonly expiresAt = null;
+  readonly #visitors: Visitors;
+  readonly #address: string;
+  readonly #isForeign: boolean;
+
+  /** `isForeign`: a page of another origin makes the browser ask. */
+  constructor(visitors: Visitors, address: string, isForeign: boolean) {
+    this.#visitors = visitors;
+    this.#address = address;
+    this.#isForeign = isForeign;
+  }
+
+  get bodies(): BodyBudget {
+    return this.#visitors.bodies;
+  }
+
+  may(): boolean {
+    return false;
+  }
+
+  refusal(): string {
+    return 'This is not public.';
+  }
+
+  /** Before a public tool runs. Throws `FORBIDDEN` for a page of another site, and `RATE_LIMITED`. */
+  enter(use: PublicUse): void {
+    if (this.#isForeign) {
+      throw new SvcError('FORBIDDEN', 'Pages of other sites may not call this; their origin is not in corsOrigins.');
+    }
+    this.#visitors.count(this.#address, use);
+  }
+}
+
+/** The labels of a draft's origin are two. */
+function isOfDraft({ kind, label }: Place): boolean {
+  return kind === 'page' && label.includes('.');
+}
+
+/** The same for everything that is not public, whether it is there or not. */
+export function notPublic(): SvcError {
+  return unauthorized('Send the access token as "Authorization: Bearer <token>".');
+}
+
+/** Codes whose messages are about the request, and say nothing of how the app or the gateway is made. */
+const PLAIN = new Set([
+  'BAD_REQUEST',
+  'UNAUTHORIZED',
+  'FORBIDDEN',
+  'PAYLOAD_TOO_LARGE',
+  'RATE_LIMITED',
+  'INVALID_INPUT',
+  'IDEMPOTENCY_MISMATCH',
+  'CONFLICT',
+]);
+
+/** An error as a visitor gets it: the owner finds the rest in the logs. */
+export function shownToVisitors(error: SvcError): SvcError {
+  if (PLAIN.has(error.code)) return error;
+  const { headers } = error;
+  const message = error.status === 503 ? 'This is not available now; try again later.' : 'This did not work.';
+  return new SvcError(error.code, message, { status: error.status, ...(headers && { headers }) });
+}
