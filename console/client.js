@@ -7,7 +7,8 @@
  * paint. The session cookie authenticates. The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too:
  * that page talks to the draft's routes only, and loads itself again when the draft's files change. A live page does so when
  * another version of its app goes live, but not while something that somebody has written in it would be lost. When the gateway
- * is away or its session has ended it says so, and goes on where it was once that is over. It keeps no calls for later.
+ * is away or its session has ended it says so, and goes on where it was once that is over. It keeps no calls for later. A visitor of
+ * a public page has no session and follows no changes, until somebody signs in.
  */
 import { createBar } from './bridge/bar.js';
 import { answerOf, retryDelay, watchConnection } from './bridge/connection.js';
@@ -23,7 +24,7 @@ import { put } from './bridge/upload.js';
   const { app: appId, draft, version: shown } = document.currentScript.dataset;
   const root = draft === undefined ? '/svc' : `/svc/_draft/${draft}`;
   const settingsUrl = `${root}/_apps/${appId}/settings`;
-  const { knobs = [], prefs = {}, settings = {}, versionId } = loadSettings();
+  const { knobs = [], prefs = {}, settings = {}, versionId, visitor = false } = loadSettings();
   /** What the page shows, so that it hears of another one that came while it followed no stream. */
   const version = shown ?? versionId;
   window.svc ??= {};
@@ -71,7 +72,7 @@ import { put } from './bridge/upload.js';
     if (answer.error.code === 'UNAUTHORIZED') {
       connection.refused(answer.byHost);
       // The gateway's own message is for programs, which have a token.
-      answer.error.message = 'Your session has ended. Sign in and try again.';
+      answer.error.message = svc.visitor ? 'Sign in to do this.' : 'Your session has ended. Sign in and try again.';
     }
     throw new SvcError(response.status, answer.error);
   }
@@ -109,7 +110,7 @@ import { put } from './bridge/upload.js';
   /** Calls of `once` that had no answer, as JSON → their idempotency keys. */
   const unanswered = new Map();
   /** What a call that was not run is refused with: its key is as good as before. */
-  const NOT_RUN = new Set(['OFFLINE', 'UNAUTHORIZED', 'OVERLOADED']);
+  const NOT_RUN = new Set(['OFFLINE', 'UNAUTHORIZED', 'OVERLOADED', 'RATE_LIMITED']);
 
   async function sendOnce(args) {
     const call = JSON.stringify(args);
@@ -146,6 +147,9 @@ import { put } from './bridge/upload.js';
 
   svc.appId = appId;
 
+  /** Nobody is signed in, and the page is public: it may call what is public, and hears of no changes. */
+  svc.visitor = visitor;
+
   // ---- Changes -------------------------------------------------------------------------------------------------------
 
   let source = null;
@@ -171,7 +175,7 @@ import { put } from './bridge/upload.js';
 
   function connect() {
     clearTimeout(retryTimer);
-    if (source || svc.status !== 'online') return;
+    if (source || svc.visitor || svc.status !== 'online') return;
     const following = version === undefined ? '' : `?version=${encodeURIComponent(version)}`;
     source = new EventSource(`${root}/${appId}/_changes${following}`);
     source.addEventListener('open', () => {
@@ -224,16 +228,20 @@ import { put } from './bridge/upload.js';
   /** Whether calls can be taken at the moment: `online`, `offline` or `signed-out`. */
   svc.status = 'online';
 
-  const showStatus = createBar({ signIn, retry: () => void connection.check() });
+  const showStatus = createBar({ signIn, retry: () => void connection.check(), isVisitor: visitor });
 
-  const connection = watchConnection((status) => {
+  const connection = watchConnection(changed, { isVisitor: visitor });
+
+  function changed(status) {
+    // Without a session that was asked for, the status would not be this.
+    if (svc.status === 'signed-out' && status === 'online') svc.visitor = false;
     svc.status = status;
     showStatus(status);
     document.dispatchEvent(new CustomEvent('svc:status', { bubbles: true, detail: { status } }));
     retries = 0;
     if (status === 'online') connect();
     else disconnect();
-  });
+  }
 
   /** Signing in takes this tab only where nothing would be lost, and never a frame: a page may not sign in inside of another. */
   function signIn() {

@@ -147,6 +147,8 @@ export type Status = 'online' | 'offline' | 'signed-out';
 /** `window.svc` in the app's page. */
 export interface Svc {
   appId: string;
+  /** Nobody is signed in, and the page is public. */
+  readonly visitor: boolean;
   read<Name extends keyof Queries & string>(request: Call<'query', Name, Queries>): Promise<Queries[Name]['output']>;
   /**
    * Rejects for a status of 400 and above. With `once`, a call that got no answer (`UNREACHABLE`) and is made again with the same

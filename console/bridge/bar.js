@@ -7,6 +7,7 @@ const TEXTS = {
   offline: 'No connection. What is on this page stays, but nothing is stored until the connection is back.',
   'signed-out': 'You are signed out. What is on this page stays.',
 };
+const FOR_VISITORS = { ...TEXTS, 'signed-out': 'Sign in to use this. What is on this page stays.' };
 
 /** In a tree of its own: the app's styles do not reach it, nor its the app's. Of the page it takes whether it is light or dark. */
 const MARKUP = `
@@ -30,9 +31,9 @@ const MARKUP = `
 
 /**
  * `signIn()` gives `{ href, target }` of the moment, `retry()` looks for the connection. While the bar is there, its height is
- * in the page's `--svc-bar`, for what is fixed to the bottom of the window.
+ * in the page's `--svc-bar`, for what is fixed to the bottom of the window. `isVisitor`: nobody has been signed in here.
  */
-export function createBar({ signIn, retry }) {
+export function createBar({ signIn, retry, isVisitor }) {
   let host = null;
   let shown = 'online';
   let leaving;
@@ -99,7 +100,9 @@ export function createBar({ signIn, retry }) {
     button.hidden = status !== 'offline';
     if (!link.hidden) Object.assign(link, signIn());
     if (hadFocus) [link, button, focused].find((element) => element && !element.hidden)?.focus();
-    const message = TEXTS[status] ?? (before === 'offline' ? 'Connected again.' : 'Signed in again.');
+    const texts = isVisitor ? FOR_VISITORS : TEXTS;
+    const message =
+      texts[status] ?? (before === 'offline' ? 'Connected again.' : isVisitor ? 'Signed in.' : 'Signed in again.');
     // A screen reader announces what changes in an element that is there already.
     setTimeout(() => {
       if (shown === status) text.textContent = message;

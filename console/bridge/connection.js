@@ -15,9 +15,10 @@ export const retryDelay = (failures) => jitter(Math.min(RETRY_MS * 2 ** failures
 /**
  * `changed(status)` hears of `online`, `offline` and `signed-out`. `check()` looks now and resolves to the status; `refused(byHost)` is
  * for a call that was refused for want of a session; `signInAddress()` is where one signs in and comes back. A page that nobody looks
- * at checks again when it is looked at.
+ * at checks again when it is looked at. A visitor of a public page needs no session until a call is refused for want of one.
  */
-export function watchConnection(changed) {
+export function watchConnection(changed, { isVisitor = false } = {}) {
+  let needsSession = !isVisitor;
   let status = 'online';
   let failures = 0;
   let timer;
@@ -45,7 +46,8 @@ export function watchConnection(changed) {
       const { signedIn, error } = await answerOf(response);
       isHosted = error?.code === 'NOT_FOUND' || error?.code === 'UNAUTHORIZED';
       // Without sessions, an answer of the gateway means that its host let us pass.
-      become((signedIn ?? error?.code !== 'UNAUTHORIZED') ? 'online' : 'signed-out');
+      const isWell = !needsSession || (signedIn ?? error?.code !== 'UNAUTHORIZED');
+      become(isWell ? 'online' : 'signed-out');
     } catch {
       become('offline');
     }
@@ -66,6 +68,7 @@ export function watchConnection(changed) {
     check,
     refused(byHost = false) {
       isHosted ||= byHost;
+      needsSession = true;
       become('signed-out');
     },
     signInAddress: () =>

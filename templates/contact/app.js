@@ -2,6 +2,9 @@
 import { $, say, toast } from './ui.js';
 
 const { svc } = window;
+// Only those who are signed in may read what was sent.
+$('pages').hidden = svc.visitor;
+
 const FIELDS = ['name', 'email', 'message'];
 const MISSING = {
   name: 'Tell us your name.',

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { MintedWebhook } from '../../protocol/automation.ts';
 import { eventually } from '../../testing/edges.ts';
+import { consoleOf, linkTo, originOf } from '../../testing/pages.ts';
 import { post } from '../../testing/runs.ts';
-import { withoutChromium } from './chromium.ts';
+import { sharedChromium, withoutChromium } from './chromium.ts';
 import { callEveryTool, openTemplate, runEveryAutomation, type TemplateApp } from './template-app.ts';
 
 const ADA = { name: 'Ada', email: 'ada@example.org', message: 'Do you have time on Monday?' };
@@ -65,6 +66,77 @@ test('contact: written on one page, read on the other', { skip: withoutChromium(
   await inbox.getByText('Archive 1').click();
   await inbox.getByRole('button', { name: /Ada/ }).waitFor();
   assert.deepEqual(app.complaints, []);
+});
+
+test('contact: a visitor without a token sends a message, which only the owner reads', {
+  skip: withoutChromium(),
+}, async (t) => {
+  const app = await openTemplate(t, 'contact');
+  await app.gateway.call('PUT', '/svc/_apps/contact/settings', { body: { appAccent: '#0a7' } });
+  const address = originOf(app.gateway, { app: 'contact' });
+  const context = await (await sharedChromium()).newContext();
+  t.after(() => context.close());
+  const visitor = await context.newPage();
+  const requests: string[] = [];
+  const problems: string[] = [];
+  visitor.on('request', (request) => requests.push(`${request.method()} ${new URL(request.url()).pathname}`));
+  visitor.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
+  await visitor.goto(`${address}/`);
+  await visitor.getByLabel('Your name').fill('Grace');
+  await visitor.getByLabel('E-mail').fill('grace@example.org');
+  await visitor.getByLabel('Message').fill('Hello from nobody in particular.');
+  assert.equal(await visitor.getByRole('link', { name: 'Inbox' }).count(), 0, 'the way to the inbox is the owner’s');
+  assert.equal(await visitor.evaluate('document.documentElement.dataset.appAccent'), '#0a7');
+  await app.picture(visitor, 'visitor');
+  const owner = await app.window('inbox.html');
+  await owner.getByText('No messages.').waitFor();
+  await visitor.getByRole('button', { name: 'Send message' }).click();
+  await visitor.getByRole('heading', { name: 'Thank you, Grace!' }).waitFor();
+  await owner.getByText('1 unread').waitFor();
+  await owner.getByRole('button', { name: /Grace/ }).click();
+  await owner.getByText('Hello from nobody in particular.').waitFor();
+  assert.equal(await visitor.getByRole('status').filter({ hasText: 'ign' }).count(), 0, 'nobody is asked to sign in');
+  assert.deepEqual(
+    requests.filter((request) => /_changes|_live|_session|_enter/.test(request)),
+    [],
+  );
+  assert.deepEqual(problems, []);
+
+  const probe = (call: string) =>
+    visitor.evaluate(`${call}.then((value) => JSON.stringify(value), ({ code, message }) => code + ': ' + message)`);
+  const stolen = { ...ADA, externalId: 'm-1' };
+  await app.write('send', stolen);
+  assert.equal(
+    await probe(`svc.write({ action: 'send', input: ${JSON.stringify(stolen)} })`),
+    'ACTION_FAILED: Visitors may not set “externalId”.',
+  );
+  assert.match(String(await probe(`svc.read({ query: 'inbox' })`)), /^UNAUTHORIZED: Sign in/);
+});
+
+test('contact: the owner signs in on a public page, and goes on where it was', {
+  skip: withoutChromium(),
+}, async (t) => {
+  const app = await openTemplate(t, 'contact');
+  await app.write('send', ADA);
+  const context = await (await sharedChromium()).newContext();
+  t.after(() => context.close());
+  const page = await context.newPage();
+  const [address, consoleAddress] = [originOf(app.gateway, { app: 'contact' }), consoleOf(app.gateway)];
+  await page.goto(`${address}/inbox.html`);
+  await page.getByText('Sign in to use this.').waitFor();
+  assert.equal(await page.getByRole('button', { name: /Ada/ }).count(), 0);
+  // In another tab the owner signs in at the console; from there the way leads to the page, signed in.
+  const other = await context.newPage();
+  await other.goto(await linkTo(app.gateway));
+  await other.waitForURL(consoleAddress);
+  await page.getByRole('link', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: /Ada/ }).waitFor();
+  assert.equal(page.url(), `${address}/inbox.html`);
+  assert.equal(await page.evaluate('svc.visitor'), false);
+  await context.clearCookies({ domain: new URL(address).hostname });
+  await other.goto(`${consoleAddress}contact/`);
+  await other.getByRole('link', { name: 'Inbox' }).click();
+  await other.getByRole('button', { name: /Ada/ }).waitFor();
 });
 
 test('contact: what another site posts arrives, and what is no message is told of', {

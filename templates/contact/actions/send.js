@@ -1,6 +1,11 @@
 import { MESSAGE } from '../lib/messages.js';
 
-export default async function send({ body, db }) {
+/** Of a message that was there before they would be told what somebody else wrote. */
+const NOT_OF_VISITORS = ['source', 'externalId'];
+
+export default async function send({ body, db, ctx }) {
+  const foreign = ctx.caller.kind === 'public' && NOT_OF_VISITORS.find((member) => member in body);
+  if (foreign) return { status: 403, body: { message: `Visitors may not set “${foreign}”.`, path: `/${foreign}` } };
   const { source = 'form', externalId = null } = body;
   const row = { name: body.name.trim(), email: body.email.trim(), message: body.message.trim(), source, externalId };
   return db.transaction(async (tx) => {
