@@ -245,7 +245,10 @@ import { put } from './bridge/upload.js';
 
   /** Signing in takes this tab only where nothing would be lost, and never a frame: a page may not sign in inside of another. */
   function signIn() {
-    return { href: connection.signInAddress(), target: parent !== window || isBusy() ? '_blank' : '_self' };
+    // A page that asks before it is left has something to lose.
+    const mayLeave = () => dispatchEvent(new Event('beforeunload', { cancelable: true }));
+    const isApart = parent !== window || isBusy() || !mayLeave();
+    return { href: connection.signInAddress(), target: isApart ? '_blank' : '_self' };
   }
 
   connect();

@@ -96,7 +96,7 @@ form.addEventListener('submit', async (event) => {
   clear(message);
   submit.disabled = true;
   try {
-    await svc.write({ action: 'sign', input: { name: name.value, message: message.value } });
+    await svc.write({ action: 'sign', input: { name: name.value, message: message.value }, once: true });
     message.value = '';
     message.focus();
   } catch (error) {

@@ -37,11 +37,11 @@ byId('form').addEventListener('submit', (event) => {
   const text = byId('text').value.trim();
   if (text === '') return;
   event.target.reset();
-  const sent = svc.write({ action: 'add', input: { text } });
+  const sent = svc.write({ action: 'add', input: { text }, once: true });
   settle(sent);
-  // What was not taken, nobody should have to type again.
+  // What was not stored nobody should have to type again: it comes back, before what has been typed since.
   sent.catch(() => {
-    byId('text').value ||= text;
+    byId('text').value = [text, byId('text').value].filter(Boolean).join(' ');
   });
 });
 

@@ -2,7 +2,7 @@
 import { askForImport, edit } from './dialogs.js';
 import { createRow, fillRow } from './row.js';
 import { readTags, toAddress } from './text.js';
-import { $, confirmed, create, say, show, toast } from './ui.js';
+import { $, confirmed, create, say, show, toast, toastUnread } from './ui.js';
 
 const { svc } = window;
 const PAGE = 50;
@@ -31,14 +31,14 @@ async function refresh() {
     renderTags(tags);
     renderStats(stats);
   } catch (error) {
-    toast(error.message);
+    toastUnread(error);
   }
 }
 
-/** Resolves to the action's body, or null when it failed and the page has said why. */
-async function write(action, input) {
+/** Resolves to the action's body, or null when it failed and the page has said why. `once`: what may be sent again. */
+async function write(action, input, once = false) {
   try {
-    return await svc.write({ action, input });
+    return await svc.write({ action, input, once });
   } catch (error) {
     toast(error.message);
     return null;
@@ -49,9 +49,10 @@ async function write(action, input) {
 
 async function add(url) {
   const input = { url, tags: readTags($('new-tags').value), later: $('new-later').checked };
-  const bookmark = await write('add', input);
+  const bookmark = await write('add', input, true);
   if (!bookmark) return;
-  $('add').reset();
+  // Unless somebody has typed the next one by now.
+  if (toAddress($('url').value) === url) $('add').reset();
   say(`Kept: ${bookmark.host}`);
   // The page itself knows its title best. It may take a while, and may say nothing.
   await svc.write({ action: 'fetchTitle', input: { id: bookmark.id } }).catch(() => {});

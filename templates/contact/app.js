@@ -40,7 +40,7 @@ $('form').addEventListener('submit', async (event) => {
   event.submitter.disabled = true;
   try {
     const input = Object.fromEntries(FIELDS.map((field) => [field, $(field).value.trim()]));
-    const { name, email } = await svc.write({ action: 'send', input });
+    const { name, email } = await svc.write({ action: 'send', input, once: true });
     $('who').textContent = name;
     $('where').textContent = email;
     $('form').hidden = true;
@@ -51,7 +51,7 @@ $('form').addEventListener('submit', async (event) => {
   } catch (error) {
     const field = FIELDS.find((one) => error.path === `/${one}`);
     if (field) problem(field, field === 'email' ? 'This is not an e-mail address.' : error.message);
-    else toast(`Your message was not sent. ${error.message}`);
+    else toast(error.message);
     $(field ?? 'message').focus();
   } finally {
     event.submitter.disabled = false;

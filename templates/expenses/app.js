@@ -1,7 +1,7 @@
 /** The page of the expenses: one month at a time, its categories as bars, its expenses day by day. */
 import { openCategories, renderCategories } from './categories.js';
 import { dateOf, money, shiftMonth, toCents, toCsv, toDay, toMonth, toText } from './money.js';
-import { $, attempt, confirmed, el, iconButton, reader, redraw, say } from './ui.js';
+import { $, attempt, confirmed, el, giveBack, iconButton, reader, redraw, say } from './ui.js';
 
 const { svc } = window;
 const PAGE = 100;
@@ -228,9 +228,9 @@ $('add').addEventListener('submit', async (event) => {
   $('amount').value = '';
   $('note').value = '';
   $('amount').focus();
-  if (!(await attempt(() => svc.write({ action: 'add', input })))) {
-    $('amount').value ||= typed.amount;
-    $('note').value ||= typed.note;
+  if (!(await attempt(() => svc.write({ action: 'add', input, once: true })))) {
+    giveBack($('amount'), typed.amount);
+    giveBack($('note'), typed.note);
     return;
   }
   say(`Added: ${amount(cents)}`);

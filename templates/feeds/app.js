@@ -56,15 +56,19 @@ function choose({ show = view, feed = only }) {
   return refresh();
 }
 
-/** Shows it at once; a failure is told and put right by the next reading. */
+/** Shows it at once, and takes it back when it was not stored. */
 async function mark(item, change) {
+  const { readAt, starred } = item;
   if (change.read !== undefined) {
     item.readAt = change.read ? Date.now() : null;
     kept.add(item.id);
   }
   item.starred = change.starred ?? item.starred;
   render();
-  await attempt(() => svc.write({ action: 'mark', input: { id: item.id, ...change } }));
+  if (!(await attempt(() => svc.write({ action: 'mark', input: { id: item.id, ...change } })))) {
+    Object.assign(item, { readAt, starred });
+    render();
+  }
   await refresh();
 }
 

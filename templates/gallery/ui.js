@@ -50,14 +50,16 @@ export function redraw(parent, children, fallback) {
   (same ?? fallback)?.focus();
 }
 
-/** A function that runs `read`, and once more when it was asked for meanwhile. What fails is shown. */
+/** A function that runs `read`, and once more when it was asked for meanwhile. What fails is shown, unless the gateway's bar says why. */
 export function reader(read) {
   let asked = false;
   let running = null;
   const run = async () => {
     while (asked) {
       asked = false;
-      await read().catch((error) => toast(error.message));
+      await read().catch((error) => {
+        if (window.svc.status === 'online') toast(error.message);
+      });
     }
     running = null;
   };
@@ -66,6 +68,11 @@ export function reader(read) {
     running ??= run();
     return running;
   };
+}
+
+/** Puts back what was not stored, before what has been typed since. */
+export function giveBack(field, text) {
+  field.value = [text, field.value].filter(Boolean).join(' ');
 }
 
 /** Tells those who listen to the page. */

@@ -52,6 +52,11 @@ function start(file) {
   next();
 }
 
+// Photos that were not stored are nowhere but here.
+addEventListener('beforeunload', (event) => {
+  if ($('uploads').children.length > 0) event.preventDefault();
+});
+
 function next() {
   if (running >= AT_ONCE || waiting.length === 0) return;
   running++;

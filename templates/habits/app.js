@@ -1,7 +1,7 @@
 /** The page of the habits: a week's grid, with the checks still on their way laid over what the gateway holds. */
 import { format, isDay, monday, onNewDay, shift, today } from './dates.js';
 import { edit } from './editor.js';
-import { $, create, say, show, toast } from './ui.js';
+import { $, create, giveBack, say, show, toast, toastUnread } from './ui.js';
 
 const { svc } = window;
 const HISTORY_DAYS = 60;
@@ -34,14 +34,14 @@ async function refresh() {
     renderArchive(archived);
     renderHistory(history);
   } catch (error) {
-    toast(error.message);
+    toastUnread(error);
   }
 }
 
-/** Resolves to whether it was written. */
-async function write(action, input) {
+/** Resolves to whether it was written. `once`: what may be sent again. */
+async function write(action, input, once = false) {
   try {
-    await svc.write({ action, input });
+    await svc.write({ action, input, once });
     return true;
   } catch (error) {
     toast(error.message);
@@ -55,13 +55,16 @@ async function check(id, day, done) {
   const key = `${id} ${day}`;
   pending.set(key, done);
   renderBoard();
+  // A second click may be on its way by the time of the answer: the answer to that one counts.
+  const end = () => pending.get(key) === done && pending.delete(key);
   try {
     await svc.write({ action: 'check', input: { id, day, done } });
+    end();
   } catch (error) {
     toast(error.message);
+    end();
+    renderBoard();
   }
-  // A second click may be on its way by now: the answer to that one counts.
-  if (pending.get(key) === done) pending.delete(key);
   await refresh();
 }
 
@@ -182,15 +185,21 @@ function renderHistory(history) {
 
 // ---- Input -----------------------------------------------------------------------------------------------------------
 
+/** What was not stored: sent again as it was, it is stored once. */
+let unsent = null;
+
 $('add').addEventListener('submit', async (event) => {
   event.preventDefault();
   const name = $('name').value.trim();
   if (name === '') return;
   const colors = ['green', 'blue', 'violet', 'rose', 'amber', 'teal'];
-  const input = { name, goal: Number($('goal').value), color: colors[habits.length % colors.length] };
+  const goal = Number($('goal').value);
+  const isSame = unsent?.name === name && unsent.goal === goal;
+  const input = isSame ? unsent : { name, goal, color: colors[habits.length % colors.length] };
   $('name').value = '';
-  if (await write('add', input)) say(`Added: ${name}`);
-  else $('name').value = name;
+  unsent = (await write('add', input, true)) ? null : input;
+  if (unsent) giveBack($('name'), name);
+  else say(`Added: ${name}`);
 });
 
 function go(first) {

@@ -1,5 +1,5 @@
 /** The dialog in which a habit is changed, put away or removed. */
-import { $, confirmed, create } from './ui.js';
+import { $, confirmed, create, openForm } from './ui.js';
 
 const COLORS = ['green', 'blue', 'violet', 'rose', 'amber', 'teal'];
 const dialog = $('editor');
@@ -25,16 +25,15 @@ export function edit(what, send) {
   dialog.querySelector(`[value=${habit.color}]`).checked = true;
   const unit = habit.goal === 7 ? 'Days' : 'Weeks';
   $('best').textContent = `${unit} in a row: ${habit.streak} now, ${habit.best} at best.`;
-  dialog.returnValue = '';
-  dialog.showModal();
+  openForm(dialog, { save });
 }
 
-dialog.addEventListener('close', () => {
+async function save() {
   const name = $('edit-name').value.trim();
-  if (dialog.returnValue !== 'save' || name === '') return;
+  if (name === '') return true;
   const color = dialog.querySelector(':checked[name=color]').value;
-  void write('update', { id: habit.id, name, goal: Number($('edit-goal').value), color });
-});
+  return write('update', { id: habit.id, name, goal: Number($('edit-goal').value), color });
+}
 
 $('put-away').addEventListener('click', () => {
   dialog.close();

@@ -2,7 +2,7 @@
 import { showCalendar } from './calendar.js';
 import { format, isDay, onNewDay, shift, today } from './dates.js';
 import { day, flush, keepMine, openDay, reload, showTheirs } from './sheet.js';
-import { $, confirmed, create, say, show, toast } from './ui.js';
+import { $, confirmed, create, say, show, toast, toastUnread } from './ui.js';
 
 const { svc } = window;
 const PAGE = 30;
@@ -63,7 +63,7 @@ async function refresh() {
     showReview(reviews[0]);
     showMemories(memories);
   } catch (error) {
-    toast(error.message);
+    toastUnread(error);
   }
 }
 

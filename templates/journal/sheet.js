@@ -1,5 +1,5 @@
 /** The sheet: the text of one day, kept as it is typed. What somebody else wrote meanwhile is never written over unasked. */
-import { $, say, toast } from './ui.js';
+import { $, say, toast, toastUnread } from './ui.js';
 
 const { svc } = window;
 const SAVE_AFTER_MS = 600;
@@ -75,8 +75,9 @@ async function save() {
       if (theirs.text === field.value) showEntry(theirs);
       else showState();
     } else {
-      showState(`Not saved: ${error.message} Trying again soon.`);
-      later(RETRY_AFTER_MS);
+      showState(`Not saved yet: ${error.message}`);
+      // Without a connection or a session it is tried again when that is back.
+      if (svc.status === 'online') later(RETRY_AFTER_MS);
     }
     return false;
   } finally {
@@ -115,7 +116,7 @@ export async function reload() {
     const entry = await svc.read({ query: 'entry', input: { day: saved.day } });
     if (turn === reads && !isDirty() && entry.updatedAt !== saved.updatedAt) showEntry(entry);
   } catch (error) {
-    toast(error.message);
+    toastUnread(error);
   }
 }
 
@@ -137,7 +138,7 @@ field.addEventListener('input', () => {
   later(SAVE_AFTER_MS);
 });
 field.addEventListener('blur', () => flush());
-window.addEventListener('online', () => flush());
+document.addEventListener('svc:status', () => svc.status === 'online' && flush());
 document.addEventListener('visibilitychange', () => {
   if (document.hidden) void flush();
 });

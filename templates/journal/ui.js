@@ -9,12 +9,24 @@ export function say(text) {
 
 let toastTimer;
 export function toast(text) {
+  // What is outside of a dialog that is open lies behind it.
+  (document.querySelector('dialog:modal') ?? document.body).append($('toast'));
   $('toast').textContent = text;
   $('toast').hidden = false;
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => {
     $('toast').hidden = true;
   }, 6000);
+}
+
+/** Tells that something could not be read, unless the gateway's bar says why. */
+export function toastUnread(error) {
+  if (svc.status === 'online') toast(error.message);
+}
+
+/** Puts back what was not stored, before what has been typed since. */
+export function giveBack(field, text) {
+  field.value = [text, field.value].filter(Boolean).join(' ');
 }
 
 /** Asks before what cannot be undone, as `confirmation: "required"` in the manifest wants it. */
@@ -26,6 +38,24 @@ export function confirmed(question) {
   return new Promise((resolve) => {
     dialog.addEventListener('close', () => resolve(dialog.returnValue === 'yes'), { once: true });
   });
+}
+
+/**
+ * Opens a dialog with a form. A button runs what `choices` has under its value, and the dialog stays as it is until that resolves to
+ * true; other buttons close it.
+ */
+export function openForm(dialog, choices) {
+  let busy = false;
+  dialog.querySelector('form').onsubmit = async (event) => {
+    const choice = choices[event.submitter?.value];
+    if (!choice) return;
+    event.preventDefault();
+    if (busy) return;
+    busy = true;
+    if (await choice()) dialog.close();
+    busy = false;
+  };
+  dialog.showModal();
 }
 
 /** An element with these properties and children. */

@@ -1,12 +1,14 @@
 /** The page of the boards: what the gateway holds, and moves that show at once. Dialogs are in dialogs.js. */
 import { openBoard, openCard, openColumn } from './dialogs.js';
 import { startDragging } from './drag.js';
-import { $, attempt, confirmed, el, icon, reader, redraw, say, toast } from './ui.js';
+import { $, attempt, confirmed, el, giveBack, icon, reader, redraw, say, toast } from './ui.js';
 
 const { svc } = window;
 
 let boards = [];
 let board = null;
+/** The board without the moves on their way. */
+let stored = null;
 /** The board that is shown; the address remembers it. */
 let shown = Number(location.hash.slice(1)) || null;
 /** Moves on their way: they are sent one after the other, and until the last has arrived the page knows best. */
@@ -27,6 +29,7 @@ const refresh = reader(async () => {
   shown = id;
   boards = list;
   board = found;
+  stored = structuredClone(found);
   render();
 });
 
@@ -55,7 +58,11 @@ function move(id, columnId, before) {
   sending++;
   lastSent = lastSent
     .then(() => svc.write({ action: 'moveCard', input: { id, column: columnId, before } }))
-    .catch((error) => toast(error.message))
+    .catch((error) => {
+      toast(error.message);
+      board = structuredClone(stored);
+      render();
+    })
     .finally(() => {
       sending--;
       return refresh();
@@ -83,7 +90,7 @@ async function removeCard({ id, title }) {
 }
 
 async function addBoard(name) {
-  const { id } = await svc.write({ action: 'addBoard', input: { name } });
+  const { id } = await svc.write({ action: 'addBoard', input: { name }, once: true });
   await show(id);
 }
 
@@ -155,8 +162,9 @@ function createColumn(id) {
     const title = field.value.trim();
     if (title === '') return;
     field.value = '';
-    if (await attempt(() => svc.write({ action: 'addCard', input: { column: id, title } }))) say(`Added: ${title}`);
-    else field.value ||= title;
+    const input = { column: id, title };
+    if (await attempt(() => svc.write({ action: 'addCard', input, once: true }))) say(`Added: ${title}`);
+    else giveBack(field, title);
     await refresh();
   });
   return section;
@@ -227,8 +235,9 @@ $('add-column').addEventListener('submit', async (event) => {
   event.preventDefault();
   const name = $('column-new').value.trim();
   if (name === '') return;
-  if (await attempt(() => svc.write({ action: 'addColumn', input: { board: shown, name } })))
-    $('column-new').value = '';
+  $('column-new').value = '';
+  const input = { board: shown, name };
+  if (!(await attempt(() => svc.write({ action: 'addColumn', input, once: true })))) giveBack($('column-new'), name);
   await refresh();
 });
 $('boards').addEventListener('change', () => show(Number($('boards').value)));

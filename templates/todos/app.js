@@ -28,7 +28,8 @@ async function refresh() {
     renderStats(stats);
     renderList();
   } catch (error) {
-    toast(error.message);
+    // Else the gateway's bar says why.
+    if (svc.status === 'online') toast(error.message);
   }
 }
 
@@ -45,6 +46,7 @@ async function write(preview, send) {
     toast(error.message);
   }
   pending.delete(preview);
+  renderList();
   await refresh();
   return taken;
 }
@@ -54,7 +56,7 @@ function add(title) {
   return write(
     (list) => [draft, ...list],
     async () => {
-      const { id } = await svc.write({ action: 'add', input: { title } });
+      const { id } = await svc.write({ action: 'add', input: { title }, once: true });
       rows.set(id, rows.get(draft.id));
       rows.delete(draft.id);
       draft.id = id;
@@ -74,11 +76,11 @@ function update(id, patch) {
 
 async function remove({ id, title }) {
   if (!(await confirmed(`Remove “${title}”?`))) return;
-  await write(
+  const removed = await write(
     (list) => list.filter((todo) => todo.id !== id),
     () => svc.write({ action: 'remove', input: { id } }),
   );
-  say(`Removed: ${title}`);
+  if (removed) say(`Removed: ${title}`);
 }
 
 async function clearDone() {
@@ -116,6 +118,7 @@ function renderRow(todo) {
   rows.set(todo.id, row);
   row.todo = todo;
   row.element.classList.toggle('done', isDone(todo));
+  // Not stored yet.
   row.element.inert = typeof todo.id === 'string';
   row.box.checked = isDone(todo);
   row.box.setAttribute('aria-label', todo.title);
@@ -164,32 +167,36 @@ function renderStats({ total, open, done }) {
   $('progress').parentElement.classList.toggle('full', total > 0 && open === 0);
 }
 
-/** Puts a text field in the place of the title until Enter, Escape or a click elsewhere. */
-function edit({ todo, title }) {
+/** Puts a text field in the place of the title until Enter, Escape or a click elsewhere; again when its text was not stored. */
+function edit(row, value = row.todo.title) {
+  const { todo, title } = row;
   const field = Object.assign(document.createElement('input'), {
     className: 'edit',
-    value: todo.title,
+    value,
     maxLength: 200,
   });
   field.setAttribute('aria-label', 'Title');
   let ended = false;
-  const end = (keep) => {
+  const end = async (keep) => {
     if (ended) return;
     ended = true;
     const text = field.value.trim();
     const refocus = document.activeElement === field;
     field.replaceWith(title);
     if (refocus) title.focus();
-    if (keep && text && text !== todo.title) void update(todo.id, { title: text });
+    if (!keep || !text || text === todo.title || (await update(todo.id, { title: text }))) return;
+    if (title.isConnected) edit(row, text);
   };
   field.addEventListener('blur', () => end(true));
   field.addEventListener('keydown', (event) => {
     if (event.isComposing || (event.key !== 'Enter' && event.key !== 'Escape')) return;
     // Else the same key press would go on to the button that gets the focus, and open the field again.
     event.preventDefault();
-    end(event.key === 'Enter');
+    void end(event.key === 'Enter');
   });
   title.replaceWith(field);
+  // Somebody may be writing elsewhere by now.
+  if (document.activeElement.matches('input:not([type=checkbox])')) return;
   field.focus();
   field.select();
 }
@@ -225,7 +232,9 @@ $('add').addEventListener('submit', async (event) => {
   event.preventDefault();
   const title = $('title').value.trim();
   $('title').value = '';
-  if (title && !(await add(title))) $('title').value ||= title;
+  if (!title || (await add(title))) return;
+  // What was not stored comes back, before what has been typed since.
+  $('title').value = [title, $('title').value].filter(Boolean).join(' ');
 });
 
 $('filter').addEventListener('change', (event) => {

@@ -1,0 +1,422 @@
+/** Every template while the gateway is away, when an answer is lost, and when its session has ended: nothing typed goes, nothing is stored twice. */
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, test } from 'node:test';
+import type { Locator, Page, Route } from 'playwright-core';
+import { startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { consoleOf, enter } from '../../testing/pages.ts';
+import { withoutChromium } from './chromium.ts';
+import { TemplateApp } from './template-app.ts';
+
+/** How a person adds one thing in a template. */
+type Form = {
+  id: string;
+  /** What must be there first. */
+  prepare?(app: TemplateApp): Promise<unknown>;
+  fill(page: Page, text: string): Promise<void>;
+  send(page: Page): Promise<void>;
+  /** The field with the text, and what shows that it was stored. */
+  field(page: Page): Locator;
+  row(page: Page, text: string): Locator;
+  count(app: TemplateApp, text: string): Promise<number>;
+};
+
+const countIn = (rows: Record<string, unknown>[], member: string, text: string) =>
+  rows.filter((row) => row[member] === text).length;
+const enterIn = (field: Locator) => field.press('Enter');
+
+const FORMS: Form[] = [
+  {
+    id: 'todos',
+    fill: (page, text) => page.getByLabel('New todo').fill(text),
+    send: (page) => enterIn(page.getByLabel('New todo')),
+    field: (page) => page.getByLabel('New todo'),
+    row: (page, text) => page.locator('#list li:not([inert])').getByRole('button', { name: text, exact: true }),
+    count: async (app, text) => countIn(await app.read('list'), 'title', text),
+  },
+  {
+    id: 'habits',
+    fill: (page, text) => page.locator('#name').fill(text),
+    send: (page) => enterIn(page.locator('#name')),
+    field: (page) => page.locator('#name'),
+    row: (page, text) => page.locator('#list').getByText(text, { exact: true }),
+    count: async (app, text) =>
+      countIn(await app.read('board', { from: '2026-01-05', to: '2026-01-11', today: '2026-01-11' }), 'name', text),
+  },
+  {
+    id: 'kanban',
+    prepare: (app) => app.write('addBoard', { name: 'Garden' }),
+    fill: (page, text) => page.getByPlaceholder('Add a card').first().fill(text),
+    send: (page) => enterIn(page.getByPlaceholder('Add a card').first()),
+    field: (page) => page.getByPlaceholder('Add a card').first(),
+    row: (page, text) => page.getByRole('button', { name: text, exact: true }),
+    count: async (app, text) => {
+      const { columns } = await app.read('board', { id: 1 });
+      return countIn(columns[0].cards, 'title', text);
+    },
+  },
+  {
+    id: 'expenses',
+    fill: async (page, text) => {
+      await page.locator('#amount').fill('12.50');
+      await page.locator('#note').fill(text);
+    },
+    send: (page) => enterIn(page.locator('#note')),
+    field: (page) => page.locator('#note'),
+    row: (page, text) => page.locator('#list .expense').filter({ hasText: text }),
+    count: async (app, text) => {
+      const month = `${new Date().getFullYear()}-${String(new Date().getMonth() + 1).padStart(2, '0')}`;
+      return countIn((await app.read('list', { month })).expenses, 'note', text);
+    },
+  },
+  {
+    id: 'bookmarks',
+    fill: (page, text) => page.locator('#url').fill(`https://127.0.0.1:1/${text}`),
+    send: (page) => enterIn(page.locator('#url')),
+    field: (page) => page.locator('#url'),
+    row: (page, text) => page.locator('#list').getByRole('link', { name: text }),
+    count: async (app, text) => countIn(await app.read('list'), 'url', `https://127.0.0.1:1/${text}`),
+  },
+  {
+    id: 'contact',
+    fill: async (page, text) => {
+      if (await page.locator('#another').isVisible()) await page.locator('#another').click();
+      await page.locator('#name').fill('Ada');
+      await page.locator('#email').fill('ada@example.org');
+      await page.locator('#message').fill(text);
+    },
+    send: (page) => page.getByRole('button', { name: 'Send message' }).click(),
+    field: (page) => page.locator('#message'),
+    row: (page) => page.getByRole('heading', { name: 'Thank you, Ada!' }),
+    count: async (app, text) => countIn((await app.read('inbox')).messages, 'message', text),
+  },
+];
+
+/** Chromium complains about these by itself. */
+const isNetwork = (complaint: string) => /ERR_|401|Failed to load|Failed to fetch/.test(complaint);
+
+describe('templates without a connection', { skip: withoutChromium() }, () => {
+  const cleanups: (() => Promise<void>)[] = [];
+  let gateway: TestGateway;
+  let app: TemplateApp;
+
+  before(async () => {
+    const owner = { after: (cleanup: () => Promise<void>) => void cleanups.unshift(cleanup) };
+    gateway = await startGateway(owner, { examples: [...FORMS.map(({ id }) => id), 'journal', 'feeds', 'gallery'] });
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+  afterEach(async () => {
+    assert.deepEqual(
+      app.complaints.filter((complaint) => !isNetwork(complaint)),
+      [],
+    );
+    await app.close();
+  });
+
+  /** A window that follows the changes. */
+  async function open(id: string, prepare?: Form['prepare']): Promise<Page> {
+    app = new TemplateApp(id, gateway);
+    await prepare?.(app);
+    const page = await app.window();
+    await page.evaluate('window.stays = true');
+    return page;
+  }
+
+  const bar = (page: Page, text: string) => page.getByRole('status').filter({ hasText: text }).waitFor();
+  const offline = async (page: Page) => {
+    await gateway.kill();
+    await bar(page, 'No connection.');
+  };
+  const online = async (page: Page) => {
+    await gateway.start(new URL(gateway.url).port);
+    await page.evaluate('dispatchEvent(new Event("online"))');
+    await bar(page, 'Connected again.');
+  };
+  /** The session is revoked, as by whoever signs out at the console. */
+  const signOut = async (page: Page) => {
+    const admin = await page.context().newPage();
+    await admin.goto(consoleOf(gateway));
+    await admin.evaluate(`fetch('/svc/_session', { method: 'DELETE' }).then((answer) => answer.text())`);
+    await admin.close();
+    await bar(page, 'You are signed out.');
+  };
+  const signIn = async (page: Page) => {
+    const other = await page.context().newPage();
+    await enter(other, gateway, { app: app.id });
+    await other.close();
+    await page.evaluate('dispatchEvent(new Event("focus"))');
+    await bar(page, 'Signed in again.');
+  };
+  /** The next call arrives at the gateway, and its answer does not come back: resolves when that has happened. */
+  const loseAnswer = (page: Page) =>
+    new Promise<void>((resolve) => {
+      const lose = async (route: Route) => {
+        const { 'idempotency-key': key } = route.request().headers();
+        const body = route.request().postData() ?? '';
+        const headers = key === undefined ? {} : { 'idempotency-key': key };
+        await gateway.call('POST', '/svc/_tool/svc_write', { body, headers });
+        await route.abort('connectionreset');
+        resolve();
+      };
+      void page.route('**/_tool/svc_write', lose, { times: 1 });
+    });
+
+  for (const { id, prepare, fill, send, field, row, count } of FORMS) {
+    test(`${id}: what is added without a connection or a session stays typed, and is stored once`, async () => {
+      const page = await open(id, prepare);
+      const typed = id === 'bookmarks' ? (text: string) => `https://127.0.0.1:1/${text}` : (text: string) => text;
+      const isTyped = async (text: string) =>
+        page.waitForFunction(([element, wanted]) => (element as unknown as { value: string }).value === wanted, [
+          await field(page).elementHandle(),
+          typed(text),
+        ] as const);
+      const kept = async (text: string, message: RegExp) => {
+        await page.getByText(message).first().waitFor();
+        await isTyped(text);
+        await row(page, text).waitFor({ state: 'hidden' });
+      };
+      const added = async (text: string) => {
+        await row(page, text).first().waitFor();
+        await row(page, text).nth(1).waitFor({ state: 'hidden' });
+        assert.equal(await count(app, text), 1);
+      };
+
+      await fill(page, 'milk');
+      await page.route('**/_tool/svc_write', (route) => gateway.kill().then(() => route.continue()), { times: 1 });
+      await send(page);
+      await kept('milk', /will not be stored twice/);
+      await bar(page, 'No connection.');
+      await send(page);
+      await kept('milk', /so this was not sent/);
+      await online(page);
+      await kept('milk', /Connected again/);
+      await send(page);
+      await added('milk');
+
+      await fill(page, 'bread');
+      const lost = loseAnswer(page);
+      await send(page);
+      await lost;
+      await isTyped('bread');
+      await page.getByText(/will not be stored twice/).waitFor();
+      await send(page);
+      await added('bread');
+
+      await fill(page, 'salt');
+      await signOut(page);
+      await send(page);
+      await kept('salt', /Your session has ended/);
+      await signIn(page);
+      await send(page);
+      await added('salt');
+      assert.equal(await page.evaluate('window.stays'), true, 'it is the same page');
+    });
+  }
+
+  test('todos: what is changed without a connection is shown as it is stored, and a new title stays to be stored', async () => {
+    const page = await open('todos', (todos) => todos.write('add', { title: 'Sow peas' }));
+    const box = page.getByRole('checkbox', { name: 'Sow peas' });
+    await box.waitFor();
+    await offline(page);
+    await box.click();
+    await page.getByText(/so this was not sent/).waitFor();
+    await page.getByRole('checkbox', { name: 'Sow peas', checked: false }).waitFor();
+    await page.getByRole('button', { name: 'Sow peas', exact: true }).click();
+    await page.getByLabel('Title').fill('Sow beans');
+    await page.getByLabel('Title').press('Enter');
+    await page.getByLabel('Title').waitFor();
+    assert.equal(await page.getByLabel('Title').inputValue(), 'Sow beans');
+    await online(page);
+    await page.getByLabel('Title').press('Enter');
+    await page.getByRole('button', { name: 'Sow beans', exact: true }).waitFor();
+  });
+
+  test('habits: a check without a connection is taken back, and a dialog stays until it is stored', async () => {
+    const page = await open('habits', (habits) => habits.write('add', { name: 'Stretch' }));
+    const box = page.getByRole('checkbox', { name: /^Stretch, / }).first();
+    await box.waitFor();
+    await offline(page);
+    await box.click();
+    await page.getByText(/so this was not sent/).waitFor();
+    assert.equal(await box.isChecked(), false);
+    await page.getByRole('button', { name: /^Stretch/ }).click();
+    await page.locator('#edit-name').fill('Swim');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page
+      .getByRole('dialog')
+      .getByText(/so this was not sent/)
+      .waitFor();
+    assert.equal(await page.locator('#edit-name').inputValue(), 'Swim');
+    await online(page);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('#list').getByText('Swim', { exact: true }).waitFor();
+  });
+
+  test('bookmarks: a dialog stays as it is until it is stored', async () => {
+    const page = await open('bookmarks', (bookmarks) => bookmarks.write('add', { url: 'https://127.0.0.1:1/peas' }));
+    await page.getByRole('button', { name: /^Change: .*peas/ }).click();
+    await page.locator('#edit-note').fill('A long note');
+    await offline(page);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page
+      .getByRole('dialog')
+      .getByText(/so this was not sent/)
+      .waitFor();
+    await online(page);
+    assert.equal(await page.locator('#edit-note').inputValue(), 'A long note');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('#list').getByText('A long note').waitFor();
+    await page.getByRole('button', { name: 'Import' }).click();
+    await page.locator('#import-text').fill('https://127.0.0.1:1/one');
+    const lost = loseAnswer(page);
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('button', { name: 'Import' }).click();
+    await lost;
+    await dialog.getByText(/will not be stored twice/).waitFor();
+    await dialog.getByRole('button', { name: 'Import' }).click();
+    await page.getByText('1 imported').first().waitFor();
+  });
+
+  test('kanban: a card that is moved without a connection goes back', async () => {
+    const page = await open('kanban', async (kanban) => {
+      const { id } = await kanban.write('addBoard', { name: 'House' });
+      const { columns } = await kanban.read('board', { id });
+      await kanban.write('addCard', { column: columns[0].id, title: 'Paint' });
+      return id;
+    });
+    await page
+      .locator('#boards')
+      .selectOption('House')
+      .catch(() => {});
+    const card = page.getByRole('button', { name: 'Paint', exact: true });
+    const column = (at: number) => page.locator('#columns > *').nth(at).getByRole('button', { name: 'Paint' });
+    await column(0).waitFor();
+    await offline(page);
+    await card.press('Shift+ArrowRight');
+    await page.getByText(/so this was not sent/).waitFor();
+    await column(0).waitFor();
+    await card.click();
+    await page.locator('#card-title').fill('Paint the door');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page
+      .locator('#card-problem')
+      .getByText(/so this was not sent/)
+      .waitFor();
+    await online(page);
+    assert.equal(await page.locator('#card-title').inputValue(), 'Paint the door');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('button', { name: 'Paint the door' }).waitFor();
+  });
+
+  test('feeds: an item that is read without a connection is unread again, and an address stays typed', async () => {
+    const page = await open('feeds', async () => {
+      for (const sql of [
+        "INSERT INTO feeds (url, title, added_at) VALUES ('https://127.0.0.1:1/', 'Garden', 1)",
+        "INSERT INTO items (feed, guid, title, summary, published_at) VALUES (1, 'a', 'Peas', 'Now.', 1)",
+      ]) {
+        const { status, text } = await gateway.call('POST', '/svc/_apps/feeds/sql', { body: { sql } });
+        assert.equal(status, 200, text);
+      }
+    });
+    const item = page.locator('li.item');
+    await item.waitFor();
+    await page.locator('#url').fill('https://127.0.0.1:1/rss.xml');
+    await offline(page);
+    await item.getByRole('button', { name: 'Mark as read' }).click();
+    await page
+      .getByText(/so this was not sent/)
+      .first()
+      .waitFor();
+    await item.getByRole('button', { name: 'Mark as read' }).waitFor();
+    await page.locator('#url').press('Enter');
+    await page
+      .locator('#url-problem')
+      .getByText(/so this was not sent/)
+      .waitFor();
+    assert.equal(await page.locator('#url').inputValue(), 'https://127.0.0.1:1/rss.xml');
+    await online(page);
+  });
+
+  test('expenses: names and budgets of categories that were typed without a connection are stored when it is back', async () => {
+    const page = await open('expenses');
+    await page
+      .getByRole('button', { name: /budgets/i })
+      .first()
+      .click();
+    const name = page.getByLabel('Name of Groceries');
+    await name.waitFor();
+    await offline(page);
+    await name.fill('Food');
+    await name.blur();
+    await page
+      .locator('#category-problem')
+      .getByText(/so this was not sent/)
+      .waitFor();
+    assert.equal(await name.inputValue(), 'Food');
+    await online(page);
+    await page.getByLabel('Name of Food').waitFor();
+  });
+
+  test('journal: a text is kept while there is no connection or session, and saved by itself afterwards', async () => {
+    const page = await open('journal');
+    const text = page.getByLabel('Entry');
+    await text.fill('Rain.');
+    await page.getByText('Saved', { exact: true }).waitFor();
+    await offline(page);
+    await text.fill('Rain, then sun.');
+    await page.getByText(/^Not saved yet: There is no connection/).waitFor();
+    await online(page);
+    await page.getByText('Saved', { exact: true }).waitFor();
+    await signOut(page);
+    await text.fill('Rain, then sun, then rain.');
+    await page.getByText(/^Not saved yet: Your session has ended/).waitFor();
+    await signIn(page);
+    await page.getByText('Saved', { exact: true }).waitFor();
+    assert.equal(await text.inputValue(), 'Rain, then sun, then rain.');
+    const lost = loseAnswer(page);
+    await text.fill('Rain again.');
+    await lost;
+    await page.getByText(/^Not saved yet: No answer came/).waitFor();
+    await page.getByText('Saved', { exact: true }).waitFor();
+    const today = new Date(Date.now() - new Date().getTimezoneOffset() * 60_000).toISOString().slice(0, 10);
+    assert.equal((await app.read('entry', { day: today })).text, 'Rain again.');
+  });
+
+  test('gallery: photos that were not stored wait to be tried again, and a caption stays', async () => {
+    const page = await open('gallery');
+    const uploads = page.locator('#uploads li');
+    const image = {
+      name: 'peas.svg',
+      mimeType: 'image/svg+xml',
+      buffer: Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>'),
+    };
+    await offline(page);
+    await page.locator('#files').setInputFiles(image);
+    await uploads.getByText(/so this was not sent/).waitFor();
+    await online(page);
+    await signOut(page);
+    await uploads.getByRole('button', { name: 'Try again' }).click();
+    await uploads.getByText(/Your session has ended/).waitFor();
+    const link = page.getByRole('link', { name: 'Sign in' });
+    await link.focus();
+    assert.equal(await link.getAttribute('target'), '_blank', 'in this tab the photo would be lost');
+    await signIn(page);
+    await uploads.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('button', { name: 'peas.svg' }).click();
+    await uploads.waitFor({ state: 'detached' });
+    await page.locator('#caption').fill('The first peas');
+    await offline(page);
+    await page.locator('#caption').press('Enter');
+    await page
+      .locator('#caption-problem')
+      .getByText(/so this was not sent/)
+      .waitFor();
+    await online(page);
+    assert.equal(await page.locator('#caption').inputValue(), 'The first peas');
+    await page.locator('#caption').press('Enter');
+    await page.locator('#caption-problem').waitFor({ state: 'hidden' });
+    await page.getByText('The caption was saved.').waitFor({ state: 'attached' });
+    assert.equal((await app.read('list', { limit: 5 })).photos[0].caption, 'The first peas');
+  });
+});
