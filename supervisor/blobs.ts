@@ -21,6 +21,7 @@ import {
 } from '../storage/blobs.ts';
 import type { Layout } from '../storage/layout.ts';
 import { unknownApp } from '../storage/registry.ts';
+import { givePartBack } from './edge/upload-buffers.ts';
 import { toSvcError } from './http/answers.ts';
 import { SerialByKey } from './serial.ts';
 
@@ -235,6 +236,7 @@ async function writeBody(
       reserve(size);
       hash.update(chunk);
       await file.writeFile(chunk);
+      givePartBack(chunk);
     }
     await file.sync();
   } finally {

@@ -1,9 +1,11 @@
 // Files of apps in the real daemon: up and down as streams, ranges, types that may not run, quotas, drafts, crashes, backups.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge } from '../testing/edges.ts';
@@ -89,6 +91,19 @@ onEachEdge({}, (gateway) => {
       assert.equal((await get(gateway, name, { range })).status, 200, range);
     assert.equal((await get(gateway, name, { range: 'bytes=0-1', 'if-range': '"other"' })).status, 200);
     assert.equal((await get(gateway, name, { range: 'bytes=0-1', 'if-range': `"${name}"` })).status, 206);
+  });
+
+  test('a reader that is slower than the disk gets every byte', async () => {
+    const film = randomBytes(12 * MiB);
+    const name = (await put(gateway, film, 'video/mp4')).json.sha256;
+    const headers = { authorization: `Bearer ${gateway.token}` };
+    const [res] = (await once(request(`${gateway.url}${BASE}/${name}`, { headers }).end(), 'response')) as [Readable];
+    const hash = createHash('sha256');
+    for await (const chunk of res) {
+      hash.update(chunk as Buffer);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    assert.equal(hash.digest('hex'), name);
   });
 
   test('the same content is stored once, and has the type that came last', async () => {

@@ -1,5 +1,6 @@
 /** Every scenario, in the order of the report. */
 import type { Scenario } from '../context.ts';
+import { blobsScenario } from './blobs.ts';
 import { changesWorkloads } from './changes.ts';
 import { historyScenario } from './history.ts';
 import { loopScenario } from './loop.ts';
@@ -21,6 +22,7 @@ export const SCENARIOS: Scenario[] = [
   ...[...toolWorkloads, ...staticWorkloads, ...changesWorkloads].map(asScenario),
   peersScenario,
   uploadScenario,
+  blobsScenario,
   publishScenario,
   historyScenario,
   zipfScenario,

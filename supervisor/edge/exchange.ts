@@ -238,6 +238,11 @@ export abstract class BaseExchange {
     upload.push(null);
   }
 
+  /** Whether the parts of the body go to a stream, and not into one piece of memory. */
+  protected get streams(): boolean {
+    return this.#upload !== null;
+  }
+
   protected bodyLength(): number {
     return declaredLength(this.headers);
   }

@@ -244,9 +244,11 @@ class NodeExchange extends BaseExchange implements Exchange {
     let left = this.method === 'HEAD' ? 0 : (length ?? 0);
     const isOver = () => this.aborted || res.writableEnded;
     this.timer = undefined;
+    let onDrain: (() => void) | null = null;
     res.on('drain', () => {
       clearTimeout(this.timer);
       this.timer = undefined;
+      onDrain?.();
     });
     return {
       write: (chunk) => {
@@ -260,7 +262,7 @@ class NodeExchange extends BaseExchange implements Exchange {
         return isOver() ? 0 : res.writableLength;
       },
       onDrain: (callback) => {
-        res.on('drain', callback);
+        onDrain = callback;
       },
       end: () => {
         if (isOver()) return;

@@ -27,6 +27,7 @@ import {
   type WaitingAnswer,
 } from './exchange.ts';
 import { checkFraming, type FramingRules, findHeader, type HeaderList } from './framing.ts';
+import { takePart } from './upload-buffers.ts';
 import { ReaderWatch, UwsStream } from './uws-stream.ts';
 
 /** Longer bodies are sent from the caller's buffer as the socket takes them; shorter ones the socket may copy. */
@@ -134,7 +135,7 @@ class UwsExchange extends BaseExchange implements Exchange {
     else {
       this.#res.onData((chunk, last) => {
         this.#parsed = this.#turn.enter();
-        this.received(copy(chunk), last);
+        this.received(this.streams ? takePart(chunk) : copy(chunk), last);
       });
     }
   }

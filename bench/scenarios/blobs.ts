@@ -1,0 +1,117 @@
+/** A large file of an app up and down: how fast, and how much more memory all processes take meanwhile. */
+import { createHash } from 'node:crypto';
+import { request } from 'node:http';
+import { Readable } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
+import { APP, incompressible, packApp } from '../bench-app.ts';
+import type { Scenario } from '../context.ts';
+import { Daemon } from '../daemon.ts';
+import { factsOf } from '../measurements.ts';
+import { memoryOfAll } from '../process-usage.ts';
+import { median } from '../statistics.ts';
+
+const MiB = 2 ** 20;
+const FILE_BYTES = 100 * MiB;
+const SMOKE_FILE_BYTES = 8 * MiB;
+const ROUNDS = 5;
+const LOOK_MS = 20;
+const SETTLE_MS = 1000;
+const PATH = `/svc/${APP}/_blobs`;
+
+export const blobsScenario: Scenario = {
+  name: 'blobs',
+  question:
+    'How long does a file of 100 MiB take up and down, and how much more memory do all processes take meanwhile?',
+  run: async ({ config, newFolder, options, progress }) => {
+    const size = options.smoke ? SMOKE_FILE_BYTES : FILE_BYTES;
+    const rounds = options.smoke ? 1 : ROUNDS;
+    const up: Passage[] = [];
+    const down: Passage[] = [];
+    const slow: Passage[] = [];
+    await Daemon.use({ dataDir: newFolder(), config }, async (daemon) => {
+      await daemon.install(APP, await packApp());
+      await daemon.readNote(APP);
+      for (let round = 0; round < rounds; round++) {
+        progress(`round ${round + 1} of ${rounds}`);
+        const piece = incompressible(MiB, round);
+        const pieces = Array.from({ length: size / MiB }, () => piece);
+        const hash = createHash('sha256');
+        for (const one of pieces) hash.update(one);
+        const address = `${PATH}/${hash.digest('hex')}`;
+        up.push(await watched(daemon, () => send(daemon, pieces)));
+        down.push(await watched(daemon, () => receive(daemon, address, size, 0)));
+        // Slower than the file is read, so that it would pile up if nothing held it back.
+        slow.push(await watched(daemon, () => receive(daemon, address, size, 5)));
+        await daemon.request('DELETE', address);
+      }
+    });
+    const fact = factsOf('blobs');
+    const what = `${size / MiB} MiB`;
+    const of = `of ${rounds}; PSS of all processes, looked at every ${LOOK_MS} ms`;
+    return [
+      fact(`upload of ${what}`, median(up.map(({ ms }) => ms)), 'ms', `median of ${rounds}, until it is on disk`),
+      fact(`download of ${what}`, median(down.map(({ ms }) => ms)), 'ms', `median of ${rounds}`),
+      fact('more memory while it is uploaded', most(up), 'MiB', `most ${of}`),
+      fact('more memory while it is downloaded', most(down), 'MiB', `most ${of}`),
+      fact('more memory while a slow reader downloads it', most(slow), 'MiB', `most ${of}`),
+    ];
+  },
+};
+
+type Passage = { ms: number; more: number };
+
+const most = (passages: Passage[]): number => Math.max(...passages.map(({ more }) => more)) / MiB;
+
+/** How long it took, and the most memory in bytes that there was more than before. */
+async function watched(daemon: Daemon, work: () => Promise<void>): Promise<Passage> {
+  await daemon.refresh();
+  await wait(SETTLE_MS);
+  const before = memoryOfAll(daemon.processes).pss;
+  let highest = before;
+  const looking = setInterval(() => {
+    highest = Math.max(highest, memoryOfAll(daemon.processes).pss);
+  }, LOOK_MS);
+  const startedAt = performance.now();
+  try {
+    await work();
+    return { ms: performance.now() - startedAt, more: highest - before };
+  } finally {
+    clearInterval(looking);
+  }
+}
+
+function send(daemon: Daemon, pieces: Buffer[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    const headers = { authorization: `Bearer ${daemon.token}`, 'content-length': length };
+    const req = request(daemon.url + PATH, { method: 'PUT', headers }, (res) => {
+      res
+        .resume()
+        .on('end', () => (res.statusCode === 201 ? resolve() : reject(new Error(`It was ${res.statusCode}.`))));
+    });
+    req.on('error', reject);
+    Readable.from(pieces).pipe(req);
+  });
+}
+
+/** Waits `pauseMs` after each part. */
+function receive(daemon: Daemon, address: string, size: number, pauseMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${daemon.token}` };
+    const req = request(daemon.url + address, { headers }, async (res) => {
+      let received = 0;
+      try {
+        for await (const chunk of res as AsyncIterable<Buffer>) {
+          received += chunk.length;
+          if (pauseMs > 0) await wait(pauseMs);
+        }
+        if (received !== size) throw new Error(`${received} of ${size} bytes came.`);
+        resolve();
+      } catch (error) {
+        reject(error as Error);
+      }
+    });
+    req.on('error', reject);
+    req.end();
+  });
+}

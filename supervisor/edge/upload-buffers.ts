@@ -1,0 +1,28 @@
+/**
+ * Memory for the parts of an upload that streams. Without it each part is new memory until the next garbage collection, which a
+ * large upload outruns: whoever is done with a part may give it back, and the next one takes its place.
+ */
+
+/** As much as the native code reads from a socket at once. */
+const PART_BYTES = 512 * 1024;
+/** What is kept for later: few uploads take more at a time. */
+const KEPT = 8;
+
+const free: ArrayBuffer[] = [];
+const lent = new WeakSet<ArrayBufferLike>();
+
+/** A copy of the bytes. */
+export function takePart(chunk: ArrayBuffer): Buffer {
+  const length = chunk.byteLength;
+  if (length > PART_BYTES) return Buffer.from(new Uint8Array(chunk));
+  const memory = free.pop() ?? new ArrayBuffer(PART_BYTES);
+  lent.add(memory);
+  const part = Buffer.from(memory, 0, length);
+  part.set(new Uint8Array(chunk));
+  return part;
+}
+
+/** The part must not be looked at any more. Does nothing for other bytes. */
+export function givePartBack({ buffer }: Uint8Array): void {
+  if (lent.delete(buffer) && free.length < KEPT) free.push(buffer as ArrayBuffer);
+}
