@@ -17,7 +17,9 @@ import {
   readRows,
   StatementCache,
 } from '../writer/statements.ts';
+import { Asked } from './asked.ts';
 import type { Call } from './calls.ts';
+import { withoutPlannedLimits } from './limit-parameters.ts';
 import { type RowsJson, rowsJsonOf, rowsToJson } from './result.ts';
 import { JsonStatement } from './rows-json.ts';
 import { toParams, toStatements, toText } from './sql-params.ts';
@@ -29,26 +31,6 @@ export type HandlerStatement = {
   json(...params: unknown[]): Promise<RowsJson>;
   run(...params: unknown[]): Promise<RunResult>;
 };
-
-/** What a transaction asked. It knows whether somebody waits for it: `await` uses the `then` of a promise of a class of its own. */
-class Asked<T> extends Promise<T> {
-  awaited = false;
-  /** It failed before anybody waited for it. */
-  failed = false;
-
-  static override get [Symbol.species](): PromiseConstructor {
-    return Promise;
-  }
-
-  // biome-ignore lint/suspicious/noThenProperty: it is a promise
-  override then<A = T, B = never>(
-    onFulfilled?: ((value: T) => A | PromiseLike<A>) | null,
-    onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
-  ): Promise<A | B> {
-    this.awaited = true;
-    return super.then(onFulfilled, onRejected);
-  }
-}
 
 const ENDED = 'This transaction has ended; tx cannot be used after its callback.';
 // It would wait for the lane that the transaction holds, and the transaction for it.
@@ -263,8 +245,13 @@ export class Reader {
     const db = this.#open();
     if (db === null) return null;
     const prepared = this.#prepare(db, sql);
-    const { statement } = prepared;
-    const readable = statement.reader && statement.readonly ? new ReadStatement(prepared.db, statement) : null;
+    let { statement } = prepared;
+    let readable: ReadStatement | null = null;
+    if (statement.reader && statement.readonly) {
+      const rewritten = withoutPlannedLimits(sql);
+      if (rewritten !== sql) statement = prepared.db.prepare<[SqlParams], unknown>(rewritten);
+      readable = new ReadStatement(prepared.db, statement);
+    }
     // A snapshot may be replaced, so its statements are not kept.
     if (prepared.db === db) this.#statements.set(sql, readable);
     return readable;

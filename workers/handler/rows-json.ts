@@ -4,8 +4,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type Sqlite from 'better-sqlite3';
 import type { Row, SqlParams } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { type Token, tokenizedStatements } from '../../protocol/rules/sql.ts';
+import { tokenizedStatements } from '../../protocol/rules/sql.ts';
 import { bindIntegers, type RowStatement } from '../writer/statements.ts';
+import { limitOf } from './limit-parameters.ts';
 import { rowsToJson } from './result.ts';
 
 /** A column, and what it held so far; `null` beside texts and numbers. `computed` when its values may come from a function. */
@@ -125,14 +126,6 @@ export class JsonStatement {
         CASE WHEN ${checks.join(' AND ')} THEN json_object(${pairs}) ELSE x'' END) AS BLOB) END FROM r`;
     return this.#db.prepare<[SqlParams], unknown>(sql).pluck();
   }
-}
-
-function limitOf(tokens: Token[]): (params: SqlParams) => unknown {
-  const [word, count] = tokens.slice(-2);
-  const name = count?.name ?? '';
-  if (word?.name !== 'LIMIT' || !/^(\?$|[:@$]\w+$)/.test(name)) return () => undefined;
-  if (name === '?') return (params) => (Array.isArray(params) ? params[params.length - 1] : undefined);
-  return (params) => (Array.isArray(params) ? undefined : params[name.slice(1)]);
 }
 
 /** The columns, with what `rows` show of them besides what is `known`; null when SQLite cannot make their JSON. */
