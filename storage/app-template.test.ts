@@ -48,3 +48,17 @@ test('a manifest that cannot be read is said to be damaged', (t) => {
   const folder = template(t, []);
   assert.throws(() => renameApp(folder, 'news', null), { code: 'INVALID_MANIFEST' });
 });
+
+test('manifests of a template name the schemas beside the app', (t) => {
+  const folder = template(t, { $schema: '../../../../schemas/automation.schema.json' });
+  const manifest = { $schema: '../../schemas/app.schema.json', id: 'feeds', name: '"$schema": "../../schemas/x"' };
+  writeFileSync(join(folder, 'app.json'), JSON.stringify(manifest));
+  renameApp(folder, 'feeds', null);
+  assert.deepEqual(read(folder, 'app.json'), { ...manifest, $schema: './.schemas/app.schema.json' });
+  const { $schema } = read(folder, 'automations/sweep/automation.json');
+  assert.equal($schema, '../../.schemas/automation.schema.json');
+  const others = { ...manifest, $schema: 'https://example.com/schemas/app.schema.json' };
+  writeFileSync(join(folder, 'app.json'), JSON.stringify(others));
+  renameApp(folder, 'feeds', null);
+  assert.deepEqual(read(folder, 'app.json'), others);
+});

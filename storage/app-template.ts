@@ -1,7 +1,26 @@
 /** Makes the files of a new app: a blank one with its words filled in, or the copy of a template under an id of its own. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SvcError } from '../protocol/errors.ts';
+
+/** For editors, in an app's folder; the name keeps it out of what is sent to a gateway. */
+const SCHEMAS_FOLDER = '.schemas';
+const SCHEMAS = ['app.schema.json', 'automation.schema.json'];
+
+/** Copies the schemas that the manifests of an app name from the package's folder `from`; gives the paths written. */
+export function writeSchemas(from: string, folder: string): string[] {
+  mkdirSync(join(folder, SCHEMAS_FOLDER), { recursive: true });
+  for (const name of SCHEMAS) copyFileSync(join(from, name), join(folder, SCHEMAS_FOLDER, name));
+  return SCHEMAS.map((name) => `${SCHEMAS_FOLDER}/${name}`);
+}
+
+/** Manifests of templates name the schemas of the package that has both: `../../schemas/…` becomes `./.schemas/…`. */
+function nameOwnSchemas(text: string): string {
+  return text.replace(
+    /("\$schema":\s*")\.\.\/\.\.\/((?:\.\.\/)*)schemas\//,
+    (_, before: string, up: string) => `${before}${up || './'}${SCHEMAS_FOLDER}/`,
+  );
+}
 
 /** Writes the app into `folder`, which must be empty or missing, and gives the paths written. */
 export function writeBlankApp(template: string, folder: string, id: string, name: string): string[] {
@@ -19,7 +38,9 @@ export function writeBlankApp(template: string, folder: string, id: string, name
 
 function fill(text: string, file: string, id: string, name: string): string {
   const shown = /\.js(?:on)?$/.test(file) ? JSON.stringify(name).slice(1, -1) : escapeHtml(name);
-  return text.replaceAll('__ID__', () => id).replaceAll('__NAME__', () => shown);
+  return nameOwnSchemas(text)
+    .replaceAll('__ID__', () => id)
+    .replaceAll('__NAME__', () => shown);
 }
 
 export function escapeHtml(text: string): string {
@@ -39,7 +60,7 @@ export function renameApp(folder: string, id: string, name: string | null): stri
   write(path, { ...manifest, id, name: shown });
   if (typeof manifest.name === 'string' && manifest.name !== shown)
     retitle(join(folder, 'index.html'), manifest.name, shown);
-  if (before === id || typeof before !== 'string') return shown;
+  if (typeof before !== 'string') return shown;
   for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     if (!/^automations[\\/][^\\/]+[\\/]automation\.json$/.test(file)) continue;
     const automation = readObject(join(folder, file));
@@ -76,5 +97,5 @@ function readObject(path: string): Record<string, unknown> {
 }
 
 function write(path: string, value: object): void {
-  writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
+  writeFileSync(path, nameOwnSchemas(`${JSON.stringify(value, null, 2)}\n`));
 }

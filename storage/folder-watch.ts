@@ -56,7 +56,8 @@ export class FolderWatch {
       // Watched before it is read: what comes after that is told.
       if (!(await this.#watch(folder))) complete = false;
       for (const entry of await readdir(folder, { withFileTypes: true })) {
-        if (!entry.isDirectory()) continue;
+        // No app has one; that of a local folder would take all watchers.
+        if (!entry.isDirectory() || entry.name === 'node_modules') continue;
         if (found.size < LIMITS.draftFolders) await visit(join(folder, entry.name)).catch(ignoreMissing);
         else complete = false;
       }

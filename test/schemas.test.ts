@@ -1,7 +1,8 @@
 // The published schemas are what the checks go by: editors and the gateway agree on a file.
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { LIMITS } from '../protocol/limits.ts';
@@ -9,6 +10,7 @@ import { parseAutomation } from '../protocol/rules/automation-check.ts';
 import { checkManifest } from '../protocol/rules/manifest-check.ts';
 import APP_SCHEMA from '../schemas/app.schema.json' with { type: 'json' };
 import AUTOMATION_SCHEMA from '../schemas/automation.schema.json' with { type: 'json' };
+import { svc } from '../testing/command-line.ts';
 import { root } from '../testing/gateway.ts';
 
 const ajv = new Ajv2020({ strict: false });
@@ -22,16 +24,16 @@ const apps = ['templates', 'examples']
 
 for (const app of apps) {
   test(`${app}: its files are valid under the published schemas, and to the checks with $schema in them`, () => {
-    const manifest = JSON.parse(read(`${app}/app.json`)) as { id: string; name: string };
+    const manifest = JSON.parse(read(`${app}/app.json`)) as { $schema: string; id: string; name: string };
     assert.ok(isApp(manifest), JSON.stringify(isApp.errors));
-    const named = { $schema: '../../schemas/app.schema.json', ...manifest };
-    assert.equal(checkManifest(JSON.stringify(named), manifest.id).name, manifest.name);
+    assert.equal(checkManifest(JSON.stringify(manifest), manifest.id).name, manifest.name);
+    assert.equal(manifest.$schema, '../../schemas/app.schema.json');
     const folder = join(root, app, 'automations');
     for (const id of existsSync(folder) ? readdirSync(folder) : []) {
       const file = JSON.parse(read(`${app}/automations/${id}/automation.json`));
       assert.ok(isAutomation(file), JSON.stringify(isAutomation.errors));
-      const text = JSON.stringify({ $schema: '../../../../schemas/automation.schema.json', ...file });
-      assert.ok('manifest' in parseAutomation(text, { firesAfter: 0 }));
+      assert.ok('manifest' in parseAutomation(JSON.stringify(file), { firesAfter: 0 }));
+      assert.equal(file.$schema, '../../../../schemas/automation.schema.json');
     }
   });
 }
@@ -51,4 +53,23 @@ test('limits in the schemas are those of the gateway', () => {
 
 test('the package has the schemas', () => {
   assert.ok((JSON.parse(read('package.json')) as { files: string[] }).files.includes('schemas'));
+});
+
+test('svc new puts the schemas where the manifests name them', async (t) => {
+  const home = mkdtempSync(join(tmpdir(), 'svc-new-'));
+  t.after(() => rmSync(home, { recursive: true }));
+  for (const words of [[], ['--ts'], ['--clone', 'todos'], ['--clone', 'todos', '--id', 'mine']]) {
+    const folder = join(home, `app${words.join('')}`);
+    const { code, stderr } = await svc(['new', folder, '--id', 'app', ...words]);
+    assert.equal(code, 0, stderr);
+    const manifests = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) =>
+      /(?:^|[\\/])(?:app|automation)\.json$/.test(path),
+    );
+    assert.equal(manifests.length, words.includes('todos') ? 3 : 1);
+    for (const manifest of manifests) {
+      const { $schema } = JSON.parse(readFileSync(join(folder, manifest), 'utf8'));
+      const named = readFileSync(join(folder, dirname(manifest), $schema), 'utf8');
+      assert.equal(named, read(`schemas/${basename($schema)}`));
+    }
+  }
 });

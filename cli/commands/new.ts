@@ -1,9 +1,9 @@
 /** `svc new`: an app to start from, in a local folder or in a session of a gateway with the git store. */
 import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
-import { basename, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { idFromName, isAppId, nameFromId } from '../../protocol/ids.ts';
-import { renameApp, writeBlankApp } from '../../storage/app-template.ts';
-import { templateFolder } from '../../supervisor/tree/entry-points.ts';
+import { renameApp, writeBlankApp, writeSchemas } from '../../storage/app-template.ts';
+import { packageRoot, templateFolder } from '../../supervisor/tree/entry-points.ts';
 import type { CommandContext } from '../command.ts';
 import { scanAppFolder } from '../dev/app-folder.ts';
 import { CommandError, UsageError } from '../failure.ts';
@@ -42,7 +42,8 @@ async function inFolder(context: CommandContext, folder: string): Promise<void> 
     template === undefined
       ? writeBlankApp(templateFolder('_blank'), folder, id, name ?? nameFromId(id))
       : copyTemplate(template, folder, id, name);
-  const files = args.has('ts') ? (await import('../types/typed-app.ts')).typeBlankApp(folder, id, made) : made;
+  const own = args.has('ts') ? (await import('../types/typed-app.ts')).typeBlankApp(folder, id, made) : made;
+  const files = [...writeSchemas(join(packageRoot, 'schemas'), folder), ...own];
   terminal.answer({ id, folder, files }, () => {
     const { style } = terminal;
     terminal.done(`${style('bold', id)} is ready in ${shown}`);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { temporaryFolder } from '../../testing/command-line.ts';
 import { FolderEdits, LOOK_MS } from './folder-edits.ts';
 
-test('every edit is noticed: in new folders, after renames, and after the folder itself was away', async (t) => {
+test('every edit is noticed: in new folders, of installed packages, after renames, and after the folder itself was away', async (t) => {
   const folder = join(temporaryFolder(t), 'notes');
   mkdirSync(folder);
   writeFileSync(join(folder, 'app.json'), '{}');
@@ -24,6 +24,9 @@ test('every edit is noticed: in new folders, after renames, and after the folder
   await after(() => writeFileSync(join(folder, 'queries/deep/list.js'), 'x'));
   await after(() => renameSync(join(folder, 'queries'), join(folder, 'lib')));
   await after(() => rmSync(join(folder, 'lib'), { recursive: true }));
+  await after(() => mkdirSync(join(folder, 'node_modules')));
+  await after(() => mkdirSync(join(folder, 'node_modules/zod')));
+  await after(() => writeFileSync(join(folder, 'node_modules/.package-lock.json'), '{}'));
   await after(() => renameSync(folder, `${folder}-away`));
   await after(() => renameSync(`${folder}-away`, folder));
   await after(() => writeFileSync(join(folder, 'app.json'), '{  }'));
