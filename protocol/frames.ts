@@ -96,8 +96,16 @@ export const DbOp = {
   close: 10,
 } as const;
 
-/** One line of JSON on a host's standard input, with whose end it ends. `spare: false` keeps no thread in reserve. */
-export type HostBootstrap = { supervisorSocket: string; ticket: string; actorMemoryMb: number; spare?: boolean };
+/**
+ * One line of JSON on a host's standard input, with whose end it ends. `spare: false` keeps no thread in reserve, `'once'` none after
+ * the first.
+ */
+export type HostBootstrap = {
+  supervisorSocket: string;
+  ticket: string;
+  actorMemoryMb: number;
+  spare?: boolean | 'once';
+};
 
 /** What a handler host needs to run one version of an app. */
 export type ActorSpec = {

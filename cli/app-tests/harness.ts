@@ -62,7 +62,7 @@ async function openPlace(now: number): Promise<Place> {
   const close = async (): Promise<void> => {
     await disassemble(parts, 0);
     app.close();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   };
   const place: Place = { app, unanswered: () => {}, close };
   return place;

@@ -16,10 +16,12 @@ export type Prepared = {
   minted: Record<string, string>;
 };
 
-/** Starts them on a data directory. Rejects as a gateway does. */
+/** Starts them on a data directory; only with a `simulation` can the app be called. Rejects as a gateway does. */
 export function startParts(dataDir: string, simulation?: Simulation): Promise<Assembly> {
   // What a test writes need not survive a power cut.
-  const config = resolveConfig(dataDir, { handlerHosts: 1, durability: 'normal', log: 'silent' });
+  const config = resolveConfig(dataDir, { durability: 'normal', log: 'silent' });
+  // Without a simulation nothing is run.
+  config.handlerHosts = simulation === undefined ? 0 : 1;
   return assemble(config, pino({ level: 'silent' }), {
     auth: true,
     authorize: undefined,

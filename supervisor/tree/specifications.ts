@@ -102,9 +102,12 @@ export class Specifications {
 
   /** `shared` by several actors: one that does not come up is then tried again for ever. */
   host(name: string, shared: boolean): ChildSpec {
-    const { actorMemoryMb, codeDirs } = this.#options;
+    const { actorMemoryMb, codeDirs, simulation } = this.#options;
+    // The host of a test lives for one or two apps' threads.
+    const spare = simulation === undefined ? {} : { spare: 'once' };
     const flags = hostFlags([...THREAD_COUNTS, ...hostReadable(), ...withRealPaths(codeDirs)]);
-    return this.#process(name, { role: 'host', host: name }, { flags, patient: shared }, () => ({ actorMemoryMb }));
+    const bootstrap = () => ({ actorMemoryMb, ...spare });
+    return this.#process(name, { role: 'host', host: name }, { flags, patient: shared }, bootstrap);
   }
 
   toolServers(settings: ToolServerSettings): ChildSpec {

@@ -164,7 +164,7 @@ class Host {
     const spare = this.#spare;
     this.#spare = null;
     spare?.removeAllListeners();
-    if (this.#bootstrap.spare === false) return spare;
+    if (this.#bootstrap.spare === false || this.#bootstrap.spare === 'once') return spare;
     // The next one starts later, because a burst of starts needs the processor.
     clearTimeout(this.#spareTimer);
     this.#spareTimer = setTimeout(() => this.#startSpare(), LIMITS.spareDelayMs);
