@@ -239,8 +239,10 @@ import { put } from './bridge/upload.js';
     showStatus(status);
     document.dispatchEvent(new CustomEvent('svc:status', { bubbles: true, detail: { status } }));
     retries = 0;
-    if (status === 'online') connect();
-    else disconnect();
+    if (status !== 'online') disconnect();
+    // A visitor follows no stream that would say so when it opens.
+    else if (svc.visitor) reset();
+    else connect();
   }
 
   /** Signing in takes this tab only where nothing would be lost, and never a frame: a page may not sign in inside of another. */

@@ -1,8 +1,10 @@
 /** Every template while the gateway is away, when an answer is lost, and when its session has ended: nothing typed goes, nothing is stored twice. */
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import type { Locator, Page, Route } from 'playwright-core';
-import { startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { consoleOf, enter } from '../../testing/pages.ts';
 import { withoutChromium } from './chromium.ts';
 import { TemplateApp } from './template-app.ts';
@@ -91,6 +93,25 @@ const FORMS: Form[] = [
   },
 ];
 
+/** What `svc new` makes. */
+const BLANK: Form = {
+  id: 'blank',
+  fill: (page, text) => page.getByLabel('New note').fill(text),
+  send: (page) => enterIn(page.getByLabel('New note')),
+  field: (page) => page.getByLabel('New note'),
+  row: (page, text) => page.locator('#notes li').filter({ hasText: text }),
+  count: async (app, text) => countIn(await app.read('list'), 'text', text),
+};
+
+function blankFiles(): Record<string, string> {
+  const folder = join(root, 'templates/_blank');
+  const names = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = names.map(({ parentPath, name }) => join(parentPath, name));
+  const read = (path: string) =>
+    readFileSync(path, 'utf8').replaceAll('__ID__', 'blank').replaceAll('__NAME__', 'Blank');
+  return Object.fromEntries(paths.map((path) => [relative(folder, path), read(path)]));
+}
+
 /** Chromium complains about these by itself. */
 const isNetwork = (complaint: string) => /ERR_|401|Failed to load|Failed to fetch/.test(complaint);
 
@@ -102,6 +123,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
   before(async () => {
     const owner = { after: (cleanup: () => Promise<void>) => void cleanups.unshift(cleanup) };
     gateway = await startGateway(owner, { examples: [...FORMS.map(({ id }) => id), 'journal', 'feeds', 'gallery'] });
+    assert.equal((await gateway.upload('blank', blankFiles())).status, 201);
   });
   after(async () => {
     for (const cleanup of cleanups) await cleanup();
@@ -116,7 +138,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
 
   /** A window that follows the changes. */
   async function open(id: string, prepare?: Form['prepare']): Promise<Page> {
-    app = new TemplateApp(id, gateway);
+    app = new TemplateApp(id, gateway, id === BLANK.id ? '_blank' : id);
     await prepare?.(app);
     const page = await app.window();
     await page.evaluate('window.stays = true');
@@ -162,7 +184,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
       void page.route('**/_tool/svc_write', lose, { times: 1 });
     });
 
-  for (const { id, prepare, fill, send, field, row, count } of FORMS) {
+  for (const { id, prepare, fill, send, field, row, count } of [...FORMS, BLANK]) {
     test(`${id}: what is added without a connection or a session stays typed, and is stored once`, async () => {
       const page = await open(id, prepare);
       const typed = id === 'bookmarks' ? (text: string) => `https://127.0.0.1:1/${text}` : (text: string) => text;
