@@ -163,6 +163,15 @@ export const LIMITS = {
   subscriberBacklogBytes: 256 * KiB, // bytes waiting for one subscriber before its backlog is folded into one `reset`
   backlogsBytes: 64 * MiB, // shared by the subscribers that have something waiting
   subscribers: 20_000, // event streams open at once, over all apps
+  liveIntervalMs: 50, // between two runs of one live query
+  liveRuns: 8, // runs for live queries of one app at a time, so that they leave its other callers room
+  liveQueries: 1000, // different live queries of one app: each is run again for a write
+  liveFollowers: 10_000, // subscriptions to live queries of one app, half of all event streams
+  liveQueriesOfStream: 50, // live queries that share one event stream
+  liveResultsBytes: 64 * MiB, // latest results kept for the next subscriber; over it, a query is run for each
+  liveRetryMs: 1 * SECOND, // until a live query that failed is run again, doubled with each failure
+  liveRetryMaxMs: 30 * SECOND,
+  liveRefreshSeconds: 86_400, // largest value of `refreshSeconds`
   changeRingsBytes: 64 * MiB, // all rings together; over it, the ring of the app that has been quiet longest is emptied
 
   staticCacheBytes: 64 * MiB, // bytes of static files kept in memory, over all apps

@@ -11,6 +11,8 @@ export type QueryDefinition = {
   timeoutMs?: number;
   public?: boolean;
   reads?: string[];
+  /** How often a live query is run again that no write asks for. */
+  refreshSeconds?: number;
   [member: string]: unknown;
 };
 
@@ -58,9 +60,10 @@ export type Manifest = {
   [member: string]: unknown;
 };
 
+type ToolSummary = { name: string; description?: string; timeoutMs?: number; public?: true };
 /** One query as the supervisor keeps it in memory. */
-export type QuerySummary = { name: string; description?: string; timeoutMs?: number; public?: true };
-export type ActionSummary = QuerySummary & { confirmation?: 'none' | 'required'; writes: string[] };
+export type QuerySummary = ToolSummary & { refreshSeconds?: number };
+export type ActionSummary = ToolSummary & { confirmation?: 'none' | 'required'; writes: string[] };
 
 /** What the supervisor keeps of a version (`prepared/<versionId>/version.json`). Times in milliseconds since 1970. */
 export type VersionSummary = {

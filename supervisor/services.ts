@@ -15,6 +15,7 @@ import type { Apps, AppsOptions } from './dispatch/apps.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { Access } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
+import type { LiveStreams } from './live/live-streams.ts';
 import type { Backups } from './operations/backups.ts';
 import type { EventLoopMonitor } from './operations/event-loop.ts';
 import type { ConsoleFiles } from './pages/console-files.ts';
@@ -36,6 +37,7 @@ export type Services = AppsOptions & {
   chat: Chat;
   /** Who takes turns, and what is known of the agents that do. */
   agents: AgentServices;
+  liveStreams: LiveStreams;
   deployments: Deployments;
   backups: Backups;
   /** Sessions, drafts and authoring; null on the tarball backend. */

@@ -45,6 +45,8 @@ import { Visitors } from './http/access/visitors.ts';
 import { Pipeline } from './http/pipeline.ts';
 import { Router } from './http/router.ts';
 import { Jobs } from './jobs/jobs.ts';
+import { LiveQueries } from './live/live-queries.ts';
+import { LiveStreams } from './live/live-streams.ts';
 import { Backups } from './operations/backups.ts';
 import { EventLoopMonitor } from './operations/event-loop.ts';
 import { roomToStart, unlessFull } from './operations/full-disk.ts';
@@ -240,6 +242,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       agentProcess,
       chat,
       agents,
+      liveStreams: new LiveStreams(new LiveQueries(parts), changes),
       deployments,
       backups,
       gitStore,

@@ -46,6 +46,7 @@ test('limits in the schemas are those of the gateway', () => {
   const { uses, network, queries, actions } = APP_SCHEMA.properties;
   assert.equal(uses.maxItems, LIMITS.usedApps);
   assert.equal(network.maxItems, LIMITS.networkHosts);
+  assert.equal(queries.items.properties.refreshSeconds.maximum, LIMITS.liveRefreshSeconds);
   for (const list of [queries, actions]) assert.equal(list.items.properties.timeoutMs.maximum, LIMITS.toolTimeoutMs);
   assert.equal(AUTOMATION_SCHEMA.properties.triggers.maxItems, LIMITS.automationTriggers);
   assert.equal(AUTOMATION_SCHEMA.$defs.trigger.allOf[0]?.then.properties.expr?.maxLength, LIMITS.cronChars);

@@ -45,6 +45,7 @@ const WRONG: [name: string, members: unknown, path: string][] = [
   ['a name twice', { queries: [{ name: 'a' }, { name: 'b' }, { name: 'a' }] }, 'queries[2].name'],
   ['an input that is text', { queries: [{ name: 'a', input: 'object' }] }, 'queries[0].input'],
   ['an output that is a list', { queries: [{ name: 'a', output: [] }] }, 'queries[0].output'],
+  ['a refresh every zero seconds', { queries: [{ name: 'a', refreshSeconds: 0 }] }, 'queries[0].refreshSeconds'],
   ['a time limit of zero', { queries: [{ name: 'a', timeoutMs: 0 }] }, 'queries[0].timeoutMs'],
   ['a time limit too long', { queries: [{ name: 'a', timeoutMs: LIMITS.toolTimeoutMs + 1 }] }, 'queries[0].timeoutMs'],
   ['reads that is no list', { queries: [{ name: 'a', reads: 'notes' }] }, 'queries[0].reads'],

@@ -13,6 +13,17 @@ export type Change = { table: string; action: string; source: 'handler' | 'agent
  */
 export type SubscribeOptions = { tables?: string[]; lastEventId?: string; stale?: boolean };
 
+/** Is told that another version of the app, or of the draft, is there (`reload`), or that it is gone, or the gateway stops (`closed`). */
+export type VersionWatcher = (what: 'reload' | 'closed') => void;
+
+/** The events of an app that one reader gets. */
+export type AttachedChanges = {
+  /** Number of the latest event. */
+  last(): number;
+  caughtUp(): void;
+  detach(): void;
+};
+
 type Subscriber = { readonly reader: EventReader; readonly tables: ReadonlySet<string> | undefined };
 
 type AppChanges = { readonly ring: ChangeRing<ChangeEvent>; readonly subscribers: Set<Subscriber> };
@@ -23,6 +34,7 @@ export class ChangeStreams {
   readonly #now: () => number;
   /** In order of their last event, so that the first is the one that has been quiet longest. */
   readonly #apps = new Map<string, AppChanges>();
+  readonly #watchers = new Map<string, Set<VersionWatcher>>();
   /** Shared with other event streams, so that their limits are those of the gateway. */
   readonly readers: EventReaders;
   #ringBytes = 0;
@@ -87,6 +99,7 @@ export class ChangeStreams {
 
   /** Tells the pages of an app, or of a draft, that there is another version of them. It takes no number: nothing is to be replayed. */
   reload(app: string): void {
+    this.#notify(app, 'reload');
     this.#tell(app, reloadEvent(app, this.#now()));
   }
 
@@ -95,19 +108,36 @@ export class ChangeStreams {
     this.#tell(app, Buffer.from(`event: fault\ndata: ${JSON.stringify(fault)}\n\n`));
   }
 
+  /** Answers what ends it. */
+  watch(app: string, watcher: VersionWatcher): () => void {
+    let watchers = this.#watchers.get(app);
+    if (!watchers) {
+      watchers = new Set();
+      this.#watchers.set(app, watchers);
+    }
+    const all = watchers.add(watcher);
+    return () => {
+      if (all.delete(watcher) && all.size === 0) this.#watchers.delete(app);
+    };
+  }
+
   /** Whether the app has subscribers. */
   watched(app: string): boolean {
-    return (this.#apps.get(app)?.subscribers.size ?? 0) > 0;
+    return (this.#apps.get(app)?.subscribers.size ?? 0) > 0 || this.#watchers.has(app);
   }
 
   /** Answers `exchange` with the app's stream. Throws `OVERLOADED` when too many are open. The app must exist. */
   subscribe(app: string, exchange: Exchange, options: SubscribeOptions = {}): void {
+    let attached: AttachedChanges | null = null;
     const reader = this.readers.open(exchange, {
-      gone: () => subscribers.delete(subscriber),
-      // It missed something: one `reset` instead of all of it.
-      caughtUp: () => reader?.write(resetEvent(app, ring.last, this.#now())),
+      gone: () => attached?.detach(),
+      caughtUp: () => attached?.caughtUp(),
     });
-    if (!reader) return;
+    if (reader) attached = this.attach(app, reader, options);
+  }
+
+  /** Has the app's events written to a reader, from now on and after its `Last-Event-ID`. */
+  attach(app: string, reader: EventReader, options: SubscribeOptions): AttachedChanges {
     const { ring, subscribers } = this.#changesOf(app);
     const tables = options.tables === undefined || options.tables.length === 0 ? undefined : new Set(options.tables);
     const subscriber: Subscriber = { reader, tables };
@@ -121,10 +151,17 @@ export class ChangeStreams {
     const opening = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n${id}: changes of ${appOfKey(app)}\n\n`);
     const behind = stale ? [reloadEvent(app, this.#now())] : [];
     reader.write(Buffer.concat([opening, ...(missed ?? [resetEvent(app, ring.last, this.#now())]), ...behind]));
+    return {
+      last: () => ring.last,
+      // It missed something: one `reset` instead of all of it.
+      caughtUp: () => reader.write(resetEvent(app, ring.last, this.#now())),
+      detach: () => subscribers.delete(subscriber),
+    };
   }
 
   /** Ends the app's streams and forgets its events: it was deleted. */
   closeApp(app: string): void {
+    this.#notify(app, 'closed');
     const changes = this.#apps.get(app);
     if (!changes) return;
     this.#apps.delete(app);
@@ -136,7 +173,11 @@ export class ChangeStreams {
   /** Ends every stream and the heartbeat. */
   closeAll(): void {
     this.readers.stop();
-    for (const app of [...this.#apps.keys()]) this.closeApp(app);
+    for (const app of new Set([...this.#apps.keys(), ...this.#watchers.keys()])) this.closeApp(app);
+  }
+
+  #notify(app: string, what: 'reload' | 'closed'): void {
+    for (const watcher of this.#watchers.get(app) ?? []) watcher(what);
   }
 
   #tell(app: string, bytes: Buffer): void {

@@ -133,7 +133,7 @@ function recorded(row: Record<string, unknown> | null, fingerprint: string): Rec
 }
 
 /** JSON with the members of every object in one order, so that equal inputs have equal fingerprints. */
-function canonical(value: unknown): string {
+export function canonical(value: unknown): string {
   const sorted = (_key: string, member: unknown): unknown =>
     typeof member === 'object' && member !== null && !Array.isArray(member)
       ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))

@@ -76,7 +76,7 @@ export class EventReader {
   readonly #open: Open;
   readonly #stream: ResponseStream;
   #behind = false;
-  /** Something waits for it to read. */
+  /** Something waits for it to read, and `onDrain` will tell when it has. */
   #waiting = false;
 
   constructor(open: Open, stream: ResponseStream, on: ReaderEvents) {
@@ -97,14 +97,15 @@ export class EventReader {
     return this.#behind;
   }
 
-  /** Writes, unless the reader is behind, or is from now on; says whether it wrote. */
-  deliver(bytes: Buffer): boolean {
+  /** Writes, unless the reader is behind, or is from now on; says whether it wrote. One that has taken all until now takes any. */
+  deliver(...parts: Buffer[]): boolean {
     if (this.#behind) return false;
-    if (this.#stream.buffered > backlogBytes(this.#open)) {
+    const bytes = parts.reduce((sum, { length }) => sum + length, this.#stream.buffered);
+    if (this.#waiting && bytes > backlogBytes(this.#open)) {
       this.#behind = true;
       return false;
     }
-    this.write(bytes);
+    for (const part of parts) this.write(part);
     return true;
   }
 

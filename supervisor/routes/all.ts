@@ -10,6 +10,7 @@ import { blobRoutes } from './blobs.ts';
 import { chatRoutes } from './chat.ts';
 import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
+import { liveRoutes } from './live.ts';
 import { mcpRoutes } from './mcp.ts';
 import { pageRoutes } from './pages.ts';
 import { registryRoutes } from './registry.ts';
@@ -58,6 +59,7 @@ export function allRoutes(services: Services): Route[] {
     ...sessionRoutes(services),
     ...authoringRoutes(services),
     ...draftRoutes(services),
+    ...liveRoutes(services),
     ...conversationRoutes(services),
     ...signInRoutes(services),
     ...pageRoutes(services),

@@ -125,19 +125,21 @@ export function checkHandlerFiles(manifest: Manifest, paths: string[]): void {
   }
 }
 
-function summarize({ name, description, timeoutMs, public: isPublic }: QueryDefinition): QuerySummary {
+function summarize({ name, description, timeoutMs, refreshSeconds, public: isPublic }: QueryDefinition): QuerySummary {
   return {
     name,
     ...(description === undefined ? {} : { description }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     ...(isPublic === true && { public: true as const }),
+    ...(refreshSeconds === undefined ? {} : { refreshSeconds }),
   };
 }
 
 function summarizeAction(action: ActionDefinition): VersionSummary['actions'][number] {
+  const { refreshSeconds: _, ...common } = action;
   const { confirmation, writes = [] } = action;
   return {
-    ...summarize(action),
+    ...summarize(common),
     ...(confirmation === undefined ? {} : { confirmation }),
     writes: [...new Set(writes)],
   };

@@ -1,0 +1,134 @@
+/**
+ * Answers with event streams of live queries: one query for a program, or all those of a page, with its change stream, over one
+ * connection (decisions, section 13).
+ */
+import { SvcError } from '../../protocol/errors.ts';
+import type { HandlerCaller } from '../../protocol/handler-caller.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { unknownApp } from '../../storage/registry.ts';
+import type { AttachedChanges, ChangeStreams, SubscribeOptions } from '../dispatch/changes.ts';
+import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { Exchange } from '../edge/edge.ts';
+import type { EventReader } from '../http/event-streams.ts';
+import type { Following, LiveQueries } from './live-queries.ts';
+import type { LiveState } from './live-query.ts';
+
+/** Whose queries, and who asks. `key` is what the app's events are kept under. */
+export type LiveSubject = { dispatcher: Dispatcher; app: string; key: string; caller: HandlerCaller };
+
+/** `input` is JSON text in its canonical form. `lastId` is the id of the state that the client has, if any. */
+export type FollowedQuery = { query: string; input: string; lastId: string | undefined };
+
+/** Larger events are not copied to be sent in one piece with what is before them. */
+const COPIED_BYTES = 64 * 1024;
+const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: live\n\n`);
+const END = Buffer.from('\n\n');
+
+/** The events of one query are the same for all who follow it. */
+const events = new WeakMap<LiveState, Buffer>();
+
+export class LiveStreams {
+  readonly #queries: LiveQueries;
+  readonly #changes: ChangeStreams;
+
+  constructor(queries: LiveQueries, changes: ChangeStreams) {
+    this.#queries = queries;
+    this.#changes = changes;
+  }
+
+  /**
+   * The stream of one query, which opens with its first state. Resolves once it is open; rejects with what a call of the query
+   * would be refused with, such as `UNKNOWN_QUERY` or `INVALID_INPUT`, and with `OVERLOADED`. An error of 500 and above is an
+   * event: it may pass.
+   */
+  openOne(exchange: Exchange, subject: LiveSubject, { query, input, lastId }: FollowedQuery): Promise<void> {
+    return new Promise((resolve, reject) => {
+      let reader: EventReader | null = null;
+      let sent = lastId;
+      const open = (state: LiveState): EventReader | null => {
+        if (state.error !== null && state.error.status < 500) throw state.error;
+        const opened = this.#changes.readers.open(exchange, {
+          gone: () => following.stop(),
+          caughtUp: () => following.repeat(),
+        });
+        opened?.write(OPENING);
+        resolve();
+        return opened;
+      };
+      const tell = (state: LiveState): void => {
+        try {
+          reader ??= open(state);
+          if (reader === null) following.stop();
+          else if (sent !== state.id && reader.deliver(eventOf(state))) sent = state.id;
+        } catch (error) {
+          following.stop();
+          reject(error as Error);
+        }
+      };
+      const closed = (): void => {
+        following.stop();
+        reader?.end();
+        reject(unknownApp(subject.app));
+      };
+      const following = this.#queries.follow({ ...subject, query, input }, { tell, closed });
+      exchange.onAbort(() => {
+        following.stop();
+        resolve();
+      });
+    });
+  }
+
+  /** The stream of several queries, and with `changes` that of the app's changes. Events name the query by its place in the list. */
+  openMany(exchange: Exchange, subject: LiveSubject, list: FollowedQuery[], changes: SubscribeOptions | null): void {
+    const followings: Following[] = [];
+    let attached: AttachedChanges | null = null;
+    const stop = (): void => {
+      attached?.detach();
+      for (const following of followings) following.stop();
+    };
+    const closed = (): void => {
+      stop();
+      reader?.end();
+    };
+    const reader = this.#changes.readers.open(exchange, {
+      gone: stop,
+      caughtUp: () => {
+        attached?.caughtUp();
+        for (const following of followings) following.repeat();
+      },
+    });
+    if (reader === null) return;
+    if (changes === null) reader.write(OPENING);
+    else attached = this.#changes.attach(subject.key, reader, changes);
+    const sent = list.map(({ lastId }) => lastId ?? '');
+    const send = (index: number, state: LiveState): void => {
+      if (sent[index] === state.id) return;
+      const id = [attached?.last() ?? '', ...sent.with(index, state.id)].join('.');
+      const head = Buffer.from(`event: ${state.event}\nid: ${id}\ndata: {"index":${index},`);
+      const parts = [head, state.json, END];
+      const written =
+        state.json.length > COPIED_BYTES ? reader.deliver(...parts) : reader.deliver(Buffer.concat(parts));
+      if (written) sent[index] = state.id;
+    };
+    for (const [index, { query, input }] of list.entries()) {
+      try {
+        followings.push(
+          this.#queries.follow({ ...subject, query, input }, { tell: (state) => send(index, state), closed }),
+        );
+      } catch (error) {
+        if (!(error instanceof SvcError)) throw error;
+        const json = Buffer.from(JSON.stringify({ isError: true, error: error.toBody() })).subarray(1);
+        send(index, { id: error.code, event: 'error', json, error });
+      }
+    }
+  }
+}
+
+function eventOf(state: LiveState): Buffer {
+  let event = events.get(state);
+  if (!event) {
+    event = Buffer.concat([Buffer.from(`event: ${state.event}\nid: ${state.id}\ndata: {`), state.json, END]);
+    events.set(state, event);
+  }
+  return event;
+}

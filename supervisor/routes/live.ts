@@ -1,0 +1,98 @@
+/** Live queries over HTTP, of live apps and of drafts (decisions, section 13). */
+import { SvcError } from '../../protocol/errors.ts';
+import { isAppId, isSessionId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { SubscribeOptions } from '../dispatch/changes.ts';
+import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import { canonical } from '../dispatch/idempotency.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { type Caller, demand } from '../http/access/access.ts';
+import { notFound, type Route, route } from '../http/router.ts';
+import type { FollowedQuery } from '../live/live-streams.ts';
+import type { Services } from '../services.ts';
+import { gitStoreOf } from './drafts.ts';
+import { parseJson, queryOf, refuse, subscriptionOf } from './requests.ts';
+import { permit } from './tools.ts';
+
+export function liveRoutes(services: Services): Route[] {
+  const open = async (
+    exchange: Exchange,
+    of: Dispatcher,
+    id: string,
+    caller: Caller,
+    version: () => Promise<string | null>,
+  ) => {
+    const key = of.apps.keyOf(id);
+    await permit(of, caller, 'read', id);
+    const query = queryOf(exchange);
+    const wantsChanges = query.has('changes');
+    const { list, lastChange } = followedOf(exchange, query, wantsChanges);
+    const subject = { dispatcher: of, app: id, key, caller: caller.shown };
+    const [only] = list;
+    if (only !== undefined && list.length === 1 && !wantsChanges) {
+      await services.liveStreams.openOne(exchange, subject, only);
+      return;
+    }
+    let changes: SubscribeOptions | null = null;
+    if (wantsChanges) {
+      demand(caller, 'stream', key);
+      const { lastEventId: _, ...options } = subscriptionOf(exchange, await version());
+      changes = { ...options, ...(lastChange === '' ? {} : { lastEventId: lastChange }) };
+    }
+    services.liveStreams.openMany(exchange, subject, list, changes);
+  };
+  return [
+    route('GET', '/svc/:id/_live', 'route', async (exchange, { id = '' }, caller) => {
+      if (!isAppId(id)) throw notFound();
+      await open(exchange, services.dispatcher, id, caller, () => services.apps.activeVersion(id));
+    }),
+    route('GET', '/svc/_draft/:sid/:id/_live', 'route', async (exchange, { sid = '', id = '' }, caller) => {
+      if (!isAppId(id) || !isSessionId(sid)) throw notFound();
+      const { drafts } = gitStoreOf(services);
+      await open(exchange, drafts.dispatcher(sid), id, caller, async () => {
+        const draft = await drafts.draft(sid, id);
+        await draft.refreshed();
+        return draft.version;
+      });
+    }),
+  ];
+}
+
+/**
+ * What is asked for: each `query` with the `input` at the same place. Of several queries, what the client has is
+ * `<number of the latest change>.<id of the first>.<id of the second>…`; of one query alone it is that id.
+ */
+function followedOf(
+  exchange: Exchange,
+  query: URLSearchParams,
+  wantsChanges: boolean,
+): { list: FollowedQuery[]; lastChange: string } {
+  const names = query.getAll('query');
+  const inputs = query.getAll('input');
+  if (names.length === 0) refuse('query', 'Say which query: ?query=<name>&input=<JSON>.');
+  if (names.length > LIMITS.liveQueriesOfStream)
+    throw new SvcError('BAD_REQUEST', `One stream has ${LIMITS.liveQueriesOfStream} live queries at most.`, {
+      path: 'query',
+    });
+  // Else nobody could tell whose they are.
+  if (inputs.length > 0 && names.length > 1 && inputs.length !== names.length)
+    refuse('input', 'Give every "query" an "input", or none of them.');
+  const had = exchange.header('last-event-id') ?? query.get('lastEventId') ?? '';
+  const isMany = names.length > 1 || wantsChanges;
+  const [lastChange = '', ...ids] = isMany ? had.split('.') : ['', had];
+  const list = names.map((name, at) => ({
+    query: name,
+    input: canonical(inputOf(inputs[at] ?? '{}')),
+    lastId: ids[at] === '' ? undefined : ids[at],
+  }));
+  return { list, lastChange };
+}
+
+function inputOf(text: string): unknown {
+  try {
+    return parseJson(Buffer.from(text));
+  } catch (error) {
+    const { message } = error as SvcError;
+    return refuse('input', message.replace('The body', '"input"'));
+  }
+}
