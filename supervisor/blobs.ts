@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
 import { appOfKey, isDraftKey, sessionOfKey, unknownSession } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { isMissing, isThere, syncDir, writeFileAtomic } from '../storage/atomic-file.ts';
+import { isMissing, isThere, syncDir } from '../storage/atomic-file.ts';
 import {
   type BlobRecord,
   blobFolders,
@@ -164,7 +164,7 @@ export class Blobs {
       });
       return record;
     } catch (error) {
-      await rm(temporary, { force: true });
+      for (const path of [temporary, stagedType(temporary)]) await rm(path, { force: true });
       throw isMissing(error) ? unknownOwner(key) : error;
     } finally {
       usage.arriving -= reserved;
@@ -182,7 +182,11 @@ export class Blobs {
         `"${appOfKey(key)}" has ${LIMITS.blobs} files, the maximum; delete some first.`,
       );
     await this.#makeFolder(key, own);
-    if (type !== UNTYPED || !isNew) await writeFileAtomic(typeFile(own, sha256), type);
+    if (type !== UNTYPED || !isNew) {
+      // Where the start clears up, not beside the blob, where nothing would.
+      await writeFile(stagedType(temporary), type, { mode: 0o600, flush: true });
+      await rename(stagedType(temporary), typeFile(own, sha256));
+    }
     await rename(temporary, path);
     if (live !== null) await rm(deletedMark(own, sha256), { force: true });
     await syncDir(own);
@@ -243,6 +247,10 @@ async function writeBody(
     await file.close();
   }
   return { sha256: hash.digest('hex'), size };
+}
+
+function stagedType(temporary: string): string {
+  return `${temporary}.type`;
 }
 
 /** So that hashing one does not hold the event loop for long. */

@@ -7,6 +7,7 @@ import { pause, within } from '../../testing/waiting.ts';
 import { HANG_MS } from '../../testing/write-ledger.ts';
 import { type Campaign, type CampaignContext, Tally } from './campaign.ts';
 import { Crowd, eventually } from './crowd.ts';
+import { Keeper } from './keeper.ts';
 import { Killer } from './killer.ts';
 import { Uploader } from './uploader.ts';
 
@@ -63,15 +64,18 @@ export class KillStretch {
     await this.#gateway.start();
     const crowd = await Crowd.enter(this.#gateway, this.#random.fork(), { writers: 6, retriers: 3, readers: 2 });
     const uploader = new Uploader(this.#gateway);
+    const keeper = await Keeper.enter(this.#gateway, this.#random.fork());
     let healthy = true;
     for (let round = this.#first; healthy && round <= this.#last; round++) {
       healthy = await this.#round(`round ${round}`, crowd);
       if (round % 10 === 0) this.#context.progress(`round ${round} of ${this.#last}`);
     }
     const where = `rounds ${this.#first} to ${this.#last}`;
-    await uploader.stop();
-    this.#tally.violated(where, uploader.violations);
-    for (const [outcome, count] of uploader.outcomes) this.#tally.add(`uploads: ${outcome}`, count);
+    for (const [name, client] of [['uploads', uploader] as const, ['files', keeper] as const]) {
+      await client.stop();
+      this.#tally.violated(where, client.violations);
+      for (const [outcome, count] of client.outcomes) this.#tally.add(`${name}: ${outcome}`, count);
+    }
     const { outages, deaths } = this.#killer;
     const verdict = await crowd.leave({ outages, deaths, slow: [] });
     this.#tally.violated(where, verdict.violations);
