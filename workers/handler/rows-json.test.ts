@@ -178,6 +178,10 @@ test('values may come by name, and limits as parameters', () => {
   assertSame('SELECT n, :word AS word FROM random WHERE n < :end', { word: 'x', end: 5n });
   assertSame('SELECT n FROM random ORDER BY n LIMIT ?', [3]);
   assertSame('SELECT n FROM random ORDER BY n LIMIT ?', [-1]);
+  // SQLite takes what a function says is JSON for JSON, but not through a query within another one.
+  assertSame(`SELECT json('[1]') AS j, '{"a":5}' -> '$.a' AS n FROM random LIMIT ?`, [3]);
+  assertSame(`SELECT DISTINCT json_array(n % 3) AS j FROM random WHERE n < 99 ORDER BY 1 LIMIT @top`, { top: 3 });
+  assertSame(`SELECT value FROM random, json_each('[[1],{"a":1},"x",5]') LIMIT ?`, [9]);
 });
 
 test('SQLite makes the JSON from the second run on', () => {

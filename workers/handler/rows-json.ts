@@ -9,8 +9,8 @@ import { bindIntegers, type RowStatement } from '../writer/statements.ts';
 import { limitOf } from './limit-parameters.ts';
 import { rowsToJson } from './result.ts';
 
-/** A column, and what it held so far; `null` beside texts and numbers. `computed` when its values may come from a function. */
-type Column = { name: string; text: boolean; number: boolean; null: boolean; computed: boolean };
+/** A column, and what it held so far: texts, numbers, nothing. */
+type Column = { name: string; text: boolean; number: boolean; null: boolean };
 
 type Wrapped = {
   statement: RowStatement;
@@ -115,9 +115,7 @@ export class JsonStatement {
   #prepare(columns: Column[], source: string): RowStatement {
     const members = membersOf(columns);
     const shown = [...members.values()];
-    const pairs = shown.map(
-      (at) => `${sqlText((columns[at] as Column).name)}, ${jsonValue(columns[at] as Column, at)}`,
-    );
+    const pairs = shown.map((at) => `${sqlText((columns[at] as Column).name)}, c${at}`);
     const checks = shown.map((at) => checkOf(columns[at] as Column, at));
     const texts = shown.filter((at) => columns[at]?.text).map((at) => `ifnull(octet_length(c${at}), 0)`);
     if (texts.length > 0) checks.push(`${texts.join(' + ')} <= ${LIMITS.jsonRowBytes}`);
@@ -131,11 +129,11 @@ export class JsonStatement {
 /** The columns, with what `rows` show of them besides what is `known`; null when SQLite cannot make their JSON. */
 function columnsOf(shapes: Sqlite.ColumnDefinition[], rows: Row[], known: Column[] | null): Column[] | null {
   const columns: Column[] = [];
-  for (const [at, { name, column: origin, type }] of shapes.entries()) {
+  for (const [at, { name }] of shapes.entries()) {
     // An object takes `__proto__` for something else, and `withNumbers` a name's last `\` for a part of a text.
     if (name === '__proto__' || name.endsWith('\\')) return null;
     const before = known?.[at]?.name === name ? known[at] : { text: false, number: false, null: false };
-    const column = { ...before, name, computed: origin === null || type === null };
+    const column = { ...before, name };
     for (const row of rows) {
       const value = row[name];
       if (typeof value === 'string') column.text = true;
@@ -162,12 +160,6 @@ function checkOf(column: Column, at: number): string {
   if (column.number) kinds.push(`c${at} BETWEEN -${SAFE} AND ${SAFE}`);
   if (column.null) kinds.push(`c${at} IS NULL`);
   return `(${kinds.join(' OR ')})`;
-}
-
-/** In SQL, a value. What a function says is JSON would be taken for JSON, and not for a text. */
-function jsonValue({ text, number, computed }: Column, at: number): string {
-  if (!text || !computed) return `c${at}`;
-  return number ? `CASE WHEN c${at} >= '' THEN c${at} || '' ELSE c${at} END` : `c${at} || ''`;
 }
 
 function sqlText(text: string): string {
