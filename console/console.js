@@ -167,6 +167,7 @@ function card(app) {
   const [id, version] = made.querySelector('.id').children;
   const counts = [plural(app.queries, 'query'), plural(app.actions, 'action')];
   if (app.automations > 0) counts.push(plural(app.automations, 'automation'));
+  if (app.public) counts.push('open to visitors');
   tile.textContent = app.name.slice(0, 1).toUpperCase();
   tile.style.setProperty('--hue', hue(app.id));
   link.textContent = app.name;
@@ -184,6 +185,7 @@ function card(app) {
   made.querySelector('.status').dataset.state = app.status;
   made.querySelector('.description').textContent = app.description ?? '';
   made.querySelector('.counts').textContent = counts.join(' · ');
+  made.querySelector('.counts').title = app.public ? `Visitors may use: ${app.public.join(', ')}` : '';
   id.textContent = app.id;
   version.textContent = app.version && `v${app.version}`;
   return made;

@@ -19,6 +19,8 @@ export type AppRecord = {
   queries: number;
   actions: number;
   automations: number;
+  /** What visitors may use without a token, such as `page` and `action send`, where there is something. */
+  public?: string[];
 };
 
 export type VersionRecord = {
@@ -45,7 +47,7 @@ export type UploadAnswer = {
   network?: string[];
   /** The apps whose tools its pages may call, where it names some. */
   uses?: string[];
-  /** What visitors may use without a token, such as `page` and `action send`, where there is something. */
+  /** As in `AppRecord`. */
   public?: string[];
   /** What publishing would refuse the handlers for, on the tarball store; absent when there is nothing. */
   warnings?: InputIssue[];

@@ -189,6 +189,13 @@ test('a second gateway on the directory, or on the port, is told why it cannot s
   assert.match(taken.stderr, /Another program is listening on port \d+.*\n.*--port 0/);
 });
 
+test('push and describe say what an app opens to visitors', async () => {
+  const pushed = await svc('push', join(root, 'templates/contact'));
+  assert.match(pushed.stdout, /public +page, action send, without a token/, pushed.stderr);
+  assert.match((await svc('describe', 'contact')).stdout, /visitors may use page, action send, without a token/);
+  assert.doesNotMatch((await svc('describe', 'notes')).stdout, /visitors/);
+});
+
 test('a rotated token is taken by the running gateway, and the old one is refused', async () => {
   const { token, taken } = await json('token', 'rotate');
   assert.equal(taken, true);

@@ -44,7 +44,8 @@ function isOfPages({ needs, path }: Route): boolean {
 }
 
 /** What a page is answered that may ask: a window or turn may be unknown, an agent may be missing, or the store is another. */
-function answersOf({ needs, path }: Route): number[] {
+function answersOf({ method, needs, path }: Route): number[] {
+  if (path.includes('_blobs')) return method === 'PUT' ? [201, 400, 409] : [200, 400, 404, 409];
   if (needs === 'chat') return [200, 400, 404, 503];
   return path.startsWith('/svc/_draft/') ? [200, 400, 409] : [200, 400];
 }

@@ -252,6 +252,24 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       assert.equal((await gateway.call('GET', '/svc/_draft/s1/open/index.html')).status, 200);
     });
 
+    test('what a session would open is in its diff, and in the record once it is live', {
+      skip: store !== 'git',
+    }, async () => {
+      await install(gateway, 'opening', CLOSED);
+      await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's2', apps: ['opening'] } });
+      const body = appOf('opening', { ...CLOSED, manifest: { public: true } })['app.json'];
+      const put = await gateway.call('PUT', '/svc/_sessions/s2/apps/opening/files/app.json', { body });
+      assert.ok(put.status < 300, put.text);
+      const diff = await gateway.call('GET', '/svc/_sessions/s2/diff');
+      assert.deepEqual(diff.json.public, [{ app: 'opening', before: null, after: ['page'] }], diff.text);
+      assert.equal((await gateway.call('GET', '/svc/_apps/opening')).json.public, undefined);
+      isClosed(await visit(gateway, 'GET', '/svc/opening/app.js'), 'before it is published');
+      const published = await gateway.call('POST', '/svc/_sessions/s2/publish', { body: {} });
+      assert.deepEqual(published.json.public, ['page'], published.text);
+      assert.deepEqual((await gateway.call('GET', '/svc/_apps/opening')).json.public, ['page']);
+      assert.equal((await visit(gateway, 'GET', '/svc/opening/app.js')).status, 200);
+    });
+
     test('a page that is not public, whose tool is', async () => {
       await install(gateway, 'tool', { ...OPEN, manifest: {} });
       assert.equal((await read(gateway, 'shown', {}, 'tool')).status, 200);

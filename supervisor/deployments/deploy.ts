@@ -51,7 +51,7 @@ export type PublishResult = {
   sha: string;
   migrationsApplied: number[];
   webhooks: NewWebhook[];
-  /** As in `UploadAnswer`. */
+  /** As in `AppRecord`. */
   public?: string[];
 } & Pick<VersionSummary, 'network' | 'uses'>;
 
@@ -391,6 +391,7 @@ function recordOf({ id, registeredAt, updatedAt, active }: AppState, backend: Ap
     queries: active?.queries.length ?? 0,
     actions: active?.actions.length ?? 0,
     automations: active?.automations ?? 0,
+    ...(active && publicOf(active)),
   };
 }
 
