@@ -7,7 +7,9 @@ import { closeSync, openSync, readSync } from 'node:fs';
 /** Bytes of a state. */
 export const STATE_BYTES = 48;
 
-export function isSameState(one: Uint8Array, other: Uint8Array): boolean {
+/** Whether nothing was committed between the two; false where one of them is not known. */
+export function isSameState(one: Uint8Array | null, other: Uint8Array | null): boolean {
+  if (one === null || other === null) return false;
   for (let at = 0; at < STATE_BYTES; at++) if (one[at] !== other[at]) return false;
   return true;
 }

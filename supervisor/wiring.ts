@@ -116,7 +116,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       ...treeOptions(config, layout, log, host),
       appLog,
       onWriterLost,
-      onCommitted: (app) => commits.tell(app, 'all'),
+      onCommitted: (app, _before, _after, tables) => commits.tell(app, tables === null ? 'all' : new Set(tables)),
       onProcess,
       secrets: (app) => secrets.given(app),
       simulation: host.simulation,

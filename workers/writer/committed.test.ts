@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { DbOp, type FrameOf, Kind } from '../../protocol/frames.ts';
 import { isSameState, WalIndex } from '../../storage/wal-index.ts';
-import { Database } from './database.ts';
+import { type Change, Database } from './database.ts';
 import { type Asker, Lanes } from './lane.ts';
 import { checkpoint, migrate } from './maintenance.ts';
 import { Pulse } from './watch.ts';
@@ -14,7 +14,7 @@ import { Pulse } from './watch.ts';
 const folder = mkdtempSync(join(tmpdir(), 'committed-'));
 after(() => rmSync(folder, { recursive: true }));
 
-type Told = { name: string; before: Uint8Array | null; after: Uint8Array | null; tables: string[] | null };
+type Told = { name: string } & Change;
 
 /** What happened, in order: commits, and answers by their operation's number. */
 let course: (Told | number)[];
@@ -32,7 +32,7 @@ beforeEach(async () => {
     open: (path) => Database.open(path, 'normal'),
     migrate,
     checkpoint,
-    committed: (name, before, after, tables) => void course.push({ name, before, after, tables }),
+    committed: (name, change) => void course.push({ name, ...change }),
   });
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
   const asker: Asker = {
@@ -79,6 +79,7 @@ test('a commit is told before any of its answers, with the states before and aft
   );
   const [one] = told() as [Told];
   assert.equal(one.name, 'app');
+  assert.deepEqual(one.tables, ['t']);
   assert.ok(isSameState(one.before as Uint8Array, before));
   assert.ok(isSameState(one.after as Uint8Array, state()));
   assert.ok(!isSameState(one.before as Uint8Array, one.after as Uint8Array));
@@ -113,4 +114,53 @@ test('what another process committed in between shows in the states', async () =
   other.close();
   const [one, two] = told().slice(-2) as [Told, Told];
   assert.ok(!isSameState(one.after as Uint8Array, two.before as Uint8Array));
+});
+
+const tables = () => told().at(-1)?.tables;
+
+test('the tables of a group, of a batch and of a transaction are told together', async () => {
+  await Promise.all([run('INSERT INTO t VALUES (1)'), run('DELETE FROM u'), run('INSERT INTO u VALUES (1)')]);
+  assert.deepEqual(tables(), ['t', 'u']);
+  await ask(DbOp.batch, 0, [['INSERT INTO u VALUES (?)', [1]]]);
+  assert.deepEqual(tables(), ['u']);
+  const tx = (await ask(DbOp.begin, 0)) as number;
+  await run('INSERT INTO t VALUES (1)', tx);
+  await ask(DbOp.all, tx, 'INSERT INTO u VALUES (1) RETURNING v', []);
+  await ask(DbOp.commit, tx);
+  assert.deepEqual(tables(), ['t', 'u']);
+});
+
+test('a schema that changes is told as everything, and seen by the statements after it', async () => {
+  await run('INSERT INTO t VALUES (1)');
+  await ask(DbOp.exec, 0, 'CREATE TRIGGER more AFTER INSERT ON t BEGIN INSERT INTO u VALUES (new.v); END');
+  assert.equal(tables(), null);
+  await run('INSERT INTO t VALUES (1)');
+  assert.deepEqual(tables(), ['t', 'u']);
+  await run('DROP TRIGGER more');
+  assert.equal(tables(), null);
+  await run('INSERT INTO t VALUES (1)');
+  assert.deepEqual(tables(), ['t']);
+});
+
+test('a trigger that another process made is seen', async () => {
+  await run('INSERT INTO t VALUES (1)');
+  const other = new Sqlite(file);
+  other.exec('CREATE TRIGGER more AFTER INSERT ON t BEGIN INSERT INTO u VALUES (new.v); END');
+  other.close();
+  await run('INSERT INTO t VALUES (1)');
+  assert.notDeepEqual(tables(), ['t']);
+  await run('INSERT INTO t VALUES (1)');
+  assert.deepEqual(tables(), ['t', 'u']);
+});
+
+test('a migration is told as everything', async () => {
+  const path = join(folder, '0001_more.sql');
+  writeFileSync(path, 'CREATE TABLE more (v)');
+  course = [];
+  await ask(DbOp.migrate, 0, [{ name: '0001_more.sql', path }], null);
+  assert.deepEqual(
+    course.map((one) => typeof one),
+    ['object', 'number'],
+  );
+  assert.equal(tables(), null);
 });

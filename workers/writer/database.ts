@@ -2,7 +2,8 @@
 import Sqlite from 'better-sqlite3';
 import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { WalIndex } from '../../storage/wal-index.ts';
+import { isSameState, WalIndex } from '../../storage/wal-index.ts';
+import { programOf } from './programs.ts';
 import {
   bindIntegers,
   describeFailure,
@@ -20,6 +21,12 @@ export type Durability = 'full' | 'normal';
 /** Pages in the write-ahead log, and how many of them are in the database file already. */
 export type WalPages = { log: number; checkpointed: number };
 
+/** What a commit did: the states before and after it, and the tables that it wrote; null for what is not known. */
+export type Change = { before: Uint8Array | null; after: Uint8Array | null; tables: string[] | null };
+
+/** A statement, and the tables that it writes: null when not known, undefined when not looked for yet. */
+type Prepared = { statement: RowStatement; writes: readonly string[] | null | undefined };
+
 export class Database {
   readonly #db: Sqlite.Database;
   readonly #begin: Sqlite.Statement;
@@ -29,8 +36,13 @@ export class Database {
   readonly #release: Sqlite.Statement;
   readonly #undo: Sqlite.Statement;
   readonly #walPages: Sqlite.Statement<[], WalPages>;
-  readonly #statements = new StatementCache<RowStatement>(LIMITS.statementCache);
+  #statements = new StatementCache<Prepared>(LIMITS.statementCache);
   readonly #index: WalIndex;
+  /** The state that the open transaction found, and the one that the latest commit left. */
+  #before: Uint8Array | null = null;
+  #after: Uint8Array | null = null;
+  /** What the open transaction may have written; null when that is not known. */
+  #written: Set<string> | null = null;
 
   /** Opens or creates `file`. Throws SQLite's error. */
   static open(file: string, durability: Durability): Database {
@@ -70,10 +82,20 @@ export class Database {
 
   begin(): void {
     this.#begin.run();
+    this.#before = this.#index.read();
+    this.#written = new Set();
+    // Another process has written since, maybe the schema.
+    if (!isSameState(this.#before, this.#after)) this.#forget();
   }
 
-  commit(): void {
+  /** Answers null when nothing has changed. */
+  commit(): Change | null {
     this.#commit.run();
+    const before = this.#before;
+    const after = this.#index.read();
+    this.#after = after;
+    if (isSameState(before, after)) return null;
+    return { before, after, tables: this.#written && [...this.#written] };
   }
 
   rollback(): void {
@@ -81,17 +103,17 @@ export class Database {
   }
 
   run(sql: string, params: SqlParams): RunResult {
-    const result = this.#prepare(sql).run(bindIntegers(params));
+    const result = this.#writing(sql).run(bindIntegers(params));
     return { changes: result.changes, lastInsertRowid: numberIfSafe(result.lastInsertRowid as bigint) };
   }
 
   get(sql: string, params: SqlParams): Row | null {
-    return readRow(this.#prepare(sql), params);
+    return readRow(this.#writing(sql), params);
   }
 
   /** Throws, and undoes what the statement wrote, when the rows are over `LIMITS.readRows` or `LIMITS.readBytes`. */
   all(sql: string, params: SqlParams): Row[] {
-    const statement = this.#prepare(sql);
+    const statement = this.#writing(sql);
     return statement.readonly ? readRows(statement, params) : this.#allOrNone(() => readRows(statement, params));
   }
 
@@ -103,6 +125,7 @@ export class Database {
 
   exec(sql: string): null {
     permit(sql);
+    this.#forget();
     return this.#allOrNone(() => {
       this.#db.exec(sql);
       return null;
@@ -111,11 +134,6 @@ export class Database {
 
   userVersion(): number {
     return Number(this.#db.pragma('user_version', { simple: true }));
-  }
-
-  /** Another one after every commit that changed something; null where it cannot be read. */
-  state(): Uint8Array | null {
-    return this.#index.read();
   }
 
   walPages(): WalPages {
@@ -144,13 +162,29 @@ export class Database {
     this.#db.close();
   }
 
-  #prepare(sql: string): RowStatement {
+  /** The statement, which is about to run: what it writes counts as written. */
+  #writing(sql: string): RowStatement {
+    const prepared = this.#prepare(sql);
+    if (prepared.statement.readonly || this.#written === null) return prepared.statement;
+    prepared.writes ??= programOf((text) => this.#db.prepare(text), sql).writes;
+    if (prepared.writes === null) this.#forget();
+    else for (const table of prepared.writes) this.#written.add(table);
+    return prepared.statement;
+  }
+
+  #prepare(sql: string): Prepared {
     const known = this.#statements.get(sql);
     if (known) return known;
     permit(sql);
-    const statement = this.#db.prepare<[SqlParams], unknown>(sql);
-    this.#statements.set(sql, statement);
-    return statement;
+    const prepared = { statement: this.#db.prepare<[SqlParams], unknown>(sql), writes: undefined };
+    this.#statements.set(sql, prepared);
+    return prepared;
+  }
+
+  /** The schema changes, or may have: the transaction may write anything, and what each statement writes is looked for again. */
+  #forget(): void {
+    this.#written = null;
+    this.#statements = new StatementCache(LIMITS.statementCache);
   }
 
   #runOf([sql, params]: SqlStatement, index: number): RunResult {

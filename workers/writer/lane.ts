@@ -6,8 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { DbOp, type FrameOf } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isSameState } from '../../storage/wal-index.ts';
-import type { Database } from './database.ts';
+import type { Change, Database } from './database.ts';
 import { describeFailure, StatementError } from './statements.ts';
 import type { Pulse } from './watch.ts';
 
@@ -43,8 +42,8 @@ export type LaneTools = {
   migrate(file: string, files: MigrateFrame[4], backupTo: string | null): Promise<number[]>;
   /** Checkpoints in a thread of its own; never rejects. */
   checkpoint(file: string): Promise<void>;
-  /** The database of `name` went from one state to another, see the frame. Nobody has an answer yet. */
-  committed(name: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
+  /** The database of `name` changed. Nobody has an answer yet. */
+  committed(name: string, change: Change): void;
 };
 
 /** All lanes: whose turn it is, which files are open, and when they are closed. */
@@ -145,7 +144,7 @@ export class Lanes {
 
 type Waiting = { asker: Asker; request: FrameOf<'db'> };
 /** `failedId` is the latest of its operations that failed; 0 when none did. */
-type Lease = { tx: number; asker: Asker; before: Uint8Array | null; cancelExpiry: () => void; failedId: number };
+type Lease = { tx: number; asker: Asker; cancelExpiry: () => void; failedId: number };
 type LeaseEnd = 'committed' | 'rolled back' | 'expired';
 
 /** A failed statement, where a value would stand. */
@@ -253,11 +252,9 @@ export class Lane {
     const { counters } = this.#lanes;
     const { clock } = this.#tools;
     let database: Database;
-    let before: Uint8Array | null;
     try {
       database = this.#open();
       database.begin();
-      before = database.state();
     } catch (error) {
       failAll(group, error);
       return;
@@ -271,9 +268,10 @@ export class Lane {
     }
     const ran = outcomes.length;
     if (ran < group.length) this.#queue.unshift(...group.splice(ran));
+    let change: Change | null;
     try {
       if (!database.inTransaction) throw (outcomes.at(-1) as Failure).body;
-      database.commit();
+      change = database.commit();
     } catch (error) {
       this.#rollback(database);
       if (ran === 1) {
@@ -285,7 +283,7 @@ export class Lane {
       return;
     }
     counters.commits++;
-    this.#tell(database, before);
+    if (change) this.#tools.committed(this.#name, change);
     if (ran > counters.groupMax) counters.groupMax = ran;
     for (let i = 0; i < ran; i++) reply(group[i] as Waiting, outcomes[i]);
     this.#afterCommit(database);
@@ -345,18 +343,15 @@ export class Lane {
 
   #begin(waiting: Waiting): void {
     const { asker, request } = waiting;
-    let before: Uint8Array | null;
     try {
-      const database = this.#open();
-      database.begin();
-      before = database.state();
+      this.#open().begin();
     } catch (error) {
       failAll([waiting], error);
       return;
     }
     const tx = this.#lanes.nextTx();
     const cancelExpiry = this.#tools.clock.after(LIMITS.leaseMs, () => this.#endLease('expired'));
-    this.#lease = { tx, asker, before, cancelExpiry, failedId: 0 };
+    this.#lease = { tx, asker, cancelExpiry, failedId: 0 };
     asker.answer(request[1], tx);
   }
 
@@ -383,17 +378,18 @@ export class Lane {
     this.#tools.pulse.leave();
   }
 
-  #commit(database: Database, { asker, before, failedId }: Lease, [, id, , , since]: CommitFrame): void {
+  #commit(database: Database, { asker, failedId }: Lease, [, id, , , since]: CommitFrame): void {
+    let change: Change | null;
     try {
       if (since > 0 && failedId >= since) throw new StatementError('SQLITE_ABORT', 'An operation before it failed.');
-      database.commit();
+      change = database.commit();
     } catch (error) {
       this.#endLease('rolled back');
       asker.fail(id, describeFailure(error));
       return;
     }
     this.#lanes.counters.commits++;
-    this.#tell(database, before);
+    if (change) this.#tools.committed(this.#name, change);
     this.#endLease('committed');
     asker.answer(id, null);
     this.#afterCommit(database);
@@ -432,15 +428,8 @@ export class Lane {
     // Nothing but the migration may have the file open, and statements prepared for the old schema go with the handle.
     this.close();
     const applied = await this.#tools.migrate(this.file, files, backupTo);
-    if (applied.length > 0) this.#tools.committed(this.#name, null, null, null);
+    if (applied.length > 0) this.#tools.committed(this.#name, { before: null, after: null, tables: null });
     return applied;
-  }
-
-  /** Tells what the commit did before it is acknowledged. One that changed nothing left the state as it was. */
-  #tell(database: Database, before: Uint8Array | null): void {
-    const after = database.state();
-    if (before !== null && after !== null && isSameState(before, after)) return;
-    this.#tools.committed(this.#name, before, after, null);
   }
 
   /** The app goes: closes the file and every other connection to it. */

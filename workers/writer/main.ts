@@ -64,7 +64,7 @@ class Writer {
       open: (file) => Database.open(file, bootstrap.durability),
       migrate: (file, files, backupTo) => this.#threads.migrate(file, files, backupTo),
       checkpoint: (file) => this.#threads.checkpoint(file),
-      committed: (name, before, after, tables) => {
+      committed: (name, { before, after, tables }) => {
         // The gateway's own databases have names that no app can have, and nobody who watches them.
         if (name.startsWith('_') && !isDraftKey(name)) return;
         this.#supervisor?.send([Kind.committed, name, before, after, tables]);
