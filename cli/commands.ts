@@ -351,6 +351,12 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ["svc sql notes 'select * from notes'", `svc sql notes 'delete from notes where id = ?' '[3]'`],
       load: async () => (await import('./commands/data.ts')).sql,
     },
+    'live <app> <query> [input]': {
+      summary: 'Follow the result of a query',
+      details: ['Prints the result at once and again whenever it differs.', JSON_INPUT],
+      examples: ['svc live notes list', `svc live notes list '{"limit": 5}' --json`],
+      load: async () => (await import('./commands/data.ts')).live,
+    },
     'changes <app>': {
       summary: 'Follow changes in the tables of an app',
       options: { '--tables <a,b>': 'Only these tables' },

@@ -13,6 +13,7 @@
 import { createBar } from './bridge/bar.js';
 import { answerOf, retryDelay, watchConnection } from './bridge/connection.js';
 import { hasEdits } from './bridge/edits.js';
+import { createLiveQueries } from './bridge/live.js';
 import { put } from './bridge/upload.js';
 
 (() => {
@@ -81,7 +82,7 @@ import { put } from './bridge/upload.js';
 
   /** Resolves to the query's value. */
   svc.read = ({ query, input = {} }) => {
-    if (source?.readyState !== EventSource.OPEN) missed = true;
+    if (![source, ...replaced].some((stream) => stream?.readyState === EventSource.OPEN)) missed = true;
     return tool('svc_read', { app: appId, query, input });
   };
 
@@ -173,26 +174,44 @@ import { put } from './bridge/upload.js';
     return () => document.removeEventListener('svc:datachange', listener);
   };
 
+  /** Streams that go on until the one that took their place is open. */
+  const replaced = [];
+
   function connect() {
     clearTimeout(retryTimer);
     if (source || svc.visitor || svc.status !== 'online') return;
-    const following = version === undefined ? '' : `?version=${encodeURIComponent(version)}`;
-    source = new EventSource(`${root}/${appId}/_changes${following}`);
-    source.addEventListener('open', () => {
+    open();
+  }
+
+  function open() {
+    const following = version === undefined ? '' : `version=${encodeURIComponent(version)}`;
+    const { address, take } = liveQueries.next();
+    const path = address === '' ? `_changes?${following}` : `_live?${address}&changes&${following}`;
+    const stream = new EventSource(`${root}/${appId}/${path}`);
+    source = stream;
+    stream.addEventListener('open', () => {
+      for (const old of replaced.splice(0)) old.close();
       retries = 0;
       if (missed) reset();
       missed = false;
     });
-    source.addEventListener('change', (event) => emit({ type: 'change', ...JSON.parse(event.data) }));
-    source.addEventListener('reset', reset);
-    source.addEventListener('reload', draft === undefined ? renew : reload);
+    stream.addEventListener('change', (event) => emit({ type: 'change', ...JSON.parse(event.data) }));
+    stream.addEventListener('reset', reset);
+    stream.addEventListener('reload', draft === undefined ? renew : reload);
+    stream.addEventListener('data', take);
     // Only drafts have these: `dev.js` shows them.
-    source.addEventListener('fault', ({ data }) =>
+    stream.addEventListener('fault', ({ data }) =>
       document.dispatchEvent(new CustomEvent('svc:fault', { detail: JSON.parse(data) })),
     );
-    source.addEventListener('error', () => {
+    stream.addEventListener('error', (event) => {
+      // What a live query failed with has data, what ended the stream has none.
+      if (event.data !== undefined) {
+        take(event);
+        return;
+      }
+      if (stream !== source) return;
       // A lost connection the browser reopens by itself, with Last-Event-ID. An HTTP error it takes as final; we do not.
-      if (source.readyState === EventSource.CLOSED) {
+      if (stream.readyState === EventSource.CLOSED) {
         disconnect();
         retryTimer = setTimeout(connect, retryDelay(retries++));
       }
@@ -203,10 +222,40 @@ import { put } from './bridge/upload.js';
 
   function disconnect() {
     clearTimeout(retryTimer);
-    source?.close();
+    for (const stream of [...replaced.splice(0), source]) stream?.close();
     source = null;
     missed = true;
   }
+
+  const liveQueries = createLiveQueries({
+    changed: () => {
+      if (source === null) return;
+      replaced.push(source);
+      open();
+    },
+    makeError: (body) => new SvcError(body.status ?? 0, body),
+  });
+
+  /**
+   * Calls back with the query's value at once and again whenever it differs, also after the connection was lost. `onError` gets why
+   * there is no value for now; without it the console of the browser does. Answers the function that ends it. For a visitor, of a
+   * public query, only the value of now.
+   */
+  svc.live = (query, input, callback, onError) => {
+    if (typeof callback !== 'function')
+      throw new TypeError('svc.live(query, input, callback): the callback is missing.');
+    const end = liveQueries.follow(query, input ?? {}, callback, onError);
+    if (!svc.visitor) return end;
+    let ended = false;
+    svc.read({ query, input: input ?? {} }).then(
+      (value) => ended || callback(value),
+      (error) => ended || (onError ?? console.error)(error),
+    );
+    return () => {
+      ended = true;
+      end();
+    };
+  };
 
   document.addEventListener('visibilitychange', () => {
     clearTimeout(hiddenTimer);

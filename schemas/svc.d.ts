@@ -164,6 +164,16 @@ export interface Svc {
   ): Promise<StoredFile>;
   /** Whether calls can be taken now. The event `svc:status` of the document tells of each change. */
   readonly status: Status;
+  /**
+   * Calls back with the query's result at once and whenever it differs; returns a function that ends it. `onError` gets why there is
+   * no result for now.
+   */
+  live<Name extends keyof Queries & string>(
+    query: Name,
+    input: Queries[Name]['input'],
+    callback: (result: Queries[Name]['output']) => void,
+    onError?: (error: Error & { code: string }) => void,
+  ): () => void;
   /** Calls back after every write, of any client; returns a function that ends it. */
   onChange(callback: (change: Change) => void): () => void;
   settings: Readonly<Record<string, string>>;

@@ -10,7 +10,7 @@ import type { ServerEvent, Stream } from '../testing/gateway.ts';
 
 const ITEMS = ['CREATE TABLE items (id INTEGER PRIMARY KEY, title TEXT)', 'CREATE TABLE other (n INTEGER)'];
 const LIST =
-  '({ db, input }) => db.all("SELECT id, title FROM items WHERE title LIKE ? ORDER BY id", `${input.like ?? ""}%`)';
+  '({ db, input }) => db.all("SELECT id, title FROM items WHERE title LIKE ? ORDER BY id", (input.like ?? "") + "%")';
 
 const APP = appOf('notes', {
   migrations: ITEMS,

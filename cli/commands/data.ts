@@ -1,4 +1,4 @@
-/** `svc read`, `svc write`, `svc sql`, `svc changes`, `svc logs`: an app's data and what it reports. */
+/** `svc read`, `svc write`, `svc live`, `svc sql`, `svc changes`, `svc logs`: an app's data and what it reports. */
 import type { LogEntry } from '../../storage/app-log.ts';
 import { type CommandContext, jsonArgument } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -17,6 +17,24 @@ export async function read(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const body = { app: args.at(0), query: args.at(1), input: await jsonArgument(context, 2, {}) };
   const { data } = await connect().post<ToolAnswer<unknown>>('/svc/_tool/svc_read', body);
+  printResult(terminal, data);
+}
+
+/** Follows the result of a query. With `--json`, one event a line: `{ data, seq }`, or the error envelope. */
+export async function live(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
+  const [app, query] = [args.at(0), args.at(1)];
+  const input = JSON.stringify(await jsonArgument(context, 2, {}));
+  const path = withQuery(route`/svc/${app}/_live`, { query, input });
+  for await (const { event, data } of connect().follow(path, notesOfStream(terminal, `${query} of ${app}`))) {
+    const told = JSON.parse(data) as { data: unknown; error?: { code: string; message: string } };
+    if (terminal.json) terminal.event(told);
+    else if (event === 'data') printResult(terminal, told.data);
+    else terminal.note(terminal.noteStyle('yellow', `${told.error?.code}: ${told.error?.message}`));
+  }
+}
+
+function printResult(terminal: Terminal, data: unknown): void {
   if (!terminal.interactive || !isRecords(data)) {
     terminal.value(data);
     return;

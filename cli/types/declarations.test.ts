@@ -57,6 +57,7 @@ export default async function digest({ ctx, request }: AutomationArgs) {
   await window.svc.read({ query: 'list' });
   await window.svc.write({ action: 'add', input: { text: 'Milk' } });
   window.svc.onChange(({ tables }) => tables.length);
+  window.svc.live('list', {}, (notes) => notes)();
 }
 `,
     'tests/typed.ts': `import { AppError, harness } from 'svc/test';
