@@ -38,9 +38,9 @@ function requestTo({ method, path }: Route, app: string): { method: string; path
   return { method, path: method === 'GET' ? `${filled}?app=${app}` : filled, ...(method === 'GET' ? {} : { body }) };
 }
 
-/** An app's own MCP address asks what its caller may do itself: an agent that may call no tool can connect all the same. */
+/** These ask themselves what their caller may do: an agent that may call no tool can connect all the same, a stream names its query. */
 function isOfPages({ needs, path }: Route): boolean {
-  return OF_PAGES.includes(needs) || /\/:id\/_(?:mcp|errors)$/.test(path);
+  return OF_PAGES.includes(needs) || /\/:id\/_(?:mcp|errors|live)$/.test(path);
 }
 
 /** What a page is answered that may ask: a window or turn may be unknown, an agent may be missing, or the store is another. */
@@ -127,8 +127,8 @@ onEachEdge({}, (gateway, _edge, store) => {
         const request = requestTo(route, 'notes');
         const { status } = await statusOf(gateway, todos, request);
         // Whether there is such a run is no secret: its id cannot be guessed. Nor is which store this is.
-        const told = store === 'tarball' && /_tool|_mcp/.test(route.path) ? [404, 409] : [404];
-        const wanted = /:runId|:tool|_draft.*_mcp/.test(route.path) ? [403, ...told] : [403];
+        const told = store === 'tarball' && /_tool|_mcp|_live/.test(route.path) ? [404, 409] : [404];
+        const wanted = /:runId|:tool|_draft.*_(?:mcp|live)/.test(route.path) ? [403, ...told] : [403];
         assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
       }
     });
@@ -139,7 +139,7 @@ onEachEdge({}, (gateway, _edge, store) => {
         const { status } = await statusOf(gateway, todos, request);
         const isOwn = isOfPages(route) && !/_draft|_svc-user/.test(route.path);
         // Which store this is is no secret.
-        const isToldStore = store === 'tarball' && /_draft.*_mcp/.test(route.path);
+        const isToldStore = store === 'tarball' && /_draft.*_(?:mcp|live)/.test(route.path);
         const wanted = isOwn ? answersOf(route) : /:runId/.test(route.path) ? [403, 404] : isToldStore ? [409] : [403];
         assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
       }
