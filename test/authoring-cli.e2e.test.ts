@@ -242,7 +242,7 @@ test('templates are cloned on the gateway and into folders', async () => {
   assert.equal((await svc('new', 'board', '--clone', 'kanban', '--name', 'Plans')).code, 0);
   const { id, name } = JSON.parse(readFileSync(join(home, 'board/app.json'), 'utf8'));
   assert.deepEqual([id, name], ['board', 'Plans']);
-  assert.match((await svc('sessions')).stdout, /^dev-notes +notes +(just now|\d+ s ago)$/m);
+  assert.match((await svc('sessions')).stdout, /^dev-notes +notes +(just now|\d+ (s|min) ago)$/m);
   assert.equal((await json('sessions', 'rm', staged.sessionId, '--yes')).deleted, true);
 });
 
