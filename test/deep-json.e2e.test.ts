@@ -11,6 +11,8 @@ import { onEachEdge } from '../testing/edges.ts';
 const NOT_JSON = [
   'POST /svc/_apps/:id/upload',
   'POST /svc/_apps/:id/restart',
+  'PUT /svc/:id/_blobs',
+  'PUT /svc/_draft/:sid/:id/_blobs',
   'PUT /svc/_sessions/:sid/apps/:id/files/*',
   'POST /svc/_sessions/:sid/apps/:id/files',
   'POST /svc/_sessions/:sid/apps/:id/update',

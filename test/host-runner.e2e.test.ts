@@ -93,6 +93,7 @@ const agent: Agent = {
 
 runnerCases({
   name: "a host's runner",
+  joinsPieces: true,
   runner: { open: () => Promise.resolve(agent), probe: () => Promise.resolve({}) },
   skip: false,
   spec: ({ stub }) => ({ name: 'host', kind: 'model', baseUrl: `${stub.url}/v1`, model: 'stub-model', env: {} }),

@@ -55,7 +55,10 @@ export class TestApp {
     this.#clock = clock;
     this.#outside = outside;
     this.#socket = join(folder, 'app');
-    const options = { handler: parts.pipeline.handle, onFault: (error: unknown) => console.error(error) };
+    const options = {
+      handler: parts.pipeline.handle,
+      onFault: (error: unknown) => process.emitWarning(error as Error),
+    };
     this.#server = createServer((req, res) => handleNodeRequest(req, res, options)).listen(this.#socket);
     parts.services.logs.follow(this.id, (_app, line) => this.logs.push(JSON.parse(line) as LogEntry));
     this.clock = {

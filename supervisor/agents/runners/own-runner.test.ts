@@ -95,7 +95,7 @@ test('a turn becomes a whole order, and what the agent does is passed on', async
   });
   assert.equal(gateway.url, 'http://127.0.0.1:8787/svc/todos/_mcp');
   assert.deepEqual(seen, {
-    granted: { conversation: 'svc-chat:todos:wa', app: 'todos', draft: null, may: ['read', 'write'] },
+    granted: { conversation: 'svc-chat:todos:wa', runner: 'local', app: 'todos', draft: null, may: ['read', 'write'] },
     folder: [],
   });
   assert.equal(tokens.find(gateway.token), undefined, 'the token outlives its turn');
