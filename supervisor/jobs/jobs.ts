@@ -68,6 +68,7 @@ const REPEATABLE = new Set<GitOperation>([
   'commitTree',
   'settle',
   'tagOnly',
+  'retire',
   'listVersions',
   'treeOf',
   'diffApp',

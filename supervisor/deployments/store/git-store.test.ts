@@ -228,6 +228,15 @@ test('numbers of versions and apps that were deleted are not given again', async
   assert.equal((await upload(version('4'))).versionId, 'notes/v4');
 });
 
+test('active-main follows main also when the tags of a removed app cannot be moved', async () => {
+  const { deployments, upload, git, store } = await start(newDataDir());
+  await upload(version('1'));
+  git('update-ref', 'refs/deleted/notes/v1', 'main');
+  await deployments.remove('notes');
+  assert.equal(git('tag'), 'notes/v1');
+  assert.equal(readFileSync(store.activeMain, 'utf8'), `${git('rev-parse', 'main')}\n`);
+});
+
 test('a version in which something still runs stays on disk', async () => {
   const { upload, atWork, layout } = await start(newDataDir(), { versionRetention: 2 });
   const first = await upload(version('1'));

@@ -194,6 +194,8 @@ export class GitStore implements CodeStore {
     const job = { app: id, ...this.#signed() };
     const removal = await git('commitApp', { ...job, folder: null, message: `Remove ${id}\n` });
     if (!removal.unchanged) this.#main = (await git('settle', { ...job, commit: removal.commit, tag: null })).main;
+    // At once: the tags may stay behind when the job that moves them dies, and `main` has moved.
+    await this.#writeActiveMain();
     await git('retire', { app: id, tag: null });
     await removeMaterialized(paths, id);
   }
