@@ -8,6 +8,8 @@ import { ROOT } from './servers.ts';
 
 const FOLDER = join(ROOT, 'bench/app');
 export const APP = 'bench';
+/** The same app, whose results are kept. */
+export const CACHED_APP = 'bench-cached';
 /** The migration writes notes 1 to this. */
 export const ROWS = 1000;
 /** What the app that is loaded has besides: a file of 1 MiB. */
@@ -33,7 +35,7 @@ export async function packApp(id = APP, extra: Record<string, Buffer | string> =
 export async function fillFolder(folder: string, id: string, extra: Record<string, Buffer | string>): Promise<void> {
   await cp(FOLDER, folder, { recursive: true });
   const manifest = JSON.parse(await readFile(join(FOLDER, 'app.json'), 'utf8')) as object;
-  await writeFile(join(folder, 'app.json'), JSON.stringify({ ...manifest, id }));
+  await writeFile(join(folder, 'app.json'), JSON.stringify({ ...manifest, id, cache: id === CACHED_APP }));
   for (const [name, content] of Object.entries(extra)) {
     await mkdir(dirname(join(folder, name)), { recursive: true });
     await writeFile(join(folder, name), content);

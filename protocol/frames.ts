@@ -43,13 +43,16 @@ export const Kind = {
   clock: 40,
   blob: 36,
   blobDone: 37,
+  reads: 41,
+  schemaChanged: 42,
 } as const;
 
 /**
  * What a dispatched call runs. `sql` is the built-in tool behind `svc sql`; `fire` is an automation's handler; `server` is a
  * tool of an MCP server, named `<server>.<tool>`, whose body is the JSON text of its arguments and whose result is JSON text.
+ * `tracked` is a query that says what it read, see the frame `reads`.
  */
-export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3, server: 4 } as const;
+export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3, server: 4, tracked: 5 } as const;
 export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
 
 /** `client-gone` leaves the call what it needs to end well; each of the others is the end of it. */
@@ -268,6 +271,13 @@ type Frames = {
   blob: [askId: number, callId: number, verb: 'put' | 'delete', name: string, content: Uint8Array];
   /** Supervisor → actor. `body` is JSON text: a `BlobRecord`, or whether a file was deleted; an `ErrorBody` when `ok` is false. */
   blobDone: [askId: number, ok: boolean, body: Uint8Array];
+  /**
+   * Actor → supervisor, before the result of a `tracked` query: the tables that it read, null for any; whether its result is the same
+   * as long as they are; and whether it asked who calls.
+   */
+  reads: [callId: number, tables: string[] | null, keep: boolean, caller: boolean];
+  /** Supervisor → actor: what was known of the tables of a statement may be wrong from now on. */
+  schemaChanged: [unused: 0];
   /** Supervisor → agents: these conversations are over; their agents end, those at work once their turn has ended. */
   agentsLeave: [unused: 0, over: AgentScope];
 };

@@ -174,6 +174,16 @@ export const LIMITS = {
   liveRefreshSeconds: 86_400, // largest value of `refreshSeconds`
   changeRingsBytes: 64 * MiB, // all rings together; over it, the ring of the app that has been quiet longest is emptied
 
+  resultsBytes: 64 * MiB, // kept results of queries, over all apps
+  resultsOfAppBytes: 16 * MiB,
+  resultBytes: 1 * MiB, // one of them; larger ones are not kept
+  resultKeyChars: 8 * KiB, // the input of a query whose result is kept
+  unkeptQueries: 10_000, // queries that are remembered because their results cannot be kept
+  tablesRead: 10_000, // tables that one query may say it read
+  histories: 512, // apps whose commits are followed, each with an open file; the others begin anew
+  strangeStateMs: 100, // how long the note of a commit may be on its way until it counts as one of another process
+  commitLookMs: 1 * SECOND, // how often the data of apps that somebody watches is looked at for commits of other processes
+
   staticCacheBytes: 64 * MiB, // bytes of static files kept in memory, over all apps
   staticIndexBytes: 32 * MiB, // lists of static files in memory, as bytes of their JSON and headers
 

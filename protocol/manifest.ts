@@ -55,6 +55,8 @@ export type Manifest = {
   network?: string[];
   /** How much its files may take together, in MiB. */
   blobQuotaMb?: number;
+  /** False where the results of its queries are not to be kept. */
+  cache?: boolean;
   queries: QueryDefinition[];
   actions: ActionDefinition[];
   [member: string]: unknown;
@@ -89,6 +91,8 @@ export type VersionSummary = {
   /** As in the manifest. */
   network?: string[];
   blobQuotaMb?: number;
+  /** Only where results are not to be kept. */
+  cache?: false;
   /** Numbers 1…n of the migrations this version has. */
   migrations: number;
   automations: number;

@@ -2,16 +2,48 @@
  * Reads the state of a database: what its write-ahead log's index begins with. Every commit, of whatever process, has changed
  * it before it returns, and no two states have the same bytes (sqlite.org/walformat.html, "The WAL-Index Header").
  */
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { endianness } from 'node:os';
 
 /** Bytes of a state. */
 export const STATE_BYTES = 48;
+
+/** Where the fields lie. */
+const COUNT = 8;
+const CHECKSUM = 24;
+const SALT = 32;
+const SALT_BYTES = 8;
+
+const LITTLE_ENDIAN = endianness() === 'LE';
 
 /** Whether nothing was committed between the two; false where one of them is not known. */
 export function isSameState(one: Uint8Array | null, other: Uint8Array | null): boolean {
   if (one === null || other === null) return false;
   for (let at = 0; at < STATE_BYTES; at++) if (one[at] !== other[at]) return false;
   return true;
+}
+
+/** Whether exactly one commit led from one state to the other, of two of the same log: SQLite counts them. */
+export function isNextState(before: Uint8Array, after: Uint8Array): boolean {
+  return countOf(after) === (countOf(before) + 1) >>> 0;
+}
+
+/** `iChange`, in the byte order of the machine. */
+function countOf(state: Uint8Array): number {
+  return new DataView(state.buffer, state.byteOffset).getUint32(COUNT, LITTLE_ENDIAN);
+}
+
+/** Whether it is that of a log to which nothing was written yet: it has no salt, and all such states are the same. */
+export function isEmptyLog(state: Uint8Array): boolean {
+  for (let at = SALT; at < SALT + SALT_BYTES; at++) if (state[at] !== 0) return false;
+  return true;
+}
+
+/** Makes a state of an empty log tell what the database's file was at that time. */
+export function mixInFile(state: Uint8Array, modifiedMs: number, size: number): void {
+  const view = new DataView(state.buffer, state.byteOffset);
+  view.setFloat64(CHECKSUM, modifiedMs);
+  view.setFloat64(SALT, size);
 }
 
 export class WalIndex {
@@ -37,6 +69,11 @@ export class WalIndex {
     } catch {
       return false;
     }
+  }
+
+  /** False once the file that is read has no name any more: whoever opens the database then makes another. */
+  isInPlace(): boolean {
+    return this.#handle >= 0 && fstatSync(this.#handle).nlink > 0;
   }
 
   /** In a process that opens the database, only after it closed it: SQLite's locks end when any handle of the file is closed. */

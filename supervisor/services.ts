@@ -12,6 +12,7 @@ import type { Blobs } from './blobs.ts';
 import type { Config } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { Apps, AppsOptions } from './dispatch/apps.ts';
+import type { CachedReads } from './dispatch/cached-reads.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { Access } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
@@ -30,6 +31,7 @@ export type Services = AppsOptions & {
   /** What agents call the gateway with. */
   agentTokens: AgentTokens;
   apps: Apps;
+  reads: CachedReads;
   /** To the tools of the live apps. */
   dispatcher: Dispatcher;
   automations: Automations;

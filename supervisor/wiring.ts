@@ -32,6 +32,7 @@ import { Databases } from './databases.ts';
 import { Deployments } from './deployments/deploy.ts';
 import { checkStore, openStore } from './deployments/store/open-store.ts';
 import { Apps } from './dispatch/apps.ts';
+import { CachedReads } from './dispatch/cached-reads.ts';
 import { ChangeStreams } from './dispatch/changes.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
@@ -54,6 +55,7 @@ import { ConsoleFiles } from './pages/console-files.ts';
 import { Pages } from './pages/pages.ts';
 import { Preferences } from './pages/preferences.ts';
 import { Commits } from './results/commits.ts';
+import { Results } from './results/results.ts';
 import { allRoutes } from './routes/all.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
@@ -107,16 +109,19 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     for (const dir of [...codeDirs(layout), layout.tmpDir, layout.templatesCache]) await mkdirDurable(dir);
     const changes = new ChangeStreams();
     const onProcess = recordOf(new Children(layout.children, randomUUID()), log);
-    const commits = new Commits();
+    const commits = new Commits({ file: (app) => layout.app(app).data });
+    undo.push(() => commits.close());
+    const results = new Results(commits);
+    commits.onChanged = (app) => results.forget(app);
     const onWriterLost = (app: string) => {
-      commits.tell(app, 'all');
+      commits.changed(app);
       changes.reset(app);
     };
     const tree = new Tree({
       ...treeOptions(config, layout, log, host),
       appLog,
       onWriterLost,
-      onCommitted: (app, _before, _after, tables) => commits.tell(app, tables === null ? 'all' : new Set(tables)),
+      onCommitted: (...commit) => commits.committed(...commit),
       onProcess,
       secrets: (app) => secrets.given(app),
       simulation: host.simulation,
@@ -155,7 +160,11 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     access?.whenEnded(() => changes.readers.endAll());
     const agentTokens = new AgentTokens();
     const secrets = await Secrets.open({ layout, registered, log }, registry.ids());
-    secrets.onChange((app) => tree.tellSecrets(app));
+    secrets.onChange((app) => {
+      tree.tellSecrets(app);
+      // Their values are taken out of results.
+      results.forget(app);
+    });
     const pages = new Pages(log);
     const jobs = new Jobs({
       createChild: (events) => tree.jobsChild(jobFolders(layout), events),
@@ -178,6 +187,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       tree,
       jobs,
       commits,
+      reads: new CachedReads(results),
       changes,
       pages,
       logs,
@@ -367,6 +377,7 @@ export async function disassemble(
     // Those who follow a turn are told how it ended.
     () => services.chat.stop(),
     () => changes.closeAll(),
+    () => services.commits.close(),
     () => backups.stop(),
     // Uploads need the writer to end well, so they come first.
     () =>

@@ -1,5 +1,5 @@
 /** What a call costs that goes through the dispatcher to a handler. */
-import { APP, ROWS } from '../bench-app.ts';
+import { APP, CACHED_APP, ROWS } from '../bench-app.ts';
 import { compare } from '../compare.ts';
 import type { Scenario } from '../context.ts';
 import type { Operation } from '../notes.ts';
@@ -96,6 +96,18 @@ export const toolWorkloads: Workload[] = [
     beside: { name: 'svc_read', requests: IDS.map((id) => read(id).request) },
   },
   workloadOf('list', 'How many lists of 50 rows a second at {n} in flight?', null, list),
+  {
+    ...workloadOf('cached', 'How many kept results of one row a second at {n} in flight?', null, (id) =>
+      read(id, CACHED_APP),
+    ),
+    apps: [CACHED_APP],
+  },
+  {
+    ...workloadOf('cached-list', 'How many kept lists of 50 rows a second at {n} in flight?', null, (id) =>
+      list(id, CACHED_APP),
+    ),
+    apps: [CACHED_APP],
+  },
   workloadOf('write', 'How many durable single-row writes a second at {n} in flight?', 'full', write),
   workloadOf(
     'write-normal',

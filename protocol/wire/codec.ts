@@ -200,7 +200,7 @@ function isDispatch(frame: FrameOf<'dispatch'>): boolean {
 
 /** The numbers of `ToolKind`, without a gap from 0 on. */
 function isToolKind(kind: unknown): kind is ToolKindValue {
-  return kind === 0 || kind === 1 || kind === 2 || kind === 3 || kind === 4;
+  return kind === 0 || kind === 1 || kind === 2 || kind === 3 || kind === 4 || kind === 5;
 }
 
 /** The places in `CALLER_KINDS`. */

@@ -167,7 +167,7 @@ export class Apps implements AppsView {
     this.#ready.delete(id);
     tree.swapFires(id, active);
     await tree.apps.get(id)?.swap(active);
-    commits.tell(id, 'all');
+    commits.changed(id);
     changes.reload(id);
   }
 
@@ -178,17 +178,19 @@ export class Apps implements AppsView {
   /** Replaces the threads of an app and its automations, and lifts their quarantines. Throws as `actor` does. */
   restart(app: App): void {
     this.actor(app).restart();
+    this.#options.commits.changed(app.key);
     this.#options.tree.restartFires(app.id);
   }
 
   /** Ends everything that an app does: its runs first, then its calls, then what follows it. */
   async stop(id: string): Promise<void> {
-    const { tree, changes, pages, logs, layout } = this.#options;
+    const { tree, changes, commits, pages, logs, layout } = this.#options;
     await Promise.all([this.#later.automations.removed(id), this.#later.chat.removed(id)]);
     this.#ready.delete(id);
     this.#pages.delete(id);
     await Promise.all([tree.remove(id), tree.removeFires(id)]);
     await rm(layout.agentFolders(id), { recursive: true, force: true });
+    commits.forget(id);
     changes.closeApp(id);
     pages.forget(id);
     await logs.close(id);

@@ -5,33 +5,28 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind } from '../../protocol/frames.ts';
-import { ADMIN_CALLER, type HandlerCaller } from '../../protocol/handler-caller.ts';
+import { ADMIN_CALLER } from '../../protocol/handler-caller.ts';
+import { isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { ActionSummary, QuerySummary, VersionSummary } from '../../protocol/manifest.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
 import { membersOf } from '../../protocol/rules/json-members.ts';
 import type { Config } from '../config.ts';
-import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
+import { Call, type CallReply, type CallTiming, type Tracked } from '../tree/actor/call.ts';
 import type { App, AppsView } from './apps.ts';
+import type { CachedReads, RunSink } from './cached-reads.ts';
 import type { Change, ChangeStreams } from './changes.ts';
 import type { Idempotency, RecordedAnswer } from './idempotency.ts';
+import type { Request, Sink, Target } from './request.ts';
 
 export type DispatcherOptions = {
   apps: AppsView;
   changes: ChangeStreams;
+  reads: CachedReads;
   idempotency: Idempotency;
   config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
 };
 
-/** A tool of an app that can be called now. */
-export type Target =
-  | { app: App; kind: 'query'; tool: QuerySummary }
-  | { app: App; kind: 'action'; tool: ActionSummary };
-
-/** What a call is made with. `body` is JSON text whose `input` member is the input; empty for `{}`. */
-export type Request = { body: Uint8Array; traceId: string; source: Change['source']; caller: HandlerCaller };
-
-/** Where the answer of a call goes, see `CallReply`. `answered` copies the body before it returns. */
-export type Sink = { answered: CallReply['result'] } & Pick<CallReply, 'failed' | 'faulted'>;
+export type { Request, Sink, Target } from './request.ts';
 
 /** Where the answer of an action goes that is recorded under its idempotency key first. */
 export type RecordedSink = Pick<Sink, 'failed' | 'faulted'> & {
@@ -67,10 +62,23 @@ export class Dispatcher {
 
   /** Runs a tool; its time runs from now on. Answers a function that abandons the call. */
   submit(target: Target, request: Request, sink: Sink): () => void {
-    const call = this.#callOf(target, request, sink);
-    const actor = this.apps.actor(target.app);
-    actor.submit(call);
-    return () => actor.abandon(call);
+    const { app, kind } = target;
+    const actor = this.apps.actor(app);
+    if (kind === 'action') {
+      const call = this.#callOf(target, request, new AnnouncedReply(this, target, request.source, sink));
+      actor.submit(call);
+      return () => actor.abandon(call);
+    }
+    const start = (run: Request, runSink: RunSink, schema?: number): (() => void) => {
+      const call = this.#callOf(target, run, new QueryReply(runSink), schema);
+      actor.submit(call);
+      return () => actor.abandon(call);
+    };
+    const { reads } = this.#options;
+    const { versionId, cache } = actor.summary;
+    // An app that is given up on says so, whatever is kept of it.
+    if (cache === false || isDraftKey(app.key) || actor.refusing) return reads.bypass(app.key, request, sink, start);
+    return reads.submit(target, versionId, request, sink, start);
   }
 
   /**
@@ -84,14 +92,15 @@ export class Dispatcher {
     const record = (answer: RecordedAnswer, timing: CallTiming) =>
       void idempotency.record(app.key, key, answer).then(() => sink.recorded(answer, timing), faulted);
     // Made now, because its time runs from here.
-    const call = this.#callOf(target, request, {
+    const recorded: Sink = {
       answered: (status, body, timing) => record(sink.answerOf(status, body), timing),
       failed: (error, timing) => {
         if (timing.started && !NOT_RUN.has(error.code)) record(sink.errorOf(error), timing);
         else idempotency.release(app.key, key).then(() => sink.failed(error, timing), faulted);
       },
       faulted,
-    });
+    };
+    const call = this.#callOf(target, request, new AnnouncedReply(this, target, request.source, recorded));
     const known = await idempotency.claim(app.key, key, tool.name, input);
     if (known) {
       sink.recorded(known, null);
@@ -108,7 +117,11 @@ export class Dispatcher {
    * Runs one SQL statement of a caller's own in the app's thread, within `LIMITS.sqlMs`: `body` is JSON text with `sql`, `params`
    * and `mode`, see `sql-tool.ts`. Subscribers hear of the tables that it wrote. Rejects with the app's error.
    */
-  async sql(id: string, { body, traceId, source }: Omit<Request, 'caller'>, sink: Sink): Promise<() => void> {
+  async sql(
+    id: string,
+    { body, traceId, source }: Pick<Request, 'body' | 'traceId' | 'source'>,
+    sink: Sink,
+  ): Promise<() => void> {
     const app = await this.apps.get(id);
     const reply: CallReply = {
       result: (status, answer, timing) => {
@@ -155,13 +168,35 @@ export class Dispatcher {
     throw unknownTool(app.id, summary, kind, name);
   }
 
-  #callOf(target: Target, { body, traceId, source, caller }: Request, sink: Sink): Call {
+  /** `schema` is given for a query that is to say what it read. */
+  #callOf({ kind, tool }: Target, { body, traceId, caller }: Request, reply: CallReply, schema?: number): Call {
     const { config } = this.#options;
-    const { kind, tool } = target;
     const allowedMs = tool.timeoutMs ?? (kind === 'query' ? config.queryTimeoutMs : config.actionTimeoutMs);
-    const reply = new AnnouncedReply(this, target, source, sink);
-    const request = { kind: ToolKind[kind], tool: tool.name, body, traceId, caller, allowedMs };
+    const request = { kind: ToolKind[kind], tool: tool.name, body, traceId, caller, allowedMs, schema };
     return new Call(request, reply, performance.now());
+  }
+}
+
+/** A query may run twice, and announces nothing. */
+class QueryReply implements CallReply {
+  readonly #sink: RunSink;
+
+  constructor(sink: RunSink) {
+    this.#sink = sink;
+  }
+
+  result(status: number, body: Uint8Array, timing: CallTiming, tracked: Tracked | null): void {
+    this.#sink.answered(status, body, timing, tracked);
+  }
+
+  failed(error: SvcError, timing: CallTiming): void {
+    this.#sink.failed(error, timing);
+  }
+
+  outcomeUnknown(): void {}
+
+  faulted(error: unknown): void {
+    this.#sink.faulted(error);
   }
 }
 

@@ -21,6 +21,7 @@ import type { Blobs } from '../blobs.ts';
 import type { Config } from '../config.ts';
 import type { Databases } from '../databases.ts';
 import type { App } from '../dispatch/apps.ts';
+import type { CachedReads } from '../dispatch/cached-reads.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Idempotency } from '../dispatch/idempotency.ts';
 import type { Jobs } from '../jobs/jobs.ts';
@@ -48,6 +49,7 @@ export type DraftsOptions = {
   tree: Tree;
   databases: Databases;
   commits: Commits;
+  reads: CachedReads;
   changes: ChangeStreams;
   pages: Pages;
   logs: AppLogs;
@@ -195,6 +197,7 @@ export class Draft {
     this.#watch.close();
     this.reports.close();
     await this.#serial.run(this.key, () => this.#data.close());
+    this.#options.commits.forget(this.key);
   }
 
   /** Leaves everything as it is: the gateway stops. */
@@ -280,7 +283,7 @@ export class Draft {
     const { tree, pages, commits } = this.#options;
     if (before) pages.forget(this.key, before.summary.versionId);
     await tree.existing(this.key)?.swap(snapshot.summary);
-    commits.tell(this.key, 'all');
+    commits.changed(this.key);
   }
 
   async #makeCallable(): Promise<App> {
@@ -308,7 +311,7 @@ export class Draft {
       const { migrationsDir } = this.#paths.version(snapshot.summary.versionId);
       const brought = await work(snapshot.migrations, migrationsDir);
       this.#dataOf = snapshot;
-      if (brought.seeded) this.#options.commits.tell(this.key, 'all');
+      if (brought.seeded) this.#options.commits.changed(this.key);
       return brought;
     } catch (error) {
       if (error instanceof SvcError && error.code === 'MIGRATION_FAILED') {

@@ -54,8 +54,8 @@ export class Drafts {
 
   /** For the tools of a session's drafts, under the ids of their apps. */
   dispatcher(session: string): Dispatcher {
-    const { changes, idempotency, config } = this.#options;
-    return new Dispatcher({ apps: this.#view(session), changes, idempotency, config });
+    const { changes, reads, idempotency, config } = this.#options;
+    return new Dispatcher({ apps: this.#view(session), changes, reads, idempotency, config });
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */

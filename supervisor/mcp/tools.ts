@@ -207,7 +207,7 @@ function run(
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
     const { source, shown } = caller;
-    const request = { body: Buffer.from(JSON.stringify({ input })), traceId, source, caller: shown };
+    const request = { body: Buffer.from(JSON.stringify({ input })), input, traceId, source, caller: shown };
     const sink = new AnswerSink(promisesObject, resolve, reject);
     onAbort(signal, dispatcher.submit(target, request, sink));
   });

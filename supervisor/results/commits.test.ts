@@ -1,35 +1,140 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { beforeEach, test } from 'node:test';
+import { LIMITS } from '../../protocol/limits.ts';
+import { STATE_BYTES } from '../../storage/wal-index.ts';
 import { Commits } from './commits.ts';
 
+let commits: Commits;
+/** The states of the databases as a look at them finds them; null for none. */
+let states: Map<string, Uint8Array | null>;
+let time: number;
+
+beforeEach(() => {
+  states = new Map();
+  time = 0;
+  commits = new Commits({
+    file: (app) => app,
+    now: () => time,
+    reader: (file) => ({ read: () => states.get(file) ?? null, close: () => {} }),
+  });
+});
+
+/** After so many commits of a log. */
+function state(commit: number, salt = 1): Uint8Array {
+  const bytes = new Uint8Array(STATE_BYTES);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(8, commit, true);
+  view.setUint32(32, salt);
+  return bytes;
+}
+
 test('watchers of an app hear of its commits, in order, until they end their watch', () => {
-  const commits = new Commits();
   const heard: unknown[] = [];
   const end = commits.watch('a', (written) => heard.push(['first', written]));
-  commits.watch('a', (written) => heard.push(['second', written]));
-  commits.tell('a', 'all');
-  commits.tell('b', 'all');
+  const other = commits.watch('a', (written) => heard.push(['second', written]));
+  commits.changed('a');
+  commits.changed('b');
   end();
   end();
-  const tables = new Set(['t']);
-  commits.tell('a', tables);
+  commits.committed('a', state(1), state(2), ['t']);
+  other();
   assert.deepEqual(heard, [
     ['first', 'all'],
     ['second', 'all'],
-    ['second', tables],
+    ['second', new Set(['t'])],
   ]);
 });
 
 test('a watcher may end its watch, or begin another, while it is told', () => {
-  const commits = new Commits();
   let heard = 0;
   const end = commits.watch('a', () => {
     heard++;
     end();
     commits.watch('a', () => heard++);
   });
-  commits.tell('a', 'all');
+  commits.changed('a');
   assert.equal(heard, 1);
-  commits.tell('a', 'all');
+  commits.changed('a');
   assert.equal(heard, 2);
+  commits.close();
+});
+
+test('a history is up to date once the note of each commit has come', () => {
+  states.set('a', state(1));
+  const history = commits.upToDate('a');
+  assert.ok(history);
+  const then = history.now;
+  states.set('a', state(2));
+  assert.equal(commits.upToDate('a'), null);
+  commits.committed('a', state(1), state(2), ['t']);
+  assert.equal(commits.upToDate('a'), history);
+  assert.equal(history.unchanged(new Set(['u']), then), true);
+  assert.equal(history.unchanged(new Set(['t']), then), false);
+  assert.equal(history.unchanged(new Set(['t']), history.now), true);
+  assert.equal(history.unchanged('all', then), false);
+});
+
+test('a commit of which no note comes changes everything, and watchers are told', () => {
+  states.set('a', state(1));
+  const history = commits.upToDate('a');
+  assert.ok(history);
+  const then = history.now;
+  const heard: unknown[] = [];
+  const end = commits.watch('a', (written) => heard.push(written));
+  states.set('a', state(2));
+  assert.equal(commits.upToDate('a'), null);
+  time += LIMITS.strangeStateMs - 1;
+  assert.equal(commits.upToDate('a'), null);
+  assert.deepEqual(heard, []);
+  time += 1;
+  assert.equal(commits.upToDate('a'), history);
+  assert.equal(history.unchanged(new Set(['t']), then), false);
+  assert.deepEqual(heard, ['all']);
+  end();
+});
+
+for (const [what, notes] of [
+  ['that was lost', [[2, 3]]],
+  [
+    'that comes late',
+    [
+      [2, 3],
+      [1, 2],
+    ],
+  ],
+  ['that leaves out another one', [[1, 3]]],
+] as const) {
+  test(`a note ${what} makes everything count as changed`, () => {
+    states.set('a', state(1));
+    const history = commits.upToDate('a');
+    assert.ok(history);
+    const then = history.now;
+    states.set('a', state(3));
+    for (const [before, after] of notes) commits.committed('a', state(before), state(after), ['t']);
+    commits.upToDate('a');
+    time += LIMITS.strangeStateMs;
+    assert.equal(commits.upToDate('a'), history);
+    assert.equal(history.unchanged(new Set(['u']), then), false);
+  });
+}
+
+test('what changes the schema, or more than is known, changes everything and gives the schema another number', () => {
+  states.set('a', state(1));
+  const history = commits.upToDate('a');
+  assert.ok(history);
+  const { now, schema } = history;
+  states.set('a', state(2));
+  commits.committed('a', state(1), state(2), null);
+  assert.equal(commits.upToDate('a'), history);
+  assert.equal(history.unchanged(new Set(['t']), now), false);
+  assert.notEqual(history.schema, schema);
+});
+
+test('an app that is forgotten begins with another history, whose schema has a number of its own', () => {
+  states.set('a', state(1));
+  const history = commits.upToDate('a');
+  commits.forget('a');
+  const next = commits.upToDate('a');
+  assert.notEqual(next, history);
+  assert.notEqual(next?.schema, history?.schema);
 });

@@ -1,23 +1,142 @@
-/** Commits: what each of them wrote, told to those who watch the app's data before the write is acknowledged (decisions, section 13). */
+/**
+ * Commits: for each app what is known of the history of its data. Hears of commits from the writers, looks at the state of the
+ * database itself, and tells those who watch what each commit wrote, before the write is acknowledged (decisions, section 13).
+ */
+import { LIMITS } from '../../protocol/limits.ts';
+import { History, type Written } from './history.ts';
+import { StateReader } from './state-reader.ts';
 
-/** The tables that a commit wrote; all of them where that is not known, or may have been more. */
-export type Written = ReadonlySet<string> | 'all';
+export type { Written } from './history.ts';
+
+export type CommitsOptions = {
+  /** The database of an app or draft. */
+  file(app: string): string;
+  /** Milliseconds that only grow. */
+  now?: () => number;
+  reader?: (file: string) => Pick<StateReader, 'read' | 'close'>;
+};
+
+/** `strange` is a state that the history does not lead to, since when. */
+type Known = {
+  history: History;
+  reader: Pick<StateReader, 'read' | 'close'>;
+  strange: Uint8Array | null;
+  strangeSince: number;
+};
 
 export class Commits {
+  readonly #options: Required<CommitsOptions>;
   readonly #watchers = new Map<string, Set<(written: Written) => void>>();
+  /** The one that was opened first comes first. */
+  readonly #known = new Map<string, Known>();
+  #turn = 0;
+  #turnEnds = false;
+  #looking: NodeJS.Timeout | undefined;
 
-  /** `app` is an app's id or a draft's key. The listener must not throw. Answers a function that ends the watch. */
+  constructor({ file, now = performance.now.bind(performance), reader = (of) => new StateReader(of) }: CommitsOptions) {
+    this.#options = { file, now, reader };
+  }
+
+  /**
+   * `app` is an app's id or a draft's key. The listener must not throw. Answers a function that ends the watch. What another process
+   * commits is told within `LIMITS.commitLookMs`.
+   */
   watch(app: string, listener: (written: Written) => void): () => void {
     const watchers = this.#watchers.get(app) ?? new Set();
     this.#watchers.set(app, watchers);
     watchers.add(listener);
+    this.#looking ??= setInterval(() => this.#look(), LIMITS.commitLookMs).unref();
     return () => {
       watchers.delete(listener);
       if (watchers.size === 0 && this.#watchers.get(app) === watchers) this.#watchers.delete(app);
+      if (this.#watchers.size > 0) return;
+      clearInterval(this.#looking);
+      this.#looking = undefined;
     };
   }
 
-  tell(app: string, written: Written): void {
+  /** A writer tells of a commit, see the frame. */
+  committed(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: readonly string[] | null): void {
+    const known = this.#known.get(app);
+    if (known !== undefined) this.#tell(app, known.history.committed(before, after, tables));
+    else this.#tell(app, tables === null ? 'all' : new Set(tables));
+  }
+
+  /** Everything of an app may have changed, not only its data; told first. */
+  onChanged: (app: string) => void = () => {};
+
+  /** Anything may have changed: there is another version, other data, or a writer that died. */
+  changed(app: string): void {
+    this.#known.get(app)?.history.adopt(null);
+    this.onChanged(app);
+    this.#tell(app, 'all');
+  }
+
+  /** The history of an app's data when it leads to the state that the data has now; null when that is not known. */
+  upToDate(app: string): History | null {
+    const known = this.#known.get(app) ?? this.#open(app);
+    const { history, reader } = known;
+    const state = reader.read(this.#currentTurn());
+    if (state === null) return null;
+    if (history.leadsTo(state)) return history;
+    // The note of the commit may be on its way; if it does not come, another process has written.
+    if (history.isNew) history.adopt(state);
+    else if (!this.#isStrangeForLong(known, state)) return null;
+    else {
+      history.adopt(state);
+      this.#tell(app, 'all');
+    }
+    known.strange = null;
+    return history;
+  }
+
+  /** The app is gone, or its files are not used any more. */
+  forget(app: string): void {
+    this.#known.get(app)?.reader.close();
+    this.#known.delete(app);
+    this.onChanged(app);
+  }
+
+  close(): void {
+    clearInterval(this.#looking);
+    for (const app of [...this.#known.keys()]) this.forget(app);
+  }
+
+  #isStrangeForLong(known: Known, state: Uint8Array): boolean {
+    const now = this.#options.now();
+    if (known.strange !== null && Buffer.compare(known.strange, state) === 0)
+      return now - known.strangeSince >= LIMITS.strangeStateMs;
+    known.strange = Uint8Array.from(state);
+    known.strangeSince = now;
+    return false;
+  }
+
+  #open(app: string): Known {
+    const [oldest] = this.#known.keys();
+    if (this.#known.size >= LIMITS.histories && oldest !== undefined) this.forget(oldest);
+    const reader = this.#options.reader(this.#options.file(app));
+    const known = { history: new History(), reader, strange: null, strangeSince: 0 };
+    this.#known.set(app, known);
+    return known;
+  }
+
+  /** What was watched in the meantime may have been written by a process that tells nobody. */
+  #look(): void {
+    for (const app of this.#watchers.keys()) this.upToDate(app);
+  }
+
+  #tell(app: string, written: Written): void {
     for (const listener of [...(this.#watchers.get(app) ?? [])]) listener(written);
+  }
+
+  #currentTurn(): number {
+    if (!this.#turnEnds) {
+      this.#turnEnds = true;
+      setImmediate(() => {
+        this.#turnEnds = false;
+        this.#turn++;
+      });
+    }
+    return this.#turn;
   }
 }

@@ -18,6 +18,7 @@ const EMPTY = Buffer.alloc(0);
 const READ_PREFIX = Buffer.from('{"isError":false,"data":');
 const READ_SUFFIX = Buffer.from('}');
 const WRITE_SUFFIX = Buffer.from('}}');
+const HIT_TIMING = 'queue;dur=0.00, handler;dur=0.00, cache;desc=hit';
 /** Of an answer for which no handler ran. */
 const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0, started: false };
 
@@ -124,7 +125,7 @@ class HttpCall implements Sink, RecordedSink {
     const traceId = newTraceId(exchange.header('traceparent'));
     const source = this.#caller.kind === 'agent' ? 'agent' : 'handler';
     const { shown: caller } = this.#caller;
-    const request = { body: bytes.length === 0 ? EMPTY : bytes, traceId, source, caller } as const;
+    const request = { body: bytes.length === 0 ? EMPTY : bytes, input: body.input, traceId, source, caller } as const;
     const key = this.#kind === 'action' ? exchange.header('idempotency-key') : undefined;
     if (key === undefined) {
       exchange.onAbort(this.#dispatcher.submit(target, request, this));
@@ -258,8 +259,10 @@ function unknownTool(tool: string): SvcError {
   );
 }
 
-function serverTiming({ queueMs, handlerMs }: CallTiming): string {
-  return `queue;dur=${hundredths(queueMs)}, handler;dur=${hundredths(handlerMs)}`;
+function serverTiming({ queueMs, handlerMs, cache }: CallTiming): string {
+  if (cache === 'hit') return HIT_TIMING;
+  const times = `queue;dur=${hundredths(queueMs)}, handler;dur=${hundredths(handlerMs)}`;
+  return cache === undefined ? times : `${times}, cache;desc=${cache}`;
 }
 
 /** Milliseconds with at most two digits after the point; `toFixed` costs ten times as much. */

@@ -104,6 +104,9 @@ class Actor {
       case Kind.blobDone:
         this.#blobs.answered(frame);
         break;
+      case Kind.schemaChanged:
+        this.#runner.schemaChanged();
+        break;
       case Kind.answer:
         this.#runner.answered(frame);
         break;

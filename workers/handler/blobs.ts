@@ -46,8 +46,14 @@ export class ActorBlobs {
         if (!isMediaType(type)) throw badRequest('The type of ctx.blobs.put must be a media type, such as image/png.');
         return (await this.#ask(call, 'put', type, bytes)) as BlobRecord;
       },
-      get: (sha256: string) => this.#get(sha256),
-      stat: (sha256: string) => statBlob(this.#folders, sha256),
+      get: (sha256: string) => {
+        call.reads?.unsteady();
+        return this.#get(sha256);
+      },
+      stat: (sha256: string) => {
+        call.reads?.unsteady();
+        return statBlob(this.#folders, sha256);
+      },
       delete: async (sha256: unknown) => {
         checkWriter(mayWrite, 'delete');
         return (await this.#ask(call, 'delete', String(sha256).slice(0, LIMITS.textChars), NO_BYTES)) as boolean;

@@ -1,10 +1,18 @@
 /** The calls that an actor works on: each is run, and answered exactly once, however it ends. */
 import { SvcError } from '../../protocol/errors.ts';
-import { type CancelReason, type Frame, type FrameOf, Kind, type ToolKindValue } from '../../protocol/frames.ts';
+import {
+  type CancelReason,
+  type Frame,
+  type FrameOf,
+  Kind,
+  ToolKind,
+  type ToolKindValue,
+} from '../../protocol/frames.ts';
 import { CALLER_KINDS, type HandlerCaller } from '../../protocol/handler-caller.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
 import type { Failures } from './failure.ts';
 import type { AppLog, LogOrigin } from './log.ts';
+import { Reads } from './reads.ts';
 import type { Answer } from './result.ts';
 
 const REASONS: Record<CancelReason, string> = {
@@ -32,6 +40,8 @@ export class Call {
   readonly origin: LogOrigin;
   /** Its handler asked who calls, so that its result may depend on it. */
   readCaller = false;
+  /** What it reads, where the supervisor wants to know. */
+  readonly reads: Reads | null;
   /** Whether its lines carry its number, for those who follow a run. */
   followed = false;
   /** Something that it wrote is stored. */
@@ -48,12 +58,13 @@ export class Call {
   readonly #callerName: string;
   #caller: HandlerCaller | null = null;
 
-  constructor([, id, , , tool, , traceId, callerKind, callerName]: FrameOf<'dispatch'>, deadline: number) {
+  constructor([, id, , kind, tool, , traceId, callerKind, callerName]: FrameOf<'dispatch'>, deadline: number) {
     this.id = id;
     this.tool = tool;
     this.traceId = traceId;
     this.deadline = deadline;
     this.origin = { tool, traceId };
+    this.reads = kind === ToolKind.tracked ? new Reads() : null;
     this.#callerKind = callerKind;
     this.#callerName = callerName;
   }
@@ -111,6 +122,8 @@ export type Runner = {
   run(call: Call, kind: ToolKindValue, request: Record<string, unknown>): Promise<Answer>;
   /** Takes the supervisor's answer to something that a call asked. */
   answered(frame: FrameOf<'answer'>): void;
+  /** What is known of statements may be wrong from now on. */
+  schemaChanged(): void;
   /** Closes what the calls shared. */
   close(): void;
 };
@@ -148,6 +161,8 @@ export class Calls {
     this.#run(call, frame[3], frame[5]).then(
       ({ status, body }) => {
         const redacted = this.#redactor.json(body);
+        const { reads } = call;
+        if (reads !== null) this.#send([Kind.reads, id, reads.tables, reads.keep, call.readCaller]);
         this.#answer(call, [Kind.result, id, status, redacted, elapsed() - startedAt]);
       },
       (error: unknown) => this.#fail(call, error, elapsed() - startedAt),

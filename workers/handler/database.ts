@@ -8,6 +8,7 @@ import { isDiskFull } from '../../protocol/errors.ts';
 import type { Row, RunResult, SqlParams } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
+import { type Program, programOf, UNKNOWN_PROGRAM } from '../writer/programs.ts';
 import {
   bindIntegers,
   collectRows,
@@ -169,7 +170,9 @@ export class CallDatabase {
   #readable(sql: string): ReadStatement | null {
     if (this.#reader === null) return null;
     this.#call.assertWanted();
-    return this.#reader.statement(toText(sql));
+    const statement = this.#reader.statement(toText(sql));
+    if (statement !== null) this.#call.reads?.add(statement.program());
+    return statement;
   }
 
   /** Something failed that nobody waited for; or somebody waits for what is under way, and may ask for more then. */
@@ -189,6 +192,7 @@ export class CallDatabase {
     let asked: Promise<T>;
     try {
       this.#call.assertWanted();
+      this.#call.reads?.asked();
       if (this.#blocked !== null) throw new Error(this.#blocked);
       asked = operation(this.#client);
     } catch (error) {
@@ -230,6 +234,8 @@ export class Reader {
   readonly #statements = new StatementCache<ReadStatement | null>(LIMITS.statementCache);
   #db: Sqlite.Database | null = null;
   #snapshot: Snapshot | null = null;
+  /** Counts how often the schema may have changed. */
+  schema = 0;
 
   constructor(file: string) {
     this.#file = file;
@@ -250,11 +256,16 @@ export class Reader {
     if (statement.reader && statement.readonly) {
       const rewritten = withoutPlannedLimits(sql);
       if (rewritten !== sql) statement = prepared.db.prepare<[SqlParams], unknown>(rewritten);
-      readable = new ReadStatement(prepared.db, statement);
+      readable = new ReadStatement(this, prepared.db, statement);
     }
     // A snapshot may be replaced, so its statements are not kept.
     if (prepared.db === db) this.#statements.set(sql, readable);
     return readable;
+  }
+
+  /** Whether the handle reads the database itself, and not a copy of it. */
+  isLive(db: Sqlite.Database): boolean {
+    return db === this.#db;
   }
 
   /** A statement outside the cache; null while there is no database. Throws SQLite's errors. */
@@ -308,12 +319,15 @@ const ROUNDED = 2 ** 53;
  * that may be a rounded integer, the read runs again with bigints. The first run changes nothing.
  */
 class ReadStatement {
+  readonly #reader: Reader;
   readonly #db: Sqlite.Database;
   readonly #plain: RowStatement;
   #exact: RowStatement | null = null;
   #json: JsonStatement | null = null;
+  #program: { of: Program; schema: number } | null = null;
 
-  constructor(db: Sqlite.Database, statement: RowStatement) {
+  constructor(reader: Reader, db: Sqlite.Database, statement: RowStatement) {
+    this.#reader = reader;
     this.#db = db;
     this.#plain = statement.safeIntegers(false);
   }
@@ -335,6 +349,18 @@ class ReadStatement {
   json(params: SqlParams): Buffer {
     this.#json ??= new JsonStatement(this.#db, this.#plain, (given) => this.all(given));
     return this.#json.run(params);
+  }
+
+  /** What it reads, with the schema as it is. */
+  program(): Program {
+    const { schema } = this.#reader;
+    if (this.#program?.schema !== schema) {
+      const of = this.#reader.isLive(this.#db)
+        ? programOf((text) => this.#db.prepare(text), this.#plain.source)
+        : UNKNOWN_PROGRAM;
+      this.#program = { of, schema };
+    }
+    return this.#program.of;
   }
 
   #withBigints(): RowStatement {

@@ -11,6 +11,7 @@ import type * as tls from 'node:tls';
 import { Egress, type EgressPolicy } from '../../protocol/rules/egress.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import type { Call } from './calls.ts';
+import { effect } from './effects.ts';
 
 export type FetchInput = string | URL | Request;
 
@@ -96,6 +97,7 @@ export class HttpClient {
    * an `EgressError` where the policy does not let the connection be made.
    */
   async fetch(call: Call, input: FetchInput, init?: RequestInit): Promise<Response> {
+    effect();
     const request = typeof input === 'object' && isRequest(input) ? input : null;
     // Taken as text once, so that the address that is judged is the one that is requested.
     const target = request ?? String(input);

@@ -62,6 +62,9 @@ export class Fires implements Runner {
     for (const asks of this.#asks) asks.answered(frame);
   }
 
+  /** Automations have no database. */
+  schemaChanged(): void {}
+
   close(): void {}
 
   async #runHandler(call: Call, request: FireRequest, asks: Asks): Promise<unknown> {

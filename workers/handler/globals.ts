@@ -11,6 +11,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
 import { StatementError } from '../writer/statements.ts';
 import { CallDatabase } from './database.ts';
+import { countGlobals, countLoaded } from './effects.ts';
 import { AskError } from './failure.ts';
 import { EgressError, loadHttpClient } from './fetch.ts';
 import { HandlerContext } from './tools.ts';
@@ -73,6 +74,7 @@ const HIDDEN = [
 
 /** Removes every other global, puts `console` in the place of Node's, and closes what is left. Called once, before app code. */
 export function closeGlobals(console: object): void {
+  countGlobals();
   for (const name of Object.getOwnPropertyNames(globalThis)) {
     if (ALLOWED.has(name) || Reflect.deleteProperty(globalThis, name)) continue;
     // V8's own `gc`, which the host has it make, can only be emptied.
@@ -107,6 +109,7 @@ function closeGlobal(name: string): void {
     get: () => {
       if (OF_HTTP_CLIENT.has(name)) loadHttpClient();
       const value: unknown = apply(load, globalThis, []);
+      countLoaded(name, value);
       fix(name, value);
       return value;
     },

@@ -3,6 +3,7 @@ import type { FrameOf } from '../../protocol/frames.ts';
 import { appOfKey, isDraftKey, sessionOfKey } from '../../protocol/ids.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
 import { isSecretName, setSecretCommand } from '../../protocol/secrets.ts';
+import { effect } from './effects.ts';
 import { AskError } from './failure.ts';
 
 /** `ctx.secrets`, the same for all calls. */
@@ -35,6 +36,7 @@ export class ActorSecrets {
   }
 
   #get(name: unknown): string {
+    effect();
     if (typeof name !== 'string' || !isSecretName(name))
       throw new AskError({
         code: 'BAD_REQUEST',

@@ -16,6 +16,9 @@ import type { ActorSecrets, SecretsOfContext } from './secrets.ts';
 import { runSql } from './sql-tool.ts';
 import { checkInput, type Validators } from './validators.ts';
 
+// App code could put its own in their place.
+const { defineProperties } = Object;
+
 /** What all calls of an actor share. */
 export type Environment = {
   spec: ActorSpec;
@@ -30,9 +33,9 @@ export type Environment = {
 
 /** `ctx`: what a handler has beyond its database and its log (decisions, section 3). */
 export class HandlerContext {
-  readonly traceId: string;
+  readonly traceId!: string;
   /** Milliseconds since the epoch, as the app's `Date` shows it. */
-  readonly deadline: number;
+  readonly deadline!: number;
   readonly fetch: (input: FetchInput, init?: RequestInit) => Promise<Response>;
   readonly secrets: SecretsOfContext;
   readonly #call: Call;
@@ -43,14 +46,29 @@ export class HandlerContext {
     this.#call = call;
     this.#blobs = blobs;
     this.#mayWrite = mayWrite;
+    const { traceId, reads } = call;
+    const deadline = shownTime(call.deadline);
+    if (reads === null) {
+      this.traceId = traceId;
+      this.deadline = deadline;
+    } else {
+      // A result depends on what was looked at.
+      const seen = (value: unknown) => ({
+        enumerable: true,
+        get: () => {
+          reads.unsteady();
+          return value;
+        },
+      });
+      defineProperties(this, { traceId: seen(traceId), deadline: seen(deadline) });
+    }
     this.fetch = (input, init) => http.fetch(call, input, init);
     this.secrets = secrets;
-    this.traceId = call.traceId;
-    this.deadline = shownTime(call.deadline);
   }
 
   /** Aborts when the caller has gone or the time is up. A getter of each object would cost more than the rest of a call. */
   get signal(): AbortSignal {
+    this.#call.reads?.unsteady();
     return this.#call.signal;
   }
 
@@ -85,6 +103,7 @@ export class Tools implements Runner {
     const { maxResultBytes } = this.#env.spec;
     switch (kind) {
       case ToolKind.query:
+      case ToolKind.tracked:
         return queryAnswer(await this.#runHandler(call, 'query', request.input ?? {}), maxResultBytes);
       case ToolKind.action:
         return actionAnswer(await this.#runHandler(call, 'action', request.input ?? {}), maxResultBytes);
@@ -99,6 +118,10 @@ export class Tools implements Runner {
 
   /** Only automations ask. */
   answered(): void {}
+
+  schemaChanged(): void {
+    this.#reader.schema++;
+  }
 
   close(): void {
     this.#writer.end();

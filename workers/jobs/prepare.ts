@@ -78,6 +78,7 @@ export function prepareFiles(
     ...(manifest.uses === undefined || manifest.uses.length === 0 ? {} : { uses: manifest.uses }),
     ...(manifest.network === undefined ? {} : { network: manifest.network }),
     ...(manifest.blobQuotaMb === undefined ? {} : { blobQuotaMb: manifest.blobQuotaMb }),
+    ...(manifest.cache === false ? { cache: false } : {}),
     migrations,
     automations: automations.length,
     ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),

@@ -5,8 +5,11 @@ import { SvcError } from '../../../protocol/errors.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import { automation, settle } from '../../../testing/scripted-runs.ts';
 import type { App } from '../../dispatch/apps.ts';
+import { CachedReads } from '../../dispatch/cached-reads.ts';
 import type { Change } from '../../dispatch/changes.ts';
 import { Dispatcher, type DispatcherOptions } from '../../dispatch/dispatcher.ts';
+import { Commits } from '../../results/commits.ts';
+import { Results } from '../../results/results.ts';
 import type { Call } from '../../tree/actor/call.ts';
 import { FireTools, type ToolAnswer, type ToolServers } from './fire-tools.ts';
 
@@ -38,6 +41,7 @@ class ScriptedGateway {
         ids: () => this.ids,
         manifest: async () => ({ ...SUMMARY }),
         actor: () => ({
+          summary: { ...SUMMARY, cache: false },
           submit: (call: Call) => this.calls.push(call),
           abandon: (call: Call) => this.abandoned.push(call),
         }),
@@ -46,6 +50,7 @@ class ScriptedGateway {
         emit: (id: string, change: Change) => this.changes.push([id, change]),
         reset: (id: string) => this.resets.push(id),
       },
+      reads: new CachedReads(new Results(new Commits({ file: () => '' }))),
       config: { queryTimeoutMs: 10, actionTimeoutMs: 30 },
     } as unknown as DispatcherOptions);
   }

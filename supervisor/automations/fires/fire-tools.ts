@@ -62,7 +62,13 @@ export class FireTools {
       signal.addEventListener('abort', onAbort, { once: true });
       callOff = this.#dispatcher.submit(
         target,
-        { body, traceId, source: 'automation', caller: { kind: 'automation', name: caller.automation.ref } },
+        {
+          body,
+          input: args.input,
+          traceId,
+          source: 'automation',
+          caller: { kind: 'automation', name: caller.automation.ref },
+        },
         {
           // Also for a run that has ended meanwhile: what was written was written.
           answered: (status, json) => {

@@ -250,11 +250,16 @@ describe('ctx.runs', () => {
 
 test('a run that returns what nests too deeply fails, and says so', async () => {
   const { world, handler, runId } = await running();
-  handler.call.reply.result(200, Buffer.from(`{"output":${deep(LIMITS.jsonDepth)}}`), {
-    queueMs: 0,
-    handlerMs: 0,
-    started: true,
-  });
+  handler.call.reply.result(
+    200,
+    Buffer.from(`{"output":${deep(LIMITS.jsonDepth)}}`),
+    {
+      queueMs: 0,
+      handlerMs: 0,
+      started: true,
+    },
+    null,
+  );
   await settle();
   const { error = null } = world.ledger.rows.get(runId) ?? {};
   assert.equal(error?.code, 'HANDLER_ERROR');

@@ -125,6 +125,11 @@ export class Actor implements Tenant {
     return current.answered === current.inFlight.size;
   }
 
+  /** It takes no calls at present. */
+  get refusing(): boolean {
+    return this.#isGivenUp || this.state === 'stopped';
+  }
+
   get waiting(): boolean {
     return this.state === 'waiting';
   }

@@ -3,14 +3,26 @@ import { createHash, randomBytes } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type AskVerb, ToolKind, type ToolKindValue } from '../../../protocol/frames.ts';
 import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
+import type { Reads } from '../../results/results.ts';
 
-/** Milliseconds: waiting in the mailbox, and running in the handler; and whether the handler may have run at all. */
-export type CallTiming = { queueMs: number; handlerMs: number; started: boolean };
+/**
+ * Milliseconds: waiting in the mailbox, and running in the handler; whether the handler may have run at all; of a query, whether its
+ * result was kept.
+ */
+export type CallTiming = {
+  queueMs: number;
+  handlerMs: number;
+  started: boolean;
+  cache?: 'hit' | 'miss' | 'bypass';
+};
+
+/** What a tracked query read, and the version that ran. */
+export type Tracked = { reads: Reads; version: string };
 
 /** The caller. Exactly one of `result` and `failed` is called, once. What they throw harms only this caller. */
 export type CallReply = {
-  /** `body` is JSON text; `status` is 200 for queries. */
-  result(status: number, body: Uint8Array, timing: CallTiming): void;
+  /** `body` is JSON text; `status` is 200 for queries. `tracked` is null unless the call has a `schema`. */
+  result(status: number, body: Uint8Array, timing: CallTiming, tracked: Tracked | null): void;
   failed(error: SvcError, timing: CallTiming): void;
   /**
    * The call may have committed rows that no answer tells of: it timed out or its actor died (before `failed`), or it ended
@@ -52,6 +64,8 @@ export type CallRequest = {
   caller: HandlerCaller;
   /** Time it is allowed in all, waiting included, in milliseconds. */
   allowedMs: number;
+  /** Of a query that is to say what it read: the count of schemas that its app's history has, see `History`. */
+  schema?: number | undefined;
 };
 
 const FAULT = Buffer.from(JSON.stringify({ code: 'INTERNAL', message: 'The gateway could not answer this.' }));
@@ -67,6 +81,8 @@ export class Call {
   sentAt = 0;
   /** Number within its thread while it is in flight. */
   id = 0;
+  /** What it read, when its thread has said so. */
+  tracked: Tracked | null = null;
   /** Questions of a fire that are still open. */
   openAsks = 0;
   /** Its neighbours on the list of `Deadlines`. */
@@ -107,7 +123,7 @@ export class Call {
   succeed(status: number, body: Uint8Array, handlerMs: number): void {
     this.drop();
     try {
-      this.reply.result(status, body, this.#timing(handlerMs));
+      this.reply.result(status, body, this.#timing(handlerMs), this.tracked);
     } catch (error) {
       this.reply.faulted(error);
     }

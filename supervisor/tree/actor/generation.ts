@@ -15,6 +15,7 @@ import {
   Kind,
   type ProcessStats,
   type RetireReason,
+  ToolKind,
 } from '../../../protocol/frames.ts';
 import { CALLER_KINDS } from '../../../protocol/handler-caller.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -85,6 +86,8 @@ export class Generation implements LinkHandlers {
   #stopWaiting: (() => void) | null = null;
   #stopProbing: (() => void) | null = null;
   #pings = 0;
+  /** The schema that it was last told of. */
+  #schema = -1;
   #retireReason: RetireReason | null = null;
   #retireDetail = '';
   #wasLive = false;
@@ -166,10 +169,16 @@ export class Generation implements LinkHandlers {
     call.attempts++;
     call.sentAt = this.#now();
     this.calls++;
-    const { kind, tool, body, traceId, caller } = call.request;
+    const { kind, tool, body, traceId, caller, schema } = call.request;
+    call.tracked = null;
+    if (schema !== undefined && schema !== this.#schema) {
+      this.#schema = schema;
+      this.#link?.send([Kind.schemaChanged, 0]);
+    }
     const remainingMs = Math.max(0, call.deadline - call.sentAt);
     const callerKind = CALLER_KINDS.indexOf(caller.kind);
-    this.#link?.send([Kind.dispatch, call.id, remainingMs, kind, tool, body, traceId, callerKind, caller.name ?? '']);
+    const asKind = schema === undefined ? kind : ToolKind.tracked;
+    this.#link?.send([Kind.dispatch, call.id, remainingMs, asKind, tool, body, traceId, callerKind, caller.name ?? '']);
   }
 
   /** The caller waits no longer; the call counts as in flight until the thread is done with it. */
@@ -239,6 +248,10 @@ export class Generation implements LinkHandlers {
       case Kind.error:
         if (!isFailure(frame)) throw new Error('Not an error.');
         this.#failed(frame);
+        return;
+      case Kind.reads:
+        if (!isReads(frame)) throw new Error('Not what a query read.');
+        this.#read(frame);
         return;
       case Kind.log:
         if (!isLogLine(frame)) throw new Error('Not a log line.');
@@ -315,6 +328,13 @@ export class Generation implements LinkHandlers {
     if (call.settled) call.outcomeUnknown();
     else call.succeed(status, body, handlerMs);
     this.#settled(body.length);
+  }
+
+  #read([, id, tables, keep, caller]: FrameOf<'reads'>): void {
+    const call = this.inFlight.get(id);
+    if (call?.request.schema === undefined) return;
+    const reads = { tables: tables === null ? ('all' as const) : new Set(tables), keep, caller };
+    call.tracked = { reads, version: this.spec.versionId };
   }
 
   #failed([, id, error, handlerMs, wrote = false]: FrameOf<'error'>): void {
@@ -493,6 +513,14 @@ function isIssueList(issues: unknown): boolean {
     const { path, message, keyword } = issue ?? {};
     return typeof path === 'string' && typeof message === 'string' && typeof keyword === 'string';
   });
+}
+
+function isReads([, id, tables, keep, caller]: FrameOf<'reads'>): boolean {
+  if (typeof id !== 'number' || typeof keep !== 'boolean' || typeof caller !== 'boolean') return false;
+  if (tables === null) return true;
+  return (
+    Array.isArray(tables) && tables.length <= LIMITS.tablesRead && tables.every((name) => typeof name === 'string')
+  );
 }
 
 function isLogLine([, line, callId]: FrameOf<'log'>): boolean {

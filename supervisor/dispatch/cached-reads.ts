@@ -1,0 +1,138 @@
+/**
+ * Runs queries of live apps, or answers them with what is kept: many who wait for the same cold result share one run, as long as
+ * nothing was committed since it began (decisions, section 13).
+ */
+import type { SvcError } from '../../protocol/errors.ts';
+import type { HandlerCaller } from '../../protocol/handler-caller.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { canonicalInput } from '../results/canonical.ts';
+import type { Beginning, Reads, Results } from '../results/results.ts';
+import type { CallTiming, Tracked } from '../tree/actor/call.ts';
+import type { Request, Sink, Target } from './request.ts';
+
+/** Runs the query. The sink learns what it read, and which version ran, where `schema` is given. Answers a function that abandons it. */
+export type StartRun = (request: Request, sink: RunSink, schema?: number) => () => void;
+export type RunSink = {
+  answered(status: number, body: Uint8Array, timing: CallTiming, tracked: Tracked | null): void;
+} & Pick<Sink, 'failed' | 'faulted'>;
+
+type Waiter = { readonly request: Request; readonly sink: Sink; abandon: () => void };
+type Run = { readonly from: Beginning; readonly waiters: Set<Waiter>; abandon: () => void };
+
+/** Of a run that nobody asked what it read. */
+const UNKNOWN: Reads = { tables: 'all', keep: false, caller: false };
+const HIT: CallTiming = { queueMs: 0, handlerMs: 0, started: false, cache: 'hit' };
+
+export class CachedReads {
+  readonly #results: Results;
+  /** Those that others may join, by app and key. */
+  readonly #runs = new Map<string, Run>();
+
+  constructor(results: Results) {
+    this.#results = results;
+  }
+
+  /** `version` is the one that serves the app. Answers a function that abandons the read. */
+  submit({ app, tool }: Target, version: string, request: Request, sink: Sink, start: StartRun): () => void {
+    const name = `${app.key}\0${version}\0${tool.name}`;
+    const isAsked = request.body.length <= LIMITS.resultKeyChars && this.#results.isKept(name);
+    const input = isAsked ? canonicalInput(request.input, LIMITS.resultKeyChars) : null;
+    if (input === null) return this.bypass(app.key, request, sink, start);
+    const key = `${version}\0${tool.name}\0${input}`;
+    const kept = this.#results.find(app.key, key, request.caller);
+    if (kept !== null) {
+      sink.answered(200, kept.body, HIT, kept.reads);
+      return () => {};
+    }
+    const waiter: Waiter = { request, sink, abandon: () => {} };
+    const place = `${app.key}\0${key}`;
+    const joined = this.#runs.get(place);
+    if (joined !== undefined && this.#results.holds(app.key, joined.from)) {
+      joined.waiters.add(waiter);
+      waiter.abandon = () => leave(joined, waiter);
+    } else {
+      const from = this.#results.begin(app.key, key);
+      if (from === null) return this.bypass(app.key, request, sink, start);
+      this.#run(app.key, name, version, place, from, waiter, start);
+    }
+    return () => waiter.abandon();
+  }
+
+  #run(
+    app: string,
+    name: string,
+    version: string,
+    place: string,
+    from: Beginning,
+    first: Waiter,
+    start: StartRun,
+  ): void {
+    const run: Run = { from, waiters: new Set([first]), abandon: () => {} };
+    first.abandon = () => leave(run, first);
+    const { caller } = first.request;
+    const end = (): Waiter[] => {
+      if (this.#runs.get(place) === run) this.#runs.delete(place);
+      const waiters = [...run.waiters];
+      run.waiters.clear();
+      return waiters;
+    };
+    this.#runs.set(place, run);
+    run.abandon = start(
+      first.request,
+      {
+        answered: (status, body, timing, tracked) => {
+          const waiters = end();
+          const reads = tracked?.reads ?? UNKNOWN;
+          if (tracked?.version === version) this.#results.ended(app, name, from, caller, body, reads);
+          const shown: CallTiming = { ...timing, cache: reads.keep ? 'miss' : 'bypass' };
+          for (const waiter of waiters) {
+            const shares = waiter === first || (reads.keep && (!reads.caller || isSame(waiter.request.caller, caller)));
+            if (!shares) waiter.abandon = this.bypass(app, waiter.request, waiter.sink, start);
+            else answer(waiter.sink, () => waiter.sink.answered(status, body, shown, reads));
+          }
+        },
+        failed: (error: SvcError, timing) => {
+          for (const { sink } of end()) answer(sink, () => sink.failed(error, timing));
+        },
+        faulted: (error) => {
+          for (const { sink } of end()) sink.faulted(error);
+        },
+      },
+      from.schema,
+    );
+    // Nobody waited any more before it had begun.
+    if (run.waiters.size === 0) run.abandon();
+  }
+
+  /** Runs the query past everything that is kept. */
+  bypass(app: string, request: Request, sink: Sink, start: StartRun): () => void {
+    return start(
+      request,
+      {
+        answered: (status, body, timing, tracked) =>
+          sink.answered(status, body, { ...timing, cache: 'bypass' }, tracked?.reads ?? UNKNOWN),
+        failed: (error, timing) => sink.failed(error, timing),
+        faulted: (error) => sink.faulted(error),
+      },
+      request.tracked ? this.#results.schemaOf(app) : undefined,
+    );
+  }
+}
+
+/** The run goes on as long as somebody waits for it. */
+function leave(run: Run, waiter: Waiter): void {
+  if (run.waiters.delete(waiter) && run.waiters.size === 0) run.abandon();
+}
+
+function isSame(one: HandlerCaller, other: HandlerCaller): boolean {
+  return one.kind === other.kind && one.name === other.name;
+}
+
+/** What an answer throws harms only its own caller. */
+function answer(sink: Sink, say: () => void): void {
+  try {
+    say();
+  } catch (error) {
+    sink.faulted(error);
+  }
+}

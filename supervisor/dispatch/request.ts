@@ -1,0 +1,31 @@
+/** What a tool is called with, and where its answer goes. */
+import type { HandlerCaller } from '../../protocol/handler-caller.ts';
+import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
+import type { Reads } from '../results/results.ts';
+import type { CallReply, CallTiming } from '../tree/actor/call.ts';
+import type { App } from './apps.ts';
+import type { Change } from './changes.ts';
+
+/** A tool of an app that can be called now. */
+export type Target =
+  | { app: App; kind: 'query'; tool: QuerySummary }
+  | { app: App; kind: 'action'; tool: ActionSummary };
+
+/**
+ * What a call is made with. `body` is JSON text whose `input` member is the input; empty for `{}`. `input` is the same as a value,
+ * undefined for `{}`; a query whose `input` is bytes is not looked for among kept results. `tracked` asks what a query read also
+ * where nothing is kept.
+ */
+export type Request = {
+  body: Uint8Array;
+  input: unknown;
+  traceId: string;
+  source: Change['source'];
+  caller: HandlerCaller;
+  tracked?: boolean;
+};
+
+/** Where the answer of a call goes, see `CallReply`. `answered` copies the body before it returns; `reads` are those of a query. */
+export type Sink = {
+  answered(status: number, body: Uint8Array, timing: CallTiming, reads?: Reads): void;
+} & Pick<CallReply, 'failed' | 'faulted'>;

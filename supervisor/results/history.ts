@@ -1,0 +1,71 @@
+/**
+ * The history of one database as far as it is known: from which state each commit led to which other, and the tables that it wrote.
+ * Says whether some tables are still what they were. What it does not know for sure counts as a change of everything.
+ *
+ * Why that is safe: a state that is read now and equals `head` was reached from any earlier point by the commits noted here and by
+ * no others, for no two states have the same bytes. A note that is lost, late or out of order leaves a head that no database
+ * has; then nothing is taken for unchanged until `adopt` starts over. See docs/architecture.md.
+ */
+import { isNextState, isSameState } from '../../storage/wal-index.ts';
+
+/** The tables that a commit wrote; all of them where that is not known, or may have been more. */
+export type Written = ReadonlySet<string> | 'all';
+
+let schemas = 0;
+
+export class History {
+  /** Counts the changes of `head`. */
+  now = 0;
+  /** Another number after every possible change of the schema; no other history has it. */
+  schema = ++schemas;
+  #head: Uint8Array | null = null;
+  /** When everything may have changed. */
+  #all = 0;
+  /** When each table was last written. */
+  readonly #tables = new Map<string, number>();
+
+  /** Nothing is known of it, so that any state will do to begin with. */
+  get isNew(): boolean {
+    return this.#head === null;
+  }
+
+  /** Whether this is the state that the history leads to. */
+  leadsTo(state: Uint8Array): boolean {
+    return isSameState(this.#head, state);
+  }
+
+  /** A commit, as its writer tells it; answers what it changed for those who know the history up to now. */
+  committed(before: Uint8Array | null, after: Uint8Array | null, tables: readonly string[] | null): Written {
+    // Whoever read the state came before the note.
+    if (isSameState(this.#head, after)) return tables === null ? 'all' : new Set(tables);
+    const isNext = before !== null && after !== null && isSameState(this.#head, before) && isNextState(before, after);
+    if (!isNext || tables === null || this.#tables.size + tables.length > MOST_TABLES) {
+      this.adopt(after);
+      return 'all';
+    }
+    this.#head = Uint8Array.from(after);
+    this.now++;
+    for (const table of tables) this.#tables.set(table, this.now);
+    return new Set(tables);
+  }
+
+  /** What led to this state is not known: everything may have changed. */
+  adopt(state: Uint8Array | null): void {
+    this.#head = state === null ? null : Uint8Array.from(state);
+    this.now++;
+    this.schema = ++schemas;
+    this.#all = this.now;
+    this.#tables.clear();
+  }
+
+  /** Whether nothing wrote these tables since the history was at `then`. */
+  unchanged(tables: Written, then: number): boolean {
+    if (then < this.#all) return false;
+    if (tables === 'all') return then === this.now;
+    for (const table of tables) if ((this.#tables.get(table) ?? 0) > then) return false;
+    return true;
+  }
+}
+
+/** Names come from an app's schema, which may change without end. */
+const MOST_TABLES = 10_000;

@@ -1,0 +1,88 @@
+/** Kept results by app and key: the least recently used go first, and one app has at most its share. */
+import { LIMITS } from '../../protocol/limits.ts';
+
+/** `key` is its own within the app. */
+export type Stored = { readonly key: string; readonly bytes: number };
+
+type Shelf<T> = { entries: Map<string, T & { usedAt: number }>; bytes: number };
+
+export class ResultStore<T extends Stored> {
+  readonly #limit: number;
+  readonly #share: number;
+  readonly #shelves = new Map<string, Shelf<T>>();
+  #bytes = 0;
+  #clock = 0;
+
+  constructor(limitBytes: number = LIMITS.resultsBytes, shareBytes: number = LIMITS.resultsOfAppBytes) {
+    this.#limit = limitBytes;
+    this.#share = shareBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** It counts as used now. */
+  get(app: string, key: string): T | undefined {
+    const entries = this.#shelves.get(app)?.entries;
+    const found = entries?.get(key);
+    if (entries === undefined || found === undefined) return undefined;
+    // The newest need not move, and a busy one is the newest most of the time.
+    if (found.usedAt !== this.#clock) {
+      found.usedAt = ++this.#clock;
+      entries.delete(key);
+      entries.set(key, found);
+    }
+    return found;
+  }
+
+  set(app: string, entry: T): void {
+    if (entry.bytes > this.#share) return;
+    this.delete(app, entry.key);
+    let shelf = this.#shelves.get(app);
+    if (shelf === undefined) {
+      shelf = { entries: new Map(), bytes: 0 };
+      this.#shelves.set(app, shelf);
+    }
+    shelf.entries.set(entry.key, Object.assign(entry, { usedAt: ++this.#clock }));
+    shelf.bytes += entry.bytes;
+    this.#bytes += entry.bytes;
+    while (shelf.bytes > this.#share) this.#dropOldest(app, shelf);
+    while (this.#bytes > this.#limit) this.#dropOldest(...this.#leastUsed());
+  }
+
+  delete(app: string, key: string): void {
+    const shelf = this.#shelves.get(app);
+    const found = shelf?.entries.get(key);
+    if (shelf === undefined || found === undefined) return;
+    shelf.entries.delete(key);
+    shelf.bytes -= found.bytes;
+    this.#bytes -= found.bytes;
+    if (shelf.entries.size === 0) this.#shelves.delete(app);
+  }
+
+  /** Everything of an app. */
+  clear(app: string): void {
+    this.#bytes -= this.#shelves.get(app)?.bytes ?? 0;
+    this.#shelves.delete(app);
+  }
+
+  #dropOldest(app: string, { entries }: Shelf<T>): void {
+    const [key] = entries.keys();
+    if (key !== undefined) this.delete(app, key);
+  }
+
+  /** The app whose oldest entry was used longest ago. */
+  #leastUsed(): [app: string, shelf: Shelf<T>] {
+    let least: [string, Shelf<T>] | null = null;
+    let leastAt = Number.POSITIVE_INFINITY;
+    for (const one of this.#shelves) {
+      const [oldest] = one[1].entries.values();
+      if (oldest !== undefined && oldest.usedAt < leastAt) {
+        least = one;
+        leastAt = oldest.usedAt;
+      }
+    }
+    return least as [string, Shelf<T>];
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * Results of queries, kept as bytes under version, query and input, and answered as long as the tables that they read are what
+ * they were (decisions, section 13). A kept result is answered only where a run that began now would give the same: the state
+ * of the database is looked at for each read, so no message has to arrive in time, or at all.
+ */
+import type { HandlerCaller } from '../../protocol/handler-caller.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Commits } from './commits.ts';
+import type { History, Written } from './history.ts';
+import { ResultStore } from './result-store.ts';
+
+/** What a query read; `keep` when its result is the same as long as these tables are, `caller` when it asked who calls. */
+export type Reads = { readonly tables: Written; readonly keep: boolean; readonly caller: boolean };
+
+/** A kept result, or in the place of one the word that there is one for each caller. */
+type Entry = {
+  readonly key: string;
+  readonly bytes: number;
+  readonly body: Buffer | null;
+  readonly reads: Reads;
+  readonly history: History;
+  readonly since: number;
+};
+
+/** Where a run began: what it finds is no older. */
+export type Beginning = {
+  readonly key: string;
+  readonly history: History;
+  readonly since: number;
+  readonly schema: number;
+  readonly era: object;
+};
+
+/** Queries whose results were not kept lately, and how often they are not to be asked for. */
+type Unkept = { times: number; skip: number };
+
+const ENTRY_BYTES = 400;
+
+export class Results {
+  readonly #commits: Commits;
+  readonly #store: ResultStore<Entry>;
+  /** Changes when everything that was kept of an app, or is being made, is void. */
+  readonly #eras = new Map<string, object>();
+  readonly #unkept = new Map<string, Unkept>();
+  readonly counters = { hits: 0, misses: 0 };
+
+  constructor(commits: Commits, store: ResultStore<Entry> = new ResultStore()) {
+    this.#commits = commits;
+    this.#store = store;
+  }
+
+  get bytes(): number {
+    return this.#store.bytes;
+  }
+
+  /** Whether it is worth while to look for results of a query; `name` is that of app, version and query. */
+  isKept(name: string): boolean {
+    const unkept = this.#unkept.get(name);
+    return unkept === undefined || unkept.times < TRIES || --unkept.skip < 0;
+  }
+
+  /** The result under this key, if it still holds. */
+  find(app: string, key: string, caller: HandlerCaller): { body: Buffer; reads: Reads } | null {
+    const found = this.#store.get(app, key);
+    if (found === undefined) return null;
+    const history = this.#commits.upToDate(app);
+    const entry = found.body === null ? this.#store.get(app, key + suffixOf(caller)) : found;
+    if (history === null || entry === undefined || entry.body === null) return null;
+    if (entry.history === history && history.unchanged(entry.reads.tables, entry.since))
+      return { body: entry.body, reads: entry.reads };
+    this.#store.delete(app, entry.key);
+    return null;
+  }
+
+  /** A run is about to begin whose result may be kept; null where the state of the data is not known. */
+  begin(app: string, key: string): Beginning | null {
+    const history = this.#commits.upToDate(app);
+    if (history === null) return null;
+    return { key, history, since: history.now, schema: history.schema, era: this.#eraOf(app) };
+  }
+
+  /** See `History.schema`; 0 for an app whose history is not followed. */
+  schemaOf(app: string): number {
+    return this.#commits.upToDate(app)?.schema ?? 0;
+  }
+
+  /** Whether a run that began there and one that would begin now find the same. */
+  holds(app: string, { history, since, era }: Beginning): boolean {
+    return this.#commits.upToDate(app) === history && history.now === since && this.#eras.get(app) === era;
+  }
+
+  /** A run has ended. Keeps the result where it is the same for as long as its tables are. */
+  ended(app: string, name: string, from: Beginning, caller: HandlerCaller, body: Uint8Array, reads: Reads): void {
+    if (!reads.keep || body.length > LIMITS.resultBytes) {
+      this.#leave(name);
+      return;
+    }
+    this.#unkept.delete(name);
+    // What the run read is known by the schema that its thread was told of.
+    if (from.history.schema !== from.schema || this.#eras.get(app) !== from.era) return;
+    const { history, since } = from;
+    const key = reads.caller ? from.key + suffixOf(caller) : from.key;
+    if (reads.caller)
+      this.#store.set(app, {
+        key: from.key,
+        bytes: ENTRY_BYTES + 2 * from.key.length,
+        body: null,
+        reads,
+        history,
+        since,
+      });
+    const bytes = ENTRY_BYTES + 2 * key.length + body.length;
+    this.#store.set(app, { key, bytes, body: copyOf(body), reads, history, since });
+  }
+
+  /** Nothing that was kept of the app, or is being made, holds any more. */
+  forget(app: string): void {
+    this.#store.clear(app);
+    this.#eras.delete(app);
+  }
+
+  #eraOf(app: string): object {
+    let era = this.#eras.get(app);
+    if (era === undefined) {
+      era = {};
+      this.#eras.set(app, era);
+    }
+    return era;
+  }
+
+  #leave(name: string): void {
+    const unkept = this.#unkept.get(name) ?? { times: 0, skip: 0 };
+    if (this.#unkept.size >= LIMITS.unkeptQueries) this.#unkept.clear();
+    unkept.times++;
+    unkept.skip = SKIPPED;
+    this.#unkept.set(name, unkept);
+  }
+}
+
+/** After so many runs whose results could not be kept, so many reads of that query are not looked for. */
+const TRIES = 3;
+const SKIPPED = 100;
+
+/** In memory of its own: a piece of Node's would keep all of it. */
+function copyOf(bytes: Uint8Array): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  copy.set(bytes);
+  return copy;
+}
+
+function suffixOf({ kind, name = '' }: HandlerCaller): string {
+  return `\0${kind}\0${name}`;
+}

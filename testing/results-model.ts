@@ -1,0 +1,415 @@
+/**
+ * A model of all that takes part in kept results: clients, an app's threads, writers, a process of somebody else, and the code of
+ * the supervisor as it is. A seed decides what happens next, which message arrives, is late, is lost or is overtaken, and who
+ * dies. Checks for each read that it shows every write that was acknowledged before it began, and nothing older than the same
+ * client has seen (decisions, section 13).
+ */
+import { STATE_BYTES } from '../storage/wal-index.ts';
+import { CachedReads, type RunSink } from '../supervisor/dispatch/cached-reads.ts';
+import type { Request, Target } from '../supervisor/dispatch/request.ts';
+import { Commits, type CommitsOptions } from '../supervisor/results/commits.ts';
+import { Results } from '../supervisor/results/results.ts';
+import type { Random } from './random.ts';
+
+const APP = 'app';
+const TABLES = ['a', 'b', 'c'] as const;
+type Table = (typeof TABLES)[number];
+/** `view` shows `a` or `b`, as the schema says. */
+type Source = Table | 'view';
+
+const QUERIES: Record<string, { sources: Source[]; keep: boolean; caller: boolean }> = {
+  one: { sources: ['a'], keep: true, caller: false },
+  other: { sources: ['b'], keep: true, caller: false },
+  both: { sources: ['a', 'c'], keep: true, caller: false },
+  view: { sources: ['view'], keep: true, caller: false },
+  unsteady: { sources: ['b'], keep: false, caller: false },
+  personal: { sources: ['c'], keep: true, caller: true },
+};
+
+/** By table, and for the schema: the number of the commit that wrote it last. */
+type Seen = Record<string, number>;
+type Answer = { seen: Seen; version: string; caller: string | null };
+
+type Note = { before: Uint8Array; after: Uint8Array; tables: string[] | null };
+/** A query at work in a thread. */
+type Work = {
+  query: string;
+  sources: Source[];
+  caller: string;
+  seen: Seen;
+  /** The tables that it says it read; null for any. */
+  tables: Set<string>;
+  schema: number | undefined;
+  sink: RunSink;
+  request: Request;
+  started: boolean;
+};
+type Message = { kind: 'dispatch'; work: Work } | { kind: 'schemaChanged' };
+
+class Thread {
+  readonly version: string;
+  readonly inbox: Message[] = [];
+  readonly works: Work[] = [];
+  readonly outbox: Work[] = [];
+  /** The table behind the view, once it was looked up. */
+  known: Table | null = null;
+  told = -1;
+
+  constructor(version: string) {
+    this.version = version;
+  }
+}
+
+/** What is wrong in the order of the model on purpose, to see that it is found. */
+export type Fault = 'messages only' | 'schema not told' | 'runs shared for ever' | null;
+
+export class ResultsModel {
+  readonly violations: string[] = [];
+  reads = 0;
+  hits = 0;
+  readonly #random: Random;
+  readonly #writes: number;
+  readonly #troubles: number;
+  readonly #commits: Commits;
+  readonly #results: Results;
+  readonly #cached: CachedReads;
+  readonly #fault: Fault;
+  #time = 0;
+  // The database.
+  #commit = 1;
+  #salt = 1;
+  #exists = true;
+  #shown: Table = 'a';
+  readonly #written: Seen = { a: 1, b: 1, c: 1, schema: 1 };
+  /** What was acknowledged to anybody, or told by an event. */
+  readonly #acknowledged: Seen = { a: 1, b: 1, c: 1, schema: 1 };
+  /** Notes under way, by the writer that sent them. */
+  #notes: Note[][] = [[]];
+  /** Commits whose writer died before it answered: the supervisor hears of that later. */
+  #losses = 0;
+  #version = 'v1';
+  #thread = new Thread('v1');
+  /** Acknowledgements under way. */
+  readonly #answers: Seen[] = [];
+  readonly #clients: { seen: Seen }[] = [{ seen: {} }, { seen: {} }, { seen: {} }];
+
+  constructor(random: Random, fault: Fault = null) {
+    this.#random = random;
+    this.#writes = random.pick([0.01, 0.05, 0.15]);
+    this.#troubles = random.pick([0, 0.01, 0.05]);
+    this.#fault = fault;
+    const reader: CommitsOptions['reader'] = () => ({
+      read: () => (this.#fault === 'messages only' ? this.#told : this.#exists ? this.#state() : null),
+      close: () => {},
+    });
+    this.#commits = new Commits({ file: () => APP, now: () => this.#time, reader });
+    this.#results = new Results(this.#commits);
+    this.#commits.onChanged = (app) => this.#results.forget(app);
+    this.#cached = new CachedReads(this.#results);
+    this.#told = this.#state();
+    if (fault === 'runs shared for ever') this.#results.holds = () => true;
+  }
+
+  /** What a supervisor that only hears messages takes for the state. */
+  #told: Uint8Array;
+
+  /** Lets so many things happen, and then lets everything come to its end. */
+  run(steps: number): void {
+    for (let step = 0; step < steps; step++) this.#step();
+    this.#fence();
+  }
+
+  /** Schedules differ in how much is written, and in how much goes wrong. */
+  #step(): void {
+    const chance = this.#random.next();
+    if (chance < this.#troubles) this.#trouble();
+    else if (chance < this.#troubles + this.#writes) this.#write();
+    else {
+      const steps: (() => void)[] = [
+        () => this.#read(),
+        () => this.#deliverNote(),
+        () => this.#deliverAnswer(),
+        () => this.#receive(),
+        () => this.#work(),
+        () => this.#work(),
+        () => this.#answer(),
+        () => {
+          this.#time += this.#random.between(1, 60);
+        },
+      ];
+      this.#random.pick(steps)();
+    }
+  }
+
+  /** What happens once in a while. */
+  #trouble(): void {
+    const steps: (() => void)[] = [
+      // Another process writes; its user knows at once.
+      () => this.#acknowledge(this.#change([this.#anyTable()], null)),
+      () => this.#acknowledge(this.#change([], null, true)),
+      // A note is lost, or is overtaken.
+      () => this.#notes[0]?.shift(),
+      () => this.#notes.forEach((notes) => void notes.reverse()),
+      () => this.#writerDies(),
+      () => {
+        if (this.#losses === 0) return;
+        this.#losses--;
+        this.#commits.changed(APP);
+      },
+      () => this.#threadDies(),
+      () => this.#newVersion(),
+      // A restore or the like: every table is another.
+      () => {
+        this.#acknowledge(this.#change([...TABLES], null, true));
+        this.#commits.changed(APP);
+      },
+      // Nobody has the database open any more; the next one to open it begins a new log.
+      () => {
+        this.#exists = false;
+      },
+      () => {
+        this.#exists = true;
+        this.#salt++;
+      },
+      () => this.#commits.forget(APP),
+      () => this.#results.forget(APP),
+    ];
+    this.#random.pick(steps)();
+  }
+
+  #state(): Uint8Array {
+    const state = new Uint8Array(STATE_BYTES);
+    const view = new DataView(state.buffer);
+    view.setUint32(8, this.#commit, true);
+    view.setUint32(32, this.#salt);
+    return state;
+  }
+
+  /** A commit by a writer of ours, which notes it, or by somebody else. Answers what it wrote. */
+  #change(tables: string[], notes: Note[] | null, schema = false): Seen {
+    const before = this.#state();
+    this.#exists = true;
+    this.#commit++;
+    const written: Seen = {};
+    for (const table of schema ? [...tables, 'schema'] : tables) written[table] = this.#commit;
+    Object.assign(this.#written, written);
+    if (schema) this.#shown = this.#shown === 'a' ? 'b' : 'a';
+    notes?.push({ before, after: this.#state(), tables: schema ? null : tables });
+    return written;
+  }
+
+  #anyTable(): Table {
+    return this.#random.pick(TABLES);
+  }
+
+  #write(): void {
+    const tables = this.#random.next() < 0.3 ? [this.#anyTable(), this.#anyTable()] : [this.#anyTable()];
+    const schema = this.#random.next() < 0.05;
+    // Rolled back: nothing happens, and the note says nothing.
+    if (this.#random.next() < 0.1) return;
+    this.#answers.push(this.#change([...new Set(tables)], this.#notes.at(-1) ?? null, schema));
+  }
+
+  #acknowledge(written: Seen): void {
+    for (const [table, commit] of Object.entries(written))
+      this.#acknowledged[table] = Math.max(this.#acknowledged[table] ?? 0, commit);
+  }
+
+  /** The write's caller has its answer, or an event has told of it. Notes and answers come on different ways. */
+  #deliverAnswer(): void {
+    const at = this.#random.between(0, this.#answers.length - 1);
+    for (const written of this.#answers.splice(at, 1)) this.#acknowledge(written);
+  }
+
+  #deliverNote(): void {
+    const note = this.#random.pick(this.#notes).shift();
+    if (note === undefined) return;
+    this.#told = note.after;
+    this.#commits.committed(APP, note.before, note.after, note.tables);
+  }
+
+  /** What it had noted may still arrive, after what the next one notes, or not at all. */
+  #writerDies(): void {
+    const left = this.#notes.at(-1) ?? [];
+    if (this.#random.next() < 0.5) left.length = 0;
+    this.#notes = [left, []];
+    this.#losses++;
+  }
+
+  #threadDies(): void {
+    const { inbox, works, outbox } = this.#thread;
+    const again = [...works, ...outbox, ...inbox.flatMap((one) => (one.kind === 'dispatch' ? [one.work] : []))];
+    this.#thread = new Thread(this.#version);
+    for (const { request, query, sink, schema } of again) this.#dispatch(query, request, sink, schema);
+  }
+
+  #newVersion(): void {
+    this.#version = `v${this.#random.between(1, 3)}`;
+    // Calls that run in the old thread end there.
+    const old = this.#thread;
+    this.#thread = new Thread(this.#version);
+    for (const work of [...old.works, ...old.outbox]) this.#finish(old, work);
+    for (const one of old.inbox)
+      if (one.kind === 'dispatch') this.#dispatch(one.work.query, one.work.request, one.work.sink, one.work.schema);
+    this.#commits.changed(APP);
+  }
+
+  #read(): void {
+    const client = this.#random.pick(this.#clients);
+    const query = this.#random.pick(Object.keys(QUERIES));
+    const caller = this.#random.next() < 0.5 ? 'ann' : 'bob';
+    const least = { ...this.#acknowledged };
+    for (const [table, commit] of Object.entries(client.seen)) least[table] = Math.max(least[table] ?? 0, commit);
+    const request: Request = {
+      body: Buffer.alloc(0),
+      input: {},
+      traceId: '',
+      source: 'handler',
+      caller: { kind: 'token', name: caller },
+    };
+    const target = { app: { id: APP, key: APP }, kind: 'query', tool: { name: query } } as Target;
+    const version = this.#version;
+    const sink = {
+      answered: (_status: number, body: Uint8Array, timing: { cache?: string }) => {
+        this.reads++;
+        if (timing.cache === 'hit') this.hits++;
+        this.#check(
+          query,
+          JSON.parse(Buffer.from(body).toString()) as Answer,
+          least,
+          client.seen,
+          caller,
+          timing.cache,
+          version,
+        );
+      },
+      failed: () => {},
+      faulted: (error: unknown) => {
+        throw error;
+      },
+    };
+    this.#cached.submit(target, version, request, sink, (run, runSink, schema) => {
+      this.#dispatch(query, run, runSink, schema);
+      return () => {};
+    });
+  }
+
+  #dispatch(query: string, request: Request, sink: RunSink, schema: number | undefined): void {
+    const { sources } = QUERIES[query] as { sources: Source[] };
+    const caller = request.caller.name ?? '';
+    const thread = this.#thread;
+    if (schema !== undefined && schema !== thread.told && this.#fault !== 'schema not told') {
+      thread.told = schema;
+      thread.inbox.push({ kind: 'schemaChanged' });
+    }
+    const work = {
+      query,
+      sources: [...sources],
+      caller,
+      seen: {},
+      tables: new Set<string>(),
+      schema,
+      sink,
+      request,
+      started: false,
+    };
+    thread.inbox.push({ kind: 'dispatch', work });
+  }
+
+  #receive(): void {
+    const message = this.#thread.inbox.shift();
+    if (message?.kind === 'dispatch') this.#thread.works.push(message.work);
+    else if (message !== undefined) this.#thread.known = null;
+  }
+
+  /** One statement of one query. */
+  #work(): void {
+    const { works } = this.#thread;
+    const work = works[this.#random.between(0, works.length - 1)];
+    if (work === undefined) return;
+    this.#statement(this.#thread, work);
+    if (work.sources.length > 0) return;
+    works.splice(works.indexOf(work), 1);
+    this.#thread.outbox.push(work);
+  }
+
+  /** Looks up the tables first and reads then: something may happen in between. */
+  #statement(thread: Thread, work: Work): void {
+    const source = work.sources[0] as Source;
+    this.#exists = true;
+    if (!work.started) {
+      work.started = true;
+      if (source === 'view') {
+        thread.known ??= this.#shown;
+        work.tables.add(thread.known);
+      } else work.tables.add(source);
+      if (this.#random.next() < 0.5) return;
+    }
+    work.sources.shift();
+    work.started = false;
+    if (source === 'view') work.seen.schema = this.#written.schema as number;
+    const table = source === 'view' ? this.#shown : source;
+    work.seen[table] = this.#written[table] as number;
+  }
+
+  #answer(): void {
+    const work = this.#thread.outbox.shift();
+    if (work !== undefined) this.#finish(this.#thread, work);
+  }
+
+  #finish(thread: Thread, work: Work): void {
+    while (work.sources.length > 0) this.#statement(thread, work);
+    const { keep, caller } = QUERIES[work.query] as { keep: boolean; caller: boolean };
+    const answer: Answer = { seen: work.seen, version: thread.version, caller: caller ? work.caller : null };
+    const tracked = { reads: { tables: work.tables, keep, caller }, version: thread.version };
+    const timing = { queueMs: 0, handlerMs: 0, started: true };
+    work.sink.answered(200, Buffer.from(JSON.stringify(answer)), timing, work.schema === undefined ? null : tracked);
+  }
+
+  #check(
+    query: string,
+    answer: Answer,
+    least: Seen,
+    before: Seen,
+    caller: string,
+    cache: string | undefined,
+    version: string,
+  ): void {
+    for (const [table, commit] of Object.entries(answer.seen)) {
+      if (commit < (least[table] ?? 0))
+        this.violations.push(
+          `${query} (${cache}) shows ${table} of commit ${commit}; ${least[table]} was known before it began`,
+        );
+      before[table] = Math.max(before[table] ?? 0, commit);
+    }
+    if (answer.caller !== null && answer.caller !== caller)
+      this.violations.push(`${query} shows ${caller} what ${answer.caller} asked for`);
+    if (cache === 'hit' && answer.version !== version)
+      this.violations.push(`${query} of ${version} shows a result of ${answer.version}`);
+  }
+
+  /** Everything under way ends; then each read shows the data as it is. */
+  #fence(): void {
+    for (let turn = 0; turn < 1000 && this.#isBusy; turn++) {
+      this.#receive();
+      this.#work();
+      this.#answer();
+      this.#deliverNote();
+      this.#deliverAnswer();
+    }
+    this.#acknowledge(this.#written);
+    for (let i = 0; i < 20; i++) {
+      this.#read();
+      while (this.#thread.inbox.length + this.#thread.works.length + this.#thread.outbox.length > 0) {
+        this.#receive();
+        this.#work();
+        this.#answer();
+      }
+    }
+  }
+
+  get #isBusy(): boolean {
+    const { inbox, works, outbox } = this.#thread;
+    return inbox.length + works.length + outbox.length + this.#answers.length + this.#notes.flat().length > 0;
+  }
+}
