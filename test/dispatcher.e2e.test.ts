@@ -500,7 +500,10 @@ function checkRow(row: Row, answer: Answer): void {
   for (const text of [...NEVER, ...(row.lacks ?? [])])
     assert.ok(!answer.text.includes(text), `${text} is in ${answer.text.slice(0, 500)}`);
   if (row.method !== 'GET') {
-    assert.match(String(answer.headers['server-timing']), /^queue;dur=\d+\.\d+, handler;dur=\d+\.\d+(?:, cache;desc=(?:hit|miss|bypass))?$/);
+    assert.match(
+      String(answer.headers['server-timing']),
+      /^queue;dur=\d+\.\d+, handler;dur=\d+\.\d+(?:, cache;desc=(?:hit|miss|bypass))?$/,
+    );
   }
 }
 

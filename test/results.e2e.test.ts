@@ -30,7 +30,8 @@ const UNSTEADY: Record<string, string> = {
   'a secret': '({ ctx }) => ctx.secrets.get("NONE").then(() => 1, () => 2)',
   'random rows': '({ db }) => db.get("SELECT random() AS n")',
   'the time of SQLite': `({ db }) => db.get("SELECT datetime('now') AS n")`,
-  'a write': '/* governance: allow-query-handlers-read-only a test */ ({ db }) => db.run("INSERT INTO log VALUES (1)").then(() => 1)',
+  'a write':
+    '/* governance: allow-query-handlers-read-only a test */ ({ db }) => db.run("INSERT INTO log VALUES (1)").then(() => 1)',
   'a transaction': '({ db }) => db.transaction((tx) => tx.get("SELECT count(*) AS n FROM log"))',
 };
 const unsteady = Object.values(UNSTEADY);

@@ -19,7 +19,7 @@ function setUp() {
   } as unknown as Dispatcher;
   const changes = new ChangeStreams();
   changes.readers.stop();
-  const commits = new Commits();
+  const commits = new Commits({ file: () => '' });
   const live = new LiveQueries({ commits, changes });
   const told: string[] = [];
   const follow = (input: string) =>
@@ -46,7 +46,7 @@ test('a write during a run has the query run again', async () => {
   const { follow, commits, running, told, answer } = setUp();
   const following = follow('{}');
   await nextTurn();
-  commits.tell('notes', 'all');
+  commits.changed('notes');
   answer('[1]');
   while (running.length === 0) await nextTurn();
   answer('[2]');

@@ -169,7 +169,7 @@ export class LiveQuery {
       const body = Buffer.from(`{"input":${input}}`);
       this.#abandon = dispatcher.submit(
         target,
-        { body, traceId: newTraceId(undefined), source: 'handler', caller },
+        { body, input: JSON.parse(input) as unknown, traceId: newTraceId(undefined), source: 'handler', caller },
         {
           answered: (_status, json) => this.#succeed(json),
           failed: (error) => this.#fail(error),

@@ -250,7 +250,6 @@ export class Generation implements LinkHandlers {
         this.#failed(frame);
         return;
       case Kind.reads:
-        if (!isReads(frame)) throw new Error('Not what a query read.');
         this.#read(frame);
         return;
       case Kind.log:
@@ -330,7 +329,9 @@ export class Generation implements LinkHandlers {
     this.#settled(body.length);
   }
 
-  #read([, id, tables, keep, caller]: FrameOf<'reads'>): void {
+  #read(frame: FrameOf<'reads'>): void {
+    if (!isReads(frame)) throw new Error('Not what a query read.');
+    const [, id, tables, keep, caller] = frame;
     const call = this.inFlight.get(id);
     if (call?.request.schema === undefined) return;
     const reads = { tables: tables === null ? ('all' as const) : new Set(tables), keep, caller };
