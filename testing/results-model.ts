@@ -5,10 +5,11 @@
  * client has seen (decisions, section 13).
  */
 import { STATE_BYTES } from '../storage/wal-index.ts';
-import { CachedReads, type RunSink } from '../supervisor/dispatch/cached-reads.ts';
+import { CachedReads } from '../supervisor/dispatch/cached-reads.ts';
 import type { Request, Target } from '../supervisor/dispatch/request.ts';
 import { Commits, type CommitsOptions } from '../supervisor/results/commits.ts';
 import { Results } from '../supervisor/results/results.ts';
+import type { CallReply, CallTiming } from '../supervisor/tree/actor/call.ts';
 import type { Random } from './random.ts';
 
 const APP = 'app';
@@ -40,7 +41,7 @@ type Work = {
   /** The tables that it says it read; null for any. */
   tables: Set<string>;
   schema: number | undefined;
-  sink: RunSink;
+  reply: CallReply;
   request: Request;
   started: boolean;
 };
@@ -240,7 +241,7 @@ export class ResultsModel {
     const { inbox, works, outbox } = this.#thread;
     const again = [...works, ...outbox, ...inbox.flatMap((one) => (one.kind === 'dispatch' ? [one.work] : []))];
     this.#thread = new Thread(this.#version);
-    for (const { request, query, sink, schema } of again) this.#dispatch(query, request, sink, schema);
+    for (const { request, query, reply, schema } of again) this.#dispatch(query, request, reply, schema);
   }
 
   #newVersion(): void {
@@ -250,7 +251,7 @@ export class ResultsModel {
     this.#thread = new Thread(this.#version);
     for (const work of [...old.works, ...old.outbox]) this.#finish(old, work);
     for (const one of old.inbox)
-      if (one.kind === 'dispatch') this.#dispatch(one.work.query, one.work.request, one.work.sink, one.work.schema);
+      if (one.kind === 'dispatch') this.#dispatch(one.work.query, one.work.request, one.work.reply, one.work.schema);
     this.#commits.changed(APP);
   }
 
@@ -270,7 +271,7 @@ export class ResultsModel {
     const target = { app: { id: APP, key: APP }, kind: 'query', tool: { name: query } } as Target;
     const version = this.#version;
     const sink = {
-      answered: (_status: number, body: Uint8Array, timing: { cache?: string }) => {
+      answered: (_status: number, body: Uint8Array, timing: CallTiming) => {
         this.reads++;
         if (timing.cache === 'hit') this.hits++;
         this.#check(
@@ -288,13 +289,13 @@ export class ResultsModel {
         throw error;
       },
     };
-    this.#cached.submit(target, version, request, sink, (run, runSink, schema) => {
-      this.#dispatch(query, run, runSink, schema);
+    this.#cached.submit(target, version, request, sink, (run, reply, schema) => {
+      this.#dispatch(query, run, reply, schema);
       return () => {};
     });
   }
 
-  #dispatch(query: string, request: Request, sink: RunSink, schema: number | undefined): void {
+  #dispatch(query: string, request: Request, reply: CallReply, schema: number | undefined): void {
     const { sources } = QUERIES[query] as { sources: Source[] };
     const caller = request.caller.name ?? '';
     const thread = this.#thread;
@@ -309,7 +310,7 @@ export class ResultsModel {
       seen: {},
       tables: new Set<string>(),
       schema,
-      sink,
+      reply,
       request,
       started: false,
     };
@@ -363,7 +364,7 @@ export class ResultsModel {
     const answer: Answer = { seen: work.seen, version: thread.version, caller: caller ? work.caller : null };
     const tracked = { reads: { tables: work.tables, keep, caller }, version: thread.version };
     const timing = { queueMs: 0, handlerMs: 0, started: true };
-    work.sink.answered(200, Buffer.from(JSON.stringify(answer)), timing, work.schema === undefined ? null : tracked);
+    work.reply.result(200, Buffer.from(JSON.stringify(answer)), timing, work.schema === undefined ? null : tracked);
   }
 
   #check(

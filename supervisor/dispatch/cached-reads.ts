@@ -7,14 +7,11 @@ import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { canonicalInput } from '../results/canonical.ts';
 import type { Beginning, Reads, Results } from '../results/results.ts';
-import type { CallTiming, Tracked } from '../tree/actor/call.ts';
+import type { CallReply, CallTiming, Tracked } from '../tree/actor/call.ts';
 import type { Request, Sink, Target } from './request.ts';
 
-/** Runs the query. The sink learns what it read, and which version ran, where `schema` is given. Answers a function that abandons it. */
-export type StartRun = (request: Request, sink: RunSink, schema?: number) => () => void;
-export type RunSink = {
-  answered(status: number, body: Uint8Array, timing: CallTiming, tracked: Tracked | null): void;
-} & Pick<Sink, 'failed' | 'faulted'>;
+/** Runs the query. The reply learns what it read, and which version ran, where `schema` is given. Answers a function that abandons it. */
+export type StartRun = (request: Request, reply: CallReply, schema?: number) => () => void;
 
 type Waiter = { readonly request: Request; readonly sink: Sink; abandon: () => void };
 type Run = { readonly from: Beginning; readonly waiters: Set<Waiter>; abandon: () => void };
@@ -80,7 +77,7 @@ export class CachedReads {
     run.abandon = start(
       first.request,
       {
-        answered: (status, body, timing, tracked) => {
+        result: (status, body, timing, tracked) => {
           const waiters = end();
           const reads = tracked?.reads ?? UNKNOWN;
           if (tracked?.version === version) this.#results.ended(app, name, from, caller, body, reads);
@@ -91,9 +88,10 @@ export class CachedReads {
             else answer(waiter.sink, () => waiter.sink.answered(status, body, shown, reads));
           }
         },
-        failed: (error: SvcError, timing) => {
+        failed: (error, timing) => {
           for (const { sink } of end()) answer(sink, () => sink.failed(error, timing));
         },
+        outcomeUnknown: () => {},
         faulted: (error) => {
           for (const { sink } of end()) sink.faulted(error);
         },
@@ -106,16 +104,31 @@ export class CachedReads {
 
   /** Runs the query past everything that is kept. */
   bypass(app: string, request: Request, sink: Sink, start: StartRun): () => void {
-    return start(
-      request,
-      {
-        answered: (status, body, timing, tracked) =>
-          sink.answered(status, body, { ...timing, cache: 'bypass' }, tracked?.reads ?? UNKNOWN),
-        failed: (error, timing) => sink.failed(error, timing),
-        faulted: (error) => sink.faulted(error),
-      },
-      request.tracked ? this.#results.schemaOf(app) : undefined,
-    );
+    return start(request, new BypassReply(sink), request.tracked ? this.#results.schemaOf(app) : undefined);
+  }
+}
+
+class BypassReply implements CallReply {
+  readonly #sink: Sink;
+
+  constructor(sink: Sink) {
+    this.#sink = sink;
+  }
+
+  result(status: number, body: Uint8Array, timing: CallTiming, tracked: Tracked | null): void {
+    timing.cache = 'bypass';
+    this.#sink.answered(status, body, timing, tracked?.reads ?? UNKNOWN);
+  }
+
+  failed(error: SvcError, timing: CallTiming): void {
+    this.#sink.failed(error, timing);
+  }
+
+  /** A query has written nothing. */
+  outcomeUnknown(): void {}
+
+  faulted(error: unknown): void {
+    this.#sink.faulted(error);
   }
 }
 

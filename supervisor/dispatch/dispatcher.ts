@@ -11,9 +11,9 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { membersOf } from '../../protocol/rules/json-members.ts';
 import type { Config } from '../config.ts';
-import { Call, type CallReply, type CallTiming, type Tracked } from '../tree/actor/call.ts';
+import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
 import type { App, AppsView } from './apps.ts';
-import type { CachedReads, RunSink } from './cached-reads.ts';
+import type { CachedReads, StartRun } from './cached-reads.ts';
 import type { Change, ChangeStreams } from './changes.ts';
 import type { Idempotency, RecordedAnswer } from './idempotency.ts';
 import type { Request, Sink, Target } from './request.ts';
@@ -69,8 +69,8 @@ export class Dispatcher {
       actor.submit(call);
       return () => actor.abandon(call);
     }
-    const start = (run: Request, runSink: RunSink, schema?: number): (() => void) => {
-      const call = this.#callOf(target, run, new QueryReply(runSink), schema);
+    const start: StartRun = (run, reply, schema) => {
+      const call = this.#callOf(target, run, reply, schema);
       actor.submit(call);
       return () => actor.abandon(call);
     };
@@ -174,29 +174,6 @@ export class Dispatcher {
     const allowedMs = tool.timeoutMs ?? (kind === 'query' ? config.queryTimeoutMs : config.actionTimeoutMs);
     const request = { kind: ToolKind[kind], tool: tool.name, body, traceId, caller, allowedMs, schema };
     return new Call(request, reply, performance.now());
-  }
-}
-
-/** A query may run twice, and announces nothing. */
-class QueryReply implements CallReply {
-  readonly #sink: RunSink;
-
-  constructor(sink: RunSink) {
-    this.#sink = sink;
-  }
-
-  result(status: number, body: Uint8Array, timing: CallTiming, tracked: Tracked | null): void {
-    this.#sink.answered(status, body, timing, tracked);
-  }
-
-  failed(error: SvcError, timing: CallTiming): void {
-    this.#sink.failed(error, timing);
-  }
-
-  outcomeUnknown(): void {}
-
-  faulted(error: unknown): void {
-    this.#sink.faulted(error);
   }
 }
 

@@ -13,7 +13,7 @@ export type CallTiming = {
   queueMs: number;
   handlerMs: number;
   started: boolean;
-  cache?: 'hit' | 'miss' | 'bypass';
+  cache?: 'hit' | 'miss' | 'bypass' | undefined;
 };
 
 /** What a tracked query read, and the version that ran. */
@@ -178,7 +178,7 @@ export class Call {
 
   #timing(handlerMs: number): CallTiming {
     const queueMs = this.sentAt === 0 ? 0 : this.sentAt - this.queuedAt;
-    return { queueMs, handlerMs, started: this.attempts > 0 };
+    return { queueMs, handlerMs, started: this.attempts > 0, cache: undefined };
   }
 }
 
