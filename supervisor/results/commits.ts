@@ -58,6 +58,8 @@ export class Commits {
   /** A writer tells of a commit, see the frame. */
   committed(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: readonly string[] | null): void {
     const known = this.#known.get(app);
+    // What was read in this turn may be the state before.
+    this.#turn++;
     if (known !== undefined) this.#tell(app, known.history.committed(before, after, tables));
     else this.#tell(app, tables === null ? 'all' : new Set(tables));
   }

@@ -6,8 +6,9 @@ export class StateReader {
   readonly #file: string;
   readonly #index: WalIndex;
   readonly #state = Buffer.alloc(STATE_BYTES);
-  /** The turn of the event loop in which the index was last seen to be the one of its name. */
-  #seenIn = -1;
+  /** The turn of the event loop in which the state was last read, and whether it could be told. */
+  #readIn = -1;
+  #isKnown = false;
 
   /** `file` is that of the database. */
   constructor(file: string) {
@@ -16,23 +17,27 @@ export class StateReader {
   }
 
   /**
-   * The state as it is now, in memory that the next call uses again; null when it cannot be told. `turn` numbers the turns of the
-   * event loop: whether the file of the index was replaced is looked at once in each. Between two looks nobody can have replaced
-   * it, committed, been answered, and made a request that this turn has.
+   * The state as it was in this turn of the event loop, in memory that the next turn uses again; null when it cannot be told. Read
+   * once a turn: nobody can have committed after that, been answered, and made a request that this turn has.
    */
   read(turn: number): Uint8Array | null {
-    if (this.#seenIn !== turn) {
-      if (!this.#index.isInPlace()) this.#index.close();
-      this.#seenIn = turn;
+    if (this.#readIn !== turn) {
+      this.#readIn = turn;
+      this.#isKnown = this.#look();
     }
+    return this.#isKnown ? this.#state : null;
+  }
+
+  #look(): boolean {
     const state = this.#state;
-    if (!this.#index.readInto(state)) return null;
-    if (!isEmptyLog(state)) return state;
+    if (!this.#index.isInPlace()) this.#index.close();
+    if (!this.#index.readInto(state)) return false;
+    if (!isEmptyLog(state)) return true;
     // Nothing in it tells one such state from another: then the file was not written in between.
     const found = statSync(this.#file, { throwIfNoEntry: false });
-    if (found === undefined) return null;
+    if (found === undefined) return false;
     mixInFile(state, found.mtimeMs, found.size);
-    return state;
+    return true;
   }
 
   close(): void {
