@@ -38,7 +38,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--host <host>': `Address to listen on (default ${DEFAULTS.host})`,
         '--port <port>': `Port to listen on, 0 for any free one (default ${DEFAULTS.port})`,
         '--config <file>': 'Configuration file (JSON); command-line options override it',
-        '--store <tarball|git>': 'How to store app code (default tarball); git for drafts and publishing',
+        '--store <tarball|git>': 'How to store app code (default: as the directory has it; git in a new one)',
         '--edge <auto|uws|node>': 'HTTP server to use (default auto: uWebSockets.js if it loads)',
         '--with <dir>': 'Install the app in this folder unless it is installed; repeatable',
         '--open': 'Open the console in the browser, or the first app of --with',

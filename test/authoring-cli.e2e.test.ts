@@ -453,7 +453,7 @@ test('a publication that nothing older is kept of cannot be undone, and does not
 });
 
 test('on the other store, the commands of drafts say how to start the gateway', async (t) => {
-  const other = start([SVC, 'serve', '--data-dir', 'plain', '--port', '0', '--json']);
+  const other = start([SVC, 'serve', '--store', 'tarball', '--data-dir', 'plain', '--port', '0', '--json']);
   t.after(() => other.kill('SIGKILL'));
   assert.ok(other.stdout, 'its output is a pipe');
   await inTime(once(createInterface({ input: other.stdout }), 'line'), 'the start of the other daemon', LONG_MS);

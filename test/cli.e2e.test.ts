@@ -59,7 +59,7 @@ let ready: { event: string; url: string; token: string; pid: number; dataDir: st
 
 before(async () => {
   assert.equal((await svc('new', 'notes')).code, 0);
-  daemon = start('serve', '--data-dir', '.svc', '--port', '0', '--with', 'notes', '--json');
+  daemon = start('serve', '--store', 'tarball', '--data-dir', '.svc', '--port', '0', '--with', 'notes', '--json');
   ready = JSON.parse(await firstLine(daemon));
 });
 

@@ -21,7 +21,7 @@ const notes = (version: number, migrations: string[] = []) =>
 test('a full or failing disk', { skip: missing ?? false }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-disk-'));
   const disk = new FaultyDisk(join(folder, 'data'), join(folder, 'disk'));
-  const gateway = new TestGateway(join(folder, 'data'), [], disk.env);
+  const gateway = new TestGateway(join(folder, 'data'), ['--store', 'tarball'], disk.env);
   t.after(async () => {
     disk.strike([]);
     await gateway.stop();

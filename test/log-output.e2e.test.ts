@@ -60,7 +60,7 @@ async function serve(t: TestContext, folder: string, stdout: number, stderr: num
   const config = join(folder, 'config.json');
   const dataDir = join(folder, 'data');
   writeFileSync(config, JSON.stringify({ log: 'debug' }));
-  const args = ['serve', '--data-dir', dataDir, '--port', '0', '--config', config, '--json'];
+  const args = ['serve', '--data-dir', dataDir, '--port', '0', '--config', config, '--store', 'tarball', '--json'];
   const child = spawn(process.execPath, [ENDS_WITH_PARENT, join(root, 'bin/svc.js'), ...args], {
     env: { ...process.env, TMPDIR: folder },
     stdio: ['pipe', stdout, stderr],
@@ -129,7 +129,7 @@ test('a log on a disk that runs full goes on once there is room', { skip: NO_DIS
 
 test('a disk that is full keeps no app from answering that logs, and its log goes on', { skip: NO_DISK }, async (t) => {
   const disk = smallDisk(t, '16m', () => gateway.stop());
-  const gateway = new TestGateway(join(disk, 'data'), []);
+  const gateway = new TestGateway(join(disk, 'data'), ['--store', 'tarball']);
   await gateway.start();
   const say = "({ input, log }) => { for (let i = 0; i < 20; i++) log.info(input.word + ' '.repeat(900)); return 1; }";
   assert.equal((await gateway.upload('chatty', appOf('chatty', { queries: { say } }))).status, 201);

@@ -25,7 +25,11 @@ async function start(t: TestContext, durability: 'full' | 'normal') {
   disk.keepJournal(500);
   const config = join(folder, 'config.json');
   writeFileSync(config, JSON.stringify({ log: 'warn', durability }));
-  const gateway = new TestGateway(join(folder, 'root/new/folders/data'), ['--config', config], disk.env);
+  const gateway = new TestGateway(
+    join(folder, 'root/new/folders/data'),
+    ['--config', config, '--store', 'tarball'],
+    disk.env,
+  );
   t.after(async () => {
     await gateway.stop();
     disk.close();

@@ -5,8 +5,9 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { buildGateway } from '../supervisor/gateway.ts';
 import { appOf } from '../testing/apps.ts';
-import { root, startGateway } from '../testing/gateway.ts';
+import { root, startGateway, TestGateway } from '../testing/gateway.ts';
 
 const notes = appOf('notes', { queries: { word: "() => 'here'" } });
 
@@ -39,7 +40,34 @@ test('--store git keeps the folder that appsStoreRoot names; without it, code-st
   }
 });
 
-test('--store tarball alone is the default; appsStoreRoot alone is the git store', async (t) => {
+test('without --store a new directory gets the git store, and each directory keeps the one it has', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-choice-'));
+  const running: TestGateway[] = [];
+  t.after(async () => {
+    for (const gateway of running) await gateway.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const storeOf = async (dataDir: string, ...flags: string[]) => {
+    const gateway = new TestGateway(join(folder, dataDir), flags);
+    running.push(gateway);
+    await gateway.start();
+    if (!(await gateway.call('GET', '/svc/_apps')).json.length) await gateway.upload('notes', notes);
+    const { backend } = (await gateway.call('GET', '/svc/_apps/notes')).json;
+    await gateway.stop();
+    return backend;
+  };
+  assert.equal(await storeOf('new'), 'git');
+  assert.equal(await storeOf('new'), 'git');
+  assert.equal(await storeOf('archives', '--store', 'tarball'), 'tarball');
+  assert.equal(await storeOf('archives'), 'tarball');
+  // One that a host made, and in which no app is yet.
+  const host = buildGateway({ dataDir: join(folder, 'host'), log: 'silent' });
+  await host.start();
+  await host.stop(0);
+  assert.equal(await storeOf('host'), 'tarball');
+});
+
+test("--store tarball is the specification's store; appsStoreRoot alone is the git store", async (t) => {
   const tarball = await startGateway(t, {
     store: 'tarball',
     config: { commitAuthor: { name: 'Ann', email: 'a@b.c' } },

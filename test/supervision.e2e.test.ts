@@ -422,7 +422,7 @@ async function serveOnce(
   t.after(() => rmSync(dataDir, { recursive: true, force: true }));
   const child: ChildProcess = spawn(
     process.execPath,
-    [ENDS_WITH_PARENT, join(root, 'bin/svc.js'), 'serve', '--data-dir', dataDir, ...flags],
+    [ENDS_WITH_PARENT, join(root, 'bin/svc.js'), 'serve', '--data-dir', dataDir, '--store', 'tarball', ...flags],
     { stdio: ['pipe', 'ignore', 'pipe'], env: { ...process.env, ...env } },
   );
   t.after(() => child.kill('SIGKILL'));

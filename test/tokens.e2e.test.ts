@@ -230,7 +230,7 @@ test('a removal that a crash cut off leaves no token for the next app of the id'
   const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
   const dataDir = join(folder, 'data');
   const plan = CrashPlan.in(folder, dataDir);
-  const gateway = new TestGateway(dataDir, [], plan.env);
+  const gateway = new TestGateway(dataDir, ['--store', 'tarball'], plan.env);
   t.after(async () => {
     await gateway.stop();
     rmSync(folder, { recursive: true, force: true });

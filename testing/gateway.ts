@@ -265,6 +265,7 @@ function readEvents(path: string, response: Response, abort: AbortController): S
 
 export type StartOptions = {
   edge?: EdgeKind;
+  /** The tarball store by default, or the git store that `config` names. */
   store?: 'tarball' | 'git';
   config?: Record<string, unknown>;
   /** Names of templates and examples. */
@@ -280,11 +281,12 @@ export function makeGateway({ edge, store, config = {}, examples = [], env = {} 
   const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
   const configFile = join(folder, 'config.json');
   writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
+  const named = store ?? ('appsStoreRoot' in config ? null : 'tarball');
   const flags = [
     '--config',
     configFile,
     ...(edge ? ['--edge', edge] : []),
-    ...(store ? ['--store', store] : []),
+    ...(named ? ['--store', named] : []),
     ...examples.flatMap((name) => ['--with', appFolder(name)]),
   ];
   // The folder of the sockets, which a daemon that is killed leaves behind, is removed with the rest.

@@ -29,7 +29,7 @@ export async function fillSmallDisk(context: CampaignContext, report: CampaignRe
   const unmount = mountSmall(mount, SIZE);
   const config = join(folder, 'config.json');
   writeFileSync(config, JSON.stringify({ log: 'warn' }));
-  const gateway = new TestGateway(join(mount, 'data'), ['--config', config]);
+  const gateway = new TestGateway(join(mount, 'data'), ['--config', config, '--store', 'tarball']);
   try {
     await fillAgainAndAgain(context, gateway, mount, report);
   } finally {

@@ -20,7 +20,11 @@ export class StruckGateway {
   /** `syncDelayUs`: an fsync takes up to this long, and the disk keeps the journal that a power cut needs. */
   constructor(
     { newFolder, random }: CampaignContext,
-    { config = {}, flags = [], syncDelayUs }: { config?: object; flags?: string[]; syncDelayUs?: number },
+    {
+      config = {},
+      store = 'tarball',
+      syncDelayUs,
+    }: { config?: object; store?: 'tarball' | 'git'; syncDelayUs?: number },
   ) {
     const folder = newFolder();
     const dataDir = join(folder, 'data');
@@ -28,7 +32,7 @@ export class StruckGateway {
     writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
     this.random = random.fork();
     this.disk = new FaultyDisk(dataDir, join(folder, 'disk'));
-    this.gateway = new TestGateway(dataDir, ['--config', configFile, ...flags], this.disk.env);
+    this.gateway = new TestGateway(dataDir, ['--config', configFile, '--store', store], this.disk.env);
     this.changes = new Changes(this.gateway, this.disk.env, this.random.fork());
     if (syncDelayUs !== undefined) this.disk.keepJournal(syncDelayUs);
   }

@@ -9,7 +9,7 @@ import { StruckGateway } from './struck-gateway.ts';
 const ROUNDS = { full: 60, smoke: 8 };
 
 export async function strikeStore(context: CampaignContext, report: CampaignReport): Promise<void> {
-  const struck = new StruckGateway(context, { flags: ['--store', 'git'] });
+  const struck = new StruckGateway(context, { store: 'git' });
   const { gateway, disk, random } = struck;
   const publications = new Publications(gateway, random.fork());
   const rounds = context.rounds ?? ROUNDS[context.extent];

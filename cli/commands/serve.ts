@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
 import type { NewWebhook } from '../../protocol/automation.ts';
+import { Layout } from '../../storage/layout.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { type Config, ConfigError, loadConfig } from '../../supervisor/config.ts';
 import type { RunningGateway } from '../../supervisor/serve.ts';
@@ -20,12 +21,14 @@ import { drawMinted } from './versions.ts';
 const MAX_PORT = 65_535;
 /** Apps whose links the welcome shows. */
 const LISTED = 6;
+/** In the data directory. */
+const GIT_STORE = 'code-store';
 const EDGES = { uws: 'uWebSockets.js', node: 'node:http' };
 
 export async function serve(context: CommandContext): Promise<number> {
   const { args, terminal, cwd } = context;
   process.umask(PRIVATE_UMASK);
-  const config = configure(context);
+  const config = await configure(context);
   const folders = args.list('with').map((folder) => resolve(cwd, folder));
   const gateway = await start(config, terminal);
   terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output can no longer be written: ${message}.`));
@@ -81,7 +84,8 @@ async function install(client: Client, folder: string, log: Pick<Logger, 'warn'>
 }
 
 /** The configuration file, overridden by the options. */
-function configure({ args, cwd, dataDirectory }: CommandContext): Partial<Config> & { dataDir: string } {
+async function configure(context: CommandContext): Promise<Partial<Config> & { dataDir: string }> {
+  const { args, cwd, dataDirectory } = context;
   const file = args.text('config');
   const config: Partial<Config> = file === undefined ? {} : readConfig(resolve(cwd, file));
   const host = args.text('host');
@@ -90,9 +94,10 @@ function configure({ args, cwd, dataDirectory }: CommandContext): Partial<Config
   if (host !== undefined) config.host = host;
   if (port !== undefined) config.port = port;
   if (edge !== undefined) config.edge = checkEdge(edge);
-  chooseStore(args.text('store'), config);
   const isGiven = args.has('data-dir') || config.dataDir === undefined;
-  return { ...config, dataDir: isGiven ? dataDirectory : resolve(cwd, config.dataDir as string) };
+  const dataDir = isGiven ? dataDirectory : resolve(cwd, config.dataDir as string);
+  const appsStoreRoot = await chooseStore(args.text('store'), { ...config, dataDir });
+  return { ...config, dataDir, appsStoreRoot };
 }
 
 function readConfig(file: string): Partial<Config> {
@@ -108,17 +113,23 @@ function checkEdge(edge: string): Config['edge'] {
   throw new UsageError(`There is no edge "${edge}".`, 'There are: auto, uws, node');
 }
 
-/** `--store` and the configuration have to agree: a gateway with the other store would show no apps. */
-function chooseStore(store: string | undefined, config: Partial<Config>): void {
-  const root = config.appsStoreRoot ?? null;
-  if (store === undefined) return;
-  if (store === 'git') config.appsStoreRoot = root ?? 'code-store';
-  else if (store !== 'tarball') throw new UsageError(`There is no store "${store}".`, 'There are: git, tarball');
-  else if (root !== null)
+/** Where the git store is, null for the tarball store: as the option or the configuration says, else as the directory has it. */
+async function chooseStore(
+  store: string | undefined,
+  { dataDir, appsDir, appsStoreRoot = null }: Partial<Config> & { dataDir: string },
+): Promise<string | null> {
+  if (store !== undefined && store !== 'git' && store !== 'tarball')
+    throw new UsageError(`There is no store "${store}".`, 'There are: git, tarball');
+  if (store === 'tarball' && appsStoreRoot !== null)
     throw new UsageError(
-      `The configuration keeps code in the git store ${root} (appsStoreRoot).`,
+      `The configuration keeps code in the git store ${appsStoreRoot} (appsStoreRoot).`,
       'Leave out --store, or remove appsStoreRoot from the configuration file.',
     );
+  if (store === 'tarball' || appsStoreRoot !== null) return appsStoreRoot;
+  if (store === 'git') return GIT_STORE;
+  const { storeIn } = await import('../../supervisor/deployments/store/open-store.ts');
+  const found = await storeIn(new Layout(dataDir, appsDir ?? undefined));
+  return found === undefined ? GIT_STORE : found;
 }
 
 /** What keeps a gateway from starting, and what to do about it. */

@@ -94,7 +94,7 @@ describe('previews', { skip: withoutChromium() }, () => {
     mkdirSync(commands);
     writeFileSync(join(commands, 'xdg-open'), `#!/bin/sh\nprintf %s "$*" > '${commands}/opened'\n`, { mode: 0o755 });
     execFileSync('mkfifo', [join(commands, 'opened')]);
-    const flags = ['--open', '--with', appFolder('guestbook'), '--with', appFolder('todos')];
+    const flags = ['--store', 'tarball', '--open', '--with', appFolder('guestbook'), '--with', appFolder('todos')];
     const served = new TestGateway(join(home, 'data'), flags, { PATH: `${commands}:${process.env.PATH}` });
     await served.start();
     try {

@@ -29,7 +29,7 @@ export class Scene {
 
   /** `folder` must be empty and outlive the scene. */
   static async open(edge: 'uws' | 'node', folder: string): Promise<Scene> {
-    const gateway = new TestGateway(join(folder, 'data'), ['--edge', edge]);
+    const gateway = new TestGateway(join(folder, 'data'), ['--edge', edge, '--store', 'tarball']);
     await gateway.start();
     const proxies: ProxyProcess[] = [];
     try {

@@ -20,7 +20,7 @@ export async function exhaustDescriptors(edge: 'uws' | 'node', folder: string, r
     report.skipped.push('connections until descriptors run out: needs a limit that a shell can set');
     return;
   }
-  const serve = ['serve', '--json', '--data-dir', folder, '--port', '0', '--edge', edge];
+  const serve = ['serve', '--json', '--data-dir', folder, '--port', '0', '--edge', edge, '--store', 'tarball'];
   const script = `ulimit -n ${DESCRIPTORS} && exec "$0" "$@"`;
   const command = [
     '-c',

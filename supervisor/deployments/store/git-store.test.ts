@@ -307,7 +307,7 @@ test('a data directory is opened with the backend that its apps are on, or not a
   const git = await start(newDataDir());
   await git.upload(version('1'));
   const opened = startOn(git.layout.dataDir);
-  await assert.rejects(opened, /git store .*code-store.*--store git/);
+  await assert.rejects(opened, /git store .*code-store.*Leave --store out/);
 
   const tarballs = await startOn(newDataDir());
   await tarballs.upload(version('1'));

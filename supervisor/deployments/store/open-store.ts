@@ -12,6 +12,17 @@ import type { Jobs } from '../../jobs/jobs.ts';
 import { ArchiveStore, type CodeStore } from './code-store.ts';
 import { GitStore, gitOn } from './git-store.ts';
 
+/**
+ * The store that a data directory has: the folder of its git store, or null for the tarball backend. Undefined for a directory in
+ * which no gateway has run.
+ */
+export async function storeIn(layout: Layout): Promise<string | null | undefined> {
+  const found = (await readStoreMark(layout))?.root ?? (await defaultStore(layout));
+  if (found !== null) return found;
+  // The mark of a git store is older than the profile, which each start writes.
+  return (await exists(layout.profile)) || (await holdsApps(layout)) ? null : undefined;
+}
+
 /** Rejects with a `ConfigError`, before it writes anything, when the apps are on the other backend or in another git store. */
 export async function checkStore(layout: Layout): Promise<void> {
   const paths = layout.codeStore;
@@ -21,13 +32,13 @@ export async function checkStore(layout: Layout): Promise<void> {
     const found = marked ?? (await defaultStore(layout));
     if (found === null) return;
     throw new ConfigError(
-      `The apps of this data directory are on the git store ${found}. Start it with --store git, or set "appsStoreRoot".`,
+      `The apps of this data directory are on the git store ${found}. Leave --store out, or set "appsStoreRoot".`,
       'appsStoreRoot',
     );
   }
   if (marked === null && (await holdsApps(layout))) {
     throw new ConfigError(
-      'The apps of this data directory are not on a git store but on the tarball backend. Leave "appsStoreRoot" and --store git out, or take a new data directory (--data-dir) and push the apps to it.',
+      'The apps of this data directory are not on a git store but on the tarball backend. Move them with "svc convert --store git", or leave "appsStoreRoot" and --store git out.',
       'appsStoreRoot',
     );
   }
