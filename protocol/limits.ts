@@ -167,6 +167,7 @@ export const LIMITS = {
   liveRuns: 8, // runs for live queries of one app at a time, so that they leave its other callers room
   liveQueries: 1000, // different live queries of one app: each is run again for a write
   liveFollowers: 10_000, // subscriptions to live queries of one app, half of all event streams
+  liveFollowersOfClient: 6000, // the same of one client, over all apps: others have room besides it
   liveQueriesOfStream: 50, // live queries that share one event stream
   liveResultsBytes: 64 * MiB, // latest results kept for the next subscriber; over it, a query is run for each
   liveRetryMs: 1 * SECOND, // until a live query that failed is run again, doubled with each failure

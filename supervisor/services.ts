@@ -14,7 +14,8 @@ import type { Deployments } from './deployments/deploy.ts';
 import type { Apps, AppsOptions } from './dispatch/apps.ts';
 import type { CachedReads } from './dispatch/cached-reads.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
-import type { Access } from './http/access/access.ts';
+import type { Exchange } from './edge/edge.ts';
+import type { Access, Caller } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
 import type { LiveStreams } from './live/live-streams.ts';
 import type { Backups } from './operations/backups.ts';
@@ -28,6 +29,8 @@ export type Services = AppsOptions & {
   config: Config;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
+  /** Who a caller is where a limit is one client's. Where a host owns authentication, and knows them apart, it is an address. */
+  clientOf(exchange: Exchange, caller: Caller): string;
   /** What agents call the gateway with. */
   agentTokens: AgentTokens;
   apps: Apps;

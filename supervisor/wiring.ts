@@ -240,10 +240,13 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     gitStore?.sessions.onClosed((session) => chat.closed(session));
     const conversations = new Conversations({ db: runtime, rows: conversationTurns, turns: chat.turns, drafts });
     apps.connect({ deployments, automations, chat, conversations });
+    const addresses = new Visitors({ apps, config });
     const services: Services = {
       ...parts,
       version: VERSION,
       access,
+      clientOf: (exchange, caller) =>
+        access !== null || caller.kind === 'agent' ? caller.client : `address ${addresses.clientOf(exchange)}`,
       agentTokens,
       programTokens,
       apps,
@@ -266,7 +269,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     };
     const router = new Router(allRoutes(services));
     const authorize = host.authorize ?? null;
-    const visitors = access && new Visitors({ apps, config });
+    const visitors = access && addresses;
     const { corsOrigins } = config;
     const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, corsOrigins, log });
     await treeReady;

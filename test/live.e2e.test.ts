@@ -284,6 +284,30 @@ onEachEdge({}, (gateway, _edge, store) => {
     socket.destroy();
   });
 
+  test('ten thousand subscriptions of one client are refused, and take no room from others', async () => {
+    const made = await gateway.call('POST', '/svc/_tokens', { body: { name: 'greedy', tools: 'read' } });
+    const headers = { authorization: `Bearer ${made.json.token}` };
+    const perStream = LIMITS.liveQueriesOfStream;
+    const full = LIMITS.liveFollowersOfClient / perStream;
+    const streams: Stream[] = [];
+    for (let n = 0; n < 10_000 / perStream; n++) {
+      const stream = await open('query=count&'.repeat(perStream), headers);
+      const first = await stream.next();
+      if (n < full) dataOf(first);
+      else assert.equal(errorOf(first), 'OVERLOADED');
+      streams.push(stream);
+    }
+    await assert.rejects(open('query=count', headers), /503.*OVERLOADED.*This client has 6000 live subscriptions/s);
+    const other = await open('query=count');
+    dataOf(await other.next());
+    streams.shift()?.close();
+    await eventually(async () => (await gateway.system()).counters.subscribers === streams.length + 1);
+    const again = await open('query=count', headers);
+    dataOf(await again.next());
+    for (const stream of [...streams, other, again]) stream.close();
+    await gateway.call('DELETE', `/svc/_tokens/${made.json.id}`);
+  });
+
   test('the streams of an app that is removed end, and nothing is left', async () => {
     assert.equal((await gateway.upload('gone', appOf('gone', { queries: { one: '() => 1' } }))).status, 201);
     const one = await gateway.stream('/svc/gone/_live?query=one');

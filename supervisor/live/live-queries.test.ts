@@ -22,9 +22,9 @@ function setUp() {
   const commits = new Commits({ file: () => '' });
   const live = new LiveQueries({ commits, changes });
   const told: string[] = [];
-  const follow = (input: string) =>
+  const follow = (input: string, client = 'one', key = 'notes') =>
     live.follow(
-      { dispatcher, app: 'notes', key: 'notes', query: 'list', input, caller: { kind: 'admin' } },
+      { dispatcher, app: key, key, query: 'list', input, caller: { kind: 'admin' }, client },
       { tell: ({ json }) => told.push(json.toString()), closed: () => told.push('closed') },
     );
   const answer = (json: string) =>
@@ -63,10 +63,24 @@ test('over its limits a subscription is refused, few run at a time, and nothing 
   assert.throws(() => follow('more'), { code: 'OVERLOADED' });
   await nextTurn();
   assert.equal(running.length, LIMITS.liveRuns);
-  while (all.length < LIMITS.liveFollowers) all.push(follow('1'));
-  assert.throws(() => follow('1'), { code: 'OVERLOADED' });
+  while (all.length < LIMITS.liveFollowers) all.push(follow('1', `client ${all.length % 2}`));
+  assert.throws(() => follow('1', 'another'), { code: 'OVERLOADED', message: /^This app/ });
   for (const one of all) one.stop();
-  assert.deepEqual(live.counts, { queries: 0, followers: 0, bytes: 0 });
+  assert.deepEqual(live.counts, { queries: 0, followers: 0, clients: 0, bytes: 0 });
+});
+
+test('one client has fewer subscriptions than there are, over all apps; what it ends makes room again', () => {
+  const { live, follow } = setUp();
+  const all = Array.from({ length: LIMITS.liveFollowersOfClient }, (_, i) => follow('{}', 'one', `app-${i % 3}`));
+  const refusal = { code: 'OVERLOADED', message: /^This client has 6000 / };
+  for (let more = all.length; more < 10_000; more++)
+    assert.throws(() => follow('{}', 'one', `app-${more % 5}`), refusal);
+  all.push(follow('{}', 'another'));
+  all.shift()?.stop();
+  all.push(follow('{}'));
+  assert.throws(() => follow('{}'), refusal);
+  for (const one of all) one.stop();
+  assert.deepEqual(live.counts, { queries: 0, followers: 0, clients: 0, bytes: 0 });
 });
 
 test('followers hear of the end of the app', () => {

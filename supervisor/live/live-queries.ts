@@ -27,6 +27,8 @@ export type LiveSources = { commits: Pick<Commits, 'watch'>; changes: Pick<Chang
 export class LiveQueries {
   readonly #sources: LiveSources;
   readonly #apps = new Map<string, AppQueries>();
+  /** Subscriptions of each client, over all apps. */
+  readonly #clients = new Map<string, number>();
   readonly #room: LiveRoom;
   #keptBytes = 0;
 
@@ -46,20 +48,24 @@ export class LiveQueries {
     };
   }
 
-  /** Evaluations, followers, and bytes of results, over all apps. */
-  get counts(): { queries: number; followers: number; bytes: number } {
+  /** Evaluations, followers, their clients, and bytes of results, over all apps. */
+  get counts(): { queries: number; followers: number; clients: number; bytes: number } {
     const apps = [...this.#apps.values()];
     const sum = (of: (app: AppQueries) => number) => apps.reduce((all, app) => all + of(app), 0);
     return {
       queries: sum(({ queries }) => queries.size),
       followers: sum((app) => app.followers),
+      clients: this.#clients.size,
       bytes: this.#keptBytes,
     };
   }
 
   /** The first state is told as soon as it is known, not before this returns. Each call needs a follower of its own. Throws `OVERLOADED`. */
   follow(request: LiveRequest, follower: LiveFollower): Following {
-    const { key } = request;
+    const { key, client } = request;
+    const ofClient = this.#clients.get(client) ?? 0;
+    if (ofClient >= LIMITS.liveFollowersOfClient)
+      throw tooMany(`This client has ${LIMITS.liveFollowersOfClient} live subscriptions`);
     const app = this.#appOf(key);
     const name = nameOf(request);
     let query = app.queries.get(name);
@@ -79,6 +85,7 @@ export class LiveQueries {
     const followed = query;
     let ended = false;
     app.followers += 1;
+    this.#clients.set(client, ofClient + 1);
     followed.add(follower);
     return {
       repeat: () => {
@@ -88,6 +95,7 @@ export class LiveQueries {
         if (ended) return;
         ended = true;
         app.followers -= 1;
+        this.#release(client);
         followed.delete(follower);
         if (followed.followers > 0) return;
         followed.close();
@@ -95,6 +103,12 @@ export class LiveQueries {
         this.#tidy(key, app);
       },
     };
+  }
+
+  #release(client: string): void {
+    const left = (this.#clients.get(client) ?? 1) - 1;
+    if (left > 0) this.#clients.set(client, left);
+    else this.#clients.delete(client);
   }
 
   #appOf(key: string): AppQueries {

@@ -21,6 +21,8 @@ export type LiveRequest = {
   query: string;
   input: string;
   caller: HandlerCaller;
+  /** Who follows, where a limit is one client's; no part of what is followed. */
+  client: string;
 };
 
 /** A result, or why there is none. */

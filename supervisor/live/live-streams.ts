@@ -14,7 +14,14 @@ import type { Following, LiveQueries } from './live-queries.ts';
 import type { LiveState } from './live-query.ts';
 
 /** Whose queries, and who asks. `key` is what the app's events are kept under. */
-export type LiveSubject = { dispatcher: Dispatcher; app: string; key: string; caller: HandlerCaller };
+export type LiveSubject = {
+  dispatcher: Dispatcher;
+  app: string;
+  key: string;
+  caller: HandlerCaller;
+  /** Whom limits count it as. */
+  client: string;
+};
 
 /** `input` is JSON text in its canonical form. `lastId` is the id of the state that the client has, if any. */
 export type FollowedQuery = { query: string; input: string; lastId: string | undefined };

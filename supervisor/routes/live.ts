@@ -27,7 +27,8 @@ export function liveRoutes(services: Services): Route[] {
     const query = queryOf(exchange);
     const wantsChanges = query.has('changes');
     const { list, lastChange } = followedOf(exchange, query, wantsChanges);
-    const subject = { dispatcher: of, app: id, key, caller: caller.shown };
+    const client = services.clientOf(exchange, caller);
+    const subject = { dispatcher: of, app: id, key, caller: caller.shown, client };
     const [only] = list;
     if (only !== undefined && list.length === 1 && !wantsChanges) {
       await services.liveStreams.openOne(exchange, subject, only);

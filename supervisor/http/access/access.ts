@@ -21,6 +21,8 @@ export interface Caller {
   readonly shown: HandlerCaller;
   /** The app or draft whose page this is: its own address is `/` too. */
   readonly owner: PageOwner | null;
+  /** Who it is where a limit is one client's: the token or sign-in that it presented. */
+  readonly client: string;
   /** When what it presented ends, in milliseconds since the epoch; null when it does not. */
   readonly expiresAt: number | null;
   /** `app` is the key of a live app or of a draft (`draftKey`); null for what is about none. */
@@ -41,6 +43,7 @@ export const ADMIN: Caller = {
   kind: 'admin',
   shown: ADMIN_CALLER,
   owner: null,
+  client: 'admin',
   expiresAt: null,
   may: () => true,
   refusal: () => '',
@@ -51,6 +54,7 @@ export const NOBODY: Caller = {
   kind: 'session',
   shown: SIGNED_IN,
   owner: null,
+  client: 'nobody',
   expiresAt: null,
   may: () => false,
   refusal: () => 'Sign in first.',
@@ -74,15 +78,22 @@ export class ExpiringCaller implements Caller {
   readonly owner: PageOwner | null;
   readonly expiresAt: number | null;
   readonly #reach: Reach;
+  readonly #signIn: string;
   readonly #isGood: () => boolean;
 
-  constructor(reach: Reach, expiresAt: number | null, isGood: () => boolean) {
+  /** `signIn`: the id of the sign-in that a session comes of; empty for a token. */
+  constructor(reach: Reach, expiresAt: number | null, isGood: () => boolean, signIn = '') {
     this.kind = isGrant(reach) ? 'token' : 'session';
     this.shown = isGrant(reach) ? { kind: 'token', name: reach.name } : SIGNED_IN;
     this.owner = typeof reach === 'string' || isGrant(reach) ? null : reach;
     this.expiresAt = expiresAt;
     this.#reach = reach;
+    this.#signIn = signIn;
     this.#isGood = isGood;
+  }
+
+  get client(): string {
+    return isGrant(this.#reach) ? `token ${this.#reach.id}` : `session ${this.#signIn}`;
   }
 
   may(capability: Capability, app: string | null): boolean {
@@ -139,6 +150,7 @@ export class HostCaller implements Caller {
   readonly kind = 'host';
   readonly shown = SIGNED_IN;
   readonly owner = null;
+  readonly client = 'host';
   readonly expiresAt = null;
   readonly #request: HostRequest;
   readonly #authorize: Authorize;
@@ -248,7 +260,8 @@ export class Access {
     if (session === null) return unauthorized('Send the access token as "Authorization: Bearer <token>".');
     const { expiresAt, owner } = session;
     const isGood = () => expiresAt > this.#now() && !this.signIns.isEnded(session.id);
-    return new ExpiringCaller(place.kind === 'console' ? 'console' : (owner ?? 'shared'), expiresAt, isGood);
+    const reach = place.kind === 'console' ? 'console' : (owner ?? 'shared');
+    return new ExpiringCaller(reach, expiresAt, isGood, session.id);
   }
 
   /** The session of this origin's cookie; null when there is none, `two` when there are two cookies. */

@@ -13,6 +13,7 @@ export class AgentCaller implements Caller {
   readonly kind = 'agent';
   readonly shown: HandlerCaller;
   readonly owner = null;
+  readonly client: string;
   readonly expiresAt = null;
   readonly grant: AgentGrant;
   readonly #isGood: () => boolean;
@@ -20,6 +21,7 @@ export class AgentCaller implements Caller {
   constructor(grant: AgentGrant, isGood: () => boolean) {
     this.grant = grant;
     this.shown = { kind: 'agent', name: grant.runner };
+    this.client = `agent ${grant.conversation}`;
     this.#isGood = isGood;
   }
 

@@ -61,6 +61,14 @@ test('a host is asked with what the request needs, and only true lets it through
   assert.deepEqual(asked.slice(0, 2), [request, { app: 'todos', capability: 'page' }]);
 });
 
+test('limits of one client tell tokens, sign-ins and the administrator apart, and nothing else', () => {
+  const grant = { id: 'tok_1', name: 'zapier', apps: null, tools: 'all', expiresAt: null } as const;
+  const session = (signIn: string, app: string) => new ExpiringCaller({ app }, 1, () => true, signIn);
+  const clients = [ADMIN, new ExpiringCaller(grant, null, () => true), session('a', 'todos'), session('b', 'todos')];
+  assert.equal(new Set(clients.map(({ client }) => client)).size, clients.length);
+  assert.equal(session('a', 'notes').client, session('a', 'todos').client);
+});
+
 test('what ended while a request was under way is asked for again', () => {
   let isGood = true;
   const grant = { id: 'tok_1', name: 'zapier', apps: null, tools: 'all', expiresAt: null } as const;

@@ -94,6 +94,11 @@ export class Visitors {
     return address;
   }
 
+  /** The same as limits count it: of IPv6 the network that a client has. */
+  clientOf(exchange: Pick<Exchange, 'remoteAddress' | 'header'>): string {
+    return subscriberOf(this.addressOf(exchange));
+  }
+
   /** Throws `RATE_LIMITED` when this address has made as many calls in its window as it may; else counts one more. */
   count(address: string, use: PublicUse): void {
     const now = this.#now();
@@ -134,6 +139,7 @@ export class Visitor implements Caller {
   readonly kind = 'public';
   readonly shown = SHOWN;
   readonly owner = null;
+  readonly client = 'public';
   readonly expiresAt = null;
   readonly #visitors: Visitors;
   readonly #address: string;
