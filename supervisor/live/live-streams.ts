@@ -89,7 +89,9 @@ export class LiveStreams {
   openMany(exchange: Exchange, subject: LiveSubject, list: FollowedQuery[], changes: SubscribeOptions | null): void {
     const followings: Following[] = [];
     let attached: AttachedChanges | null = null;
+    let retry: NodeJS.Timeout | undefined;
     const stop = (): void => {
+      clearTimeout(retry);
       attached?.detach();
       for (const following of followings) following.stop();
     };
@@ -117,17 +119,26 @@ export class LiveStreams {
         state.json.length > COPIED_BYTES ? reader.deliver(...parts) : reader.deliver(Buffer.concat(parts));
       if (written) sent[index] = state.id;
     };
-    for (const [index, { query, input }] of list.entries()) {
-      try {
-        followings.push(
-          this.#queries.follow({ ...subject, query, input }, { tell: (state) => send(index, state), closed }),
-        );
-      } catch (error) {
-        if (!(error instanceof SvcError)) throw error;
-        const json = Buffer.from(JSON.stringify({ isError: true, error: error.toBody() })).subarray(1);
-        send(index, { id: error.code, event: 'error', json, error });
-      }
-    }
+    /** Follows the queries at these places; those that the app has no room for now are tried again, ever more rarely. */
+    const follow = (indexes: number[], retryMs: number): void => {
+      const refused = indexes.filter((index) => {
+        const { query, input } = list[index] as FollowedQuery;
+        try {
+          followings.push(
+            this.#queries.follow({ ...subject, query, input }, { tell: (state) => send(index, state), closed }),
+          );
+          return false;
+        } catch (error) {
+          if (!(error instanceof SvcError)) throw error;
+          const json = Buffer.from(JSON.stringify({ isError: true, error: error.toBody() })).subarray(1);
+          send(index, { id: error.code, event: 'error', json, error });
+          return true;
+        }
+      });
+      if (refused.length === 0) return;
+      retry = setTimeout(() => follow(refused, Math.min(retryMs * 2, LIMITS.liveRetryMaxMs)), retryMs);
+    };
+    follow([...list.keys()], LIMITS.liveRetryMs);
   }
 }
 
