@@ -27,7 +27,12 @@ test('queries that there is no room for are tried again by themselves, ever more
   const open = () => {
     const told: string[] = [];
     let go = () => {};
-    const stream = { buffered: 0, onDrain: () => {}, end: () => {}, write: (bytes: Buffer) => told.push(`${bytes}`) > 0 };
+    const stream = {
+      buffered: 0,
+      onDrain: () => {},
+      end: () => {},
+      write: (bytes: Buffer) => told.push(`${bytes}`) > 0,
+    };
     const exchange = {
       aborted: false,
       method: 'GET',
