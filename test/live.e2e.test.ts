@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { before, test } from 'node:test';
+import Sqlite from 'better-sqlite3';
 import { LIMITS } from '../protocol/limits.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
@@ -25,11 +27,14 @@ const APP = appOf('notes', {
     fails:
       'async ({ db }) => { if ((await db.get("SELECT count(*) AS n FROM items")).n % 2 === 1) throw new Error("odd"); return "even"; }',
     who: '({ ctx }) => ctx.caller',
+    stamped:
+      'async ({ db }) => ({ n: (await db.get("SELECT count(*) AS n FROM items")).n, at: performance.now() + Math.random() })',
     clock: { run: '() => Date.now()', refreshSeconds: 1 },
     lines: '({ db }) => ({ text: "a\\r\\nb", n: 1 })',
   },
   actions: {
     add: { run: '({ db, input }) => db.run("INSERT INTO items (title) VALUES (?)", input.title)', writes: ['items'] },
+    elsewhere: '({ db }) => db.run("INSERT INTO other VALUES (1)")',
     undeclared: '({ db }) => db.run("INSERT INTO items (title) VALUES (\'silent\')")',
     clear: { run: '({ db }) => db.run("DELETE FROM items")', writes: ['items'] },
     same: { run: '({ db }) => db.run("UPDATE items SET title = title")', writes: ['items'] },
@@ -151,6 +156,52 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.equal(errorOf(await stream.next()), 'HANDLER_ERROR');
     await add('two');
     assert.equal(dataOf(await stream.next()), 'even');
+    stream.close();
+  });
+
+  test('a write of a table that the query does not read has it not run again', async () => {
+    await clear();
+    const stream = await open('query=stamped');
+    const first = await until(stream, (event) => dataOf(event).n === 0);
+    for (let i = 0; i < 5; i++) await gateway.write('notes', 'elsewhere');
+    await add('one');
+    // Each run has another result, which would be told.
+    const second = await stream.next();
+    assert.equal(dataOf(second).n, 1);
+    assert.equal(JSON.parse(second.data).seq, JSON.parse(first.data).seq + 1);
+    stream.close();
+  });
+
+  test('a table made later, and read through a view that was changed, is followed like others', async () => {
+    const views = appOf('views', {
+      migrations: ['CREATE TABLE one (v)', 'CREATE TABLE two (v)', 'CREATE VIEW shown AS SELECT v FROM one'],
+      queries: { shown: '({ db }) => db.all("SELECT v FROM shown")' },
+    });
+    assert.ok((await gateway.upload('views', views)).status < 300);
+    const sql = (text: string) => gateway.call('POST', '/svc/_apps/views/sql', { body: { sql: text } });
+    const stream = await gateway.stream('/svc/views/_live?query=shown');
+    await stream.next();
+    for (const statement of [
+      'CREATE TABLE three (v)',
+      'DROP VIEW shown',
+      'CREATE VIEW shown AS SELECT v FROM two UNION ALL SELECT v FROM three',
+    ])
+      assert.equal((await sql(statement)).status, 200);
+    for (const [at, table] of ['two', 'three', 'two'].entries()) {
+      assert.equal((await sql(`INSERT INTO ${table} VALUES (${at})`)).status, 200);
+      await until(stream, (event) => event.event === 'data' && dataOf(event).length === at + 1);
+    }
+    stream.close();
+  });
+
+  test('what another process writes arrives', async () => {
+    await clear();
+    const stream = await open('query=count');
+    await until(stream, (event) => dataOf(event).n === 0);
+    const db = new Sqlite(join(gateway.dataDir, 'apps', 'notes', 'data.sqlite'));
+    db.prepare("INSERT INTO items (title) VALUES ('outside')").run();
+    db.close();
+    await until(stream, (event) => dataOf(event).n === 1);
     stream.close();
   });
 

@@ -17,7 +17,7 @@ type Waiter = { readonly request: Request; readonly sink: Sink; abandon: () => v
 type Run = { readonly from: Beginning; readonly waiters: Set<Waiter>; abandon: () => void };
 
 /** Of a run that nobody asked what it read. */
-const UNKNOWN: Reads = { tables: 'all', keep: false, caller: false };
+const UNKNOWN: Reads = { tables: 'all', keep: false, caller: true };
 const HIT: CallTiming = { queueMs: 0, handlerMs: 0, started: false, cache: 'hit' };
 
 export class CachedReads {

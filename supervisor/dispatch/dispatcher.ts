@@ -76,8 +76,10 @@ export class Dispatcher {
     };
     const { reads } = this.#options;
     const { versionId, cache } = actor.summary;
+    // What a query reads besides the data is known only to the app then.
+    if (cache === false) return reads.bypass(app.key, { ...request, tracked: false }, sink, start);
     // An app that is given up on says so, whatever is kept of it.
-    if (cache === false || isDraftKey(app.key) || actor.refusing) return reads.bypass(app.key, request, sink, start);
+    if (isDraftKey(app.key) || actor.refusing) return reads.bypass(app.key, request, sink, start);
     return reads.submit(target, versionId, request, sink, start);
   }
 

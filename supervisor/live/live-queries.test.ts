@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout } from 'node:timers/promises';
+import { SvcError } from '../../protocol/errors.ts';
+import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { STATE_BYTES } from '../../storage/wal-index.ts';
 import { ChangeStreams } from '../dispatch/changes.ts';
 import type { Dispatcher, Sink } from '../dispatch/dispatcher.ts';
 import { Commits } from '../results/commits.ts';
+import type { Reads } from '../results/results.ts';
 import { LiveQueries } from './live-queries.ts';
 
 /** Runs wait in `running` until the test answers them. */
@@ -19,18 +23,34 @@ function setUp() {
   } as unknown as Dispatcher;
   const changes = new ChangeStreams();
   changes.readers.stop();
-  const commits = new Commits({ file: () => '' });
+  const states = { commit: 1, now: state(1) };
+  const commits = new Commits({ file: () => '', reader: () => ({ read: () => states.now, close: () => {} }) });
+  const commit = (tables: string[]): void => {
+    const before = state(states.commit);
+    states.now = state(++states.commit);
+    commits.committed('notes', before, states.now, tables);
+  };
   const live = new LiveQueries({ commits, changes });
   const told: string[] = [];
-  const follow = (input: string, client = 'one', key = 'notes') =>
+  const follow = (input: string, client = 'one', key = 'notes', caller: HandlerCaller = { kind: 'admin' }) =>
     live.follow(
-      { dispatcher, app: key, key, query: 'list', input, caller: { kind: 'admin' }, client },
+      { dispatcher, app: key, key, query: 'list', input, caller, client },
       { tell: ({ json }) => told.push(json.toString()), closed: () => told.push('closed') },
     );
-  const answer = (json: string) =>
-    running.shift()?.answered(200, Buffer.from(json), { queueMs: 0, handlerMs: 0, started: true });
-  return { live, commits, changes, running, told, follow, answer };
+  const answer = (json: string, reads?: Reads) => running.shift()?.answered(200, Buffer.from(json), TIMING, reads);
+  return { live, commits, commit, states, changes, running, told, follow, answer };
 }
+
+const TIMING = { queueMs: 0, handlerMs: 0, started: true };
+
+/** After so many commits. */
+function state(commit: number): Uint8Array {
+  const bytes = new Uint8Array(STATE_BYTES);
+  new DataView(bytes.buffer).setUint32(8, commit, true);
+  return bytes;
+}
+
+const dataOf = (json: string): unknown => JSON.parse(`{${json}`).data;
 
 test('one run serves all who follow the same', async () => {
   const { follow, running, told, answer } = setUp();
@@ -89,5 +109,104 @@ test('followers hear of the end of the app', () => {
   changes.closeApp('notes');
   assert.deepEqual(told, ['closed']);
   following.stop();
+  assert.equal(live.counts.queries, 0);
+});
+
+const BOB = { kind: 'token', name: 'bob' } as const;
+
+test('a query runs again when what it read was written, and not when something else was', async () => {
+  const { follow, commit, running, told, answer } = setUp();
+  const following = follow('{}');
+  await nextTurn();
+  answer('[1]', { tables: new Set(['a']), keep: true, caller: false });
+  commit(['b']);
+  await setTimeout(LIMITS.liveIntervalMs);
+  assert.equal(running.length, 0);
+  commit(['b', 'a']);
+  while (running.length === 0) await nextTurn();
+  // What is written during a run counts when it is known what was read.
+  commit(['b']);
+  answer('[2]', { tables: new Set(['a']), keep: false, caller: false });
+  await setTimeout(LIMITS.liveIntervalMs);
+  assert.equal(running.length, 0);
+  commit(['a']);
+  while (running.length === 0) await nextTurn();
+  commit(['b']);
+  answer('[3]', { tables: new Set(['a', 'b']), keep: true, caller: false });
+  while (running.length === 0) await nextTurn();
+  answer('[4]', { tables: new Set(['a', 'b']), keep: true, caller: false });
+  assert.deepEqual(told.map(dataOf), [[1], [2], [3], [4]]);
+  following.stop();
+});
+
+for (const [what, end] of [
+  ['that failed', ({ running }) => running.shift()?.failed(new SvcError('HANDLER_ERROR', 'no'), TIMING)],
+  ['of which it is not known what it read', ({ answer }) => answer('[1]', undefined)],
+] as [string, (parts: ReturnType<typeof setUp>) => void][]) {
+  test(`a run ${what} is repeated after each commit`, async () => {
+    const parts = setUp();
+    const { follow, commit, running } = parts;
+    const following = follow('{}');
+    await nextTurn();
+    end(parts);
+    commit(['any']);
+    while (running.length === 0) await nextTurn();
+    following.stop();
+  });
+}
+
+test('who begins to follow while a write is not told yet waits for a run of after that', async () => {
+  const { follow, commit, states, running, told, answer } = setUp();
+  const first = follow('{}');
+  await nextTurn();
+  const reads = { tables: new Set(['a']), keep: true, caller: false };
+  answer('[1]', reads);
+  states.now = state(states.commit + 1);
+  const second = follow('{}');
+  await nextTurn();
+  assert.equal(told.length, 1);
+  commit(['a']);
+  while (running.length === 0) await nextTurn();
+  answer('[2]', reads);
+  assert.deepEqual(told.map(dataOf), [[1], [2], [2]]);
+  first.stop();
+  second.stop();
+});
+
+test('callers share a query until it asks who calls; then none sees what was found for another', async () => {
+  const { live, follow, commit, running, told, answer } = setUp();
+  const reads = { tables: new Set(['a']), keep: true, caller: false };
+  const all = [follow('{}'), follow('{}', 'two', 'notes', BOB), follow('{}', 'three', 'notes', BOB)];
+  await nextTurn();
+  assert.deepEqual([running.length], [1]);
+  answer('"all"', reads);
+  assert.deepEqual(told.splice(0).map(dataOf), ['all', 'all', 'all']);
+  commit(['a']);
+  while (running.length === 0) await nextTurn();
+  answer('"admin"', { ...reads, caller: true });
+  assert.deepEqual(told.splice(0).map(dataOf), ['admin']);
+  while (running.length === 0) await nextTurn();
+  answer('"bob"', { ...reads, caller: true });
+  assert.deepEqual(told.splice(0).map(dataOf), ['bob', 'bob']);
+  all.push(follow('{}', 'four', 'notes', BOB));
+  await nextTurn();
+  assert.deepEqual([told.splice(0).map(dataOf), running.length, live.counts.queries], [['bob'], 0, 2]);
+  for (const one of all) one.stop();
+  assert.deepEqual(live.counts, { queries: 0, followers: 0, clients: 0, bytes: 0 });
+});
+
+test('nobody sees the error of a run for another caller', async () => {
+  const { live, follow, running, told } = setUp();
+  const admin = follow('{}');
+  await nextTurn();
+  const bob = follow('{}', 'two', 'notes', BOB);
+  admin.stop();
+  running.shift()?.failed(new SvcError('HANDLER_ERROR', 'about the administrator'), TIMING);
+  assert.deepEqual(told, []);
+  while (running.length === 0) await nextTurn();
+  running.shift()?.failed(new SvcError('HANDLER_ERROR', 'about bob'), TIMING);
+  assert.equal(told.length, 1);
+  assert.match(told[0] ?? '', /about bob/);
+  bob.stop();
   assert.equal(live.counts.queries, 0);
 });

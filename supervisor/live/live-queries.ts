@@ -2,8 +2,16 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
-import type { Commits } from '../results/commits.ts';
-import { type LiveFollower, LiveQuery, type LiveRequest, type LiveRoom } from './live-query.ts';
+import type { Commits, Written } from '../results/commits.ts';
+import {
+  isSameCaller,
+  type LiveClock,
+  type LiveFollower,
+  type LiveMember,
+  LiveQuery,
+  type LiveRequest,
+  type LiveRoom,
+} from './live-query.ts';
 
 /** One who follows a query. */
 export type Following = {
@@ -12,7 +20,10 @@ export type Following = {
   stop(): void;
 };
 
-/** The live queries of an app or draft. */
+/** A follower, and the query that tells it now. */
+type Member = LiveMember & { query: LiveQuery; name: string };
+
+/** The live queries of an app or draft, by query and input; with the caller where what they find depends on it. */
 type AppQueries = {
   readonly queries: Map<string, LiveQuery>;
   followers: number;
@@ -22,7 +33,16 @@ type AppQueries = {
   readonly unwatch: () => void;
 };
 
-export type LiveSources = { commits: Pick<Commits, 'watch'>; changes: Pick<ChangeStreams, 'watch'> };
+export type LiveSources = { commits: Pick<Commits, 'watch' | 'upToDate'>; changes: Pick<ChangeStreams, 'watch'> };
+
+const CLOCK: LiveClock = {
+  now: Date.now,
+  elapsed: performance.now.bind(performance),
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
 
 export class LiveQueries {
   readonly #sources: LiveSources;
@@ -32,10 +52,12 @@ export class LiveQueries {
   readonly #room: LiveRoom;
   #keptBytes = 0;
 
-  constructor(sources: LiveSources, now: () => number = Date.now) {
+  constructor(sources: LiveSources, clock: LiveClock = CLOCK) {
     this.#sources = sources;
     this.#room = {
-      now,
+      clock,
+      isUpToDate: (key) => sources.commits.upToDate(key) !== null,
+      takeOver: (members, from) => this.#takeOver(members as Member[], from),
       enter: (key, start) => this.#enter(key, start),
       keep: (bytes) => {
         if (this.#keptBytes + bytes > LIMITS.liveResultsBytes) return false;
@@ -62,12 +84,12 @@ export class LiveQueries {
 
   /** The first state is told as soon as it is known, not before this returns. Each call needs a follower of its own. Throws `OVERLOADED`. */
   follow(request: LiveRequest, follower: LiveFollower): Following {
-    const { key, client } = request;
+    const { key, caller, client } = request;
     const ofClient = this.#clients.get(client) ?? 0;
     if (ofClient >= LIMITS.liveFollowersOfClient)
       throw tooMany(`This client has ${LIMITS.liveFollowersOfClient} live subscriptions`);
     const app = this.#appOf(key);
-    const name = nameOf(request);
+    const name = this.#nameIn(app, request);
     let query = app.queries.get(name);
     try {
       if (app.followers >= LIMITS.liveFollowers)
@@ -78,29 +100,23 @@ export class LiveQueries {
       this.#tidy(key, app);
       throw error;
     }
-    if (!query) {
-      query = new LiveQuery(request, this.#room);
-      app.queries.set(name, query);
-    }
-    const followed = query;
+    query ??= this.#make(app, name, request);
+    const member: Member = { caller, follower, query, name };
     let ended = false;
     app.followers += 1;
     this.#clients.set(client, ofClient + 1);
-    followed.add(follower);
+    query.add(member);
     return {
       repeat: () => {
-        if (!ended) followed.repeat(follower);
+        if (!ended) member.query.repeat(member);
       },
       stop: () => {
         if (ended) return;
         ended = true;
         app.followers -= 1;
         this.#release(client);
-        followed.delete(follower);
-        if (followed.followers > 0) return;
-        followed.close();
-        if (app.queries.get(name) === followed) app.queries.delete(name);
-        this.#tidy(key, app);
+        member.query.delete(member);
+        this.#drop(key, app, member);
       },
     };
   }
@@ -111,18 +127,55 @@ export class LiveQueries {
     else this.#clients.delete(client);
   }
 
+  /** One query serves all callers, until what it finds is known to depend on who calls. */
+  #nameIn(app: AppQueries, request: LiveRequest): string {
+    const { query, input, caller } = request;
+    const shared = JSON.stringify([query, input]);
+    const own = JSON.stringify([query, input, caller.kind, caller.name]);
+    if (app.queries.has(own)) return own;
+    const found = app.queries.get(shared);
+    return found?.personal && !isSameCaller(found.request.caller, caller) ? own : shared;
+  }
+
+  #make(app: AppQueries, name: string, request: LiveRequest): LiveQuery {
+    const query = new LiveQuery(request, this.#room);
+    app.queries.set(name, query);
+    return query;
+  }
+
+  #takeOver(members: Member[], from: LiveRequest): void {
+    const app = this.#apps.get(from.key);
+    if (!app) return;
+    for (const member of members) {
+      const left = { query: member.query, name: member.name };
+      const request = { ...from, caller: member.caller };
+      member.name = this.#nameIn(app, request);
+      member.query = app.queries.get(member.name) ?? this.#make(app, member.name, request);
+      member.query.add(member);
+      this.#drop(from.key, app, left);
+    }
+  }
+
+  /** Ends a query that nobody follows any more. */
+  #drop(key: string, app: AppQueries, { query, name }: Pick<Member, 'query' | 'name'>): void {
+    if (query.followers > 0) return;
+    query.close();
+    if (app.queries.get(name) === query) app.queries.delete(name);
+    this.#tidy(key, app);
+  }
+
   #appOf(key: string): AppQueries {
     let app = this.#apps.get(key);
     if (!app) {
-      const invalidate = (): void => {
-        for (const query of made.queries.values()) query.invalidate();
+      const wrote = (tables: Written): void => {
+        for (const query of made.queries.values()) query.wrote(tables);
       };
       const { commits, changes } = this.#sources;
       const ends = [
-        commits.watch(key, invalidate),
+        commits.watch(key, wrote),
         // A draft that does not run any more was not written to.
         changes.watch(key, (what) => {
-          if (what === 'reload') invalidate();
+          if (what === 'reload') wrote('all');
           else for (const query of [...made.queries.values()]) query.close();
         }),
       ];
@@ -161,10 +214,6 @@ export class LiveQueries {
       });
     }
   }
-}
-
-function nameOf({ query, input, caller }: LiveRequest): string {
-  return JSON.stringify([query, input, caller.kind, caller.name]);
 }
 
 function tooMany(what: string): SvcError {

@@ -10,6 +10,8 @@ import { errorEnvelope, SvcError } from '../../protocol/errors.ts';
 import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { Written } from '../results/commits.ts';
+import type { Reads } from '../results/results.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 
 /** What is followed: a query of an app, or of a draft, as this caller sees it. `input` is JSON text in its canonical form. */
@@ -43,9 +45,25 @@ export type LiveFollower = {
   closed(): void;
 };
 
+/** One who follows a query, as this caller. */
+export type LiveMember = { readonly caller: HandlerCaller; readonly follower: LiveFollower };
+
+export type LiveClock = {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Milliseconds that only grow. */
+  elapsed(): number;
+  /** Calls back once. Answers a function that cancels it. */
+  after(ms: number, run: () => void): () => void;
+};
+
 /** What the queries of a gateway share. */
 export type LiveRoom = {
-  now(): number;
+  readonly clock: LiveClock;
+  /** Whether every commit to the app's data was told. If not, it is, sooner or later. */
+  isUpToDate(key: string): boolean;
+  /** What the query finds depends on who calls: takes these over, each for a query of its caller's own. */
+  takeOver(members: LiveMember[], from: LiveRequest): void;
   /** Calls back when the query may run, at once or later; `done` gives the place back. */
   enter(key: string, start: (done: () => void) => void): void;
   /** Counts bytes of kept results; false when they have to go. */
@@ -53,6 +71,9 @@ export type LiveRoom = {
   release(bytes: number): void;
 };
 
+type News = { state: LiveState; asOf: number };
+
+const UNKNOWN: Reads = { tables: 'all', keep: false, caller: true };
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const SPACE = 0x20;
@@ -60,24 +81,36 @@ const SPACE = 0x20;
 export class LiveQuery {
   readonly request: LiveRequest;
   readonly #room: LiveRoom;
-  readonly #followers = new Set<LiveFollower>();
+  /** Each, and since when; it is told no older state. */
+  readonly #members = new Map<LiveMember, number>();
+  /** What was found depends on who calls. */
+  #personal = false;
+  /** Counts what happens, so that states and followers have an order. */
+  #clock = 0;
   /** Null before the first result, and when it is too large to be kept. */
   #state: LiveState | null = null;
   #keptBytes = 0;
   #lastId = '';
   #seq: number;
+  /** The tables that the latest run read. */
+  #reads: Written = 'all';
+  /** Those that were written since the latest run began, while it is not known what it reads. */
+  #written: Set<string> | 'all' = 'all';
   /** Something it read may have been written since the latest run began. */
   #stale = true;
   #phase: 'idle' | 'waiting' | 'running' = 'idle';
   #startedAt = Number.NEGATIVE_INFINITY;
+  /** When the latest run began, and what the newest state holds for, by `#clock`. */
+  #begunAt = 0;
+  #asOf = 0;
   /** At least between two runs. Grows with what it takes to tell everybody. */
   #intervalMs: number = LIMITS.liveIntervalMs;
   #failures = 0;
   /** Starts the next run: after the interval, after a failure, or because the manifest says `refreshSeconds`. */
-  #timer: NodeJS.Timeout | undefined;
+  #cancelNext: () => void = () => {};
   #telling = false;
   /** The newest state that somebody may not have been told. */
-  #news: LiveState | null = null;
+  #news: News | null = null;
   #refreshSeconds: number | undefined;
   #abandon: (() => void) | null = null;
   #done: (() => void) | null = null;
@@ -87,49 +120,64 @@ export class LiveQuery {
     this.request = request;
     this.#room = room;
     // Microseconds, as the numbers of changes: they also grow over restarts, and when nobody followed for a while.
-    this.#seq = room.now() * 1000;
+    this.#seq = room.clock.now() * 1000;
   }
 
   get followers(): number {
-    return this.#followers.size;
+    return this.#members.size;
   }
 
-  /** Its first state is told later, never before this returns. */
-  add(follower: LiveFollower): void {
-    this.#followers.add(follower);
-    // The state of before a run that is under way may be from before a write that the new follower knows of.
-    if (this.#phase === 'running' && !this.#stale) return;
+  /** Only for its own caller: what it finds depends on who calls. */
+  get personal(): boolean {
+    return this.#personal;
+  }
+
+  /** Its first state is told later, never before this returns, and is none of before this. */
+  add(member: LiveMember): void {
+    // The note of a write that the new follower knows of may be on its way.
+    if (!this.#room.isUpToDate(this.request.key)) this.invalidate();
+    const isRunning = this.#phase === 'running';
+    if (this.#stale || (isRunning && intersects('all', this.#written))) this.#members.set(member, ++this.#clock);
+    else this.#members.set(member, isRunning ? this.#begunAt : 0);
+    if (isRunning) return;
     if (this.#state === null || this.#stale) this.invalidate();
-    else queueMicrotask(() => this.#tellOne(follower));
+    else queueMicrotask(() => this.#tellOne(member));
   }
 
-  delete(follower: LiveFollower): void {
-    this.#followers.delete(follower);
+  delete(member: LiveMember): void {
+    this.#members.delete(member);
   }
 
-  /** What it read may have been written. */
+  /** Runs again, whatever was written. */
   invalidate(): void {
     this.#stale = true;
     this.#schedule();
   }
 
-  /** Tells one that could not take it before the newest state. */
-  repeat(follower: LiveFollower): void {
-    if (this.#state === null) this.invalidate();
-    else this.#tellOne(follower);
+  /** Runs again if it reads any of these tables. */
+  wrote(tables: Written): void {
+    if (this.#phase === 'running') this.#written = union(this.#written, tables);
+    else if (intersects(this.#reads, tables)) this.invalidate();
   }
 
-  #tellOne(follower: LiveFollower): void {
-    if (this.#state !== null && this.#followers.has(follower)) follower.tell(this.#state);
+  /** Tells one that could not take it before the newest state. */
+  repeat(member: LiveMember): void {
+    if (this.#state === null) this.invalidate();
+    else this.#tellOne(member);
+  }
+
+  #tellOne(member: LiveMember): void {
+    const since = this.#members.get(member);
+    if (this.#state !== null && since !== undefined && since <= this.#asOf) member.follower.tell(this.#state);
   }
 
   /** Ends it: nothing runs any more. */
   close(): void {
     this.#closed = true;
-    const followers = [...this.#followers];
-    this.#followers.clear();
-    for (const follower of followers) follower.closed();
-    clearTimeout(this.#timer);
+    const members = [...this.#members.keys()];
+    this.#members.clear();
+    for (const { follower } of members) follower.closed();
+    this.#cancelNext();
     this.#abandon?.();
     this.#leave();
     this.#forget();
@@ -137,15 +185,15 @@ export class LiveQuery {
 
   #schedule(): void {
     if (this.#closed || this.#phase !== 'idle') return;
-    clearTimeout(this.#timer);
-    const wait = this.#startedAt + this.#intervalMs - performance.now();
-    if (wait > 0) this.#timer = setTimeout(() => this.#enter(), wait);
+    this.#cancelNext();
+    const wait = this.#startedAt + this.#intervalMs - this.#room.clock.elapsed();
+    if (wait > 0) this.#cancelNext = this.#room.clock.after(wait, () => this.#enter());
     else this.#enter();
   }
 
   #enter(): void {
     if (this.#closed || this.#phase !== 'idle') return;
-    clearTimeout(this.#timer);
+    this.#cancelNext();
     this.#phase = 'waiting';
     this.#room.enter(this.request.key, (done) => {
       if (this.#closed) {
@@ -162,8 +210,12 @@ export class LiveQuery {
     const { dispatcher, app, query, input, caller } = this.request;
     // Whoever else hears of the write that this run is for has heard of it then, and nobody is told anything before `add` returns.
     await null;
-    this.#startedAt = performance.now();
+    this.#startedAt = this.#room.clock.elapsed();
+    // If not, all is told to be written once it is.
+    this.#room.isUpToDate(this.request.key);
     this.#stale = false;
+    this.#written = new Set();
+    this.#begunAt = ++this.#clock;
     try {
       const target = await dispatcher.resolve(app, 'query', query);
       if (this.#closed) return;
@@ -171,10 +223,17 @@ export class LiveQuery {
       const body = Buffer.from(`{"input":${input}}`);
       this.#abandon = dispatcher.submit(
         target,
-        { body, input: JSON.parse(input) as unknown, traceId: newTraceId(undefined), source: 'handler', caller },
         {
-          answered: (_status, json) => this.#succeed(json),
-          failed: (error) => this.#fail(error),
+          body,
+          input: JSON.parse(input) as unknown,
+          traceId: newTraceId(undefined),
+          source: 'handler',
+          caller,
+          tracked: true,
+        },
+        {
+          answered: (_status, json, _timing, reads) => this.#succeed(json, reads),
+          failed: (error, { started }) => this.#fail(error, started),
           faulted: () =>
             this.#fail(new SvcError('INTERNAL', 'The gateway failed on this query; its log has the details.')),
         },
@@ -184,15 +243,20 @@ export class LiveQuery {
     }
   }
 
-  #succeed(json: Uint8Array): void {
+  #succeed(json: Uint8Array, reads: Reads = UNKNOWN): void {
     this.#failures = 0;
+    this.#reads = reads.tables;
+    if (reads.caller) this.#part();
     const id = idOf(json);
     if (id !== this.#lastId) this.#seq += 1;
     this.#end({ id, event: 'data', json: resultText(json, this.#seq), error: null });
   }
 
-  #fail(error: SvcError): void {
+  /** `ran` when the handler may have run, so that it may have looked at anything. */
+  #fail(error: SvcError, ran = false): void {
     this.#failures += 1;
+    this.#reads = 'all';
+    if (ran) this.#part();
     // A mailbox that is full for a moment is no news to those who have a result.
     if (error.code === 'OVERLOADED' && this.#state !== null && this.#phase === 'running') {
       this.#leave();
@@ -207,11 +271,24 @@ export class LiveQuery {
   #end(state: LiveState): void {
     if (this.#phase !== 'running') return;
     this.#leave();
+    this.#stale ||= intersects(this.#reads, this.#written);
+    // What nobody wrote in the meantime is as new as the end of the run.
+    this.#asOf = this.#stale ? this.#begunAt : ++this.#clock;
     this.#lastId = state.id;
     this.#take(state);
-    void this.#tell(state);
+    void this.#tell({ state, asOf: this.#asOf });
     if (this.#stale) this.#schedule();
     else this.#plan(state);
+  }
+
+  /** Leaves the followers to it who have another caller: they must not see this state. */
+  #part(): void {
+    if (this.#personal) return;
+    this.#personal = true;
+    const { caller } = this.request;
+    const others = [...this.#members.keys()].filter((member) => !isSameCaller(member.caller, caller));
+    for (const member of others) this.#members.delete(member);
+    this.#room.takeOver(others, this.request);
   }
 
   /** Gives the place back in which it ran. */
@@ -229,7 +306,7 @@ export class LiveQuery {
   }
 
   #startIn(ms: number): void {
-    if (!this.#closed) this.#timer = setTimeout(() => this.invalidate(), ms);
+    if (!this.#closed) this.#cancelNext = this.#room.clock.after(ms, () => this.invalidate());
   }
 
   #backoffMs(): number {
@@ -251,32 +328,50 @@ export class LiveQuery {
   }
 
   /** Many followers are told in several turns, so that other work goes on between. One at a time; the newest state wins. */
-  async #tell(state: LiveState): Promise<void> {
-    this.#news = state;
+  async #tell(news: News): Promise<void> {
+    this.#news = news;
     if (this.#telling) return;
     this.#telling = true;
-    const begun = performance.now();
+    const begun = this.#room.clock.elapsed();
     let turn = begun;
     let told = 0;
     while (this.#news !== null) {
       const first = this.#news;
       this.#news = null;
-      for (const follower of this.#followers) {
-        follower.tell(this.#news ?? first);
+      for (const [{ follower }, since] of this.#members) {
+        const { state, asOf } = (this.#news ?? first) as News;
+        if (since <= asOf) follower.tell(state);
         told += 1;
-        if (told % TOLD_BETWEEN_LOOKS === 0 && performance.now() - turn > LIMITS.turnMs) {
+        if (told % TOLD_BETWEEN_LOOKS === 0 && this.#room.clock.elapsed() - turn > LIMITS.turnMs) {
           await nextTurn();
-          turn = performance.now();
+          turn = this.#room.clock.elapsed();
         }
       }
     }
     this.#telling = false;
     // Telling takes a quarter of the time at most.
-    this.#intervalMs = Math.max(LIMITS.liveIntervalMs, 4 * (performance.now() - begun));
+    this.#intervalMs = Math.max(LIMITS.liveIntervalMs, 4 * (this.#room.clock.elapsed() - begun));
   }
 }
 
 const TOLD_BETWEEN_LOOKS = 64;
+
+export function isSameCaller(one: HandlerCaller, other: HandlerCaller): boolean {
+  return one.kind === other.kind && one.name === other.name;
+}
+
+function union(one: Set<string> | 'all', other: Written): Set<string> | 'all' {
+  if (one === 'all' || other === 'all') return 'all';
+  for (const table of other) one.add(table);
+  return one;
+}
+
+function intersects(one: Written, other: Written): boolean {
+  if (one === 'all') return other === 'all' || other.size > 0;
+  if (other === 'all') return true;
+  for (const table of other) if (one.has(table)) return true;
+  return false;
+}
 
 /** 96 bits: enough that no two results of a query are taken for one. */
 function idOf(json: Uint8Array): string {

@@ -29,6 +29,7 @@ function state(commit: number, salt = 1): Uint8Array {
 }
 
 test('watchers of an app hear of its commits, in order, until they end their watch', () => {
+  states.set('a', state(1));
   const heard: unknown[] = [];
   const end = commits.watch('a', (written) => heard.push(['first', written]));
   const other = commits.watch('a', (written) => heard.push(['second', written]));
@@ -36,6 +37,7 @@ test('watchers of an app hear of its commits, in order, until they end their wat
   commits.changed('b');
   end();
   end();
+  commits.upToDate('a');
   commits.committed('a', state(1), state(2), ['t']);
   other();
   assert.deepEqual(heard, [

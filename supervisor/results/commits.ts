@@ -16,12 +16,15 @@ export type CommitsOptions = {
   reader?: (file: string) => Pick<StateReader, 'read' | 'close'>;
 };
 
-/** `strange` is a state that the history does not lead to, since when. */
+/** `strange` is a state that the history does not lead to, since when; `lostSince` is when any such state was seen first. */
 type Known = {
   history: History;
   reader: Pick<StateReader, 'read' | 'close'>;
   strange: Uint8Array | null;
   strangeSince: number;
+  lostSince: number | null;
+  /** Somebody asked when the state could not be told: what was committed since then is not known. */
+  missed: boolean;
 };
 
 export class Commits {
@@ -42,6 +45,8 @@ export class Commits {
    * commits is told within `LIMITS.commitLookMs`.
    */
   watch(app: string, listener: (written: Written) => void): () => void {
+    // What is committed from now on differs from the state that the history begins with.
+    if (!this.#watchers.has(app)) this.upToDate(app);
     const watchers = this.#watchers.get(app) ?? new Set();
     this.#watchers.set(app, watchers);
     watchers.add(listener);
@@ -79,17 +84,27 @@ export class Commits {
     const known = this.#known.get(app) ?? this.#open(app);
     const { history, reader } = known;
     const state = reader.read(this.#currentTurn());
-    if (state === null) return null;
-    if (history.leadsTo(state)) return history;
-    // The note of the commit may be on its way; if it does not come, another process has written.
-    if (history.isNew) history.adopt(state);
-    else if (!this.#isStrangeForLong(known, state)) return null;
-    else {
-      history.adopt(state);
-      this.#tell(app, 'all');
+    if (state === null) {
+      known.missed = true;
+      return null;
     }
+    if (!history.leadsTo(state)) {
+      // The note of the commit may be on its way; if it does not come, another process has written.
+      if (!history.isNew && !this.#isStrangeForLong(known, state)) return null;
+      const isNews = !history.isNew || known.missed;
+      history.adopt(state);
+      if (isNews) this.#tell(app, 'all');
+    }
+    known.missed = false;
     known.strange = null;
+    known.lostSince = null;
     return history;
+  }
+
+  /** See `History.schema`. Also where the state cannot be told: a thread has to know of every change that its app's history knows of. */
+  schemaOf(app: string): number {
+    this.upToDate(app);
+    return this.#known.get(app)?.history.schema ?? 0;
   }
 
   /** The app is gone, or its files are not used any more. */
@@ -110,16 +125,28 @@ export class Commits {
       return now - known.strangeSince >= LIMITS.strangeStateMs;
     known.strange = Uint8Array.from(state);
     known.strangeSince = now;
-    return false;
+    // Another process may write without a pause.
+    known.lostSince ??= now;
+    return now - known.lostSince >= LIMITS.commitLookMs;
   }
 
   #open(app: string): Known {
-    const [oldest] = this.#known.keys();
-    if (this.#known.size >= LIMITS.histories && oldest !== undefined) this.forget(oldest);
+    if (this.#known.size >= LIMITS.histories) this.#forgetOldest();
     const reader = this.#options.reader(this.#options.file(app));
-    const known = { history: new History(), reader, strange: null, strangeSince: 0 };
+    // Who watches longer than the history goes back may have missed something.
+    const missed = this.#watchers.has(app);
+    const known = { history: new History(), reader, strange: null, strangeSince: 0, lostSince: null, missed };
     this.#known.set(app, known);
     return known;
+  }
+
+  /** Those who watch would miss what is committed until the history begins anew. */
+  #forgetOldest(): void {
+    for (const app of this.#known.keys()) {
+      if (this.#watchers.has(app)) continue;
+      this.forget(app);
+      return;
+    }
   }
 
   /** What was watched in the meantime may have been written by a process that tells nobody. */

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Random } from '../../testing/random.ts';
-import { type Fault, ResultsModel } from '../../testing/results-model.ts';
+import { type Fault, ResultsModel } from '../../testing/results-model/model.ts';
 
 const STEPS = 150;
 const SCHEDULES = 3000;
 
-test(`no read is old in ${SCHEDULES} schedules of the model, and many are hits`, () => {
+test(`no read is old in ${SCHEDULES} schedules of the model, and many are hits`, async () => {
   let hits = 0;
   let reads = 0;
   for (let seed = 1; seed <= SCHEDULES; seed++) {
     const model = new ResultsModel(new Random(seed));
-    model.run(STEPS);
+    await model.run(STEPS);
     assert.deepEqual(model.violations, [], `seed ${seed}`);
     hits += model.hits;
     reads += model.reads;
@@ -19,11 +19,19 @@ test(`no read is old in ${SCHEDULES} schedules of the model, and many are hits`,
   assert.ok(hits > reads / 20, `${hits} of ${reads} reads were hits`);
 });
 
-for (const fault of ['messages only', 'schema not told', 'runs shared for ever'] as Fault[]) {
-  test(`the model finds a supervisor with this fault: ${fault}`, () => {
+const FAULTS: Fault[] = [
+  'messages only',
+  'schema not told',
+  'runs shared for ever',
+  'writes during a run not told',
+  'subscribers told at once',
+  'callers share',
+];
+for (const fault of FAULTS) {
+  test(`the model finds a supervisor with this fault: ${fault}`, async () => {
     for (let seed = 1; seed <= SCHEDULES; seed++) {
       const model = new ResultsModel(new Random(seed), fault);
-      model.run(STEPS);
+      await model.run(STEPS);
       if (model.violations.length > 0) return;
     }
     assert.fail('It found nothing.');

@@ -79,9 +79,9 @@ export class Results {
     return { key, history, since: history.now, schema: history.schema, era: this.#eraOf(app) };
   }
 
-  /** See `History.schema`; 0 for an app whose history is not followed. */
+  /** See `History.schema`. */
   schemaOf(app: string): number {
-    return this.#commits.upToDate(app)?.schema ?? 0;
+    return this.#commits.schemaOf(app);
   }
 
   /** Whether a run that began there and one that would begin now find the same. */

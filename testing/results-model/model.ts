@@ -2,67 +2,45 @@
  * A model of all that takes part in kept results: clients, an app's threads, writers, a process of somebody else, and the code of
  * the supervisor as it is. A seed decides what happens next, which message arrives, is late, is lost or is overtaken, and who
  * dies. Checks for each read that it shows every write that was acknowledged before it began, and nothing older than the same
- * client has seen (decisions, section 13).
+ * client has seen, in a read or by a live query; for each who follows a live query that what it is told is no older than its
+ * subscription, never goes back, is what its caller may see, and is the last state at the end (decisions, section 13).
  */
-import { STATE_BYTES } from '../storage/wal-index.ts';
-import { CachedReads } from '../supervisor/dispatch/cached-reads.ts';
-import type { Request, Target } from '../supervisor/dispatch/request.ts';
-import { Commits, type CommitsOptions } from '../supervisor/results/commits.ts';
-import { Results } from '../supervisor/results/results.ts';
-import type { CallReply, CallTiming } from '../supervisor/tree/actor/call.ts';
-import type { Random } from './random.ts';
-
-const APP = 'app';
-const TABLES = ['a', 'b', 'c'] as const;
-type Table = (typeof TABLES)[number];
-/** `view` shows `a` or `b`, as the schema says. */
-type Source = Table | 'view';
-
-const QUERIES: Record<string, { sources: Source[]; keep: boolean; caller: boolean }> = {
-  one: { sources: ['a'], keep: true, caller: false },
-  other: { sources: ['b'], keep: true, caller: false },
-  both: { sources: ['a', 'c'], keep: true, caller: false },
-  view: { sources: ['view'], keep: true, caller: false },
-  unsteady: { sources: ['b'], keep: false, caller: false },
-  personal: { sources: ['c'], keep: true, caller: true },
-};
-
-/** By table, and for the schema: the number of the commit that wrote it last. */
-type Seen = Record<string, number>;
-type Answer = { seen: Seen; version: string; caller: string | null };
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { STATE_BYTES } from '../../storage/wal-index.ts';
+import { CachedReads, type StartRun } from '../../supervisor/dispatch/cached-reads.ts';
+import type { Dispatcher } from '../../supervisor/dispatch/dispatcher.ts';
+import type { Request, Sink, Target } from '../../supervisor/dispatch/request.ts';
+import { LiveQueries } from '../../supervisor/live/live-queries.ts';
+import { Commits, type CommitsOptions } from '../../supervisor/results/commits.ts';
+import { Results } from '../../supervisor/results/results.ts';
+import type { CallReply, CallTiming } from '../../supervisor/tree/actor/call.ts';
+import type { Random } from '../random.ts';
+import {
+  type Answer,
+  APP,
+  newest,
+  QUERIES,
+  type Seen,
+  type Source,
+  TABLES,
+  type Table,
+  Thread,
+  type Work,
+} from './app.ts';
+import { Subscribers } from './subscribers.ts';
 
 type Note = { before: Uint8Array; after: Uint8Array; tables: string[] | null };
-/** A query at work in a thread. */
-type Work = {
-  query: string;
-  sources: Source[];
-  caller: string;
-  seen: Seen;
-  /** The tables that it says it read; null for any. */
-  tables: Set<string>;
-  schema: number | undefined;
-  reply: CallReply;
-  request: Request;
-  started: boolean;
-};
-type Message = { kind: 'dispatch'; work: Work } | { kind: 'schemaChanged' };
-
-class Thread {
-  readonly version: string;
-  readonly inbox: Message[] = [];
-  readonly works: Work[] = [];
-  readonly outbox: Work[] = [];
-  /** The table behind the view, once it was looked up. */
-  known: Table | null = null;
-  told = -1;
-
-  constructor(version: string) {
-    this.version = version;
-  }
-}
-
+type Timer = { at: number; run: () => void };
 /** What is wrong in the order of the model on purpose, to see that it is found. */
-export type Fault = 'messages only' | 'schema not told' | 'runs shared for ever' | null;
+export type Fault =
+  | 'messages only'
+  | 'schema not told'
+  | 'runs shared for ever'
+  | 'writes during a run not told'
+  | 'subscribers told at once'
+  | 'callers share'
+  | null;
 
 export class ResultsModel {
   readonly violations: string[] = [];
@@ -75,6 +53,12 @@ export class ResultsModel {
   readonly #results: Results;
   readonly #cached: CachedReads;
   readonly #fault: Fault;
+  /** Whether results are kept at all; they are not in drafts. */
+  readonly #keeps: boolean;
+  readonly #subscribers: Subscribers;
+  readonly #timers = new Set<Timer>();
+  #liveRuns = 0;
+  #ending = false;
   #time = 0;
   // The database.
   #commit = 1;
@@ -100,24 +84,61 @@ export class ResultsModel {
     this.#troubles = random.pick([0, 0.01, 0.05]);
     this.#fault = fault;
     const reader: CommitsOptions['reader'] = () => ({
-      read: () => (this.#fault === 'messages only' ? this.#told : this.#exists ? this.#state() : null),
+      read: () => (this.#fault === 'messages only' ? this.#notedState : this.#exists ? this.#state() : null),
       close: () => {},
     });
     this.#commits = new Commits({ file: () => APP, now: () => this.#time, reader });
     this.#results = new Results(this.#commits);
     this.#commits.onChanged = (app) => this.#results.forget(app);
     this.#cached = new CachedReads(this.#results);
-    this.#told = this.#state();
+    this.#notedState = this.#state();
+    this.#keeps = random.next() < 0.8;
+    const live = new LiveQueries(
+      {
+        commits: {
+          watch: (app, listener) =>
+            this.#commits.watch(app, (written) => {
+              if (fault !== 'writes during a run not told' || this.#liveRuns === 0) listener(written);
+            }),
+          upToDate: (app) => {
+            const history = this.#commits.upToDate(app);
+            return fault === 'subscribers told at once'
+              ? (history ?? ({} as ReturnType<Commits['upToDate']>))
+              : history;
+          },
+        },
+        changes: { watch: () => () => {} },
+      },
+      {
+        now: () => this.#time,
+        elapsed: () => this.#time,
+        after: (ms, run) => {
+          const timer = { at: this.#time + ms, run };
+          this.#timers.add(timer);
+          return () => this.#timers.delete(timer);
+        },
+      },
+    );
+    this.#subscribers = new Subscribers(live, this.#dispatcher, random, this.violations);
     if (fault === 'runs shared for ever') this.#results.holds = () => true;
   }
 
   /** What a supervisor that only hears messages takes for the state. */
-  #told: Uint8Array;
+  #notedState: Uint8Array;
 
   /** Lets so many things happen, and then lets everything come to its end. */
-  run(steps: number): void {
-    for (let step = 0; step < steps; step++) this.#step();
-    this.#fence();
+  async run(steps: number): Promise<void> {
+    for (let step = 0; step < steps; step++) {
+      this.#step();
+      await settled();
+    }
+    await this.#fence();
+    this.#commits.close();
+  }
+
+  /** States that those who follow live queries were told. */
+  get told(): number {
+    return this.#subscribers.told;
   }
 
   /** Schedules differ in how much is written, and in how much goes wrong. */
@@ -134,9 +155,8 @@ export class ResultsModel {
         () => this.#work(),
         () => this.#work(),
         () => this.#answer(),
-        () => {
-          this.#time += this.#random.between(1, 60);
-        },
+        () => this.#passTime(this.#random.between(1, 60)),
+        () => this.#subscribers.step(this.#random.pick(this.#clients), this.#acknowledged),
       ];
       this.#random.pick(steps)();
     }
@@ -178,6 +198,14 @@ export class ResultsModel {
     this.#random.pick(steps)();
   }
 
+  #passTime(ms: number): void {
+    this.#time += ms;
+    for (const timer of [...this.#timers]) {
+      if (timer.at > this.#time || !this.#timers.delete(timer)) continue;
+      timer.run();
+    }
+  }
+
   #state(): Uint8Array {
     const state = new Uint8Array(STATE_BYTES);
     const view = new DataView(state.buffer);
@@ -205,7 +233,7 @@ export class ResultsModel {
 
   #write(): void {
     const tables = this.#random.next() < 0.3 ? [this.#anyTable(), this.#anyTable()] : [this.#anyTable()];
-    const schema = this.#random.next() < 0.05;
+    const schema = this.#random.next() < 0.15;
     // Rolled back: nothing happens, and the note says nothing.
     if (this.#random.next() < 0.1) return;
     this.#answers.push(this.#change([...new Set(tables)], this.#notes.at(-1) ?? null, schema));
@@ -225,7 +253,7 @@ export class ResultsModel {
   #deliverNote(): void {
     const note = this.#random.pick(this.#notes).shift();
     if (note === undefined) return;
-    this.#told = note.after;
+    this.#notedState = note.after;
     this.#commits.committed(APP, note.before, note.after, note.tables);
   }
 
@@ -259,8 +287,7 @@ export class ResultsModel {
     const client = this.#random.pick(this.#clients);
     const query = this.#random.pick(Object.keys(QUERIES));
     const caller = this.#random.next() < 0.5 ? 'ann' : 'bob';
-    const least = { ...this.#acknowledged };
-    for (const [table, commit] of Object.entries(client.seen)) least[table] = Math.max(least[table] ?? 0, commit);
+    const least = newest(this.#acknowledged, client.seen);
     const request: Request = {
       body: Buffer.alloc(0),
       input: {},
@@ -289,11 +316,40 @@ export class ResultsModel {
         throw error;
       },
     };
-    this.#cached.submit(target, version, request, sink, (run, reply, schema) => {
-      this.#dispatch(query, run, reply, schema);
-      return () => {};
-    });
+    this.#submit(target, request, sink);
   }
+
+  #submit(target: Target, request: Request, sink: Sink): () => void {
+    const start: StartRun = (run, reply, schema) => {
+      this.#dispatch(target.tool.name, run, reply, schema);
+      return () => {};
+    };
+    if (this.#keeps) return this.#cached.submit(target, this.#version, request, sink, start);
+    return this.#cached.bypass(APP, request, sink, start);
+  }
+
+  readonly #dispatcher = {
+    resolve: (_app: string, _kind: string, query: string) => ({
+      app: { id: APP, key: APP },
+      kind: 'query',
+      tool: { name: query },
+    }),
+    submit: (target: Target, request: Request, sink: Sink) => {
+      this.#liveRuns++;
+      return this.#submit(target, request, {
+        ...sink,
+        answered: (status, body, timing, reads) => {
+          this.#liveRuns--;
+          const known = this.#fault === 'callers share' && reads ? { ...reads, caller: false } : reads;
+          sink.answered(status, body, timing, known);
+        },
+        failed: (error, timing) => {
+          this.#liveRuns--;
+          sink.failed(error, timing);
+        },
+      });
+    },
+  } as unknown as Dispatcher;
 
   #dispatch(query: string, request: Request, reply: CallReply, schema: number | undefined): void {
     const { sources } = QUERIES[query] as { sources: Source[] };
@@ -364,6 +420,10 @@ export class ResultsModel {
     const answer: Answer = { seen: work.seen, version: thread.version, caller: caller ? work.caller : null };
     const tracked = { reads: { tables: work.tables, keep, caller }, version: thread.version };
     const timing = { queueMs: 0, handlerMs: 0, started: true };
+    if (!this.#ending && this.#random.next() < this.#troubles) {
+      work.reply.failed(new SvcError('HANDLER_ERROR', 'It failed.'), timing);
+      return;
+    }
     work.reply.result(200, Buffer.from(JSON.stringify(answer)), timing, work.schema === undefined ? null : tracked);
   }
 
@@ -389,23 +449,39 @@ export class ResultsModel {
       this.violations.push(`${query} of ${version} shows a result of ${answer.version}`);
   }
 
-  /** Everything under way ends; then each read shows the data as it is. */
-  #fence(): void {
+  /** Everything under way ends; then each read shows the data as it is, and so does each live query. */
+  async #fence(): Promise<void> {
+    this.#ending = true;
+    // Whoever waits for the supervisor to hear of a lost writer does so.
+    if (this.#losses > 0) this.#commits.changed(APP);
+    // A look finds what another process wrote, a second one that no note of it comes.
+    for (let look = 0; look < 3; look++) {
+      await this.#settle();
+      this.#commits.upToDate(APP);
+      await this.#settle();
+      this.#passTime(LIMITS.liveRetryMaxMs);
+    }
+    await this.#settle();
+    this.#acknowledge(this.#written);
+    for (let i = 0; i < 20; i++) {
+      this.#read();
+      await this.#settle();
+    }
+    this.#subscribers.end(this.#written, (query) =>
+      (QUERIES[query]?.sources ?? []).flatMap((source) => (source === 'view' ? ['schema', this.#shown] : [source])),
+    );
+  }
+
+  async #settle(): Promise<void> {
+    await settled();
     for (let turn = 0; turn < 1000 && this.#isBusy; turn++) {
       this.#receive();
       this.#work();
       this.#answer();
       this.#deliverNote();
       this.#deliverAnswer();
-    }
-    this.#acknowledge(this.#written);
-    for (let i = 0; i < 20; i++) {
-      this.#read();
-      while (this.#thread.inbox.length + this.#thread.works.length + this.#thread.outbox.length > 0) {
-        this.#receive();
-        this.#work();
-        this.#answer();
-      }
+      this.#passTime(1);
+      await settled();
     }
   }
 
@@ -413,4 +489,9 @@ export class ResultsModel {
     const { inbox, works, outbox } = this.#thread;
     return inbox.length + works.length + outbox.length + this.#answers.length + this.#notes.flat().length > 0;
   }
+}
+
+/** What the supervisor does next within a turn of its event loop is done. */
+async function settled(): Promise<void> {
+  for (let i = 0; i < 5; i++) await null;
 }

@@ -1,0 +1,87 @@
+/** Follows live queries in the model of kept results, and checks what it is told. */
+import type { Dispatcher } from '../../supervisor/dispatch/dispatcher.ts';
+import type { LiveQueries } from '../../supervisor/live/live-queries.ts';
+import type { LiveState } from '../../supervisor/live/live-query.ts';
+import type { Random } from '../random.ts';
+import { type Answer, APP, newest, QUERIES, type Seen } from './app.ts';
+
+/** One who follows a live query. */
+type Subscriber = {
+  readonly query: string;
+  readonly caller: string;
+  readonly client: { seen: Seen };
+  /** What was known when it began, and then what it was told. */
+  least: Seen;
+  /** The newest; null before the first result, and after an error. */
+  last: Answer | null;
+  stop(): void;
+};
+
+export class Subscribers {
+  /** States that they were told. */
+  told = 0;
+  readonly #live: LiveQueries;
+  readonly #dispatcher: Dispatcher;
+  readonly #random: Random;
+  readonly #violations: string[];
+  readonly #all = new Set<Subscriber>();
+
+  constructor(live: LiveQueries, dispatcher: Dispatcher, random: Random, violations: string[]) {
+    this.#live = live;
+    this.#dispatcher = dispatcher;
+    this.#random = random;
+    this.#violations = violations;
+  }
+
+  /** Somebody begins to follow a query, or one who does ends it. */
+  step(client: { seen: Seen }, acknowledged: Seen): void {
+    if (this.#all.size > 0 && this.#random.next() < 0.4) {
+      const ended = this.#random.pick([...this.#all]);
+      this.#all.delete(ended);
+      ended.stop();
+      return;
+    }
+    const query = this.#random.pick(Object.keys(QUERIES));
+    const name = this.#random.next() < 0.5 ? 'ann' : 'bob';
+    const least = newest(acknowledged, client.seen);
+    const subscriber: Subscriber = { query, caller: name, client, least, last: null, stop: () => {} };
+    this.#all.add(subscriber);
+    const caller = { kind: 'token' as const, name };
+    const { stop } = this.#live.follow(
+      { dispatcher: this.#dispatcher, app: APP, key: APP, query, input: '{}', caller, client: name },
+      { tell: (state) => this.#tell(subscriber, state), closed: () => {} },
+    );
+    subscriber.stop = stop;
+  }
+
+  /** Everything under way has ended. `tablesOf` are the tables that a query shows, and the schema where it shows that. */
+  end(written: Seen, tablesOf: (query: string) => string[]): void {
+    for (const { query, last, stop } of this.#all) {
+      for (const table of tablesOf(query)) {
+        const shown = last?.seen[table];
+        if (shown !== written[table])
+          this.#violations.push(`live ${query} ends with ${table} of commit ${shown}, not ${written[table]}`);
+      }
+      stop();
+    }
+  }
+
+  #tell(subscriber: Subscriber, { event, json }: LiveState): void {
+    const { query, caller, least, client } = subscriber;
+    this.told++;
+    if (event === 'error') {
+      subscriber.last = null;
+      return;
+    }
+    const { data } = JSON.parse(`{${json.toString()}`) as { data: Answer };
+    for (const [table, commit] of Object.entries(data.seen)) {
+      if (commit < (least[table] ?? 0))
+        this.#violations.push(`live ${query} shows ${table} of commit ${commit}, after ${least[table]}`);
+    }
+    if (data.caller !== null && data.caller !== caller)
+      this.#violations.push(`live ${query} shows ${caller} what ${data.caller} asked for`);
+    subscriber.least = newest(least, data.seen);
+    subscriber.last = data;
+    Object.assign(client.seen, newest(client.seen, data.seen));
+  }
+}
