@@ -47,6 +47,20 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ['svc serve', 'svc serve --data-dir .svc --with templates/todos', 'svc serve --port 0 --json'],
       load: async () => (await import('./commands/serve.ts')).serve,
     },
+    convert: {
+      local: true,
+      summary: 'Move the apps of a stopped gateway to the git store',
+      details: [
+        'Versions become tags, data stays as it is. A conversion that is cut off leaves the old store, or is finished by the next start. Make a backup first if you may want to go back.',
+      ],
+      options: {
+        '--store <git>': 'The store to move to',
+        '--config <file>': 'Configuration file of the gateway, if it has one',
+        ...DATA_DIRECTORY,
+      },
+      examples: ['svc convert --store git --data-dir .svc'],
+      load: async () => (await import('./commands/convert.ts')).convert,
+    },
     'open [app]': {
       summary: 'Print a link that signs a browser in to the console or an app',
       details: [

@@ -16,8 +16,7 @@ const ADVICE = new Map<string, string[]>(
   Object.entries({
     UNKNOWN_AUTOMATION: ['List them: svc automations'],
     NO_GIT_STORE: [
-      'A data directory keeps its store; start a gateway on a new one: svc serve --store git --data-dir <new folder>',
-      'Bring the apps along by pushing them again: svc push <dir>',
+      'This gateway keeps uploads as archives. Stop it and move its apps, data stays: svc convert --store git',
     ],
     INVALID_HANDLER: ['The rules: docs/handler-rules.md'],
     UNKNOWN_TOKEN: ['List them: svc token ls'],
@@ -26,7 +25,7 @@ const ADVICE = new Map<string, string[]>(
     AGENT_FAILED: ['Is it signed in? svc agents'],
     MODE_UNAVAILABLE: [
       'A window keeps the mode of its first turn: leave --window out for a new one.',
-      'Mode full needs a gateway with the git store: svc serve --store git --data-dir <new folder>',
+      'Mode full needs the git store. Stop the gateway and move its apps: svc convert --store git',
     ],
     UNKNOWN_RUN: ['The latest that are kept: svc runs'],
     UNKNOWN_VERSION: ['Stored versions: svc versions <app>'],

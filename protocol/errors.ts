@@ -94,7 +94,7 @@ export const ERROR_CODES = {
     status: 400,
     when: 'A handler does not parse, or breaks a rule; `issues` lists file, line, column and rule of every finding.',
   },
-  NO_GIT_STORE: { status: 409, when: 'Drafts and publishing need the git store: `svc serve --store git`.' },
+  NO_GIT_STORE: { status: 409, when: 'Drafts and publishing need the git store: `svc convert --store git`.' },
   UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id.' },
   UNKNOWN_CONVERSATION: { status: 404, when: 'The app has no conversation of this id.' },
   UNKNOWN_BLOB: { status: 404, when: 'The app has no file of this sha256.' },

@@ -63,6 +63,9 @@ export class CodeStorePaths extends Folder {
   /** Publications that are under way, one file an app: what a crash leaves is finished or forgotten at start. */
   readonly publishingDir = join(this.dir, 'publishing');
 
+  /** How `svc convert` renames versions, while it is under way: what a crash leaves is finished by the next start. */
+  readonly conversion = join(this.dir, 'conversion.json');
+
   /** The code of one app as a commit has it. */
   materialized(sha: string, app: string): string {
     return join(this.mainDir, sha, 'apps', app);

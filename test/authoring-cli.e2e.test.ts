@@ -460,6 +460,6 @@ test('on the other store, the commands of drafts say how to start the gateway', 
   for (const argv of [['dev', 'notes', '--once'], ['new', '--clone', 'todos'], ['sessions'], ['diff'], ['publish']]) {
     const { code, stderr } = await svc(...argv, '--data-dir', 'plain');
     assert.equal(code, 1, stderr);
-    assert.match(stderr, /NO_GIT_STORE[\s\S]*svc serve --store git --data-dir <new folder>/, `svc ${argv[0]}`);
+    assert.match(stderr, /NO_GIT_STORE[\s\S]*svc convert --store git/, `svc ${argv[0]}`);
   }
 });

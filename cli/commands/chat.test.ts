@@ -217,7 +217,7 @@ test('mode full on the tarball store is refused by the gateway', async (t) => {
   });
   const { code, stderr } = await svc(['chat', 'notes', 'hi', '--mode', 'full'], { env });
   assert.equal(code, EXIT.failed);
-  assert.match(stderr, /MODE_UNAVAILABLE.*\n(?: {2}.*\n)* {2}Mode full needs a gateway with the git store/);
+  assert.match(stderr, /MODE_UNAVAILABLE.*\n(?: {2}.*\n)* {2}Mode full needs the git store/);
   assert.equal(bodiesOf(seen, '/svc/notes/_chat')[0].mode, 'full');
 });
 

@@ -79,7 +79,7 @@ function withoutFiles(known: ConversationRow | undefined, hasCode: boolean): Com
   if (!hasCode)
     return new CommandError(
       'The messages of this gateway take no files: that needs the git store.',
-      'Put the text into the message, or start a gateway on a new folder: svc serve --store git --data-dir <new folder>',
+      'Put the text into the message, or stop the gateway and move its apps: svc convert --store git',
     );
   if (known)
     return new CommandError(

@@ -25,7 +25,7 @@ const MAX_PORT = 65_535;
 const OTHERS = 0o077;
 /** States of a process that should run and does not. */
 const DOWN = new Set(['backoff', 'failed']);
-/** Where `svc serve --store git` keeps code, unless the data directory's mark says otherwise. */
+/** Where `svc serve` keeps code of the git store, unless the data directory's mark says otherwise. */
 const CODE_STORE = 'code-store';
 /** Stale sessions that are named. */
 const NAMED = 5;

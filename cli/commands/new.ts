@@ -50,7 +50,7 @@ async function inFolder(context: CommandContext, folder: string): Promise<void> 
     for (const file of files) terminal.line(style('dim', `  ${file}`));
     terminal.line();
     terminal.line(`Make it live:      ${style('cyan', `svc push ${shellPath(shown)}`)}`);
-    terminal.line(`Work in a draft:   ${style('cyan', `svc dev ${shellPath(shown)}`)}  (svc serve --store git)`);
+    terminal.line(`Work in a draft:   ${style('cyan', `svc dev ${shellPath(shown)}`)}`);
     terminal.line(`Run its tests:     ${style('cyan', `svc test ${shellPath(shown)}`)}`);
   });
 }

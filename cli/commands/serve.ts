@@ -21,8 +21,6 @@ import { drawMinted } from './versions.ts';
 const MAX_PORT = 65_535;
 /** Apps whose links the welcome shows. */
 const LISTED = 6;
-/** In the data directory. */
-const GIT_STORE = 'code-store';
 const EDGES = { uws: 'uWebSockets.js', node: 'node:http' };
 
 export async function serve(context: CommandContext): Promise<number> {
@@ -126,8 +124,8 @@ async function chooseStore(
       'Leave out --store, or remove appsStoreRoot from the configuration file.',
     );
   if (store === 'tarball' || appsStoreRoot !== null) return appsStoreRoot;
+  const { GIT_STORE, storeIn } = await import('../../supervisor/deployments/store/open-store.ts');
   if (store === 'git') return GIT_STORE;
-  const { storeIn } = await import('../../supervisor/deployments/store/open-store.ts');
   const found = await storeIn(new Layout(dataDir, appsDir ?? undefined));
   return found === undefined ? GIT_STORE : found;
 }

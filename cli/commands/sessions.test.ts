@@ -107,7 +107,7 @@ test('without the git store a new data directory is named; unknown templates are
     'GET /svc/_templates': { json: [{ id: 'kanban' }, { id: 'todos' }] },
   });
   const { stderr } = await svc(['sessions'], { env });
-  assert.match(stderr, /svc serve --store git --data-dir <new folder>\n.*svc push <dir>\n/);
+  assert.match(stderr, /svc convert --store git\n/);
   const template = await svc(['new', '--clone', 'x'], { env });
   assert.equal(template.stderr.match(/kanban/g)?.length, 1, template.stderr);
 });

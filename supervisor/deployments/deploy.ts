@@ -175,7 +175,10 @@ export class Deployments {
     return this.#changingApp(id, async () => {
       checkAppId(id);
       if (this.#options.store.backend !== 'git')
-        throw new SvcError('NO_GIT_STORE', 'Publishing needs the git store: svc serve --store git.');
+        throw new SvcError(
+          'NO_GIT_STORE',
+          'Publishing needs the git store: stop the gateway, then svc convert --store git.',
+        );
       const published = await this.#publish(id, { source: { session }, activate: true, message });
       const { versionId: tag } = published.version;
       return {

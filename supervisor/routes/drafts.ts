@@ -148,5 +148,5 @@ function escaped(text: string): string {
 /** Looked up with each request: the table of routes is made without a gateway too. Throws `NO_GIT_STORE`. */
 export function gitStoreOf({ gitStore }: Pick<Services, 'gitStore'>): NonNullable<GitStoreServices> {
   if (gitStore) return gitStore;
-  throw new SvcError('NO_GIT_STORE', 'Drafts need the git store: svc serve --store git.');
+  throw new SvcError('NO_GIT_STORE', 'Drafts need the git store: stop the gateway, then svc convert --store git.');
 }

@@ -234,9 +234,13 @@ export class Turns {
   async #placeOf(session: string, app: string): Promise<Enter> {
     const { drafts } = this.#options;
     if (drafts === null)
-      throw new SvcError('MODE_UNAVAILABLE', 'Mode "full" needs the git store: svc serve --store git.', {
-        path: 'mode',
-      });
+      throw new SvcError(
+        'MODE_UNAVAILABLE',
+        'Mode "full" needs the git store: stop the gateway, then svc convert --store git.',
+        {
+          path: 'mode',
+        },
+      );
     await drafts.ensure(session, app);
     return (tell) => drafts.enter(session, app, tell);
   }

@@ -5,12 +5,16 @@ import type { Logger } from 'pino';
 import { isAppId } from '../../../protocol/ids.ts';
 import { exists, isMissing } from '../../../storage/atomic-file.ts';
 import { readStoreMark, writeStoreMark } from '../../../storage/code-store.ts';
+import { finishConversion } from '../../../storage/conversion.ts';
 import { CodeStorePaths, type Layout } from '../../../storage/layout.ts';
 import { readEntries } from '../../../storage/registry.ts';
 import { type Config, ConfigError } from '../../config.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import { ArchiveStore, type CodeStore } from './code-store.ts';
 import { GitStore, gitOn } from './git-store.ts';
+
+/** Where a git store is, from the data directory, unless somebody names another place. */
+export const GIT_STORE = 'code-store';
 
 /**
  * The store that a data directory has: the folder of its git store, or null for the tarball backend. Undefined for a directory in
@@ -26,6 +30,7 @@ export async function storeIn(layout: Layout): Promise<string | null | undefined
 /** Rejects with a `ConfigError`, before it writes anything, when the apps are on the other backend or in another git store. */
 export async function checkStore(layout: Layout): Promise<void> {
   const paths = layout.codeStore;
+  if (paths !== null) await finishConversion(layout, paths);
   const mark = await readStoreMark(layout);
   const marked = mark?.root ?? null;
   if (paths === null) {
@@ -81,6 +86,6 @@ async function holdsApps(layout: Layout): Promise<boolean> {
 
 /** A store in its usual place whose mark is gone. */
 async function defaultStore(layout: Layout): Promise<string | null> {
-  const paths = new CodeStorePaths(join(layout.dataDir, 'code-store'));
+  const paths = new CodeStorePaths(join(layout.dataDir, GIT_STORE));
   return (await exists(paths.repository)) ? paths.dir : null;
 }
