@@ -11,7 +11,7 @@ export type Explanation = { title: string; lines: string[] };
 /** Names listed when none is near the one that was typed. */
 const LISTED = 8;
 
-/** Advice that needs no question to the gateway. `<app>` is replaced by the app that the command line named. */
+/** Advice that needs no question to the gateway. `<app>` and `<tool>` are replaced by what the command line named. */
 const ADVICE = new Map<string, string[]>(
   Object.entries({
     UNKNOWN_AUTOMATION: ['List them: svc automations'],
@@ -32,8 +32,8 @@ const ADVICE = new Map<string, string[]>(
     NO_ACTIVE_VERSION: ['Make one live: svc versions <app>, then svc activate <app> <version>'],
     QUARANTINED: ['See why: svc logs <app>.  Then push a fixed version, or try again: svc restart <app>'],
     HANDLER_ERROR: ['Details: svc logs <app>'],
-    INVALID_INPUT: ['What it takes: svc describe <app>'],
-    WRONG_KIND: ['What it takes: svc describe <app>'],
+    INVALID_INPUT: ['What it takes: svc describe <app> <tool>'],
+    WRONG_KIND: ['What it takes: svc describe <app> <tool>'],
     OVERLOADED: ['Try again in a moment.  Who is busy: svc status'],
     RATE_LIMITED: ['Try again in a moment.  Who is busy: svc status'],
     INTERNAL: ['The gateway logged the details where it runs (standard error of svc serve).'],
@@ -116,7 +116,9 @@ async function nextStep(body: ErrorBody, client: Client | undefined, subject: Su
       if (worksIn === undefined) return [];
       return sessionAdvice(body, worksIn, subject.app ? [subject.app] : await appsOf(worksIn));
     default:
-      return (ADVICE.get(body.code) ?? []).map((line) => line.replaceAll('<app>', () => app));
+      return (ADVICE.get(body.code) ?? []).map((line) =>
+        line.replaceAll('<app>', () => app).replace(' <tool>', () => tool && ` ${tool}`),
+      );
   }
 }
 

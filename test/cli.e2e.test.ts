@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
@@ -186,7 +186,38 @@ test('a second gateway on the directory, or on the port, is told why it cannot s
   assert.match(locked.stderr, new RegExp(`in use by another gateway \\(pid ${daemon.pid}\\)`));
   const taken = await svc('serve', '--data-dir', 'other', '--port', new URL(ready.url).port);
   assert.equal(taken.code, 1);
-  assert.match(taken.stderr, /Another program is listening on port \d+.*\n.*--port 0/);
+  assert.match(taken.stderr, /Another gateway \(svc-gateway .*\) is listening on port \d+.*\n.*--port 0/);
+});
+
+test('names that do not exist are said to be unknown, and hints name the tool', async () => {
+  for (const [words, said] of [
+    [['runs', 'nope/x'], /UNKNOWN_APP/],
+    [['runs', 'notes/nope'], /UNKNOWN_AUTOMATION/],
+    [['runs', '--app', 'nope'], /UNKNOWN_APP/],
+    [['write', 'notes', 'add', '{}'], /INVALID_INPUT[\s\S]*svc describe notes add\n/],
+    [['read', 'notes', 'add'], /WRONG_KIND[\s\S]*svc describe notes add\n/],
+  ] as const) {
+    const { code, stderr } = await svc(...words);
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, said);
+  }
+});
+
+test('a gateway for other machines says its address, and that what is sent can be read', async (t) => {
+  const other = start('serve', '--data-dir', 'wide', '--port', '0', '--host', '0.0.0.0');
+  t.after(() => other.kill('SIGKILL'));
+  let said = '';
+  const warned = new Promise<void>((resolve) => {
+    other.stderr?.on('data', (chunk) => {
+      said += chunk;
+      if (/HTTPS in front/.test(said)) resolve();
+    });
+  });
+  await inTime(warned, 'the warning', LONG_MS);
+  const lan = Object.values(networkInterfaces()).flatMap((found) => found ?? []);
+  for (const { address, family, internal } of lan)
+    if (family === 'IPv4' && !internal) assert.match(said, new RegExp(`Other machines: http://${address}:\\d+\n`));
+  assert.match(said, /Plain HTTP/);
 });
 
 test('push and describe say what an app opens to visitors', async () => {

@@ -107,6 +107,8 @@ export async function runs({ args, terminal, connect }: CommandContext): Promise
   if (args.has('follow')) return follow(client, terminal, withQuery('/svc/_runs/_events', filter));
   const limit = args.number('lines', 1, MAX_RUNS) ?? DEFAULT_RUNS;
   const rows = await client.get<RunRecord[]>(withQuery('/svc/_runs', { ...filter, state: args.text('state'), limit }));
+  // Runs of what was removed are kept; where there are none, it may never have been there.
+  if (rows.length === 0) await checkNamed(client, filter);
   const now = Date.now();
   const none = 'No run is recorded. Fire one: svc run <app>/<automation>';
   const columns = ['STATE', 'AUTOMATION', 'FIRED BY', 'WHEN', right('TOOK'), 'RUN', 'OUTCOME'];
@@ -119,6 +121,13 @@ export async function runs({ args, terminal, connect }: CommandContext): Promise
     { text: record.runId, format: 'dim' },
     outcome(record),
   ]);
+}
+
+/** Rejects with `UNKNOWN_APP` and `UNKNOWN_AUTOMATION`. */
+async function checkNamed(client: Client, { ref, app }: Record<'ref' | 'app', string | undefined>): Promise<void> {
+  const [ofApp = '', automation] = ref?.split('/') ?? [];
+  if (automation !== undefined) await client.get(route`/svc/_automations/${ofApp}/${automation}`);
+  if (app !== undefined) await client.get(route`/svc/_apps/${app}`);
 }
 
 async function follow(client: Client, terminal: Terminal, path: string): Promise<void> {

@@ -1,7 +1,9 @@
 /** `svc serve`: runs the gateway until it is stopped. */
+import { networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
 import type { NewWebhook } from '../../protocol/automation.ts';
+import { DEFAULTS, LIMITS } from '../../protocol/limits.ts';
 import { Layout } from '../../storage/layout.ts';
 import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
 import { type Config, ConfigError, loadConfig } from '../../supervisor/config.ts';
@@ -60,7 +62,7 @@ async function start(config: Partial<Config> & { dataDir: string }, terminal: Te
   try {
     return await serveGateway({ ...settings, ...(appsDir && { appsDir }), ...(logger && { logger }) });
   } catch (error) {
-    throw explainStart(error as NodeJS.ErrnoException, config);
+    throw await explainStart(error as NodeJS.ErrnoException, config);
   }
 }
 
@@ -131,16 +133,18 @@ async function chooseStore(
 }
 
 /** What keeps a gateway from starting, and what to do about it. */
-function explainStart(error: NodeJS.ErrnoException, { host, port }: Partial<Config>): Error {
+async function explainStart(
+  error: NodeJS.ErrnoException,
+  { host = DEFAULTS.host, port = DEFAULTS.port }: Partial<Config>,
+): Promise<Error> {
   // An error with a path is about the data directory, not about the address.
   if (error.path !== undefined) return error;
-  const address = `port ${port ?? 'that is configured'}${host === undefined ? '' : ` of ${host}`}`;
+  const address = `port ${port}${host === DEFAULTS.host ? '' : ` of ${host}`}`;
   switch (error.code) {
     case 'EADDRINUSE':
-      return new CommandError(
-        `Another program is listening on ${address}.`,
+      return new CommandError(`${await listenerOf(host, port)} is listening on ${address}.`, [
         'Stop it (a gateway? svc status), or use any free port: svc serve --port 0',
-      );
+      ]);
     case 'EACCES':
       return new CommandError(
         `Listening on ${address} is not permitted.`,
@@ -156,10 +160,31 @@ function explainStart(error: NodeJS.ErrnoException, { host, port }: Partial<Conf
   }
 }
 
+/** What listens, as far as it can be told: a gateway says so itself. */
+async function listenerOf(host: string, port: number): Promise<string> {
+  const here = isUnspecified(host) ? DEFAULTS.host : host;
+  const url = `http://${here.includes(':') ? `[${here}]` : here}:${port}`;
+  try {
+    const asked = new Client({ url, urlFrom: 'this command', token: undefined, tokenFrom: 'nowhere' });
+    const { ok, version } = await asked.get<{ ok?: unknown; version?: unknown }>('/svc/_health', LIMITS.helloMs);
+    if (ok === true && typeof version === 'string') return `Another gateway (svc-gateway ${version})`;
+  } catch {
+    // It is no gateway, or one that does not answer.
+  }
+  return 'Another program';
+}
+
+/** An address that stands for all of this machine's. */
+function isUnspecified(host: string): boolean {
+  return host === '0.0.0.0' || host === '::';
+}
+
 async function greet(context: CommandContext, gateway: RunningGateway, client: Client): Promise<void> {
   const { terminal } = context;
   const { url, pid } = gateway;
   terminal.line(readyLine({ version: packageVersion(), url, pid }, terminal.style));
+  const { host } = gateway.gateway.config;
+  if (!isLoopback(host)) warnOfPlainHttp(terminal, host, new URL(url).port);
   if (!terminal.interactive) return;
   const apps = await allApps(client);
   const shown = apps.slice(0, LISTED).map(async ({ id }) => ({ id, open: (await makeLink(client, { app: id })).url }));
@@ -171,6 +196,19 @@ async function greet(context: CommandContext, gateway: RunningGateway, client: C
     more: Math.max(0, apps.length - LISTED),
   };
   terminal.lines(welcome(facts, terminal.style));
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host.startsWith('127.');
+}
+
+/** Other machines reach it, and whoever is between can read all they send. */
+function warnOfPlainHttp(terminal: Terminal, host: string, port: string): void {
+  const found = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const lan = found.filter(({ family, internal }) => family === 'IPv4' && !internal).map(({ address }) => address);
+  for (const address of isUnspecified(host) ? lan : []) terminal.note(`Other machines: http://${address}:${port}`);
+  terminal.warn('Plain HTTP: others on the network can read tokens and data on their way.');
+  terminal.hint('  Put a proxy with HTTPS in front (docs/configuration.md), or leave --host out.');
 }
 
 /** One line with what a log needs to keep. */

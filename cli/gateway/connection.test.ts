@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { acquireDataLock } from '../../storage/processes/data-lock.ts';
 import { temporaryFolder } from '../../testing/command-line.ts';
 import { CommandError, UnreachableError, UsageError } from '../failure.ts';
 import { type ConnectionFlags, defaultDataDirectory, resolveConnection } from './connection.ts';
@@ -137,6 +138,35 @@ for (const [title, flags, setup, url, token] of [
     assert.deepEqual({ url: connection.url, token: connection.token }, { url, token });
   });
 }
+
+test('.svc is found from the folders below it', (t) => {
+  const here = machine(t, { daemons: DAEMONS });
+  const below = join(here.cwd, 'src/deep');
+  mkdirSync(below, { recursive: true });
+  assert.equal(resolveConnection({}, { ...here, cwd: below }).url, 'http://local:1');
+  mkdirSync(join(below, '.svc'));
+  assert.equal(defaultDataDirectory({ ...here, cwd: below }), join(below, '.svc'));
+});
+
+test('a gateway inside another program is named, and so is a directory that says nothing', (t) => {
+  const here = machine(t, {});
+  const lock = acquireDataLock(join(here.cwd, 'held/lock'));
+  t.after(() => lock.release());
+  assert.throws(
+    () => resolveConnection({ dataDir: 'held' }, here),
+    (error) =>
+      error instanceof UnreachableError &&
+      error.message.startsWith(`The gateway on held is part of another program (pid ${process.pid})`) &&
+      /--url/.test(String(error.hint)),
+  );
+  write(join(here.cwd, 'file'), '');
+  assert.throws(
+    () => resolveConnection({ dataDir: 'file' }, here),
+    (error) =>
+      error instanceof UnreachableError &&
+      error.message === 'Whether a gateway runs on file cannot be told: what should be a folder is a file.',
+  );
+});
 
 test('without a gateway the error says how to start one', (t) => {
   assert.throws(

@@ -1,9 +1,10 @@
 /** Which gateway a command talks to, with which token (decisions, section 9), and where a gateway of this machine keeps its data. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { Layout } from '../../storage/layout.ts';
-import { CommandError, UnreachableError, UsageError } from '../failure.ts';
+import { lockHolder } from '../../storage/processes/data-lock.ts';
+import { CommandError, reasonOf, UnreachableError, UsageError } from '../failure.ts';
 import { shellPath, shortPath } from '../terminal/paths.ts';
 
 /** What the rules below depend on, so that a test can stand in for the machine. */
@@ -14,7 +15,7 @@ export type ConnectionFlags = { url?: string | undefined; token?: string | undef
 /** `urlFrom` and `tokenFrom` say where each was found; errors repeat it. */
 export type Connection = { url: string; urlFrom: string; token: string | undefined; tokenFrom: string };
 
-/** The data directory of the current folder, made by `svc serve --data-dir .svc`. */
+/** The data directory of the current folder, or of one above it, made by `svc serve --data-dir .svc`. */
 const LOCAL_DIRECTORY = '.svc';
 
 /**
@@ -45,10 +46,31 @@ function findAddress({ url, dataDir }: ConnectionFlags, surroundings: Surroundin
   const dataDirectory = dataDir === undefined ? defaultDataDirectory(surroundings) : resolve(cwd, dataDir);
   const daemon = daemonOf(dataDirectory, surroundings);
   if (daemon !== null) return daemon;
+  throw notFound(dataDirectory, dataDir !== undefined, surroundings);
+}
+
+/** Why no gateway is found on a data directory. */
+function notFound(dataDirectory: string, isNamed: boolean, surroundings: Surroundings): UnreachableError {
   const shown = shortPath(dataDirectory, surroundings);
-  throw new UnreachableError(`No gateway is running on ${shown}.`, [
-    `Start one with: svc serve${dataDir === undefined ? '' : ` --data-dir ${shellPath(shown)}`}`,
-    'Or say where it is: --url, SVC_URL, or a profile.',
+  const elsewhere = 'Or say where it is: --url, SVC_URL, or a profile.';
+  const { lock, runDir } = new Layout(dataDirectory);
+  let holder: number | null;
+  try {
+    for (const folder of [dataDirectory, runDir]) if (existsSync(folder)) readdirSync(folder);
+    holder = lockHolder(lock);
+  } catch (error) {
+    return new UnreachableError(`Whether a gateway runs on ${shown} cannot be told: ${reasonOf(error as Error)}.`, [
+      'Run the command as the user of the gateway, or name another directory: --data-dir',
+      elsewhere,
+    ]);
+  }
+  if (holder !== null)
+    return new UnreachableError(`The gateway on ${shown} is part of another program (pid ${holder}), or just starts.`, [
+      'Name the address of that program with --url; the token is the one it uses.',
+    ]);
+  return new UnreachableError(`No gateway is running on ${shown}.`, [
+    `Start one with: svc serve${isNamed ? ` --data-dir ${shellPath(shown)}` : ''}`,
+    elsewhere,
   ]);
 }
 
@@ -105,14 +127,25 @@ function checkUrl(text: string, from: string): string {
   return text.replace(/\/+$/, '');
 }
 
-/** `SVC_DATA_DIR`, else `.svc` in the current folder when there is one, else the platform's place for application data. */
+/**
+ * `SVC_DATA_DIR`, else `.svc` in the current folder or the nearest one above it that has one, else the platform's place for
+ * application data.
+ */
 export function defaultDataDirectory({ env, cwd, platform }: Surroundings): string {
   if (env.SVC_DATA_DIR) return resolve(cwd, env.SVC_DATA_DIR);
-  const local = join(cwd, LOCAL_DIRECTORY);
-  if (existsSync(local)) return local;
+  for (let folder = cwd; ; folder = dirname(folder)) {
+    const local = join(folder, LOCAL_DIRECTORY);
+    if (existsSync(local) && (folder === cwd || isOurs(local))) return local;
+    if (folder === dirname(folder)) break;
+  }
   const home = env.HOME ?? homedir();
   if (platform === 'darwin') return join(home, 'Library', 'Application Support', 'svc');
   return join(env.XDG_DATA_HOME || join(home, '.local', 'share'), 'svc');
+}
+
+/** Above the current folder another user may have put one, to be sent what is meant for ours. */
+function isOurs(path: string): boolean {
+  return statSync(path).uid === process.getuid?.();
 }
 
 /** `~/.config/svc/profile.json`, or its place under `XDG_CONFIG_HOME`. */

@@ -63,6 +63,12 @@ export function acquireDataLock(path: string): DataLock {
   };
 }
 
+/** The process that holds the lock and runs, or may run; null when there is none. */
+export function lockHolder(path: string): number | null {
+  const holder = parseIdentity(readLock(path));
+  return holder === null || compareIdentity(holder) === 'gone' ? null : holder.pid;
+}
+
 /** False when the name is taken. A link appears with its whole content: no lock is ever seen empty. */
 function created(link: () => void): boolean {
   try {
