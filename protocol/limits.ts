@@ -169,6 +169,9 @@ export const LIMITS = {
   liveFollowers: 10_000, // subscriptions to live queries of one app, half of all event streams
   liveFollowersOfClient: 6000, // the same of one client, over all apps: others have room besides it
   liveQueriesOfStream: 50, // live queries that share one event stream
+  mcpUriBytes: 8 * KiB, // the URI of a resource of MCP, as the address of a live query
+  mcpSessions: 10_000, // sessions of MCP clients that are remembered
+  mcpAwayMs: 5 * MINUTE, // how long the subscriptions of a session wait for a client that has no stream open
   liveResultsBytes: 64 * MiB, // latest results kept for the next subscriber; over it, a query is run for each
   liveRetryMs: 1 * SECOND, // until a live query that failed is run again, doubled with each failure
   liveRetryMaxMs: 30 * SECOND,

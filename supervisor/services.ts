@@ -18,6 +18,7 @@ import type { Exchange } from './edge/edge.ts';
 import type { Access, Caller } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
 import type { LiveStreams } from './live/live-streams.ts';
+import type { McpSessions } from './mcp/sessions.ts';
 import type { Backups } from './operations/backups.ts';
 import type { EventLoopMonitor } from './operations/event-loop.ts';
 import type { ConsoleFiles } from './pages/console-files.ts';
@@ -43,6 +44,7 @@ export type Services = AppsOptions & {
   /** Who takes turns, and what is known of the agents that do. */
   agents: AgentServices;
   liveStreams: LiveStreams;
+  mcpSessions: McpSessions;
   deployments: Deployments;
   backups: Backups;
   /** Sessions, drafts and authoring; null on the tarball backend. */

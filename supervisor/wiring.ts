@@ -48,6 +48,7 @@ import { Router } from './http/router.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { LiveQueries } from './live/live-queries.ts';
 import { LiveStreams } from './live/live-streams.ts';
+import { McpSessions } from './mcp/sessions.ts';
 import { Backups } from './operations/backups.ts';
 import { EventLoopMonitor } from './operations/event-loop.ts';
 import { roomToStart, unlessFull } from './operations/full-disk.ts';
@@ -157,7 +158,6 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       });
     }
     undo.push(() => access?.close());
-    access?.whenEnded(() => changes.readers.endAll());
     const agentTokens = new AgentTokens();
     const secrets = await Secrets.open({ layout, registered, log }, registry.ids());
     secrets.onChange((app) => {
@@ -241,6 +241,13 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const conversations = new Conversations({ db: runtime, rows: conversationTurns, turns: chat.turns, drafts });
     apps.connect({ deployments, automations, chat, conversations });
     const addresses = new Visitors({ apps, config });
+    const live = new LiveQueries(parts);
+    const mcpSessions = new McpSessions({ live, readers: changes.readers });
+    access?.whenEnded(() => {
+      changes.readers.endAll();
+      mcpSessions.endRefused();
+    });
+    agentTokens.whenEnded(() => mcpSessions.endRefused());
     const services: Services = {
       ...parts,
       version: VERSION,
@@ -255,7 +262,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       agentProcess,
       chat,
       agents,
-      liveStreams: new LiveStreams(new LiveQueries(parts), changes),
+      liveStreams: new LiveStreams(live, changes),
+      mcpSessions,
       deployments,
       backups,
       gitStore,
@@ -379,6 +387,7 @@ export async function disassemble(
   const steps: (() => unknown)[] = [
     // Those who follow a turn are told how it ended.
     () => services.chat.stop(),
+    () => services.mcpSessions.close(),
     () => changes.closeAll(),
     () => services.commits.close(),
     () => backups.stop(),

@@ -148,7 +148,7 @@ onEachEdge({}, (gateway) => {
     const { resources } = await client.listResources();
     assert.deepEqual(
       resources.map(({ uri }) => uri),
-      [`svc://${id}/app.json`, `svc://${id}/tables`],
+      ['app.json', 'tables', 'queries/count', 'queries/list', 'queries/both'].map((rest) => `svc://${id}/${rest}`),
     );
     const tables = (await client.readResource({ uri: `svc://${id}/tables` })).contents[0];
     assert.ok(tables && 'text' in tables);
@@ -224,7 +224,7 @@ onEachEdge({}, (gateway) => {
     assert.equal(deep.status, 400);
   });
 
-  test('opens no stream of announcements, which would outlive its token', async () => {
+  test('announces no lists, and leaves no stream open for them', async () => {
     const id = await install(gateway);
     const version = '2026-07-28';
     const meta = {
@@ -242,7 +242,9 @@ onEachEdge({}, (gateway) => {
         'mcp-method': 'subscriptions/listen',
       },
     });
-    assert.match(answer.text, /"error":\{"code":-32603,"message":"Subscription limit reached/);
+    const messages = answer.text.match(/(?<=^data: ).*/gm)?.map((text) => JSON.parse(text)) ?? [];
+    assert.deepEqual(messages[0].params.notifications, {});
+    assert.deepEqual([messages.length, messages[1].id, messages[1].result.resultType], [2, 1, 'complete']);
   });
 
   test('answers a plain call as the library answers the same call', async () => {

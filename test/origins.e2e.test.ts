@@ -47,6 +47,8 @@ function isOfPages({ needs, path }: Route): boolean {
 function answersOf({ method, needs, path }: Route): number[] {
   if (path.includes('_blobs')) return method === 'PUT' ? [201, 400, 409] : [200, 400, 404, 409];
   if (needs === 'chat') return [200, 400, 404, 503];
+  // Streams of MCP need a session.
+  if (path.endsWith('_mcp') && method !== 'POST') return [405, 409];
   return path.startsWith('/svc/_draft/') ? [200, 400, 409] : [200, 400];
 }
 

@@ -1,6 +1,7 @@
 /**
- * Speaks the Model Context Protocol over HTTP, stateless, for clients of 2026-07-28 and of 2025 (decisions, section 12). The
- * official library serves every request but plain tool calls, which are answered here: it spends ten times as long on each.
+ * Speaks the Model Context Protocol over HTTP for clients of 2026-07-28 and of 2025 (decisions, section 12). The official library
+ * serves every request but plain tool calls, which are answered here, because it spends ten times as long on each, and streams of
+ * changes, because it knows neither limits nor callers.
  */
 import type { McpHttpHandler, McpServerFactory, Server } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
@@ -9,14 +10,20 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { JSON_HEADERS, toSvcError } from '../http/answers.ts';
 import { newTraceId } from '../tree/actor/call.ts';
+import { listen, listenedUris, RefusedResource } from './listen.ts';
+import { endedSession, type McpSession, type McpSessions, type SessionOwner } from './sessions.ts';
+import type { FollowedResource } from './subscriptions.ts';
 import type { McpAnswer, McpTools } from './tools.ts';
 
 type Message = Record<string, unknown>;
 type RequestId = string | number;
 
+const INVALID_REQUEST = -32_600;
 const INVALID_PARAMS = -32_602;
 const INTERNAL_ERROR = -32_603;
-const RESOURCE_NOT_FOUND = -32_002;
+/** Codes, besides those of status 404, of what names no resource. */
+const NO_RESOURCE: string[] = ['WRONG_KIND', 'INVALID_ID', 'RESERVED_ID'];
+const NO_SESSION = 'A subscription belongs to a session: send the Mcp-Session-Id that "initialize" answered with.';
 
 const MODERN = '2026-07-28';
 const LEGACY = new Set(['2025-11-25', '2025-06-18', '2025-03-26']);
@@ -27,7 +34,14 @@ const HEADERS = ['content-type', 'accept', 'mcp-protocol-version', 'mcp-method',
 /** Claude Code writes results that are longer to a file, which an agent without file tools cannot read; its own limit is 50,000. */
 const TOOL_META = { 'anthropic/maxResultSizeChars': LIMITS.agentToolBytes };
 
-export type McpServerOptions = { version: string; log: Logger };
+/** Requests that are about what a session keeps. */
+const OF_SESSION: unknown[] = ['resources/subscribe', 'resources/unsubscribe'];
+const SESSION = 'mcp-session-id';
+
+export type McpServerOptions = { version: string; log: Logger; mcpSessions: McpSessions };
+
+/** What a request may use. */
+type Extra = { tools: McpTools; traceId: string; session: McpSession | undefined };
 
 export class McpServer {
   readonly #options: McpServerOptions;
@@ -38,13 +52,23 @@ export class McpServer {
     this.#options = options;
   }
 
-  /** Answers one POST, whose parsed body is `message`. */
-  async serve(exchange: Exchange, message: unknown, tools: McpTools): Promise<void> {
+  /**
+   * Answers one POST, whose parsed body is `message`. Throws `NOT_FOUND` for a session that has ended, and for what needs a session
+   * where the one that is named is not known.
+   */
+  async serve(exchange: Exchange, message: unknown, tools: McpTools, owner: SessionOwner): Promise<void> {
+    const named = exchange.header(SESSION);
+    const session = this.#options.mcpSessions.find(named, owner);
+    const method = isObject(message) ? message.method : undefined;
+    if (named !== undefined && session === undefined && OF_SESSION.includes(method)) throw endedSession();
+    if (method === 'subscriptions/listen' && (await this.#listens(exchange, message as Message, tools))) return;
     const left = new AbortController();
     exchange.onAbort(() => left.abort());
     const call = plainCall(exchange, message);
     if (call === null) {
-      await this.#serveByLibrary(exchange, message, tools, left.signal);
+      await this.#serveByLibrary(exchange, message, { tools, session }, left.signal, () =>
+        method === 'initialize' ? this.#options.mcpSessions.begin(owner) : undefined,
+      );
       return;
     }
     const { id, name, args, isModern } = call;
@@ -59,6 +83,47 @@ export class McpServer {
     exchange.send(200, {}, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},${reply}}`, JSON_HEADERS);
   }
 
+  /** Opens a GET: the stream of a session. Throws `METHOD_NOT_ALLOWED` without one, `NOT_FOUND`, and `OVERLOADED`. */
+  open(exchange: Exchange, owner: SessionOwner): void {
+    this.#sessionOf(exchange, owner).open(exchange, exchange.header('last-event-id'));
+  }
+
+  /** Answers a DELETE: ends a session. Throws as `open` does. */
+  end(exchange: Exchange, owner: SessionOwner): void {
+    this.#sessionOf(exchange, owner).end();
+    exchange.send(204, {}, '');
+  }
+
+  #sessionOf(exchange: Exchange, owner: SessionOwner): McpSession {
+    const named = exchange.header(SESSION);
+    if (named === undefined) {
+      const message = 'Without an Mcp-Session-Id, which "initialize" answers with, this address takes POST only.';
+      throw new SvcError('METHOD_NOT_ALLOWED', message, { headers: { allow: 'POST' } });
+    }
+    const session = this.#options.mcpSessions.find(named, owner);
+    if (session === undefined) throw endedSession();
+    return session;
+  }
+
+  /** Answers `subscriptions/listen`; false when there is something wrong with the request that the library tells. */
+  async #listens(exchange: Exchange, { jsonrpc, id, params }: Message, tools: McpTools): Promise<boolean> {
+    if (jsonrpc !== '2.0' || !isRequestId(id) || !isObject(params)) return false;
+    if (!isWholeModern(exchange, 'subscriptions/listen', undefined, params._meta)) return false;
+    const serverInfo = { name: 'svc', title: tools.title, version: this.#options.version };
+    const done = { resultType: 'complete', _meta: { [`${META}serverInfo`]: serverInfo } };
+    try {
+      const uris = listenedUris(params);
+      const followed = (uri: string) => followedOf(tools, uri);
+      await listen(exchange, { id, uris, followed, done }, this.#options.mcpSessions);
+    } catch (error) {
+      const { log } = this.#options;
+      const isResource = error instanceof RefusedResource;
+      const told = JSON.stringify(isResource ? resourceError(error.cause, error.uri, log) : protocolError(error, log));
+      exchange.send(200, {}, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":${told}}`, JSON_HEADERS);
+    }
+    return true;
+  }
+
   /** The result of a call as JSON text, of which the answer's own text is a part as it stands. */
   #resultOf({ text, isError, structured }: McpAnswer, isModern: boolean, title: string): string {
     const content = `"content":[{"type":"text","text":${JSON.stringify(text)}}]`;
@@ -68,7 +133,14 @@ export class McpServer {
     return `{${content}${more},"resultType":"complete","_meta":{"${META}serverInfo":${info}}}`;
   }
 
-  async #serveByLibrary(exchange: Exchange, message: unknown, tools: McpTools, signal: AbortSignal): Promise<void> {
+  /** `begin` gives what was answered well the id of a session. */
+  async #serveByLibrary(
+    exchange: Exchange,
+    message: unknown,
+    given: Omit<Extra, 'traceId'>,
+    signal: AbortSignal,
+    begin: () => string | undefined,
+  ): Promise<void> {
     const headers = new Headers({ 'content-type': 'application/json' });
     for (const name of HEADERS) {
       const value = exchange.header(name);
@@ -84,7 +156,8 @@ export class McpServer {
       signal,
     });
     // What a request may use goes to its server as the library passes on who called.
-    const authInfo = { token: '', clientId: '', scopes: [], extra: { tools, traceId } };
+    const extra: Extra = { ...given, traceId };
+    const authInfo = { token: '', clientId: '', scopes: [], extra };
     const response = await library.fetch(request, { authInfo, parsedBody: message });
     const answered: ResponseHeaders = {};
     for (const name of ['content-type', 'cache-control', 'x-accel-buffering', 'allow']) {
@@ -92,7 +165,10 @@ export class McpServer {
       if (value !== null) answered[name] = value;
     }
     // An event stream too: it has the one answer, and ends.
-    exchange.send(response.status, answered, Buffer.from(await response.arrayBuffer()));
+    const body = Buffer.from(await response.arrayBuffer());
+    const session = response.status === 200 ? begin() : undefined;
+    if (session !== undefined) answered[SESSION] = session;
+    exchange.send(response.status, answered, body);
   }
 
   async #load(): Promise<McpHttpHandler> {
@@ -102,11 +178,15 @@ export class McpServer {
       const { code, message, data } = protocolError(error, log);
       return new ProtocolError(code, message, data);
     };
+    const refusal = (uri: string) => (error: unknown) => {
+      const { code, message, data } = resourceError(error, uri, log);
+      return new ProtocolError(code, message, data);
+    };
     const serverOf: McpServerFactory = ({ authInfo }): Server => {
-      const { tools, traceId } = (authInfo as { extra: unknown }).extra as { tools: McpTools; traceId: string };
+      const { tools, traceId, session } = (authInfo as { extra: unknown }).extra as Extra;
       const server = new Server(
         { name: 'svc', title: tools.title, version },
-        { capabilities: { tools: {}, resources: {} }, instructions: tools.instructions },
+        { capabilities: { tools: {}, resources: { subscribe: true } }, instructions: tools.instructions },
       );
       server.setRequestHandler('tools/list', async () => {
         const shown = await tools.list().catch(rethrow(failure));
@@ -121,16 +201,29 @@ export class McpServer {
           ...(answer.structured && { structuredContent: JSON.parse(answer.text) as Record<string, unknown> }),
         };
       });
-      server.setRequestHandler('resources/list', async () => ({ resources: tools.resources() }));
-      server.setRequestHandler('resources/templates/list', async () => ({ resourceTemplates: [] }));
-      server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
-        const text = await tools.read(uri).catch(rethrow(failure));
-        if (text === null) throw new ProtocolError(RESOURCE_NOT_FOUND, `There is no resource "${uri.slice(0, 200)}".`);
+      server.setRequestHandler('resources/list', async () => ({
+        resources: await tools.resources().catch(rethrow(failure)),
+      }));
+      server.setRequestHandler('resources/templates/list', async () => ({ resourceTemplates: tools.templates() }));
+      server.setRequestHandler('resources/read', async ({ params: { uri } }, { mcpReq: { signal } }) => {
+        const text = await readOf(tools, uri, signal).catch(rethrow(refusal(uri)));
         return { contents: [{ uri, mimeType: 'application/json', text }] };
+      });
+      server.setRequestHandler('resources/subscribe', async ({ params: { uri } }) => {
+        if (session === undefined) throw new ProtocolError(INVALID_REQUEST, NO_SESSION);
+        await followedOf(tools, uri)
+          .then((followed) => session.subscribe(uri, followed))
+          .catch(rethrow(refusal(uri)));
+        return {};
+      });
+      server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }) => {
+        if (session === undefined) throw new ProtocolError(INVALID_REQUEST, NO_SESSION);
+        session.unsubscribe(uri);
+        return {};
       });
       return server;
     };
-    // Nothing is announced, so that a stream of announcements would only outlive its token.
+    // What listens well is not the library's to answer.
     return createMcpHandler(serverOf, { maxSubscriptions: 0 });
   }
 }
@@ -141,11 +234,31 @@ function rethrow(made: (error: unknown) => Error): (error: unknown) => never {
   };
 }
 
+async function readOf(tools: McpTools, uri: string, signal: AbortSignal): Promise<string> {
+  const text = await tools.read(uri, signal);
+  if (text === null) throw new SvcError('NOT_FOUND', `There is no resource "${uri.slice(0, 200)}".`);
+  return text;
+}
+
+async function followedOf(tools: McpTools, uri: string): Promise<FollowedResource> {
+  const followed = await tools.follow(uri);
+  if (followed !== null) return followed;
+  const message = `There is no resource "${uri.slice(0, 200)}" to subscribe to; results of queries are.`;
+  throw new SvcError('NOT_FOUND', message);
+}
+
 /** What a client is told that asked for something that is not there, or wrongly. */
 function protocolError(error: unknown, log: Logger): { code: number; message: string; data?: unknown } {
   const known = toSvcError(error, log);
   const isParams = known.code === 'UNKNOWN_TOOL' || known.code === 'INVALID_INPUT';
   return { code: isParams ? INVALID_PARAMS : INTERNAL_ERROR, message: known.message, data: known.toBody() };
+}
+
+/** The same about a resource, where what is not there has an error of its own. */
+function resourceError(error: unknown, uri: string, log: Logger): ReturnType<typeof protocolError> {
+  const known = toSvcError(error, log);
+  const isThere = known.status !== 404 && !NO_RESOURCE.includes(known.code);
+  return isThere ? protocolError(known, log) : { code: INVALID_PARAMS, message: known.message, data: { uri } };
 }
 
 /** A call of a tool with nothing else in it; null for every other message, which the library reads and, if need be, refuses. */
@@ -155,20 +268,21 @@ function plainCall(
 ): { id: RequestId; name: string; args: Record<string, unknown>; isModern: boolean } | null {
   if (!isObject(message) || message.jsonrpc !== '2.0' || message.method !== 'tools/call') return null;
   const { id, params } = message;
-  if (typeof id !== 'string' && !Number.isSafeInteger(id)) return null;
+  if (!isRequestId(id)) return null;
   if (!isObject(params) || typeof params.name !== 'string') return null;
   const { name, arguments: args = {}, _meta: meta } = params;
   if (!isObject(args) || Object.keys(params).some((key) => !['name', 'arguments', '_meta'].includes(key))) return null;
   if (exchange.header('content-type')?.startsWith('application/json') === false) return null;
   const version = exchange.header('mcp-protocol-version') ?? '';
   const isModern = version === MODERN;
-  if (isModern ? !isWholeModern(exchange, name, meta) : !isWholeLegacy(exchange, version, meta)) return null;
-  return { id: id as RequestId, name, args, isModern };
+  if (isModern ? !isWholeModern(exchange, 'tools/call', name, meta) : !isWholeLegacy(exchange, version, meta))
+    return null;
+  return { id, name, args, isModern };
 }
 
 /** Since 2026 each request says which version it speaks and who sends it, and its headers repeat what it asks for. */
-function isWholeModern(exchange: Exchange, name: string, meta: unknown): boolean {
-  if (!isObject(meta)) return false;
+function isWholeModern(exchange: Exchange, method: string, name: string | undefined, meta: unknown): boolean {
+  if (!isObject(meta) || exchange.header('mcp-protocol-version') !== MODERN) return false;
   const info = meta[`${META}clientInfo`];
   return (
     meta[`${META}protocolVersion`] === MODERN &&
@@ -176,7 +290,7 @@ function isWholeModern(exchange: Exchange, name: string, meta: unknown): boolean
     typeof info.name === 'string' &&
     typeof info.version === 'string' &&
     isObject(meta[`${META}clientCapabilities`]) &&
-    exchange.header('mcp-method') === 'tools/call' &&
+    exchange.header('mcp-method') === method &&
     exchange.header('mcp-name') === name
   );
 }
@@ -185,6 +299,10 @@ function isWholeLegacy(exchange: Exchange, version: string, meta: unknown): bool
   const accept = exchange.header('accept') ?? '';
   const claims = isObject(meta) && Object.keys(meta).some((key) => key.startsWith(META));
   return LEGACY.has(version) && !claims && accept.includes('application/json') && accept.includes('text/event-stream');
+}
+
+function isRequestId(id: unknown): id is RequestId {
+  return typeof id === 'string' || Number.isSafeInteger(id);
 }
 
 function isObject(value: unknown): value is Message {

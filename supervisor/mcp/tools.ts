@@ -7,15 +7,23 @@ import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
 import { manifestOf } from '../dispatch/describe.ts';
 import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
+import { canonical } from '../dispatch/idempotency.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 import { checkArguments, DISPATCHER_TOOLS, type McpTool, type ObjectSchema, SQL_TOOLS } from './definitions.ts';
+import {
+  type McpResource,
+  type McpResourceTemplate,
+  type QueryResource,
+  queryOfUri,
+  queryResources,
+  queryTemplate,
+} from './resources.ts';
+import type { FollowedResource } from './subscriptions.ts';
 
 /** What a tool answered: JSON text. `structured`: the tool promised an object, and this is one. */
 export type McpAnswer = { text: string; isError: boolean; structured: boolean };
 
 export type McpCall = { name: string; args: Record<string, unknown>; traceId: string; signal?: AbortSignal };
-
-export type McpResource = { uri: string; name: string; description: string; mimeType: string };
 
 /** What one address serves to one caller. */
 export type McpTools = {
@@ -25,9 +33,12 @@ export type McpTools = {
   list(): Promise<McpTool[]>;
   /** Rejects with `UNKNOWN_TOOL` and `INVALID_INPUT`, which are errors of the protocol; any other error of a tool is an answer. */
   call(call: McpCall): Promise<McpAnswer>;
-  resources(): McpResource[];
-  /** Null when there is no such resource. */
-  read(uri: string): Promise<string | null>;
+  resources(): Promise<McpResource[]>;
+  templates(): McpResourceTemplate[];
+  /** JSON text; null when there is no such resource. Rejects with the error of a query. */
+  read(uri: string, signal: AbortSignal): Promise<string | null>;
+  /** What one follows who subscribes to it; null when it is no result of a query. Rejects with `FORBIDDEN` and `INVALID_INPUT`. */
+  follow(uri: string): Promise<FollowedResource | null>;
 };
 
 /** What a caller may do is asked before each call, as over HTTP. Throws or rejects with `FORBIDDEN`. */
@@ -38,7 +49,11 @@ export type McpCaller = {
   source: 'handler' | 'agent';
   /** What handlers see of it. */
   shown: HandlerCaller;
+  /** Who it is where a limit is one client's. */
+  client: string;
   permit: Permit;
+  /** Whether it may read an app, by its key, now: what was presented may have ended. */
+  mayRead(key: string): boolean;
   /** Whose data it may reach by SQL. Throws `FORBIDDEN`. */
   demandSql(app: string, capability: 'read' | 'write'): void;
 };
@@ -76,8 +91,16 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
         return await run(dispatcher, target, input, { caller, traceId, signal, promisesObject: false });
       });
     },
-    resources: () => [],
-    read: async () => null,
+    resources: async () => [],
+    templates: () => [queryTemplate(null)],
+    read: async (uri, signal) => {
+      const named = queryOfUri(uri);
+      return named && (await readQuery(dispatcher, caller, named, signal));
+    },
+    follow: async (uri) => {
+      const named = queryOfUri(uri);
+      return named && (await followQuery(dispatcher, caller, named));
+    },
   };
 }
 
@@ -96,6 +119,10 @@ export async function appTools(
   const { tools, byName } = tableOf(manifest);
   const manifestUri = `svc://${app}/app.json`;
   const tablesUri = `svc://${app}/tables`;
+  const ownQuery = (uri: string): QueryResource | null => {
+    const named = queryOfUri(uri);
+    return named?.app === app ? named : null;
+  };
   const sqlTools = withSql ? SQL_TOOLS.filter(({ shown }) => !byName.has(shown.name)) : [];
   return {
     title: manifest.name,
@@ -127,15 +154,50 @@ export async function appTools(
         return await run(dispatcher, target, args, { caller, traceId, signal, promisesObject });
       }, true);
     },
-    resources: () => [
+    resources: async () => [
       { uri: manifestUri, name: 'app.json', description: `The manifest of "${app}".`, mimeType: 'application/json' },
       { uri: tablesUri, name: 'tables', description: `The tables of "${app}".`, mimeType: 'application/json' },
+      ...((await permitted(permit, 'read', app)) ? queryResources(app, manifest) : []),
     ],
-    read: async (uri) => {
+    templates: () => [queryTemplate(app)],
+    read: async (uri, signal) => {
       if (uri === manifestUri) return JSON.stringify(manifest, null, 2);
-      if (uri !== tablesUri) return null;
-      return (await runSql(dispatcher, app, { mode: 'describe' }, newTraceId(undefined))).text;
+      if (uri === tablesUri)
+        return (await runSql(dispatcher, app, { mode: 'describe' }, newTraceId(undefined), signal)).text;
+      const named = ownQuery(uri);
+      return named && (await readQuery(dispatcher, caller, named, signal));
     },
+    follow: async (uri) => {
+      const named = ownQuery(uri);
+      return named && (await followQuery(dispatcher, caller, named));
+    },
+  };
+}
+
+/** The result of a query as JSON text. Rejects with the error to answer. */
+async function readQuery(
+  dispatcher: Dispatcher,
+  caller: McpCaller,
+  { app, query, input }: QueryResource,
+  signal: AbortSignal,
+): Promise<string> {
+  await caller.permit('read', app);
+  const target = await dispatcher.resolve(app, 'query', query);
+  const options = { caller, traceId: newTraceId(undefined), signal, promisesObject: false };
+  return (await run(dispatcher, target, input, options)).text;
+}
+
+async function followQuery(
+  dispatcher: Dispatcher,
+  caller: McpCaller,
+  { app, query, input }: QueryResource,
+): Promise<FollowedResource> {
+  await caller.permit('read', app);
+  const key = dispatcher.apps.keyOf(app);
+  const { shown, client } = caller;
+  return {
+    request: { dispatcher, app, key, query, input: canonical(input), caller: shown, client },
+    may: () => caller.mayRead(key),
   };
 }
 

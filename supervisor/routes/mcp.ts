@@ -9,6 +9,7 @@ import { type Caller, demand } from '../http/access/access.ts';
 import { AgentCaller } from '../http/access/agent-caller.ts';
 import { type Route, route } from '../http/router.ts';
 import { checkOrigin, McpServer } from '../mcp/server.ts';
+import type { SessionOwner } from '../mcp/sessions.ts';
 import { appTools, dispatcherTools, type McpCaller, type McpTools } from '../mcp/tools.ts';
 import type { Services } from '../services.ts';
 import { gitStoreOf } from './drafts.ts';
@@ -18,14 +19,25 @@ import { describe, permit } from './tools.ts';
 export function mcpRoutes(services: Services): Route[] {
   const { dispatcher } = services;
   const server = new McpServer(services);
-  const serve = async (exchange: Exchange, open: () => McpTools | Promise<McpTools>): Promise<void> => {
+  const serve = async (
+    exchange: Exchange,
+    owner: SessionOwner,
+    tools: () => McpTools | Promise<McpTools>,
+  ): Promise<void> => {
     checkOrigin(exchange, services.config.corsOrigins);
-    const message = parseJson(await readBytes(exchange, LIMITS.requestBodyBytes));
-    await server.serve(exchange, message, await open());
+    if (exchange.method === 'DELETE') server.end(exchange, owner);
+    else if (exchange.method !== 'POST') server.open(exchange, owner);
+    else {
+      const message = parseJson(await readBytes(exchange, LIMITS.requestBodyBytes));
+      await server.serve(exchange, message, await tools(), owner);
+    }
   };
-  const callerOf = (of: Dispatcher, caller: Caller): McpCaller => ({
+  const callerOf = (of: Dispatcher, caller: Caller, client: string): McpCaller => ({
     source: caller.kind === 'agent' ? 'agent' : 'handler',
     shown: caller.shown,
+    client,
+    // What a host lets through, it decides for each request.
+    mayRead: (key) => caller.kind === 'host' || caller.may('read', key),
     permit: (capability, app) => {
       if (caller instanceof AgentCaller) caller.guard(app, capability);
       return permit(of, caller, capability, app);
@@ -40,27 +52,32 @@ export function mcpRoutes(services: Services): Route[] {
     const isAgent = caller instanceof AgentCaller;
     // An agent sees what it may use, which may be nothing.
     if (!isAgent || caller.grant.app !== of.apps.keyOf(id)) demand(caller, 'read', of.apps.keyOf(id));
-    await serve(exchange, () => appTools(of, id, callerOf(of, caller), isAgent));
+    const client = services.clientOf(exchange, caller);
+    const owner = { client, path: exchange.path, app: id };
+    await serve(exchange, owner, () => appTools(of, id, callerOf(of, caller, client), isAgent));
   };
+  const routes = (path: string, handle: Route['handle']): Route[] =>
+    (['POST', 'GET', 'DELETE'] as const).map((method) => route(method, path, 'route', handle));
   return [
-    route('POST', '/svc/_mcp', 'route', (exchange, _params, caller) => {
+    ...routes('/svc/_mcp', (exchange, _params, caller) => {
       if (caller.kind === 'session' && !caller.may('admin', null))
         throw new SvcError('FORBIDDEN', 'This address is for programs with a token; pages call tools through `svc`.');
       const isAgent = caller instanceof AgentCaller;
       const draft = isAgent ? caller.grant.draft : null;
       const of = draft === null ? dispatcher : gitStoreOf(services).drafts.dispatcher(draft);
-      return serve(exchange, () =>
+      const client = services.clientOf(exchange, caller);
+      return serve(exchange, { client, path: exchange.path, app: null }, () =>
         dispatcherTools(of, {
-          ...callerOf(of, caller),
+          ...callerOf(of, caller, client),
           describe: (body) => describe(of, caller, body),
           maySql: async () => isAgent || (await of.apps.ids()).some((id) => caller.may('manage', id)),
         }),
       );
     }),
-    route('POST', '/svc/:id/_mcp', 'route', async (exchange, { id = '' }, caller) => {
+    ...routes('/svc/:id/_mcp', async (exchange, { id = '' }, caller) => {
       await serveApp(exchange, dispatcher, id, caller);
     }),
-    route('POST', '/svc/_draft/:sid/:id/_mcp', 'route', async (exchange, { sid = '', id = '' }, caller) => {
+    ...routes('/svc/_draft/:sid/:id/_mcp', async (exchange, { sid = '', id = '' }, caller) => {
       await serveApp(exchange, gitStoreOf(services).drafts.dispatcher(sid), id, caller);
     }),
   ];

@@ -34,6 +34,7 @@ export class AgentTokens {
   readonly #key = randomBytes(32);
   /** By the digest of the token, so that looking one up tells nothing of its text. */
   readonly #active = new Map<string, Entry>();
+  #onEnded: () => void = () => {};
 
   /**
    * A turn of a conversation begins: its token works until `end`, which is called once. The same conversation gets the same token
@@ -51,9 +52,16 @@ export class AgentTokens {
     entry.turns++;
     this.#active.set(digest, entry);
     const end = (): void => {
-      if (--entry.turns === 0) this.#active.delete(digest);
+      if (--entry.turns > 0) return;
+      this.#active.delete(digest);
+      this.#onEnded();
     };
     return { token, end };
+  }
+
+  /** Called when a token is good no more: what was opened with it must end. */
+  whenEnded(call: () => void): void {
+    this.#onEnded = call;
   }
 
   /** What a presented token gives now; undefined unless a turn of its conversation runs. */

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { mock, test } from 'node:test';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Exchange } from '../edge/edge.ts';
+import type { EventReader, EventReaders, ReaderEvents } from '../http/event-streams.ts';
+import type { LiveQueries } from '../live/live-queries.ts';
+import type { LiveFollower, LiveRequest, LiveState } from '../live/live-query.ts';
+import { type McpSession, McpSessions, type SessionOwner } from './sessions.ts';
+
+const OWNER: SessionOwner = { client: 'token a', path: '/svc/notes/_mcp', app: 'notes' };
+const EXCHANGE = {} as Exchange;
+
+const state = (id: string, error: SvcError | null = null): LiveState => ({
+  id,
+  event: error === null ? 'data' : 'error',
+  json: Buffer.alloc(0),
+  error,
+});
+
+/** Followers and streams are the test's to tell and to look at. */
+function setUp() {
+  const followers = new Set<LiveFollower>();
+  const follow = (_request: LiveRequest, follower: LiveFollower) => {
+    followers.add(follower);
+    return { repeat: () => {}, stop: () => void followers.delete(follower) };
+  };
+  const streams: { text: string; full: boolean; ended: boolean; on: ReaderEvents }[] = [];
+  const open = (_exchange: Exchange, on: ReaderEvents): EventReader => {
+    const stream = { text: '', full: false, ended: false, on };
+    streams.push(stream);
+    const write = (bytes: Buffer): void => {
+      stream.text += bytes.toString();
+    };
+    const deliver = (bytes: Buffer): boolean => {
+      if (!stream.full) write(bytes);
+      return !stream.full;
+    };
+    const end = (): void => {
+      stream.ended = true;
+    };
+    return { write, deliver, end } as unknown as EventReader;
+  };
+  const live = { follow } as unknown as LiveQueries;
+  const sessions = new McpSessions({ live, readers: { open } as unknown as EventReaders });
+  let may = true;
+  const resource = { request: { app: 'notes' } as LiveRequest, may: () => may };
+  const tell = (of: LiveState, at = 0): void => [...followers][at]?.tell(of);
+  const session = (): McpSession => sessions.find(sessions.begin(OWNER), OWNER) as McpSession;
+  const subscribed = async (uri: string, on: McpSession): Promise<void> => {
+    const adding = on.subscribe(uri, resource);
+    tell(state('first'), followers.size - 1);
+    await adding;
+  };
+  const forbid = (): void => {
+    may = false;
+  };
+  return { followers, streams, sessions, resource, tell, session, subscribed, forbid };
+}
+
+const told = ({ text }: { text: string }): string[] =>
+  [...text.matchAll(/"uri":"([^"]*)"/g)].map(([, uri]) => uri ?? '');
+
+test('changes after the first result are told, each state once', async () => {
+  const { streams, tell, session, subscribed } = setUp();
+  const one = session();
+  one.open(EXCHANGE, undefined);
+  await subscribed('a', one);
+  assert.deepEqual(told(streams[0] as never), []);
+  tell(state('second'));
+  tell(state('second'));
+  tell(state('third', new SvcError('INTERNAL', 'No luck.')));
+  assert.deepEqual(told(streams[0] as never), ['a', 'a']);
+});
+
+test('a first result that is a refusal is the answer, and nothing is left of it', async () => {
+  const { followers, resource, tell, session } = setUp();
+  const one = session();
+  const refused = assert.rejects(one.subscribe('a', resource), { code: 'INVALID_INPUT' });
+  tell(state('e', new SvcError('INVALID_INPUT', 'Wrong.')));
+  await refused;
+  assert.equal(followers.size, 0);
+  const followed = one.subscribe('a', resource);
+  tell(state('e', new SvcError('INTERNAL', 'It may pass.')));
+  await followed;
+  assert.equal(followers.size, 1);
+});
+
+test('a stream that was behind, or is opened later, is told what it has missed, in order', async () => {
+  const { streams, tell, session, subscribed } = setUp();
+  const one = session();
+  for (const uri of ['a', 'b']) await subscribed(uri, one);
+  tell(state('b2'), 1);
+  tell(state('a2'), 0);
+  one.open(EXCHANGE, undefined);
+  const [first] = streams as [(typeof streams)[0]];
+  assert.deepEqual(told(first), ['b', 'a']);
+  first.full = true;
+  tell(state('b3'), 1);
+  tell(state('b4'), 1);
+  first.full = false;
+  first.on.caughtUp();
+  assert.deepEqual(told(first), ['b', 'a', 'b']);
+  const lastId = /id: (\d+)\n(?!.*id: )/s.exec(first.text)?.[1];
+  first.on.gone();
+  tell(state('a3'), 0);
+  for (const [id, missed] of [
+    [lastId, ['a']],
+    [undefined, ['b', 'a']],
+    ['999', ['b', 'a']],
+    ['x', ['b', 'a']],
+  ] as const) {
+    one.open(EXCHANGE, id);
+    assert.deepEqual(told(streams.at(-1) as never), missed, id);
+  }
+  assert.deepEqual(
+    streams.map(({ ended }) => ended),
+    [false, true, true, true, false],
+  );
+});
+
+test('an unsubscribed resource, and one that was asked for twice, count once or not at all', async () => {
+  const { followers, resource, tell, session, subscribed } = setUp();
+  const one = session();
+  await subscribed('a', one);
+  await one.subscribe('a', resource);
+  assert.equal(followers.size, 1);
+  const waiting = one.subscribe('b', resource);
+  const refused = assert.rejects(waiting, { code: 'NOT_FOUND' });
+  one.unsubscribe('b');
+  await refused;
+  one.unsubscribe('a');
+  one.unsubscribe('never');
+  assert.equal(followers.size, 0);
+  const all = Array.from({ length: LIMITS.liveQueriesOfStream }, (_, n) => one.subscribe(`${n}`, resource));
+  await assert.rejects(one.subscribe('more', resource), { code: 'OVERLOADED' });
+  for (let n = 0; n < all.length; n++) tell(state('1'), n);
+  await Promise.all(all);
+  one.end();
+  assert.equal(followers.size, 0);
+});
+
+test('a client that may not read any more is told nothing, and its session ends', async () => {
+  const { followers, streams, sessions, resource, tell, session, subscribed, forbid } = setUp();
+  const [told1, ended2] = [session(), session()];
+  for (const one of [told1, ended2]) {
+    one.open(EXCHANGE, undefined);
+    await subscribed('a', one);
+  }
+  forbid();
+  tell(state('second'));
+  assert.deepEqual(
+    streams.map((stream) => [told(stream), stream.ended]),
+    [
+      [[], true],
+      [[], false],
+    ],
+  );
+  sessions.endRefused();
+  assert.equal(streams[1]?.ended, true);
+  assert.equal(followers.size, 0);
+  await assert.rejects(ended2.subscribe('b', resource), { code: 'NOT_FOUND' });
+  assert.deepEqual(sessions.counts, { known: 2, used: 0 });
+});
+
+test('sessions end with their app, and with a client that stays away', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  try {
+    const { followers, sessions, session, subscribed } = setUp();
+    const id = sessions.begin(OWNER) as string;
+    const left = sessions.find(id, OWNER) as McpSession;
+    await subscribed('a', left);
+    mock.timers.tick(LIMITS.mcpAwayMs - 1);
+    left.open(EXCHANGE, undefined);
+    mock.timers.tick(LIMITS.mcpAwayMs);
+    assert.equal(followers.size, 1);
+    const gone = session();
+    await subscribed('b', gone);
+    mock.timers.tick(LIMITS.mcpAwayMs);
+    assert.deepEqual([followers.size, gone.ended], [1, true]);
+    for (const follower of followers) follower.closed();
+    assert.throws(() => sessions.find(id, OWNER), { code: 'NOT_FOUND' });
+    assert.equal(followers.size, 0);
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test('sessions are their owners’, and those in use have their places when there are too many', async () => {
+  const { sessions, subscribed } = setUp();
+  const id = sessions.begin(OWNER) as string;
+  await subscribed('a', sessions.find(id, OWNER) as McpSession);
+  assert.equal(sessions.find(id, { ...OWNER, client: 'token b' }), undefined);
+  assert.equal(sessions.find(id, { ...OWNER, path: '/svc/other/_mcp' }), undefined);
+  assert.equal(sessions.find(undefined, OWNER), undefined);
+  const second = sessions.begin(OWNER);
+  for (let n = 0; n < LIMITS.mcpSessions; n++) sessions.begin(OWNER);
+  assert.deepEqual(sessions.counts, { known: LIMITS.mcpSessions, used: 1 });
+  assert.ok(sessions.find(id, OWNER));
+  assert.equal(sessions.find(second, OWNER), undefined);
+  sessions.close();
+  assert.equal(sessions.counts.used, 0);
+});

@@ -1,0 +1,152 @@
+/**
+ * Keeps the sessions of MCP clients of 2025: what each subscribed to, and the stream on which it hears of changes. Nothing else
+ * needs a session, so that other requests are answered without one too (decisions, sections 12 and 13).
+ */
+import { randomUUID } from 'node:crypto';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Exchange } from '../edge/edge.ts';
+import type { EventReader, EventReaders } from '../http/event-streams.ts';
+import type { LiveQueries } from '../live/live-queries.ts';
+import { type FollowedResource, messageEvent, Subscriptions } from './subscriptions.ts';
+
+/** Whose session it is: a client (`Caller.client`) at one address. `app` is null at the address of all apps. */
+export type SessionOwner = { client: string; path: string; app: string | null };
+
+export type McpSessionsOptions = { live: Pick<LiveQueries, 'follow'>; readers: Pick<EventReaders, 'open'> };
+
+const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: mcp\n\n`);
+
+export class McpSessions {
+  readonly options: McpSessionsOptions;
+  /** Of clients of 2026, whose subscriptions last as long as the request with which they listen. */
+  readonly listening = new Set<Subscriptions>();
+  /** By id, oldest first. Those that have ended are remembered for as long as there is room. */
+  readonly #sessions = new Map<string, McpSession>();
+
+  constructor(options: McpSessionsOptions) {
+    this.options = options;
+  }
+
+  /** Sessions that are remembered, and those of them with a stream or subscriptions. */
+  get counts(): { known: number; used: number } {
+    const all = [...this.#sessions.values()];
+    return { known: all.length, used: all.filter(({ used }) => used).length };
+  }
+
+  /** The id of a new session; undefined when all that there may be are in use. */
+  begin(owner: SessionOwner): string | undefined {
+    if (this.#sessions.size >= LIMITS.mcpSessions) {
+      const [unused] = [...this.#sessions].find(([, session]) => !session.used) ?? [];
+      if (unused === undefined) return undefined;
+      this.#sessions.delete(unused);
+    }
+    const id = randomUUID();
+    this.#sessions.set(id, new McpSession(owner, this.options));
+    return id;
+  }
+
+  /** Undefined for a session that is not known, or somebody else's. Throws `NOT_FOUND` for one that has ended. */
+  find(id: string | undefined, { client, path }: SessionOwner): McpSession | undefined {
+    const session = id === undefined ? undefined : this.#sessions.get(id);
+    if (session?.owner.client !== client || session.owner.path !== path) return undefined;
+    if (session.ended) throw endedSession();
+    return session;
+  }
+
+  /** Ends the streams of clients that may not read any more what they subscribed to: a token or a turn has ended. */
+  endRefused(): void {
+    for (const { subscriptions } of this.#sessions.values()) subscriptions.endRefused();
+    for (const subscriptions of this.listening) subscriptions.endRefused();
+  }
+
+  /** Ends them all. */
+  close(): void {
+    for (const session of this.#sessions.values()) session.end();
+  }
+}
+
+export class McpSession {
+  readonly owner: SessionOwner;
+  readonly #readers: McpSessionsOptions['readers'];
+  readonly subscriptions: Subscriptions;
+  #reader: EventReader | null = null;
+  /** Ends it when its client does not come back. */
+  #away: NodeJS.Timeout | undefined;
+  ended = false;
+
+  constructor(owner: SessionOwner, { live, readers }: McpSessionsOptions) {
+    this.owner = owner;
+    this.#readers = readers;
+    this.subscriptions = new Subscriptions(live, {
+      lost: () => this.end(),
+      closed: () => {
+        if (owner.app !== null) this.end();
+      },
+    });
+  }
+
+  get used(): boolean {
+    return this.#reader !== null || this.subscriptions.size > 0;
+  }
+
+  /** Resolves once changes of the resource are told; rejects as `Subscriptions.add` does. */
+  async subscribe(uri: string, resource: FollowedResource): Promise<void> {
+    const opening = this.subscriptions.add(uri, resource);
+    this.#expectBack();
+    await opening;
+  }
+
+  unsubscribe(uri: string): void {
+    this.subscriptions.delete(uri);
+  }
+
+  /**
+   * Answers with the stream of the session, in place of the one that it had. `lastId` is that of the last event that the client
+   * has. Throws `OVERLOADED` when too many streams are open.
+   */
+  open(exchange: Exchange, lastId: string | undefined): void {
+    const reader = this.#readers.open(exchange, {
+      gone: () => {
+        if (this.#reader !== reader) return;
+        this.#reader = null;
+        this.subscriptions.detach();
+        this.#expectBack();
+      },
+      caughtUp: () => this.subscriptions.flush(),
+    });
+    if (reader === null) return;
+    clearTimeout(this.#away);
+    this.#reader?.end();
+    this.#reader = reader;
+    reader.write(OPENING);
+    const told = Number(lastId);
+    this.subscriptions.attach({
+      reader,
+      told: Number.isSafeInteger(told) && told <= this.subscriptions.latest ? told : 0,
+      eventOf: (uri, change) =>
+        `id: ${change}\n${messageEvent({ method: 'notifications/resources/updated', params: { uri } })}`,
+    });
+  }
+
+  /** Ends its subscriptions and its stream; it is not known any more. */
+  end(): void {
+    this.ended = true;
+    clearTimeout(this.#away);
+    this.subscriptions.close();
+    this.#reader?.end();
+    this.#reader = null;
+  }
+
+  #expectBack(): void {
+    if (this.#reader !== null || this.subscriptions.size === 0 || this.ended) return;
+    clearTimeout(this.#away);
+    this.#away = setTimeout(() => {
+      if (this.subscriptions.size > 0) this.end();
+    }, LIMITS.mcpAwayMs).unref();
+  }
+}
+
+export function endedSession(): SvcError {
+  return new SvcError('NOT_FOUND', 'This MCP session has ended: begin another one with "initialize".');
+}

@@ -1,0 +1,360 @@
+/** Queries as resources of MCP, read and subscribed to by the official client in both eras of the protocol, on both edges. */
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { LIMITS } from '../protocol/limits.ts';
+import { appOf } from '../testing/apps.ts';
+import { eventually, onEachEdge } from '../testing/edges.ts';
+import { startGateway, type TestGateway } from '../testing/gateway.ts';
+
+const APP = appOf('notes', {
+  migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
+  queries: {
+    list: { run: "({ db }) => db.all('SELECT text FROM notes ORDER BY id')", description: 'All notes.' },
+    find: {
+      run: "({ db, input }) => db.all('SELECT text FROM notes WHERE text LIKE ?', input.like)",
+      input: {
+        type: 'object',
+        properties: { like: { type: 'string' } },
+        required: ['like'],
+        additionalProperties: false,
+      },
+    },
+    tables: '() => "a query, not the tables"',
+    fail: '() => { throw new Error("no luck"); }',
+    who: '({ ctx }) => ctx.caller',
+  },
+  actions: {
+    add: { run: "({ db, input }) => db.run('INSERT INTO notes (text) VALUES (?)', input.text)", writes: ['notes'] },
+    clear: { run: "({ db }) => db.run('DELETE FROM notes')", writes: ['notes'] },
+  },
+});
+
+type Era = 'legacy' | 'auto';
+const ERAS: Era[] = ['legacy', 'auto'];
+
+/** A client that notes what it is told has changed. */
+class Reader {
+  readonly client: Client;
+  readonly transport: StreamableHTTPClientTransport;
+  readonly updated: string[] = [];
+  readonly era: Era;
+  #listening: { close(): Promise<void>; closed: Promise<string> } | null = null;
+
+  constructor(gateway: TestGateway, path: string, era: Era, token = gateway.token) {
+    this.era = era;
+    this.client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
+    this.client.setNotificationHandler('notifications/resources/updated', ({ params: { uri } }) => {
+      this.updated.push(uri);
+    });
+    this.transport = new StreamableHTTPClientTransport(new URL(path, gateway.url), {
+      requestInit: { headers: { authorization: `Bearer ${token}` } },
+      reconnectionOptions: {
+        initialReconnectionDelay: 10,
+        maxReconnectionDelay: 10,
+        reconnectionDelayGrowFactor: 1,
+        maxRetries: 3,
+      },
+    });
+  }
+
+  static async connect(gateway: TestGateway, path: string, era: Era, token?: string): Promise<Reader> {
+    const reader = new Reader(gateway, path, era, token);
+    const before = await subscribersOf(gateway);
+    await reader.client.connect(reader.transport);
+    // Clients of 2025 open their stream beside.
+    if (era === 'legacy') await eventually(async () => (await subscribersOf(gateway)) > before);
+    return reader;
+  }
+
+  async subscribe(uri: string): Promise<void> {
+    if (this.era === 'legacy') await this.client.subscribeResource({ uri });
+    else this.#listening = await this.client.listen({ resourceSubscriptions: [uri] });
+  }
+
+  /** Resolves when the gateway has ended what `subscribe` of the newer era opened. */
+  async ended(): Promise<string | undefined> {
+    return await this.#listening?.closed;
+  }
+
+  async unsubscribe(uri: string): Promise<void> {
+    if (this.era === 'legacy') await this.client.unsubscribeResource({ uri });
+    else await this.#listening?.close();
+  }
+
+  async read(uri: string): Promise<unknown> {
+    const [content] = (await this.client.readResource({ uri })).contents;
+    assert.ok(content && 'text' in content);
+    assert.deepEqual([content.uri, content.mimeType], [uri, 'application/json']);
+    return JSON.parse(content.text);
+  }
+
+  /** Ends the session too, as clients should. */
+  async close(): Promise<void> {
+    await this.transport.terminateSession();
+    await this.client.close();
+  }
+}
+
+async function subscribersOf(gateway: TestGateway): Promise<number> {
+  return (await gateway.system()).counters.subscribers;
+}
+
+onEachEdge({}, (gateway) => {
+  before(async () => assert.ok((await gateway.upload('notes', APP)).status < 300));
+  const add = (text: string) => gateway.write('notes', 'add', { text });
+  const clear = () => gateway.write('notes', 'clear');
+  const LIST = 'svc://notes/queries/list';
+  const FIND = `svc://notes/queries/find?input=${encodeURIComponent('{"like":"m%"}')}`;
+
+  for (const era of ERAS) {
+    test(`a client that is ${era} reads queries as resources`, async (t) => {
+      await clear();
+      await add('milk');
+      const reader = await Reader.connect(gateway, '/svc/notes/_mcp', era);
+      t.after(() => reader.close());
+      const { resources } = await reader.client.listResources();
+      assert.deepEqual(
+        resources.map(({ uri }) => uri),
+        ['app.json', 'tables', 'queries/list', 'queries/tables', 'queries/fail', 'queries/who'].map(
+          (rest) => `svc://notes/${rest}`,
+        ),
+      );
+      assert.equal(resources[2]?.description, 'All notes.');
+      const { resourceTemplates } = await reader.client.listResourceTemplates();
+      assert.deepEqual(
+        resourceTemplates.map(({ uriTemplate }) => uriTemplate),
+        ['svc://notes/queries/{query}{?input}'],
+      );
+      assert.equal(reader.client.getServerCapabilities()?.resources?.subscribe, true);
+      assert.deepEqual(await reader.read(LIST), [{ text: 'milk' }]);
+      assert.deepEqual(await reader.read(`${LIST}?input={}`), [{ text: 'milk' }]);
+      assert.deepEqual(await reader.read(FIND), [{ text: 'milk' }]);
+      assert.equal(await reader.read('svc://notes/queries/tables'), 'a query, not the tables');
+    });
+
+    for (const path of ['/svc/notes/_mcp', '/svc/_mcp']) {
+      test(`a client that is ${era} hears at ${path} whenever a result changes, and reads the new one`, async (t) => {
+        await clear();
+        const reader = await Reader.connect(gateway, path, era);
+        t.after(() => reader.close());
+        await reader.subscribe(FIND);
+        await add('bread');
+        await add('milk');
+        await eventually(() => reader.updated.length > 0);
+        // What did not change it is not told.
+        assert.deepEqual([reader.updated, await reader.read(FIND)], [[FIND], [{ text: 'milk' }]]);
+        await add('mint');
+        await eventually(() => reader.updated.length > 1);
+        assert.deepEqual(await reader.read(FIND), [{ text: 'milk' }, { text: 'mint' }]);
+        await reader.unsubscribe(FIND);
+        await add('more');
+        await reader.subscribe(LIST);
+        await add('and more');
+        await eventually(() => reader.updated.includes(LIST));
+        assert.deepEqual(reader.updated, [FIND, FIND, LIST]);
+      });
+    }
+
+    const wrong: [what: string, uri: string, words: RegExp][] = [
+      ['what is no URI of a query', 'svc://notes/data.sqlite', /There is no resource/],
+      ['another scheme', 'https://notes/queries/list', /There is no resource/],
+      ['another app', 'svc://other/queries/list', /There is no resource/],
+      ['an unknown query', 'svc://notes/queries/nothing', /no query "nothing"|has no query/],
+      ['an action', 'svc://notes/queries/add', /action/],
+      ['input that is no JSON', 'svc://notes/queries/list?input={', /not JSON/],
+      ['input against the schema', 'svc://notes/queries/find?input={"like":1}', /like/],
+      ['input that is missing', 'svc://notes/queries/find', /like/],
+      ['a percent sign that encodes nothing', 'svc://notes/queries/list?input=%zz', /percent sign/],
+      ['input that nests too deep', `svc://notes/queries/list?input=${'['.repeat(2000)}`, /too deep/],
+      ['a URI that is too long', `svc://notes/queries/list?input="${'x'.repeat(LIMITS.mcpUriBytes)}"`, /8192 bytes/],
+    ];
+    test(`a client that is ${era} is told what is wrong with a resource`, async (t) => {
+      const reader = await Reader.connect(gateway, '/svc/notes/_mcp', era);
+      t.after(() => reader.close());
+      for (const [what, uri, words] of wrong) {
+        for (const attempt of [() => reader.read(uri), () => reader.subscribe(uri)]) {
+          await assert.rejects(attempt, (error) => {
+            assert.ok(error instanceof ProtocolError, `${what}: ${error}`);
+            assert.equal(error.code, -32_602, what);
+            assert.match(error.message, words, what);
+            return true;
+          });
+        }
+      }
+      await assert.rejects(reader.read('svc://notes/queries/fail'), /no luck/);
+      await assert.rejects(reader.subscribe('svc://notes/app.json'), /results of queries/);
+    });
+
+    test(`what a client that is ${era} follows ends with its token, and another token may not follow it`, async (t) => {
+      const tokenFor = async (name: string, apps?: string[]) =>
+        (await gateway.call('POST', '/svc/_tokens', { body: { name, apps, tools: 'read' } })).json;
+      await gateway.upload('other', appOf('other', { queries: { get: '() => 1' } }));
+      const [all, foreign] = [await tokenFor('reader', ['notes']), await tokenFor('foreign', ['other'])];
+      const stranger = await Reader.connect(gateway, '/svc/_mcp', era, foreign.token);
+      for (const attempt of [() => stranger.read(LIST), () => stranger.subscribe(LIST)])
+        await assert.rejects(attempt, /may do "read" with "other"/);
+      await stranger.close();
+
+      const reader = await Reader.connect(gateway, '/svc/notes/_mcp', era, all.token);
+      t.after(() => reader.client.close());
+      await reader.subscribe('svc://notes/queries/who');
+      await reader.subscribe(LIST);
+      assert.deepEqual(await reader.read('svc://notes/queries/who'), { kind: 'token', name: 'reader' });
+      await gateway.call('DELETE', `/svc/_tokens/${all.id}`);
+      if (era === 'auto') assert.equal(await reader.ended(), 'remote');
+      await add('after');
+      await eventually(async () => (await subscribersOf(gateway)) === 0);
+      assert.deepEqual(reader.updated, []);
+      await gateway.call('DELETE', `/svc/_tokens/${foreign.id}`);
+    });
+
+    test(`what a client that is ${era} follows ends with the app`, async (t) => {
+      await gateway.upload('gone', appOf('gone', { queries: { one: '() => 1' } }));
+      const reader = await Reader.connect(gateway, '/svc/gone/_mcp', era);
+      t.after(() => reader.client.close());
+      await reader.subscribe('svc://gone/queries/one');
+      assert.ok((await gateway.call('DELETE', '/svc/_apps/gone')).status < 300);
+      if (era === 'auto') assert.equal(await reader.ended(), 'graceful');
+      await eventually(async () => (await subscribersOf(gateway)) === 0);
+    });
+  }
+
+  type Rpc = {
+    status: number;
+    session: string | undefined;
+    error?: { code: number; message: string; data?: { code: string } };
+  };
+  /** One message of a client of 2025, as it is. */
+  const rpc = async (method: string, params: object, session?: string, token = gateway.token): Promise<Rpc> => {
+    const answer = await gateway.call('POST', '/svc/notes/_mcp', {
+      body: { jsonrpc: '2.0', id: 1, method, params },
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2025-11-25',
+        ...(session !== undefined && { 'mcp-session-id': session }),
+      },
+      token,
+    });
+    const text = /^data: (.*)$/m.exec(answer.text)?.[1] ?? answer.text;
+    return { ...JSON.parse(text), status: answer.status, session: answer.headers['mcp-session-id'] };
+  };
+  const begin = async (): Promise<string> => {
+    const clientInfo = { name: 'test', version: '1' };
+    const { session } = await rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
+    assert.ok(session);
+    return session;
+  };
+  const withSession = (method: string, session?: string, token = gateway.token) =>
+    gateway.call(method, '/svc/notes/_mcp', { headers: session ? { 'mcp-session-id': session } : {}, token });
+  const open = (session: string, headers: Record<string, string> = {}) =>
+    gateway.stream('/svc/notes/_mcp', { 'mcp-session-id': session, ...headers });
+
+  test('a client that comes back is told what changed while it was away, once', async () => {
+    await clear();
+    const session = await begin();
+    assert.equal((await rpc('resources/subscribe', { uri: LIST }, session)).error, undefined);
+    assert.equal((await rpc('resources/subscribe', { uri: LIST }, session)).error, undefined);
+    const stream = await open(session);
+    await add('one');
+    const { id, data } = await stream.next();
+    assert.deepEqual(JSON.parse(data), {
+      jsonrpc: '2.0',
+      method: 'notifications/resources/updated',
+      params: { uri: LIST },
+    });
+    stream.close();
+    await eventually(async () => (await subscribersOf(gateway)) === 0);
+    await add('two');
+    const again = await open(session, { 'last-event-id': id });
+    const told = await again.next();
+    assert.deepEqual([JSON.parse(told.data).params, Number(told.id) > Number(id)], [{ uri: LIST }, true]);
+    // A second stream takes the place of the first, and has nothing to tell.
+    const third = await open(session, { 'last-event-id': told.id });
+    await again.ended();
+    assert.equal((await rpc('resources/unsubscribe', { uri: LIST }, session)).error, undefined);
+    assert.equal((await rpc('resources/subscribe', { uri: FIND }, session)).error, undefined);
+    await add('more milk');
+    await add('milk');
+    assert.deepEqual(JSON.parse((await third.next()).data).params, { uri: FIND });
+    assert.equal((await withSession('DELETE', session)).status, 204);
+    await third.ended();
+  });
+
+  test('a session that has ended, was never there or is not its own is refused, and nothing is left of it', async () => {
+    const session = await begin();
+    const stream = await open(session);
+    assert.equal((await rpc('resources/subscribe', { uri: LIST }, session)).error, undefined);
+    const made = (await gateway.call('POST', '/svc/_tokens', { body: { name: 'thief', tools: 'read' } })).json;
+    for (const method of ['GET', 'DELETE']) {
+      const stolen = await withSession(method, session, made.token);
+      assert.deepEqual([stolen.status, stolen.json.error.code], [404, 'NOT_FOUND']);
+      const unknown = await withSession(method, 'unknown');
+      assert.deepEqual([unknown.status, unknown.json.error.code], [404, 'NOT_FOUND']);
+      const none = await withSession(method);
+      assert.deepEqual([none.status, none.headers.allow], [405, 'POST']);
+    }
+    assert.equal((await rpc('resources/unsubscribe', { uri: LIST }, session, made.token)).status, 404);
+    await gateway.call('DELETE', `/svc/_tokens/${made.id}`);
+    // Streams end with any token; who still may comes back, to the same session.
+    await stream.ended();
+    (await open(session)).close();
+
+    assert.equal((await withSession('DELETE', session)).status, 204);
+    for (const method of ['GET', 'DELETE']) assert.equal((await withSession(method, session)).status, 404);
+    assert.equal((await rpc('tools/list', {}, session)).status, 404);
+    assert.equal((await rpc('resources/subscribe', { uri: LIST }, session)).status, 404);
+    // What needs no session is answered to a client of a gateway that was started again.
+    assert.equal((await rpc('tools/list', {}, 'of an earlier gateway')).status, 200);
+    assert.match((await rpc('resources/subscribe', { uri: LIST })).error?.message ?? '', /belongs to a session/);
+    await eventually(async () => (await subscribersOf(gateway)) === 0);
+  });
+
+  test('one client subscribes to so many resources and no more, in both eras', async (t) => {
+    const uri = (n: number) => `svc://notes/queries/find?input=${encodeURIComponent(JSON.stringify({ like: `${n}` }))}`;
+    const session = await begin();
+    for (let n = 0; n < LIMITS.liveQueriesOfStream; n++)
+      assert.equal((await rpc('resources/subscribe', { uri: uri(n) }, session)).error, undefined);
+    const { error } = await rpc('resources/subscribe', { uri: LIST }, session);
+    assert.deepEqual([error?.code, error?.data?.code], [-32_603, 'OVERLOADED']);
+    assert.equal((await rpc('resources/subscribe', { uri: uri(0) }, session)).error, undefined, 'it has that one');
+    await rpc('resources/unsubscribe', { uri: uri(0) }, session);
+    assert.equal((await rpc('resources/subscribe', { uri: LIST }, session)).error, undefined);
+    await withSession('DELETE', session);
+
+    const reader = await Reader.connect(gateway, '/svc/notes/_mcp', 'auto');
+    t.after(() => reader.close());
+    const many = Array.from({ length: LIMITS.liveQueriesOfStream + 1 }, (_, n) => uri(n));
+    await assert.rejects(reader.client.listen({ resourceSubscriptions: many }), /50 resources at most/);
+    const { honoredFilter, close } = await reader.client.listen({ resourceSubscriptions: many.slice(1) });
+    assert.deepEqual(honoredFilter, { resourceSubscriptions: many.slice(1) });
+    await close();
+    await eventually(async () => (await subscribersOf(gateway)) === 0);
+    const nothing = await reader.client.listen({ toolsListChanged: true });
+    assert.deepEqual([nothing.honoredFilter, await nothing.closed], [{}, 'graceful']);
+  });
+});
+
+test('the resources of a draft are those of its code and data', async (t) => {
+  const gateway = await startGateway(t, { store: 'git' });
+  await gateway.upload('notes', APP);
+  const { sessionId } = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json;
+  const file = `/svc/_sessions/${sessionId}/apps/notes/files/queries/list.js`;
+  const put = (text: string) => gateway.call('PUT', file, { body: Buffer.from(`export default ${text};\n`) });
+  assert.ok((await put('({ db }) => db.get("SELECT count(*) AS drafted FROM notes")')).status < 300);
+  const uri = 'svc://notes/queries/list';
+  const draft = await Reader.connect(gateway, `/svc/_draft/${sessionId}/notes/_mcp`, 'auto');
+  const live = await Reader.connect(gateway, '/svc/notes/_mcp', 'legacy');
+  t.after(() => Promise.all([draft.client.close(), live.client.close()]));
+  await draft.subscribe(uri);
+  await live.subscribe(uri);
+  assert.deepEqual([await draft.read(uri), await live.read(uri)], [{ drafted: 0 }, []]);
+  await draft.client.callTool({ name: 'add', arguments: { text: 'in the draft' } });
+  await eventually(() => draft.updated.length === 1);
+  assert.deepEqual([await draft.read(uri), await live.read(uri)], [{ drafted: 1 }, []]);
+  assert.ok((await put('() => "edited"')).status < 300);
+  await eventually(() => draft.updated.length === 2);
+  assert.equal(await draft.read(uri), 'edited');
+  assert.deepEqual(live.updated, []);
+});
