@@ -2,8 +2,8 @@
 const { svc } = window;
 const byId = (id) => document.getElementById(id);
 
-async function show() {
-  const notes = await svc.read({ query: 'list' });
+/** Is called with the notes at once, and again whenever anybody changes them. */
+function show(notes) {
   byId('empty').hidden = notes.length > 0;
   byId('notes').replaceChildren(...notes.map(drawNote));
 }
@@ -27,7 +27,7 @@ function problem(error) {
   byId('problem').hidden = error === undefined;
 }
 
-/** Shows what went wrong, if anything; the list itself is drawn when the change is reported, here and in every open page. */
+/** Shows what went wrong, if anything. */
 function settle(work) {
   work.then(() => problem(), problem);
 }
@@ -45,5 +45,4 @@ byId('form').addEventListener('submit', (event) => {
   });
 });
 
-svc.onChange(() => settle(show()));
-settle(show());
+svc.live('list', {}, show, problem);

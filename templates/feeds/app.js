@@ -1,8 +1,9 @@
 /** The page of the reader: the feeds at the side, the items of one choice beside them. Everything is drawn as text. */
-import { $, attempt, confirmed, el, iconButton, reader, redraw, say } from './ui.js';
+import { $, attempt, confirmed, el, iconButton, redraw, say, toast } from './ui.js';
 
 const { svc } = window;
 const PAGE = 50;
+const MOST = 500;
 const VIEWS = { unread: 'Unread', starred: 'Starred', all: 'Everything' };
 const EMPTY = {
   unread: 'You have read everything.',
@@ -10,42 +11,44 @@ const EMPTY = {
   all: 'This feed has no items yet.',
 };
 
-let feeds = [];
-let page = { items: [], next: null };
+/** What the gateway told last, and the marks that it has not answered yet, each as a function from an item to the item after it. */
+let feeds = null;
+let page = null;
+const marks = new Set();
 let view = 'unread';
 /** The feed that is shown alone, or null. */
 let only = null;
 let wanted = PAGE;
 /** Unread items that were read just now stay in the list until something else is chosen. */
 let kept = new Set();
+let unfollow = () => {};
 
 // ---- Data ------------------------------------------------------------------------------------------------------------
 
-const refresh = reader(async () => {
-  const asked = { view, only };
-  const filter = only === null ? {} : { feed: only };
-  const [nextFeeds, nextPage] = await Promise.all([svc.read({ query: 'feeds' }), readPages(filter, wanted)]);
-  if (asked.view !== view || asked.only !== only) return;
-  feeds = nextFeeds;
-  if (only !== null && !feeds.some(({ id }) => id === only)) return choose({ feed: null });
-  const stay = view === 'unread' ? page.items.filter(({ id }) => kept.has(id)) : [];
-  const fresh = nextPage.items.filter(({ id }) => !stay.some((item) => item.id === id));
-  const items = [...stay, ...fresh].sort((a, b) => b.publishedAt - a.publishedAt || b.id - a.id);
-  page = { items, next: nextPage.next };
-  render();
-});
+const tell = (error) => toast(error.message);
 
-async function readPages(filter, count) {
-  const items = [];
-  let next = null;
-  do {
-    const limit = Math.min(200, count - items.length);
-    const input = { ...filter, show: view, limit, ...(next ? { before: next } : {}) };
-    const answer = await svc.read({ query: 'items', input });
-    items.push(...answer.items);
-    next = answer.next;
-  } while (next && items.length < count);
-  return { items, next };
+function takeFeeds(list) {
+  const has = (all) => all?.some(({ id }) => id === only);
+  const isGone = has(feeds) && !has(list);
+  if (feeds === null && list.length === 0 && matchMedia('(hover: hover)').matches) $('url').focus();
+  feeds = list;
+  if (isGone) choose({ feed: null });
+  render();
+}
+
+function takeItems({ items, next }) {
+  const before = page?.items ?? [];
+  const stay = before.filter(({ id }) => kept.has(id) && !items.some((item) => item.id === id));
+  const all = [...items, ...stay.map((item) => marked(item, { read: true }))];
+  page = { items: all.sort((a, b) => b.publishedAt - a.publishedAt || b.id - a.id), next };
+  render();
+}
+
+/** Has the items shown now and whenever they change, until something else is chosen. */
+function follow() {
+  unfollow();
+  const input = { show: view, limit: wanted, ...(only === null ? {} : { feed: only }) };
+  unfollow = svc.live('items', input, takeItems, tell);
 }
 
 function choose({ show = view, feed = only }) {
@@ -53,23 +56,24 @@ function choose({ show = view, feed = only }) {
   only = feed;
   wanted = PAGE;
   kept = new Set();
-  return refresh();
+  follow();
 }
 
+const marked = (item, { read, starred = item.starred }) => ({
+  ...item,
+  starred,
+  readAt: read === undefined ? item.readAt : read ? (item.readAt ?? Date.now()) : null,
+});
+
 /** Shows it at once, and takes it back when it was not stored. */
-async function mark(item, change) {
-  const { readAt, starred } = item;
-  if (change.read !== undefined) {
-    item.readAt = change.read ? Date.now() : null;
-    kept.add(item.id);
-  }
-  item.starred = change.starred ?? item.starred;
+async function mark({ id }, change) {
+  const one = (item) => (item.id === id ? marked(item, change) : item);
+  if (view === 'unread' && change.read) kept.add(id);
+  marks.add(one);
   render();
-  if (!(await attempt(() => svc.write({ action: 'mark', input: { id: item.id, ...change } })))) {
-    Object.assign(item, { readAt, starred });
-    render();
-  }
-  await refresh();
+  if (await attempt(() => svc.write({ action: 'mark', input: { id, ...change } }))) page.items = page.items.map(one);
+  marks.delete(one);
+  render();
 }
 
 // ---- View ------------------------------------------------------------------------------------------------------------
@@ -88,6 +92,8 @@ function since(time) {
 const isWeb = (url) => /^https?:\/\//.test(url ?? '');
 
 function render() {
+  if (feeds === null || page === null) return;
+  const items = page.items.map((item) => [...marks].reduce((before, one) => one(before), item));
   const feed = feeds.find(({ id }) => id === only);
   const unread = feeds.reduce((sum, one) => sum + one.unread, 0);
   redraw(
@@ -106,12 +112,12 @@ function render() {
   $('edit').hidden = !feed;
   $('trouble').hidden = !feed?.problem;
   $('trouble').textContent = feed?.problem ? `It could not be fetched ${since(feed.checkedAt)}. ${feed.problem}` : '';
-  $('read-all').hidden = !page.items.some(({ readAt }) => readAt === null);
-  redraw($('items'), page.items.map(drawItem), $('heading'));
-  $('items').hidden = page.items.length === 0;
-  $('keys').hidden = page.items.length === 0;
-  $('more').hidden = page.next === null;
-  $('empty').hidden = page.items.length > 0;
+  $('read-all').hidden = !items.some(({ readAt }) => readAt === null);
+  redraw($('items'), items.map(drawItem), $('heading'));
+  $('items').hidden = items.length === 0;
+  $('keys').hidden = items.length === 0;
+  $('more').hidden = page.next === null || wanted === MOST;
+  $('empty').hidden = items.length > 0;
   $('empty').textContent =
     feeds.length === 0
       ? 'You follow nothing yet. Paste the address of a site that you like to read: a blog, a newspaper, a podcast. If it has a feed, it is found.'
@@ -220,7 +226,7 @@ $('subscribe').addEventListener('submit', async (event) => {
     const { feed, added } = await svc.write({ action: 'subscribe', input: { url: $('url').value.trim() } });
     $('url').value = '';
     say(`You follow ${feed.title}, with ${added} items.`);
-    await choose({ feed: feed.id, show: 'unread' });
+    choose({ feed: feed.id, show: 'unread' });
   } catch (error) {
     problem('url', error.message);
     $('url').focus();
@@ -238,7 +244,6 @@ $('refresh').addEventListener('click', (event) =>
     } finally {
       $('refresh').textContent = 'Refresh now';
     }
-    await refresh();
   }, event.currentTarget),
 );
 
@@ -246,7 +251,7 @@ $('read-all').addEventListener('click', (event) =>
   attempt(async () => {
     const upTo = Math.max(...page.items.map(({ id }) => id));
     await svc.write({ action: 'markAllRead', input: only === null ? { upTo } : { feed: only, upTo } });
-    await choose({});
+    choose({});
   }, event.currentTarget),
 );
 
@@ -263,7 +268,6 @@ $('rename').addEventListener('submit', async (event) => {
   try {
     await svc.write({ action: 'rename', input: { id: only, title: $('title').value.trim() } });
     $('editor').close();
-    await refresh();
   } catch (error) {
     problem('title', error.message);
   }
@@ -277,14 +281,13 @@ $('unsubscribe').addEventListener('click', async () => {
     ))
   )
     return;
-  if (await attempt(() => svc.write({ action: 'unsubscribe', input: { id: only } }))) await choose({ feed: null });
+  if (await attempt(() => svc.write({ action: 'unsubscribe', input: { id: only } }))) choose({ feed: null });
 });
 
 $('more').addEventListener('click', () => {
-  wanted += PAGE;
-  return refresh();
+  wanted = Math.min(wanted + PAGE, MOST);
+  follow();
 });
 
-svc.onChange(refresh);
-await refresh();
-if (feeds.length === 0 && matchMedia('(hover: hover)').matches) $('url').focus();
+follow();
+svc.live('feeds', {}, takeFeeds, tell);

@@ -1,71 +1,82 @@
 /** The page of the boards: what the gateway holds, and moves that show at once. Dialogs are in dialogs.js. */
 import { openBoard, openCard, openColumn } from './dialogs.js';
 import { startDragging } from './drag.js';
-import { $, attempt, confirmed, el, giveBack, icon, reader, redraw, say, toast } from './ui.js';
+import { $, attempt, confirmed, el, giveBack, icon, redraw, say, toast } from './ui.js';
 
 const { svc } = window;
 
 let boards = [];
-let board = null;
-/** The board without the moves on their way. */
+/** The id of the board that is shown; the address remembers it. */
+let shown = null;
+/** That board as the gateway told it last, and with the moves that are on their way; null before it is known. */
 let stored = null;
-/** The board that is shown; the address remembers it. */
-let shown = Number(location.hash.slice(1)) || null;
-/** Moves on their way: they are sent one after the other, and until the last has arrived the page knows best. */
-let sending = 0;
+let board = null;
+let unfollow = () => {};
+const moves = new Set();
 let lastSent = Promise.resolve();
-const dragging = startDragging($('columns'), {
-  drop: (id, column, before) => move(id, column, before),
-  ended: () => refresh(),
-});
+const dragging = startDragging($('columns'), { drop: move, ended: render });
 
 // ---- Data ------------------------------------------------------------------------------------------------------------
 
-const refresh = reader(async () => {
-  const list = await svc.read({ query: 'boards' });
-  const id = list.some((one) => one.id === shown) ? shown : (list[0]?.id ?? null);
-  const found = id === null ? null : await svc.read({ query: 'board', input: { id } });
-  if (sending > 0 || dragging.active) return;
-  shown = id;
-  boards = list;
-  board = found;
-  stored = structuredClone(found);
-  render();
-});
+const tell = (error) => toast(error.message);
 
-function show(id) {
-  shown = id;
-  history.replaceState(null, '', `#${id}`);
-  return refresh();
+function takeBoards(list) {
+  boards = list;
+  if (shown === null && list.length > 0) show(list[0].id);
+  else render();
 }
 
-const columnOf = (id) => board?.columns.find((column) => column.cards.some((card) => card.id === id));
+/** Has a board shown now and whenever anybody changes it; null shows none. */
+function show(id) {
+  unfollow();
+  shown = id;
+  history.replaceState(null, '', `#${id ?? ''}`);
+  if (id === null) takeBoard(null);
+  else unfollow = svc.live('board', { id }, takeBoard, tell);
+}
 
-/** Puts a card before another, or at the end of a column when `before` is null. */
-function move(id, columnId, before) {
-  const from = columnOf(id);
-  const to = board?.columns.find((column) => column.id === columnId);
-  if (!from || !to || before === id) return;
+function takeBoard(found) {
+  // It was removed.
+  if (found === null && shown !== null) return show(boards.find(({ id }) => id !== shown)?.id ?? null);
+  stored = found;
+  render();
+}
+
+const columnOf = (id, of = board) => of?.columns.find(({ cards }) => cards.some((card) => card.id === id));
+
+/** The board after a move. It stays as it is when the card or the column is not there any more. */
+function withMove(before, { id, column, before: next }) {
+  const after = structuredClone(before);
+  const from = columnOf(id, after);
+  const to = after?.columns.find((one) => one.id === column);
+  if (!from || !to) return before;
   const [card] = from.cards.splice(
     from.cards.findIndex((one) => one.id === id),
     1,
   );
-  const found = to.cards.findIndex((one) => one.id === before);
-  const at = found < 0 ? to.cards.length : found;
-  to.cards.splice(at, 0, { ...card, column: to.id });
+  const at = to.cards.findIndex((one) => one.id === next);
+  to.cards.splice(at < 0 ? to.cards.length : at, 0, { ...card, column });
+  return after;
+}
+
+/**
+ * Puts a card before another, or at the end of a column when `before` is null. It shows at once; moves are sent one after the other,
+ * and one that is refused is taken back.
+ */
+function move(id, column, before) {
+  if (before === id || !columnOf(id)) return;
+  const input = { id, column, before };
+  moves.add(input);
   render();
-  say(`${card.title}: ${to.name}, ${at + 1} of ${to.cards.length}`);
-  sending++;
+  const { name, cards } = columnOf(id);
+  const at = cards.findIndex((card) => card.id === id);
+  say(`${cards[at].title}: ${name}, ${at + 1} of ${cards.length}`);
   lastSent = lastSent
-    .then(() => svc.write({ action: 'moveCard', input: { id, column: columnId, before } }))
-    .catch((error) => {
-      toast(error.message);
-      board = structuredClone(stored);
+    .then(() => attempt(() => svc.write({ action: 'moveCard', input })))
+    .then((taken) => {
+      if (taken) stored = withMove(stored, input);
+      moves.delete(input);
       render();
-    })
-    .finally(() => {
-      sending--;
-      return refresh();
     });
 }
 
@@ -86,12 +97,11 @@ function moveBy(id, { rows = 0, columns = 0 }) {
 async function removeCard({ id, title }) {
   if (!(await confirmed(`Remove “${title}”?`))) return;
   if (await attempt(() => svc.write({ action: 'removeCard', input: { id } }))) say(`Removed: ${title}`);
-  await refresh();
 }
 
 async function addBoard(name) {
   const { id } = await svc.write({ action: 'addBoard', input: { name }, once: true });
-  await show(id);
+  show(id);
 }
 
 // ---- View ------------------------------------------------------------------------------------------------------------
@@ -100,8 +110,11 @@ async function addBoard(name) {
 const sections = new Map();
 
 function render() {
+  // A card that is being dragged stays where it is.
+  if (dragging.active) return;
+  board = [...moves].reduce(withMove, stored);
   const none = board === null;
-  $('welcome').hidden = !none;
+  $('welcome').hidden = !none || boards.length > 0;
   $('board').hidden = none;
   $('keys').hidden = none;
   $('boards').hidden = boards.length < 2;
@@ -149,13 +162,7 @@ function createColumn(id) {
   section.dataset.column = id;
   const button = section.querySelector('.edit');
   button.append(icon('pencil'));
-  button.addEventListener('click', () =>
-    openColumn(
-      board,
-      board.columns.find((column) => column.id === id),
-      refresh,
-    ),
-  );
+  button.addEventListener('click', () => openColumn(board, id));
   section.querySelector('form').addEventListener('submit', async (event) => {
     event.preventDefault();
     const field = section.querySelector('input');
@@ -165,7 +172,6 @@ function createColumn(id) {
     const input = { column: id, title };
     if (await attempt(() => svc.write({ action: 'addCard', input, once: true }))) say(`Added: ${title}`);
     else giveBack(field, title);
-    await refresh();
   });
   return section;
 }
@@ -186,7 +192,7 @@ function drawCard(card) {
     el('span', { textContent: card.title }),
     ...note,
   );
-  item.addEventListener('click', () => openCard(board, card, { refresh, remove: removeCard }));
+  item.addEventListener('click', () => openCard(board, card, removeCard));
   item.addEventListener('keydown', (event) => onCardKey(event, card));
   return el('li', {}, item);
 }
@@ -205,7 +211,7 @@ function onCardKey(event, card) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (arrow && event.shiftKey) moveBy(card.id, arrow);
   else if (arrow) go(card.id, arrow);
-  else if (event.key === 'Enter' || event.key === ' ') openCard(board, card, { refresh, remove: removeCard });
+  else if (event.key === 'Enter' || event.key === ' ') openCard(board, card, removeCard);
   else if (event.key === 'Delete') void removeCard(card);
   else return;
   event.preventDefault();
@@ -238,11 +244,11 @@ $('add-column').addEventListener('submit', async (event) => {
   $('column-new').value = '';
   const input = { board: shown, name };
   if (!(await attempt(() => svc.write({ action: 'addColumn', input, once: true })))) giveBack($('column-new'), name);
-  await refresh();
 });
 $('boards').addEventListener('change', () => show(Number($('boards').value)));
-$('board-new').addEventListener('click', () => openBoard(null, { refresh, add: addBoard }));
-$('board-edit').addEventListener('click', () => openBoard(board, { refresh, add: addBoard }));
+$('board-new').addEventListener('click', () => openBoard(null, addBoard));
+$('board-edit').addEventListener('click', () => openBoard(board, addBoard));
 
-svc.onChange(refresh);
-await refresh();
+const [, named] = /^#([1-9]\d*)$/.exec(location.hash) ?? [];
+if (named) show(Number(named));
+svc.live('boards', {}, takeBoards, tell);

@@ -20,7 +20,7 @@ async function run(name, task) {
   }
 }
 
-export function openCard(board, card, { refresh, remove: removeCard }) {
+export function openCard(board, card, removeCard) {
   $('card-title').value = card.title;
   $('card-notes').value = card.notes;
   $('card-column').replaceChildren(
@@ -35,7 +35,6 @@ export function openCard(board, card, { refresh, remove: removeCard }) {
     await svc.write({ action: 'updateCard', input });
     const column = Number($('card-column').value);
     if (column !== card.column) await svc.write({ action: 'moveCard', input: { id: card.id, column, before: null } });
-    await refresh();
   };
   remove = async () => {
     $('card-dialog').close();
@@ -44,52 +43,43 @@ export function openCard(board, card, { refresh, remove: removeCard }) {
   open('card');
 }
 
-export function openColumn(board, column, refresh) {
+export function openColumn(board, id) {
+  const at = board.columns.findIndex((column) => column.id === id);
+  const column = board.columns[at];
   openName({
     title: 'Edit column',
     name: column.name,
     movable: true,
-    save: async (name) => {
-      await svc.write({ action: 'renameColumn', input: { id: column.id, name } });
-      await refresh();
-    },
+    save: (name) => svc.write({ action: 'renameColumn', input: { id, name } }),
     remove: async () => {
       const cards = column.cards.length;
       const along = cards === 0 ? '' : ` ${cards === 1 ? 'Its card goes' : `Its ${cards} cards go`} with it.`;
       if (!(await confirmed(`Remove the column “${column.name}”?${along}`))) return false;
-      await svc.write({ action: 'removeColumn', input: { id: column.id } });
-      await refresh();
+      await svc.write({ action: 'removeColumn', input: { id } });
     },
   });
-  const at = board.columns.indexOf(column);
   for (const button of $('move-column').children) {
     const by = Number(button.dataset.by);
     button.hidden = board.columns[at + by] === undefined;
     button.onclick = () =>
       run('name', async () => {
         const before = board.columns[by < 0 ? at - 1 : at + 2]?.id ?? null;
-        await svc.write({ action: 'moveColumn', input: { id: column.id, before } });
-        await refresh();
+        await svc.write({ action: 'moveColumn', input: { id, before } });
       });
   }
 }
 
 /** `board` is null for a new one. */
-export function openBoard(board, { refresh, add }) {
+export function openBoard(board, add) {
   openName({
     title: board ? 'Edit board' : 'New board',
     name: board?.name ?? '',
     movable: false,
-    save: async (name) => {
-      if (!board) return add(name);
-      await svc.write({ action: 'renameBoard', input: { id: board.id, name } });
-      await refresh();
-    },
+    save: (name) => (board ? svc.write({ action: 'renameBoard', input: { id: board.id, name } }) : add(name)),
     remove: board
       ? async () => {
           if (!(await confirmed(`Remove the board “${board.name}” with all its cards?`))) return false;
           await svc.write({ action: 'removeBoard', input: { id: board.id } });
-          await refresh();
         }
       : null,
   });

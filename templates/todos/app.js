@@ -2,12 +2,12 @@
 const { svc } = window;
 const $ = (id) => document.getElementById(id);
 
-/** What the gateway answered last. */
+/** What the gateway told last. */
 let todos = [];
 /** Writes that the gateway has not answered yet, each as a function from the list before it to the list after it. */
 const pending = new Set();
 let filter = 'all';
-let reads = 0;
+let unfollow = () => {};
 let drafts = 0;
 
 const isDone = (todo) => todo.doneAt !== null;
@@ -15,49 +15,44 @@ const isShown = (todo) => filter === 'all' || (filter === 'done') === isDone(tod
 
 // ---- Data ------------------------------------------------------------------------------------------------------------
 
-/** Reads everything. While writes are on their way the answer is dropped: the last of them to end reads again. */
-async function refresh() {
-  const turn = ++reads;
-  try {
-    const [list, stats] = await Promise.all([
-      svc.read({ query: 'list', input: { filter } }),
-      svc.read({ query: 'stats' }),
-    ]);
-    if (turn !== reads || pending.size > 0) return;
+/** Has the list shown now and whenever anybody changes it. */
+function follow() {
+  unfollow();
+  const show = (list) => {
     todos = list;
-    renderStats(stats);
     renderList();
-  } catch (error) {
-    // Else the gateway's bar says why.
-    if (svc.status === 'online') toast(error.message);
-  }
+  };
+  unfollow = svc.live('list', { filter }, show, tell);
 }
 
-/** Shows a write at once, sends it, and then puts the list right by what the gateway holds. Answers whether it was taken. */
+/**
+ * Shows a write at once and sends it, and takes it back if it was refused. Answers whether it was taken. The list with it may come
+ * before the answer or after: a preview of what is there already changes nothing.
+ */
 async function write(preview, send) {
-  let taken = true;
   pending.add(preview);
   renderList();
   try {
     await send();
     todos = preview(todos);
+    return true;
   } catch (error) {
-    taken = false;
-    toast(error.message);
+    tell(error);
+    return false;
+  } finally {
+    pending.delete(preview);
+    renderList();
   }
-  pending.delete(preview);
-  renderList();
-  await refresh();
-  return taken;
 }
 
 function add(title) {
   const draft = { id: `draft-${++drafts}`, title, createdAt: Date.now(), doneAt: null };
   return write(
-    (list) => [draft, ...list],
+    (list) => (list.some(({ id }) => id === draft.id) ? list : [draft, ...list]),
     async () => {
       const { id } = await svc.write({ action: 'add', input: { title }, once: true });
-      rows.set(id, rows.get(draft.id));
+      // Its row stays, if the filter shows it.
+      if (rows.has(draft.id)) rows.set(id, rows.get(draft.id));
       rows.delete(draft.id);
       draft.id = id;
       say(`Added: ${title}`);
@@ -217,8 +212,8 @@ function say(text) {
 }
 
 let toastTimer;
-function toast(text) {
-  $('toast').textContent = text;
+function tell(error) {
+  $('toast').textContent = error.message;
   $('toast').hidden = false;
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => {
@@ -242,7 +237,7 @@ $('filter').addEventListener('change', (event) => {
   arrivals = false;
   renderList();
   arrivals = false;
-  void refresh();
+  follow();
 });
 
 $('clear').addEventListener('click', clearDone);
@@ -263,6 +258,6 @@ document.addEventListener('keydown', (event) => {
   stops[at + (event.key === 'ArrowDown' ? 1 : -1)]?.focus();
 });
 
-svc.onChange(refresh);
-await refresh();
+follow();
+svc.live('stats', {}, renderStats, tell);
 if (matchMedia('(hover: hover)').matches) $('title').focus();

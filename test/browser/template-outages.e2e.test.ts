@@ -365,6 +365,33 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     await online(page);
   });
 
+  const insertItem = async () => {
+    for (const sql of [
+      "INSERT OR IGNORE INTO feeds (id, url, title, added_at) VALUES (9, 'https://127.0.0.1:1/9', 'Shed', 1)",
+      "INSERT INTO items (feed, guid, title, summary, published_at) VALUES (9, 'm', 'Meanwhile', 'Now.', 1)",
+    ]) {
+      const { status, text } = await gateway.call('POST', '/svc/_apps/feeds/sql', { body: { sql } });
+      assert.equal(status, 200, text);
+    }
+  };
+  for (const [id, write] of [
+    ['todos', () => app.write('add', { title: 'Meanwhile' })],
+    ['kanban', () => app.write('addCard', { column: 1, title: 'Meanwhile' })],
+    ['feeds', insertItem],
+    [BLANK.id, () => app.write('add', { text: 'Meanwhile' })],
+  ] as const) {
+    test(`${id}: what others wrote while nobody was signed in is there afterwards, without a click`, async () => {
+      const page = await open(id, id === 'kanban' ? (kanban) => kanban.write('addBoard', { name: 'Shed' }) : undefined);
+      const row = page.getByText('Meanwhile', { exact: true });
+      await signOut(page);
+      await write();
+      assert.equal(await row.count(), 0);
+      await signIn(page);
+      await row.waitFor();
+      assert.equal(await page.evaluate('window.stays'), true, 'it is the same page');
+    });
+  }
+
   test('expenses: names and budgets of categories that were typed without a connection are stored when it is back', async () => {
     const page = await open('expenses');
     await page

@@ -24,6 +24,26 @@ test('todos', { skip: withoutChromium() }, async (t) => {
     assert.deepEqual(app.complaints, []);
   });
 
+  await t.test('what is added where the filter hides it is there with the next filter, in every window', async () => {
+    const show = (filter: string) => here.locator('#filter label').filter({ hasText: filter }).click();
+    await show('Done');
+    await here.getByText('Nothing done yet.').waitFor();
+    await here.getByLabel('New todo').fill('Sow peas');
+    await here.keyboard.press('Enter');
+    await there.getByRole('button', { name: 'Sow peas', exact: true }).waitFor();
+    await here.getByText('1 to do, 0 done').waitFor();
+    assert.equal(await here.locator('#list li').count(), 0);
+    await there.getByRole('checkbox', { name: 'Sow peas' }).check();
+    await here.getByRole('checkbox', { name: 'Sow peas', checked: true }).waitFor();
+    await show('Open');
+    await here.getByText('All done. Enjoy your day!').waitFor();
+    await show('All');
+    await here.getByRole('button', { name: 'Clear done' }).click();
+    await here.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+    await there.getByText('A clean slate.').waitFor();
+    assert.deepEqual(app.complaints, []);
+  });
+
   await t.test('the automations', async () => {
     const outputs = await runEveryAutomation(app, { inbox: 'From the inbox' });
     assert.deepEqual(outputs.digest, { open: 0, done: 0 });

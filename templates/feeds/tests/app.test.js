@@ -36,6 +36,17 @@ test('an item is unread until it is marked, and a star keeps it in sight', async
   assert.equal((await app.query('items', { show: 'starred' })).items.length, 1);
 });
 
+test('the newest items come first, as many as are asked for, and the next page goes on behind them', async (t) => {
+  const app = await harness(t);
+  serve(app, ...Array.from({ length: 5 }, (_, at) => `Tea ${at}`));
+  const { feed: tea } = await app.action('subscribe', { url: 'tea.example' });
+  const { items: all, next: none } = await app.query('items', { feed: tea.id });
+  assert.deepEqual([all.length, none], [5, null]);
+  const { items, next } = await app.query('items', { feed: tea.id, limit: 3 });
+  assert.deepEqual(items, all.slice(0, 3));
+  assert.deepEqual(await app.query('items', { before: next }), { items: all.slice(3), next: null });
+});
+
 test('every half hour new items come, and a feed that is away is noted', async (t) => {
   const app = await harness(t);
   serve(app, 'Green');

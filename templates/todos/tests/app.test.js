@@ -13,6 +13,8 @@ test('open todos come first, the newest above, and those that are done below', a
     ['Bread', 'Milk'],
   );
   assert.deepEqual(await app.query('stats'), { total: 2, open: 1, done: 1 });
+  assert.deepEqual(await app.query('list', { filter: 'open' }), todos.slice(0, 1));
+  assert.deepEqual(await app.query('list', { filter: 'done' }), todos.slice(1));
 
   assert.deepEqual(await app.action('remove', { done: true }), { removed: 1 });
   await assert.rejects(app.action('update', { id: milk.id, done: false }), { status: 404 });
