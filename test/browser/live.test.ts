@@ -1,11 +1,13 @@
 /** `svc.live` in a page, looked at through a real browser (decisions, section 13). */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
+import { rotateToken } from '../../storage/token.ts';
 import { appOf } from '../../testing/apps.ts';
 import { eventually } from '../../testing/edges.ts';
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
-import { enter } from '../../testing/pages.ts';
+import { consoleOf, enter } from '../../testing/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
 const PATIENCE_MS = 90_000;
@@ -29,6 +31,8 @@ const APP = appOf('notes', {
       svc.live('list', {}, (rows) => told.again.push(rows.length));
       svc.live('count', {}, ({ n }) => told.count.push(n));
       svc.live('nothing', {}, () => {}, ({ code }) => told.errors.push(code));
+      told.statuses = [];
+      document.addEventListener('svc:status', ({ detail }) => told.statuses.push(detail.status));
     `,
   },
 });
@@ -45,10 +49,10 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
         removeGateway = remove;
       },
     };
-    gateway = await startGateway(owner, {});
+    gateway = await startGateway(owner, { store: 'git' });
     assert.equal((await gateway.upload('notes', APP)).status, 201);
     browser = await startChromium();
-    page = await browser.newPage();
+    page = await (await browser.newContext()).newPage();
     page.setDefaultTimeout(PATIENCE_MS);
     await enter(page, gateway, { app: 'notes' });
   });
@@ -60,8 +64,8 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
   const add = (title: string) => gateway.write('notes', 'add', { title });
   /** What the page was told last. */
   const last = (list: string, value: unknown) => holds(`told.${list}.at(-1) === ${JSON.stringify(value)}`);
-  /** Not `waitForFunction`: the page's policy lets it evaluate no text. */
-  const holds = (expression: string) => eventually(() => page.evaluate(expression));
+  /** Not `waitForFunction`: the page's policy lets it evaluate no text. A page that loads again is asked again. */
+  const holds = (expression: string) => eventually(() => page.evaluate(expression).catch(() => false));
 
   test('each callback is called at once and with each change, by one stream', async () => {
     await Promise.all([last('all', 0), last('again', 0), last('count', 0), last('errors', 'UNKNOWN_QUERY')]);
@@ -94,5 +98,97 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
     await page.context().setOffline(false);
     await Promise.all([last('again', 3), last('count', 3)]);
     assert.deepEqual(await page.evaluate('told.a'), [1, 2]);
+  });
+
+  /** What `list` and `count` were told, and the page of its status, since this was asked last. */
+  const news = () =>
+    page.evaluate<unknown[][]>('[told.again, told.count, told.statuses].map((list) => list.splice(0))');
+  /** The page follows again: what it has not got yet is on its way. */
+  const follows = () => eventually(async () => (await gateway.system()).counters.subscribers === 1);
+  const startAgain = async () => {
+    await gateway.start(new URL(gateway.url).port);
+    await page.evaluate('dispatchEvent(new Event("online"))');
+    await follows();
+  };
+  /** At the console, in another window of the same browser. */
+  const signOut = async () => {
+    const other = await page.context().newPage();
+    await other.goto(consoleOf(gateway));
+    await other.evaluate(`fetch('/svc/_session', { method: 'DELETE' }).then((answer) => answer.text())`);
+    await other.close();
+  };
+  const signIn = async () => {
+    const other = await page.context().newPage();
+    await enter(other, gateway, { app: 'notes' });
+    await other.close();
+    await page.evaluate('dispatchEvent(new Event("focus"))');
+    await follows();
+  };
+
+  test('a gateway that is killed and comes back tells what changed by itself, once, and nothing to a page that has it', async () => {
+    await news();
+    await gateway.kill();
+    await holds('svc.status === "offline"');
+    await startAgain();
+    // Whatever had been sent before this would have come before it.
+    await add('cherry');
+    await Promise.all([last('again', 4), last('count', 4)]);
+    assert.deepEqual(await news(), [[4], [4], ['offline', 'online']]);
+    await gateway.kill();
+    await holds('svc.status === "offline"');
+    await gateway.start(new URL(gateway.url).port);
+    await add('date');
+    await Promise.all([last('again', 5), last('count', 5)]);
+    await follows();
+    await add('elder');
+    await Promise.all([last('again', 6), last('count', 6)]);
+    assert.deepEqual(await news(), [
+      [5, 6],
+      [5, 6],
+      ['offline', 'online'],
+    ]);
+  });
+
+  for (const [way, end] of [
+    ['is signed out', signOut],
+    [
+      'ends with the token',
+      async () => {
+        gateway.token = await rotateToken(join(gateway.dataDir, 'token.bin'));
+      },
+    ],
+  ] as const) {
+    test(`when the session ${way}, the stream ends, the page says so, and gets the newest when somebody signs in`, async () => {
+      await news();
+      await end();
+      await holds('svc.status === "signed-out"');
+      await eventually(async () => (await gateway.system()).counters?.subscribers === 0);
+      const before = (await gateway.read('notes', 'count')).json.data.n;
+      await add('fig');
+      assert.deepEqual(await news(), [[], [], ['signed-out']], 'nothing is told without a session');
+      await signIn();
+      await Promise.all([last('again', before + 1), last('count', before + 1)]);
+      assert.deepEqual(await news(), [[before + 1], [before + 1], ['online']]);
+    });
+  }
+
+  test('a preview follows the data of its draft, and its code when a file is saved', async () => {
+    const draft = { session: 's1', app: 'notes' };
+    assert.equal((await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } })).status, 201);
+    await enter(page, gateway, draft);
+    const { n } = (await gateway.read('notes', 'count')).json.data;
+    await Promise.all([last('again', n), last('count', n)]);
+    await add('only live');
+    const body = { app: 'notes', action: 'add', input: { title: 'only here' } };
+    for (const more of [1, 2]) {
+      assert.equal((await gateway.call('POST', '/svc/_draft/s1/_tool/svc_write', { body })).status, 200);
+      await Promise.all([last('again', n + more), last('count', n + more)]);
+    }
+    assert.deepEqual((await news())[0], [n, n + 1, n + 2]);
+    const path = '/svc/_sessions/s1/apps/notes/files/queries/count.js';
+    const saved = await gateway.call('PUT', path, { body: 'export default () => ({ n: "saved" });\n' });
+    assert.ok(saved.status < 300, saved.text);
+    await last('count', 'saved');
+    assert.equal((await gateway.read('notes', 'count')).json.data.n, n + 1, 'live has its own');
   });
 });
