@@ -58,6 +58,12 @@ export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
 /** `client-gone` leaves the call what it needs to end well; each of the others is the end of it. */
 export type CancelReason = 'deadline' | 'cancelled' | 'client-gone' | 'shutdown';
 
+/** Upper bounds of the buckets of `CommitGroups`; a last bucket has what is larger. */
+export const GROUP_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256] as const;
+
+/** How many operations the commits of a writer had: all together, and how many commits had as many, see `GROUP_BUCKETS`. */
+export type CommitGroups = { operations: number; buckets: number[] };
+
 /** What a process or thread says of itself in a heartbeat: bytes, and microseconds of CPU. */
 export type ProcessStats = {
   rss?: number;
@@ -66,6 +72,7 @@ export type ProcessStats = {
   cpuSystem?: number;
   eventLoopMs?: number;
   counters?: Record<string, number>;
+  groups?: CommitGroups;
 };
 
 /** What a fire may ask of the supervisor while it runs: the members of its `ctx` that reach out of its thread. */

@@ -136,6 +136,7 @@ export const LIMITS = {
 
   turnMs: 5, // after so long, work on many apps lets the supervisor's event loop go on
   heartbeatMs: 1 * SECOND,
+  metricsApps: 100, // apps with a label of their own in metrics; the others are counted together
   eventLoopSampleMs: 10, // how often the delay of the supervisor's event loop is sampled
   heartbeatDeadMs: 10 * SECOND, // no answer to heartbeats for this long: the process is killed and replaced
   cancelGraceMs: 1 * SECOND, // after its deadline, an actor answers a ping within this or its thread ends

@@ -59,6 +59,8 @@ export class Blobs {
   readonly #serial = new SerialByKey();
   /** Counted on disk with the first use since the gateway started, so that a crash leaves no wrong numbers. */
   readonly #usages = new Map<string, Promise<Usage>>();
+  /** Those of them that are counted. */
+  readonly #counted = new Map<string, Usage>();
   readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(options: BlobsOptions) {
@@ -126,6 +128,11 @@ export class Blobs {
     return { files, bytes, quota: await this.#quota(key) };
   }
 
+  /** Of the live apps whose files were used since the gateway started. */
+  get known(): [app: string, usage: Readonly<Pick<Usage, 'files' | 'bytes'>>][] {
+    return [...this.#counted].filter(([key]) => !isDraftKey(key));
+  }
+
   /** What a draft has stored is removed, and it sees all of the live app again. */
   async reset(key: string): Promise<void> {
     this.forget(key);
@@ -135,6 +142,7 @@ export class Blobs {
   /** The app or draft is gone, with its folder. */
   forget(key: string): void {
     this.#usages.delete(key);
+    this.#counted.delete(key);
   }
 
   /** Resolves when what is under way now has ended, well or not. */
@@ -214,9 +222,14 @@ export class Blobs {
       arriving: 0,
     }));
     this.#usages.set(key, counting);
-    counting.catch(() => {
-      if (this.#usages.get(key) === counting) this.#usages.delete(key);
-    });
+    counting.then(
+      (usage) => {
+        if (this.#usages.get(key) === counting) this.#counted.set(key, usage);
+      },
+      () => {
+        if (this.#usages.get(key) === counting) this.#usages.delete(key);
+      },
+    );
     return counting;
   }
 

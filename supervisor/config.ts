@@ -62,6 +62,8 @@ export type Config = {
   runners: Record<string, RunnerEntry>;
   /** The runner of turns that name none; null: the first one. */
   runner: string | null;
+  /** What `GET /svc/_metrics` may be read with besides the administrator's token. */
+  metricsToken: string | null;
   log: LogLevel;
 };
 
@@ -152,6 +154,11 @@ const egress: Check = (value) => {
   return null;
 };
 
+const token: Check = (value) =>
+  typeof value === 'string' && /^[!-~]{16,256}$/.test(value)
+    ? null
+    : 'a token of 16 to 256 printable characters without spaces';
+
 const DAY = LIMITS.dayMs;
 const MiB = 1024 * 1024;
 
@@ -194,6 +201,7 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   mcpServers: [{}, toolServersFault],
   runners: [{}, runnersFault],
   runner: [null, text],
+  metricsToken: [null, token],
   log: ['info', oneOf('debug', 'info', 'warn', 'error', 'silent')],
 };
 const CHECKS = new Map<string, Check>([['dataDir', text]]);

@@ -55,6 +55,10 @@ export type Services = AppsOptions & {
   consoleFiles: ConsoleFiles;
   preferences: Preferences;
   eventLoop: EventLoopMonitor;
+  /** The same for metrics, so that neither takes the other's figures; it runs once somebody asks for them. */
+  metricsLoop: EventLoopMonitor;
+  /** Answers to HTTP requests since the start, by the hundreds of their status. */
+  answers: Float64Array;
   log: Logger;
   /** What `serve` found out about its edge; null while nothing listens or when a host owns the server. */
   listening: () => { edge: 'uws' | 'node'; url: string } | null;

@@ -154,6 +154,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
         signIns: await SignIns.open(identity),
         programTokens,
         registeredAt: (app) => registry.registeredAt(app),
+        metricsToken: config.metricsToken,
         log,
       });
     }
@@ -273,13 +274,16 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       consoleFiles: new ConsoleFiles(log),
       preferences: new Preferences(identity.db),
       eventLoop: new EventLoopMonitor(),
+      metricsLoop: new EventLoopMonitor(),
+      answers: new Float64Array(6),
       listening: host.listening,
     };
     const router = new Router(allRoutes(services));
     const authorize = host.authorize ?? null;
     const visitors = access && addresses;
     const { corsOrigins } = config;
-    const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, corsOrigins, log });
+    const { answers } = services;
+    const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, corsOrigins, answers, log });
     await treeReady;
     // What a crash left may need the writer.
     await deployments.open();
@@ -384,6 +388,7 @@ export async function disassemble(
   clearInterval(sweeping);
   pipeline.draining = true;
   services.eventLoop.stop();
+  services.metricsLoop.stop();
   const steps: (() => unknown)[] = [
     // Those who follow a turn are told how it ended.
     () => services.chat.stop(),

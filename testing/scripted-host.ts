@@ -4,6 +4,7 @@ import { ADMIN_CALLER } from '../protocol/handler-caller.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import type { Link } from '../protocol/wire/link.ts';
+import { Meter } from '../supervisor/operations/metrics/meters.ts';
 import { Actor, type ActorEnvironment } from '../supervisor/tree/actor/actor.ts';
 import { Call, type CallReply, Deadlines } from '../supervisor/tree/actor/call.ts';
 import { Generation } from '../supervisor/tree/actor/generation.ts';
@@ -150,6 +151,7 @@ export class World {
       this.host.add(generation);
       return generation;
     },
+    meter: () => new Meter(),
     retired: (reason) => void this.retired.push(reason),
     log: () => {},
     appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),

@@ -5,6 +5,7 @@ import { changesWorkloads } from './changes.ts';
 import { historyScenario } from './history.ts';
 import { loopScenario } from './loop.ts';
 import { memoryScenario } from './memory.ts';
+import { metricsScenario } from './metrics.ts';
 import { mixedScenario } from './mixed.ts';
 import { peersScenario } from './peers.ts';
 import { publishScenario } from './publish.ts';
@@ -38,4 +39,5 @@ export const SCENARIOS: Scenario[] = [
   readyScenario,
   loopScenario,
   memoryScenario,
+  metricsScenario,
 ];

@@ -83,7 +83,7 @@ export const loopScenario: Scenario = {
 };
 
 /** Milliseconds that the supervisor's loop was late at most while it answered. */
-async function delayOf(daemon: Daemon, method: string, send: Send): Promise<number> {
+export async function delayOf(daemon: Daemon, method: string, send: Send): Promise<number> {
   await daemon.takeEventLoop();
   await pause(SETTLE_MS);
   await daemon.takeEventLoop();
@@ -292,7 +292,7 @@ function nodesFiles(nodes: number): Record<string, string> {
 }
 
 /** Many apps, on the other store: copies of one, of which the registry is made anew at the start. */
-async function openCrowd(context: Context, apps: number): Promise<Daemon> {
+export async function openCrowd(context: Context, apps: number): Promise<Daemon> {
   const dataDir = context.newFolder();
   const options = { dataDir, config: context.config };
   const first = await Daemon.start(options);

@@ -1,7 +1,7 @@
 /** One connection between two of our processes: frames in, frames out, written once per turn of the event loop. */
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type Frame, type FrameOf, Kind } from '../frames.ts';
+import { type CommitGroups, type Frame, type FrameOf, Kind } from '../frames.ts';
 import { LIMITS } from '../limits.ts';
 import { FrameBatch, FrameDecoder } from './codec.ts';
 
@@ -149,9 +149,10 @@ export function openLink(socketPath: string, ticket: string, handlers: LinkHandl
   return link;
 }
 
-/** The answer of a process to ping `n`; `counters` is what it shows of its work in `svc status`. */
-export function pong(n: number, counters: Record<string, number>): FrameOf<'pong'> {
+/** The answer of a process to ping `n`; `counters` is what it shows of its work in `svc status`, `groups` those of a writer. */
+export function pong(n: number, counters: Record<string, number>, groups?: CommitGroups): FrameOf<'pong'> {
   const { rss, heapUsed } = process.memoryUsage();
   const { user, system } = process.cpuUsage();
-  return [Kind.pong, n, { rss, heapUsed, cpuUser: user, cpuSystem: system, counters }];
+  const stats = { rss, heapUsed, cpuUser: user, cpuSystem: system, counters };
+  return [Kind.pong, n, groups === undefined ? stats : { ...stats, groups }];
 }

@@ -96,6 +96,7 @@ export class Automations {
       analytics: databases.client('_analytics', layout.analyticsDb, false),
       now,
       log,
+      onEnded: (run) => tree.meters.of(run.app).ran(run),
     });
     this.runEvents = new RunEvents(this.runs, options.changes.readers);
     this.toolServers = toolServers(options);

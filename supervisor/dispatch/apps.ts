@@ -193,6 +193,7 @@ export class Apps implements AppsView {
     commits.forget(id);
     changes.closeApp(id);
     pages.forget(id);
+    tree.meters.forget(id);
     await logs.close(id);
   }
 

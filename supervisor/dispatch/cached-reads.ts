@@ -5,6 +5,7 @@
 import type { SvcError } from '../../protocol/errors.ts';
 import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Meter } from '../operations/metrics/meters.ts';
 import { canonicalInput } from '../results/canonical.ts';
 import type { Beginning, Reads, Results } from '../results/results.ts';
 import type { CallReply, CallTiming, Tracked } from '../tree/actor/call.ts';
@@ -29,8 +30,20 @@ export class CachedReads {
     this.#results = results;
   }
 
+  /** Bytes of all results that are kept. */
+  get keptBytes(): number {
+    return this.#results.bytes;
+  }
+
   /** `version` is the one that serves the app. Answers a function that abandons the read. */
-  submit({ app, tool }: Target, version: string, request: Request, sink: Sink, start: StartRun): () => void {
+  submit(
+    { app, tool }: Target,
+    version: string,
+    request: Request,
+    sink: Sink,
+    start: StartRun,
+    meter: Pick<Meter, 'keptHits' | 'keptMisses'>,
+  ): () => void {
     const name = `${app.key}\0${version}\0${tool.name}`;
     const isAsked = request.body.length <= LIMITS.resultKeyChars && this.#results.isKept(name);
     const input = isAsked ? canonicalInput(request.input, LIMITS.resultKeyChars) : null;
@@ -38,9 +51,11 @@ export class CachedReads {
     const key = `${version}\0${tool.name}\0${input}`;
     const kept = this.#results.find(app.key, key, request.caller);
     if (kept !== null) {
+      meter.keptHits++;
       sink.answered(200, kept.body, HIT, kept.reads);
       return () => {};
     }
+    meter.keptMisses++;
     const waiter: Waiter = { request, sink, abandon: () => {} };
     const place = `${app.key}\0${key}`;
     const joined = this.#runs.get(place);

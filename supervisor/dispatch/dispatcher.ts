@@ -80,7 +80,7 @@ export class Dispatcher {
     if (cache === false) return reads.bypass(app.key, { ...request, tracked: false }, sink, start);
     // An app that is given up on says so, whatever is kept of it.
     if (isDraftKey(app.key) || actor.refusing) return reads.bypass(app.key, request, sink, start);
-    return reads.submit(target, versionId, request, sink, start);
+    return reads.submit(target, versionId, request, sink, start, actor.meter);
   }
 
   /**

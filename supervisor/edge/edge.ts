@@ -72,6 +72,8 @@ export type Exchange = {
    * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Called like `readBody`.
    */
   streamBody(limit: number, timeoutMs: number): Readable;
+  /** Counts the answer in its class, that of the hundreds of its status; null: nobody counts. */
+  counts: Float64Array | null;
   /** Headers for whatever is answered, besides its own; `vary` is appended. */
   addHeaders(headers: ResponseHeaders): void;
   /**

@@ -115,6 +115,7 @@ export abstract class BaseExchange {
   readonly query: string;
   readonly headers: HeaderList;
   aborted = false;
+  counts: Float64Array | null = null;
   protected readonly edge: EdgeState;
   /** `send` or `stream` was called. */
   protected answered = false;
@@ -304,6 +305,7 @@ export abstract class BaseExchange {
     const all = plain ? headers : this.#withAdded({ ...constant?.headers, ...headers });
     checkHeaders(all);
     this.answered = true;
+    this.#count(status);
     this.answer(status, all, body, plain ? constant : undefined);
   }
 
@@ -312,7 +314,12 @@ export abstract class BaseExchange {
     const all = this.#withAdded(headers);
     checkHeaders(all);
     this.answered = true;
+    this.#count(status);
     return this.open(status, all, length);
+  }
+
+  #count(status: number): void {
+    if (this.counts !== null) (this.counts[Math.trunc(status / 100)] as number)++;
   }
 
   /** The connection ends with the answer to this request. */

@@ -25,6 +25,8 @@ export type PipelineOptions = {
   /** What such a host decides by; null: it lets through whom it wants. */
   authorize: Authorize | null;
   corsOrigins: readonly string[];
+  /** Counts answers by the hundreds of their status. */
+  answers: Float64Array;
   log: Logger;
 };
 
@@ -57,6 +59,7 @@ export class Pipeline {
   }
 
   readonly handle = (exchange: Exchange): void => {
+    exchange.counts = this.#options.answers;
     const { corsOrigins } = this.#options;
     const cors = corsOrigins.length > 0 ? corsHeaders(exchange, corsOrigins) : null;
     if (cors !== null) exchange.addHeaders(cors);

@@ -43,6 +43,11 @@ export class LiveStreams {
     this.#changes = changes;
   }
 
+  /** See `LiveQueries.counts`. */
+  get counts(): LiveQueries['counts'] {
+    return this.#queries.counts;
+  }
+
   /**
    * The stream of one query, which opens with its first state. Resolves once it is open; rejects with what a call of the query
    * would be refused with, such as `UNKNOWN_QUERY` or `INVALID_INPUT`, and with `OVERLOADED`. An error of 500 and above is an

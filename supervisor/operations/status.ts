@@ -46,24 +46,20 @@ export type ProcessStatus = {
 
 export type SystemStatus = Awaited<ReturnType<typeof systemStatus>>;
 
+/** Every process that was started, the supervisor first. */
+export async function processes({ tree }: Pick<Services, 'tree'>): Promise<ProcessStatus[]> {
+  const single = [tree.jobs, tree.toolServers, tree.agents].filter((child) => child !== null && child.startedAt > 0);
+  const children = [...tree.writers.all, ...tree.hosts.all, ...(single as Child[])];
+  return [supervisorStatus(), ...(await Promise.all(children.map(childStatus)))];
+}
+
 export async function systemStatus(services: Services) {
   const { tree } = services;
   await Promise.all(
     tree.actors.flatMap((actor) => actor.generations.map((generation) => generation.refreshStats(STATS_MS))),
   );
-  const cpu = cpuUsage();
   const listening = services.listening();
-  const supervisor: ProcessStatus = {
-    role: 'supervisor',
-    name: 'supervisor',
-    pid,
-    state: 'running',
-    uptimeMs: Math.round(uptime() * 1000),
-    restarts: 0,
-    rss: memoryUsage.rss(),
-    cpuMs: Math.round((cpu.user + cpu.system) / 1000),
-    lastExit: null,
-  };
+  const supervisor = supervisorStatus();
   const hosts = await Promise.all(
     tree.hosts.all.map(async (host) => ({
       ...(await childStatus(host)),
@@ -104,13 +100,29 @@ export async function systemStatus(services: Services) {
   };
 }
 
+function supervisorStatus(): ProcessStatus {
+  const cpu = cpuUsage();
+  return {
+    role: 'supervisor',
+    name: 'supervisor',
+    pid,
+    state: 'running',
+    uptimeMs: Math.round(uptime() * 1000),
+    restarts: 0,
+    rss: memoryUsage.rss(),
+    cpuMs: Math.round((cpu.user + cpu.system) / 1000),
+    lastExit: null,
+  };
+}
+
 /** An app comes before its automations, whatever other apps are called. */
 function byName(a: ActorStatus, b: ActorStatus): number {
   if (a.app !== b.app) return a.app < b.app ? -1 : 1;
   return (a.automation ?? '') < (b.automation ?? '') ? -1 : 1;
 }
 
-async function childStatus(child: Child): Promise<ProcessStatus> {
+/** Of a process that the tree owns. */
+export async function childStatus(child: Child): Promise<ProcessStatus> {
   const usage = child.pid === null ? null : await processUsage(child.pid);
   return {
     role: child.spec.role,

@@ -42,7 +42,6 @@ export class Results {
   /** Changes when everything that was kept of an app, or is being made, is void. */
   readonly #eras = new Map<string, object>();
   readonly #unkept = new Map<string, Unkept>();
-  readonly counters = { hits: 0, misses: 0 };
 
   constructor(commits: Commits, store: ResultStore<Entry> = new ResultStore()) {
     this.#commits = commits;

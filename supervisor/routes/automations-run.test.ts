@@ -40,6 +40,7 @@ for (const edge of ['auto', 'node'] as const) {
         visitors: null,
         agentTokens: new AgentTokens(),
         corsOrigins: [],
+        answers: new Float64Array(6),
         log,
       });
       const port = await serveExchanges(t, pipeline.handle, edge);

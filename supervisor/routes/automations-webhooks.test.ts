@@ -89,6 +89,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],
+    answers: new Float64Array(6),
     log,
   });
 

@@ -60,6 +60,7 @@ async function serve(
     visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],
+    answers: new Float64Array(6),
     log: pino({ level: 'silent' }),
   });
   const port = await serveExchanges(t, (exchange) => pipeline.handle(exchange));

@@ -4,24 +4,36 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep } from '../../protocol/rules/json-depth.ts';
 import type { Sink } from '../dispatch/dispatcher.ts';
 import type { Exchange } from '../edge/edge.ts';
+import { constantHeaders } from '../edge/exchange.ts';
 import { demand } from '../http/access/access.ts';
 import { answerError, answerJson, JSON_HEADERS, NO_STORE } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';
+import { Metrics } from '../operations/metrics/metrics.ts';
 import { systemStatus } from '../operations/status.ts';
 import type { Services } from '../services.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 import { checkShape, integerOf, queryOf, readBytes, refuse } from './requests.ts';
 
+/** Prometheus text exposition format. */
+const METRICS_HEADERS = constantHeaders({
+  'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+});
 const LOGS_FOLLOW = Buffer.from(': log entries follow\n\n');
 
 export function systemRoutes(services: Services): Route[] {
   const { apps } = services;
+  const metrics = new Metrics(services);
   return [
     route('GET', '/svc/_health', 'anyone', (exchange) =>
       answerJson(exchange, 200, { ok: true, version: services.version }, NO_STORE),
     ),
     route('GET', '/svc/_system', 'admin', async (exchange) =>
       answerJson(exchange, 200, await systemStatus(services), NO_STORE),
+    ),
+    route('GET', '/svc/_metrics', 'admin', async (exchange) =>
+      exchange.send(200, NO_STORE, await metrics.text(), METRICS_HEADERS),
     ),
     route('GET', '/svc/_logs', 'route', async (exchange, _params, caller) => {
       const app = queryOf(exchange).get('app');

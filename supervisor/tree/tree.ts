@@ -8,6 +8,7 @@ import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { ToolServerSettings } from '../../protocol/tool-servers.ts';
 import type { Link, LinkHandlers } from '../../protocol/wire/link.ts';
 import type { Ticket } from '../../protocol/wire/ticket.ts';
+import { Meters } from '../operations/metrics/meters.ts';
 import { Actor, type ActorEnvironment } from './actor/actor.ts';
 import { Deadlines } from './actor/call.ts';
 import { stoppingError } from './actor/call-errors.ts';
@@ -40,6 +41,8 @@ export class Tree {
   agents: Child | null = null;
   /** Does what costs CPU or disk; started with its first job. */
   jobs: Child | null = null;
+  /** What the calls of each app came to. */
+  readonly meters = new Meters();
   /** How often each retire reason happened. */
   readonly retired: Record<RetireReason, number> = Object.fromEntries(
     RETIRE_REASONS.map((reason) => [reason, 0]),
@@ -71,6 +74,7 @@ export class Tree {
       random: Math.random,
       deadlines,
       spawn: this.#spawn,
+      meter: (app) => this.meters.of(app),
       retired: this.#retired,
       log,
       appLog,

@@ -324,7 +324,8 @@ export class ResultsModel {
       this.#dispatch(target.tool.name, run, reply, schema);
       return () => {};
     };
-    if (this.#keeps) return this.#cached.submit(target, this.#version, request, sink, start);
+    const meter = { keptHits: 0, keptMisses: 0 };
+    if (this.#keeps) return this.#cached.submit(target, this.#version, request, sink, start, meter);
     return this.#cached.bypass(APP, request, sink, start);
   }
 

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { DbOp, type FrameOf } from '../../protocol/frames.ts';
+import { DbOp, type FrameOf, GROUP_BUCKETS } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Change, Database } from './database.ts';
 import { describeFailure, StatementError } from './statements.ts';
@@ -51,6 +51,8 @@ export class Lanes {
   readonly tools: LaneTools;
   /** What the writer has done since it started; shown in its heartbeats. */
   readonly counters = { commits: 0, statements: 0, rows: 0, groupMax: 0, checkpoints: 0 };
+  /** How many operations the commits had. */
+  readonly groups = { operations: 0, buckets: Array<number>(GROUP_BUCKETS.length + 1).fill(0) };
   readonly #lanes = new Map<string, Lane>();
   readonly #ready = new Set<Lane>();
   #roundScheduled = false;
@@ -91,6 +93,17 @@ export class Lanes {
     // The last answers are on their way out.
     await delay(DRAIN_POLL_MS);
     for (const lane of this.#lanes.values()) lane.close();
+  }
+
+  /** A commit of so many operations. */
+  grouped(operations: number): void {
+    const { counters, groups } = this;
+    counters.commits++;
+    if (operations > counters.groupMax) counters.groupMax = operations;
+    groups.operations += operations;
+    let bucket = 0;
+    while (bucket < GROUP_BUCKETS.length && operations > (GROUP_BUCKETS[bucket] as number)) bucket++;
+    (groups.buckets[bucket] as number)++;
   }
 
   /** A number that is used for one transaction only, also by later writers. */
@@ -249,7 +262,6 @@ export class Lane {
    * of the queue, until the operation that fails is alone. So an error reaches only its own asker, and success means a commit.
    */
   #commitGroup(group: Waiting[], until = Number.POSITIVE_INFINITY): void {
-    const { counters } = this.#lanes;
     const { clock } = this.#tools;
     let database: Database;
     try {
@@ -282,9 +294,8 @@ export class Lane {
       }
       return;
     }
-    counters.commits++;
+    this.#lanes.grouped(ran);
     if (change) this.#tools.committed(this.#name, change);
-    if (ran > counters.groupMax) counters.groupMax = ran;
     for (let i = 0; i < ran; i++) reply(group[i] as Waiting, outcomes[i]);
     this.#afterCommit(database);
   }
@@ -388,7 +399,7 @@ export class Lane {
       asker.fail(id, describeFailure(error));
       return;
     }
-    this.#lanes.counters.commits++;
+    this.#lanes.grouped(1);
     if (change) this.#tools.committed(this.#name, change);
     this.#endLease('committed');
     asker.answer(id, null);

@@ -100,7 +100,8 @@ class Writer {
     const { supervisorSocket, ticket, watchTicket } = this.#bootstrap;
     const link = openLink(supervisorSocket, ticket, {
       onFrame: (frame) => {
-        if (frame[0] === Kind.ping) link.send(pong(frame[1], { ...this.lanes.counters, open: this.lanes.open }));
+        if (frame[0] === Kind.ping)
+          link.send(pong(frame[1], { ...this.lanes.counters, open: this.lanes.open }, this.lanes.groups));
         else if (frame[0] === Kind.stop && !this.stopping) {
           this.stopping = true;
           void this.lanes.drain().then(() => process.exit(0));

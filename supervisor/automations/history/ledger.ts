@@ -36,6 +36,8 @@ export type RunLedgerOptions = {
   /** Milliseconds since the epoch. */
   now(): number;
   log: Pick<Logger, 'warn'>;
+  /** The end of a run is stored. */
+  onEnded?(run: RunRecord): void;
 };
 
 /** What a run's nodes have taken so far. */
@@ -62,6 +64,7 @@ export class RunLedger {
   readonly #db: DbClient;
   readonly #now: () => number;
   readonly #log: Pick<Logger, 'warn'>;
+  readonly #onEnded: (run: RunRecord) => void;
   readonly #retention: Retention;
   readonly #summaries: RunSummaries;
   readonly #gathered = new GatheredWrites();
@@ -74,10 +77,11 @@ export class RunLedger {
   /** Statements under way that no caller waits for. */
   readonly #pending = new Set<Promise<void>>();
 
-  constructor({ runtime, analytics, now, log }: RunLedgerOptions) {
+  constructor({ runtime, analytics, now, log, onEnded = () => {} }: RunLedgerOptions) {
     this.#db = runtime;
     this.#now = now;
     this.#log = log;
+    this.#onEnded = onEnded;
     this.#retention = new Retention(runtime, now);
     this.#summaries = new RunSummaries(analytics, log);
   }
@@ -157,6 +161,7 @@ export class RunLedger {
     }
     // Only now: one that could not be stored is tried again.
     this.#tallies.delete(run.runId);
+    this.#onEnded(run);
     this.#summaries.add({ ...run, endedAt }, nodes, model);
   }
 
@@ -166,6 +171,7 @@ export class RunLedger {
     const endedAt = run.endedAt ?? this.#now();
     const skipped = { ...run, endedAt };
     await this.#refusingReplays(() => this.#retention.store(skipped, keep, [insertRun(skipped), ...extra]));
+    this.#onEnded(skipped);
     this.#summaries.add(skipped, 0, null);
   }
 

@@ -60,6 +60,10 @@ export const NOBODY: Caller = {
   refusal: () => 'Sign in first.',
 };
 
+/** Has `metricsToken` of the configuration, and asks for metrics. */
+const SCRAPER: Caller = { ...ADMIN, kind: 'token', shown: { kind: 'token', name: 'metrics' } };
+const METRICS_PATH = '/svc/_metrics';
+
 const ENDED = 'What this was asked with has ended meanwhile.';
 
 /**
@@ -181,6 +185,8 @@ type AccessOptions = {
   signIns: SignIns;
   programTokens: Pick<ProgramTokens, 'find' | 'whenRevoked'>;
   registeredAt: RegisteredAt;
+  /** Null: only the administrator may read metrics. */
+  metricsToken?: string | null;
   now?: () => number;
 };
 
@@ -192,6 +198,7 @@ export class Access {
   readonly #programTokens: AccessOptions['programTokens'];
   readonly #registeredAt: RegisteredAt;
   readonly #now: () => number;
+  readonly #metricsDigest: Buffer | null;
   #credentials: Credentials;
   /** Authorization header → digest of its token. */
   readonly #digests = new Map<string, Buffer>();
@@ -203,7 +210,7 @@ export class Access {
 
   private constructor(
     file: TokenFile,
-    { places, signIns, programTokens, registeredAt, now = Date.now }: AccessOptions,
+    { places, signIns, programTokens, registeredAt, metricsToken = null, now = Date.now }: AccessOptions,
   ) {
     this.#file = file;
     this.places = places;
@@ -212,6 +219,7 @@ export class Access {
     programTokens.whenRevoked(() => this.#end());
     this.#registeredAt = registeredAt;
     this.#now = now;
+    this.#metricsDigest = metricsToken === null ? null : hash('sha256', metricsToken, 'buffer');
     this.#credentials = credentialsOf(file.token);
     file.whenReplaced((token) => {
       this.#credentials = credentialsOf(token);
@@ -250,6 +258,7 @@ export class Access {
     const presented = this.#digestOf(authorization);
     if (presented !== undefined) {
       if (timingSafeEqual(presented, this.#credentials.digest)) return ADMIN;
+      if (this.#mayScrape(exchange.path, presented)) return SCRAPER;
       const text = BEARER.exec(authorization)?.[1] ?? '';
       const grant = this.#programTokens.find(text);
       if (grant === undefined) return unauthorized(WRONG_TOKEN);
@@ -262,6 +271,10 @@ export class Access {
     const isGood = () => expiresAt > this.#now() && !this.signIns.isEnded(session.id);
     const reach = place.kind === 'console' ? 'console' : (owner ?? 'shared');
     return new ExpiringCaller(reach, expiresAt, isGood, session.id);
+  }
+
+  #mayScrape(path: string, presented: Buffer): boolean {
+    return this.#metricsDigest !== null && path === METRICS_PATH && timingSafeEqual(presented, this.#metricsDigest);
   }
 
   /** The session of this origin's cookie; null when there is none, `two` when there are two cookies. */

@@ -13,6 +13,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import type { RetireReason } from '../../../protocol/frames.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
+import type { Meter } from '../../operations/metrics/meters.ts';
 import { COLD, heated, type Population, type Tenant } from '../population.ts';
 import { type Call, type Deadlines, Mailbox } from './call.ts';
 import {
@@ -49,6 +50,8 @@ export type ActorEnvironment = {
   deadlines: Deadlines;
   /** A thread for this version, on the host that runs the actor. */
   spawn(actor: Actor, summary: VersionSummary, events: GenerationEvents): Generation;
+  /** What counts the calls of an app or draft. */
+  meter(app: string): Meter;
   retired(reason: RetireReason): void;
   log(level: 'info' | 'warn' | 'error', message: string, key: string): void;
   appLog(app: string, line: string): void;
@@ -69,6 +72,7 @@ export class Actor implements Tenant {
   /** The version whose tools are callable. */
   summary: VersionSummary;
   readonly mailbox: Mailbox<Call>;
+  readonly meter: Meter;
 
   readonly #env: ActorEnvironment;
   readonly #population: Population<Actor>;
@@ -98,6 +102,7 @@ export class Actor implements Tenant {
     this.#concurrency = population.options.concurrency;
     this.#serial = this.#concurrency === 1;
     this.#crashes = new CrashRecord(env.random);
+    this.meter = env.meter(app);
     this.mailbox = new Mailbox(population.options.mailboxLimit);
     this.#generations = new Generations(env.now);
   }
@@ -136,6 +141,7 @@ export class Actor implements Tenant {
 
   submit(call: Call): void {
     if (call.settled) return;
+    call.meter = this.meter;
     const refusal = this.#refusal(call);
     if (refusal) {
       call.fail(refusal);
@@ -348,6 +354,7 @@ export class Actor implements Tenant {
     }
     this.lastExit = death.detail ? `${death.reason}: ${death.detail}` : death.reason;
     this.restarts++;
+    this.meter.restarts++;
     this.#say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
     // A newer version that does not start is the active one all the same: its calls get the reason.
     if (generation === this.#generations.next) this.#promote();

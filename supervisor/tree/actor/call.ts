@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type AskVerb, ToolKind, type ToolKindValue } from '../../../protocol/frames.ts';
 import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
+import type { Meter } from '../../operations/metrics/meters.ts';
 import type { Reads } from '../../results/results.ts';
 
 /**
@@ -81,6 +82,8 @@ export class Call {
   sentAt = 0;
   /** Number within its thread while it is in flight. */
   id = 0;
+  /** What counts it, once it was submitted. */
+  meter: Meter | null = null;
   /** What it read, when its thread has said so. */
   tracked: Tracked | null = null;
   /** Questions of a fire that are still open. */
@@ -122,8 +125,10 @@ export class Call {
 
   succeed(status: number, body: Uint8Array, handlerMs: number): void {
     this.drop();
+    const timing = this.#timing(handlerMs);
+    this.#count(timing, 0);
     try {
-      this.reply.result(status, body, this.#timing(handlerMs), this.tracked);
+      this.reply.result(status, body, timing, this.tracked);
     } catch (error) {
       this.reply.faulted(error);
     }
@@ -131,7 +136,9 @@ export class Call {
 
   fail(error: SvcError, handlerMs = 0): void {
     this.drop();
-    this.#tell(() => this.reply.failed(error, this.#timing(handlerMs)));
+    const timing = this.#timing(handlerMs);
+    this.#count(timing, error.status);
+    this.#tell(() => this.reply.failed(error, timing));
   }
 
   /** Throws nothing: when its caller does, the question is answered with an error. */
@@ -174,6 +181,15 @@ export class Call {
     } catch (error) {
       this.reply.faulted(error);
     }
+  }
+
+  /** Runs count themselves, and SQL by hand is no tool. */
+  #count({ queueMs, handlerMs }: CallTiming, status: number): void {
+    const { meter } = this;
+    const { kind } = this.request;
+    if (meter === null) return;
+    if (kind === ToolKind.query) meter.called(meter.queries, queueMs + handlerMs, status);
+    else if (kind === ToolKind.action) meter.called(meter.actions, queueMs + handlerMs, status);
   }
 
   #timing(handlerMs: number): CallTiming {

@@ -1,0 +1,69 @@
+/** What a scrape of the metrics costs where there are many apps, and how long it holds the supervisor's event loop. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { APP } from '../bench-app.ts';
+import type { Scenario } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
+import { factsOf } from '../measurements.ts';
+import { median } from '../statistics.ts';
+import { delayOf, openCrowd } from './loop.ts';
+
+const APPS = 2000;
+const SMOKE_APPS = 20;
+const SCRAPES = 30;
+const SMOKE_SCRAPES = 3;
+const TARGET = '/svc/_metrics';
+/** Apps that were used: more than have a label of their own. Each has its thread started, so not all. */
+const USED = 110;
+const SMOKE_USED = 5;
+const TOGETHER = 4;
+
+export const metricsScenario: Scenario = {
+  name: 'metrics',
+  question: 'How long does a scrape of the metrics of 2,000 apps take, and hold the event loop?',
+  run: async (context) => {
+    const { smoke } = context.options;
+    const apps = smoke ? SMOKE_APPS : APPS;
+    const scrapes = smoke ? SMOKE_SCRAPES : SCRAPES;
+    const daemon = await openCrowd(context, apps);
+    try {
+      const used = smoke ? SMOKE_USED : USED;
+      context.progress(`  ${used} apps are used once`);
+      await use(daemon, used);
+      const times: number[] = [];
+      let bytes = 0;
+      for (let i = 0; i < scrapes; i++) {
+        const startedAt = performance.now();
+        bytes = (await (await daemon.request('GET', TARGET)).text()).length;
+        // The first one loads the package.
+        if (i > 0) times.push(performance.now() - startedAt);
+        await pause(20);
+      }
+      const delays: number[] = [];
+      const quiet: number[] = [];
+      for (let i = 0; i < scrapes; i++) {
+        quiet.push(await delayOf(daemon, 'GET', { what: 'nothing', target: '/svc/_health' }));
+        delays.push(await delayOf(daemon, 'GET', { what: 'a scrape', target: TARGET }));
+      }
+      const fact = factsOf('metrics');
+      const of = `${scrapes} scrapes, ${apps} apps of which ${used} were used, ${Math.round(bytes / 1024)} KiB`;
+      return [
+        fact('a scrape', median(times), 'ms', `median of ${of}`),
+        fact('a scrape, longest', Math.max(...times), 'ms', `of ${of}`),
+        // What other processes take of the processor makes a delay longer, and never shorter.
+        fact('delay of the event loop', median(delays), 'ms', `median of the longest of each of ${of}`),
+        fact('delay of the event loop, longest', Math.max(...delays), 'ms', `of ${of}`),
+        fact('the same without a scrape', median(quiet), 'ms', 'median of as many requests for `/svc/_health`'),
+      ];
+    } finally {
+      await daemon.stop();
+    }
+  },
+};
+
+async function use(daemon: Daemon, apps: number): Promise<void> {
+  let next = 0;
+  const work = async (): Promise<void> => {
+    while (next < apps) await daemon.readNote(`${APP}-${next++}`);
+  };
+  await Promise.all(Array.from({ length: TOGETHER }, work));
+}

@@ -1,0 +1,90 @@
+/**
+ * Counts, by app, what calls and runs did since the start. A call adds to numbers that its actor holds already: no labels are made
+ * and nothing is looked up until somebody asks for metrics (decisions, section 14).
+ */
+import { isDraftKey } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { RunRecord } from '../../../protocol/runs.ts';
+
+/** Upper bounds of the buckets of call durations, in milliseconds; a last bucket has what is longer. */
+export const CALL_BUCKETS_MS = [0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 10_000, 30_000] as const;
+
+/** The app of all that have no label of their own. */
+export const OTHER = 'other';
+
+/** Calls of one kind by how they ended: `refused` with a status below 500, `failed` with another error. */
+export type CallCounts = { ok: number; refused: number; failed: number };
+
+/** The counts of one app, or of all that share a label. They only grow. */
+export class Meter {
+  readonly queries: CallCounts = { ok: 0, refused: 0, failed: 0 };
+  readonly actions: CallCounts = { ok: 0, refused: 0, failed: 0 };
+  /** How many calls took as long, see `CALL_BUCKETS_MS`; not added up. */
+  readonly buckets = new Float64Array(CALL_BUCKETS_MS.length + 1);
+  callMs = 0;
+  keptHits = 0;
+  keptMisses = 0;
+  restarts = 0;
+  /** By their state at the end. */
+  readonly runs = new Map<RunRecord['state'], number>();
+  inputTokens = 0;
+  outputTokens = 0;
+  costUsd = 0;
+
+  /** A query or action ended after `ms`, waiting included; `status` is that of its error, 0 without one. */
+  called(counts: CallCounts, ms: number, status: number): void {
+    if (status === 0) counts.ok++;
+    else if (status < 500) counts.refused++;
+    else counts.failed++;
+    let bucket = 0;
+    while (bucket < CALL_BUCKETS_MS.length && ms > (CALL_BUCKETS_MS[bucket] as number)) bucket++;
+    (this.buckets[bucket] as number)++;
+    this.callMs += ms;
+  }
+
+  ran({ state, usage }: Pick<RunRecord, 'state' | 'usage'>): void {
+    this.runs.set(state, (this.runs.get(state) ?? 0) + 1);
+    this.inputTokens += usage.inputTokens;
+    this.outputTokens += usage.outputTokens;
+    this.costUsd += usage.costUsd;
+  }
+}
+
+/** The meters of all apps. The first `LIMITS.metricsApps` that are used have one of their own, so that counts never go back. */
+export class Meters {
+  readonly #limit: number;
+  readonly #own = new Map<string, Meter>();
+  readonly #other = new Meter();
+  /** Of previews, which are nobody's use of an app: never shown. */
+  readonly #drafts = new Meter();
+
+  constructor(limit: number = LIMITS.metricsApps) {
+    this.#limit = limit;
+  }
+
+  /** `key` is the id of a live app or the key of a draft. */
+  of(key: string): Meter {
+    const known = this.#own.get(key);
+    if (known !== undefined) return known;
+    if (isDraftKey(key)) return this.#drafts;
+    if (this.#own.size >= this.#limit || key === OTHER) return this.#other;
+    const meter = new Meter();
+    this.#own.set(key, meter);
+    return meter;
+  }
+
+  /** The label under which an app is counted. */
+  labelOf(app: string): string {
+    return this.#own.has(app) ? app : OTHER;
+  }
+
+  /** By label; that of all others is the last. */
+  get all(): [label: string, meter: Meter][] {
+    return [...this.#own, [OTHER, this.#other]];
+  }
+
+  /** The app was removed: another may have its place. */
+  forget(app: string): void {
+    this.#own.delete(app);
+  }
+}
