@@ -11,7 +11,9 @@ const APP = {
     'queries/slow.js': `export default ({ log }) => new Promise((done) => { log.info('running'); setTimeout(done, 50, 'done'); });`,
     'queries/forever.js': `export default ({ log }) => { log.info('running'); return new Promise(() => {}); };`,
     'queries/loop.js': `export default async ({ log }) => { log.info('running'); await new Promise((go) => setTimeout(go, 10)); for (;;); };`,
+    // As long as there is no database, the writer would run the statement, and never end.
     'queries/native.js': `export default async ({ log, db }) => {
+      await db.exec('CREATE TABLE t (v)');
       log.info('running');
       await new Promise((go) => setTimeout(go, 10));
       return db.get('with n(v) as (select 1 union all select v + 1 from n) select count(*) from n');
