@@ -184,7 +184,7 @@ export const LIMITS = {
   resultBytes: 1 * MiB, // one of them; larger ones are not kept
   resultKeyChars: 8 * KiB, // the input of a query whose result is kept
   unkeptQueries: 10_000, // queries that are remembered because their results cannot be kept
-  tablesRead: 10_000, // tables that one query may say it read
+  tablesReadChars: 64 * KiB, // names of the tables that one query may say it read, each with one more; over it, any table counts
   histories: 512, // apps whose commits are followed, each with an open file; the others begin anew
   strangeStateMs: 100, // how long the note of a commit may be on its way until it counts as one of another process
   commitLookMs: 1 * SECOND, // how often the data of apps that somebody watches is looked at for commits of other processes

@@ -35,6 +35,7 @@ export type Beginning = {
 type Unkept = { times: number; skip: number };
 
 const ENTRY_BYTES = 400;
+const TABLE_BYTES = 50;
 
 export class Results {
   readonly #commits: Commits;
@@ -102,13 +103,13 @@ export class Results {
     if (reads.caller)
       this.#store.set(app, {
         key: from.key,
-        bytes: ENTRY_BYTES + 2 * from.key.length,
+        bytes: ENTRY_BYTES + 2 * from.key.length + bytesOf(reads),
         body: null,
         reads,
         history,
         since,
       });
-    const bytes = ENTRY_BYTES + 2 * key.length + body.length;
+    const bytes = ENTRY_BYTES + 2 * key.length + body.length + bytesOf(reads);
     this.#store.set(app, { key, bytes, body: copyOf(body), reads, history, since });
   }
 
@@ -145,6 +146,12 @@ function copyOf(bytes: Uint8Array): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   copy.set(bytes);
   return copy;
+}
+
+function bytesOf({ tables }: Reads): number {
+  let bytes = 0;
+  if (tables !== 'all') for (const name of tables) bytes += TABLE_BYTES + 2 * name.length;
+  return bytes;
 }
 
 function suffixOf({ kind, name = '' }: HandlerCaller): string {

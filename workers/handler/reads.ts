@@ -1,9 +1,11 @@
 /** What one query read, and whether its result is the same as long as those tables are (decisions, section 13). */
+import { LIMITS } from '../../protocol/limits.ts';
 import type { Program } from '../writer/programs.ts';
 import { effects } from './effects.ts';
 
 export class Reads {
   readonly #tables = new Set<string>();
+  #chars = 0;
   #known = true;
   #steady = true;
   readonly #effects = effects();
@@ -11,8 +13,15 @@ export class Reads {
   /** A statement is about to run in this thread. */
   add({ reads, steady }: Program): void {
     if (reads === null) this.#known = false;
-    else for (const table of reads) this.#tables.add(table);
+    else for (const table of reads) this.#addTable(table);
     if (!steady) this.#steady = false;
+  }
+
+  #addTable(table: string): void {
+    if (this.#tables.has(table)) return;
+    this.#chars += table.length + 1;
+    if (this.#chars > LIMITS.tablesReadChars) this.#known = false;
+    else this.#tables.add(table);
   }
 
   /** The result depends on something that is no table. */

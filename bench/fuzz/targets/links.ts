@@ -15,7 +15,7 @@ import { encodeFrame, FrameDecoder } from '../../../protocol/wire/codec.ts';
 import { DbClient } from '../../../protocol/wire/db-client.ts';
 import { openLink } from '../../../protocol/wire/link.ts';
 import { signTicket, type Ticket } from '../../../protocol/wire/ticket.ts';
-import { Call } from '../../../supervisor/tree/actor/call.ts';
+import { Call, type Tracked } from '../../../supervisor/tree/actor/call.ts';
 import { appOf } from '../../../testing/apps.ts';
 import { World } from '../../../testing/scripted-host.ts';
 import { ROOT } from '../../servers.ts';
@@ -55,6 +55,14 @@ const actorFrame = fc.oneof(
   fc.tuple(fc.constant(Kind.pong), id, fc.oneof(fc.record({ heapUsed: thing }), thing)),
   fc.tuple(fc.constant(Kind.log), thing),
   fc.tuple(fc.constant(Kind.ready), thing),
+  fc.tuple(
+    fc.constant(Kind.reads),
+    id,
+    fc.oneof(fc.array(fc.oneof(fc.string(), thing), { maxLength: 4 }), fc.constant(null), thing),
+    fc.oneof(fc.boolean(), thing),
+    fc.oneof(fc.boolean(), thing),
+  ),
+  fc.tuple(fc.constant(Kind.schemaChanged), thing),
   anyFrame,
 );
 
@@ -64,8 +72,14 @@ type Outcome = { answers: number; faults: unknown[] };
 function ask(world: World, actor: ReturnType<World['actor']>, action: boolean): Outcome {
   const outcome: Outcome = { answers: 0, faults: [] };
   const reply = {
-    result: (status: number, body: Uint8Array, timing: { queueMs: number; handlerMs: number }) => {
+    result: (
+      status: number,
+      body: Uint8Array,
+      timing: { queueMs: number; handlerMs: number },
+      tracked: Tracked | null,
+    ) => {
       outcome.answers++;
+      if (tracked !== null) assertReads(tracked);
       assert.ok(Number.isInteger(status) && Buffer.concat([body]) && timing.handlerMs.toFixed(2) !== '', 'a result');
     },
     failed: (error: { toBody(): ErrorBody }) => {
@@ -76,15 +90,20 @@ function ask(world: World, actor: ReturnType<World['actor']>, action: boolean): 
     outcomeUnknown: () => {},
     faulted: (error: unknown) => void outcome.faults.push(error),
   };
-  const kind = action ? ToolKind.action : ToolKind.query;
+  const [kind, schema] = action ? [ToolKind.action, undefined] : [ToolKind.query, 1];
   actor.submit(
     new Call(
-      { kind, tool: 'tool', body: Buffer.from('{}'), traceId: '', caller: ADMIN_CALLER, allowedMs: 1000 },
+      { kind, tool: 'tool', body: Buffer.from('{}'), traceId: '', caller: ADMIN_CALLER, allowedMs: 1000, schema },
       reply,
       world.now,
     ),
   );
   return outcome;
+}
+
+function assertReads({ reads: { tables, keep, caller } }: Tracked): void {
+  assert.ok(tables === 'all' || [...tables].every((name) => typeof name === 'string'), 'tables');
+  assert.deepEqual([typeof keep, typeof caller], ['boolean', 'boolean']);
 }
 
 async function hostileActor(list: readonly unknown[][]): Promise<void> {

@@ -519,9 +519,8 @@ function isIssueList(issues: unknown): boolean {
 function isReads([, id, tables, keep, caller]: FrameOf<'reads'>): boolean {
   if (typeof id !== 'number' || typeof keep !== 'boolean' || typeof caller !== 'boolean') return false;
   if (tables === null) return true;
-  return (
-    Array.isArray(tables) && tables.length <= LIMITS.tablesRead && tables.every((name) => typeof name === 'string')
-  );
+  if (!Array.isArray(tables) || !tables.every((name) => typeof name === 'string')) return false;
+  return tables.reduce((chars, name) => chars + name.length + 1, 0) <= LIMITS.tablesReadChars;
 }
 
 function isLogLine([, line, callId]: FrameOf<'log'>): boolean {

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LIMITS } from '../../protocol/limits.ts';
+import { effect } from './effects.ts';
+import { Reads } from './reads.ts';
+
+const program = (tables: string[] | null, steady = true) => ({ reads: tables, writes: [], steady });
+
+test('what a query read is kept until a statement or something else is not the same each time', () => {
+  const reads = new Reads();
+  reads.add(program(['a', 'b']));
+  reads.add(program(['b', 'c']));
+  assert.deepEqual([reads.tables, reads.keep], [['a', 'b', 'c'], true]);
+  effect();
+  assert.equal(reads.keep, false);
+  for (const spoil of [
+    (one: Reads) => one.add(program([], false)),
+    (one: Reads) => one.unsteady(),
+    (one: Reads) => one.add(program(null)),
+    (one: Reads) => one.asked(),
+  ]) {
+    const spoiled = new Reads();
+    spoil(spoiled);
+    assert.equal(spoiled.keep, false);
+  }
+});
+
+test('more tables than can be told count as any', () => {
+  const names = Array.from({ length: LIMITS.tablesReadChars / 8 }, (_, n) => `t${n}`.padEnd(7, '-'));
+  const reads = new Reads();
+  reads.add(program(names));
+  reads.add(program(names));
+  assert.deepEqual([reads.tables?.length, reads.keep], [names.length, true]);
+  reads.add(program(['x']));
+  assert.deepEqual([reads.tables, reads.keep], [null, false]);
+});
