@@ -63,6 +63,7 @@ export class Tally {
     this.add('of them answered from the record', retriers.replayed);
     for (const [outcome, count] of retriers.outcomes) this.add(`writes with an idempotency key: ${outcome}`, count);
     this.add('reads', readers.reads);
+    this.add('of them answered with a kept result', readers.hits);
     this.add('reads answered with an error', readers.failed.length);
     this.add('events on the steady change streams', events);
   }

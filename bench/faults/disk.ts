@@ -5,6 +5,7 @@ import { pause, within } from '../../testing/waiting.ts';
 import { Load } from '../../testing/write-ledger.ts';
 import { Bystanders } from './bystanders.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
+import { Readers } from './readers.ts';
 import { leftovers } from './remains.ts';
 import { fillSmallDisk } from './small-disk.ts';
 import { describeStrike, STRIKES, type Strike } from './strikes.ts';
@@ -13,6 +14,7 @@ import { strikeStore } from './struck-store.ts';
 
 const ROUNDS = { full: 60, smoke: 13 };
 const CLIENTS = 6;
+const READERS = 2;
 const SYNC_DELAY_US = 1000;
 /** Violations after which going on tells nothing more. */
 const MANY = 20;
@@ -60,6 +62,7 @@ class StruckDisk extends StruckGateway {
   readonly #healMs: number[] = [];
   #rounds = 0;
   #reads = 0;
+  #kept = 0;
   #powerCuts = 0;
 
   constructor(context: CampaignContext) {
@@ -92,6 +95,7 @@ class StruckDisk extends StruckGateway {
       { name: 'other changes, acknowledged', value: this.changes.done.list() },
       { name: 'other changes, answered otherwise', value: this.changes.refused.list() },
       { name: 'reads meanwhile, all answered 200', value: String(this.#reads) },
+      { name: 'further reads that were answered with a kept result', value: String(this.#kept) },
       {
         name: 'from the end of a strike until 10 more writes, median and longest',
         value: `${healed[healed.length >> 1]?.toFixed(0)} ms, ${healed.at(-1)?.toFixed(0)} ms`,
@@ -107,6 +111,7 @@ class StruckDisk extends StruckGateway {
     gateway.log = '';
     const { pid } = gateway;
     const load = new Load(gateway, { apps: LEDGERS, clients: CLIENTS, prefix: `s${this.#rounds}` });
+    const readers = new Readers(gateway, load, READERS);
     const bystanders = new Bystanders(gateway, [
       ...LEDGERS.map((app): [string, string] => [app, 'count']),
       ['talker', 'say'],
@@ -126,7 +131,7 @@ class StruckDisk extends StruckGateway {
       await this.disk.cutPower({ sectors: 0.5 * this.random.next(), names: 'before a moment' }, this.random);
       this.#powerCuts += 1;
       this.disk.strike([]);
-      await Promise.all([load.stop(), this.changes.stop()]);
+      await Promise.all([load.stop(), readers.stop(), this.changes.stop()]);
       await gateway.start();
     } else {
       this.disk.strike([]);
@@ -137,12 +142,13 @@ class StruckDisk extends StruckGateway {
         );
       this.#healMs.push(performance.now() - healedFrom);
       if (!(await bystanders.change(HEAL_MS))) violations.push('The stream of changes says nothing any more.');
-      await Promise.all([load.stop(), this.changes.stop()]);
+      await Promise.all([load.stop(), readers.stop(), this.changes.stop()]);
       await bystanders.stop();
       if (gateway.pid !== pid || (await gateway.system()).pid === 0) violations.push('The daemon was restarted.');
     }
     this.#reads += bystanders.reads;
-    violations.push(...load.violations);
+    this.#kept += readers.hits;
+    violations.push(...load.violations, ...readers.violations);
     if (strike.readsFail !== true) violations.push(...bystanders.violations);
     for (const outcome of load.outcomes.keys())
       if (!cutPower && ![...strike.allowed, '401'].some((one) => outcome.startsWith(one)))

@@ -4,6 +4,7 @@ import type { Survival } from '../../testing/shim/journal.ts';
 import { pause } from '../../testing/waiting.ts';
 import { Load } from '../../testing/write-ledger.ts';
 import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
+import { Readers } from './readers.ts';
 import { leftovers } from './remains.ts';
 import { LEDGERS, StruckGateway } from './struck-gateway.ts';
 
@@ -11,6 +12,7 @@ const ROUNDS = { full: 100, smoke: 6 };
 /** Rounds within which `durability: normal` must have lost something. */
 const CONTROL_ROUNDS = 5;
 const CLIENTS = 8;
+const READERS = 2;
 /** An fsync of the simulated disk takes up to this long. */
 const SYNC_DELAY_US = 4000;
 
@@ -70,6 +72,8 @@ class Outages extends StruckGateway {
   readonly #startsMs: number[] = [];
   readonly #taken = { writes: 0, names: 0, survivedWrites: 0, survivedNames: 0 };
   #cutWhileStarting = 0;
+  #reads = 0;
+  #hits = 0;
 
   constructor(context: CampaignContext, durability: 'full' | 'normal') {
     super(context, { config: { durability }, syncDelayUs: SYNC_DELAY_US });
@@ -102,6 +106,7 @@ class Outages extends StruckGateway {
     return [
       { name: 'of them while the daemon started', value: String(this.#cutWhileStarting) },
       { name: 'acknowledged writes, all there', value: String(this.acknowledged - this.lost) },
+      { name: 'reads; answered with a kept result', value: `${this.#reads}; ${this.#hits}` },
       {
         name: 'other acknowledged changes',
         value: this.changes.done.list(),
@@ -117,10 +122,13 @@ class Outages extends StruckGateway {
 
   async #round(): Promise<void> {
     const load = new Load(this.gateway, { apps: LEDGERS, clients: CLIENTS, prefix: `r${this.rounds}` });
+    const readers = new Readers(this.gateway, load, READERS);
     if (this.#durability === 'full') await this.changes.start();
     await this.#moment(load);
     const taken = [await this.#cutPower()];
-    await Promise.all([load.stop(), this.changes.stop()]);
+    await Promise.all([load.stop(), readers.stop(), this.changes.stop()]);
+    this.#reads += readers.reads;
+    this.#hits += readers.hits;
     this.gateway.log = '';
     if (this.random.next() < 0.15) taken.push(await this.#cutWhileItStarts());
     for (const one of taken) for (const key of KEYS) this.#taken[key] += one[key];
@@ -128,7 +136,7 @@ class Outages extends StruckGateway {
     const verdict = this.compare(load);
     this.lost = verdict.lost;
     // Losing what was acknowledged is what "normal" is here to show; half an action or a damaged file it may not leave.
-    const found = [...load.violations, ...verdict.violations].filter(
+    const found = [...load.violations, ...readers.violations, ...verdict.violations].filter(
       (text) => this.#durability === 'full' || !text.includes('was acknowledged'),
     );
     if (this.#durability === 'full') found.push(...(await this.changes.check()), ...leftovers(this.gateway.dataDir));

@@ -1,4 +1,7 @@
-/** Clients that read what was acknowledged: it is there from that moment on, and reads outlive the process they run in. */
+/**
+ * Clients that read what was acknowledged: it is there from that moment on, and reads outlive the process they run in. Half of the
+ * reads are of a mark that seldom rises: most are answered with a kept result, and none with one from before.
+ */
 import { Client } from '../../testing/clients.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { within } from '../../testing/waiting.ts';
@@ -7,48 +10,93 @@ import { HANG_MS, type Load, partsOf } from '../../testing/write-ledger.ts';
 /** A read that was answered with an error; times in milliseconds of `performance.now()`. */
 export type FailedRead = { app: string; sentAt: number; answeredAt: number; answer: string };
 
+/** The mark of an app: what was acknowledged or read, and the highest that was sent. */
+type Mark = { known: number; sent: number };
+
+/** Turns until a mark rises. */
+const TURNS_OF_MARK = 10;
+
 export class Readers extends Client {
   reads = 0;
+  /** Of them, those that were answered with a kept result. */
+  hits = 0;
   readonly failed: FailedRead[] = [];
   /** When the connection of a read ended without an answer. */
   readonly unanswered: { sentAt: number; answeredAt: number }[] = [];
   /** The longest that an answered read took, in milliseconds. */
   worstMs = 0;
   readonly #load: Load;
+  readonly #marks = new Map<string, Mark>();
 
   constructor(gateway: TestGateway, load: Load, clients: number) {
     super(gateway);
     this.#load = load;
     for (let id = 0; id < clients; id++)
       this.repeat(
-        () => this.#read(),
+        (n) => this.#turn(n),
         () => 5,
       );
   }
 
-  async #read(): Promise<void> {
+  async #turn(n: number): Promise<void> {
     const write = this.#load.acknowledged.at(-1);
     if (write === undefined) return;
     const { app, key, value } = write;
+    const rows = (await this.#read(app, 'get', { key })) as { part: number; value: number }[] | undefined;
+    if (rows !== undefined && (rows.length !== partsOf(write) || rows.some((row) => row.value !== value)))
+      this.violations.push(`${key} was acknowledged by ${app}, and a read after it found ${JSON.stringify(rows)}.`);
+    const mark = this.#marks.get(app) ?? (await this.#firstMark(app));
+    if (mark === null) return;
+    if (n % TURNS_OF_MARK === 0) await this.#raise(app, mark);
+    await this.#readMark(app, mark);
+  }
+
+  /** Others may have raised it before. */
+  async #firstMark(app: string): Promise<Mark | null> {
+    const row = (await this.#read(app, 'mark', {})) as { n: number } | undefined;
+    if (row === undefined) return null;
+    const mark = this.#marks.get(app) ?? { known: row.n, sent: row.n };
+    this.#marks.set(app, mark);
+    return mark;
+  }
+
+  async #raise(app: string, mark: Mark): Promise<void> {
+    const n = ++mark.sent;
+    // What is not acknowledged may be stored or not.
+    const answer = await this.gateway.write(app, 'raise', { n }).catch(() => null);
+    if (answer?.status === 201) mark.known = Math.max(mark.known, n);
+  }
+
+  async #readMark(app: string, mark: Mark): Promise<void> {
+    const { known } = mark;
+    const row = (await this.#read(app, 'mark', {})) as { n: number } | undefined;
+    if (row === undefined) return;
+    if (row.n < known || row.n > mark.sent)
+      this.violations.push(`The mark of ${app} was known to be ${known} of ${mark.sent}, and a read found ${row.n}.`);
+    mark.known = Math.max(mark.known, row.n);
+  }
+
+  /** The result; undefined when there was none. */
+  async #read(app: string, query: string, input: object): Promise<unknown> {
     const sentAt = performance.now();
     try {
-      const answer = await within(HANG_MS, this.gateway.read(app, 'get', { key }));
+      const answer = await within(HANG_MS, this.gateway.read(app, query, input));
       const answeredAt = performance.now();
       if (answer === 'late') {
         this.violations.push(`A read of ${app} hung for ${HANG_MS} ms.`);
-        return;
+        return undefined;
       }
       this.reads += 1;
       this.worstMs = Math.max(this.worstMs, answeredAt - sentAt);
       if (answer.status !== 200) {
         this.failed.push({ app, sentAt, answeredAt, answer: answer.text });
-        return;
+        return undefined;
       }
-      const rows = answer.json.data as { part: number; value: number }[];
-      if (rows.length !== partsOf(write) || rows.some((row) => row.value !== value))
-        this.violations.push(`${key} was acknowledged by ${app}, and a read after it found ${answer.text}.`);
+      if (/cache;desc=hit/.test(String(answer.headers['server-timing']))) this.hits += 1;
+      return answer.json.data as unknown;
     } catch {
       this.unanswered.push({ sentAt, answeredAt: performance.now() });
+      return undefined;
     }
   }
 }
