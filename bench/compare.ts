@@ -34,11 +34,16 @@ export async function compare(context: Context, workload: Workload): Promise<Loa
   try {
     const daemon = await startDaemon(context, load);
     running.push(daemon);
-    const task = await taskOf(load, daemon, load.requests, CHANGES, daemon.token);
+    const task = await taskOf(load, daemon, load.requests, load.live ?? CHANGES, daemon.token);
     const gateway = new GatewayContender('gateway', daemon, context, task);
     const bare = await ReferenceServer.startBareEdge(await answerOf(daemon, load));
     running.push(bare);
-    const contenders = [gateway, new HttpContender('bare edge', bare, context.generators, task)];
+    const onBare = load.live ? await taskOf(forReferences(load), bare, load.requests, CHANGES, daemon.token) : task;
+    const contenders = [gateway, new HttpContender('bare edge', bare, context.generators, onBare)];
+    if (load.quiet) {
+      const alone = await taskOf(forReferences(load), daemon, load.requests, CHANGES, daemon.token);
+      contenders.push(new GatewayContender('no subscribers', daemon, context, alone));
+    }
     if (load.beside) {
       const beside = await taskOf(load, daemon, load.beside.requests, CHANGES, daemon.token);
       contenders.push(new GatewayContender(load.beside.name, daemon, context, beside));
@@ -47,6 +52,11 @@ export async function compare(context: Context, workload: Workload): Promise<Loa
   } finally {
     await Promise.all(running.map((one) => one.stop()));
   }
+}
+
+/** References follow changes, or nothing. */
+function forReferences({ live: _live, quiet, subscribers, ...load }: Workload): Workload {
+  return { ...load, ...(subscribers !== undefined && !quiet && { subscribers }) };
 }
 
 function shortened(load: Workload): Workload {
@@ -138,7 +148,12 @@ export async function taskOf(
   return {
     requests: requests.map((request) => httpBytes({ ...request, headers: { ...request.headers, ...headers } }, token)),
     ...(load.subscribers !== undefined && {
-      subscribe: { request: httpBytes(changes, token), subscribers: load.subscribers },
+      subscribe: {
+        request: httpBytes(changes, token),
+        subscribers: load.subscribers,
+        live: load.live !== undefined,
+        quiet: load.quiet === true,
+      },
     }),
   };
 }
@@ -161,7 +176,7 @@ async function startOnStore(context: Context, load: Workload, running: Running[]
   await fillFolder(join(folder, APP), APP, largeFile());
   const plain = await ReferenceServer.startPlain(folder, durability);
   running.push(plain);
-  const task = await taskOf(load, plain, load.plain, PLAIN_CHANGES, NO_TOKEN);
+  const task = await taskOf(forReferences(load), plain, load.plain, PLAIN_CHANGES, NO_TOKEN);
   const contender = new HttpContender('plain server', plain, context.generators, task, commits);
   if (!load.store) return [contender];
   const loop = await StoreLoop.start(folder, durability);

@@ -19,8 +19,11 @@ export type LoadTask = {
    * `warmUpMs` and `measureMs` say.
    */
   burst?: boolean;
-  /** A request that opens an event stream, and how many streams are open while the load runs. Each request causes one event. */
-  subscribe?: { request: Uint8Array; subscribers: number };
+  /**
+   * A request that opens an event stream, and how many streams are open while the load runs. Each request causes one event, or
+   * none of those that are `quiet`. `live` streams open with an event.
+   */
+  subscribe?: { request: Uint8Array; subscribers: number; live?: boolean; quiet?: boolean };
 };
 
 export type LoadResult = {

@@ -1,7 +1,7 @@
 /** The loads against a real server: the bare edge. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { type BareAnswer, ReferenceServer } from '../servers.ts';
@@ -80,6 +80,39 @@ test('a fan-out ends each turn with every event at every subscriber', async () =
   const delivery = new Histogram();
   delivery.add(result.delivery);
   assert.equal(delivery.total * load.connections, result.answered, 'one for each turn');
+});
+
+test('of live queries the event that a stream opens with does not count, and a quiet one sends no other', async () => {
+  const streams = new Set<ServerResponse>();
+  const event = (n: number) => `event: data\ndata: {"data":{"n":${n}},"seq":${n}}\n\n`;
+  let writes = 0;
+  const server = createServer((req, res) => {
+    req.resume();
+    if (req.url === '/live') {
+      res.writeHead(200, { 'content-type': 'text/event-stream' }).write(event(0));
+      streams.add(res);
+      return;
+    }
+    writes++;
+    if (req.url === '/write') for (const stream of streams) stream.write(event(writes));
+    res.setHeader('content-length', 2);
+    res.end('ok');
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    const { port } = server.address() as AddressInfo;
+    const post = (path: string) => Buffer.from(`POST ${path} HTTP/1.1\r\nHost: bench\r\nContent-Length: 0\r\n\r\n`);
+    const subscribe = { request: Buffer.from('GET /live HTTP/1.1\r\nHost: bench\r\n\r\n'), subscribers: 5, live: true };
+    const task = { ...load, port, connections: 1 };
+    const told = await run({ ...task, requests: [post('/write')], subscribe });
+    assert.equal(told.events, told.requests * 5);
+    const quiet = { ...subscribe, quiet: true };
+    assert.equal((await run({ ...task, requests: [post('/other')], subscribe: quiet })).events, 0);
+    await assert.rejects(run({ ...task, requests: [post('/write')], subscribe: quiet }), /causes none/);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 test('a pace is kept, and a late answer counts from when its request was due', async () => {

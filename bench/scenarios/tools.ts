@@ -25,7 +25,7 @@ export const writeBatch = (id: number, app = APP): Call => action('put_batch', '
 const writeTransaction = (id: number): Call => action('put_transaction', 'putSeveral', threeNotes(id), APP);
 
 /** What a webhook sends: an object of 4 to 16 KiB with lists and nested members. */
-const receive = (id: number): Call => {
+export const receive = (id: number, app = APP): Call => {
   const lines = Math.round(((4 + (id % 4) * 4) * KiB) / 200);
   const event = {
     type: 'order.updated',
@@ -38,7 +38,7 @@ const receive = (id: number): Call => {
       note: NOTE,
     })),
   };
-  return action('receive', 'receive', { id, event }, APP);
+  return action('receive', 'receive', { id, event }, app);
 };
 
 function query(name: string, operation: Operation, input: object, app: string): Call {
@@ -122,7 +122,9 @@ export const toolWorkloads: Workload[] = [
     'full',
     writeTransaction,
   ),
-  workloadOf('post', 'How many events of 4 to 16 KiB are stored a second at {n} in flight?', 'full', receive),
+  workloadOf('post', 'How many events of 4 to 16 KiB are stored a second at {n} in flight?', 'full', (id) =>
+    receive(id),
+  ),
   {
     scenario: 'describe',
     question: 'How many descriptions of an app a second at {n} in flight?',

@@ -349,8 +349,8 @@ export class LiveQuery {
       }
     }
     this.#telling = false;
-    // Telling takes a quarter of the time at most.
-    this.#intervalMs = Math.max(LIMITS.liveIntervalMs, 4 * (this.#room.clock.elapsed() - begun));
+    // Telling takes half of the time at most.
+    this.#intervalMs = Math.max(LIMITS.liveIntervalMs, 2 * (this.#room.clock.elapsed() - begun));
   }
 }
 
