@@ -4,15 +4,15 @@ import { COMMANDS } from './commands.ts';
 import { commandHelp, overview } from './help.ts';
 import { createStyle } from './terminal/style.ts';
 
-const WIDTH = 80;
 const plain = createStyle(false);
 
-test('help fits 80 columns, but for usages and examples', () => {
-  const lines = COMMANDS.flatMap((command) => {
-    const [usage, examples = []] = [`Usage  svc ${command.name} `, command.examples];
-    return commandHelp(command, WIDTH, plain).filter(
-      (line) => !line.startsWith(usage) && !examples.includes(line.trim()),
-    );
+for (const WIDTH of [80, 40])
+  test(`help fits ${WIDTH} columns, but for usages and examples`, () => {
+    const lines = COMMANDS.flatMap((command) => {
+      const [usage, examples = []] = [`Usage  svc ${command.name} `, command.examples];
+      return commandHelp(command, WIDTH, plain).filter(
+        (line) => !line.startsWith(usage) && !examples.includes(line.trim()),
+      );
+    });
+    for (const line of [...overview('0.1.0', WIDTH, plain), ...lines]) assert.ok(line.length <= WIDTH, line);
   });
-  for (const line of [...overview('0.1.0', WIDTH, plain), ...lines]) assert.ok(line.length <= WIDTH, line);
-});

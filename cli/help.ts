@@ -2,16 +2,20 @@
 import type { Command } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import type { Style } from './terminal/style.ts';
+import { joined, wrap } from './terminal/wrap.ts';
 
-const MAX_WIDTH = 100;
 /** Names that are longer have their explanation on the next line. */
 const NAME_WIDTH = 32;
+/** Where there are fewer columns, every explanation is on the next line. */
+const WIDE = 72;
+const NEXT_LINE = ' '.repeat(6);
 
 /** `svc help`: all commands. */
 export function overview(version: string, columns: number, style: Style): string[] {
   const groups = [...new Set(COMMANDS.map(({ group }) => group))];
   return [
-    `${style('bold', 'svc')} ${style('dim', version)}  One daemon that hosts many small apps, for people and agents.`,
+    `${style('bold', 'svc')} ${style('dim', version)}`,
+    ...wrap('One daemon that hosts many small apps, for people and agents.', columns),
     '',
     `${style('dim', 'Usage')}  svc <command> [options]`,
     ...groups.flatMap((group) => [
@@ -23,8 +27,22 @@ export function overview(version: string, columns: number, style: Style): string
       }),
     ]),
     '',
-    `${style('dim', 'Start')}  ${style('cyan', 'svc serve')}, and in another terminal ${style('cyan', 'svc new notes && svc push notes')}`,
-    `${style('dim', 'More')}  ${style('cyan', 'svc help <command>')}   Every command takes ${style('cyan', '--json')}.`,
+    ...joined(
+      [
+        `${style('dim', 'Start')}  ${style('cyan', 'svc serve')}, and in another terminal`,
+        style('cyan', 'svc new notes && svc push notes'),
+      ],
+      ' ',
+      columns,
+    ),
+    ...joined(
+      [
+        `${style('dim', 'More')}   ${style('cyan', 'svc help <command>')}`,
+        `Every command takes ${style('cyan', '--json')}.`,
+      ],
+      '   ',
+      columns,
+    ),
   ];
 }
 
@@ -38,7 +56,7 @@ export function commandHelp(command: Command, columns: number, style: Style): st
   return [
     ...wrap(`${summary}.`, columns),
     '',
-    `${style('dim', 'Usage')}  ${usage(command)}`,
+    ...usageLines(command, columns, style),
     ...details.flatMap((text) => ['', ...wrap(text, columns)]),
     '',
     style('bold', 'Options'),
@@ -61,29 +79,25 @@ function usage(command: Command): string {
   return `svc ${head(command)} [options]`;
 }
 
+/** `[options]` is on a line of its own where the others leave no room. */
+function usageLines(command: Command, columns: number, style: Style): string[] {
+  const lines = joined([`svc ${head(command)}`, '[options]'], ' ', columns - 'Usage  '.length);
+  return lines.map((line, i) => (i === 0 ? `${style('dim', 'Usage')}  ${line}` : `${' '.repeat(7)}${line}`));
+}
+
 function head({ name, positionals }: Command): string {
   return `${name} ${positionals}`.trim();
 }
 
 /** A name, which takes `width` columns, with its explanation beside it or below. */
 function entry(name: string, width: number, text: string, columns: number): string[] {
+  if (columns < WIDE) {
+    const names = joined(name.trim().split(' '), ' ', columns - 2).map((line) => `  ${line}`);
+    return [...names, ...wrap(text, columns - NEXT_LINE.length).map((line) => NEXT_LINE + line)];
+  }
   const indent = ' '.repeat(NAME_WIDTH + 4);
   const lines = wrap(text, columns - indent.length).map((line) => indent + line);
   if (width > NAME_WIDTH) return [`  ${name}`, ...lines];
   const [first = '', ...rest] = lines;
   return [`  ${name.trimEnd()}${first.slice(width + 2)}`, ...rest];
-}
-
-function wrap(text: string, columns: number): string[] {
-  const width = Math.max(24, Math.min(MAX_WIDTH, columns));
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = '';
-    }
-    line += line === '' ? word : ` ${word}`;
-  }
-  return [...lines, line];
 }

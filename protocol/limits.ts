@@ -239,6 +239,7 @@ export const LIMITS = {
   backupStallMs: 1 * MINUTE, // how long the gateway holds a finished backup for a reader that takes none of it
   backupWaitMs: 12 * HOUR, // how long the command line waits for the gateway to make a backup
   lowDiskBytes: 512 * MiB, // free disk below which `doctor` warns
+  fullDiskBytes: 8 * MiB, // below which it says that the disk is full
 
   automationTimeoutMaxMs: 1 * HOUR, // largest value `automationTimeoutMs` may take
   automationBytes: 64 * KiB, // the text of one `automation.json`

@@ -134,7 +134,7 @@ export async function logs({ args, terminal, connect }: CommandContext): Promise
   const readLast = () => (app === undefined ? readLastOfAll(client, limit) : readLastOf(client, app, limit));
   const print = (entry: LogEntry): void => {
     if (terminal.json) terminal.event(entry);
-    else terminal.line(drawLogEntry(entry, terminal.style, app === undefined));
+    else terminal.lines(drawLogEntry(entry, terminal.style, app === undefined));
   };
   if (!args.has('follow')) {
     const entries = await readLast();

@@ -109,7 +109,7 @@ async function followUntilStopped(
 
 function show(terminal: Terminal, event: DevEvent): void {
   if (terminal.json) terminal.event(forPrograms(event));
-  else if (event.event === 'log') terminal.line(drawLogEntry(event.entry, terminal.style, false));
+  else if (event.event === 'log') terminal.lines(drawLogEntry(event.entry, terminal.style, false));
   else {
     const [first = '', ...more] = draw(terminal, event);
     terminal.lines([`${terminal.style('dim', formatClock(Date.now()))}  ${first}`, ...more]);

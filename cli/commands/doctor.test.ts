@@ -5,10 +5,12 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
+import { acquireDataLock } from '../../storage/processes/data-lock.ts';
 import { failure, startGateway, svc, TOKEN, temporaryFolder } from '../../testing/command-line.ts';
 import {
   checkDaemon,
   checkDataDirectory,
+  checkDisk,
   checkNode,
   checkPort,
   checkPrivacy,
@@ -58,6 +60,20 @@ test('a data directory that others can open is a warning with the command that c
   );
 });
 
+test('a disk without room is a problem, one with little a warning', (t) => {
+  const folder = temporaryFolder(t);
+  const state = (bavail: number) => checkDisk(folder, surroundings(folder), { bavail, bsize: 1024 }).state;
+  assert.deepEqual([0, 100 * 1024, 1024 * 1024].map(state), ['problem', 'warning', 'ok']);
+});
+
+test('a gateway inside another program is found by its lock', async (t) => {
+  const folder = temporaryFolder(t);
+  const lock = acquireDataLock(join(folder, 'lock'));
+  t.after(() => lock.release());
+  const [found] = await checkDaemon(folder, surroundings(folder));
+  assert.match(found?.finding ?? '', new RegExp(`inside another program \\(pid ${process.pid}\\)`));
+});
+
 test('a gateway that crashed, and a port that is taken', async (t) => {
   const folder = temporaryFolder(t);
   const server = createServer();
@@ -85,6 +101,7 @@ test('MCP servers that failed are named', async (t) => {
       json: {
         version: '1.0.0',
         edge: 'uws',
+        node: 'v20.20.2',
         uptimeMs: 1000,
         processes: [],
         toolServers: [server('git', 'failed', 'it ended\nwith 1'), server('web', 'connected', 'an earlier failure')],
@@ -98,7 +115,7 @@ test('MCP servers that failed are named', async (t) => {
   assert.deepEqual(
     checks.map(({ name, state, finding }) => [name, state, finding]),
     [
-      ['gateway', 'ok', `1.0.0 answers at ${url}, up 1 s, edge uws`],
+      ['gateway', 'ok', `1.0.0 answers at ${url}, up 1 s, edge uws, Node 20.20.2`],
       ['MCP server', 'warning', 'git failed: it ended\nwith 1'],
     ],
   );

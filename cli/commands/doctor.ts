@@ -5,6 +5,7 @@ import { dirname } from 'node:path';
 import { DEFAULTS, LIMITS } from '../../protocol/limits.ts';
 import { Layout } from '../../storage/layout.ts';
 import { closeToOthers, openToOthers } from '../../storage/private-tree.ts';
+import { lockHolder } from '../../storage/processes/data-lock.ts';
 import { listSessions, readSession, touchedAt } from '../../storage/sessions.ts';
 import type { SystemStatus } from '../../supervisor/operations/status.ts';
 import type { CommandContext } from '../command.ts';
@@ -13,7 +14,9 @@ import { allSessions } from '../gateway/api.ts';
 import { Client } from '../gateway/client.ts';
 import { daemonOf, profileFile, readJsonFile, type Surroundings } from '../gateway/connection.ts';
 import { shellPath, shortPath } from '../terminal/paths.ts';
+import type { Terminal } from '../terminal/terminal.ts';
 import { formatAge, formatBytes, formatDuration } from '../terminal/units.ts';
+import { wrap } from '../terminal/wrap.ts';
 
 /** `warning`: it works, but not as well or as safely as it could. `problem`: it does not work. */
 export type Check = { name: string; state: 'ok' | 'warning' | 'problem'; finding: string; fix?: string };
@@ -23,6 +26,9 @@ const MIN_NODE = [20, 19] as const;
 const MAX_PORT = 65_535;
 /** Permission bits of everybody but the owner. */
 const OTHERS = 0o077;
+/** Columns of mark and name, and the terminals that have no room for both beside what was found. */
+const NAMES_WIDTH = 17;
+const NARROW = 60;
 /** States of a process that should run and does not. */
 const DOWN = new Set(['backoff', 'failed']);
 /** Where `svc serve` keeps code of the git store, unless the data directory's mark says otherwise. */
@@ -34,7 +40,10 @@ const SEE_LOG = 'The gateway logged the details where it runs (standard error of
 /** The exit code is 1 when something is broken. */
 export async function doctor(context: CommandContext): Promise<number> {
   const { args, terminal, dataDirectory } = context;
-  const port = args.number('port', 1, MAX_PORT) ?? DEFAULTS.port;
+  const named = args.number('port', 1, MAX_PORT);
+  const daemon = daemonOf(dataDirectory, context);
+  // Unless it is asked for, the port of the gateway that was found, not one that it does not use.
+  const port = named ?? Number(daemon === null ? DEFAULTS.port : new URL(daemon.url).port || DEFAULTS.port);
   // First: other checks must not report what it mends.
   const privacy = checkPrivacy(dataDirectory, args.has('mend'), context);
   const checks: Check[] = [
@@ -51,17 +60,25 @@ export async function doctor(context: CommandContext): Promise<number> {
   ];
   const has = (wanted: Check['state']): boolean => checks.some(({ state }) => state === wanted);
   terminal.answer({ ok: !has('problem'), checks }, () => {
-    const { style } = terminal;
-    for (const { state, name, finding, fix } of checks) {
-      const [colour, mark] = MARKS[state];
-      terminal.line(`${style(colour, mark)} ${style('bold', name.padEnd(14))} ${finding}`);
-      if (fix !== undefined) terminal.line(`${' '.repeat(17)}${style('dim', `→ ${fix}`)}`);
-    }
+    for (const check of checks) drawCheck(check, terminal);
     terminal.line();
     if (has('problem')) terminal.line('Something needs to be fixed.');
     else terminal.line(has('warning') ? 'It works; see the warnings.' : 'No problems found.');
   });
   return has('problem') ? EXIT.failed : EXIT.ok;
+}
+
+/** On a narrow terminal what was found is below its name. */
+function drawCheck({ state, name, finding, fix }: Check, terminal: Terminal): void {
+  const { columns, style } = terminal;
+  const [colour, mark] = MARKS[state];
+  const isNarrow = columns < NARROW;
+  const indent = ' '.repeat(isNarrow ? 2 : NAMES_WIDTH);
+  const [first = '', ...rest] = wrap(finding, columns - indent.length);
+  const title = `${style(colour, mark)} ${style('bold', isNarrow ? name : name.padEnd(14))}`;
+  const below = isNarrow ? [first, ...rest] : rest;
+  const advice = fix === undefined ? [] : wrap(`→ ${fix}`, columns - indent.length).map((line) => style('dim', line));
+  terminal.lines([isNarrow ? title : `${title} ${first}`, ...[...below, ...advice].map((line) => indent + line)]);
 }
 
 const ok = (name: string, finding: string): Check => ({ name, state: 'ok', finding });
@@ -105,10 +122,19 @@ export function checkDataDirectory(dataDirectory: string, surroundings: Surround
   const shown = shortPath(dataDirectory, surroundings);
   if (!existsSync(dataDirectory)) {
     const parent = existingParent(dataDirectory);
-    if (isWritable(parent)) return [ok(name, `${shown} is made by the first svc serve`)];
+    if (whyNotWritable(parent) === null) return [ok(name, `${shown} is made by the first svc serve`)];
     return [problem(name, `${shown} cannot be made: ${parent} is not writable`, 'Choose another: --data-dir')];
   }
-  if (!isWritable(dataDirectory)) {
+  const refusal = whyNotWritable(dataDirectory);
+  if (refusal === 'EROFS')
+    return [
+      problem(
+        name,
+        `${shown} is on a disk that is mounted read-only`,
+        'Mount it for writing, or choose another: --data-dir',
+      ),
+    ];
+  if (refusal !== null) {
     const fix = `Give it to the user of the gateway: chown -R $USER ${shown}`;
     return [problem(name, `${shown} is not writable`, fix)];
   }
@@ -141,12 +167,16 @@ function closedToOthers(name: string, path: string, finding: string, command: st
   return warning(name, `${finding}, but other users can open it`, `Run: ${command}`);
 }
 
-function checkDisk(dataDirectory: string, surroundings: Surroundings): Check {
-  const disk = statfsSync(existingParent(dataDirectory));
+export function checkDisk(
+  dataDirectory: string,
+  surroundings: Surroundings,
+  disk: { bavail: number; bsize: number } = statfsSync(existingParent(dataDirectory)),
+): Check {
   const free = disk.bavail * disk.bsize;
   const finding = `${formatBytes(free)} free`;
   if (free >= LIMITS.lowDiskBytes) return ok('disk', finding);
   const fix = `Free some space: removed apps are kept in ${shortPath(dataDirectory, surroundings)}/trash.`;
+  if (free < LIMITS.fullDiskBytes) return problem('disk', `full: ${finding}; writes are refused`, fix);
   return warning('disk', `only ${finding}`, fix);
 }
 
@@ -171,7 +201,7 @@ export async function checkDaemon(dataDirectory: string, surroundings: Surroundi
   const name = 'gateway';
   const shown = shortPath(dataDirectory, surroundings);
   const daemon = daemonOf(dataDirectory, surroundings);
-  if (daemon === null) return [ok(name, `none is running on ${shown}`)];
+  if (daemon === null) return [withoutAddress(dataDirectory, shown)];
   const { url, pid } = daemon;
   let status: SystemStatus;
   try {
@@ -186,7 +216,7 @@ export async function checkDaemon(dataDirectory: string, surroundings: Surroundi
     return [problem(name, `${url} answers ${error.body.code}: ${error.message}`, SEE_LOG)];
   }
   const down = status.processes.find(({ state, lastExit }) => lastExit !== null && DOWN.has(state));
-  const up = `${status.version} answers at ${url}, up ${formatDuration(status.uptimeMs)}, edge ${status.edge}`;
+  const up = `${status.version} answers at ${url}, up ${formatDuration(status.uptimeMs)}, edge ${status.edge}, Node ${status.node.replace(/^v/, '')}`;
   return [
     down === undefined
       ? ok(name, up)
@@ -202,6 +232,19 @@ export async function checkDaemon(dataDirectory: string, surroundings: Surroundi
         ),
       ),
   ];
+}
+
+/** One inside another program holds the lock, and has no address of its own. */
+function withoutAddress(dataDirectory: string, shown: string): Check {
+  const name = 'gateway';
+  try {
+    const pid = lockHolder(new Layout(dataDirectory).lock);
+    if (pid === null) return ok(name, `none is running on ${shown}`);
+    return ok(name, `runs on ${shown} inside another program (pid ${pid}), or just starts`);
+  } catch (error) {
+    const fix = 'Run as the user of the gateway, or name another directory: --data-dir';
+    return problem(name, `whether one runs on ${shown} cannot be told: ${firstLine(error)}`, fix);
+  }
 }
 
 type FoundSession = { sessionId: string; touchedAt: number; damaged?: string };
@@ -293,12 +336,13 @@ function existingParent(path: string): string {
   return existsSync(path) || dirname(path) === path ? path : existingParent(dirname(path));
 }
 
-function isWritable(path: string): boolean {
+/** The code of the system's refusal; null where the path can be written. */
+function whyNotWritable(path: string): string | null {
   try {
     accessSync(path, constants.W_OK);
-    return true;
-  } catch {
-    return false;
+    return null;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? 'unknown';
   }
 }
 

@@ -33,7 +33,16 @@ test('the welcome has links that sign a browser in, for the console and the firs
   assert.ok(welcome(FACTS, plain).some((line) => line.includes('svc new notes && svc push notes')));
 });
 
-test("the gateway's log is one readable line for each entry", () => {
-  const line = drawPinoLine('{"level":40,"time":0,"app":"notes","err":{"stack":"a\\nb"},"msg":"it broke"}', plain);
-  assert.match(line, /^\d\d:\d\d:00\.000 {2}warn {3}notes {2}it broke {2}err=\{"stack":"a\\nb"\}$/);
+test("the gateway's log is one readable line for each entry, with its date, and a line for each place of a stack", () => {
+  const stack = 'Error: it broke\n    at a (a.js:1:2)\n    at b (b.js:3:4)';
+  const entry = {
+    level: 40,
+    time: 0,
+    app: 'notes',
+    err: { code: 'EIO', message: 'it broke', stack },
+    msg: 'It broke.',
+  };
+  const [line = '', ...more] = drawPinoLine(JSON.stringify(entry), plain);
+  assert.match(line, /^\d{4}-\d\d-\d\d \d\d:\d\d:00\.000 {2}warn {3}notes {2}It broke\. {2}code=EIO$/);
+  assert.deepEqual(more, ['    │ Error: it broke', '    │ at a (a.js:1:2)', '    │ at b (b.js:3:4)']);
 });

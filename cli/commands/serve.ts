@@ -70,7 +70,7 @@ async function start(config: Partial<Config> & { dataDir: string }, terminal: Te
 async function terminalLog({ log = 'info' }: Partial<Config>, terminal: Terminal): Promise<Logger | undefined> {
   if (!terminal.notesAreSeen || terminal.json) return undefined;
   const { createLog } = await import('../../supervisor/operations/log-stream.ts');
-  return createLog(log, (line) => `${visible(drawPinoLine(line, terminal.noteStyle))}\n`);
+  return createLog(log, (line) => `${drawPinoLine(line, terminal.noteStyle).map(visible).join('\n')}\n`);
 }
 
 /** Uploads an app's folder unless its id is registered; answers the webhooks that were created. */

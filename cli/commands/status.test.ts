@@ -31,48 +31,49 @@ const actor = (app: string, more: Partial<ActorStatus> = {}): ActorStatus => ({
   ...more,
 });
 
+const STATUS: SystemStatus = {
+  version: '0.1.0',
+  node: 'v20.20.2',
+  pid: 10,
+  uptimeMs: 8_040_000,
+  edge: 'uws',
+  url: 'http://127.0.0.1:8787',
+  dataDir: '/srv/svc',
+  eventLoop: { p50: 0, p99: 1.5, max: 12, forMs: 1000 },
+  processes: [
+    process('supervisor', { role: 'supervisor' }),
+    process('writer', { role: 'writer', restarts: 2, lastExit: 'signal SIGKILL', counters: { groupCommits: 7 } }),
+    process('host 1', {
+      actors: [
+        actor('notes'),
+        actor('todos', { state: 'quarantined', uptimeMs: null, memory: null, lastExit: 'crash' }),
+      ],
+    }),
+    process('host 2', {
+      pid: null,
+      uptimeMs: null,
+      rss: null,
+      cpuMs: null,
+      state: 'starting',
+      actors: [actor('tasks', { versionId: 'tasks/v12' }), actor('tasks', { automation: 'digest', inFlight: 0 })],
+    }),
+  ],
+  toolServers: [
+    { name: 'git', kind: 'stdio', state: 'failed', lastError: 'it ended\nwith 1' },
+    { name: 'web', kind: 'http', state: 'connected', lastError: 'an earlier failure' },
+  ],
+  automations: { registered: 4, enabled: 3, running: 1, waiting: 0 },
+  counters: {
+    subscribers: 3,
+    changeRingBytes: 0,
+    droppedLogLines: 0,
+    droppedGatewayLogLines: 12,
+    retired: { idle: 1, evicted: 0, superseded: 0, deadline: 0, memory: 0, crash: 2, unresponsive: 0, shutdown: 0 },
+  } as SystemStatus['counters'],
+};
+
 test('the process tree', () => {
-  const status: SystemStatus = {
-    version: '0.1.0',
-    node: 'v20.20.2',
-    pid: 10,
-    uptimeMs: 8_040_000,
-    edge: 'uws',
-    url: 'http://127.0.0.1:8787',
-    dataDir: '/srv/svc',
-    eventLoop: { p50: 0, p99: 1.5, max: 12, forMs: 1000 },
-    processes: [
-      process('supervisor', { role: 'supervisor' }),
-      process('writer', { role: 'writer', restarts: 2, lastExit: 'signal SIGKILL', counters: { groupCommits: 7 } }),
-      process('host 1', {
-        actors: [
-          actor('notes'),
-          actor('todos', { state: 'quarantined', uptimeMs: null, memory: null, lastExit: 'crash' }),
-        ],
-      }),
-      process('host 2', {
-        pid: null,
-        uptimeMs: null,
-        rss: null,
-        cpuMs: null,
-        state: 'starting',
-        actors: [actor('tasks', { versionId: 'tasks/v12' }), actor('tasks', { automation: 'digest', inFlight: 0 })],
-      }),
-    ],
-    toolServers: [
-      { name: 'git', kind: 'stdio', state: 'failed', lastError: 'it ended\nwith 1' },
-      { name: 'web', kind: 'http', state: 'connected', lastError: 'an earlier failure' },
-    ],
-    automations: { registered: 4, enabled: 3, running: 1, waiting: 0 },
-    counters: {
-      subscribers: 3,
-      changeRingBytes: 0,
-      droppedLogLines: 0,
-      droppedGatewayLogLines: 12,
-      retired: { idle: 1, evicted: 0, superseded: 0, deadline: 0, memory: 0, crash: 2, unresponsive: 0, shutdown: 0 },
-    } as SystemStatus['counters'],
-  };
-  const lines = drawStatus(status, Number.POSITIVE_INFINITY, createStyle(false)).map(visible);
+  const lines = drawStatus(STATUS, Number.POSITIVE_INFINITY, createStyle(false)).map(visible);
   assert.equal(lines[0], 'svc-gateway 0.1.0  http://127.0.0.1:8787  up 2 h 14 min');
   assert.equal(lines[1], 'edge uws   Node 20.20.2   data /srv/svc');
   assert.deepEqual(
@@ -96,4 +97,15 @@ test('the process tree', () => {
     'retired      idle 1   crash 2',
     'writer       group commits 7',
   ]);
+});
+
+test('a narrow terminal has whole cells of fewer columns', () => {
+  const lines = (width: number) => drawStatus(STATUS, width, createStyle(false)).map(visible);
+  for (const width of [80, 40]) for (const line of lines(width)) assert.ok(line.length <= width, line);
+  const [head = '', ...rows] = lines(80).slice(3, 12);
+  assert.doesNotMatch(rows.join(), /…/);
+  assert.match(head, /^PROCESS .*STATE .*UP .*MEMORY .*CALLS .*RESTARTS/);
+  const narrow = lines(40);
+  const titles = narrow.findIndex((line) => line.startsWith('PROCESS'));
+  assert.match(narrow[titles] ?? '', /^PROCESS +STATE +MEMORY/);
 });

@@ -6,6 +6,7 @@ import type { CommandContext } from '../command.ts';
 import type { Format, Style } from '../terminal/style.ts';
 import { type Cell, type Column, drawTable, right } from '../terminal/table.ts';
 import { formatBytes, formatCount, formatDuration } from '../terminal/units.ts';
+import { joined } from '../terminal/wrap.ts';
 import { shortVersion } from './versions.ts';
 
 const REFRESH_MS = 1000;
@@ -13,13 +14,22 @@ const REFRESH_MS = 1000;
 const GOOD = new Set(['active', 'running', 'ready', 'up', 'live', 'connected']);
 const BAD = new Set(['quarantined', 'failed', 'failed_to_start', 'stopped', 'dead', 'crashed', 'unresponsive']);
 
+const number = (title: string, drop: number): Column => ({ title, align: 'right', drop });
+/** What a narrow terminal has no room for is left out, `PID` first. */
 const COLUMNS: Column[] = [
   'PROCESS',
-  right('PID'),
+  number('PID', 9),
   'STATE',
-  ...['UP', 'MEMORY', 'CPU', 'WAITING', 'RUNNING', 'CALLS', 'RESTARTS'].map(right),
-  { title: 'LAST EXIT', squeeze: true },
+  number('UP', 4),
+  right('MEMORY'),
+  number('CPU', 5),
+  number('WAITING', 8),
+  number('RUNNING', 7),
+  number('CALLS', 2),
+  number('RESTARTS', 3),
+  { title: 'LAST EXIT', squeeze: true, drop: 6 },
 ];
+const COUNTERS_INDENT = 13;
 
 export async function status({ args, terminal, connect }: CommandContext): Promise<void> {
   const client = connect();
@@ -35,15 +45,19 @@ export async function status({ args, terminal, connect }: CommandContext): Promi
 }
 
 export function drawStatus(now: SystemStatus, width: number, style: Style): string[] {
-  const below = [...toolServerLines(now, style), ...counterLines(now, style)];
+  const below = [...toolServerLines(now, width, style), ...counterLines(now, width, style)];
   const facts = [`edge ${now.edge ?? 'of the host'}`, `Node ${now.node.replace(/^v/, '')}`, `data ${now.dataDir}`];
   return [
-    [
-      `${style('bold', 'svc-gateway')} ${now.version}`,
-      ...(now.url === null ? [] : [style('cyan', now.url)]),
-      style('green', `up ${formatDuration(now.uptimeMs)}`),
-    ].join('  '),
-    style('dim', facts.join('   ')),
+    ...joined(
+      [
+        `${style('bold', 'svc-gateway')} ${now.version}`,
+        ...(now.url === null ? [] : [style('cyan', now.url)]),
+        style('green', `up ${formatDuration(now.uptimeMs)}`),
+      ],
+      '  ',
+      width,
+    ),
+    ...joined(facts, '   ', width).map((line) => style('dim', line)),
     '',
     ...drawTable(COLUMNS, treeRows(now.processes), width, style),
     ...(below.length === 0 ? [] : ['', ...below]),
@@ -106,16 +120,28 @@ function notable(count: number): Cell {
 }
 
 /** The MCP servers of the configuration: which answer, and why one does not. */
-function toolServerLines({ toolServers }: SystemStatus, style: Style): string[] {
-  return toolServers.map(({ name, kind, state, lastError }) => {
+function toolServerLines({ toolServers }: SystemStatus, width: number, style: Style): string[] {
+  return toolServers.flatMap(({ name, kind, state, lastError }) => {
     const drawn = drawState(state);
-    const error = state === 'failed' && lastError !== null ? `  ${style('dim', lastError)}` : '';
-    return `${style('dim', 'mcp server'.padEnd(11))}  ${name} (${kind})  ${style(drawn.format, drawn.text)}${error}`;
+    const error = state === 'failed' && lastError !== null ? lastError.split(' ') : [];
+    const parts = [
+      `${name} (${kind})`,
+      ` ${style(drawn.format, drawn.text)}`,
+      ...error.map((word) => style('dim', word)),
+    ];
+    if (error.length > 0) parts[2] = ` ${parts[2]}`;
+    return listed('mcp server', joined(parts, ' ', width - COUNTERS_INDENT), style);
   });
 }
 
+/** Lines with their name beside the first. */
+function listed(name: string, lines: string[], style: Style): string[] {
+  const width = COUNTERS_INDENT - 2;
+  return lines.map((line, i) => `${i === 0 ? style('dim', name.padEnd(width)) : ' '.repeat(width)}  ${line}`);
+}
+
 /** One line for each source of counters; those that are 0 are left out. */
-function counterLines(now: SystemStatus, style: Style): string[] {
+function counterLines(now: SystemStatus, width: number, style: Style): string[] {
   const { retired, ...gateway } = now.counters;
   const sources: [name: string, counters: Record<string, number>][] = [
     ['gateway', gateway],
@@ -126,7 +152,8 @@ function counterLines(now: SystemStatus, style: Style): string[] {
   return sources.flatMap(([name, counters]) => {
     const counted = Object.entries(counters).filter(([, count]) => count > 0);
     if (counted.length === 0) return [];
-    return `${style('dim', name.padEnd(11))}  ${counted.map(([what, count]) => `${words(what)} ${formatCount(count)}`).join('   ')}`;
+    const texts = counted.map(([what, count]) => `${words(what)} ${formatCount(count)}`);
+    return listed(name, joined(texts, '   ', width - COUNTERS_INDENT), style);
   });
 }
 

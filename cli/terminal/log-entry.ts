@@ -1,8 +1,8 @@
-/** Log entries, each on one line: those of apps, and those of the gateway's own log. */
+/** Log entries, each on one line and those of its stack: those of apps, and those of the gateway's own log. */
 import type { LogEntry } from '../../storage/app-log.ts';
 import { isRecord } from '../../storage/atomic-file.ts';
 import type { Format, Style } from './style.ts';
-import { formatClock } from './units.ts';
+import { formatMoment } from './units.ts';
 
 const LEVELS: Record<string, Format> = { debug: 'dim', info: 'blue', warn: 'yellow', error: 'red', fatal: 'red' };
 /** The numbers that pino writes for levels. */
@@ -16,15 +16,16 @@ const PINO_LEVELS: Record<number, string> = {
 };
 const DRAWN = new Set(['ts', 'level', 'app', 'msg', 'tool', 'versionId', 'traceId', 'page']);
 
-/** `withApp` where entries of several apps appear together. Other members follow as `name=value`. */
-export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): string {
+/** A bar stands before the lines of a stack: a text that an app put there begins no line. `withApp` where entries of several apps appear together. Other members follow as `name=value`, a stack as lines. */
+export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): string[] {
   // Apps write these lines: a member may have any type.
   const level = String(entry.level ?? 'info');
-  const more = Object.entries(entry)
+  const { stack, ...members } = withStack(entry);
+  const more = Object.entries(members)
     .filter(([name]) => !DRAWN.has(name))
     .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`);
-  return [
-    style('dim', formatClock(entry.ts)),
+  const line = [
+    style('dim', formatMoment(entry.ts)),
     style(LEVELS[level] ?? 'yellow', level.padEnd(5)),
     ...(withApp && entry.app !== undefined ? [style('bold', String(entry.app))] : []),
     ...(entry.tool ? [style('cyan', String(entry.tool))] : []),
@@ -32,6 +33,17 @@ export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): s
     String(entry.msg ?? ''),
     ...(more.length === 0 ? [] : [style('dim', more.join(' '))]),
   ].join('  ');
+  return [line, ...stack.map((place) => style('dim', `    │ ${place}`))];
+}
+
+/** The lines of the entry's stack, its own or that of its error; an error that has one is told by it. */
+function withStack(entry: LogEntry): Record<string, unknown> & { stack: string[] } {
+  const { err, stack, ...members } = entry as unknown as Record<string, unknown>;
+  const text = isRecord(err) && typeof err.stack === 'string' ? err.stack : stack;
+  if (typeof text !== 'string') return { ...entry, stack: [] };
+  const lines = text.split('\n').map((line) => line.trim());
+  const code = isRecord(err) && err.code !== undefined ? { code: err.code } : {};
+  return { ...members, ...code, stack: lines.filter((line) => line !== '') };
 }
 
 /** Of an error that an open page of a draft reported: its file, line and column, as far as the browser told. */
@@ -41,7 +53,7 @@ function placeInPage({ file, line, column }: Readonly<Record<string, unknown>>):
 }
 
 /** A JSON line of the gateway's log. */
-export function drawPinoLine(line: string, style: Style): string {
+export function drawPinoLine(line: string, style: Style): string[] {
   const { time, level, ...rest } = JSON.parse(line) as { time: number; level: number; msg?: string };
   return drawLogEntry({ ...rest, ts: time, level: PINO_LEVELS[level] ?? String(level) }, style, true);
 }

@@ -4,12 +4,17 @@ import type { Format, Style } from './style.ts';
 
 /** A cell's plain text, and how it is shown. */
 export type Cell = string | { text: string; format: Format };
-/** A title, or more: `squeeze` is for the column in which a table that is too wide is cut first. */
-export type Column = string | { title: string; align?: 'left' | 'right'; squeeze?: true };
+/**
+ * A title, or more: `squeeze` is for the column in which a table that is too wide is cut first. Columns with `drop` are left out
+ * before any is cut, the highest first.
+ */
+export type Column = string | { title: string; align?: 'left' | 'right'; squeeze?: true; drop?: number };
 
 const GAP = 2;
 /** No column is cut below this. */
 const MIN_WIDTH = 4;
+/** Columns that are wider may be cut to this before others are left out. */
+const READABLE_WIDTH = 16;
 
 /** A column of numbers. */
 export function right(title: string): Column {
@@ -17,10 +22,11 @@ export function right(title: string): Column {
 }
 
 /** The lines of a table: a dim head, then the rows. Where it is wider than `width`, the widest columns are cut. */
-export function drawTable(titled: Column[], rows: Cell[][], width: number, style: Style): string[] {
-  const columns: Exclude<Column, string>[] = titled.map((column) =>
-    typeof column === 'string' ? { title: column } : column,
-  );
+export function drawTable(titled: Column[], all: Cell[][], width: number, style: Style): string[] {
+  const given = titled.map((column) => (typeof column === 'string' ? { title: column } : column));
+  const kept = keptColumns(given, all, width);
+  const columns = kept.map((i) => given[i] as FullColumn);
+  const rows = all.map((row) => kept.map((i) => row[i] ?? ''));
   const head = columns.map(({ title }) => asShown({ text: title, format: 'dim' }));
   const shown = rows.map((row) => columns.map((_, i) => asShown(row[i])));
   const natural = columns.map((_, i) => Math.max(...[head, ...shown].map((row) => displayWidth(row[i]?.text ?? ''))));
@@ -38,6 +44,26 @@ export function drawTable(titled: Column[], rows: Cell[][], width: number, style
       .join(' '.repeat(GAP))
       .trimEnd();
   return [head, ...shown].map(line);
+}
+
+type FullColumn = Exclude<Column, string>;
+
+/** The places of the columns that are drawn. */
+function keptColumns(columns: FullColumn[], rows: Cell[][], width: number): number[] {
+  const needed = columns.map(({ title, squeeze }, i) => {
+    const widest = Math.max(displayWidth(title), ...rows.map((row) => displayWidth(asShown(row[i]).text)));
+    return GAP + (squeeze ? Math.min(READABLE_WIDTH, widest) : widest);
+  });
+  const kept = columns.map((_, i) => i);
+  while (kept.reduce((sum, i) => sum + (needed[i] as number), -GAP) > width) {
+    const last = Math.max(...kept.map((i) => columns[i]?.drop ?? 0));
+    if (last === 0) break;
+    kept.splice(
+      kept.findIndex((i) => columns[i]?.drop === last),
+      1,
+    );
+  }
+  return kept;
 }
 
 /** Takes from the widest columns first (of those marked in `from`) until all fit, or are at their minimum. */

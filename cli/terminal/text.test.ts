@@ -114,7 +114,11 @@ test('a progress bar fills from empty to full', () => {
 
 test('a log entry names the call that wrote it, if one did', () => {
   const draw = (tool: string | null) =>
-    drawLogEntry({ ts: 0, level: 'error', app: 'notes', msg: 'late', tool, traceId: tool }, createStyle(false), false);
+    drawLogEntry(
+      { ts: 0, level: 'error', app: 'notes', msg: 'late', tool, traceId: tool },
+      createStyle(false),
+      false,
+    ).join();
   assert.match(draw('add'), / {2}error {2}add {2}late$/);
   assert.match(draw(null), / {2}error {2}late$/);
 });

@@ -59,6 +59,13 @@ export function formatClock(at: number): string {
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${ms}`;
 }
 
+/** Local date and time with milliseconds, `2026-01-31 15:04:05.123`. */
+export function formatMoment(at: number): string {
+  const date = new Date(at);
+  const two = (n: number): string => String(n).padStart(2, '0');
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${formatClock(at)}`;
+}
+
 /** `1,204`. */
 export function formatCount(count: number): string {
   return count.toLocaleString('en-US');
