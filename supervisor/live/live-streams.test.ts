@@ -4,9 +4,46 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ChangeStreams } from '../dispatch/changes.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { LiveQueries } from './live-queries.ts';
+import type { Following, LiveQueries } from './live-queries.ts';
 import type { LiveFollower } from './live-query.ts';
 import { LiveStreams } from './live-streams.ts';
+
+/** An exchange whose stream writes into `told`; null is its end. */
+function anExchange() {
+  const told: (string | null)[] = [];
+  let leave = () => {};
+  const stream = {
+    buffered: 0,
+    onDrain: () => {},
+    write: (bytes: Buffer) => told.push(`${bytes}`) > 0,
+    end: () => told.push(null),
+  };
+  const exchange = {
+    aborted: false,
+    method: 'GET',
+    stream: () => stream,
+    onAbort: (gone: () => void) => {
+      leave = gone;
+    },
+  } as unknown as Exchange;
+  return { exchange, told, leave: () => leave() };
+}
+
+const SUBJECT = {
+  dispatcher: null as never,
+  app: 'notes',
+  key: 'notes',
+  caller: { kind: 'admin' as const },
+  client: 'c',
+};
+const STATE = { id: 'abc', event: 'data' as const, json: Buffer.from('"data":1,"seq":1}'), error: null };
+const OPENING = 'retry: 2000\n: live\n\n';
+
+function setUp(follow: (request: { query: string }, follower: LiveFollower) => Following) {
+  const changes = new ChangeStreams();
+  changes.readers.stop();
+  return { changes, streams: new LiveStreams({ follow } as unknown as LiveQueries, changes) };
+}
 
 test('queries that there is no room for are tried again by themselves, ever more rarely, until the client goes', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
@@ -21,36 +58,12 @@ test('queries that there is no room for are tried again by themselves, ever more
     followers.push(follower);
     return { repeat: () => {}, stop: () => {} };
   };
-  const changes = new ChangeStreams();
-  changes.readers.stop();
-  const streams = new LiveStreams({ follow } as unknown as LiveQueries, changes);
+  const { streams } = setUp(follow);
   const open = () => {
-    const told: string[] = [];
-    let go = () => {};
-    const stream = {
-      buffered: 0,
-      onDrain: () => {},
-      end: () => {},
-      write: (bytes: Buffer) => told.push(`${bytes}`) > 0,
-    };
-    const exchange = {
-      aborted: false,
-      method: 'GET',
-      stream: () => stream,
-      onAbort: (gone: () => void) => {
-        go = gone;
-      },
-    } as unknown as Exchange;
+    const { exchange, told, leave } = anExchange();
     const list = ['there', 'late'].map((query) => ({ query, input: '{}', lastId: undefined }));
-    const subject = {
-      dispatcher: null as never,
-      app: 'notes',
-      key: 'notes',
-      caller: { kind: 'admin' as const },
-      client: 'c',
-    };
-    streams.openMany(exchange, subject, list, null);
-    return { told, leave: () => go() };
+    streams.openMany(exchange, SUBJECT, list, null);
+    return { told, leave };
   };
 
   const one = open();
@@ -67,7 +80,7 @@ test('queries that there is no room for are tried again by themselves, ever more
   assert.equal(one.told.length, 2);
   hasRoom = true;
   t.mock.timers.tick(waitMs);
-  followers[1]?.tell({ id: 'abc', event: 'data', json: Buffer.from('"data":1,"seq":1}'), error: null });
+  followers[1]?.tell(STATE);
   assert.match(one.told[2] ?? '', /^event: data\nid: \.\.abc\ndata: \{"index":1,"data":1/);
   t.mock.timers.tick(10 * LIMITS.liveRetryMaxMs);
   assert.deepEqual([refusals, followers.length], [8, 2], 'it is followed once');
@@ -77,4 +90,23 @@ test('queries that there is no room for are tried again by themselves, ever more
   two.leave();
   t.mock.timers.tick(10 * LIMITS.liveRetryMaxMs);
   assert.equal(refusals, 9, 'a client that went away is not tried for');
+});
+
+test('what ends before the first result is known opens a stream and ends it, so that the client asks again', async () => {
+  for (const end of ['session', 'app'] as const) {
+    let follower: LiveFollower | undefined;
+    let stops = 0;
+    const { streams, changes } = setUp((_request, one) => {
+      follower = one;
+      return { repeat: () => {}, stop: () => stops++ };
+    });
+    const { exchange, told } = anExchange();
+    const opened = streams.openOne(exchange, SUBJECT, { query: 'slow', input: '{}', lastId: undefined });
+    if (end === 'session') {
+      changes.readers.endAll();
+      follower?.tell(STATE);
+    } else follower?.closed();
+    await opened;
+    assert.deepEqual([told, stops, changes.subscribers], [[OPENING, null], 1, 0], `the ${end} ended`);
+  }
 });

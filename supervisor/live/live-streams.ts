@@ -5,7 +5,6 @@
 import { SvcError } from '../../protocol/errors.ts';
 import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { unknownApp } from '../../storage/registry.ts';
 import type { AttachedChanges, ChangeStreams, SubscribeOptions } from '../dispatch/changes.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Exchange } from '../edge/edge.ts';
@@ -55,11 +54,12 @@ export class LiveStreams {
    */
   openOne(exchange: Exchange, subject: LiveSubject, { query, input, lastId }: FollowedQuery): Promise<void> {
     return new Promise((resolve, reject) => {
+      const { readers } = this.#changes;
+      const { endings } = readers;
       let reader: EventReader | null = null;
       let sent = lastId;
-      const open = (state: LiveState): EventReader | null => {
-        if (state.error !== null && state.error.status < 500) throw state.error;
-        const opened = this.#changes.readers.open(exchange, {
+      const open = (): EventReader | null => {
+        const opened = readers.open(exchange, {
           gone: () => following.stop(),
           caughtUp: () => following.repeat(),
         });
@@ -68,8 +68,14 @@ export class LiveStreams {
         return opened;
       };
       const tell = (state: LiveState): void => {
+        // Its session or token may have ended while the query ran.
+        if (reader === null && readers.endings !== endings) {
+          closed();
+          return;
+        }
         try {
-          reader ??= open(state);
+          if (reader === null && state.error !== null && state.error.status < 500) throw state.error;
+          reader ??= open();
           if (reader === null) following.stop();
           else if (sent !== state.id && reader.deliver(eventOf(state))) sent = state.id;
         } catch (error) {
@@ -77,10 +83,15 @@ export class LiveStreams {
           reject(error as Error);
         }
       };
+      // Who comes back is answered what is so then: that the app is gone, the gateway stopped, or nobody is signed in.
       const closed = (): void => {
         following.stop();
-        reader?.end();
-        reject(unknownApp(subject.app));
+        try {
+          reader ??= open();
+          reader?.end();
+        } catch (error) {
+          reject(error as Error);
+        }
       };
       const following = this.#queries.follow({ ...subject, query, input }, { tell, closed });
       exchange.onAbort(() => {
