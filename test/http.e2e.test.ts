@@ -174,6 +174,7 @@ const OPEN = [
   '/svc',
   '/svc/',
   '/svc/_health',
+  '/svc/_openapi.json',
   '/svc/_client.js',
   '/svc/_dev.js',
   '/svc/_console.js',
@@ -183,6 +184,8 @@ const OPEN = [
 const CLOSED = [
   '/svc/_apps',
   '/svc/_system',
+  '/svc/_metrics',
+  '/svc/site/_openapi.json',
   '/svc/_logs?app=site',
   '/svc/site/',
   '/svc/site',

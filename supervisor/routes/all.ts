@@ -12,6 +12,7 @@ import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './drafts.ts';
 import { liveRoutes } from './live.ts';
 import { mcpRoutes } from './mcp.ts';
+import { openApiRoutes } from './openapi.ts';
 import { pageRoutes } from './pages.ts';
 import { registryRoutes } from './registry.ts';
 import { publicOriginOf } from './requests.ts';
@@ -29,7 +30,7 @@ export function allRoutes(services: Services): Route[] {
   const { apps, automations } = services;
   const { catalog, enablement, fires, runs, runEvents, webhooks } = automations;
   const registered = (app: string) => apps.registered(app);
-  return [
+  const routes: Route[] = [
     ...toolRoutes(services),
     ...mcpRoutes(services),
     ...registryRoutes(services),
@@ -53,6 +54,7 @@ export function allRoutes(services: Services): Route[] {
     ...secretRoutes(services),
     ...blobRoutes(services),
     ...systemRoutes(services),
+    ...openApiRoutes(services, () => routes),
     ...agentRoutes(services),
     ...tokenRoutes(services),
     ...transferRoutes(services),
@@ -64,6 +66,7 @@ export function allRoutes(services: Services): Route[] {
     ...signInRoutes(services),
     ...pageRoutes(services),
   ];
+  return routes;
 }
 
 /** Of an automation or of a chat. */

@@ -1,0 +1,149 @@
+/** Makes the OpenAPI document of the gateway from its table of routes (decisions, section 14). */
+import { ERROR_CODES, type ErrorCode } from '../../protocol/errors.ts';
+import type { Route } from '../http/router.ts';
+import { type BodyMembers, bodyOf, queryOf, type ReferenceRow, readReference } from './reference.ts';
+import { COMPONENTS, ERROR_CONTENT, HEADER, type Json, SECURITY } from './shared.ts';
+
+/** Every route can answer these; `UNAUTHORIZED` and `FORBIDDEN` not those that need no token. */
+const GENERAL: ErrorCode[] = ['BAD_REQUEST', 'PAYLOAD_TOO_LARGE', 'OVERLOADED', 'INTERNAL'];
+const CLOSED: ErrorCode[] = ['UNAUTHORIZED', 'FORBIDDEN'];
+
+/** Bodies that are no JSON, by what the reference says of them. */
+const RAW_BODIES: [says: RegExp, type: string][] = [
+  [/^a gzipped tar archive/, 'application/gzip'],
+  [/^(?:any )?bytes|^a git bundle .* into /, 'application/octet-stream'],
+  [/Any body/, '*/*'],
+];
+
+export function gatewayDocument(routes: readonly Route[], version: string): Json {
+  const reference = readReference();
+  const operationIds = new Set<string>();
+  const paths: Record<string, Json> = {};
+  for (const route of routes) {
+    const path = templateOf(route.path);
+    paths[path] ??= {};
+    const row = reference.get(`${route.method} ${route.path}`) ?? { section: 'Other', answers: '', codes: [] };
+    // What drafts have as the live app has is described there.
+    const live = row.answers.startsWith('as ') ? reference.get(`${route.method} ${liveOf(route.path)}`) : undefined;
+    const id = uniqueId(route, operationIds);
+    (paths[path] as Json)[route.method.toLowerCase()] = operation(route, row, live?.answers ?? row.answers, id);
+  }
+  const tags = [...new Set([...reference.values()].map(({ section }) => section))];
+  const description =
+    'An application gateway. Times are milliseconds since the epoch, sizes bytes; an empty body counts as `{}`.';
+  return {
+    ...HEADER,
+    info: { title: 'svc gateway', version, description, license: { name: 'MIT', identifier: 'MIT' } },
+    tags: tags.map((name) => ({ name })),
+    paths,
+    components: COMPONENTS,
+  };
+}
+
+/** `/svc/:id/*` → `/svc/{id}/{path}`. */
+export function templateOf(path: string): string {
+  return path.replace(/:(\w+)/g, '{$1}').replace(/\*$/, '{path}');
+}
+
+/** The route of the live app that a route of a draft is like. */
+function liveOf(path: string): string {
+  return path.replace('/_draft/:sid/', '/');
+}
+
+/** `form` is the text that says what is sent and answered. */
+function operation(route: Route, { section, answers, codes }: ReferenceRow, form: string, operationId: string): Json {
+  const { method, path, needs, visitors } = route;
+  const isOpen = needs === 'anyone';
+  const body = method === 'GET' ? null : requestBody(form, method);
+  const named = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
+  const parameters = [
+    ...named.map((name) => pathParameter(name)),
+    ...(path.endsWith('*') ? [pathParameter('path', 'The rest of the path; it may have slashes.')] : []),
+    ...queryOf(form).map((name) => ({ name, in: 'query', schema: { type: 'string' } })),
+  ];
+  return {
+    operationId,
+    tags: [section],
+    ...(answers === '' ? {} : { description: answers }),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === null ? {} : { requestBody: body }),
+    responses: {
+      ...successes(route, form),
+      ...failures([...GENERAL, ...(isOpen ? [] : CLOSED), ...codes]),
+      default: { $ref: '#/components/responses/Error' },
+    },
+    security: isOpen ? [] : [...SECURITY, ...(visitors === undefined ? [] : [{}])],
+    'x-svc-needs': needs,
+  };
+}
+
+function pathParameter(name: string, description?: string): Json {
+  return {
+    name,
+    in: 'path',
+    required: true,
+    ...(description === undefined ? {} : { description }),
+    schema: { type: 'string' },
+  };
+}
+
+function requestBody(answers: string, method: string): Json | null {
+  const raw = RAW_BODIES.find(([says]) => says.test(answers));
+  if (raw) return { required: true, content: { [raw[1]]: {} } };
+  const members = bodyOf(answers);
+  if (members !== null) return { content: { 'application/json': { schema: schemaOf(members) } } };
+  if (method === 'PUT' || /JSON-RPC/.test(answers))
+    return { content: { 'application/json': { schema: { type: 'object' } } } };
+  return null;
+}
+
+function schemaOf(members: BodyMembers): Json {
+  const required = members.filter(({ optional }) => !optional).map(({ name }) => name);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(members.map(({ name }) => [name, {}])),
+    ...(required.length === 0 ? {} : { required }),
+  };
+}
+
+function successes({ needs, path }: Route, answers: string): Json {
+  const statuses = [
+    ...new Set([...answers.matchAll(/(?:→|or|answers) (20[0-9])\b/g)].map(([, status = '']) => status)),
+  ];
+  const type = /text\/event-stream|\[?events of a turn|the events|its events|the stream/i.test(answers)
+    ? 'text/event-stream'
+    : path === '/svc/_metrics'
+      ? 'text/plain'
+      : /application\/gzip/.test(answers)
+        ? 'application/gzip'
+        : needs === 'page' || (needs === 'anyone' && !answers.includes('{'))
+          ? '*/*'
+          : 'application/json';
+  const answer = { description: 'Done.', content: { [type]: {} } };
+  return Object.fromEntries((statuses.length === 0 ? ['200'] : statuses).map((status) => [status, answer]));
+}
+
+/** One response for each status, with the codes that it may have. */
+function failures(codes: ErrorCode[]): Json {
+  const byStatus = new Map<number, string[]>();
+  for (const code of new Set(codes)) {
+    const { status } = ERROR_CODES[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  return Object.fromEntries(
+    [...byStatus].map(([status, names]) => [
+      String(status),
+      { description: names.map((name) => `\`${name}\``).join(', '), content: ERROR_CONTENT },
+    ]),
+  );
+}
+
+/** `GET /svc/_apps/:id/versions` → `get_apps_id_versions`. */
+function uniqueId({ method, path }: Route, taken: Set<string>): string {
+  const words = path.match(/\w+/g)?.map((word) => word.replace(/^_+/, '')) ?? [];
+  const base = [method.toLowerCase(), ...words.slice(words[0] === 'svc' ? 1 : 0)].join('_');
+  let id = path.endsWith('*') ? `${base}_path` : base;
+  while (taken.has(id)) id += '_';
+  taken.add(id);
+  return id;
+}

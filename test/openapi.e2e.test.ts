@@ -1,0 +1,208 @@
+/** The OpenAPI documents: valid, equal to the routes and tools that there are, and true for who calls as they say. */
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { ERROR_CODES } from '../protocol/errors.ts';
+import { appDocument } from '../supervisor/openapi/app-document.ts';
+import { gatewayDocument, templateOf } from '../supervisor/openapi/gateway-document.ts';
+import { allRoutes } from '../supervisor/routes/all.ts';
+import type { Services } from '../supervisor/services.ts';
+import { appOf } from '../testing/apps.ts';
+import { onEachEdge } from '../testing/edges.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: the tests look into it
+type Document = any;
+
+async function isValid(document: Document): Promise<void> {
+  const validator = new Validator();
+  const { valid, errors } = await validator.validate(structuredClone(document));
+  assert.equal(valid, true, JSON.stringify(errors));
+  assert.equal(validator.version, '3.1');
+}
+
+function operationsOf({ paths }: Document): [path: string, method: string, operation: Document][] {
+  return Object.entries<Document>(paths).flatMap(([path, methods]) =>
+    Object.entries<Document>(methods).map(([method, operation]): [string, string, Document] => [
+      path,
+      method,
+      operation,
+    ]),
+  );
+}
+
+/** Whether a value is one of a schema of the document. */
+function isOf(document: Document, schema: Document, value: unknown): boolean {
+  const ajv = new Ajv2020({ strict: false });
+  const validate = ajv.compile({ ...schema, components: document.components });
+  const isRight = validate(value);
+  return isRight === true;
+}
+
+test('the document of the gateway has every route, and no other', () => {
+  const routes = allRoutes({ automations: {} } as Services);
+  const document: Document = gatewayDocument(routes, '1.0.0');
+  const operations = operationsOf(document);
+  assert.deepEqual(
+    operations.map(([path, method]) => `${method.toUpperCase()} ${path}`).sort(),
+    routes.map(({ method, path }) => `${method} ${templateOf(path)}`).sort(),
+  );
+  const ids = operations.map(([, , { operationId }]) => operationId);
+  assert.equal(new Set(ids).size, ids.length);
+  for (const [path, method, operation] of operations) {
+    const what = `${method} ${path}`;
+    assert.ok(operation.description?.length > 0, `${what} has no row in docs/http-api.md`);
+    const named = (operation.parameters ?? []).filter((one: Document) => one.in === 'path');
+    assert.deepEqual(
+      named.map(({ name }: Document) => name),
+      [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name),
+      what,
+    );
+    assert.equal(operation.security.length === 0, operation['x-svc-needs'] === 'anyone', what);
+    assert.equal(method === 'get' && operation.requestBody !== undefined, false, what);
+    assert.ok(
+      Object.keys(operation.responses).some((status) => /^20\d$/.test(status)),
+      what,
+    );
+  }
+  const { post } = document.paths['/svc/_tool/svc_read'];
+  assert.deepEqual(post.requestBody.content['application/json'].schema, {
+    type: 'object',
+    properties: { app: {}, query: {}, input: {} },
+    required: ['app', 'query'],
+  });
+  assert.match(post.responses[404].description, /UNKNOWN_APP.*UNKNOWN_QUERY/);
+  assert.deepEqual(post.security.at(-1), {}, 'public tools need no token');
+  const upload = document.paths['/svc/_apps/{id}/upload'].post;
+  assert.deepEqual([Object.keys(upload.requestBody.content), '201' in upload.responses], [['application/gzip'], true]);
+  const chat = document.paths['/svc/_draft/{sid}/{id}/_chat'].post;
+  assert.deepEqual(Object.keys(chat.responses[200].content), ['text/event-stream'], 'as for the live app');
+});
+
+const LIST = {
+  run: '({ input }) => [{ id: input.first ?? 1, next: null }]',
+  description: 'All of them.',
+  public: true,
+  input: { type: 'object', properties: { first: { $ref: '#/$defs/id' } }, $defs: { id: { type: 'integer' } } },
+  output: {
+    type: 'array',
+    items: { $ref: '#/$defs/node' },
+    $defs: {
+      node: {
+        type: 'object',
+        required: ['id'],
+        properties: { id: { type: 'integer' }, next: { anyOf: [{ $ref: '#/$defs/node' }, { type: 'null' }] } },
+      },
+    },
+  },
+};
+const ADD = {
+  run: '({ input }) => ({ status: 201, body: input.text })',
+  confirmation: 'required',
+  input: { type: 'object', required: ['text'], properties: { text: { type: 'string' } } },
+  output: { type: 'string' },
+};
+const NOTES = appOf('notes', {
+  queries: { list: LIST, both: '() => 1' },
+  actions: { add: ADD, both: '() => 2' },
+  manifest: { name: 'Notes', description: 'What to remember.' },
+});
+
+test('references of a schema lead to the same parts of it, and data stays as it is', () => {
+  const input = {
+    type: 'object',
+    default: { $ref: '#/a' },
+    properties: { again: { $ref: '#' }, far: { $ref: 'https://x/' } },
+  };
+  const own = { $id: 'https://x/', $ref: '#/$defs/a', $defs: { a: true } };
+  const queries = [{ name: 'one', input, output: own }];
+  const document: Document = appDocument({ id: 'a', name: 'a', version: '1', queries, actions: [] });
+  const { 'query.one.input': placed, 'query.one.output': kept } = document.components.schemas;
+  assert.deepEqual(placed.default, { $ref: '#/a' });
+  assert.deepEqual(placed.properties, {
+    again: { $ref: '#/components/schemas/query.one.input' },
+    far: { $ref: 'https://x/' },
+  });
+  assert.deepEqual(kept, own);
+});
+
+onEachEdge({}, (gateway) => {
+  before(async () => {
+    assert.equal((await gateway.upload('notes', NOTES)).status, 201);
+  });
+  const documentOf = async (path: string, token?: null): Promise<Document> => {
+    const answer = await gateway.call('GET', path, token === undefined ? {} : { token });
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json;
+  };
+
+  test('the document of the gateway needs no token, and is valid', async () => {
+    const document = await documentOf('/svc/_openapi.json', null);
+    await isValid(document);
+    assert.equal(document.info.version, (await gateway.call('GET', '/svc/_health')).json.version);
+    const { code } = document.components.schemas.Error.properties.error.properties;
+    assert.deepEqual(code.enum, Object.keys(ERROR_CODES));
+    const missing = await gateway.call('GET', '/svc/_apps/nobody');
+    assert.ok(isOf(document, document.components.schemas.Error, missing.json));
+  });
+
+  test('that of an app is valid, and has each of its tools', async () => {
+    const document = await documentOf('/svc/notes/_openapi.json');
+    await isValid(document);
+    assert.deepEqual([document.info.title, document.info.description], ['Notes', 'What to remember.']);
+    const operations = operationsOf(document).map(([path, , { operationId }]) => [path, operationId]);
+    assert.deepEqual(operations, [
+      ['/svc/_tool/svc_read#list', 'list'],
+      ['/svc/_tool/svc_read#both', 'query.both'],
+      ['/svc/_tool/svc_write#add', 'add'],
+      ['/svc/_tool/svc_write#both', 'action.both'],
+    ]);
+    const { list, add } = Object.fromEntries(operationsOf(document).map(([, , one]) => [one.operationId, one]));
+    assert.equal(list.description, 'All of them.');
+    assert.deepEqual([list.security.length, add.security.length], [3, 2]);
+    assert.equal(add['x-svc-confirmation'], 'required');
+  });
+
+  test('who calls as it says gets what it says', async () => {
+    const document = await documentOf('/svc/notes/_openapi.json');
+    for (const [name, path, input, wrong] of [
+      ['list', '/svc/_tool/svc_read#list', { first: 7 }, { first: 'x' }],
+      ['add', '/svc/_tool/svc_write#add', { text: 'Milk' }, {}],
+    ] as const) {
+      const operation = document.paths[path].post;
+      const { schema } = operation.requestBody.content['application/json'];
+      const { app, query, action } = schema.properties;
+      const body = {
+        app: app.const,
+        ...(query === undefined ? { action: action.const } : { query: query.const }),
+        input: input as unknown,
+      };
+      assert.ok(isOf(document, schema, body), name);
+      assert.ok(!isOf(document, schema, { ...body, input: wrong }), name);
+      // As a generated client does: the path behind the address of the server.
+      const request = (sent: object) =>
+        fetch(new URL(path, gateway.url), {
+          method: 'POST',
+          headers: { authorization: `Bearer ${gateway.token}`, 'content-type': 'application/json' },
+          body: JSON.stringify(sent),
+        });
+      const answer = (await (await request(body)).json()) as Document;
+      const answers = operation.responses[200].content['application/json'].schema;
+      assert.ok(isOf(document, answers, answer), JSON.stringify(answer));
+      const refused = await request({ ...body, input: wrong });
+      assert.equal(refused.status, 400);
+      const others = operation.responses.default.content['application/json'].schema;
+      assert.ok(isOf(document, others, await refused.json()));
+    }
+  });
+
+  test('that of an app is for who may describe it', async () => {
+    assert.equal((await gateway.call('GET', '/svc/notes/_openapi.json', { token: null })).status, 401);
+    assert.equal((await gateway.call('GET', '/svc/nobody/_openapi.json')).json.error.code, 'UNKNOWN_APP');
+    await gateway.upload('other', appOf('other', {}));
+    const made = await gateway.call('POST', '/svc/_tokens', { body: { name: 'r', tools: 'read', apps: ['other'] } });
+    const { token } = made.json;
+    assert.equal((await gateway.call('GET', '/svc/notes/_openapi.json', { token })).status, 403);
+    assert.equal((await gateway.call('GET', '/svc/other/_openapi.json', { token })).status, 200);
+  });
+});
