@@ -1,11 +1,13 @@
 /** Queries as resources of MCP, read and subscribed to by the official client in both eras of the protocol, on both edges. */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { LIMITS } from '../protocol/limits.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge } from '../testing/edges.ts';
-import { startGateway, type TestGateway } from '../testing/gateway.ts';
+import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const APP = appOf('notes', {
   migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
@@ -358,3 +360,50 @@ test('the resources of a draft are those of its code and data', async (t) => {
   assert.equal(await draft.read(uri), 'edited');
   assert.deepEqual(live.updated, []);
 });
+
+for (const era of ERAS) {
+  test(`svc mcp subscribes for a client that is ${era}, also after the gateway came back`, async (t) => {
+    const gateway = await startGateway(t);
+    await gateway.upload('notes', APP);
+    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
+    const updated: string[] = [];
+    client.setNotificationHandler('notifications/resources/updated', ({ params: { uri } }) => void updated.push(uri));
+    const args = [join(root, 'bin/svc.js'), 'mcp', 'notes', '--data-dir', gateway.dataDir];
+    await client.connect(new StdioClientTransport({ command: process.execPath, args }));
+    t.after(() => client.close());
+    const uri = 'svc://notes/queries/find?input={"like":"ü%25"}';
+    const read = async () => {
+      const [content] = (await client.readResource({ uri })).contents;
+      assert.ok(content && 'text' in content);
+      return JSON.parse(content.text).length;
+    };
+    const subscribe = async () => {
+      if (era === 'auto') return await client.listen({ resourceSubscriptions: [uri] });
+      await client.subscribeResource({ uri });
+      return null;
+    };
+    const wrong = 'svc://notes/queries/nothing';
+    await assert.rejects(
+      era === 'legacy' ? client.subscribeResource({ uri: wrong }) : client.listen({ resourceSubscriptions: [wrong] }),
+      /nothing/,
+    );
+    const listening = await subscribe();
+    await gateway.write('notes', 'add', { text: 'über' });
+    await eventually(() => updated.length > 0);
+    assert.equal(await read(), 1);
+    await gateway.stop();
+    await gateway.start();
+    // A newer client hears that what it listened to has ended; for one of 2025 nothing has.
+    if (listening !== null) assert.notEqual(await listening.closed, 'local');
+    await gateway.write('notes', 'add', { text: 'übrig' });
+    if (era === 'auto') await subscribe();
+    else await eventually(() => updated.length > 1);
+    assert.equal(await read(), 2);
+    const before = updated.length;
+    await eventually(async () => (await subscribersOf(gateway)) === 1);
+    await gateway.write('notes', 'add', { text: 'üblich' });
+    await eventually(() => updated.length > before);
+    await client.close();
+    await eventually(async () => (await subscribersOf(gateway)) === 0);
+  });
+}

@@ -3,18 +3,20 @@ import { createInterface } from 'node:readline';
 import type { CommandContext } from '../command.ts';
 import { UsageError } from '../failure.ts';
 import { route } from '../gateway/api.ts';
-import { EventStreamParser } from '../gateway/client.ts';
+import { type McpFetch, type McpMessage, McpSubscriptions, messagesOf } from '../gateway/mcp-subscriptions.ts';
 
-type Message = {
-  id?: string | number;
-  method?: string;
-  params?: { name?: string; uri?: string; requestId?: string | number; _meta?: Record<string, unknown> };
+type Message = McpMessage & {
+  params?: { name?: string; requestId?: string | number; _meta?: Record<string, unknown> };
   result?: { protocolVersion?: string };
 };
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const PARSE_ERROR = -32_700;
+const INVALID_REQUEST = -32_600;
 const NOT_ANSWERED = -32_000;
+const LISTEN = 'subscriptions/listen';
+/** Of clients of 2025; newer ones listen. */
+const OF_SESSION: unknown[] = ['resources/subscribe', 'resources/unsubscribe'];
 
 export async function mcp({ args, terminal, connect }: CommandContext): Promise<void> {
   if (terminal.stdin.isTTY)
@@ -22,6 +24,8 @@ export async function mcp({ args, terminal, connect }: CommandContext): Promise<
   const app = args.optionalAt(0);
   const path = app === undefined ? '/svc/_mcp' : route`/svc/${app}/_mcp`;
   const running = new Map<string | number, AbortController>();
+  /** Those that last until somebody ends them. */
+  const listening = new Set<AbortController>();
   const underWay = new Set<Promise<void>>();
   /** Agreed on with a client of 2025; later ones name it in each message. */
   let agreed: string | undefined;
@@ -31,18 +35,43 @@ export async function mcp({ args, terminal, connect }: CommandContext): Promise<
     terminal.event(message);
   };
 
+  const send: McpFetch = async (method, message, { headers, signal, text } = {}) => {
+    // A gateway that was started again may be at another address.
+    const { url, token } = connect(true).connection;
+    return await fetch(url + path, {
+      method,
+      headers: {
+        ...headersOf(message ?? {}, agreed),
+        ...headers,
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      },
+      ...(message !== null && { body: text ?? JSON.stringify(message) }),
+      ...(signal && { signal }),
+    });
+  };
+  const subscriptions = new McpSubscriptions(send, tell);
+
+  const answer = async (message: Message, text: string, signal: AbortSignal): Promise<void> => {
+    if (OF_SESSION.includes(message.method) && message.params?._meta?.[VERSION] === undefined) {
+      tell(await subscriptions.answer(message));
+      return;
+    }
+    const response = await send('POST', message, { signal, text });
+    if (message.method === 'initialize') subscriptions.begun(message, response);
+    let isAnswered = message.id === undefined;
+    for await (const part of messagesOf(response)) {
+      isAnswered ||= part.id === message.id;
+      tell(part);
+    }
+    if (!isAnswered) throw new Error('The gateway ended this without an answer.');
+  };
+
   const pass = async (message: Message, text: string): Promise<void> => {
     const leaving = new AbortController();
     if (message.id !== undefined) running.set(message.id, leaving);
+    if (message.method === LISTEN) listening.add(leaving);
     try {
-      // A gateway that was started again may be at another address.
-      const { url, token } = connect(true).connection;
-      const headers = {
-        ...headersOf(message, agreed),
-        ...(token !== undefined && { authorization: `Bearer ${token}` }),
-      };
-      const response = await fetch(url + path, { method: 'POST', headers, body: text, signal: leaving.signal });
-      for await (const answer of messagesOf(response)) tell(answer);
+      await answer(message, text, leaving.signal);
     } catch (error) {
       if (message.id === undefined || leaving.signal.aborted) return;
       terminal.event({
@@ -52,6 +81,7 @@ export async function mcp({ args, terminal, connect }: CommandContext): Promise<
       });
     } finally {
       if (message.id !== undefined) running.delete(message.id);
+      listening.delete(leaving);
     }
   };
 
@@ -64,6 +94,11 @@ export async function mcp({ args, terminal, connect }: CommandContext): Promise<
       terminal.event({ jsonrpc: '2.0', id: null, error: { code: PARSE_ERROR, message: (error as Error).message } });
       continue;
     }
+    if (typeof message !== 'object' || message === null) {
+      const error = { code: INVALID_REQUEST, message: 'A message is an object.' };
+      terminal.event({ jsonrpc: '2.0', id: null, error });
+      continue;
+    }
     if (message.method === 'notifications/cancelled' && message.params?.requestId !== undefined) {
       running.get(message.params.requestId)?.abort();
       continue;
@@ -73,7 +108,9 @@ export async function mcp({ args, terminal, connect }: CommandContext): Promise<
     // Until both sides agree on a version, nothing else makes sense.
     if (message.method === 'initialize') await passing;
   }
+  for (const leaving of listening) leaving.abort();
   await Promise.all(underWay);
+  await subscriptions.close();
 }
 
 /** What the body says, once more as headers, as MCP over HTTP wants it. */
@@ -86,23 +123,12 @@ function headersOf({ method, params }: Message, agreed: string | undefined): Rec
     accept: 'application/json, text/event-stream',
     ...(version !== undefined && { 'mcp-protocol-version': version }),
     ...(typeof named === 'string' && method !== undefined && { 'mcp-method': method }),
-    ...(typeof named === 'string' && subject !== undefined && { 'mcp-name': subject }),
+    ...(typeof named === 'string' && subject !== undefined && { 'mcp-name': headerOf(subject) }),
   };
 }
 
-/** The messages of an answer. Throws for one that the gateway refused before it read the message. */
-async function* messagesOf(response: Response): AsyncGenerator<Message> {
-  if (response.headers.get('content-type')?.startsWith('text/event-stream') && response.body) {
-    const parser = new EventStreamParser();
-    const decoder = new TextDecoder();
-    for await (const chunk of response.body)
-      for (const { data } of parser.push(decoder.decode(chunk, { stream: true })))
-        if (data !== '') yield JSON.parse(data) as Message;
-    return;
-  }
-  const text = await response.text();
-  if (text === '') return;
-  const answer = JSON.parse(text) as Message & { isError?: boolean; error?: { message: string } };
-  if (answer.isError) throw new Error(answer.error?.message);
-  yield answer;
+/** A URI may have characters that a header cannot. */
+function headerOf(value: string): string {
+  const isPlain = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value) && !value.startsWith('=?base64?');
+  return isPlain ? value : `=?base64?${Buffer.from(value).toString('base64')}?=`;
 }

@@ -1,0 +1,134 @@
+/**
+ * Keeps what an MCP client of 2025 subscribed to, in a session with the gateway, and passes on what it hears: also after a lost
+ * connection, and in another session once the gateway was started again.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LIMITS } from '../../protocol/limits.ts';
+import { EventStreamParser } from './client.ts';
+
+export type McpMessage = {
+  jsonrpc?: string;
+  id?: string | number;
+  method?: string;
+  params?: { uri?: string; [member: string]: unknown };
+  result?: { [member: string]: unknown };
+  error?: unknown;
+};
+
+/** Sends one request to the gateway, wherever it is now. Rejects when there is none. */
+export type McpFetch = (method: string, message: McpMessage | null, more?: McpFetchOptions) => Promise<Response>;
+/** `text` is the message as it came. */
+export type McpFetchOptions = { headers?: Record<string, string>; signal?: AbortSignal; text?: string };
+
+const SESSION = 'mcp-session-id';
+
+export class McpSubscriptions {
+  readonly #fetch: McpFetch;
+  readonly #tell: (message: McpMessage) => void;
+  readonly #uris = new Set<string>();
+  readonly #leaving = new AbortController();
+  #initialize: McpMessage | null = null;
+  #session: string | null = null;
+  #following: Promise<void> | null = null;
+
+  constructor(fetch: McpFetch, tell: (message: McpMessage) => void) {
+    this.#fetch = fetch;
+    this.#tell = tell;
+  }
+
+  /** The client has begun, and the gateway has answered. */
+  begun(initialize: McpMessage, { headers }: Response): void {
+    this.#initialize = initialize;
+    this.#session = headers.get(SESSION);
+  }
+
+  /** The answer to `resources/subscribe` or `resources/unsubscribe`. Rejects with what keeps the gateway from answering. */
+  async answer(message: McpMessage): Promise<McpMessage> {
+    const uri = message.params?.uri ?? '';
+    let answer = await this.#ask(message);
+    if (answer === null) {
+      await this.#beginAgain();
+      answer = await this.#ask(message);
+    }
+    if (answer === null) throw new Error('The gateway keeps no session for this subscription.');
+    if (answer.error === undefined && message.method === 'resources/subscribe') this.#uris.add(uri);
+    else this.#uris.delete(uri);
+    if (this.#uris.size > 0) this.#following ??= this.#follow();
+    return answer;
+  }
+
+  /** Ends the session: nobody listens any more. */
+  async close(): Promise<void> {
+    this.#leaving.abort();
+    if (this.#following === null) return;
+    await this.#following;
+    await this.#fetch('DELETE', null, { headers: this.#headers() }).catch(() => {});
+  }
+
+  /** Null when the session has ended, of which a gateway that was started again knows nothing. */
+  async #ask(message: McpMessage): Promise<McpMessage | null> {
+    const response = await this.#fetch('POST', message, { headers: this.#headers(), signal: this.#leaving.signal });
+    if (response.status === 404) {
+      const { error } = JSON.parse(await response.text()) as { error: { code: string; message: string } };
+      if (error.code !== 'NOT_FOUND') throw new Error(error.message);
+      return null;
+    }
+    for await (const answer of messagesOf(response)) if (answer.id === message.id) return answer;
+    throw new Error('The gateway did not answer.');
+  }
+
+  async #beginAgain(): Promise<void> {
+    if (this.#initialize === null) throw new Error('The client has not begun with "initialize".');
+    const response = await this.#fetch('POST', this.#initialize, { signal: this.#leaving.signal });
+    for await (const answer of messagesOf(response)) if (answer.error !== undefined) return;
+    this.#session = response.headers.get(SESSION);
+    for (const uri of this.#uris) {
+      const params = { uri };
+      const answer = await this.#ask({ jsonrpc: '2.0', id: uri, method: 'resources/subscribe', params });
+      if (answer?.error !== undefined) this.#uris.delete(uri);
+      // It may have changed meanwhile; what cannot be followed any more is told by reading it.
+      this.#tell({ jsonrpc: '2.0', method: 'notifications/resources/updated', params });
+    }
+  }
+
+  async #follow(): Promise<void> {
+    const { signal } = this.#leaving;
+    let parser = new EventStreamParser();
+    while (!signal.aborted) {
+      try {
+        parser = new EventStreamParser(parser.lastEventId);
+        const headers = { ...this.#headers(), accept: 'text/event-stream', 'last-event-id': parser.lastEventId };
+        const response = await this.#fetch('GET', null, { headers, signal });
+        if (response.ok) for await (const message of messagesOf(response, parser)) this.#tell(message);
+        else if (response.status === 404) {
+          await this.#beginAgain();
+          parser = new EventStreamParser();
+          continue;
+        }
+      } catch {
+        // It may come back, and then it is asked again.
+      }
+      await sleep(LIMITS.changeRetryMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  #headers(): Record<string, string> {
+    return this.#session === null ? {} : { [SESSION]: this.#session };
+  }
+}
+
+/** The messages of an answer. Throws for one that the gateway refused before it read the message. */
+export async function* messagesOf(response: Response, parser = new EventStreamParser()): AsyncGenerator<McpMessage> {
+  if (response.headers.get('content-type')?.startsWith('text/event-stream') && response.body) {
+    const decoder = new TextDecoder();
+    for await (const chunk of response.body)
+      for (const { data } of parser.push(decoder.decode(chunk, { stream: true })))
+        if (data !== '') yield JSON.parse(data) as McpMessage;
+    return;
+  }
+  const text = await response.text();
+  if (text === '') return;
+  const answer = JSON.parse(text) as McpMessage & { isError?: boolean; error?: { message: string } };
+  if (answer.isError) throw new Error(answer.error?.message);
+  yield answer;
+}
