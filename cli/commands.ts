@@ -149,9 +149,12 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     },
     'types <app>': {
       summary: "Print TypeScript declarations of an app's tools, of what handlers and tests get, and of window.svc",
-      details: ['The app is a folder with an app.json, or the id of an app on the gateway.'],
+      details: [
+        'The app is a folder with an app.json, or the id of an app on the gateway.',
+        'A file whose name ends with .ts and not with .d.ts gets a client instead, for programs that call the tools.',
+      ],
       options: { '-o, --out <file>': 'Write them to this file' },
-      examples: ['svc types ./notes --out notes/svc.d.ts', 'svc types todos'],
+      examples: ['svc types ./notes --out notes/svc.d.ts', 'svc types todos', 'svc types todos --out todos-client.ts'],
       load: async () => (await import('./commands/types.ts')).types,
     },
     'test <dir>': {

@@ -1,4 +1,4 @@
-/** `svc types`: TypeScript declarations of an app, from its folder or from the gateway. */
+/** `svc types`: TypeScript declarations of an app, or a client of its tools, from its folder or from the gateway. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { checkManifest } from '../../protocol/rules/manifest-check.ts';
@@ -7,12 +7,15 @@ import { readAppId } from '../dev/app-folder.ts';
 import { CommandError } from '../failure.ts';
 import type { DescribedApp, ToolAnswer } from '../gateway/api.ts';
 import { shortPath } from '../terminal/paths.ts';
-import { declarationsOf } from '../types/declarations.ts';
+import { clientOf, declarationsOf } from '../types/declarations.ts';
 
 export async function types(context: CommandContext): Promise<void> {
   const { args, terminal, cwd } = context;
-  const text = declarationsOf(await manifestOf(context, args.at(0)));
+  const manifest = await manifestOf(context, args.at(0));
   const out = args.text('out');
+  // Declarations have no code: a module is to have some.
+  const isModule = out !== undefined && /(?<!\.d)\.[mc]?ts$/.test(out);
+  const text = isModule ? clientOf(manifest) : declarationsOf(manifest);
   if (out === undefined) {
     terminal.answer({ declarations: text }, () => terminal.lines(text.trimEnd().split('\n')));
     return;
@@ -33,5 +36,6 @@ async function manifestOf({ cwd, connect }: CommandContext, app: string) {
     const id = readAppId(folder);
     return checkManifest(readFileSync(join(folder, 'app.json'), 'utf8'), id);
   }
-  return (await connect().post<ToolAnswer<DescribedApp>>('/svc/_tool/svc_describe', { app })).data;
+  const { data } = await connect().post<ToolAnswer<DescribedApp>>('/svc/_tool/svc_describe', { app });
+  return { ...data, id: app };
 }

@@ -1,4 +1,4 @@
-/** Writes the declarations of an app: what its handlers and tests get, its tools by name, and `window.svc`. */
+/** Writes the declarations of an app (what its handlers and tests get, its tools by name, `window.svc`), or a client of its tools. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ActionDefinition, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
@@ -14,6 +14,15 @@ export function declarationsOf({ queries, actions }: Pick<Manifest, 'queries' | 
     tools('Actions', actions),
     common('schemas/svc.d.ts'),
     common('schemas/svc-test.d.ts'),
+  ].join('\n');
+}
+
+/** The text of a TypeScript module that calls the tools of the app from outside of its pages. */
+export function clientOf({ id, queries, actions }: Pick<Manifest, 'id' | 'queries' | 'actions'>): string {
+  return [
+    `${HEAD}const APP = ${JSON.stringify(id)};\n\n${tools('Queries', queries)}`,
+    tools('Actions', actions),
+    common('schemas/svc-client.ts'),
   ].join('\n');
 }
 
