@@ -19,7 +19,6 @@ type Open = { readonly readers: Map<EventReader, ReaderEvents>; waiting: number 
 export class EventReaders {
   readonly #open: Open = { readers: new Map(), waiting: 0 };
   readonly #heartbeat: NodeJS.Timeout;
-  #endings = 0;
 
   constructor(heartbeatMs: number = LIMITS.changeHeartbeatMs) {
     this.#heartbeat = setInterval(() => {
@@ -30,11 +29,6 @@ export class EventReaders {
   /** Streams open now. */
   get count(): number {
     return this.#open.readers.size;
-  }
-
-  /** How often all were ended: who asked for a stream before the latest, and has none yet, may not be let in any more. */
-  get endings(): number {
-    return this.#endings;
   }
 
   /** What one reader may have waiting now. */
@@ -66,7 +60,6 @@ export class EventReaders {
 
   /** Ends every stream that is open now; who still may can open another one. */
   endAll(): void {
-    this.#endings += 1;
     for (const [reader, on] of [...this.#open.readers]) {
       reader.end();
       on.gone();

@@ -54,12 +54,10 @@ export class LiveStreams {
    */
   openOne(exchange: Exchange, subject: LiveSubject, { query, input, lastId }: FollowedQuery): Promise<void> {
     return new Promise((resolve, reject) => {
-      const { readers } = this.#changes;
-      const { endings } = readers;
       let reader: EventReader | null = null;
       let sent = lastId;
       const open = (): EventReader | null => {
-        const opened = readers.open(exchange, {
+        const opened = this.#changes.readers.open(exchange, {
           gone: () => following.stop(),
           caughtUp: () => following.repeat(),
         });
@@ -68,11 +66,6 @@ export class LiveStreams {
         return opened;
       };
       const tell = (state: LiveState): void => {
-        // Its session or token may have ended while the query ran.
-        if (reader === null && readers.endings !== endings) {
-          closed();
-          return;
-        }
         try {
           if (reader === null && state.error !== null && state.error.status < 500) throw state.error;
           reader ??= open();
@@ -83,7 +76,7 @@ export class LiveStreams {
           reject(error as Error);
         }
       };
-      // Who comes back is answered what is so then: that the app is gone, the gateway stopped, or nobody is signed in.
+      // Who comes back is answered what is so then: that the app is gone, or that the gateway stopped.
       const closed = (): void => {
         following.stop();
         try {
