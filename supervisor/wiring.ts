@@ -163,8 +163,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const secrets = await Secrets.open({ layout, registered, log }, registry.ids());
     secrets.onChange((app) => {
       tree.tellSecrets(app);
-      // Their values are taken out of results.
-      results.forget(app);
+      // Their values are taken out of results, also of those that are followed.
+      commits.changed(app);
     });
     const pages = new Pages(log);
     const jobs = new Jobs({

@@ -32,6 +32,24 @@ const UNSTEADY: Record<string, string> = {
   'the time of SQLite': `({ db }) => db.get("SELECT datetime('now') AS n")`,
   'a write':
     '/* governance: allow-query-handlers-read-only a test */ ({ db }) => db.run("INSERT INTO log VALUES (1)").then(() => 1)',
+  'the address of a blob': '() => URL.createObjectURL(new Blob(["a"]))',
+  'when a file was made': '() => new File(["a"], "a").lastModified',
+  'when a file of a form was made':
+    '() => { const form = new FormData(); form.append("a", new Blob(["a"])); return form.get("a").lastModified; }',
+  'when an event was made': '() => new Event("a").timeStamp',
+  'when the thread began': '() => performance.timeOrigin',
+  'a mark': '() => performance.mark("a").startTime',
+  'the clock of a class': '() => new (class { at = new Date() })().at',
+  'a boundary':
+    'async () => { const form = new FormData(); form.append("a", "b"); return await new Response(form).text(); }',
+  'the parts of a format without a date': '() => new Intl.DateTimeFormat("en").formatToParts()',
+  'a signal that times out': '() => AbortSignal.timeout(1000).aborted',
+  'a wait': '() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)',
+  'what the garbage collector left': '() => new WeakRef({}).deref() !== undefined',
+  'the present in a view': '({ db }) => db.all("SELECT * FROM present")',
+  'the present in a filter': '({ db }) => db.all("SELECT name FROM item WHERE name > CURRENT_TIMESTAMP")',
+  'the count of changes': '({ db }) => db.get("SELECT changes() AS a, total_changes() AS b, last_insert_rowid() AS c")',
+  'a pragma': '({ db }) => db.all("SELECT * FROM pragma_table_info(\'item\')")',
   'a transaction': '({ db }) => db.transaction((tx) => tx.get("SELECT count(*) AS n FROM log"))',
 };
 const unsteady = Object.values(UNSTEADY);
@@ -69,6 +87,10 @@ const MIGRATION = `CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT);
   CREATE TABLE tag (item REFERENCES item ON DELETE CASCADE, name TEXT);
   CREATE TABLE log (v);
   CREATE VIEW named AS SELECT name FROM item;
+  CREATE VIEW present AS SELECT name, datetime('now') AS at FROM item;
+  CREATE TABLE place (code TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID;
+  CREATE VIRTUAL TABLE words USING fts5 (text);
+  CREATE VIRTUAL TABLE boxes USING rtree (id, low, high);
   INSERT INTO item (name) VALUES ('a'), ('b');`;
 
 const SOURCE = { queries: QUERIES, actions: ACTIONS, migrations: [MIGRATION] };

@@ -5,6 +5,7 @@ import { type Frame, type FrameOf, Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type BlobFolders, type BlobRecord, isMediaType, openBlob, statBlob, UNTYPED } from '../../storage/blobs.ts';
 import type { Call } from './calls.ts';
+import { effect } from './effects.ts';
 import { AskError } from './failure.ts';
 
 /** `ctx.blobs` of one call. `get` and `stat` resolve to null for what is not there, `delete` to false. */
@@ -47,11 +48,11 @@ export class ActorBlobs {
         return (await this.#ask(call, 'put', type, bytes)) as BlobRecord;
       },
       get: (sha256: string) => {
-        call.reads?.unsteady();
+        effect();
         return this.#get(sha256);
       },
       stat: (sha256: string) => {
-        call.reads?.unsteady();
+        effect();
         return statBlob(this.#folders, sha256);
       },
       delete: async (sha256: unknown) => {

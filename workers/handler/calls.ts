@@ -212,7 +212,8 @@ export class Calls {
     this.#forget(call);
   }
 
-  #forget({ id }: Call): void {
+  #forget({ id, reads }: Call): void {
+    reads?.end();
     if (!this.#running.delete(id)) return;
     this.#finished++;
     if (this.#running.size === 0) this.#whenIdle?.();

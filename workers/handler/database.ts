@@ -21,6 +21,7 @@ import {
 import { Asked } from './asked.ts';
 import type { Call } from './calls.ts';
 import { withoutPlannedLimits } from './limit-parameters.ts';
+import { statementRuns, writerAsked } from './reads.ts';
 import { type RowsJson, rowsJsonOf, rowsToJson } from './result.ts';
 import { JsonStatement } from './rows-json.ts';
 import { toParams, toStatements, toText } from './sql-params.ts';
@@ -171,7 +172,7 @@ export class CallDatabase {
     if (this.#reader === null) return null;
     this.#call.assertWanted();
     const statement = this.#reader.statement(toText(sql));
-    if (statement !== null) this.#call.reads?.add(statement.program());
+    if (statement !== null) statementRuns(statement);
     return statement;
   }
 
@@ -192,7 +193,7 @@ export class CallDatabase {
     let asked: Promise<T>;
     try {
       this.#call.assertWanted();
-      this.#call.reads?.asked();
+      writerAsked();
       if (this.#blocked !== null) throw new Error(this.#blocked);
       asked = operation(this.#client);
     } catch (error) {

@@ -31,6 +31,7 @@ export function countGlobals(): void {
   countUses(getPrototypeOf(performance) as object);
   countUses(globalThis, ['setTimeout', 'setInterval', 'setImmediate']);
   countUses(AbortSignal, ['timeout']);
+  countUses(URL, ['createObjectURL']);
   countUses(Atomics, ['wait', 'waitAsync']);
   countUses(Event.prototype, ['timeStamp']);
   countUses(WeakRef.prototype, ['deref']);

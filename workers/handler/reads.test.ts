@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import { effect } from './effects.ts';
-import { Reads } from './reads.ts';
+import { Reads, statementRuns, writerAsked } from './reads.ts';
 
 const program = (tables: string[] | null, steady = true) => ({ reads: tables, writes: [], steady });
 
@@ -13,16 +13,32 @@ test('what a query read is kept until a statement or something else is not the s
   assert.deepEqual([reads.tables, reads.keep], [['a', 'b', 'c'], true]);
   effect();
   assert.equal(reads.keep, false);
+  reads.end();
   for (const spoil of [
     (one: Reads) => one.add(program([], false)),
-    (one: Reads) => one.unsteady(),
     (one: Reads) => one.add(program(null)),
     (one: Reads) => one.asked(),
   ]) {
     const spoiled = new Reads();
     spoil(spoiled);
     assert.equal(spoiled.keep, false);
+    spoiled.end();
   }
+});
+
+test('what runs in the thread counts for each query that runs meanwhile, and for none that has ended', () => {
+  const runs = (...tables: string[]) => statementRuns({ program: () => program(tables) });
+  statementRuns({ program: () => assert.fail('nobody wants to know') });
+  const ended = new Reads();
+  ended.end();
+  const first = new Reads();
+  runs('a');
+  const second = new Reads();
+  runs('b');
+  first.end();
+  writerAsked();
+  assert.deepEqual([ended.tables, first.tables, second.tables], [[], ['a', 'b'], null]);
+  second.end();
 });
 
 test('more tables than can be told count as any', () => {

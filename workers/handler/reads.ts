@@ -1,7 +1,24 @@
-/** What one query read, and whether its result is the same as long as those tables are (decisions, section 13). */
+/**
+ * What a query read, and whether its result is the same as long as those tables are (decisions, section 13). A statement counts for
+ * each query that runs in the thread at that time: it may be asked through the `db` of another call that a module keeps.
+ */
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Program } from '../writer/programs.ts';
 import { effects } from './effects.ts';
+
+const running = new Set<Reads>();
+
+/** A statement is about to run in this thread. */
+export function statementRuns(statement: { program(): Program }): void {
+  if (running.size === 0) return;
+  const program = statement.program();
+  for (const reads of running) reads.add(program);
+}
+
+/** The writer is asked: for a write, or for what this thread cannot read. */
+export function writerAsked(): void {
+  for (const reads of running) reads.asked();
+}
 
 export class Reads {
   readonly #tables = new Set<string>();
@@ -10,29 +27,23 @@ export class Reads {
   #steady = true;
   readonly #effects = effects();
 
-  /** A statement is about to run in this thread. */
+  /** From now on until `end`. */
+  constructor() {
+    running.add(this);
+  }
+
+  end(): void {
+    running.delete(this);
+  }
+
   add({ reads, steady }: Program): void {
     if (reads === null) this.#known = false;
     else for (const table of reads) this.#addTable(table);
     if (!steady) this.#steady = false;
   }
 
-  #addTable(table: string): void {
-    if (this.#tables.has(table)) return;
-    this.#chars += table.length + 1;
-    if (this.#chars > LIMITS.tablesReadChars) this.#known = false;
-    else this.#tables.add(table);
-  }
-
-  /** The result depends on something that is no table. */
-  unsteady(): void {
-    this.#steady = false;
-  }
-
-  /** The writer is asked: for a write, or for what this thread cannot read. */
   asked(): void {
     this.#known = false;
-    this.#steady = false;
   }
 
   /** Null for any table. */
@@ -42,5 +53,12 @@ export class Reads {
 
   get keep(): boolean {
     return this.#steady && this.#known && this.#effects === effects();
+  }
+
+  #addTable(table: string): void {
+    if (this.#tables.has(table)) return;
+    this.#chars += table.length + 1;
+    if (this.#chars > LIMITS.tablesReadChars) this.#known = false;
+    else this.#tables.add(table);
   }
 }

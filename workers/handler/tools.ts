@@ -8,6 +8,7 @@ import type { ActorBlobs, BlobsOfContext } from './blobs.ts';
 import type { Call, Runner } from './calls.ts';
 import { shownTime } from './clock.ts';
 import { CallDatabase, finished, Reader, settled } from './database.ts';
+import { effect } from './effects.ts';
 import { type FetchInput, HttpClient } from './fetch.ts';
 import type { AppLog } from './log.ts';
 import type { Modules } from './modules.ts';
@@ -56,7 +57,7 @@ export class HandlerContext {
       const seen = (value: unknown) => ({
         enumerable: true,
         get: () => {
-          reads.unsteady();
+          effect();
           return value;
         },
       });
@@ -68,7 +69,7 @@ export class HandlerContext {
 
   /** Aborts when the caller has gone or the time is up. A getter of each object would cost more than the rest of a call. */
   get signal(): AbortSignal {
-    this.#call.reads?.unsteady();
+    effect();
     return this.#call.signal;
   }
 
