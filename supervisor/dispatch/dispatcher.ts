@@ -127,6 +127,7 @@ export class Dispatcher {
     const app = await this.apps.get(id);
     const reply: CallReply = {
       result: (status, answer, timing) => {
+        this.#options.reads.acknowledging();
         if (status === 201) this.#announceSql(app, answer, source);
         sink.answered(200, answer, timing);
       },
@@ -144,7 +145,9 @@ export class Dispatcher {
 
   /** Tells the subscribers of an app what an action that answered with this status wrote. */
   announce({ app, kind, tool }: Target, status: number, source: Change['source']): void {
-    if (kind === 'query' || status >= 400) return;
+    if (kind === 'query') return;
+    this.#options.reads.acknowledging();
+    if (status >= 400) return;
     for (const table of tool.writes) this.#options.changes.emit(app.key, { table, action: tool.name, source });
   }
 

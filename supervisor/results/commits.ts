@@ -69,11 +69,20 @@ export class Commits {
     else this.#tell(app, tables === null ? 'all' : new Set(tables));
   }
 
+  /**
+   * Somebody is told of a write: a read that begins after that may come in the same turn of the event loop, where very many sockets
+   * have something.
+   */
+  acknowledging(): void {
+    this.#turn++;
+  }
+
   /** Everything of an app may have changed, not only its data; told first. */
   onChanged: (app: string) => void = () => {};
 
   /** Anything may have changed: there is another version, other data, or a writer that died. */
   changed(app: string): void {
+    this.acknowledging();
     this.#known.get(app)?.history.adopt(null);
     this.onChanged(app);
     this.#tell(app, 'all');

@@ -34,6 +34,16 @@ test('within a turn of the event loop the state is read again once the note of a
   assert.equal(history.unchanged(new Set(['t']), now), false);
 });
 
+test('within a turn the state is read again once a write was acknowledged, whether its note has come or not', async () => {
+  await nextTurn();
+  assert.ok(commits.upToDate('a'));
+  db.exec('INSERT INTO t VALUES (3)');
+  assert.ok(commits.upToDate('a'), 'nobody can know of it');
+  commits.acknowledging();
+  assert.equal(commits.upToDate('a'), null);
+  commits.changed('a');
+});
+
 test('the next turn sees what another process committed in the one before', async () => {
   await nextTurn();
   assert.ok(commits.upToDate('a'));
