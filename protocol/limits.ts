@@ -28,6 +28,7 @@ export const DEFAULTS = {
   trashDays: 7,
   maxAgents: 8,
   publicLimits: { reads: 60, writes: 10 }, // of one address in `visitorWindowMs`
+  logFile: { maxMb: 10, keep: 5 }, // size of the gateway's log file, and how many older ones stay
 } as const;
 
 export const LIMITS = {

@@ -18,6 +18,12 @@ for (const [name, value, message] of [
   ['a port out of range', { port: 70_000 }, /"port" in f must be an integer from 0 to 65535/],
   ['a port as text', { port: '80' }, /"port" in f must be/],
   ['a retention below the minimum', { versionRetention: 1 }, /from 2 to/],
+  ['a short token for metrics', { metricsToken: 'a'.repeat(15) }, /"metricsToken" in f must be a token of 16/],
+  ['a token for metrics with a space', { metricsToken: `${'a'.repeat(16)} b` }, /"metricsToken" in f must be/],
+  ['a log file without a path', { logFile: { maxMb: 1 } }, /"logFile\.path" in f must be a non-empty string/],
+  ['a log file of no size', { logFile: { path: 'a', maxMb: 0 } }, /"logFile\.maxMb" in f must be an integer from 1/],
+  ['a log file with another member', { logFile: { path: 'a', size: 1 } }, /"logFile" in f must be \{ "path"/],
+  ['an unknown format of the log', { logFormat: 'text' }, /"auto", "json", "pretty"/],
   ['an unknown edge', { edge: 'nginx' }, /one of "auto", "uws", "node"/],
   [
     'a host to deny that is none',

@@ -65,6 +65,10 @@ export type Config = {
   /** What `GET /svc/_metrics` may be read with besides the administrator's token. */
   metricsToken: string | null;
   log: LogLevel;
+  /** What `svc serve` writes; `auto`: text for people on a terminal, else JSON. */
+  logFormat: 'auto' | 'json' | 'pretty';
+  /** Null: standard error. `path` is relative to the data directory; `keep` older files of `maxMb` MiB stay beside it. */
+  logFile: { path: string; maxMb?: number; keep?: number } | null;
 };
 
 /** A configuration that cannot be used; the message names the key. */
@@ -154,6 +158,20 @@ const egress: Check = (value) => {
   return null;
 };
 
+const logFile: Check = (value) => {
+  const wanted = '{ "path", "maxMb"?, "keep"? }';
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return wanted;
+  const { path, maxMb, keep, ...more } = value as Record<string, unknown>;
+  if (Object.keys(more).length > 0) return wanted;
+  const checks: [member: string, fault: ReturnType<Check>][] = [
+    ['path', text(path)],
+    ['maxMb', maxMb === undefined ? null : integer(1, 10_000)(maxMb)],
+    ['keep', keep === undefined ? null : integer(1, 1000)(keep)],
+  ];
+  const [at, fault] = checks.find(([, found]) => typeof found === 'string') ?? [];
+  return at !== undefined && typeof fault === 'string' ? { at, wanted: fault } : null;
+};
+
 const token: Check = (value) =>
   typeof value === 'string' && /^[!-~]{16,256}$/.test(value)
     ? null
@@ -203,6 +221,8 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   runner: [null, text],
   metricsToken: [null, token],
   log: ['info', oneOf('debug', 'info', 'warn', 'error', 'silent')],
+  logFormat: ['auto', oneOf('auto', 'json', 'pretty')],
+  logFile: [null, logFile],
 };
 const CHECKS = new Map<string, Check>([['dataDir', text]]);
 for (const [key, [, check]] of Object.entries(SETTINGS)) CHECKS.set(key, check);

@@ -47,7 +47,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
     throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
   if (!GATEWAY_KINDS.includes(kind)) throw new ConfigError(`"kind" must be ${GATEWAY_KINDS.join(', ')}.`, 'kind');
   const config = resolveConfig(options.dataDir, settings);
-  const log = logger ?? createLog(config.log);
+  const log = logger ?? createLog(config);
   const extensions = { conversationRunner, runnerStatus, fireAutomationFactory };
   const host = { auth, authorize, kind, extensions };
   return new Gateway(config, log, host, (reason) => onFatal?.(reason));

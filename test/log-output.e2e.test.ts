@@ -100,6 +100,32 @@ for (const [name, stdout, stderr] of OUTPUTS) {
   });
 }
 
+for (const logFormat of ['auto', 'json', 'pretty']) {
+  test(`with logFile it logs to that file, ${logFormat}, and not to standard error`, async (t) => {
+    const folder = temporary(t);
+    const config = join(folder, 'config.json');
+    writeFileSync(config, JSON.stringify({ log: 'info', logFormat, logFile: { path: 'log/gateway.log' } }));
+    const gateway = new TestGateway(join(folder, 'data'), ['--config', config]);
+    await gateway.start();
+    assert.equal(await gateway.stop(), 0);
+    assert.equal(gateway.log, '');
+    const lines = readFileSync(join(folder, 'data/log/gateway.log'), 'utf8').trimEnd().split('\n');
+    const stopping = lines.find((line) => line.includes('SIGTERM: stopping')) ?? assert.fail(lines.join('\n'));
+    if (logFormat === 'pretty') assert.match(stopping, /^\d{4}-\d\d-\d\d .* {2}info {3}SIGTERM: stopping/);
+    else assert.equal(JSON.parse(stopping).level, 30);
+  });
+}
+
+test('standard error has text where that is wanted, also when it is no terminal', async (t) => {
+  const folder = temporary(t);
+  const config = join(folder, 'config.json');
+  writeFileSync(config, JSON.stringify({ log: 'info', logFormat: 'pretty' }));
+  const gateway = new TestGateway(join(folder, 'data'), ['--config', config]);
+  await gateway.start();
+  assert.equal(await gateway.stop(), 0);
+  assert.match(gateway.log, / {2}info {3}SIGTERM: stopping/);
+});
+
 /** A small disk; `release` lets go of what is open on it, at the end. */
 function smallDisk(t: TestContext, size: string, release: () => unknown): string {
   const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));

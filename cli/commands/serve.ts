@@ -16,7 +16,7 @@ import { Client } from '../gateway/client.ts';
 import { makeLink, openBrowser } from '../gateway/pages.ts';
 import { drawPinoLine } from '../terminal/log-entry.ts';
 import { shortPath } from '../terminal/paths.ts';
-import { type Style, visible } from '../terminal/style.ts';
+import { createStyle, type Style, visible } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { drawMinted } from './versions.ts';
 
@@ -66,11 +66,16 @@ async function start(config: Partial<Config> & { dataDir: string }, terminal: Te
   }
 }
 
-/** Log lines are JSON, except on a terminal. */
-async function terminalLog({ log = 'info' }: Partial<Config>, terminal: Terminal): Promise<Logger | undefined> {
-  if (!terminal.notesAreSeen || terminal.json) return undefined;
+/** A log for people, where that is wanted: by itself on a terminal. Undefined for one of JSON lines. */
+async function terminalLog(
+  { log = 'info', logFormat = 'auto', logFile = null, dataDir }: Partial<Config> & { dataDir: string },
+  terminal: Terminal,
+): Promise<Logger | undefined> {
+  const isSeen = logFile === null && terminal.notesAreSeen && !terminal.json;
+  if (logFormat === 'json' || (logFormat === 'auto' && !isSeen)) return undefined;
   const { createLog } = await import('../../supervisor/operations/log-stream.ts');
-  return createLog(log, (line) => `${drawPinoLine(line, terminal.noteStyle).map(visible).join('\n')}\n`);
+  const style = logFile === null ? terminal.noteStyle : createStyle(false);
+  return createLog({ log, logFile, dataDir }, (line) => `${drawPinoLine(line, style).map(visible).join('\n')}\n`);
 }
 
 /** Uploads an app's folder unless its id is registered; answers the webhooks that were created. */

@@ -109,6 +109,9 @@ test('a line cannot drive the terminal of whoever looks at the log, and is the s
 });
 
 test("a log of ours is known by its stream, a host's is not", () => {
-  assert.equal(streamOf(createLog('silent').child({ app: 'notes' }))?.droppedLines, 0);
+  assert.equal(
+    streamOf(createLog({ log: 'silent', logFile: null, dataDir: '' }).child({ app: 'notes' }))?.droppedLines,
+    0,
+  );
   assert.equal(streamOf(pino({ level: 'silent' })), null);
 });

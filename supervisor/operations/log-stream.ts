@@ -1,10 +1,13 @@
-/** Writes the gateway's own log to standard error. It never waits for its reader and never throws; it counts the lines it drops. */
+/** Writes the gateway's own log to standard error, or to a file. It never waits for its reader and never throws; it counts the lines it drops. */
 import { constants, openSync, writeSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import { type Logger, pino, symbols } from 'pino';
-import { LIMITS } from '../../protocol/limits.ts';
+import { DEFAULTS, LIMITS } from '../../protocol/limits.ts';
 import { printable } from '../../protocol/printable.ts';
+import type { Config } from '../config.ts';
+import { LogFile } from './log-file.ts';
 
 const WARN = 40;
 
@@ -13,11 +16,17 @@ export type LogStreamOptions = {
   draw?: (line: string) => string;
   /** Writes at once what it can without waiting, and answers how many bytes; throws when that is none. */
   output?: (bytes: Buffer) => number;
+  /** What the output is, for people. */
+  name?: string;
+  /** Called once all is written, at the end. */
+  close?: () => void;
 };
 
 export class LogStream {
   readonly #draw: (line: string) => string;
   readonly #output: (bytes: Buffer) => number;
+  readonly #name: string;
+  readonly #close: () => void;
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #retry: NodeJS.Timeout | undefined;
@@ -27,12 +36,19 @@ export class LogStream {
   /** Why the last write failed. */
   #reason = '';
 
-  constructor({ draw = drawJsonLine, output = writeStandardError }: LogStreamOptions = {}) {
+  constructor({
+    draw = drawJsonLine,
+    output = writeStandardError,
+    name = 'Standard error',
+    close = () => {},
+  }: LogStreamOptions = {}) {
     this.#draw = draw;
     this.#output = output;
+    this.#name = name;
+    this.#close = close;
   }
 
-  /** Lines that were left out because standard error did not take them. */
+  /** Lines that were left out because the output did not take them. */
   get droppedLines(): number {
     return this.#droppedLines;
   }
@@ -49,13 +65,14 @@ export class LogStream {
     if (this.#retry === undefined) this.#writeWaiting();
   }
 
-  /** Lets a slow reader take what waits, for a moment. Resolves when all is written, when it cannot be, or after `LIMITS.logDrainMs`. */
+  /** Lets a slow reader take what waits, for a moment. Resolves when all is written, when it cannot be, or after `LIMITS.logDrainMs`; a file is closed then. */
   async drain(): Promise<void> {
     const until = performance.now() + LIMITS.logDrainMs;
     while (this.#waitingBytes > 0 && this.#reason === 'EAGAIN' && performance.now() < until) {
       await sleep(LIMITS.logFlushMs);
       this.#writeWaiting();
     }
+    this.#close();
   }
 
   #add(bytes: Buffer): void {
@@ -83,15 +100,23 @@ export class LogStream {
 
   #sayDropped(): void {
     if (this.#unsaid === 0) return;
-    const msg = `Log lines dropped here: ${this.#unsaid}. Standard error did not take them (${this.#reason}).`;
+    const msg = `Log lines dropped here: ${this.#unsaid}. ${this.#name} did not take them (${this.#reason}).`;
     this.#unsaid = 0;
     this.#add(Buffer.from(this.#draw(JSON.stringify({ level: WARN, time: Date.now(), msg }))));
   }
 }
 
-/** A log on standard error: JSON lines, unless they are drawn. */
-export function createLog(level: string, draw?: (line: string) => string): Logger {
-  return pino({ level, base: null }, new LogStream(draw === undefined ? {} : { draw }));
+/** The log of the configuration, on standard error or in a file: JSON lines, unless they are drawn. */
+export function createLog(
+  { log, logFile, dataDir }: Pick<Config, 'log' | 'logFile' | 'dataDir'>,
+  draw?: (line: string) => string,
+): Logger {
+  const drawn = draw === undefined ? {} : { draw };
+  if (logFile === null) return pino({ level: log, base: null }, new LogStream(drawn));
+  const path = resolve(dataDir, logFile.path);
+  const file = new LogFile({ ...DEFAULTS.logFile, ...logFile, path });
+  const output = { name: path, output: (bytes: Buffer) => file.write(bytes), close: () => file.close() };
+  return pino({ level: log, base: null }, new LogStream({ ...drawn, ...output }));
 }
 
 /** Null for a logger that the host made. */
