@@ -120,10 +120,10 @@ async function world(
       while (!text.endsWith(']')) text += textOf(await until(stream, 'assistant.delta'));
       const [{ headers }] = JSON.parse(text) as [{ headers: { name: string; value: string }[] }];
       const [, token = ''] = /^Bearer (svca_[0-9a-f]{64})$/.exec(headers[0]?.value ?? '') ?? [];
-      const rpc = async (path: string, method: string, params: unknown): Promise<{ status: number; text: string }> => {
+      const rpc = async (path: string, method: string, params: unknown, more: Record<string, string> = {}) => {
         const body = { jsonrpc: '2.0', id: 1, method, params };
         const accept = 'application/json, text/event-stream';
-        const mcp = { accept, 'content-type': 'application/json', 'mcp-protocol-version': '2025-06-18' };
+        const mcp = { accept, 'content-type': 'application/json', 'mcp-protocol-version': '2025-06-18', ...more };
         return await gateway.call('POST', path, { body, token, headers: mcp });
       };
       const call = (path: string, name: string, args: unknown) => rpc(path, 'tools/call', { name, arguments: args });
@@ -156,13 +156,26 @@ async function world(
         const answer = await gateway.call(method, path, { token, ...(method === 'POST' ? { body: {} } : {}) });
         assert.equal(answer.status, 403, `${method} ${path}: ${answer.text}`);
       }
+      const begun = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } };
+      const session = {
+        'mcp-session-id': String((await rpc('/svc/_mcp', 'initialize', begun)).headers['mcp-session-id']),
+      };
+      const resource = async (method: string, app: string) =>
+        (await rpc('/svc/_mcp', `resources/${method}`, { uri: `svc://${app}/queries/list` }, session)).text;
+      for (const method of ['read', 'subscribe']) {
+        assert.doesNotMatch(await resource(method, 'notes'), /"error"/);
+        assert.match(await resource(method, 'other'), /FORBIDDEN.*own app only|own app only.*FORBIDDEN/);
+      }
+      const followed = await gateway.stream('/svc/_mcp', { ...session, authorization: `Bearer ${token}` });
       const page = await gateway.stream('/svc/notes/_changes');
       assert.equal((await gateway.write('notes', 'add', { text: 'by token' }, { token })).status, 201);
+      assert.match((await followed.next()).data, /resources\/updated.*svc:\/\/notes\/queries\/list/);
       assert.equal(JSON.parse((await page.next()).data).source, 'agent');
       page.close();
       assert.equal((await gateway.write('other', 'add', { text: 'x' }, { token })).status, 403);
       await gateway.call('DELETE', `/svc/notes/_chat/windows/token/turns/${turnIdOf(seen)}`);
       await turnOf(stream);
+      await followed.ended();
       for (const path of ['/svc/_mcp', '/svc/notes/_mcp']) {
         assert.equal((await rpc(path, 'tools/list', {})).status, 401, path);
       }

@@ -313,6 +313,46 @@ onEachEdge({}, (gateway) => {
     await eventually(async () => (await subscribersOf(gateway)) === 0);
   });
 
+  test('what is no subscription at all is told so, before any stream opens', async () => {
+    const meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+      'io.modelcontextprotocol/clientCapabilities': {},
+    };
+    const listen = async (notifications: unknown, id: unknown = 1) =>
+      await gateway.call('POST', '/svc/notes/_mcp', {
+        body: { jsonrpc: '2.0', id, method: 'subscriptions/listen', params: { _meta: meta, notifications } },
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': 'subscriptions/listen',
+        },
+      });
+    for (const [filter, words] of [
+      [undefined, /"notifications" is missing/],
+      [null, /"notifications" is missing/],
+      [[LIST], /"notifications" is missing/],
+      [{ resourceSubscriptions: LIST }, /array of URIs/],
+      [{ resourceSubscriptions: [LIST, 1] }, /array of URIs/],
+      [{ resourceSubscriptions: [LIST, 'svc://notes/queries/nothing'] }, /no query "nothing"/],
+    ] as const) {
+      const { status, json } = await listen(filter);
+      assert.deepEqual([status, json.id, json.error.code], [200, 1, -32_602]);
+      assert.match(json.error.message, words);
+    }
+    assert.equal((await listen({ resourceSubscriptions: [LIST] }, null)).status, 400);
+    const session = await begin();
+    for (const method of ['read', 'subscribe', 'unsubscribe']) {
+      for (const params of [{}, { uri: 1 }, { uri: null }]) {
+        const { error } = await rpc(`resources/${method}`, params, session);
+        assert.deepEqual([error?.code, error?.message], [-32_602, '"uri" is missing, or no text.']);
+      }
+    }
+    await withSession('DELETE', session);
+    assert.equal(await subscribersOf(gateway), 0);
+  });
+
   test('one client subscribes to so many resources and no more, in both eras', async (t) => {
     const uri = (n: number) => `svc://notes/queries/find?input=${encodeURIComponent(JSON.stringify({ like: `${n}` }))}`;
     const session = await begin();

@@ -61,6 +61,11 @@ export class McpServer {
     const session = this.#options.mcpSessions.find(named, owner);
     const method = isObject(message) ? message.method : undefined;
     if (named !== undefined && session === undefined && OF_SESSION.includes(method)) throw endedSession();
+    if (isObject(message) && lacksUri(message)) {
+      const error = { code: INVALID_PARAMS, message: '"uri" is missing, or no text.' };
+      exchange.send(200, {}, JSON.stringify({ jsonrpc: '2.0', id: message.id, error }), JSON_HEADERS);
+      return;
+    }
     if (method === 'subscriptions/listen' && (await this.#listens(exchange, message as Message, tools))) return;
     const left = new AbortController();
     exchange.onAbort(() => left.abort());
@@ -259,6 +264,12 @@ function resourceError(error: unknown, uri: string, log: Logger): ReturnType<typ
   const known = toSvcError(error, log);
   const isThere = known.status !== 404 && !NO_RESOURCE.includes(known.code);
   return isThere ? protocolError(known, log) : { code: INVALID_PARAMS, message: known.message, data: { uri } };
+}
+
+/** For this the library has an error with its own checks as text. */
+function lacksUri({ id, method, params }: Message): boolean {
+  if (method !== 'resources/read' && !OF_SESSION.includes(method)) return false;
+  return isRequestId(id) && !(isObject(params) && typeof params.uri === 'string');
 }
 
 /** A call of a tool with nothing else in it; null for every other message, which the library reads and, if need be, refuses. */
