@@ -235,11 +235,16 @@ onEachEdge({}, (gateway, _edge, store) => {
     const uploaded = await gateway.upload('shop', next);
     assert.equal(uploaded.status, 201, uploaded.text);
     assert.deepEqual(await read(gateway, 'nothing'), { data: 'next', cache: 'miss' });
+    await warm('nothing');
+    const back = await gateway.call('POST', '/svc/_apps/shop/rollback', { body: {} });
+    assert.equal(back.status, 200, back.text);
+    assert.deepEqual((await read(gateway, 'nothing')).data, { fixed: [1, 2, 3] });
+    await warm('nothing');
     if (store === 'git') return;
     const versions = await gateway.call('GET', '/svc/_apps/shop/versions');
-    const first = (versions.json as { versionId: string }[]).at(-1)?.versionId;
-    assert.equal((await gateway.call('POST', '/svc/_apps/shop/activate', { body: { versionId: first } })).status, 200);
-    assert.deepEqual((await read(gateway, 'nothing')).data, { fixed: [1, 2, 3] });
+    const newest = (versions.json as { versionId: string }[])[0]?.versionId;
+    assert.equal((await gateway.call('POST', '/svc/_apps/shop/activate', { body: { versionId: newest } })).status, 200);
+    assert.deepEqual((await read(gateway, 'nothing')).data, 'next');
   });
 
   test('an app whose manifest says "cache": false keeps nothing', async () => {

@@ -140,3 +140,68 @@ test('an app that is forgotten begins with another history, whose schema has a n
   assert.notEqual(next, history);
   assert.notEqual(next?.schema, history?.schema);
 });
+
+test('who watches from before the state can be told hears that everything may have changed', () => {
+  const heard: unknown[] = [];
+  const end = commits.watch('a', (written) => heard.push(written));
+  assert.equal(commits.upToDate('a'), null);
+  states.set('a', state(7));
+  assert.ok(commits.upToDate('a'));
+  assert.deepEqual(heard, ['all']);
+  assert.ok(commits.upToDate('a'));
+  assert.equal(heard.length, 1);
+  // So does who watches longer than what is known goes back.
+  commits.forget('a');
+  states.set('a', state(8));
+  assert.ok(commits.upToDate('a'));
+  assert.deepEqual(heard, ['all', 'all']);
+  end();
+});
+
+test('who begins to watch when the state is known hears of nothing before', () => {
+  states.set('a', state(7));
+  const heard: unknown[] = [];
+  const end = commits.watch('a', (written) => heard.push(written));
+  assert.ok(commits.upToDate('a'));
+  assert.deepEqual(heard, []);
+  end();
+});
+
+test('another process that writes without a pause is noticed', () => {
+  states.set('a', state(1));
+  const heard: unknown[] = [];
+  const end = commits.watch('a', (written) => heard.push(written));
+  for (let at = 0; heard.length === 0; at++) {
+    assert.ok(at < 100, 'it is not noticed');
+    states.set('a', state(at + 2));
+    commits.upToDate('a');
+    time += LIMITS.strangeStateMs / 2;
+  }
+  assert.ok(time <= LIMITS.commitLookMs + LIMITS.strangeStateMs);
+  end();
+});
+
+test('the history of an app that is watched is not dropped for that of another', () => {
+  states.set('a', state(1));
+  const heard: unknown[] = [];
+  const end = commits.watch('a', (written) => heard.push(written));
+  for (let n = 0; n <= LIMITS.histories; n++) {
+    states.set(`app-${n}`, state(1));
+    commits.upToDate(`app-${n}`);
+  }
+  commits.committed('a', state(1), state(2), ['t']);
+  assert.deepEqual(heard, [new Set(['t'])]);
+  end();
+});
+
+test('a thread is told of each change of the schema that is known, also while the state is not', () => {
+  states.set('a', state(1));
+  commits.upToDate('a');
+  // The notes of two commits are on their way; that of the first comes.
+  states.set('a', state(3));
+  const before = commits.schemaOf('a');
+  assert.equal(commits.schemaOf('a'), before);
+  commits.committed('a', state(1), state(2), null);
+  assert.equal(commits.upToDate('a'), null);
+  assert.notEqual(commits.schemaOf('a'), before);
+});
