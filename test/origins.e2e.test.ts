@@ -53,7 +53,10 @@ function answersOf({ method, needs, path }: Route): number[] {
 }
 
 function isForbidden(answer: Answer, what: string): void {
-  assert.deepEqual([answer.status, answer.json.error?.code], [403, 'FORBIDDEN'], `${what}: ${answer.text}`);
+  // A person gets a page, which says the code too.
+  const isPage = String(answer.headers['content-type']).startsWith('text/html');
+  const code = isPage ? /FORBIDDEN/.exec(answer.text)?.[0] : answer.json.error?.code;
+  assert.deepEqual([answer.status, code], [403, 'FORBIDDEN'], `${what}: ${answer.text}`);
 }
 
 /** Streams are looked at only as far as that they are refused or begin. */
@@ -288,7 +291,8 @@ onEachEdge({}, (gateway, _edge, store) => {
         'x:y',
       ]) {
         const answer = await console.visit(`/svc/_enter?to=${encodeURIComponent(to)}`);
-        assert.deepEqual([answer.status, answer.json.error.path], [400, 'to'], to);
+        assert.equal(answer.status, 400, to);
+        assert.match(answer.text, /This gateway has no page at that address/);
       }
       assert.equal((await console.visit('/svc/_enter')).status, 400);
       for (const path of ['//evil.example/x', '/\\evil.example/x', '///evil.example']) {

@@ -4,7 +4,9 @@ import { SvcError } from '../../protocol/errors.ts';
 import { draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
 import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
-import { pagePolicy, redirect } from '../pages/pages.ts';
+import { sendErrorPage } from '../pages/error-page.ts';
+import { pagePolicy } from '../pages/page-policy.ts';
+import { redirect } from '../pages/pages.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import { type Access, ADMIN, type Authorize, type Caller, demand, HostCaller, NOBODY } from './access/access.ts';
 import { agentCaller } from './access/agent-caller.ts';
@@ -12,7 +14,7 @@ import type { AgentTokens } from './access/agent-tokens.ts';
 import { isForeign, isNavigation } from './access/fetch-metadata.ts';
 import { EMBEDDED, type Place } from './access/places.ts';
 import type { Visitors } from './access/visitors.ts';
-import { answerError } from './answers.ts';
+import { answerError, toSvcError } from './answers.ts';
 import type { Match, Params, Route, Router } from './router.ts';
 
 export type PipelineOptions = {
@@ -163,6 +165,10 @@ export class Pipeline {
   }
 
   #fail(exchange: Exchange, place: Place, error: unknown): void {
+    if (isNavigation(exchange)) {
+      sendErrorPage(exchange, place, toSvcError(error, this.#options.log));
+      return;
+    }
     const isPage = place.kind === 'page' || ownerOfPath(exchange.path) !== null;
     answerError(exchange, error, this.#options.log, isPage ? pagePolicy(place) : {});
   }
@@ -223,6 +229,7 @@ function rightPlace(
   match: Match,
   { access, visitors }: Pick<PipelineOptions, 'access' | 'visitors'>,
 ): string | null {
+  if (place.kind === 'shared' && path === '/' && isNavigation(exchange)) return '/svc/';
   if (place.base === null) return null;
   const query = queryText(exchange);
   if (place.kind === 'loopback') return isNavigation(exchange) ? `${place.base}${exchange.path}${query}` : null;

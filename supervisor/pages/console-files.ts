@@ -7,7 +7,7 @@ import type { Place } from '../http/access/places.ts';
 import { answerError } from '../http/answers.ts';
 import { Asset, serveAsset } from '../http/assets.ts';
 import { consoleFile } from '../tree/entry-points.ts';
-import { pagePolicy } from './pages.ts';
+import { pagePolicy } from './page-policy.ts';
 
 const TYPES = {
   html: 'text/html; charset=utf-8',

@@ -9,8 +9,11 @@ import type { StaticEntry } from '../../protocol/manifest.ts';
 import { staticType } from '../../protocol/rules/static-files.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { type Exchange, errorAnswer, type ResponseHeaders } from '../edge/edge.ts';
+import { isNavigation } from '../http/access/fetch-metadata.ts';
 import type { Place } from '../http/access/places.ts';
 import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
+import { sendErrorPage } from './error-page.ts';
+import { pagePolicy } from './page-policy.ts';
 import { ReadCache } from './read-cache.ts';
 
 /** The version whose files are asked for; the folders are absolute. */
@@ -29,29 +32,12 @@ const HEAD_BYTES = 2048;
 const NOT_KEPT = 'no-cache';
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 
-/** By what follows `frame-ancestors`: the policies of answers without inline scripts. */
-const PLAIN_POLICIES = new Map<string, Record<string, string>>();
-
-/**
- * The headers that every answer on the pages' surface has, errors too (decisions, section 11). `scripts` are hash sources of inline
- * scripts. The console may embed pages, other apps may not; nothing in a page can post a form or move its base elsewhere.
- */
-export function pagePolicy({ frameAncestors }: Place, scripts: readonly string[] = []): Record<string, string> {
-  const known = scripts.length === 0 ? PLAIN_POLICIES.get(frameAncestors) : undefined;
-  if (known) return known;
-  const scriptSources = ["'self'", ...scripts].join(' ');
-  const policy = {
-    'content-security-policy': `default-src 'self'; script-src ${scriptSources}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors ${frameAncestors}`,
-    'cross-origin-opener-policy': 'same-origin',
-    'x-content-type-options': 'nosniff',
-    'referrer-policy': 'no-referrer',
-  };
-  if (scripts.length === 0 && PLAIN_POLICIES.size < LIMITS.hostNames) PLAIN_POLICIES.set(frameAncestors, policy);
-  return policy;
-}
-
-/** An error on the pages' surface, in the one error shape. */
+/** An error on the pages' surface: a page for a person, else the one error shape. */
 export function sendPageError(exchange: Exchange, place: Place, error: SvcError): void {
+  if (isNavigation(exchange)) {
+    sendErrorPage(exchange, place, error);
+    return;
+  }
   const { status, headers, body } = errorAnswer(error);
   exchange.send(status, { ...headers, ...pagePolicy(place), 'cache-control': 'no-store' }, body);
 }

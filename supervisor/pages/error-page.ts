@@ -1,0 +1,74 @@
+/** The page that a person gets where a program gets an error as JSON: what is wrong, and where to go. Pure. */
+import type { SvcError } from '../../protocol/errors.ts';
+import type { Exchange } from '../edge/edge.ts';
+import type { Place } from '../http/access/places.ts';
+import { pagePolicy } from './page-policy.ts';
+
+const TITLES: Record<string, string> = {
+  UNAUTHORIZED: 'You are signed out',
+  UNKNOWN_APP: 'There is no such app',
+  NOT_FOUND: 'There is nothing at this address',
+  UNKNOWN_VERSION: 'This version is gone',
+  NO_ACTIVE_VERSION: 'This app has no version yet',
+  MISDIRECTED: 'This address does not lead here',
+  FORBIDDEN: 'This is not allowed',
+};
+
+const ADVICE: Record<string, string> = {
+  UNAUTHORIZED: 'Sign in at the console, with the access token or a link that <code>svc open</code> prints.',
+  UNKNOWN_APP: 'It may have been removed or renamed. The console lists the apps that there are.',
+  NOT_FOUND: 'Check the address, or begin at the start.',
+  UNKNOWN_VERSION: 'Open the address again for the version that is live.',
+  NO_ACTIVE_VERSION: 'Make one live: <code>svc versions</code>, then <code>svc activate</code>.',
+};
+
+const STYLE = `:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif;--ink:#23262b;--dim:#5e646e;--paper:#f6f5f2;--card:#fff;--accent:#b8431a}
+@media(prefers-color-scheme:dark){:root{--ink:#e9e9ec;--dim:#a5abb5;--paper:#15171a;--card:#1f2226;--accent:#f08a63}}
+body{margin:0;min-height:100vh;display:grid;place-items:center;background:var(--paper);color:var(--ink)}
+main{box-sizing:border-box;width:min(32rem,calc(100vw - 2rem));padding:2rem;border-radius:16px;background:var(--card)}
+h1{margin:.75rem 0 .5rem;font-size:1.4rem;line-height:1.25}p{margin:.5rem 0;overflow-wrap:anywhere}
+.dim{color:var(--dim);font-size:.875rem}a{color:var(--accent)}nav{display:flex;flex-wrap:wrap;gap:1.25rem;margin-top:1.25rem}`;
+
+const MARK =
+  "<svg xmlns='http://www.w3.org/2000/svg' width='32' height='32' viewBox='0 0 32 32'><rect width='32' height='32' rx='9' fill='#e5683c'/><path d='M8.5 24v-7.5a7.5 7.5 0 0 1 15 0V24M16 24v-6.5' fill='none' stroke='#fff' stroke-width='3' stroke-linecap='round'/></svg>";
+
+/** Answers a navigation with the error's status. */
+export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError): void {
+  exchange.send(
+    error.status,
+    {
+      ...error.headers,
+      ...pagePolicy(place),
+      'content-type': 'text/html; charset=utf-8',
+      'cache-control': 'no-store',
+    },
+    errorPage(error, place),
+  );
+}
+
+export function errorPage({ code, message, status }: SvcError, place: Place): string {
+  const title = TITLES[code] ?? 'This did not work';
+  const advice = ADVICE[code] ?? (status >= 500 ? 'Try again in a moment.' : '');
+  // What programs are told to send is nothing that a person sends.
+  const said = code === 'UNAUTHORIZED' ? '' : `<p>${escaped(message)}</p>`;
+  const links = linksOf(place, code).map(([text, address]) => `<a href="${escaped(address)}">${text}</a>`);
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title><link rel="icon" href="data:image/svg+xml,${encodeURIComponent(MARK)}"><style>${STYLE}</style></head>
+<body><main>${MARK}<h1>${title}</h1>${said}<p>${advice}</p>
+<nav>${links.join('')}</nav><p class="dim">${escaped(code)} · ${status}</p></main></body></html>
+`;
+}
+
+/** Where a person goes on: the app's own start, and the console where this browser reaches it. */
+function linksOf({ kind, base }: Place, code: string): [text: string, address: string][] {
+  const console = kind === 'shared' ? '/svc/' : base === null ? null : `${base}/svc/`;
+  const links: [string, string][] = [];
+  if (kind === 'page' && code !== 'UNKNOWN_APP' && code !== 'UNAUTHORIZED') links.push(['Start of the app', '/']);
+  if (console !== null) links.push([code === 'UNAUTHORIZED' ? 'Sign in' : 'All apps', console]);
+  return links;
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
