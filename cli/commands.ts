@@ -364,7 +364,9 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       details: [
         'Params are a JSON array for ? or an object for :name.',
         `Reads stop after ${LIMITS.sqlRows} rows or ${LIMITS.sqlMs / 1000} s. Open pages show writes at once.`,
+        'DROP, and DELETE and UPDATE without WHERE, ask first, and copy the data aside.',
       ],
+      options: { '-y, --yes': 'Do not ask' },
       examples: ["svc sql notes 'select * from notes'", `svc sql notes 'delete from notes where id = ?' '[3]'`],
       load: async () => (await import('./commands/data.ts')).sql,
     },

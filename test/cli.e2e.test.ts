@@ -2,12 +2,22 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
 import { ENDS_WITH_PARENT, root } from '../testing/gateway.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
@@ -105,7 +115,14 @@ test('the app given with --with works at once: actions, queries, SQL', async () 
     ['Milk'],
   );
   assert.deepEqual((await json('sql', 'notes', 'select text from notes where id = ?', '[1]')).rows, [['Milk']]);
-  assert.equal((await json('sql', 'notes', 'update notes set text = :text', '{"text":"Tea"}')).changes, 1);
+  const sweeping = ['sql', 'notes', 'update notes set text = :text', '{"text":"Tea"}'];
+  assert.equal((await svc(...sweeping)).code, 2);
+  assert.equal((await json(...sweeping, '--yes')).changes, 1);
+  const backups = join(home, '.svc/apps/notes/backups');
+  const [copy = ''] = readdirSync(backups);
+  const old = new Database(join(backups, copy), { readonly: true });
+  assert.equal(old.prepare('SELECT text FROM notes WHERE id = 1').pluck().get(), 'Milk');
+  old.close();
   assert.match((await svc('logs', 'notes')).stdout, /info {3}add {2}a note was added {2}id=1/);
 });
 

@@ -10,6 +10,7 @@ import { onEachEdge } from '../testing/edges.ts';
 /** Routes whose bodies are archives, bundles, files, or nothing. */
 const NOT_JSON = [
   'POST /svc/_apps/:id/upload',
+  'POST /svc/_apps/:id/copies',
   'POST /svc/_apps/:id/restart',
   'PUT /svc/:id/_blobs',
   'PUT /svc/_draft/:sid/:id/_blobs',

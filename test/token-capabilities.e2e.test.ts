@@ -53,6 +53,7 @@ const ATTEMPTS: Attempt[] = [
   { needs: 'all', method: 'GET', path: '/svc/_apps/APP/versions' },
   { needs: 'all', method: 'GET', path: '/svc/_logs?app=APP' },
   { needs: 'all', method: 'GET', path: '/svc/_runs?app=APP' },
+  { needs: 'all', method: 'POST', path: '/svc/_apps/APP/copies' },
   { needs: 'all', method: 'POST', path: '/svc/_apps/APP/restart' },
   // The gateway itself; above all nothing that would make the token more than it is.
   { needs: 'never', method: 'GET', path: '/svc/_tokens' },

@@ -1,7 +1,8 @@
 /** `svc read`, `svc write`, `svc live`, `svc sql`, `svc changes`, `svc logs`: an app's data and what it reports. */
+import { sweepingKeyword } from '../../protocol/rules/sql.ts';
 import type { LogEntry } from '../../storage/app-log.ts';
 import { type CommandContext, jsonArgument } from '../command.ts';
-import { EXIT } from '../failure.ts';
+import { CommandError, EXIT } from '../failure.ts';
 import { allApps, route, type SqlAnswer, type ToolAnswer, withQuery } from '../gateway/api.ts';
 import type { Client, FollowOptions } from '../gateway/client.ts';
 import { drawLogEntry } from '../terminal/log-entry.ts';
@@ -77,8 +78,18 @@ export async function write(context: CommandContext): Promise<number> {
 
 export async function sql(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
+  const app = args.at(0);
   const statement = { sql: args.at(1), params: await jsonArgument(context, 2) };
-  const answer = await connect().post<SqlAnswer>(route`/svc/_apps/${args.at(0)}/sql`, statement);
+  const sweeps = sweepingKeyword(statement.sql);
+  if (sweeps !== null) {
+    const what = sweeps === 'DROP' ? 'DROP deletes' : `${sweeps} without WHERE is for every row`;
+    const question = `${what}. Run it on the data of "${app}"?`;
+    if (!args.has('yes') && !(await terminal.confirm(question)))
+      throw new CommandError('Nothing was changed.', 'Add WHERE to name rows.');
+    const { copy } = await connect().post<{ copy: string | null }>(route`/svc/_apps/${app}/copies`);
+    if (copy !== null) terminal.hint(`The data as it was: apps/${app}/backups/${copy} in the data directory.`);
+  }
+  const answer = await connect().post<SqlAnswer>(route`/svc/_apps/${app}/sql`, statement);
   terminal.answer(answer, () => {
     if (!('rows' in answer)) {
       terminal.done(`${plural(answer.changes, 'row')} changed`);

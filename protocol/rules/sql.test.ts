@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import { LIMITS } from '../limits.ts';
-import { refuseMigration, refuseUnsafe, splitStatements } from './sql.ts';
+import { refuseMigration, refuseUnsafe, splitStatements, sweepingKeyword } from './sql.ts';
 
 const TRIGGER = `CREATE TRIGGER t AFTER INSERT ON a WHEN new.x > 0 BEGIN
   UPDATE a SET x = CASE WHEN x > 1 THEN 1 ELSE 0 END;
@@ -231,4 +231,25 @@ test('no text that is let through attaches a database: seeded mixtures of awkwar
     assert.equal((db.pragma('database_list') as unknown[]).length, 1, JSON.stringify(sql));
     db.close();
   }
+});
+
+test('what is for all rows, or drops, is found wherever it stands', () => {
+  for (const [sql, does] of [
+    ['DELETE FROM t', 'DELETE'],
+    ['delete from t where id = 1', null],
+    ['UPDATE t SET a = (SELECT b FROM u WHERE u.id = t.id)', 'UPDATE'],
+    ["UPDATE t SET a = 'WHERE'", 'UPDATE'],
+    ['UPDATE t SET a = 1 /* WHERE */', 'UPDATE'],
+    ['WITH x AS (SELECT 1 WHERE 1) DELETE FROM t', 'DELETE'],
+    ['WITH x AS (SELECT 1) DELETE FROM t WHERE id IN x', null],
+    ['INSERT INTO t VALUES (1) ON CONFLICT DO UPDATE SET a = 1', null],
+    ['DROP TABLE t', 'DROP'],
+    ['ALTER TABLE t DROP COLUMN a', 'DROP'],
+    ['ALTER TABLE t ADD COLUMN a', null],
+    ['CREATE TRIGGER x AFTER INSERT ON t BEGIN DELETE FROM u; END', null],
+    ['EXPLAIN DELETE FROM t', null],
+    ["SELECT 'DROP TABLE t'", null],
+    ['SELECT 1; DROP TABLE t', 'DROP'],
+  ] as const)
+    assert.equal(sweepingKeyword(sql), does, sql);
 });

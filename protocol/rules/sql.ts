@@ -100,6 +100,34 @@ function refusedInside(tokens: Token[]): string | null {
   return null;
 }
 
+/** What a statement does to more than the rows that it names: `DROP`, or `DELETE` and `UPDATE` without `WHERE`. Null for others. */
+export function sweepingKeyword(sql: string): 'DROP' | 'DELETE' | 'UPDATE' | null {
+  for (const { tokens, keyword, keywordAt } of tokenizedStatements(sql)) {
+    // A statement that is only explained does nothing.
+    if (keywordAt > 0) continue;
+    const words = topWords(tokens);
+    const does = keyword === 'WITH' ? words.find((word) => DOES.has(word)) : keyword;
+    if (does === 'DROP' || (does === 'ALTER' && words.includes('DROP'))) return 'DROP';
+    if ((does === 'DELETE' || does === 'UPDATE') && !words.includes('WHERE')) return does;
+  }
+  return null;
+}
+
+/** What may follow the tables of a `WITH`. */
+const DOES = new Set(['SELECT', 'VALUES', 'INSERT', 'REPLACE', 'UPDATE', 'DELETE']);
+
+/** The words that stand in no parentheses. */
+function topWords(tokens: Token[]): string[] {
+  let depth = 0;
+  const words: string[] = [];
+  for (const { kind, name } of tokens) {
+    if (kind === 'other' && name === '(') depth++;
+    else if (kind === 'other' && name === ')') depth--;
+    else if (kind === 'word' && depth === 0) words.push(name);
+  }
+  return words;
+}
+
 /** `INSERT OR ROLLBACK`, `UPDATE OR ROLLBACK`, `ON CONFLICT ROLLBACK`, `RAISE(ROLLBACK, …)`. */
 function isConflictResolution(tokens: Token[], i: number): boolean {
   const before = tokens[i - 1]?.name;

@@ -55,6 +55,22 @@ export async function activateVersion(
   return applied;
 }
 
+/** Copies the app's data aside, with those from before migrations; the copy's name, or null where there is no data. */
+export async function copyAside(
+  id: string,
+  app: AppPaths,
+  databases: Pick<Databases, 'userVersion' | 'migrate'>,
+  now: number,
+): Promise<string | null> {
+  if (!(await exists(app.data))) return null;
+  const name = `${stamp(now)}_${await databases.userVersion(id)}.sqlite`;
+  await mkdir(app.backupsDir, { recursive: true, mode: 0o700 });
+  await databases.migrate(id, [], join(app.backupsDir, name));
+  if (!(await exists(join(app.backupsDir, name)))) return null;
+  await pruneBackups(app);
+  return name;
+}
+
 /**
  * The intent stays on disk unless the migrations are known to be undone: an answer that got lost on its way says nothing
  * about the transaction. Nor does a commit that the disk failed: as long as anybody has the file open it is taken for rolled

@@ -14,6 +14,7 @@ import { type AppState, unknownApp } from '../../storage/registry.ts';
 import { moveToTrash, purgeApp } from '../../storage/trash.ts';
 import { readVersion } from '../../storage/versions.ts';
 import { SerialByKey } from '../serial.ts';
+import { copyAside } from './activation.ts';
 import { Manifests } from './manifests.ts';
 import {
   afterwards,
@@ -299,6 +300,16 @@ export class Deployments {
       const { registeredAt } = await registry.state(id);
       await work();
       return registeredAt;
+    });
+  }
+
+  /** Copies the app's data aside; the copy's name in `backups/`, or null where there is no data. Rejects with `UNKNOWN_APP`. */
+  copyAside(id: string): Promise<string | null> {
+    const { registry, layout, databases, now } = this.#options;
+    return this.#serial.run(id, async () => {
+      if (!registry.has(id)) throw unknownApp(id);
+      await registry.state(id);
+      return copyAside(id, layout.app(id), databases, now());
     });
   }
 

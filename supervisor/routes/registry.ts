@@ -67,6 +67,10 @@ export function registryRoutes(services: Services): Route[] {
       checkAppId(id);
       answerJson(exchange, 200, await deployments.deleteVersion(id, versionId));
     }),
+    route('POST', '/svc/_apps/:id/copies', 'manage', async (exchange, { id = '' }) => {
+      checkAppId(id);
+      answerJson(exchange, 201, { id, copy: await deployments.copyAside(id) });
+    }),
     route('POST', '/svc/_apps/:id/restart', 'manage', async (exchange, { id = '' }) => {
       checkAppId(id);
       apps.restart(await apps.get(id));

@@ -43,9 +43,9 @@ export async function checkpoint(file: string): Promise<void> {
 
 /**
  * Applies the files whose number is above `PRAGMA user_version`, in order, in one transaction; returns their numbers. A database that
- * holds anything is copied to `backupTo` first. Without such files it makes durable what was committed, because after a crash
- * the log may hold commits that never reached the disk. Throws `MIGRATION_FAILED` with the file in `path`, or `STORAGE_FULL`;
- * nothing has changed then (decisions, section 2).
+ * holds anything is copied to `backupTo` first, and also when no file is given at all. Without such files it makes durable what
+ * was committed, because after a crash the log may hold commits that never reached the disk. Throws `MIGRATION_FAILED` with the
+ * file in `path`, or `STORAGE_FULL`; nothing has changed then (decisions, section 2).
  */
 export async function migrate(
   file: string,
@@ -57,11 +57,13 @@ export async function migrate(
   try {
     const version = Number(db.pragma('user_version', { simple: true }));
     const pending = files.filter(({ name }) => migrationNumber(name) > version);
+    const holdsData = holdsAnything(db);
     if (pending.length === 0) {
       makeDurable(db);
+      if (files.length === 0 && backupTo !== null && holdsData)
+        backUp(backupTo, (to) => Boolean(db.prepare('VACUUM INTO ?').run(to)));
       return [];
     }
-    const holdsData = holdsAnything(db);
     if (holdsData) checkRoom(db, file, backupTo !== null);
     if (backupTo !== null && holdsData) {
       let isCopied = false;
