@@ -1,7 +1,8 @@
 /** The embedding examples as somebody starts them, and what a host is told when it asks for something that cannot be. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -152,7 +153,8 @@ test('a host without the Bearer check decides what a request may do', async (t) 
   });
   await gateway.start();
   t.after(() => gateway.stop());
-  const server = createServer((req, res) => void (gateway.handle(req, res) || res.end()));
+  const handle = (req: IncomingMessage, res: ServerResponse): void => void (gateway.handle(req, res) || res.end());
+  const server = createServer(handle);
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   t.after(() => server.close());
   const client = new TestGateway('', []);
@@ -167,6 +169,19 @@ test('a host without the Bearer check decides what a request may do', async (t) 
   assert.equal((await client.call('GET', '/svc/notes/')).status, 200);
   assert.equal((await client.call('GET', '/svc/_apps')).status, 403);
   assert.equal((await client.call('GET', '/svc/_health')).status, 200);
+  // Limits of one client count addresses here; a Unix socket has none.
+  const live = await client.stream('/svc/notes/_live?query=list');
+  assert.deepEqual(JSON.parse((await live.next()).data).data, [{ text: 'Tea' }]);
+  live.close();
+  const socketPath = join(folder, 'socket');
+  const local = createServer(handle);
+  await new Promise<void>((resolve) => void local.listen(socketPath, resolve));
+  t.after(() => local.close());
+  const [answer] = (await once(request({ socketPath, path: '/svc/notes/_live?query=list' }).end(), 'response')) as [
+    IncomingMessage,
+  ];
+  assert.equal(answer.statusCode, 200);
+  answer.destroy();
   assert.ok(asked.includes('POST /svc/_apps/notes/upload manage notes'));
   assert.ok(asked.includes('GET /svc/notes/ page notes'));
   assert.ok(asked.includes('GET /svc/_apps admin null'));

@@ -26,4 +26,5 @@ test('all addresses of an IPv6 network of 64 bits are one subscriber', () => {
   assert.equal(subscriberOf('::1'), '0:0:0:0::/64');
   assert.equal(subscriberOf('2001:db8:1:3::1'), '2001:db8:1:3::/64');
   assert.equal(subscriberOf('fe80::1:2:3:4'), 'fe80:0:0:0::/64');
+  assert.equal(subscriberOf(''), '');
 });

@@ -37,10 +37,13 @@ export function bareAddress(address: string): string {
   return [high >> 8, high & 255, low >> 8, low & 255].join('.');
 }
 
-/** The network of one customer: an IPv4 address as it is, of IPv6 the first 64 bits, of which one machine has all addresses. */
+/**
+ * The network of one customer: an IPv4 address as it is, of IPv6 the first 64 bits, of which one machine has all addresses. What
+ * is no address, such as the empty one of a Unix socket, stays.
+ */
 export function subscriberOf(address: string): string {
   const bare = bareAddress(address);
-  if (isIPv4(bare)) return bare;
+  if (isIP(bare) !== 6) return bare;
   const [head = '', tail] = canonical(bare).split('::');
   const [first, last] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':'))) as [string[], string[]];
   const zeros = tail === undefined ? 0 : 8 - first.length - last.length;
