@@ -17,24 +17,15 @@ const manifest = (id: string) => ({
   id,
   name: id,
   version: '1.0.0',
-  queries: [{ name: 'count' }, { name: 'get' }, { name: 'mark' }],
-  actions: [...ACTIONS.map((name) => ({ name, writes: ['entries'] })), { name: 'raise', writes: ['marks'] }],
+  queries: [{ name: 'count' }, { name: 'get' }],
+  actions: ACTIONS.map((name) => ({ name, writes: ['entries'] })),
 });
 
-/**
- * The files of an app whose rows say which write made them. Nothing in its table is unique: a write done twice shows. The mark only
- * rises, and seldom, so that most of its reads are answered with a kept result.
- */
+/** The files of an app whose rows say which write made them. Nothing in its table is unique: a write done twice shows. */
 export const ledgerApp = (id: string): Record<string, string> => ({
   'app.json': JSON.stringify(manifest(id)),
   'migrations/0001_entries.sql':
     'CREATE TABLE entries (key TEXT NOT NULL, part INTEGER NOT NULL, value INTEGER NOT NULL); CREATE INDEX entries_key ON entries (key);',
-  'migrations/0002_marks.sql': 'CREATE TABLE marks (n INTEGER NOT NULL); INSERT INTO marks VALUES (0);',
-  'queries/mark.js': `export default ({ db }) => db.get('SELECT n FROM marks');`,
-  'actions/raise.js': `export default async ({ input, db }) => {
-    await db.run('UPDATE marks SET n = max(n, ?)', [input.n]);
-    return { status: 201, body: input.n };
-  };`,
   'queries/count.js': `export default ({ db }) => db.get('SELECT count(*) AS rows FROM entries');`,
   'queries/get.js': `export default ({ input, db }) => db.all('SELECT part, value FROM entries WHERE key = ?', [input.key]);`,
   'actions/put.js': `export default async ({ input, db }) => {
@@ -53,6 +44,25 @@ export const ledgerApp = (id: string): Record<string, string> => ({
     return { status: 201, body: input.key };
   };`,
 });
+
+/** The same with a mark that only rises, and seldom, so that most of its reads are answered with a kept result. */
+export function markedLedgerApp(id: string): Record<string, string> {
+  const { queries, actions, ...rest } = manifest(id);
+  return {
+    ...ledgerApp(id),
+    'app.json': JSON.stringify({
+      ...rest,
+      queries: [...queries, { name: 'mark' }],
+      actions: [...actions, { name: 'raise', writes: ['marks'] }],
+    }),
+    'migrations/0002_marks.sql': 'CREATE TABLE marks (n INTEGER NOT NULL); INSERT INTO marks VALUES (0);',
+    'queries/mark.js': `export default ({ db }) => db.get('SELECT n FROM marks');`,
+    'actions/raise.js': `export default async ({ input, db }) => {
+      await db.run('UPDATE marks SET n = max(n, ?)', [input.n]);
+      return { status: 201, body: input.n };
+    };`,
+  };
+}
 
 /** `sentAt` and `answeredAt` in milliseconds of `performance.now()`; `daemon` is the pid of the one that was asked. */
 export type Write = {

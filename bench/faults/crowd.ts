@@ -2,7 +2,7 @@
 import type { TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { pause } from '../../testing/waiting.ts';
-import { Ledger, Load, ledgerApp, type Verdict, type Write } from '../../testing/write-ledger.ts';
+import { Ledger, Load, markedLedgerApp, type Verdict, type Write } from '../../testing/write-ledger.ts';
 import { Readers } from './readers.ts';
 import { Retriers } from './retriers.ts';
 import { compareWatchers, type Told, Watcher } from './watchers.ts';
@@ -40,7 +40,7 @@ export class Crowd {
   /** Installs the apps on a gateway that runs, and lets everybody in. */
   static async enter(gateway: TestGateway, random: Random, options: CrowdOptions): Promise<Crowd> {
     for (const app of APPS) {
-      const answer = await gateway.upload(app, ledgerApp(app));
+      const answer = await gateway.upload(app, markedLedgerApp(app));
       if (answer.status !== 201) throw new Error(`The upload of ${app} was answered ${answer.text}`);
     }
     const crowd = new Crowd(gateway, random, options);

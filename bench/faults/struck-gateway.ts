@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { FaultyDisk } from '../../testing/shim/disk.ts';
-import { Ledger, type Load, ledgerApp } from '../../testing/write-ledger.ts';
+import { Ledger, type Load, markedLedgerApp } from '../../testing/write-ledger.ts';
 import type { CampaignContext } from './campaign.ts';
 import { Changes } from './changes.ts';
 
@@ -39,7 +39,7 @@ export class StruckGateway {
 
   /** Puts the ledgers and these apps into it. It must run. */
   async install(more: Record<string, Record<string, string>> = {}): Promise<void> {
-    const ledgers = LEDGERS.map((id) => [id, ledgerApp(id)] as const);
+    const ledgers = LEDGERS.map((id) => [id, markedLedgerApp(id)] as const);
     for (const [id, files] of [...ledgers, ...Object.entries(more)]) {
       const { status, text } = await this.gateway.upload(id, files);
       if (status !== 201) throw new Error(`The upload of ${id} was answered ${text}.`);
