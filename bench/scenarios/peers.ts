@@ -8,7 +8,7 @@ import { FsyncCounter } from '../fsyncs.ts';
 import type { LoadMeasurement } from '../measurements.ts';
 import { ReferenceServer, ROOT } from '../servers.ts';
 import { CHANGES, PLAIN_CHANGES, type Workload } from '../workload.ts';
-import { list, read, workloadOf, write } from './tools.ts';
+import { kept, list, read, workloadOf, write } from './tools.ts';
 
 const FOLDER = join(ROOT, 'bench/peers');
 const PROGRAMS = join(FOLDER, 'node_modules/.bin');
@@ -38,10 +38,13 @@ const PEERS: Peer[] = [
   },
 ];
 
-const QUESTION = 'How many reads, lists of 50 rows and durable writes a second, beside Bun, Deno, Node 24 and workerd?';
+const QUESTION =
+  'How many reads, lists of 50 rows, both kept too, and durable writes a second, beside Bun, Deno, Node 24 and workerd?';
 const WORKLOADS: Workload[] = [
   workloadOf('peers-read', 'How many reads of one row a second at {n} in flight, beside other servers?', null, read),
   workloadOf('peers-list', 'How many lists of 50 rows a second at {n} in flight, beside other servers?', null, list),
+  kept('peers-cached', 'How many kept results of one row a second at {n} in flight, beside other servers?', read),
+  kept('peers-cached-list', 'How many kept lists of 50 rows a second at {n} in flight, beside other servers?', list),
   workloadOf('peers-write', 'How many durable writes a second at {n} in flight, beside other servers?', 'full', write),
 ];
 

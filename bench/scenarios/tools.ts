@@ -75,6 +75,11 @@ export function workloadOf(
   };
 }
 
+/** Reads of the app whose results are kept. */
+export function kept(scenario: string, question: string, call: (id: number, app: string) => Call): Workload {
+  return { ...workloadOf(scenario, question, null, (id) => call(id, CACHED_APP)), apps: [CACHED_APP] };
+}
+
 /** The read of one row as a client of MCP calls it. */
 function mcpRead(id: number): Request {
   const params = { name: 'get', arguments: { id } };
@@ -96,18 +101,8 @@ export const toolWorkloads: Workload[] = [
     beside: { name: 'svc_read', requests: IDS.map((id) => read(id).request) },
   },
   workloadOf('list', 'How many lists of 50 rows a second at {n} in flight?', null, list),
-  {
-    ...workloadOf('cached', 'How many kept results of one row a second at {n} in flight?', null, (id) =>
-      read(id, CACHED_APP),
-    ),
-    apps: [CACHED_APP],
-  },
-  {
-    ...workloadOf('cached-list', 'How many kept lists of 50 rows a second at {n} in flight?', null, (id) =>
-      list(id, CACHED_APP),
-    ),
-    apps: [CACHED_APP],
-  },
+  kept('cached', 'How many kept results of one row a second at {n} in flight?', read),
+  kept('cached-list', 'How many kept lists of 50 rows a second at {n} in flight?', list),
   workloadOf('write', 'How many durable single-row writes a second at {n} in flight?', 'full', write),
   workloadOf(
     'write-normal',
