@@ -89,6 +89,12 @@ import { put } from './bridge/upload.js';
   /** Actions without an answer yet. */
   let writes = 0;
 
+  function written() {
+    writes--;
+    // Once whoever waits for the answer has seen it.
+    if (writes === 0) setTimeout(liveQueries.written);
+  }
+
   /**
    * Resolves to the action's body. With `once`, a call that got no answer and is made again as it was is the same call for the
    * gateway: what it stores is stored once.
@@ -97,7 +103,7 @@ import { put } from './bridge/upload.js';
     writes++;
     const args = { app: appId, action, input };
     const call = once ? sendOnce(args) : tool('svc_write', args, { unanswered: UNKNOWN });
-    const { status, body } = await call.finally(() => writes--);
+    const { status, body } = await call.finally(written);
     if (status < 400) return body;
     const told = { code: 'ACTION_FAILED', message: `The action ${action} answered with status ${status}.` };
     for (const member of ['code', 'message', 'path']) {
@@ -140,7 +146,7 @@ import { put } from './bridge/upload.js';
     signal?.throwIfAborted();
     writes++;
     const url = `${root}/${appId}/_blobs`;
-    return exchange(() => put(url, file, { onProgress, signal }), { signal }).finally(() => writes--);
+    return exchange(() => put(url, file, { onProgress, signal }), { signal }).finally(written);
   };
 
   /** The app's manifest, or one tool of it: `describe({ action: 'add' })`. */
@@ -234,6 +240,7 @@ import { put } from './bridge/upload.js';
       open();
     },
     makeError: (body) => new SvcError(body.status ?? 0, body),
+    isWriting: () => writes > 0,
   });
 
   /**

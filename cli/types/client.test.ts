@@ -32,6 +32,7 @@ test('a client of the app on the gateway calls its tools, and says what went wro
   const gateway = await startGateway(t);
   await gateway.upload('notes', NOTES);
   const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   const env = { SVC_URL: gateway.url, SVC_TOKEN: gateway.token };
   const written = await svc(['types', 'notes', '--out', 'client.ts', '--json'], { cwd: folder, env });
   assert.equal(written.code, 0, written.stderr);

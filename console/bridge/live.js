@@ -6,16 +6,23 @@
 /** One stream has no more queries, and no longer address. */
 const MOST_QUERIES = 50;
 const MOST_CHARS = 7000;
+/** How long a value waits for the answers of the page's own actions. */
+const MOST_HELD_MS = 1000;
 
 /**
  * `changed` is called when the stream has to be opened again, with other queries. `makeError` makes an error of an error's body.
+ * `isWriting` says whether the page waits for the answer of an action: what the action wrote is told after it, so that a page that
+ * shows a write before its answer never shows it twice.
  */
-export function createLiveQueries({ changed, makeError }) {
+export function createLiveQueries({ changed, makeError, isWriting }) {
   /** Name and input as JSON → what is followed: its parts of an address, callbacks, and the latest event. */
   const all = new Map();
   /** The queries of the stream that is open, in the order of its address. */
   let streamed = [];
   let planned = false;
+  /** Those whose latest event is yet to be told. */
+  const held = new Set();
+  let heldTimer;
 
   /** Pages subscribe to several queries in a row: one new stream has all of them. */
   function plan() {
@@ -37,7 +44,19 @@ export function createLiveQueries({ changed, makeError }) {
     else console.error(makeError(answer.error));
   }
 
+  function tellHeld() {
+    clearTimeout(heldTimer);
+    const list = [...held];
+    held.clear();
+    for (const one of list) for (const follower of [...one.followers]) tell(one.latest, follower);
+  }
+
   return {
+    /** An action of the page was answered, and the page has seen the answer. */
+    written() {
+      if (!isWriting()) tellHeld();
+    },
+
     /** Answers the function that ends it. Throws when the page follows too much. */
     follow(query, input, callback, onError) {
       const part = `query=${encodeURIComponent(query)}&input=${encodeURIComponent(JSON.stringify(input))}`;
@@ -83,7 +102,9 @@ export function createLiveQueries({ changed, makeError }) {
           // After a lost connection the same may come again.
           if (!one || one.id === id) return;
           Object.assign(one, { id, latest: { event: type, data } });
-          for (const follower of [...one.followers]) tell(one.latest, follower);
+          if (held.size === 0 && isWriting()) heldTimer = setTimeout(tellHeld, MOST_HELD_MS);
+          held.add(one);
+          if (!isWriting()) tellHeld();
         },
       };
     },

@@ -13,13 +13,21 @@ import { startChromium, withoutChromium } from './chromium.ts';
 const PATIENCE_MS = 90_000;
 
 const APP = appOf('notes', {
-  migrations: ['CREATE TABLE items (id INTEGER PRIMARY KEY, title TEXT)'],
+  migrations: ['CREATE TABLE items (id INTEGER PRIMARY KEY, title TEXT); CREATE TABLE slow (title TEXT)'],
   queries: {
     list: '({ db, input }) => db.all("SELECT title FROM items WHERE title LIKE ? ORDER BY id", (input.like ?? "") + "%")',
     count: '({ db }) => db.get("SELECT count(*) AS n FROM items")',
+    slow: '({ db, input }) => db.all("SELECT title FROM slow WHERE title = ?", input.title)',
   },
   actions: {
     add: { run: '({ db, input }) => db.run("INSERT INTO items (title) VALUES (?)", input.title)', writes: ['items'] },
+    addSlowly: {
+      run: `async ({ db, input }) => {
+        await db.run("INSERT INTO slow VALUES (?)", input.title);
+        await new Promise((done) => setTimeout(done, input.ms));
+      }`,
+      writes: ['slow'],
+    },
   },
   files: {
     'index.html':
@@ -73,6 +81,25 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
     await Promise.all([last('all', 1), last('again', 1), last('count', 1)]);
     assert.deepEqual(await page.evaluate('told.errors'), ['UNKNOWN_QUERY']);
     assert.equal((await gateway.system()).counters.subscribers, 1);
+  });
+
+  test('what an action of the page wrote is told after its answer, unless that takes long', async () => {
+    const order = (title: string, ms: number) =>
+      page.evaluate(
+        `(async () => {
+          const order = [];
+          const told = new Promise((done) => {
+            svc.live('slow', { title: '${title}' }, (rows) => { order.push(rows.length); if (rows.length > 0) done(); });
+          });
+          while (order.length === 0) await svc.read({ query: 'count' });
+          await svc.write({ action: 'addSlowly', input: { title: '${title}', ms: ${ms} } });
+          order.push('answer');
+          await told;
+          return order;
+        })()`,
+      );
+    assert.deepEqual(await order('quick', 100), [0, 'answer', 1]);
+    assert.deepEqual(await order('slow', 4000), [0, 1, 'answer']);
   });
 
   test('a query that is followed later comes without those that the page has, and an ended one no more', async () => {
