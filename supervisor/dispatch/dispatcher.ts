@@ -77,7 +77,8 @@ export class Dispatcher {
     const { reads } = this.#options;
     const { versionId, cache } = actor.summary;
     // What a query reads besides the data is known only to the app then.
-    if (cache === false) return reads.bypass(app.key, { ...request, tracked: false }, sink, start);
+    if (cache === false)
+      return reads.bypass(app.key, request.tracked ? { ...request, tracked: false } : request, sink, start);
     // An app that is given up on says so, whatever is kept of it.
     if (isDraftKey(app.key) || actor.refusing) return reads.bypass(app.key, request, sink, start);
     return reads.submit(target, versionId, request, sink, start, actor.meter);
