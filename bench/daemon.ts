@@ -47,7 +47,8 @@ export class Daemon extends TestGateway implements Server {
     writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
     const profile = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
     const build = { root, nodeFlags: [...flags, ...profile], ...(script === undefined ? {} : { script }) };
-    const store = config.appsStoreRoot === undefined ? ['--store', 'tarball'] : [];
+    const isServe = script === undefined;
+    const store = isServe && config.appsStoreRoot === undefined ? ['--store', 'tarball'] : [];
     const daemon = new Daemon(dataDir, ['--config', configFile, ...store], env, build);
     running.add(daemon);
     await daemon.start();
