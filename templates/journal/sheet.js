@@ -47,6 +47,7 @@ function showEntry(entry) {
     if (sameDay) field.setSelectionRange(selectionStart, selectionEnd);
   }
   field.placeholder = PROMPTS[Number(entry.day.slice(8)) % PROMPTS.length];
+  field.readOnly = false;
   showState();
 }
 

@@ -48,6 +48,28 @@ describe('journal', { skip: withoutChromium() }, () => {
     assert.deepEqual(app.complaints, []);
   });
 
+  test('nothing can be typed before the day is there, which would replace it', async () => {
+    const page = await app.window();
+    const entry = page.getByLabel('Entry');
+    let answer = () => {};
+    const answered = new Promise<void>((done) => {
+      answer = done;
+    });
+    const asked = new Promise<void>((heard) => {
+      void page.route('**/_tool/svc_read', async (route) => {
+        heard();
+        await answered;
+        await route.continue();
+      });
+    });
+    await page.reload({ waitUntil: 'commit' });
+    await asked;
+    assert.equal(await entry.isEditable(), false);
+    answer();
+    await page.locator('#text:not([readonly])').waitFor();
+    await page.unrouteAll({ behavior: 'wait' });
+  });
+
   test('when two windows write on the same day, the writer decides whose text to keep', async () => {
     const [here, there] = [await app.window(), await app.window()];
     for (const page of [here, there]) await page.getByText('Saved', { exact: true }).waitFor();
