@@ -8,7 +8,7 @@ import type { Crash } from '../../../testing/shim/crash.ts';
 import type { Campaign, CampaignContext, CampaignReport } from '../campaign.ts';
 import { drawOperations } from './draw.ts';
 import { OPERATIONS } from './operations.ts';
-import { countPoints, crashRound, isCommit, isLoaded, type Reference, type RoundResult, rehearse } from './round.ts';
+import { countPoints, crashRound, isLoaded, isOfData, type Reference, type RoundResult, rehearse } from './round.ts';
 import type { Operation } from './scenes.ts';
 import { makeScenes, type SceneName } from './scenes.ts';
 import type { Scene } from './world.ts';
@@ -208,7 +208,7 @@ function repairCrashes({ operation, reference, crashes }: Job, { repair }: Round
   const found: Crash[] = [];
   for (const [point, count] of countPoints(repair)) {
     // Those that the load makes come at any time.
-    if (isCommit(point) && isLoaded(operation, crashes)) continue;
+    if (isOfData(point) && isLoaded(operation, crashes)) continue;
     const unusual = count - (reference.restart.get(point) ?? 0);
     for (let passing = 1; passing <= Math.min(unusual, OF_A_KIND); passing++)
       found.push({ point, passing, mode: 'process' });

@@ -129,11 +129,12 @@ export async function crashRound(
 
 /** Whether writes go on meanwhile: not where they would pass the points that are to be crashed. */
 export function isLoaded({ starts, quiet }: Operation, crashes: Crash[]): boolean {
-  return !starts && !quiet && !crashes.some(({ point }) => isCommit(point));
+  return !starts && !quiet && !crashes.some(({ point }) => isOfData(point));
 }
 
-export function isCommit(point: string): boolean {
-  return point.endsWith('.sqlite-wal');
+/** A commit or a checkpoint. */
+export function isOfData(point: string): boolean {
+  return /\.sqlite(-wal)?$/.test(point);
 }
 
 /** Starts the gateway as often as the planned crashes need, until everything answers. */
