@@ -10,3 +10,7 @@ export const CALLER_KINDS = ['admin', 'session', 'token', 'public', 'agent', 'au
 export type HandlerCaller = { readonly kind: (typeof CALLER_KINDS)[number]; readonly name?: string };
 
 export const ADMIN_CALLER: HandlerCaller = { kind: 'admin' };
+
+export function isSameCaller(one: HandlerCaller, other: HandlerCaller): boolean {
+  return one.kind === other.kind && one.name === other.name;
+}

@@ -3,7 +3,7 @@
  * nothing was committed since it began (decisions, section 13).
  */
 import type { SvcError } from '../../protocol/errors.ts';
-import type { HandlerCaller } from '../../protocol/handler-caller.ts';
+import { isSameCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Meter } from '../operations/metrics/meters.ts';
 import { canonicalInput } from '../results/canonical.ts';
@@ -98,13 +98,19 @@ export class CachedReads {
           if (tracked?.version === version) this.#results.ended(app, name, from, caller, body, reads);
           const shown: CallTiming = { ...timing, cache: reads.keep ? 'miss' : 'bypass' };
           for (const waiter of waiters) {
-            const shares = waiter === first || (reads.keep && (!reads.caller || isSame(waiter.request.caller, caller)));
+            const shares =
+              waiter === first || (reads.keep && (!reads.caller || isSameCaller(waiter.request.caller, caller)));
             if (!shares) waiter.abandon = this.bypass(app, waiter.request, waiter.sink, start);
             else answer(waiter.sink, () => waiter.sink.answered(status, body, shown, reads));
           }
         },
         failed: (error, timing) => {
-          for (const { sink } of end()) answer(sink, () => sink.failed(error, timing));
+          for (const waiter of end()) {
+            // An error may be about its caller, or about a deadline that is not the others'.
+            if (timing.started && waiter !== first)
+              waiter.abandon = this.bypass(app, waiter.request, waiter.sink, start);
+            else answer(waiter.sink, () => waiter.sink.failed(error, timing));
+          }
         },
         outcomeUnknown: () => {},
         faulted: (error) => {
@@ -155,10 +161,6 @@ class BypassReply implements CallReply {
 /** The run goes on as long as somebody waits for it. */
 function leave(run: Run, waiter: Waiter): void {
   if (run.waiters.delete(waiter) && run.waiters.size === 0) run.abandon();
-}
-
-function isSame(one: HandlerCaller, other: HandlerCaller): boolean {
-  return one.kind === other.kind && one.name === other.name;
 }
 
 /** What an answer throws harms only its own caller. */

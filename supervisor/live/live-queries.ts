@@ -1,10 +1,10 @@
 /** Finds or makes the one evaluation of a query and input for all who follow it, and bounds what all of them take together. */
 import { SvcError } from '../../protocol/errors.ts';
+import { isSameCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Commits, Written } from '../results/commits.ts';
 import {
-  isSameCaller,
   type LiveClock,
   type LiveFollower,
   type LiveMember,

@@ -7,7 +7,7 @@
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { errorEnvelope, SvcError } from '../../protocol/errors.ts';
-import type { HandlerCaller } from '../../protocol/handler-caller.ts';
+import { type HandlerCaller, isSameCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Written } from '../results/commits.ts';
@@ -355,10 +355,6 @@ export class LiveQuery {
 }
 
 const TOLD_BETWEEN_LOOKS = 64;
-
-export function isSameCaller(one: HandlerCaller, other: HandlerCaller): boolean {
-  return one.kind === other.kind && one.name === other.name;
-}
 
 function union(one: Set<string> | 'all', other: Written): Set<string> | 'all' {
   if (one === 'all' || other === 'all') return 'all';
