@@ -3,7 +3,8 @@
 import { existsSync } from 'node:fs';
 
 const [major, minor] = process.versions.node.split('.').map(Number);
-const built = new URL('../dist/cli.js', import.meta.url);
+// The gateway's own build has few files, all of which its start reads.
+const built = new URL(`../dist/${process.argv[2] === 'serve' ? 'serve' : 'cli'}.js`, import.meta.url);
 if (major < 20 || (major === 20 && minor < 19)) {
   console.error(`svc needs Node 20.19 or newer; this is ${process.versions.node}.`);
   process.exitCode = 1;

@@ -2,18 +2,31 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, describe } from 'node:test';
+import { loadUws } from '../supervisor/edge/uws-binding.ts';
 import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from './gateway.ts';
 import { inTime, LIMIT_MS, pause } from './waiting.ts';
 
 export type StoreKind = 'tarball' | 'git';
 
-export const EDGES: readonly EdgeKind[] = ['uws', 'node'];
+/** Both, or the one that this Node has (`supervisor/edge/uws-binding.ts`). */
+export const EDGES: readonly EdgeKind[] = hasUws() ? ['uws', 'node'] : ['node'];
+/** The one that `auto` takes. */
+export const BEST_EDGE: EdgeKind = EDGES[0] ?? 'node';
 
 /** Both edges and both backends for code, in two runs: neither of the two has to do with the other. */
 const RUNS: readonly { edge: EdgeKind; store: StoreKind }[] = [
-  { edge: 'uws', store: 'tarball' },
+  { edge: BEST_EDGE, store: 'tarball' },
   { edge: 'node', store: 'git' },
 ];
+
+function hasUws(): boolean {
+  try {
+    loadUws();
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** Runs the suite once for each edge and each store, with a gateway of its own that starts before it and ends after it. */
 export function onEachEdge(

@@ -6,12 +6,11 @@ import { describe, test } from 'node:test';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { eventually } from '../../testing/edges.ts';
+import { EDGES, eventually } from '../../testing/edges.ts';
 import { type Edge, type Exchange, type ExchangeHandler, type ResponseStream, sendError } from './edge.ts';
 import { AnswerBudget, BodyBudget } from './exchange.ts';
 import { type EdgeKind, openEdge } from './open-edge.ts';
 
-const KINDS = ['uws', 'node'] as const;
 const LIMIT = 1000;
 const HOST = 'Host: gateway\r\n';
 const OPEN_MS = 15_000;
@@ -112,7 +111,7 @@ function signal<T = void>(): { promise: Promise<T>; fire: (value: T) => void } {
   return { promise, fire };
 }
 
-for (const kind of KINDS) {
+for (const kind of EDGES) {
   describe(`${kind} edge`, () => {
     test('hands over method, path, query, headers and body as sent', () =>
       serving(kind, echo, async ({ url }) => {

@@ -4,6 +4,7 @@
  */
 import type { Readable } from 'node:stream';
 import { errorEnvelope, type SvcError } from '../../protocol/errors.ts';
+import type { Span } from '../tracing/span.ts';
 
 /** What gives room to the bytes of bodies. */
 export type BodyRoom = {
@@ -37,6 +38,9 @@ export type ResponseStream = {
   /** Where a length was announced and less was written, the connection ends: the reader sees that the answer is cut off. */
   end(): void;
 };
+
+/** Counts answers; `ms` is the time until the answer began. */
+export type AnswerMeter = { answered(routeKind: number, status: number, ms: number): void };
 
 /** One request and its answer. Exactly one of `send` and `stream` is called, once; after an abort both do nothing. */
 export type Exchange = {
@@ -72,8 +76,13 @@ export type Exchange = {
    * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Called like `readBody`.
    */
   streamBody(limit: number, timeoutMs: number): Readable;
-  /** Counts the answer in its class, that of the hundreds of its status; null: nobody counts. */
-  counts: Float64Array | null;
+  /** Who counts the answer; null: nobody does. */
+  meter: AnswerMeter | null;
+  /** When the request came, on the clock of `performance.now`, and the kind of its route: what the meter is told. */
+  begunAt: number;
+  routeKind: number;
+  /** Its span where traces are recorded or sent on; ends with the beginning of the answer. */
+  span: Span | null;
   /** Headers for whatever is answered, besides its own; `vary` is appended. */
   addHeaders(headers: ResponseHeaders): void;
   /**
@@ -94,6 +103,8 @@ export type Edge = {
   readonly kind: 'uws' | 'node';
   /** Resolves with the port; port 0 takes any free one. Rejects when the address cannot be had (`EADDRINUSE`, …). */
   listen(host: string, port: number): Promise<number>;
+  /** Listens on a socket that another process opened. Resolves with its address; rejects when it is none of TCP, or with uws. */
+  adopt(descriptor: number): Promise<{ host: string; port: number }>;
   /** Takes no new connections; those that are open live on until `close`, and are told `connection: close` with their next answer. */
   stopAccepting(): void;
   /** Ends every connection, idle or not, open streams too. Their exchanges hear of it through `onAbort`. */

@@ -3,7 +3,9 @@ import { STATUS_CODES } from 'node:http';
 import { Readable } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Span } from '../tracing/span.ts';
 import {
+  type AnswerMeter,
   type BodyRoom,
   type ConstantHeaders,
   type ExchangeHandler,
@@ -115,7 +117,10 @@ export abstract class BaseExchange {
   readonly query: string;
   readonly headers: HeaderList;
   aborted = false;
-  counts: Float64Array | null = null;
+  meter: AnswerMeter | null = null;
+  begunAt = 0;
+  routeKind = 0;
+  span: Span | null = null;
   protected readonly edge: EdgeState;
   /** `send` or `stream` was called. */
   protected answered = false;
@@ -319,7 +324,8 @@ export abstract class BaseExchange {
   }
 
   #count(status: number): void {
-    if (this.counts !== null) (this.counts[Math.trunc(status / 100)] as number)++;
+    if (this.meter !== null) this.meter.answered(this.routeKind, status, performance.now() - this.begunAt);
+    if (this.span !== null) endOfAnswer(this.span, status);
   }
 
   /** The connection ends with the answer to this request. */
@@ -358,6 +364,7 @@ export abstract class BaseExchange {
   protected abort(): void {
     this.aborted = true;
     this.held = null;
+    if (this.span !== null && !this.answered) endOfNone(this.span);
     this.cutUploadShort();
     const callback = this.abortCallback;
     this.abortCallback = null;
@@ -370,6 +377,18 @@ export abstract class BaseExchange {
     const vary = [headers.vary, added.vary].filter((value) => value !== undefined).join(', ');
     return { ...headers, ...added, ...(vary === '' ? {} : { vary }) };
   }
+}
+
+function endOfAnswer(span: Span, status: number): void {
+  span.set('http.response.status_code', status);
+  if (status >= 500) span.fail(String(status));
+  span.end();
+}
+
+/** The client went away before it had an answer. */
+function endOfNone(span: Span): void {
+  span.fail('client_gone');
+  span.end();
 }
 
 function bodyTooLarge(limit: number): SvcError {

@@ -1,15 +1,21 @@
 /** The node adapter inside a host's own server, where a body parser may have been before us; and which edge is chosen. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
+import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import express from 'express';
 import { LIMITS } from '../../protocol/limits.ts';
+import { BEST_EDGE } from '../../testing/edges.ts';
 import { type ExchangeHandler, sendError } from './edge.ts';
 import type { EdgeOptions } from './exchange.ts';
 import { handleNodeRequest } from './node.ts';
 import { openEdge } from './open-edge.ts';
+import { loadUws, NoUws } from './uws-binding.ts';
 
 const echo: ExchangeHandler = (exchange) => {
   exchange.readBody(
@@ -77,27 +83,41 @@ for (const { name, type, body, handler, status, answer } of [
   });
 }
 
-test('auto takes uWebSockets.js where it loads; both kinds can be had by name', () => {
-  const options: EdgeOptions = { handler: echo, onFault: () => {} };
-  assert.deepEqual(
-    (['auto', 'uws', 'node'] as const)
-      .map((kind) => openEdge(kind, options))
-      .map(({ edge, notice }) => [edge.kind, notice]),
-    [
-      ['uws', null],
-      ['uws', null],
-      ['node', null],
-    ],
-  );
+const options: EdgeOptions = { handler: echo, onFault: () => {} };
+const NOTICE = `uWebSockets.js has no binary for Node ${process.versions.node} on `;
+
+test('auto takes uWebSockets.js where its native code loads, else node, and says why; both can be had by name', () => {
+  const { edge, notice } = openEdge('auto', options);
+  assert.equal(edge.kind, BEST_EDGE);
+  if (BEST_EDGE === 'uws') assert.deepEqual([notice, openEdge('uws', options).edge.kind], [null, 'uws']);
+  else assert.ok(notice?.startsWith(NOTICE), notice ?? '');
+  assert.deepEqual([openEdge('node', options).edge.kind, openEdge('node', options).notice], ['node', null]);
 });
 
-test('where no binary loads, auto falls back to node and says why; uws by name throws', (t) => {
+test('where there is no binary, auto takes node and says why; uws by name throws', (t) => {
   const platform = Object.getOwnPropertyDescriptor(process, 'platform') as PropertyDescriptor;
   Object.defineProperty(process, 'platform', { ...platform, value: 'plan9' });
   t.after(() => Object.defineProperty(process, 'platform', platform));
-  const options: EdgeOptions = { handler: echo, onFault: () => {} };
   const { edge, notice } = openEdge('auto', options);
   assert.equal(edge.kind, 'node');
-  assert.match(notice ?? '', /^uWebSockets\.js has no binary for plan9 .* Serving with node:http\.$/);
-  assert.throws(() => openEdge('uws', options), /has no binary/);
+  assert.equal(notice, `${NOTICE}plan9 ${process.arch}. Serving with node:http.`);
+  assert.throws(() => openEdge('uws', options), NoUws);
+});
+
+test('a package that would serve from JavaScript is not taken for the native code', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-uws-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const home = join(folder, 'node_modules/uWebSockets.js');
+  mkdirSync(home, { recursive: true });
+  writeFileSync(join(home, 'package.json'), '{"main":"uws.js"}');
+  writeFileSync(join(home, 'uws.js'), 'exports.App = () => { throw new Error("This is JavaScript."); };');
+  assert.throws(() => loadUws(createRequire(join(folder, 'main.js'))), {
+    message: `${NOTICE}${process.platform} ${process.arch}.`,
+    nextStep: /^To have it: npm install --no-save uWebSockets\.js@github:/,
+  });
+  // Upstream's own package has its binaries beside its entry.
+  const { modules } = process.versions;
+  writeFileSync(join(home, `uws_${process.platform}_${process.arch}_${modules}.node`), 'no native code');
+  const broken = () => loadUws(createRequire(join(folder, 'main.js')));
+  assert.throws(broken, { message: 'The binary of uWebSockets.js does not load.' });
 });

@@ -40,6 +40,9 @@ const HTTP_1_0: FramingRules = { chunked: false, hostRequired: false };
 /** Longer bodies are sent in slices of this size, so that it is seen whether the client takes any. */
 const SLICE_BYTES = 256 * 1024;
 const NO_BODY = Buffer.alloc(0);
+/** Shorter bodies leave in one piece of text with their headers, which costs Node less than two pieces; it has room for so much. */
+const TEXT_BYTES = 16 * 1024 - 2048;
+const NOTHING = (): void => {};
 
 export function createNodeEdge(options: EdgeOptions): Edge {
   const state = stateOf(options);
@@ -64,15 +67,24 @@ export function createNodeEdge(options: EdgeOptions): Edge {
   server.maxConnections = connectionLimit(descriptorLimit());
 
   const condemned = new WeakSet<Duplex>();
+  function isAnswered(this: ServerResponse): void {
+    unanswered.get(this.req.socket)?.delete(this);
+  }
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     // Node's parser goes on behind a request that we refused; where that one ended is not known.
     if (condemned.has(req.socket)) return;
-    const waiting = unanswered.get(req.socket) ?? new Set();
-    unanswered.set(req.socket, waiting.add(res));
-    latest.set(req.socket, res);
-    res.once('close', () => waiting.delete(res));
+    const { socket } = req;
+    let waiting = unanswered.get(socket);
+    if (waiting === undefined) {
+      waiting = new Set();
+      unanswered.set(socket, waiting);
+    }
+    waiting.add(res);
+    latest.set(socket, res);
+    res.on('close', isAnswered);
     const hasTooManyWaiting = waiting.size > LIMITS.pipelinedRequests;
-    if (!serve(state, req, res, options.handler, hasTooManyWaiting)) condemned.add(req.socket);
+    const exchange = new NodeExchange(state, req, res, true);
+    if (!serve(exchange, req, options.handler, hasTooManyWaiting)) condemned.add(socket);
   };
   server.on('request', onRequest);
   // An expectation that is not 100-continue may be ignored (RFC 9110, 10.1.1).
@@ -102,6 +114,16 @@ export function createNodeEdge(options: EdgeOptions): Edge {
           resolve((server.address() as AddressInfo).port);
         });
       }),
+    adopt: (fd) =>
+      new Promise((resolve, reject) => {
+        server.once('error', reject);
+        server.listen({ fd }, () => {
+          server.off('error', reject);
+          const address = server.address();
+          if (address !== null && typeof address === 'object') resolve({ host: address.address, port: address.port });
+          else reject(new Error('The socket that was passed is not one of TCP.'));
+        });
+      }),
     stopAccepting: () => {
       state.draining = true;
       server.close();
@@ -120,18 +142,17 @@ export function createNodeEdge(options: EdgeOptions): Edge {
  * consumed the body, `req.body` is taken: bytes and text as they are, anything else as JSON.
  */
 export function handleNodeRequest(req: IncomingMessage, res: ServerResponse, options: EdgeOptions): void {
-  serve(stateOf(options), req, res, options.handler);
+  const exchange = new NodeExchange(stateOf(options), req, res, false);
+  serve(exchange, req, options.handler);
 }
 
 /** False when the request was refused: nothing that follows on its connection may be served. */
 function serve(
-  state: EdgeState,
+  exchange: NodeExchange,
   req: IncomingMessage,
-  res: ServerResponse,
   handler: ExchangeHandler,
   hasTooManyWaiting = false,
 ): boolean {
-  const exchange = new NodeExchange(state, req, res);
   const refusal = refuse(exchange, req) ?? (hasTooManyWaiting ? tooManyWaiting() : null);
   if (refusal === null) {
     exchange.guard(() => handler(exchange));
@@ -175,16 +196,21 @@ function rawAnswer(error: SvcError): string {
 class NodeExchange extends BaseExchange implements Exchange {
   readonly #req: IncomingMessage;
   readonly #res: ServerResponse;
+  readonly #isOwn: boolean;
   #waiting: WaitingAnswer | null = null;
 
-  constructor(edge: EdgeState, req: IncomingMessage, res: ServerResponse) {
+  /** `isOwn`: of our own server, so that nothing but Node gets what is written. */
+  constructor(edge: EdgeState, req: IncomingMessage, res: ServerResponse, isOwn: boolean) {
     // A host's router may have cut off the part of the path under which it mounted us.
     const target = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '';
-    const [path = '', query = ''] = target.split(/\?(.*)/s);
-    const headers = req.rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text));
-    super(edge, req.method ?? '', path, query, headers);
+    const mark = target.indexOf('?');
+    const path = mark < 0 ? target : target.slice(0, mark);
+    const headers = req.rawHeaders.slice();
+    for (let at = 0; at < headers.length; at += 2) headers[at] = (headers[at] as string).toLowerCase();
+    super(edge, req.method ?? '', path, mark < 0 ? '' : target.slice(mark + 1), headers);
     this.#req = req;
     this.#res = res;
+    this.#isOwn = isOwn;
     res.on('close', () => {
       clearTimeout(this.timer);
       this.giveBodyBack();
@@ -192,7 +218,7 @@ class NodeExchange extends BaseExchange implements Exchange {
       if (!res.writableFinished) this.abort();
     });
     // A write to a closing socket makes the response fail; `close` reports that, and an error without a listener ends the process.
-    res.on('error', () => {});
+    res.on('error', NOTHING);
   }
 
   get remoteAddress(): string {
@@ -212,7 +238,7 @@ class NodeExchange extends BaseExchange implements Exchange {
     }
     this.timer ??= setTimeout(() => this.refuseBody(bodyTooSlow()), LIMITS.requestTimeoutMs);
     req.on('data', (chunk: Buffer) => this.received(chunk, false)).on('end', () => this.received(NO_BODY, true));
-    req.on('close', () => this.cutUploadShort());
+    if (this.streams) req.on('close', () => this.cutUploadShort());
   }
 
   protected pauseReading(): void {
@@ -224,23 +250,29 @@ class NodeExchange extends BaseExchange implements Exchange {
   }
 
   protected answer(status: number, own: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void {
-    const headers = constant ? { ...constant.headers, ...own } : own;
-    const write = () => {
-      const bodyless = isBodyless(status);
-      const length = bodyless ? {} : { 'content-length': Buffer.byteLength(body) };
-      this.#endWhenStalled();
-      this.#res.writeHead(status, this.#headersFor(headers, length));
-      if (bodyless || this.method === 'HEAD') this.#res.end();
-      else if (body.length > SLICE_BYTES) this.#writeLarge(typeof body === 'string' ? Buffer.from(body) : body);
-      else this.#res.end(body);
-    };
-    if (this.holding) this.held = write;
-    else write();
+    if (this.holding) this.held = () => this.#write(status, own, body, constant);
+    else this.#write(status, own, body, constant);
+  }
+
+  #write(status: number, own: ResponseHeaders, body: string | Buffer, constant: ConstantHeaders | undefined): void {
+    const res = this.#res;
+    const bodyless = isBodyless(status);
+    const headers: OutgoingHttpHeaders = constant ? { ...constant.headers, ...own } : { ...own };
+    if (!bodyless) headers['content-length'] = Buffer.byteLength(body);
+    res.writeHead(status, this.#closing(headers));
+    if (bodyless || this.method === 'HEAD') res.end();
+    else if (body.length > SLICE_BYTES) this.#writeLarge(typeof body === 'string' ? Buffer.from(body) : body);
+    else if (typeof body === 'string' || body.length > TEXT_BYTES || !this.#isOwn) res.end(body);
+    else res.end(body.toString('latin1'), 'latin1');
+    // Most answers have gone as a whole now; one that waits for those before it has no socket yet.
+    if (res.socket?.writableLength !== 0) this.#endWhenStalled();
   }
 
   protected open(status: number, headers: ResponseHeaders, length: number | undefined): ResponseStream {
     const res = this.#res;
-    res.writeHead(status, this.#headersFor(headers, length === undefined ? {} : { 'content-length': length }));
+    const all: OutgoingHttpHeaders = { ...headers };
+    if (length !== undefined) all['content-length'] = length;
+    res.writeHead(status, this.#closing(all));
     let left = this.method === 'HEAD' ? 0 : (length ?? 0);
     const isOver = () => this.aborted || res.writableEnded;
     this.timer = undefined;
@@ -287,6 +319,7 @@ class NodeExchange extends BaseExchange implements Exchange {
   /** It is over when `close` tells so. */
   #writeLarge(body: Buffer): void {
     const res = this.#res;
+    this.#endWhenStalled();
     const { answers } = this.edge;
     const waiting = { bytes: body.length, cutOff: () => res.destroy() };
     let at = 0;
@@ -316,8 +349,9 @@ class NodeExchange extends BaseExchange implements Exchange {
     res.setTimeout(LIMITS.stalledReaderMs / 2, () => res.destroy());
   }
 
-  #headersFor(headers: ResponseHeaders, more: OutgoingHttpHeaders): OutgoingHttpHeaders {
-    return this.closing || this.edge.draining ? { ...headers, ...more, connection: 'close' } : { ...headers, ...more };
+  #closing(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
+    if (this.closing || this.edge.draining) headers.connection = 'close';
+    return headers;
   }
 }
 

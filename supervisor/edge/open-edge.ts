@@ -1,8 +1,9 @@
-/** Chooses the edge: uWebSockets.js where its binary loads, else node:http (architecture, "Libraries"). */
+/** Chooses the edge: uWebSockets.js where its native code loads, else node:http (architecture, "Libraries"). */
 import type { Edge } from './edge.ts';
 import type { EdgeOptions } from './exchange.ts';
 import { createNodeEdge } from './node.ts';
 import { createUwsEdge } from './uws.ts';
+import { NoUws } from './uws-binding.ts';
 
 export type EdgeKind = 'auto' | 'uws' | 'node';
 
@@ -16,6 +17,7 @@ export function openEdge(kind: EdgeKind, options: EdgeOptions): { edge: Edge; no
   try {
     return { edge: createUwsEdge(options), notice: null };
   } catch (error) {
-    return { edge: createNodeEdge(options), notice: `${(error as Error).message} Serving with node:http.` };
+    if (!(error instanceof NoUws)) throw error;
+    return { edge: createNodeEdge(options), notice: `${error.message} Serving with node:http.` };
   }
 }

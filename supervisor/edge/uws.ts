@@ -10,16 +10,14 @@
 
 import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { type AddressInfo, createServer } from 'node:net';
-import { dirname, join } from 'node:path';
+import { ConfigError } from '../config.ts';
 import { DescriptorGuard } from './descriptors.ts';
 import type { Edge } from './edge.ts';
 import { type EdgeOptions, stateOf } from './exchange.ts';
+import { loadUws, NoUws } from './uws-binding.ts';
 import { ParserTurn, requestHandler, type UwsState } from './uws-exchange.ts';
 
-type Native = typeof import('uWebSockets.js');
 type ListenCallback = (socket: us_listen_socket | false) => void;
 /** What the published types leave out. */
 type App = TemplatedApp & {
@@ -29,13 +27,12 @@ type App = TemplatedApp & {
 
 /** Of the native listen. Without it a second process may take the same port and share its connections. */
 const EXCLUSIVE_PORT = 1;
-const PACKAGE = 'uWebSockets.js';
 
-/** Throws, with a message for the log, when the native module is not installed, does not load, or is too old. */
+/** Throws `NoUws` when there is no native code for this machine, or one that is too old. */
 export function createUwsEdge(options: EdgeOptions): Edge {
-  const uws = loadNative();
+  const uws = loadUws();
   const app = uws.App() as App;
-  if (app.close === undefined) throw new Error(`The installed ${PACKAGE} is too old: its app.close() is missing.`);
+  if (app.close === undefined) throw new NoUws('The installed uWebSockets.js is too old: its app.close() is missing.');
   const close = app.close.bind(app);
   const state: UwsState = { ...stateOf(options), turn: new ParserTurn() };
   let listenSocket: us_listen_socket | null = null;
@@ -83,36 +80,18 @@ export function createUwsEdge(options: EdgeOptions): Edge {
         });
       });
     },
+    adopt: async () => {
+      throw new ConfigError(
+        `uWebSockets.js cannot take over the socket of another process: set "edge" to "node".`,
+        'edge',
+      );
+    },
     stopAccepting,
     close: async () => {
       stopAccepting();
       close();
     },
   };
-}
-
-/** The binary for this platform, without the package's own entry, which falls back to JavaScript and prints about it. */
-function loadNative(): Native {
-  const require = createRequire(import.meta.url);
-  const binary = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
-  let folder: string;
-  try {
-    folder = dirname(require.resolve(PACKAGE));
-  } catch {
-    throw new Error(`${PACKAGE} is not installed.`);
-  }
-  // The project's own package keeps its binaries beside the entry, the repackaged one in the folder `binaries`.
-  const file = [join(folder, binary), join(folder, '..', 'binaries', binary)].find((path) => existsSync(path));
-  if (file === undefined) {
-    throw new Error(`${PACKAGE} has no binary for ${process.platform} ${process.arch} and Node ${process.version}.`);
-  }
-  try {
-    const native = require(file) as Native;
-    native._cfg('silent');
-    return native;
-  } catch (error) {
-    throw new Error(`The binary of ${PACKAGE} does not load.`, { cause: error });
-  }
 }
 
 async function freePort(host: string): Promise<number> {

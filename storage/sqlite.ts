@@ -1,0 +1,135 @@
+/**
+ * Chooses the SQLite binding for the running Node and loads it: better-sqlite3 13, whose binaries are in its package, from
+ * Node 22 on; better-sqlite3 12, compiled for each version of Node, on 20, where 13 crashes.
+ */
+
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
+import { compileFunction } from 'node:vm';
+import type BetterSqlite from 'better-sqlite3';
+
+/** Each under the name that package.json gives it. */
+const COMPILED = 'better-sqlite3-12';
+const PREBUILT = 'better-sqlite3-13';
+/** The first Node that runs the prebuilt one. */
+const PREBUILT_SINCE = 22;
+
+type Require = NodeJS.Require;
+/** The package, by its name in package.json, and what it exports. */
+export type Binding = { readonly name: string; readonly Sqlite: typeof BetterSqlite };
+
+const ours = createRequire(import.meta.url);
+
+/** The names of the packages that may be loaded on a Node of this version, such as `22.1.0`; the best one first. */
+export function bindingsFor(version: string): string[] {
+  return Number.parseInt(version, 10) < PREBUILT_SINCE ? [COMPILED] : [PREBUILT, COMPILED];
+}
+
+/** Where the installed bindings are that may be loaded here, and every folder in which they are looked for. */
+export function bindingFolders(): { packages: string[]; searched: string[] } {
+  const names = bindingsFor(process.versions.node);
+  const packages = names.flatMap((name) => {
+    const file = manifestOf(name, ours);
+    return file === null ? [] : [dirname(file)];
+  });
+  return { packages, searched: ours.resolve.paths(PREBUILT) ?? [] };
+}
+
+function manifestOf(name: string, require: Require): string | null {
+  try {
+    return require.resolve(`${name}/package.json`);
+  } catch {
+    return null;
+  }
+}
+
+/** The first of the packages that loads. Throws, with what to do, when none does. */
+export function loadBinding(names: string[], require: Require = ours): Binding {
+  const failures: string[] = [];
+  for (const name of names) {
+    if (manifestOf(name, require) === null) {
+      failures.push(`${name} is not installed`);
+      continue;
+    }
+    try {
+      const Sqlite = require(name) as typeof BetterSqlite;
+      // Its native code is loaded with the first database.
+      new Sqlite(':memory:').close();
+      if (name === PREBUILT) makeRowsWithoutEval(Sqlite, require);
+      return { name, Sqlite };
+    } catch (error) {
+      failures.push(`${name} ${whyNot(error as Error)}`);
+    }
+  }
+  throw new BindingError(failures);
+}
+
+/** No binding loads. The message ends with `nextStep`, what to do about it. */
+export class BindingError extends Error {
+  /** The message without the next step. */
+  readonly finding: string;
+  readonly nextStep: string;
+
+  constructor(failures: string[]) {
+    const finding = `SQLite cannot be loaded on Node ${process.versions.node}: ${failures.join('; ')}.`;
+    const nextStep = adviceFor(process.versions.node);
+    super(`${finding} ${nextStep}`);
+    this.finding = finding;
+    this.nextStep = nextStep;
+  }
+}
+
+function whyNot({ message }: Error): string {
+  if (message.includes('NODE_MODULE_VERSION')) return 'was compiled for another version of Node';
+  return `does not load: ${message.split('\n')[0]}`;
+}
+
+function adviceFor(version: string): string {
+  if (Number.parseInt(version, 10) >= PREBUILT_SINCE) return 'Run npm ci again, with this Node.';
+  return 'Install Node 24, or Python and a C++ compiler with make; then run npm ci again.';
+}
+
+type Addon = { initialize(...factories: unknown[]): void };
+
+/**
+ * Better-sqlite3 13 makes the function that builds the rows of a statement with `new Function`, which is forbidden where
+ * handlers run (`host-flags.ts`). The compiler of node:vm makes the same function there.
+ */
+function makeRowsWithoutEval(Sqlite: typeof BetterSqlite, require: Require): void {
+  const folder = dirname(dirname(require.resolve(PREBUILT)));
+  const file = Object.keys(require.cache).find((path) => path.startsWith(folder) && path.endsWith('.node'));
+  if (file === undefined) throw new Error('its native code is not where it is expected.');
+  const addon = require(file) as Addon;
+  addon.initialize(
+    Sqlite.SqliteError,
+    (...values: unknown[]) => values,
+    (array: unknown[], ...values: unknown[]) => array.push(...values),
+    rowFactory,
+    (value: unknown) => ({ value, done: false }),
+  );
+}
+
+/** The function that makes a row of the values of these columns. */
+function rowFactory(...columns: string[]): (...values: unknown[]) => object {
+  // As a literal it would set the prototype.
+  if (columns.includes('__proto__'))
+    return (...values) => Object.fromEntries(columns.map((key, i) => [key, values[i]]));
+  const members = columns.map((column, i) => `${JSON.stringify(column)}:v${i}`);
+  const names = columns.map((_, i) => `v${i}`);
+  return compileFunction(`return {${members.join(',')}}`, names) as (...values: unknown[]) => object;
+}
+
+/** What is loaded in this thread. */
+let loaded: Binding | null = null;
+
+/** Loads the binding, so that the first database need not. Throws as `loadBinding` does. */
+export function loadSqlite(): Binding {
+  loaded ??= loadBinding(bindingsFor(process.versions.node));
+  return loaded;
+}
+
+/** Opens a file, `:memory:`, or the bytes of a database, as better-sqlite3 does. */
+export function openSqlite(file: string | Buffer, options?: BetterSqlite.Options): BetterSqlite.Database {
+  const { Sqlite } = loaded ?? loadSqlite();
+  return new Sqlite(file, options);
+}
