@@ -1,7 +1,13 @@
 /** Shapes of HTTP answers that the routes give and the CLI reads (decisions, sections 2 and 6). Times in milliseconds since the epoch. */
-import type { MintedSecretWebhook, NewWebhook, ProvisionedWebhook, Trigger, VerifiedWebhook } from './automation.ts';
+import type {
+  MintedSecretWebhook,
+  NewWebhook,
+  ProvisionedWebhook,
+  Trigger,
+  VerifiedWebhook,
+} from './automations/automation.ts';
+import type { RunRecord } from './automations/runs.ts';
 import type { InputIssue } from './errors.ts';
-import type { RunRecord } from './runs.ts';
 
 /** `queries`, `actions` and `automations` are counts. */
 export type AppRecord = {
@@ -21,6 +27,47 @@ export type AppRecord = {
   automations: number;
   /** What visitors may use without a token, such as `page` and `action send`, where there is something. */
   public?: string[];
+};
+
+/** A removed app that is kept until `keptUntil`, or a day longer. `name` and `version` are those of the version that was live. */
+export type TrashRow = {
+  /** `<app>-<removedAt>`. */
+  id: string;
+  app: string;
+  name: string;
+  version: string;
+  removedAt: number;
+  keptUntil: number;
+  bytes: number;
+};
+
+/**
+ * One minute that began at `at`; the last one goes on. `calls` ended in it: `refused` of them with a status below 500, `failed` with
+ * another error, `kept` answered with a kept result. `p50` and `p99` are milliseconds, waiting included, estimated from the buckets
+ * of the metrics; null where nothing ran. `dataBytes`, null without a database, and `subscribers` are as they were at its end.
+ */
+export type ActivityPoint = {
+  at: number;
+  calls: number;
+  refused: number;
+  failed: number;
+  kept: number;
+  p50: number | null;
+  p99: number | null;
+  dataBytes: number | null;
+  subscribers: number;
+};
+
+/** How an app is and what it did in the last hour, `GET /svc/_apps/:id/activity`. `reason` is why it is quarantined. */
+export type ActivityAnswer = {
+  id: string;
+  state: string;
+  reason: string | null;
+  lastExit: string | null;
+  restarts: number;
+  everyMs: number;
+  points: ActivityPoint[];
+  files: { files: number; bytes: number; quota: number };
 };
 
 export type VersionRecord = {
@@ -77,6 +124,12 @@ export type AutomationRow = {
   triggers: ShownTrigger[];
   nextRunAt?: number;
   lastRun?: ShownRun;
+};
+
+/** The fires of the next days: of each automation its first ones; `more` says that there are others. */
+export type UpcomingAnswer = {
+  rows: { ref: string; app: string; id: string; name: string; fires: number[]; more: boolean }[];
+  more: boolean;
 };
 
 /** What the catalog says of a template; the last three are counts. */

@@ -123,9 +123,18 @@ export const ERROR_CODES = {
     status: 500,
     when: 'An object of the git repository is missing or damaged; the message names it. Live versions keep serving.',
   },
+  UNKNOWN_TRASH: { status: 404, when: 'The trash has no removed app of this id.' },
   VERSION_ACTIVE: { status: 409, when: 'The active version cannot be deleted.' },
   BACKUP_TOO_LARGE: { status: 413, when: 'The backup exceeds the limits of a backup.' },
   INVALID_BACKUP: { status: 400, when: 'The backup is incomplete or changed; `path` names the entry.' },
+  BACKUP_FOLDER: {
+    status: 409,
+    when: 'The folder for backups on schedule cannot be used; the message says what to do.',
+  },
+  DATA_FORMAT: {
+    status: 500,
+    when: 'The data directory, or a backup, was written by a newer release, or could not be moved to the format of this one.',
+  },
   RESTORE_TARGET: { status: 409, when: 'The target of a restore is not a missing or empty directory.' },
   STORAGE_FULL: { status: 507, when: 'The disk is full; nothing was changed.' },
   QUOTA_EXCEEDED: {

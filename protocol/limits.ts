@@ -26,6 +26,7 @@ export const DEFAULTS = {
   mailboxLimit: 1024,
   maxResultBytes: 8 * MiB,
   trashDays: 7,
+  backups: { keep: 7, dir: 'backups' }, // of those on schedule; the folder is in the data directory
   maxAgents: 8,
   publicLimits: { reads: 60, writes: 10 }, // of one address in `visitorWindowMs`
   logFile: { maxMb: 10, keep: 5 }, // size of the gateway's log file, and how many older ones stay
@@ -68,6 +69,8 @@ export const LIMITS = {
   jobMemoryMb: 512, // heap of one job thread
   jobsMemoryMb: 2048, // all memory of the process
   jobsLookMs: 50, // how often it checks its memory and its slow steps
+  flushesAtOnce: 2, // of what jobs wrote, by the supervisor: half of the threads that Node has for the disk
+  flushesWaiting: 1024, // a job thread asks for up to 32 at a time
   jobQueue: 64, // jobs that may wait for a thread; one app has half of these places
   headerBytes: 16 * KiB, // header section of a request: all names and values together
   headerCount: 100,
@@ -136,7 +139,11 @@ export const LIMITS = {
   sqlMs: 2 * SECOND,
 
   turnMs: 5, // after so long, work on many apps lets the supervisor's event loop go on
+  notifyMs: 5 * SECOND, // of one message to systemd
   heartbeatMs: 1 * SECOND,
+  activityApps: 1000, // apps whose calls of the last hour are shown as curves: at most 6 KiB each
+  activityMs: MINUTE, // what a point of these curves tells of
+  activityPoints: 60,
   metricsApps: 100, // apps with a label of their own in metrics; the others are counted together
   eventLoopSampleMs: 10, // how often the delay of the supervisor's event loop is sampled
   heartbeatDeadMs: 10 * SECOND, // no answer to heartbeats for this long: the process is killed and replaced
@@ -233,10 +240,13 @@ export const LIMITS = {
   secretLines: 500, // such lines of all values of an app together; further ones are found as parts of the whole value only
   secretsFormer: 100, // replaced and deleted values of an app that are still taken out, until its process ends
   backups: 3, // copies of an app's data that are kept from before its migrations
+  backupsKept: 1000, // files of backups on schedule
+  backupFolderChars: 4096,
   backupBytes: 256 * GiB, // content of one backup
   backupFiles: 500_000,
   backupManifestBytes: 128 * MiB, // a file takes some 150 bytes of it
   backupPartMs: 1 * HOUR, // packing one app: its code and a copy of its data
+  backupVerifyMs: 6 * HOUR, // reading a whole backup again
   backupStallMs: 1 * MINUTE, // how long the gateway holds a finished backup for a reader that takes none of it
   backupWaitMs: 12 * HOUR, // how long the command line waits for the gateway to make a backup
   lowDiskBytes: 512 * MiB, // free disk below which `doctor` warns
@@ -280,6 +290,10 @@ export const LIMITS = {
   runEventsBytes: 4 * MiB,
   listRows: 50, // rows of a list that can grow: by default, and at most
   listRowsMax: 500,
+
+  upcomingDays: 31, // that the calendar of automations looks ahead, at most
+  upcomingFires: 50, // that it has of one automation, and of all
+  upcomingFiresTotal: 2000,
 
   cronLateMs: 1 * MINUTE, // a cron fire that is noticed later than this was missed
   cronWaitMs: 1 * MINUTE, // the longest wait of the scheduler's one timer, so that a clock that was set is noticed
@@ -402,6 +416,13 @@ export const LIMITS = {
   gitDiffMs: 1 * SECOND,
   gitDiffBytes: 4 * MiB, // all patches of one diff; files that come after have none
   gitDiffsMs: 10 * SECOND,
+
+  diskUsageMs: 5 * MINUTE, // between two measurements of what apps take on the disk, while somebody scrapes metrics
+  spansOfCall: 128, // what a traced call tells of its writes and requests
+  spanQueue: 4096, // spans that wait for the collector of traces; more are dropped
+  spanBatch: 128, // spans that are sent to it at a time: more would hold the event loop
+  spanDelayMs: 1 * SECOND, // before the first of a batch is sent
+  spansEndMs: 2 * SECOND, // for what is left of them when the gateway stops
 
   liveAppBytes: 12 * MiB, // what a live app takes, as the default of `maxLiveActors` counts
   minLivePlaces: 16, // that default, on a machine with little memory and with much

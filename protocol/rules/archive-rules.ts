@@ -1,7 +1,7 @@
 /** What the files of an app may be called, and how large they and all together may be: in an upload, a draft, the repository. */
 import { SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
-import { STATIC_TYPES } from './static-files.ts';
+import { STATIC_TYPES } from '../media-types.ts';
 
 /** What may be stored: what may be served, TypeScript, migrations, and text for people. */
 export const STORED_EXTENSIONS: ReadonlySet<string> = new Set([

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import AUTOMATION_SCHEMA from '../../schemas/automation.schema.json' with { type: 'json' };
-import { editAutomation } from '../automation-edit.ts';
+import { editAutomation } from '../automations/automation-edit.ts';
 import { LIMITS } from '../limits.ts';
 import { parseAutomation } from './automation-check.ts';
 
@@ -43,16 +43,8 @@ const WHOLE: [name: string, text: string, faults: string[]][] = [
   ['too deep', nested(65), ['invalid_field ']],
   ['so deep that a parser may give up', '['.repeat(30_000), ['invalid_json ']],
   ['too large', withMembers({ more: 'x'.repeat(LIMITS.automationBytes) }), ['invalid_field ']],
-  [
-    'an empty object',
-    '{}',
-    ['missing_field name', 'missing_field prompt', 'missing_field generated.by', 'missing_field generated.at'],
-  ],
-  [
-    'names under __proto__',
-    `{"__proto__": ${JSON.stringify(LEAST)}}`,
-    ['missing_field name', 'missing_field prompt', 'missing_field generated.by', 'missing_field generated.at'],
-  ],
+  ['an empty object', '{}', ['missing_field name', 'missing_field prompt']],
+  ['names under __proto__', `{"__proto__": ${JSON.stringify(LEAST)}}`, ['missing_field name', 'missing_field prompt']],
   [
     'everything wrong, in the order of the fields',
     JSON.stringify({
@@ -241,7 +233,9 @@ const MEMBERS: [members: object, faults: string[]][] = [
     { weeks: 1 },
   ].map((keep): [object, string[]] => [{ history: { keep } }, ['invalid_history history.keep']]),
 
-  [{ generated: undefined }, ['missing_field generated.by', 'missing_field generated.at']],
+  [{ generated: undefined }, []],
+  [{ generated: {} }, ['missing_field generated.by', 'missing_field generated.at']],
+  [{ generated: null }, ['invalid_field generated']],
   [{ generated: 'hand' }, ['invalid_field generated']],
   [{ generated: { by: 'hand' } }, ['missing_field generated.at']],
   ...['2026-01-31', '2026-01-31T08:00', '2026-01-31T08:00:00.123+01:00', '2024-02-29T00:00:00+0100'].map(
@@ -298,6 +292,13 @@ test('what is left out has its default', () => {
     history: { keep: { count: 100 } },
     generated: GENERATED,
   });
+});
+
+test('a file that does not say who wrote it was written by hand, at its own time', () => {
+  const text = JSON.stringify({ name: 'Digest', prompt: 'Sum up the day.' });
+  const parsed = parseAutomation(text, { firesAfter: NOW, writtenAt: Date.UTC(2026, 0, 31, 8) });
+  assert.ok('manifest' in parsed);
+  assert.deepEqual(parsed.manifest.generated, { by: 'hand', at: '2026-01-31T08:00:00.000Z' });
 });
 
 test('the old form is one trigger', () => {

@@ -3,7 +3,7 @@
  * JSON Schema in `schemas/`, whose `errorMessage` editors show as well; then what a schema cannot say. Pure but for the time zones.
  */
 import type { ErrorObject } from 'ajv';
-import type { AutomationIssue, AutomationIssueCode, AutomationManifest, Trigger } from '../automation.ts';
+import type { AutomationIssue, AutomationIssueCode, AutomationManifest, Trigger } from '../automations/automation.ts';
 import { LIMITS } from '../limits.ts';
 import { validate } from './automation-schema.ts';
 import { canonicalZone, checkExpression } from './cron-expression.ts';
@@ -18,6 +18,8 @@ export type ParseOptions = {
   firesAfter: number | null;
   /** Bytes that the text may have, by default those of an upload. */
   maxBytes?: number;
+  /** When the file was written, in milliseconds since the epoch: for one that does not say. */
+  writtenAt?: number;
 };
 
 export type JsonObject = Record<string, unknown>;
@@ -52,7 +54,7 @@ const TYPES: Record<string, string> = {
 /** The manifest with its defaults, or everything that is wrong with it. Never throws. */
 export function parseAutomation(
   text: string,
-  { firesAfter, maxBytes = LIMITS.automationBytes }: ParseOptions,
+  { firesAfter, maxBytes = LIMITS.automationBytes, writtenAt = 0 }: ParseOptions,
 ): ParsedAutomation {
   const whole = parseText(text, maxBytes);
   if ('issues' in whole) return whole;
@@ -65,7 +67,7 @@ export function parseAutomation(
   const isSound = (path: string): boolean => ![...issues.keys()].some((wrong) => wrong.startsWith(path));
   checkBeyondSchema(file, firesAfter, isSound, report);
   if (issues.size > 0) return { issues: [...issues.values()].sort((a, b) => compare(a.path, b.path)) };
-  return { manifest: manifestOf(file) };
+  return { manifest: manifestOf(file, writtenAt) };
 }
 
 function parseText(text: string, maxBytes: number): { file: JsonObject } | { issues: AutomationIssue[] } {
@@ -171,8 +173,9 @@ function compare(one: string, other: string): number {
 }
 
 /** Of a file without faults: what we know of it, with its defaults. */
-function manifestOf(file: JsonObject): AutomationManifest {
-  const { version = '0.1.0', enabled = true, requires = {}, costEstimate, history, generated } = file;
+function manifestOf(file: JsonObject, writtenAt: number): AutomationManifest {
+  const { version = '0.1.0', enabled = true, requires = {}, costEstimate, history } = file;
+  const { generated = { by: 'hand', at: new Date(writtenAt).toISOString() } } = file;
   const { keep = { count: 100 } } = (history ?? {}) as { keep?: unknown };
   const manifest = {
     ...pick(file, 'name', 'description', 'prompt', 'apps', 'outputSchema', 'onFailure'),

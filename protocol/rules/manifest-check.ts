@@ -1,18 +1,17 @@
 /**
  * Checks a manifest (decisions, section 2): its shape by the JSON Schema that is published in `schemas/`, then what that cannot say. Fields are named as
- * in `queries[0].name`; the manifest itself is the empty path. Imported by job threads only: Ajv is slow to load.
+ * in `queries[0].name`; the manifest itself is the empty path.
  */
-import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
+import type { ErrorObject } from 'ajv/dist/2020.js';
 import MANIFEST_SCHEMA from '../../schemas/app.schema.json' with { type: 'json' };
 import { type InputIssue, SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
 import type { Manifest } from '../manifest.ts';
 import { isHostPattern, PATTERN_FORM } from './egress.ts';
+import { validate } from './manifest-schema.ts';
 
 /** Of a text that must not be empty. */
 const NOT_EMPTY = MANIFEST_SCHEMA.properties.name.pattern;
-
-const validate = new Ajv2020({ allErrors: true, strict: false }).compile(MANIFEST_SCHEMA);
 
 /** `INVALID_MANIFEST`; `path` names the first field that is wrong, `issues` all of them up to `LIMITS.inputIssues`. */
 export function invalidManifest(issues: InputIssue[]): SvcError {

@@ -1,28 +1,6 @@
 /** Which files of an app may be served, and as what (specification, "Per-app surface"; decisions, section 5). */
-
+import { STATIC_TYPES } from '../media-types.ts';
 import { PACKAGES_FOLDER } from './handler-imports.ts';
-
-/** Extension → content type: the static allowlist. What is not here is not served. */
-export const STATIC_TYPES: Readonly<Record<string, string>> = {
-  '.html': 'text/html; charset=utf-8',
-  '.htm': 'text/html; charset=utf-8',
-  '.css': 'text/css; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-  '.mjs': 'text/javascript; charset=utf-8',
-  '.json': 'application/json; charset=utf-8',
-  '.map': 'application/json; charset=utf-8',
-  '.svg': 'image/svg+xml',
-  '.png': 'image/png',
-  '.jpg': 'image/jpeg',
-  '.jpeg': 'image/jpeg',
-  '.webp': 'image/webp',
-  '.gif': 'image/gif',
-  '.ico': 'image/x-icon',
-  '.woff': 'font/woff',
-  '.woff2': 'font/woff2',
-  '.ttf': 'font/ttf',
-  '.otf': 'font/otf',
-};
 
 const RESERVED_NAMES = new Set(['data.sqlite', '_registry.json', 'app.json']);
 const RESERVED_FOLDERS = new Set(['queries', 'actions', 'migrations', 'automations', PACKAGES_FOLDER]);

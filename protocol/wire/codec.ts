@@ -6,8 +6,8 @@
  * form only and leaves every other to msgpackr.
  */
 import { Packr, Unpackr } from 'msgpackr';
-import { type Frame, type FrameOf, Kind, type ToolKindValue } from '../frames.ts';
 import { LIMITS } from '../limits.ts';
+import { type Frame, type FrameOf, Kind, type ToolKindValue } from './frames.ts';
 
 const HEADER_BYTES = 4;
 const MIN_KIND = Kind.hello;

@@ -4,8 +4,8 @@ import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { DbOp, type Frame, type FrameOf, Kind } from '../frames.ts';
 import { DbClient } from './db-client.ts';
+import { DbOp, type Frame, type FrameOf, Kind } from './frames.ts';
 import { Link } from './link.ts';
 
 let directory: string;

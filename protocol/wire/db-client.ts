@@ -1,5 +1,6 @@
 /** The asking side of the SQLite writer: each operation is a promise, paired with its answer by a number. */
 import type { ErrorBody } from '../errors.ts';
+import { LIMITS } from '../limits.ts';
 import {
   DbOp,
   type Frame,
@@ -10,8 +11,8 @@ import {
   type RunResult,
   type SqlParams,
   type SqlStatement,
-} from '../frames.ts';
-import { LIMITS } from '../limits.ts';
+  type WriterTiming,
+} from './frames.ts';
 import type { Link, LinkHandlers } from './link.ts';
 
 /**
@@ -43,7 +44,15 @@ const UNAVAILABLE: ErrorBody = {
   message: 'The database is not available; this statement was not run.',
 };
 
-type Outstanding = { frame: FrameOf<'db'>; resolve: (value: never) => void; reject: (error: DbError) => void };
+type Outstanding = {
+  frame: FrameOf<'db'>;
+  resolve: (value: never) => void;
+  reject: (error: DbError) => void;
+  timed: Timed | undefined;
+};
+
+/** Told how the writer came to its answer, before the answer is; `error` is empty where the operation went well. */
+export type Timed = (timing: WriterTiming, error: string) => void;
 
 /** A lost connection: its session, and the last operation that was sent on it. */
 type Left = { session: number; lastId: number };
@@ -55,7 +64,7 @@ const SESSIONS = 2 ** 52;
 /**
  * One database, as its ticket names it. The first operation connects, and so does the first one after the connection was lost.
  * While the writer is being replaced, all operations wait for the new one. It says how far the old one had come, and what had
- * not begun is sent again.
+ * not begun is sent again. Operations with `timed` are those of a traced call.
  */
 export class DbClient {
   readonly #open: (handlers: LinkHandlers, session: number) => Link;
@@ -73,36 +82,36 @@ export class DbClient {
     this.#open = open;
   }
 
-  run(sql: string, params: SqlParams = [], tx = 0): Promise<RunResult> {
-    return this.#ask([Kind.db, ++this.#lastId, DbOp.run, tx, sql, params]);
+  run(sql: string, params: SqlParams = [], tx = 0, timed?: Timed): Promise<RunResult> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.run, tx, sql, params], timed);
   }
 
-  get(sql: string, params: SqlParams = [], tx = 0): Promise<Row | null> {
-    return this.#ask([Kind.db, ++this.#lastId, DbOp.get, tx, sql, params]);
+  get(sql: string, params: SqlParams = [], tx = 0, timed?: Timed): Promise<Row | null> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.get, tx, sql, params], timed);
   }
 
-  all(sql: string, params: SqlParams = [], tx = 0): Promise<Row[]> {
-    return this.#ask([Kind.db, ++this.#lastId, DbOp.all, tx, sql, params]);
+  all(sql: string, params: SqlParams = [], tx = 0, timed?: Timed): Promise<Row[]> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.all, tx, sql, params], timed);
   }
 
   /** All statements or none. */
-  batch(statements: SqlStatement[], tx = 0): Promise<RunResult[]> {
-    return this.#ask([Kind.db, ++this.#lastId, DbOp.batch, tx, statements]);
+  batch(statements: SqlStatement[], tx = 0, timed?: Timed): Promise<RunResult[]> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.batch, tx, statements], timed);
   }
 
   /** Several statements in one text, all or none. */
-  exec(sql: string, tx = 0): Promise<null> {
-    return this.#ask([Kind.db, ++this.#lastId, DbOp.exec, tx, sql]);
+  exec(sql: string, tx = 0, timed?: Timed): Promise<null> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.exec, tx, sql], timed);
   }
 
   /** Waits for the database's lane and takes it; resolves with the number that later operations pass as `tx`. */
-  begin(): Promise<number> {
-    return this.#ask([Kind.db, ++this.#lastId, DbOp.begin, 0]);
+  begin(timed?: Timed): Promise<number> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.begin, 0], timed);
   }
 
   /** Rejects and rolls back when an operation of the transaction fails that is under way now: it need not be awaited before. */
-  commit(tx: number): Promise<null> {
-    return this.#ask([Kind.db, ++this.#lastId, DbOp.commit, tx, this.#firstOf(tx)]);
+  commit(tx: number, timed?: Timed): Promise<null> {
+    return this.#ask([Kind.db, ++this.#lastId, DbOp.commit, tx, this.#firstOf(tx)], timed);
   }
 
   rollback(tx: number): Promise<null> {
@@ -139,13 +148,14 @@ export class DbClient {
     return 0;
   }
 
-  #ask<T>(frame: FrameOf<'db'>): Promise<T> {
+  #ask<T>(frame: FrameOf<'db'>, timed?: Timed): Promise<T> {
+    if (timed !== undefined) (frame as unknown[]).push(true);
     return new Promise<T>((resolve, reject) => {
       if (frame[3] !== 0 && (!this.#link || this.#left)) {
         reject(new DbError(TRANSACTION_LOST));
         return;
       }
-      this.#outstanding.set(frame[1], { frame, resolve, reject });
+      this.#outstanding.set(frame[1], { frame, resolve, reject, timed });
       if (!this.#retry && !this.#left) this.#send(frame, reject);
     });
   }
@@ -187,6 +197,7 @@ export class DbClient {
     const asked = this.#outstanding.get(frame[1]);
     if (!asked) return;
     this.#outstanding.delete(frame[1]);
+    if (frame[3] !== undefined) asked.timed?.(frame[3], frame[0] === Kind.dbResult ? '' : frame[2].code);
     if (frame[0] === Kind.dbResult) asked.resolve(frame[2] as never);
     else asked.reject(new DbError(frame[2]));
   }

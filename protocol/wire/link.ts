@@ -1,9 +1,9 @@
 /** One connection between two of our processes: frames in, frames out, written once per turn of the event loop. */
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type CommitGroups, type Frame, type FrameOf, Kind } from '../frames.ts';
 import { LIMITS } from '../limits.ts';
 import { FrameBatch, FrameDecoder } from './codec.ts';
+import { type CommitGroups, type Frame, type FrameOf, Kind } from './frames.ts';
 
 /** What is read at a time, as much as Node reads by itself. */
 const READ_BYTES = 64 * 1024;

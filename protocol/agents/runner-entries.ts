@@ -1,5 +1,5 @@
 /** What an entry of `runners` in the configuration may hold, by its kind (decisions, section 12). Pure. */
-import { MODEL_APIS, PERMISSION_POLICIES, RUNNER_KINDS, type RunnerKind } from './agents.ts';
+
 import {
   type EntryFault,
   entriesFault,
@@ -11,7 +11,8 @@ import {
   text,
   texts,
   webAddress,
-} from './entry-checks.ts';
+} from '../entry-checks.ts';
+import { MODEL_APIS, PERMISSION_POLICIES, RUNNER_KINDS, type RunnerKind } from './agents.ts';
 
 const command: MemberCheck = (value) => {
   const fault = texts(value);

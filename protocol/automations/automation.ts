@@ -1,8 +1,8 @@
 /** Automations as their files declare them, and what they are called (specification, "Automation manifest"; decisions, section 6). */
-import { type InputIssue, SvcError } from './errors.ts';
-import { isAppId } from './ids.ts';
-import { LIMITS } from './limits.ts';
-import type { JsonSchema } from './manifest.ts';
+import { type InputIssue, SvcError } from '../errors.ts';
+import { isAppId } from '../ids.ts';
+import { LIMITS } from '../limits.ts';
+import type { JsonSchema } from '../manifest.ts';
 
 /** Fires on schedule. `tz` is an IANA time zone, by default the host's; `catchUp` runs once at start what was missed. */
 export type CronTrigger = { kind: 'cron'; expr: string; tz?: string; catchUp?: boolean };

@@ -1,8 +1,8 @@
 /** Changes the text of an `automation.json` as we may, leaving everything else as its author wrote it. Pure. */
 import { createHash } from 'node:crypto';
+import { LIMITS } from '../limits.ts';
+import { isObject, type JsonObject } from '../rules/automation-check.ts';
 import type { MintedSecret } from './automation.ts';
-import { LIMITS } from './limits.ts';
-import { isObject, type JsonObject } from './rules/automation-check.ts';
 
 /** `webhook` is the address that its pending webhook gets, and the hash of a minted secret; with `renew`, also one that has an address, in its place. */
 export type AutomationChange = { enabled?: boolean; webhook?: { id: string; secretHash?: string }; renew?: boolean };

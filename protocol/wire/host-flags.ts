@@ -21,8 +21,14 @@ const HANDLERS: string[][] = [
 
 const QUIET: string[][] = [['--no-warnings']];
 
-/** Linux' own counts of a process's threads, by which a host finds the one that eats memory: to be `readable` for it. */
-export const THREAD_COUNTS: readonly string[] = ['/proc/thread-self/stat', '/proc/self/task/*'];
+/**
+ * What Linux tells a process of its libraries, to be `readable` for hosts and jobs: native packages choose their binaries by it,
+ * and take much longer without it.
+ */
+export const OWN_LIBRARIES = '/proc/self/maps';
+
+/** The same for a host alone: the counts of its threads, by which it finds the one that eats memory. */
+export const OWN_PROCESS: readonly string[] = ['/proc/thread-self/stat', '/proc/self/task/*', OWN_LIBRARIES];
 
 /**
  * Flags for `node <flags> dist/host.js`. The host can read the files and folders in `readable` (absolute paths, each with

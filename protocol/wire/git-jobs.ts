@@ -124,6 +124,10 @@ export type GitOperations = {
   nextNumber: { job: OnApp; result: { number: number } };
   /** One version's tag, or with null all of the app. */
   retire: { job: OnApp & { tag: string | null }; result: { retired: string[] } };
+  /** Ascending. */
+  versionNumbers: { job: OnApp; result: { numbers: number[] } };
+  /** Makes these numbers of retired tags versions again; answers the tags that there are of them. */
+  revive: { job: OnApp & { numbers: number[] }; result: { revived: string[] } };
   /** `to` is an empty or missing folder. What is written there is durable only with `durable`. */
   checkout: { job: OnApp & { from: GitRevision; to: string; durable?: boolean }; result: CheckoutResult };
   treeOf: { job: OnApp & { from: GitRevision }; result: TreeOfResult };
@@ -141,6 +145,8 @@ export type GitOperations = {
   };
   /** The bundle's `main` and tags become those of a repository that has only its root commit. */
   importBundle: { job: OnRepository & { from: string }; result: ImportBundleResult };
+  /** Whether `packLoose` may find something to do. */
+  isPackable: { job: OnRepository; result: { packable: boolean } };
   /** One step of tidying up; it is to be asked for again as long as it did anything. */
   packLoose: { job: OnRepository; result: PackLooseResult };
 };

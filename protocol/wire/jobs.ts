@@ -1,8 +1,8 @@
 /** What the supervisor asks of its job threads, and what they answer. */
-import type { MintedSecret } from './automation.ts';
-import type { ErrorBody } from './errors.ts';
-import type { GitFile, SentFiles } from './git-jobs.ts';
-import type { VersionSummary } from './manifest.ts';
+import type { MintedSecret } from '../automations/automation.ts';
+import type { ErrorBody } from '../errors.ts';
+import type { VersionSummary } from '../manifest.ts';
+import type { GitFile, GitFileDiff, SentFiles } from './git-jobs.ts';
 
 /** Where the files of a version come from. */
 export type VersionSource =
@@ -55,8 +55,8 @@ export type CheckResult = { manifestSha256: string };
 /** Judges the output of a fire, as JSON text (null for none), by the version's `validators.js`. */
 export type OutputJob = { app: string; validators: string; automation: string; output: string | null };
 
-/** `takenAt` is ISO 8601, the time at which the backup was begun. */
-export type BackupHead = { format: number; svcVersion: string; takenAt: string };
+/** `takenAt` is ISO 8601, the time at which the backup was begun; `dataFormat` that of the data directory. */
+export type BackupHead = { format: number; svcVersion: string; takenAt: string; dataFormat: number };
 
 /**
  * One thing to pack, from where it lies to its path in the backup. What is missing there is left out. A folder is packed
@@ -71,6 +71,10 @@ export type PackJob = {
   workspace: string;
   work: { sources: BackupSource[] } | { finish: BackupHead };
 };
+/** Reads the finished archive of a workspace as a restore would. */
+export type VerifyJob = { workspace: string };
+/** Databases that were damaged already when the backup was taken, with what SQLite says. */
+export type VerifyResult = { damaged: { path: string; integrity: string }[] };
 /** How much it added: files and bytes of their content; for `finish`, the archive's own size. */
 export type PackResult = { files: number; bytes: number };
 
@@ -80,11 +84,13 @@ export type JobAnswer<T> = { ok: true; value: T } | { ok: false; error: ErrorBod
 /** What a thread can be asked for; the names of its functions. */
 export type JobName =
   | 'ingest'
+  | 'review'
   | 'check'
   | 'judgeOutput'
   | 'sessionFiles'
   | 'layOut'
   | 'pack'
+  | 'verifyBackup'
   | 'git'
   | 'snapshot'
   | 'seed';
@@ -147,7 +153,9 @@ export type SessionFilesJob =
   | { work: 'read'; folder: string; path: string }
   | { work: 'put'; folder: string; path: string; bytes: Uint8Array; conditions: FileConditions }
   | { work: 'putAll'; folder: string; archive: string; unpackTo: string }
-  | { work: 'delete'; folder: string; path: string; conditions: FileConditions };
+  | { work: 'delete'; folder: string; path: string; conditions: FileConditions }
+  /** What changes from the files in `before` to those in `folder`; null has none. */
+  | { work: 'diff'; folder: string; before: string | null; app: string };
 
 export type SessionFilesResult = {
   list: GitFile[];
@@ -157,6 +165,7 @@ export type SessionFilesResult = {
   /** Those of the archive. */
   putAll: GitFile[];
   delete: { path: string };
+  diff: GitFileDiff[];
 };
 
 /** Puts the files of a new app into the empty folder `to`. */

@@ -1,5 +1,5 @@
 /** Runs of automations: what is recorded of each, and what its followers are told (decisions, section 6). */
-import type { ErrorBody } from './errors.ts';
+import type { ErrorBody } from '../errors.ts';
 
 /**
  * `queued → running → ok | error | aborted`; `skipped` instead of `queued` when an earlier run was still going;

@@ -1,6 +1,6 @@
 /** What passes between the sender of a webhook and the handler that it fires (decisions, section 13). */
-import { SvcError } from './errors.ts';
-import { LIMITS } from './limits.ts';
+import { SvcError } from '../errors.ts';
+import { LIMITS } from '../limits.ts';
 
 /** A request as the handler gets it, beside its input. */
 export type WebhookRequest = {

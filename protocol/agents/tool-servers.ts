@@ -9,8 +9,8 @@ import {
   text,
   texts,
   webAddress,
-} from './entry-checks.ts';
-import { LIMITS } from './limits.ts';
+} from '../entry-checks.ts';
+import { LIMITS } from '../limits.ts';
 
 /** A server that is started as a process and spoken to over its standard input and output. */
 export type StdioServerEntry = { command: string; args?: string[]; env?: Record<string, string>; cwd?: string };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SvcError } from './errors.ts';
-import { LIMITS } from './limits.ts';
+import { SvcError } from '../errors.ts';
+import { LIMITS } from '../limits.ts';
 import { webhookResponse } from './webhook-messages.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';

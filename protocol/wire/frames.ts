@@ -1,9 +1,9 @@
 /** The frames between our processes: arrays that begin with their kind. Inputs and results are JSON bytes in them. */
-import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from './agents.ts';
-import type { ErrorBody } from './errors.ts';
+import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../agents/agents.ts';
+import type { ToolServerState } from '../agents/tool-servers.ts';
+import type { ErrorBody } from '../errors.ts';
+import type { EgressPolicy } from '../rules/egress.ts';
 import type { JobAnswer, JobFailure, JobName, JobPool } from './jobs.ts';
-import type { EgressPolicy } from './rules/egress.ts';
-import type { ToolServerState } from './tool-servers.ts';
 
 export const Kind = {
   hello: 1,
@@ -45,6 +45,9 @@ export const Kind = {
   blobDone: 37,
   reads: 41,
   schemaChanged: 42,
+  spans: 43,
+  flush: 44,
+  flushed: 45,
 } as const;
 
 /**
@@ -75,6 +78,9 @@ export type ProcessStats = {
   groups?: CommitGroups;
 };
 
+/** Why a file or folder was not flushed: the code that Node gave, such as `ENOSPC`. */
+export type FlushFault = { code: string; message: string };
+
 /** What a fire may ask of the supervisor while it runs: the members of its `ctx` that reach out of its thread. */
 export const ASKS = ['tool', 'agent', 'state.get', 'state.set', 'state.delete', 'runs.last', 'runs.list'] as const;
 export type AskVerb = (typeof ASKS)[number];
@@ -88,6 +94,27 @@ export type RunResult = { changes: number; lastInsertRowid: number | bigint };
 /** A row by column name. */
 export type Row = Record<string, SqlValue>;
 export type SqlStatement = [sql: string, params: SqlParams];
+/** How the writer came to an answer: milliseconds of `monotonicMs`, and how many operations were committed together. */
+export type WriterTiming = [receivedAt: number, begunAt: number, endedAt: number, group: number];
+
+/**
+ * What a traced call did in its thread, with times of `monotonicMs` and an empty `error` where it went well. `db`: an operation of
+ * the writer, which waited `waitedMs` for its turn. `fetch`: a request, `status` 0 without an answer.
+ */
+export type ThreadSpan =
+  | [what: 'db', begunAt: number, endedAt: number, error: string, operation: string, waitedMs: number, group: number]
+  | [
+      what: 'fetch',
+      begunAt: number,
+      endedAt: number,
+      error: string,
+      method: string,
+      spanId: string,
+      host: string,
+      port: number,
+      status: number,
+    ];
+
 /** One file of `migrations/`: its name, which starts with its number, and where it lies. */
 export type MigrationFile = { name: string; path: string };
 
@@ -176,8 +203,8 @@ type Frames = {
   /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
   ready: [detail: { pid: number; threadId?: number }];
   /**
-   * Supervisor → actor. `body` is the JSON text of the request, whose `input` member is the input; empty means `{}`. `caller` is a
-   * place in `CALLER_KINDS`, `callerName` empty for none.
+   * Supervisor → actor. `body` is the JSON text of the request, whose `input` member is the input; empty means `{}`. `traceId` is a
+   * whole `traceparent` where traces are recorded. `caller` is a place in `CALLER_KINDS`, `callerName` empty for none.
    */
   dispatch: [
     callId: number,
@@ -210,23 +237,30 @@ type Frames = {
   /**
    * Worker or supervisor → writer. `id` pairs the answer with the request; `tx` is the number that `begin` answered, 0
    * outside a transaction. A commit is refused when an operation of the transaction failed whose id is `since` or later, unless
-   * that is 0. Flat, because every write of every app is one.
+   * that is 0. `timed`, at the end, asks for a `WriterTiming` with the answer. Flat, because every write of every app is one.
    */
   db:
-    | [id: number, op: typeof DbOp.run | typeof DbOp.get | typeof DbOp.all, tx: number, sql: string, params: SqlParams]
-    | [id: number, op: typeof DbOp.batch, tx: number, statements: SqlStatement[]]
-    | [id: number, op: typeof DbOp.exec, tx: number, sql: string]
-    | [id: number, op: typeof DbOp.commit, tx: number, since: number]
+    | [
+        id: number,
+        op: typeof DbOp.run | typeof DbOp.get | typeof DbOp.all,
+        tx: number,
+        sql: string,
+        params: SqlParams,
+        timed?: true,
+      ]
+    | [id: number, op: typeof DbOp.batch, tx: number, statements: SqlStatement[], timed?: true]
+    | [id: number, op: typeof DbOp.exec, tx: number, sql: string, timed?: true]
+    | [id: number, op: typeof DbOp.commit, tx: number, since: number, timed?: true]
     | [id: number, op: typeof DbOp.rollback, tx: number]
-    | [id: number, op: typeof DbOp.begin | typeof DbOp.userVersion | typeof DbOp.close, tx: 0]
+    | [id: number, op: typeof DbOp.begin | typeof DbOp.userVersion | typeof DbOp.close, tx: 0, timed?: true]
     | [id: number, op: typeof DbOp.migrate, tx: 0, files: MigrationFile[], backupTo: string | null];
   /**
    * Writer → asker, after the commit. run: a `RunResult`; get: row or null; all: rows; batch: an array of run results; exec,
    * commit, rollback, close: null; begin: the transaction's number; userVersion: number; migrate: numbers applied.
    */
-  dbResult: [id: number, value: unknown];
+  dbResult: [id: number, value: unknown, timing?: WriterTiming];
   /** `code` is SQLite's own where it has one. Migration errors carry the file in `path`. */
-  dbError: [id: number, error: ErrorBody];
+  dbError: [id: number, error: ErrorBody, timing?: WriterTiming];
   start: [spec: ActorSpec];
   /** Without `force` the actor first finishes the calls it has; `force` ends the thread, as far as it is not in native code. */
   stop: [actorId: number, force: boolean];
@@ -245,6 +279,10 @@ type Frames = {
   job: [jobId: number, name: JobName, pool: JobPool, ms: number, job: object];
   /** Jobs process → supervisor. */
   jobDone: [jobId: number, answer: JobAnswer<unknown> | JobFailure];
+  /** Jobs process → supervisor: make this file or folder durable, which Node does not let a confined process do from 26 on. */
+  flush: [flushId: number, path: string];
+  /** Supervisor → jobs process, once it is durable, or why it is not: a fault with the code that `fsync` gave. */
+  flushed: [flushId: number, fault: FlushFault | null];
   /** Supervisor → agents: do this turn. A `cancel` frame with the same number ends it. */
   turn: [turn: number, order: TurnOrder];
   /** Agents → supervisor: what the agent did; `bytes` is what they count for in `turnTaken`. */
@@ -285,6 +323,11 @@ type Frames = {
   reads: [callId: number, tables: string[] | null, keep: boolean, caller: boolean];
   /** Supervisor → actor: what was known of the tables of a statement may be wrong from now on. */
   schemaChanged: [unused: 0];
+  /**
+   * Actor → supervisor, before the result of a call whose trace is recorded: what it did, `spanId` being the span of the call in
+   * the thread. At most `LIMITS.spansOfCall`; `leftOut` had no room.
+   */
+  spans: [callId: number, spanId: string, begunAt: number, endedAt: number, spans: ThreadSpan[], leftOut: number];
   /** Supervisor → agents: these conversations are over; their agents end, those at work once their turn has ended. */
   agentsLeave: [unused: 0, over: AgentScope];
 };

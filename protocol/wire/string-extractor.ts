@@ -1,0 +1,33 @@
+/**
+ * Loads the native part of msgpackr, which reads strings in half the time. The build puts this in the place of its own loader, the
+ * package `msgpackr-extract`: to find the file that fits, that one takes ten times as long as loading it does, in each process and thread.
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+
+type Extractor = { extractStrings: unknown };
+
+const load = createRequire(import.meta.url);
+
+/** What the names of the files end with on Linux; the libraries of this process say it. Throws where they cannot be read. */
+function libc(): string {
+  return readFileSync('/proc/self/maps', 'latin1').includes('/ld-musl-') ? '.musl' : '.glibc';
+}
+
+function loadExtractor(): Extractor {
+  const { arch, platform, versions } = process;
+  const folder = `@msgpackr-extract/msgpackr-extract-${platform}-${arch}`;
+  try {
+    const end = platform === 'linux' ? libc() : '';
+    try {
+      return load(`${folder}/node.abi${versions.modules}${end}.node`);
+    } catch {
+      return load(`${folder}/node.napi${end}.node`);
+    }
+  } catch {
+    // It is elsewhere, or was compiled here.
+    return load('msgpackr-extract');
+  }
+}
+
+export const { extractStrings } = loadExtractor();
