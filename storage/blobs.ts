@@ -3,13 +3,25 @@
  * those of the live app below its own, but for the ones that it has deleted.
  */
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, open, readFile, rm } from 'node:fs/promises';
+import { type FileHandle, lstat, open, opendir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { appOfKey, isDraftKey } from '../protocol/ids.ts';
-import { exists, inParallel, isMissing, namesIn } from './atomic-file.ts';
+import { exists, inParallel, isMissing, namesIn } from './files/atomic-file.ts';
 import type { Layout } from './layout.ts';
 
 export type BlobRecord = { sha256: string; size: number; type: string };
+
+/** `storedAt` is when its content was stored last, in milliseconds since the epoch. */
+export type BlobRow = BlobRecord & { storedAt: number };
+
+/** `newest`: what was stored last comes first. */
+export type BlobOrder = 'newest' | 'largest';
+
+/** Those whose name begins with `prefix`, `limit` of them behind the row that `after` (a `next`) stands for. */
+export type BlobQuery = { order: BlobOrder; prefix: string; limit: number; after: string | null };
+
+/** `next` is for the `after` of the following page; null after the last one. */
+export type BlobPage = { files: BlobRow[]; next: string | null };
 
 /** `live` is where a draft finds what it has not stored itself; null for a live app. */
 export type BlobFolders = { own: string; live: string | null };
@@ -19,7 +31,11 @@ export const UNTYPED = 'application/octet-stream';
 
 const SHA256 = /^[0-9a-f]{64}$/;
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}(?:;[\x20-\x7e]{0,200})?$/i;
+const CURSOR = /^(\d{1,16})-([0-9a-f]{64})$/;
 const STATS_AT_ONCE = 32;
+const NAMES_AT_ONCE = 256;
+/** Rows that a list holds while it reads a folder, in pages. */
+const KEPT_PAGES = 4;
 
 /** Where the blobs of an app or draft are, by its id or key. */
 export function blobFolders(layout: Layout, key: string): BlobFolders {
@@ -79,6 +95,72 @@ export async function countBlobs(folder: string): Promise<{ files: number; bytes
     bytes += (await lstat(join(folder, name))).size;
   });
   return { files, bytes };
+}
+
+export function isBlobCursor(text: string): boolean {
+  return CURSOR.test(text);
+}
+
+/**
+ * A page of the files in a folder. It looks at each of them, in turns and with the memory of a few pages: the folder is the only
+ * index, so that a crash leaves no wrong one.
+ */
+export async function listBlobs(folder: string, { order, prefix, limit, after }: BlobQuery): Promise<BlobPage> {
+  const [, value, name = ''] = CURSOR.exec(after ?? '') ?? [];
+  const last = value === undefined ? null : { sha256: name, rank: Number(value) };
+  const found: Ranked[] = [];
+  const keepFirst = (): void => {
+    found.sort(compareRanked);
+    found.length = Math.min(found.length, limit + 1);
+  };
+  for await (const names of nameBatches(folder, prefix)) {
+    await inParallel(names, STATS_AT_ONCE, async (sha256) => {
+      const stats = await unlessMissing(lstat(join(folder, sha256)));
+      if (stats === null) return;
+      const blob = { sha256, size: stats.size, storedAt: Math.floor(stats.mtimeMs) };
+      const ranked = { ...blob, rank: order === 'newest' ? blob.storedAt : blob.size };
+      if (last === null || compareRanked(last, ranked) < 0) found.push(ranked);
+    });
+    if (found.length > KEPT_PAGES * limit) keepFirst();
+  }
+  keepFirst();
+  const files = found.slice(0, limit).map(async ({ sha256, size, storedAt }) => {
+    return { sha256, size, type: await typeIn(folder, sha256), storedAt };
+  });
+  const end = found[limit - 1];
+  const next = found.length > limit && end !== undefined ? `${end.rank}-${end.sha256}` : null;
+  return { files: await Promise.all(files), next };
+}
+
+type Ranked = Omit<BlobRow, 'type'> & { rank: number };
+
+/** The highest rank first; names tell apart what is equal. */
+function compareRanked(a: Pick<Ranked, 'rank' | 'sha256'>, b: Pick<Ranked, 'rank' | 'sha256'>): number {
+  return b.rank - a.rank || (a.sha256 < b.sha256 ? -1 : a.sha256 > b.sha256 ? 1 : 0);
+}
+
+/** Names of blobs that begin with `prefix`, some at a time. */
+async function* nameBatches(folder: string, prefix: string): AsyncGenerator<string[]> {
+  const entries = await unlessMissing(opendir(folder, { bufferSize: NAMES_AT_ONCE }));
+  if (entries === null) return;
+  let names: string[] = [];
+  for await (const { name } of entries) {
+    if (!isSha256(name) || !name.startsWith(prefix)) continue;
+    names.push(name);
+    if (names.length < NAMES_AT_ONCE) continue;
+    yield names;
+    names = [];
+  }
+  yield names;
+}
+
+async function unlessMissing<T>(work: Promise<T>): Promise<T | null> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
 }
 
 async function openIn(folder: string, sha256: string): Promise<{ record: BlobRecord; file: FileHandle } | null> {

@@ -4,16 +4,16 @@
  */
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
-import type { GitAuthor } from '../protocol/git-jobs.ts';
 import { versionTag } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
-import { exists, isRecord, readJson, removeDurable, renameDurable, writeFileAtomic } from './atomic-file.ts';
-import { writeStoreMark } from './code-store.ts';
+import type { GitAuthor } from '../protocol/wire/git-jobs.ts';
+import { writeStoreMark } from './apps/code-store.ts';
+import { readEntries } from './apps/registry.ts';
+import { listVersions, readCurrent, writeCurrent } from './apps/versions.ts';
+import { exists, isRecord, readJson, removeDurable, renameDurable, writeFileAtomic } from './files/atomic-file.ts';
 import { openRepository, Repository, writeTree } from './git/repository.ts';
 import { commitTree, settle } from './git/versions.ts';
 import { type AppPaths, CodeStorePaths, type Layout } from './layout.ts';
-import { readEntries } from './registry.ts';
-import { listVersions, readCurrent, writeCurrent } from './versions.ts';
 
 /** By app: the id of each version on the tarball backend → its tag. */
 type Renamed = Record<string, Record<string, string>>;

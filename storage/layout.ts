@@ -20,6 +20,8 @@ export class AppPaths extends Folder {
   readonly incoming = join(this.dir, 'incoming.json');
   /** While it is there, the folder is removed for good, not to the trash, should the app not be registered. */
   readonly disposable = join(this.dir, 'disposable');
+  /** When the app was removed and what its versions were: in the trash, and on the way there and back. */
+  readonly removed = join(this.dir, 'removed.json');
   readonly data = join(this.dir, 'data.sqlite');
   readonly settings = join(this.dir, 'settings.json');
   /** Slug → key of the webhooks that are signed; never in the code, never served. */
@@ -152,6 +154,14 @@ export class Layout extends Roots {
   readonly children = join(this.runDir, 'children.json');
   /** Where the sockets are. */
   readonly sockets = join(this.runDir, 'sockets.json');
+  /** `{ "format", "svcVersion" }`: the format of all of this, and the release that ran on it last. */
+  readonly format = join(this.dataDir, 'format.json');
+  /** A move to another format that is under way. */
+  readonly formatJournal = join(this.dataDir, 'migration.json');
+  /** What the last moves changed, as it was before. */
+  readonly migrationsDir = join(this.dataDir, 'migrations');
+  /** Of backups on schedule: when, what became of the last ones, which files they left. */
+  readonly backupRecord = join(this.dataDir, 'backups.json');
   readonly trashDir = join(this.dataDir, 'trash');
   /** The catalog of `templatesUrl` and the archives that it names, as they were last fetched. */
   readonly templatesCache = join(this.dataDir, 'templates-cache');
@@ -168,6 +178,11 @@ export class Layout extends Roots {
 
   app(id: string): AppPaths {
     return new AppPaths(join(this.appsDir, id));
+  }
+
+  /** A removed app; `entry` is `<id>-<ms>`. */
+  trashed(entry: string): AppPaths {
+    return new AppPaths(join(this.trashDir, entry));
   }
 
   /** The folders of an app's conversations, in which agents work that get no files. */

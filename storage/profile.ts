@@ -1,6 +1,6 @@
 /** `profile.json`: what kind of gateway uses the data directory (specification, "Gateway profile"). */
 import { readFile } from 'node:fs/promises';
-import { isMissing, writeFileAtomic } from './atomic-file.ts';
+import { isMissing, writeFileAtomic } from './files/atomic-file.ts';
 
 /** Makes the file once; later only its `kind` changes. A damaged file is left alone. */
 export async function writeProfile(path: string, kind: 'daemon' | 'desktop' | 'plugin'): Promise<void> {

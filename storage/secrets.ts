@@ -4,7 +4,7 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { isMissing, isRecord, readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
+import { isMissing, isRecord, readJson, removeDurable, writeFileAtomic } from './files/atomic-file.ts';
 import type { AppPaths } from './layout.ts';
 
 /** `sealed` is base64: nonce, tag and text of AES-256-GCM. `updatedAt` is in milliseconds since the epoch. */

@@ -1,7 +1,7 @@
 /** An app's stored settings, `settings.json` beside its data (decisions, section 5). They survive every version. */
 import { SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { isRecord, readJson, writeFileAtomic } from './atomic-file.ts';
+import { isRecord, readJson, writeFileAtomic } from './files/atomic-file.ts';
 import type { AppPaths } from './layout.ts';
 
 export type Settings = Record<string, unknown>;

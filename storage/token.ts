@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { isMissing, writeFileAtomic } from './atomic-file.ts';
+import { isMissing, writeFileAtomic } from './files/atomic-file.ts';
 
 const TOKEN = /^[0-9a-f]{64}$/i;
 

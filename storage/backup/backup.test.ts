@@ -13,9 +13,9 @@ import {
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import Sqlite from 'better-sqlite3';
 import { type Entry, tar, tarEntry } from '../../testing/archive.ts';
 import { type Fixture, makeFixture, VERSION_ID } from '../../testing/backup-fixture.ts';
+import { openSqlite } from '../sqlite.ts';
 import { inspectDatabase } from './database.ts';
 import { readBackup, restoreBackup } from './read.ts';
 import { takeBackup } from './take.ts';
@@ -79,7 +79,8 @@ test('what is restored is what was backed up, without the log', async (t) => {
     apps: { notes: { registeredAt: '2026-01-02T03:04:05.000Z' } },
   });
   assert.equal(restored['config.json'], '{}\n');
-  for (const path of ['apps/_registry.json', 'config.json', 'manifest.json']) delete restored[path];
+  assert.deepEqual(JSON.parse(restored['format.json'] ?? ''), { format: 1, svcVersion: '0.1.0' });
+  for (const path of ['apps/_registry.json', 'config.json', 'format.json', 'manifest.json']) delete restored[path];
   delete original['apps/notes/logs.jsonl'];
   assert.deepEqual(Object.keys(restored), Object.keys(original));
   assert.equal(restored[join(CODE, 'queries', LONG_NAME)], 'export default 1;');
@@ -111,6 +112,7 @@ test('the files of an app are packed while its deployments are held, and only th
     layout,
     config: null,
     svcVersion: '0.1.0',
+    dataFormat: 1,
     takenAt: 0,
     apps: ['notes', 'gone'],
     hold: async (id, work) => {
@@ -133,7 +135,7 @@ test('the files of an app are packed while its deployments are held, and only th
 
 test('a database is copied as it is at one moment, while rows come in', async (t) => {
   const fixture = makeFixture(t);
-  const db = new Sqlite(fixture.layout.app('notes').data);
+  const db = openSqlite(fixture.layout.app('notes').data);
   t.after(() => db.close());
   const insert = db.prepare('INSERT INTO notes (text) VALUES (?)');
   const pair = db.transaction((n: number) => {
@@ -148,7 +150,7 @@ test('a database is copied as it is at one moment, while rows come in', async (t
   const target = join(fixture.folder, 'restored');
   await restoreBackup(fixture.file, target);
   assert.ok(added > 10, 'nothing was written meanwhile');
-  const copy = new Sqlite(join(target, 'apps/notes/data.sqlite'));
+  const copy = openSqlite(join(target, 'apps/notes/data.sqlite'));
   const rows = copy.prepare('SELECT count(*) FROM notes').pluck().get() as number;
   copy.close();
   assert.equal(rows % 2, 0, 'half a transaction is in the copy');

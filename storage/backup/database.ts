@@ -1,7 +1,8 @@
 /** SQLite files in backups: a copy of one that others write to, and what can be said of a copy. */
 import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
-import Sqlite from 'better-sqlite3';
+import type Sqlite from 'better-sqlite3';
 import { LIMITS } from '../../protocol/limits.ts';
+import { openSqlite } from '../sqlite.ts';
 import type { BackupDatabase } from './format.ts';
 
 /** Pages copied between two looks at whether to go on: at 4 KiB each, some milliseconds. */
@@ -16,7 +17,7 @@ const DAMAGED = new Set(['SQLITE_NOTADB', 'SQLITE_CORRUPT']);
  * copy. A file that SQLite cannot read is copied as it lies there. `to` must not exist.
  */
 export async function copyDatabase(from: string, to: string, check: () => void): Promise<void> {
-  const db = new Sqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
+  const db = openSqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
   // Made here, because SQLite would let others read it; of a database without a page it makes no file at all.
   writeFileSync(to, '', { mode: 0o600, flag: 'wx' });
   try {
@@ -41,7 +42,7 @@ export async function copyDatabase(from: string, to: string, check: () => void):
 export function inspectDatabase(file: string): Omit<BackupDatabase, 'path'> {
   let userVersion = 0;
   try {
-    const db = new Sqlite(file, { fileMustExist: true });
+    const db = openSqlite(file, { fileMustExist: true });
     try {
       userVersion = Number(db.pragma('user_version', { simple: true }));
       const integrity = String(db.pragma('integrity_check(1)', { simple: true }));

@@ -1,8 +1,9 @@
 /** The format of a backup: a gzipped tar archive of these files, `manifest.json` last, so that one pass verifies it. */
+import { DATA_FORMAT, tooNew } from '../../protocol/data-format.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId, isSessionId, isVersionId } from '../../protocol/ids.ts';
-import type { BackupHead } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { BackupHead } from '../../protocol/wire/jobs.ts';
 
 export const BACKUP_FORMAT = 1;
 export const BACKUP_EXTENSION = '.svc-backup.tar.gz';
@@ -22,7 +23,12 @@ export type BackupDatabase = {
   tables: { name: string; rows: number }[];
 };
 
-export type BackupManifest = BackupHead & { databases: BackupDatabase[]; files: BackupFile[] };
+/** Those of releases that counted no formats of data directories have no `dataFormat`. */
+export type BackupManifest = Omit<BackupHead, 'dataFormat'> & {
+  dataFormat?: number;
+  databases: BackupDatabase[];
+  files: BackupFile[];
+};
 
 const GATEWAY_DATABASES = new Set(['runtime.sqlite', 'identity.sqlite', 'analytics.sqlite']);
 const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json', 'apps/_store.json']);
@@ -90,6 +96,10 @@ export function parseBackupManifest(text: string): BackupManifest {
     );
   if (value?.format !== BACKUP_FORMAT || !hasShape(value, MANIFEST))
     throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
+  const { dataFormat = 0, svcVersion } = value;
+  if (!Number.isSafeInteger(dataFormat) || dataFormat < 0)
+    throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
+  if (dataFormat > DATA_FORMAT) throw tooNew({ format: dataFormat, svcVersion: svcVersion as string });
   return value as BackupManifest;
 }
 

@@ -19,7 +19,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { syncDir, syncTree } from '../atomic-file.ts';
+import { syncDir, syncTree, writeFileAtomic } from '../files/atomic-file.ts';
 import { inspectDatabase } from './database.ts';
 import {
   BACKUP_MANIFEST,
@@ -41,10 +41,46 @@ const FOLLOWED = 'something follows its end';
  * The manifest, with which every file agrees. Throws `INVALID_BACKUP` for anything else, `BACKUP_TOO_LARGE`, Node's error
  * when `target`, an empty folder, cannot be written (`ENOSPC`, …), and the signal's reason. What was written by then stays.
  */
-export async function readBackup(file: string, target: string | null, signal?: AbortSignal): Promise<BackupManifest> {
+export function readBackup(file: string, target: string | null, signal?: AbortSignal): Promise<BackupManifest> {
+  return read(file, new Reading({ place: (path) => (target === null ? null : join(target, path)) }), signal);
+}
+
+/**
+ * As `readBackup`, and each database is looked at as a restore would: SQLite's own check, and the number of rows of each table.
+ * They are unpacked one at a time to `scratch`, a name in an existing folder, which is free again in the end. `check` is called
+ * between chunks; what it throws ends the work.
+ */
+export async function verifyBackup(
+  file: string,
+  scratch: string,
+  check: () => void = () => {},
+  signal?: AbortSignal,
+): Promise<BackupManifest> {
+  const inspected = new Map<string, Inspected>();
+  const reading = new Reading({
+    place: (path) => {
+      check();
+      return backupPathKind(path) === 'database' ? scratch : null;
+    },
+    placed: (path) => {
+      inspected.set(path, inspectDatabase(scratch));
+      rmSync(scratch);
+      check();
+    },
+    check,
+  });
+  try {
+    const manifest = await read(file, reading, signal);
+    for (const database of manifest.databases) checkDatabase(inspected.get(database.path) as Inspected, database);
+    return manifest;
+  } finally {
+    rmSync(scratch, { force: true });
+  }
+}
+
+async function read(file: string, reading: Reading, signal: AbortSignal | undefined): Promise<BackupManifest> {
   const { size } = statSync(file);
   const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
-  const reading = new Reading(target);
   try {
     await pipeline(
       createReadStream(file, { highWaterMark: CHUNK_BYTES }),
@@ -65,15 +101,20 @@ export async function readBackup(file: string, target: string | null, signal?: A
   return reading.verified();
 }
 
+type Inspected = ReturnType<typeof inspectDatabase>;
+
+/** Where a file is unpacked to, null for nowhere; what to do once it is there, and between two chunks. */
+type Unpacking = { place(path: string): string | null; placed?(path: string): void; check?(): void };
+
 class Reading {
-  readonly #target: string | null;
+  readonly #unpacking: Unpacking;
   readonly #found = new Map<string, BackupFile>();
   readonly #size = new BackupSize();
   #manifest: Buffer[] | null = null;
   #writing: number | null = null;
 
-  constructor(target: string | null) {
-    this.#target = target;
+  constructor(unpacking: Unpacking) {
+    this.#unpacking = unpacking;
   }
 
   open(path: string, bytes: number): EntrySink {
@@ -86,12 +127,14 @@ class Reading {
     const fd = this.#create(path);
     return {
       write: (chunk) => {
+        this.#unpacking.check?.();
         hash.update(chunk);
         if (fd !== null) for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at);
       },
       end: () => {
         this.close();
         this.#found.set(path, { path, bytes, sha256: hash.digest('hex') });
+        if (fd !== null) this.#unpacking.placed?.(path);
       },
     };
   }
@@ -116,8 +159,8 @@ class Reading {
   }
 
   #create(path: string): number | null {
-    if (this.#target === null) return null;
-    const file = join(this.#target, path);
+    const file = this.#unpacking.place(path);
+    if (file === null) return null;
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     try {
       this.#writing = openSync(file, 'wx', 0o600);
@@ -155,8 +198,10 @@ export async function restoreBackup(file: string, target: string, signal?: Abort
     const manifest = await readBackup(file, arriving, signal);
     for (const database of manifest.databases) {
       signal?.throwIfAborted();
-      checkDatabase(arriving, database);
+      checkDatabase(inspectDatabase(join(arriving, database.path)), database);
     }
+    const { dataFormat: format = 0, svcVersion } = manifest;
+    if (format > 0) await writeFileAtomic(join(arriving, 'format.json'), `${JSON.stringify({ format, svcVersion })}\n`);
     await syncTree(arriving);
     signal?.throwIfAborted();
     putInPlace(arriving, place);
@@ -196,8 +241,7 @@ function checkTarget(place: string): void {
 }
 
 /** A file whose checksum is right and which SQLite reads otherwise was never what the manifest says. */
-function checkDatabase(folder: string, { path, ...wanted }: BackupDatabase): void {
-  const found = inspectDatabase(join(folder, path));
+function checkDatabase(found: Inspected, { path, ...wanted }: BackupDatabase): void {
   if (found.integrity !== wanted.integrity) throw invalidBackup(`SQLite says of a database: ${found.integrity}`, path);
   if (found.userVersion !== wanted.userVersion)
     throw invalidBackup(`a database has had ${found.userVersion} migrations instead of ${wanted.userVersion}`, path);

@@ -1,6 +1,6 @@
 /** Takes a backup of a data directory, whoever holds it: a gateway that runs, or a command that has its lock. */
 import { basename, join } from 'node:path';
-import type { BackupSource, PackJob, PackResult } from '../../protocol/jobs.ts';
+import type { BackupSource, PackJob, PackResult } from '../../protocol/wire/jobs.ts';
 import type { AppPaths, CodeStorePaths, Layout } from '../layout.ts';
 import { BACKUP_FORMAT, BackupSize } from './format.ts';
 
@@ -11,6 +11,8 @@ export type BackupPlan = {
   svcVersion: string;
   /** Milliseconds since the epoch. */
   takenAt: number;
+  /** Of the data directory. */
+  dataFormat: number;
   /** Ids of the apps that are registered. */
   apps: string[];
   /** Runs `work` while the app stays as it is; when it was registered, or null, without running it, when it is gone. */
@@ -20,7 +22,7 @@ export type BackupPlan = {
 
 /** Resolves with the size of the archive. Rejects with `BACKUP_TOO_LARGE`, and as `hold` and `pack` do. */
 export async function takeBackup(plan: BackupPlan): Promise<number> {
-  const { layout, config, svcVersion, hold, pack } = plan;
+  const { layout, config, svcVersion, dataFormat, hold, pack } = plan;
   const size = new BackupSize();
   const add = async (sources: BackupSource[]): Promise<void> => {
     const { files, bytes } = await pack({ sources });
@@ -35,7 +37,7 @@ export async function takeBackup(plan: BackupPlan): Promise<number> {
   if (layout.codeStore !== null) await add(storeSources(layout.codeStore));
   const registry = `${JSON.stringify({ apps: Object.fromEntries(registered) }, null, 2)}\n`;
   await add([{ kind: 'text', path: 'apps/_registry.json', text: registry }]);
-  const head = { format: BACKUP_FORMAT, svcVersion, takenAt: new Date(plan.takenAt).toISOString() };
+  const head = { format: BACKUP_FORMAT, svcVersion, takenAt: new Date(plan.takenAt).toISOString(), dataFormat };
   return (await pack({ finish: head })).bytes;
 }
 

@@ -3,9 +3,9 @@
  * the statements for them, and their rows as the API returns them. Pure.
  */
 import { basename } from 'node:path';
-import type { TurnEvent } from '../../protocol/agents.ts';
-import type { Row, SqlStatement, SqlValue } from '../../protocol/frames.ts';
-import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../../protocol/turns.ts';
+import type { TurnEvent } from '../../protocol/agents/agents.ts';
+import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../../protocol/agents/turns.ts';
+import type { Row, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
 import { hashOf, packed, titleOf, unpacked } from './transcript.ts';
 
 /**

@@ -1,5 +1,5 @@
 /** Flushes of the files in a folder, so that many at a time do not keep the disk from all else. */
-import { syncDir } from '../atomic-file.ts';
+import { syncDir } from '../files/atomic-file.ts';
 
 /** Node has four threads for files; one is left to those who only read or append. */
 const FILES_AT_ONCE = 3;

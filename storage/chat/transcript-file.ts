@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
-import { isMissing, syncDir } from '../atomic-file.ts';
+import { isMissing, syncDir } from '../files/atomic-file.ts';
 
 /** A link is not followed, and a pipe not waited for. */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;

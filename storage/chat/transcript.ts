@@ -3,8 +3,7 @@
  * its history. Invalid lines are skipped.
  */
 import { createHash } from 'node:crypto';
-import { CHAT_MODES, type ChatMode, type TurnEvent } from '../../protocol/agents.ts';
-import { LIMITS } from '../../protocol/limits.ts';
+import { CHAT_MODES, type ChatMode, type TurnEvent } from '../../protocol/agents/agents.ts';
 import {
   type HistoryRow,
   type NewTurn,
@@ -14,8 +13,9 @@ import {
   TURN_STATES,
   type TurnEnd,
   type TurnState,
-} from '../../protocol/turns.ts';
-import { isRecord } from '../atomic-file.ts';
+} from '../../protocol/agents/turns.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { isRecord } from '../files/atomic-file.ts';
 import { ofDamage, openTranscript } from './transcript-file.ts';
 
 /** Consecutive pieces of text, which share one line. */

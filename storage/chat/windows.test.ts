@@ -15,9 +15,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { TurnEvent } from '../../protocol/agents.ts';
+import type { TurnEvent } from '../../protocol/agents/agents.ts';
+import type { NewTurn, OpenConversation, StoredEvent, StoredTurn } from '../../protocol/agents/turns.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { NewTurn, OpenConversation, StoredEvent, StoredTurn } from '../../protocol/turns.ts';
 import { ChatWindows } from './windows.ts';
 
 type Scene = { dir: string; windows: ChatWindows; warnings: string[]; again(): ChatWindows };

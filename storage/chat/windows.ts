@@ -4,10 +4,10 @@
  */
 import { type FileHandle, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ChatMode, TurnEvent } from '../../protocol/agents.ts';
+import type { ChatMode, TurnEvent } from '../../protocol/agents/agents.ts';
+import type { HistoryRow, NewTurn, OpenConversation, StoredEvent, TurnEnd } from '../../protocol/agents/turns.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { HistoryRow, NewTurn, OpenConversation, StoredEvent, TurnEnd } from '../../protocol/turns.ts';
 import {
   clearPlace,
   inParallel,
@@ -17,7 +17,7 @@ import {
   readJson,
   syncDir,
   writeFileAtomic,
-} from '../atomic-file.ts';
+} from '../files/atomic-file.ts';
 import { FolderSyncs } from './syncs.ts';
 import {
   entryOf,

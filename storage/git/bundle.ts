@@ -4,7 +4,8 @@ import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { syncDir, syncTree } from '../atomic-file.ts';
+import { syncDir, syncTree } from '../files/atomic-file.ts';
+import { flush } from '../files/flush.ts';
 import { damagedObject, FOLDER_MODE, isObjectId, parseCommit, parseTag } from './object.ts';
 import type { ObjectStore } from './object-store.ts';
 import { checkPackSizes } from './pack-format.ts';
@@ -30,7 +31,7 @@ export async function writeBundle(
     const lines = [...names].map(([name, id]) => `${id} ${name}\n`);
     await file.writeFile(`${HEAD}${lines.join('')}\n`);
     await file.writeFile(await objects.pack(ids));
-    await file.sync();
+    await flush(file, to);
   } finally {
     await file.close();
   }

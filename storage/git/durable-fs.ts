@@ -4,7 +4,8 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, type Stats, s
 import { open } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
-import { inParallel, isMissing, SYNCS_AT_ONCE, syncDir } from '../atomic-file.ts';
+import { inParallel, isMissing, SYNCS_AT_ONCE, syncDir } from '../files/atomic-file.ts';
+import { flush } from '../files/flush.ts';
 import { damaged } from './object.ts';
 
 const SUM_BYTES = 20;
@@ -23,9 +24,7 @@ export class DurableFs {
     readFile: async (path?: string, options?: { encoding?: BufferEncoding } | BufferEncoding) =>
       // Without a path only to see whether that is a promise, several times for each object.
       path === undefined ? null : this.#readFile(path, options),
-    writeFile: async (path: string, data: Uint8Array) => {
-      this.#staged.set(this.#inside(path), data);
-    },
+    writeFile: refused,
     stat: (path: string) => this.#stat(path),
     lstat: (path: string) => this.#stat(path),
     readdir: async (path: string) => withPacks(readdirSync(this.#inside(path))),
@@ -56,12 +55,28 @@ export class DurableFs {
     this.#salvages = true;
   }
 
+  /** The file of this object, compressed as it is, written or staged; null when there is none. */
+  readLoose(id: string): Uint8Array | null {
+    const path = this.#pathOf(id);
+    try {
+      return this.#staged.get(path) ?? readFileSync(path);
+    } catch (error) {
+      if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'EISDIR') return null;
+      throw error;
+    }
+  }
+
+  /** Takes the file of an object; it is on disk after the next flush. */
+  stage(id: string, compressed: Uint8Array): void {
+    this.#staged.set(this.#pathOf(id), compressed);
+  }
+
   /**
    * Whether the file of this object is there, written or staged. Makes it young, as git does, so that a garbage collection does not
    * take an old object that is about to be used again.
    */
   freshen(id: string): boolean {
-    const path = join(this.#objectsDir, id.slice(0, 2), id.slice(2));
+    const path = this.#pathOf(id);
     if (this.#staged.has(path) || this.#found.has(path)) return true;
     const now = new Date();
     try {
@@ -118,6 +133,10 @@ export class DurableFs {
     this.#found.clear();
   }
 
+  #pathOf(id: string): string {
+    return join(this.#objectsDir, id.slice(0, 2), id.slice(2));
+  }
+
   #readFile(
     path: string,
     options?: { encoding?: BufferEncoding } | BufferEncoding,
@@ -159,7 +178,7 @@ export async function writeDurable(path: string, data: Uint8Array): Promise<void
   const file = await open(path, 'wx', 0o400);
   try {
     await file.writeFile(data);
-    await file.sync();
+    await flush(file, path);
   } finally {
     await file.close();
   }

@@ -1,10 +1,9 @@
-/** The objects of one repository for the time of one job: isomorphic-git reads and writes them. */
+/** Reads and writes the objects of one repository for the time of one job; isomorphic-git reads and makes packs. */
 import { readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { deflateSync, inflateSync, constants as zlib } from 'node:zlib';
-import { packObjects, readObject, writeObject } from 'isomorphic-git';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isMissing } from '../atomic-file.ts';
+import { isMissing } from '../files/atomic-file.ts';
 import { DurableFs, type PackCache } from './durable-fs.ts';
 import {
   damagedObject,
@@ -16,11 +15,12 @@ import {
   wrapObject,
 } from './object.ts';
 
-/**
- * What git itself takes for loose objects: written once, and compressed well when they are packed. They are compressed and
- * inflated here, as isomorphic-git opens a stream for each, and takes ten times as long.
- */
+/** What git itself takes for loose objects: written once, and compressed well when they are packed. */
 const LEVEL = zlib.Z_BEST_SPEED;
+/** There even where it is not stored. */
+const EMPTY_TREE = objectId('tree', Buffer.alloc(0));
+/** Loaded with the first object that is looked for in packs: it is half a megabyte, and many repositories have none. */
+const library = () => import('isomorphic-git');
 /** Commits and trees that are remembered. */
 const KNOWN = 500;
 /** How often an object is looked for while its packs are replaced. */
@@ -45,7 +45,10 @@ export class ObjectStore {
     for (let looks = 1; ; looks++) {
       const packs = packsOf(this.#gitdir);
       try {
-        const { format } = await readObject({ ...this.#on(), oid: id, format: 'deflated' });
+        if (this.#fs.readLoose(id) !== null) return true;
+        // Only now: it may have been packed meanwhile.
+        if (!hasPacks(this.#gitdir)) return false;
+        const { format } = await (await library()).readObject({ ...this.#on(), oid: id, format: 'deflated' });
         // The tree without entries is answered even when it is not stored.
         return format !== 'wrapped';
       } catch (error) {
@@ -86,8 +89,7 @@ export class ObjectStore {
       this.#fs.freshenPacks();
       return id;
     }
-    const object = deflateSync(wrapObject(type, content), { level: LEVEL });
-    await writeObject({ fs: this.#fs, gitdir: this.#gitdir, oid: id, object, format: 'deflated' });
+    this.#fs.stage(id, deflateSync(wrapObject(type, content), { level: LEVEL }));
     return id;
   }
 
@@ -98,13 +100,16 @@ export class ObjectStore {
 
   /** These objects as a packfile. Rejects with `STORE_DAMAGED`. */
   async pack(ids: Iterable<string>): Promise<Uint8Array> {
-    const { packfile } = await packObjects({ ...this.#on(), oids: [...ids] });
+    const { packfile } = await (await library()).packObjects({ ...this.#on(), oids: [...ids] });
     if (packfile === undefined) throw new Error('isomorphic-git made no pack.');
     return packfile;
   }
 
   async #read(id: string): Promise<GitObject> {
-    const { format, type, object } = await readObject({ ...this.#on(), oid: id, format: 'deflated' });
+    if (id === EMPTY_TREE) return { type: 'tree', content: Buffer.alloc(0) };
+    const loose = this.#fs.readLoose(id);
+    if (loose !== null) return unwrapObject(inflateSync(loose));
+    const { format, type, object } = await (await library()).readObject({ ...this.#on(), oid: id, format: 'deflated' });
     const bytes = Buffer.from(object as Uint8Array);
     if (format === 'deflated') return unwrapObject(inflateSync(bytes));
     if (format === 'wrapped') return unwrapObject(bytes);
@@ -148,6 +153,12 @@ function packCache(repository: string): PackCache {
   const packs = packsOf(repository);
   if (kept.packs !== packs || kept.bytes > LIMITS.gitPackCacheBytes) kept = { packs, bytes: 0, cache: {} };
   return kept;
+}
+
+/** Whether there is any, or one that git puts there or removes just now. */
+function hasPacks(repository: string): boolean {
+  const packs = packsOf(repository);
+  return packs === '' || packs.includes('\n');
 }
 
 /** Which packs there are: differs whenever any of them is another, empty while git removes one. */

@@ -1,7 +1,7 @@
 /** Objects of a git repository as bytes: their ids, their stored form, and what commits, tags and trees say. */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
-import type { GitAuthor } from '../../protocol/git-jobs.ts';
+import type { GitAuthor } from '../../protocol/wire/git-jobs.ts';
 
 const TYPES = ['commit', 'tree', 'blob', 'tag'] as const;
 export type ObjectType = (typeof TYPES)[number];

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { crc32, deflateSync, inflateSync } from 'node:zlib';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isMissing } from '../atomic-file.ts';
+import { isMissing } from '../files/atomic-file.ts';
 import type { GitObject, ObjectType } from './object.ts';
 
 /** An object as it stands in a pack: its type and size, and the compressed content. */

@@ -9,8 +9,8 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { inflateSync } from 'node:zlib';
-import type { PackLooseResult } from '../../protocol/git-jobs.ts';
-import { namesInSync, syncDir } from '../atomic-file.ts';
+import type { PackLooseResult } from '../../protocol/wire/git-jobs.ts';
+import { namesInSync, syncDir } from '../files/atomic-file.ts';
 import { writeDurable } from './durable-fs.ts';
 import { isObjectId, objectId, unwrapObject } from './object.ts';
 import { idsInIndex, makePack, type PackEntry, packEntry, readPlainPack } from './pack-format.ts';
@@ -47,6 +47,17 @@ export async function packLoose(repository: string, limits: PackLimits): Promise
     }
   }
   return { loose: loose.length, packed: 0, joined: await joinSmall(objectsDir, dir, limits) };
+}
+
+/** Whether a run may find something to do, by the names and sizes of the files. */
+export function isPackable(repository: string, limits: PackLimits): boolean {
+  const objectsDir = join(repository, 'objects');
+  const dir = join(objectsDir, 'pack');
+  const names = namesInSync(dir);
+  if (names.some((name) => name.startsWith(TEMPORARY) || name.endsWith('.keep'))) return true;
+  return (
+    smallPacks(dir, names, limits).length >= limits.joinedPacks || listLoose(objectsDir).length >= limits.looseObjects
+  );
 }
 
 /** Loose objects of the repository. */
@@ -90,11 +101,9 @@ function readLoose(path: string, id: string, maxOutputLength: number): PackEntry
   }
 }
 
-/** How many packs became one. Those that a git program made, or keeps, stay; none is joined where one index spans all packs. */
+/** How many packs became one. Those that a git program made, or keeps, stay. */
 async function joinSmall(objectsDir: string, dir: string, limits: PackLimits): Promise<number> {
-  const names = namesInSync(dir);
-  if (names.includes('multi-pack-index')) return 0;
-  const small = names.filter((name) => isSmall(dir, name, names, limits)).map((name) => name.slice(0, -'.pack'.length));
+  const small = smallPacks(dir, namesInSync(dir), limits);
   if (small.length < limits.joinedPacks) return 0;
   const joined: string[] = [];
   const entries: PackEntry[] = [];
@@ -108,6 +117,12 @@ async function joinSmall(objectsDir: string, dir: string, limits: PackLimits): P
   if (joined.length < limits.joinedPacks) return 0;
   await install(objectsDir, dir, entries, joined);
   return joined.length;
+}
+
+/** Without their endings. None is joined where one index spans all packs. */
+function smallPacks(dir: string, names: string[], limits: PackLimits): string[] {
+  if (names.includes('multi-pack-index')) return [];
+  return names.filter((name) => isSmall(dir, name, names, limits)).map((name) => name.slice(0, -'.pack'.length));
 }
 
 /** A pack of ours is a pack and an index and nothing else, and as many as are joined make one that is not too large. */

@@ -9,7 +9,8 @@ import { dirname, join, relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isMissing, mkdirDurable, syncDir } from '../atomic-file.ts';
+import { isMissing, mkdirDurable, syncDir } from '../files/atomic-file.ts';
+import { flush } from '../files/flush.ts';
 import { isRunning } from '../processes/process-identity.ts';
 import { damaged, isObjectId } from './object.ts';
 
@@ -207,7 +208,7 @@ export class LockFile {
     try {
       await file.truncate();
       await this.#write(content);
-      await file.sync();
+      await flush(file, this.#lock);
       await file.close();
       await rename(this.#lock, this.#path);
     } catch (error) {

@@ -2,9 +2,9 @@
 import { mkdir, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
-import type { GitRevision } from '../../protocol/git-jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { exists, mkdirDurable, renameDurable, syncTree, writeFileAtomic } from '../atomic-file.ts';
+import type { GitRevision } from '../../protocol/wire/git-jobs.ts';
+import { exists, mkdirDurable, renameDurable, syncTree, writeFileAtomic } from '../files/atomic-file.ts';
 import {
   type Commit,
   damaged,

@@ -1,7 +1,13 @@
 /** Versions of an app: commits of `main` with the app replaced, and annotated tags `<app>/v<n>`, whose numbers are given once. */
 import { SvcError } from '../../protocol/errors.ts';
-import type { CommitResult, GitTag, GitVersion, GitVersionInfo, ListVersionsResult } from '../../protocol/git-jobs.ts';
-import { versionNumber } from '../../protocol/ids.ts';
+import { versionNumber, versionTag } from '../../protocol/ids.ts';
+import type {
+  CommitResult,
+  GitTag,
+  GitVersion,
+  GitVersionInfo,
+  ListVersionsResult,
+} from '../../protocol/wire/git-jobs.ts';
 import { parseTag, type Signature, serializeTag } from './object.ts';
 import { DELETED, MAIN, TAGS } from './refs.ts';
 import type { Repository } from './repository.ts';
@@ -129,6 +135,21 @@ export async function retire(repository: Repository, app: string, tag: string | 
   for (const { name, id } of leaving) await repository.refs.set(DELETED + name, id, null);
   await repository.refs.remove(leaving.map(({ name }) => TAGS + name));
   return leaving.map(({ name }) => name);
+}
+
+/** The other way: these versions of a removed app are tags again. Done twice, the second time changes nothing. */
+export async function revive(repository: Repository, app: string, wanted: number[]): Promise<string[]> {
+  const retired = [...numbered(repository.refs.list(`${DELETED}${app}/`), DELETED, app)];
+  const coming = retired.filter(({ number }) => wanted.includes(number));
+  for (const { name, id } of coming) await repository.refs.set(TAGS + name, id, null);
+  await repository.refs.remove(coming.map(({ name }) => DELETED + name));
+  return versionNumbers(repository, app).map((number) => versionTag(app, number));
+}
+
+/** Ascending. */
+export function versionNumbers(repository: Repository, app: string): number[] {
+  const tags = numbered(repository.refs.list(`${TAGS}${app}/`), TAGS, app);
+  return [...tags].map(({ number }) => number).sort((a, b) => a - b);
 }
 
 type Numbered = { name: string; id: string; number: number };

@@ -2,12 +2,12 @@
  * What runs are in SQLite (decisions, section 6): the tables of `runtime.sqlite`, which holds the history, and of `analytics.sqlite`,
  * which holds a summary that outlives it; runs and their nodes as rows; the statements that write and list them. Pure.
  */
-import { automationRef } from '../protocol/automation.ts';
-import type { ErrorBody } from '../protocol/errors.ts';
-import type { Row, SqlStatement, SqlValue } from '../protocol/frames.ts';
-import { LIMITS } from '../protocol/limits.ts';
-import { isTooDeep } from '../protocol/rules/json-depth.ts';
-import type { RunNode, RunRecord, RunState, Usage } from '../protocol/runs.ts';
+import { automationRef } from '../../protocol/automations/automation.ts';
+import type { RunNode, RunRecord, RunState, Usage } from '../../protocol/automations/runs.ts';
+import type { ErrorBody } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { isTooDeep } from '../../protocol/rules/json-depth.ts';
+import type { Row, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
 
 /**
  * A run's id is a UUIDv7, so that order by id is order of time. Of the indexes by state none holds what most runs are: those

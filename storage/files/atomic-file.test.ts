@@ -3,11 +3,11 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { LIMITS } from '../protocol/limits.ts';
-import { onDiskSteps } from '../testing/disk-steps.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { onDiskSteps } from '../../testing/disk-steps.ts';
+import { Layout } from '../layout.ts';
+import { readSettings, writeSettings } from '../settings.ts';
 import { inParallel, moveDir, readJson, writeFileAtomic } from './atomic-file.ts';
-import { Layout } from './layout.ts';
-import { readSettings, writeSettings } from './settings.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'files-'));
 after(() => rmSync(root, { recursive: true, force: true }));

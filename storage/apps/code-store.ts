@@ -3,12 +3,11 @@
  * code of versions, which lies where the commit that published it says; the version's own folder is a link to it. Nothing
  * uses code that no link leads to.
  */
-import { readlink, realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { isAppId } from '../protocol/ids.ts';
+import { realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
+import { isAppId } from '../../protocol/ids.ts';
 import {
   clearPlace,
-  isMissing,
   isNoFile,
   isRecord,
   isThere,
@@ -20,10 +19,11 @@ import {
   renameDurable,
   syncDir,
   writeFileAtomic,
-} from './atomic-file.ts';
-import { isObjectId } from './git/object.ts';
-import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from './layout.ts';
+} from '../files/atomic-file.ts';
+import { isObjectId } from '../git/object.ts';
+import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from '../layout.ts';
 import { sweepTemporary } from './trash.ts';
+import { linkedTo } from './version-links.ts';
 import { removeVersion } from './versions.ts';
 
 /** `damaged` for what somebody changed or put in the file's place: we write it atomically. */
@@ -160,17 +160,6 @@ async function linkedCode(layout: Layout, id: string): Promise<Set<string>> {
     if (code !== null) linked.add(code);
   }
   return linked;
-}
-
-/** Where a version's code really is; null when it is no link, or leads nowhere. */
-async function linkedTo(path: string): Promise<string | null> {
-  try {
-    return await realpath(resolve(dirname(path), await readlink(path)));
-  } catch (error) {
-    // EINVAL: a folder, as an upload or a restore leaves it.
-    if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return null;
-    throw error;
-  }
 }
 
 /** The link appears at once under its name, and leads there wherever the data directory is moved as a whole. */

@@ -2,7 +2,7 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { LIMITS } from '../protocol/limits.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing } from './atomic-file.ts';
 
 /** How many more folders may be watched, over all drafts. */

@@ -1,7 +1,7 @@
 /** Makes the files of a new app: a blank one with its words filled in, or the copy of a template under an id of its own. */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { SvcError } from '../protocol/errors.ts';
+import { SvcError } from '../../protocol/errors.ts';
 
 /** For editors, in an app's folder; the name keeps it out of what is sent to a gateway. */
 const SCHEMAS_FOLDER = '.schemas';

@@ -2,7 +2,7 @@
  * The automations of a stored version, `automations/<id>/automation.json`, and the keys of an app's signed webhooks
  * (specification, "Automation manifest"; decisions, section 6). The files are the only truth: they are rewritten in place.
  */
-import { open, readdir } from 'node:fs/promises';
+import { open, readdir, stat, utimes } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import {
   AUTOMATION_ID,
@@ -10,13 +10,13 @@ import {
   type AutomationManifest,
   provisionedWebhook,
   WEBHOOK_ID,
-} from '../protocol/automation.ts';
-import { LIMITS } from '../protocol/limits.ts';
-import { isObject, parseAutomation } from '../protocol/rules/automation-check.ts';
-import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
-import type { AppPaths, VersionPaths } from './layout.ts';
-import { sweepTemporary } from './trash.ts';
-import { listVersions } from './versions.ts';
+} from '../../protocol/automations/automation.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { isObject, parseAutomation } from '../../protocol/rules/automation-check.ts';
+import { sweepTemporary } from '../apps/trash.ts';
+import { listVersions } from '../apps/versions.ts';
+import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
+import type { AppPaths, VersionPaths } from '../layout.ts';
 
 /** A file as it was read: its text with what it says, or what is wrong with it. */
 export type StoredAutomation = { text: string; manifest: AutomationManifest } | { issues: AutomationIssue[] };
@@ -42,18 +42,21 @@ export async function listAutomations(version: VersionPaths): Promise<string[]> 
 export async function readAutomation(version: VersionPaths, id: string): Promise<StoredAutomation | null> {
   // Callers choose it, and it becomes part of a path.
   if (!AUTOMATION_ID.test(id)) return null;
-  const text = await readBounded(version.automation(id), LIMITS.automationStoredBytes);
-  if (text === null) return null;
-  const parsed = parseAutomation(text, { firesAfter: null, maxBytes: LIMITS.automationStoredBytes });
+  const file = await readBounded(version.automation(id), LIMITS.automationStoredBytes);
+  if (file === null) return null;
+  const { text, writtenAt } = file;
+  const parsed = parseAutomation(text, { firesAfter: null, maxBytes: LIMITS.automationStoredBytes, writtenAt });
   return 'issues' in parsed ? parsed : { text, manifest: parsed.manifest };
 }
 
-/** Replaces the file, durably. */
+/** Replaces the file, durably. Its time stays: it is when its author wrote it, unless it says another. */
 export async function writeAutomation(version: VersionPaths, id: string, text: string): Promise<void> {
   const path = version.automation(id);
   // A crash may have left the temporary file of an earlier try; no other sweep looks here.
   await sweepTemporary(dirname(path));
+  const { atime, mtime } = await stat(path);
   await writeFileAtomic(path, text);
+  await utimes(path, atime, mtime);
 }
 
 /** By id; empty for versions that were stored before automations were. */
@@ -103,13 +106,14 @@ async function writeKeys(app: AppPaths, keys: ReadonlyMap<string, string>): Prom
 }
 
 /** Of a file that may be of any size: what is beyond the limit shows that it is too large, and is not read. */
-async function readBounded(path: string, bytes: number): Promise<string | null> {
+async function readBounded(path: string, bytes: number): Promise<{ text: string; writtenAt: number } | null> {
   try {
     const file = await open(path, 'r');
     try {
-      const buffer = Buffer.allocUnsafe(Math.min((await file.stat()).size, bytes + 1));
+      const { size, mtime } = await file.stat();
+      const buffer = Buffer.allocUnsafe(Math.min(size, bytes + 1));
       const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
-      return buffer.toString('utf8', 0, bytesRead);
+      return { text: buffer.toString('utf8', 0, bytesRead), writtenAt: mtime.getTime() };
     } finally {
       await file.close();
     }

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { access, cp, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
+import { flush } from './flush.ts';
 
 /** Replaces the file, durably. The folder must exist. Rejects with Node's error (`ENOSPC`, …) and leaves the old file. */
 export async function writeFileAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
@@ -28,7 +29,7 @@ export class StagedFile {
       const file = await open(temporary, 'wx', mode);
       try {
         await file.writeFile(data);
-        await file.sync();
+        await flush(file, temporary);
       } finally {
         await file.close();
       }
@@ -203,11 +204,10 @@ export async function syncTree(dir: string): Promise<void> {
   await inParallel([...folders, dir], SYNCS_AT_ONCE, (path) => syncFile(path, 'r'));
 }
 
-/** Under Node's permission model only a `FileHandle` is flushed: `fsync` of a descriptor is refused. */
 export async function syncFile(path: string, flags: 'r' | 'r+'): Promise<void> {
   const file = await open(path, flags);
   try {
-    await file.sync();
+    await flush(file, path);
   } finally {
     await file.close();
   }

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { Layout } from './layout.ts';
+import { Layout } from '../layout.ts';
 import { sweepTemporary, sweepUnregistered } from './trash.ts';
 
 const NOW = 1_700_000_000_000;

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { CodeStorePaths } from './layout.ts';
+import { CodeStorePaths } from '../layout.ts';
 import {
   createSession,
   listSessions,

@@ -2,7 +2,7 @@
 import type { Dirent } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { LIMITS } from '../protocol/limits.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing } from './atomic-file.ts';
 import { FolderWatch, type WatchBudget } from './folder-watch.ts';
 

@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { isVersionId } from '../protocol/ids.ts';
-import type { VersionSummary } from '../protocol/manifest.ts';
+import { isVersionId } from '../../protocol/ids.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
 import {
   exists,
   isMissing,
@@ -18,8 +18,8 @@ import {
   renameDurable,
   StagedFile,
   writeFileAtomic,
-} from './atomic-file.ts';
-import type { AppPaths, VersionPaths } from './layout.ts';
+} from '../files/atomic-file.ts';
+import type { AppPaths, VersionPaths } from '../layout.ts';
 
 /** `current.json`. `activatedAt` is milliseconds since the epoch, in the file ISO 8601; 0 when the file does not say. */
 export type CurrentPointer = { activeVersion: string; activatedAt: number };

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { Layout, VersionPaths } from './layout.ts';
+import { Layout, VersionPaths } from '../layout.ts';
 import { installVersion, listVersions, readVersion, removeHalfVersions } from './versions.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'versions-'));

@@ -1,12 +1,10 @@
 /** The apps' logs, `<appsDir>/<id>/logs.jsonl`: collected in memory, written together, never waited for. */
 import { type FileHandle, open, rename } from 'node:fs/promises';
-import { appOfKey, isDraftKey } from '../protocol/ids.ts';
-import { LIMITS } from '../protocol/limits.ts';
-import { isMissing } from './atomic-file.ts';
-import type { Layout } from './layout.ts';
-
-/** One line of a log as callers get it: `ts` is milliseconds since the epoch (ISO 8601 in the file). */
-export type LogEntry = { ts: number; [member: string]: unknown };
+import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { isMissing } from '../files/atomic-file.ts';
+import type { Layout } from '../layout.ts';
+import { type LogCursor, type LogPage, NEWLINE, parseEntry, readPage } from './log-pages.ts';
 
 /** `line` is the JSON text of a `LogEntry`. */
 export type LogFollower = (app: string, line: string) => void;
@@ -50,13 +48,17 @@ export class AppLogs {
     if (this.#followers.size > 0) this.#tell(app, text);
   }
 
-  /** The last entries before a time in milliseconds, oldest first, without lines that a crash cut off. */
-  async tail(app: string, limit: number, before = Number.POSITIVE_INFINITY): Promise<LogEntry[]> {
+  /**
+   * The last entries, at most `limit`; with `before` those before a time in milliseconds or before the place of a cursor. Null
+   * for a cursor of what this log does not have, or has no longer.
+   */
+  async page(
+    app: string,
+    limit: number,
+    before: number | LogCursor = Number.POSITIVE_INFINITY,
+  ): Promise<LogPage | null> {
     await this.flush();
-    return lastLines(this.#layout.app(app).logs, limit, (line) => {
-      const entry = parseEntry(line);
-      return entry && entry.ts < before ? entry : undefined;
-    });
+    return readPage(this.#layout.app(app).logs, limit, before);
   }
 
   /** Calls `follower` for every line from now on, of one app or (null) of all live ones, until what it returns is called. */
@@ -135,20 +137,6 @@ export class AppLogs {
   }
 }
 
-/** Undefined for what is no JSON object with a time in `ts`. */
-export function parseEntry(line: string): LogEntry | undefined {
-  try {
-    const entry = JSON.parse(line) as { ts?: unknown } | null;
-    const ts = typeof entry?.ts === 'string' ? Date.parse(entry.ts) : Number.NaN;
-    return Number.isNaN(ts) ? undefined : { ...entry, ts };
-  } catch {
-    return undefined;
-  }
-}
-
-const CHUNK_BYTES = 64 * 1024;
-const NEWLINE = 0x0a;
-
 /**
  * Appends `lines` (each ends in a newline), after moving a file that would get too large to `<path>.1`. A line that a crash
  * or a full disk cut off before is closed first. Rejects with `ENOENT` when the folder is gone: it is never created here.
@@ -170,64 +158,8 @@ export async function appendLines(path: string, lines: Buffer): Promise<void> {
   }
 }
 
-/** The last lines for which `take` gives a value, oldest first; it is given the newest first. */
-export async function lastLines<T>(path: string, limit: number, take: (line: string) => T | undefined): Promise<T[]> {
-  const files: FileHandle[] = [];
-  try {
-    // Both are opened before either is read, so that a rotation loses nothing; one in between gives the same file twice.
-    for (const name of [path, `${path}.1`]) {
-      const file = await openIfThere(name);
-      if (file) files.push(file);
-    }
-    const taken: T[] = [];
-    const inodes = new Set<number>();
-    for (const file of files) {
-      const { size, ino } = await file.stat();
-      if (inodes.has(ino)) continue;
-      inodes.add(ino);
-      for await (const line of linesFromEnd(file, size)) {
-        if (taken.length >= limit) break;
-        const value = take(line);
-        if (value !== undefined) taken.push(value);
-      }
-    }
-    return taken.reverse();
-  } finally {
-    await Promise.all(files.map((file) => file.close()));
-  }
-}
-
 async function endsInNewline(file: FileHandle, size: number): Promise<boolean> {
   if (size === 0) return true;
   const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
   return buffer[0] === NEWLINE;
-}
-
-function openIfThere(path: string): Promise<FileHandle | undefined> {
-  return open(path, 'r').catch((error: unknown) => {
-    if (isMissing(error)) return undefined;
-    throw error;
-  });
-}
-
-/** Lines without their newlines, the last first; empty ones are left out. */
-async function* linesFromEnd(file: FileHandle, size: number): AsyncGenerator<string> {
-  let end = size;
-  /** The pieces of a line whose start is not read yet, in order. */
-  let tail: Buffer[] = [];
-  while (end > 0) {
-    const start = Math.max(0, end - CHUNK_BYTES);
-    const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(end - start), 0, end - start, start);
-    let chunk = buffer.subarray(0, bytesRead);
-    for (let newline = chunk.lastIndexOf(NEWLINE); newline >= 0; newline = chunk.lastIndexOf(NEWLINE)) {
-      const line = Buffer.concat([chunk.subarray(newline + 1), ...tail]);
-      tail = [];
-      chunk = chunk.subarray(0, newline);
-      if (line.length > 0) yield line.toString();
-    }
-    tail = [chunk, ...tail];
-    end = start;
-  }
-  const first = Buffer.concat(tail);
-  if (first.length > 0) yield first.toString();
 }

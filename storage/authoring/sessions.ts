@@ -6,9 +6,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { SvcError } from '../protocol/errors.ts';
-import type { GitFile } from '../protocol/git-jobs.ts';
-import { isAppId, isSessionId } from '../protocol/ids.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { isAppId, isSessionId } from '../../protocol/ids.ts';
+import type { GitFile } from '../../protocol/wire/git-jobs.ts';
 import {
   exists,
   isFolder,
@@ -20,9 +20,9 @@ import {
   renameDurable,
   syncDir,
   writeFileAtomic,
-} from './atomic-file.ts';
-import { isObjectId } from './git/object.ts';
-import { type CodeStorePaths, SessionPaths } from './layout.ts';
+} from '../files/atomic-file.ts';
+import { isObjectId } from '../git/object.ts';
+import { type CodeStorePaths, SessionPaths } from '../layout.ts';
 
 /** Names of folders that are being made or removed; no session id starts like this. */
 const UNFINISHED = '.';

@@ -1,12 +1,12 @@
 /** The registered apps (`_registry.json`). An app's own files are read, and repaired, when it is first needed. */
 import { readdir, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { isDiskFull, SvcError } from '../protocol/errors.ts';
-import { isAppId } from '../protocol/ids.ts';
-import { LIMITS } from '../protocol/limits.ts';
-import type { VersionSummary } from '../protocol/manifest.ts';
-import { exists, mkdirDurable, moveDir, readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
-import type { AppPaths, Layout } from './layout.ts';
+import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { isAppId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
+import { exists, mkdirDurable, moveDir, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
+import type { AppPaths, Layout } from '../layout.ts';
 import { sweepTemporary, sweepUnregistered } from './trash.ts';
 import {
   listVersions,
@@ -264,7 +264,7 @@ async function repairApp(id: string, options: Options): Promise<Found> {
   const app = options.layout.app(id);
   for (const dir of [app.dir, app.backupsDir]) await sweepTemporary(dir);
   // It is registered, so its folder stays.
-  if (await exists(app.disposable)) await removeDurable(app.disposable);
+  for (const mark of [app.disposable, app.removed]) if (await exists(mark)) await removeDurable(mark);
   const whole = await removeHalfVersions(app, options.layout.tmpDir);
   const found = (await settlePending(id, app, whole, options)) ?? (await findActive(id, app, options));
   await settleIncoming(app, found?.active ?? null, options);

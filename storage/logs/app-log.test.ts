@@ -13,9 +13,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { LIMITS } from '../protocol/limits.ts';
-import { AppLogs, type LogEntry } from './app-log.ts';
-import { Layout } from './layout.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { Layout } from '../layout.ts';
+import { AppLogs } from './app-log.ts';
+import { type LogEntry, parseCursor } from './log-pages.ts';
 
 function setUp(t: TestContext, ...apps: string[]) {
   const dataDir = mkdtempSync(join(tmpdir(), 'svc-logs-'));
@@ -28,6 +29,8 @@ function setUp(t: TestContext, ...apps: string[]) {
 }
 
 const line = (at: number, msg = 'hello') => JSON.stringify({ ts: new Date(at).toISOString(), msg });
+const tail = async (logs: AppLogs, app: string, limit: number, before?: number) =>
+  (await logs.page(app, limit, before))?.entries ?? [];
 const times = (entries: LogEntry[]) => entries.map((entry) => entry.ts);
 
 test('lines are written in order, each app to its own file', async (t) => {
@@ -44,19 +47,19 @@ test('lines are written in order, each app to its own file', async (t) => {
 test('a line that spans lines is stored as one', async (t) => {
   const { logs } = setUp(t, 'a');
   logs.append('a', line(1).replace(',', ',\r\n'));
-  assert.deepEqual(await logs.tail('a', 10), [{ ts: 1, msg: 'hello' }]);
+  assert.deepEqual(await tail(logs, 'a', 10), [{ ts: 1, msg: 'hello' }]);
 });
 
-test('tail gives the newest last, by limit and time, with lines not written yet', async (t) => {
+test('a page has the newest last, by limit and time, with lines not written yet', async (t) => {
   const { logs } = setUp(t, 'a');
   for (let i = 1; i <= 6; i++) logs.append('a', line(i));
-  assert.deepEqual(times(await logs.tail('a', 3)), [4, 5, 6]);
-  assert.deepEqual(times(await logs.tail('a', 2, 4)), [2, 3]);
-  assert.deepEqual(await logs.tail('a', 5, 1), []);
-  assert.deepEqual(await logs.tail('nobody', 5), []);
+  assert.deepEqual(times(await tail(logs, 'a', 3)), [4, 5, 6]);
+  assert.deepEqual(times(await tail(logs, 'a', 2, 4)), [2, 3]);
+  assert.deepEqual(await tail(logs, 'a', 5, 1), []);
+  assert.deepEqual(await tail(logs, 'nobody', 5), []);
 });
 
-test('a full file moves to a second generation, a full second is given up; tail reads both', async (t) => {
+test('a full file moves to a second generation, a full second is given up; both are read', async (t) => {
   const { logs, fileOf, folderOf } = setUp(t, 'a');
   const filler = 'x'.repeat(60_000);
   const perFile = Math.floor(LIMITS.logFileBytes / line(1, filler).length);
@@ -65,8 +68,8 @@ test('a full file moves to a second generation, a full second is given up; tail 
     if (i % 10 === 0) await logs.flush();
   }
   const newest = perFile * 3;
-  assert.deepEqual(times(await logs.tail('a', 3)), [newest - 2, newest - 1, newest]);
-  const all = times(await logs.tail('a', 1000));
+  assert.deepEqual(times(await tail(logs, 'a', 3)), [newest - 2, newest - 1, newest]);
+  const all = times(await tail(logs, 'a', 1000));
   assert.ok(all.length > perFile && all.length <= perFile * 2, `${all.length} lines are kept`);
   assert.deepEqual(
     all,
@@ -82,7 +85,82 @@ test('a line that a crash cut off neither spoils the next nor is returned', asyn
   logs.append('a', line(3));
   await logs.flush();
   appendFileSync(fileOf('a'), 'null\n[]\n"text"\n{"no":"time"}\n\n');
-  assert.deepEqual(times(await logs.tail('a', 10)), [1, 3]);
+  assert.deepEqual(times(await tail(logs, 'a', 10)), [1, 3]);
+});
+
+/** Every page of a log from the newest back, by cursors; the entries of all of them in the order of the log. */
+async function pages(logs: AppLogs, app: string, limit: number, ahead = async () => {}): Promise<LogEntry[][]> {
+  const found: LogEntry[][] = [];
+  for (let before: string | null | undefined; before !== null; ) {
+    const page = await logs.page(app, limit, before === undefined ? undefined : parseCursor(before));
+    assert.ok(page);
+    found.unshift(page.entries);
+    before = page.earlier;
+    await ahead();
+  }
+  return found;
+}
+
+test('cursors lead through lines of one time and of disordered times, each once, whatever comes meanwhile', async (t) => {
+  const { logs, fileOf } = setUp(t, 'a', 'b', 'empty');
+  for (let i = 0; i < 95; i++) logs.append('a', line(i % 20 === 0 ? i : 50, `line ${i % 3 === 0 ? 'again' : i}`));
+  const expected = (await tail(logs, 'a', 500)).map(({ ts, msg }) => `${ts} ${msg}`);
+  assert.equal(expected.length, 95);
+  for (const limit of [1, 10, 19, 94, 95, 96]) {
+    const found = await pages(logs, 'a', limit, async () => logs.append('a', 'not read'));
+    assert.deepEqual(
+      found.flat().map(({ ts, msg }) => `${ts} ${msg}`),
+      expected,
+    );
+    assert.deepEqual(
+      found.map(({ length }) => length),
+      [95 % limit || limit, ...Array.from({ length: Math.ceil(95 / limit) - 1 }, () => limit)].slice(
+        -Math.ceil(95 / limit),
+      ),
+    );
+  }
+  assert.deepEqual(await pages(logs, 'empty', 10), [[]]);
+
+  // One that ends without a newline can begin a page, too.
+  writeFileSync(fileOf('b'), `${line(1)}\n${line(2)}`);
+  assert.deepEqual((await pages(logs, 'b', 1)).map(times), [[1], [2]]);
+});
+
+test('a cursor leads to its place after a rotation; it is refused once its line is gone, and in another log', async (t) => {
+  const { logs } = setUp(t, 'a', 'b');
+  const filler = 'x'.repeat(60_000);
+  const perFile = Math.floor(LIMITS.logFileBytes / line(1, filler).length);
+  let written = 0;
+  const write = async (lines: number) => {
+    for (const last = written + lines; written < last; ) {
+      logs.append('a', line(++written, filler));
+      if (written % 10 === 0) await logs.flush();
+    }
+  };
+  await write(20);
+  const cursor = parseCursor((await logs.page('a', 5))?.earlier ?? '');
+  assert.ok(cursor);
+  const rest = async () => times((await logs.page('a', 10, cursor))?.entries ?? []);
+  const before = [6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+  assert.deepEqual(await rest(), before);
+  await write(perFile);
+  assert.deepEqual(await rest(), before, 'after a rotation');
+  await write(perFile);
+  assert.equal(await logs.page('a', 10, cursor), null);
+
+  logs.append('b', line(1));
+  for (const text of ['0.0123456789abcdef', '999999999999999.0123456789abcdef', '7.e3b0c44298fc1c14'])
+    assert.equal(await logs.page('b', 10, parseCursor(text)), null, text);
+  for (const text of [
+    '',
+    '7',
+    '.',
+    '-1.0123456789abcdef',
+    '1.0123456789ABCDEF',
+    '1.0123456789abcdef0',
+    `${'1'.repeat(16)}.0123456789abcdef`,
+  ])
+    assert.equal(parseCursor(text), undefined, text);
 });
 
 test('lines over the limits are dropped, and the log says how many', async (t) => {
@@ -93,14 +171,14 @@ test('lines over the limits are dropped, and the log says how many', async (t) =
   logs.append('b', line(1, 'x'.repeat(LIMITS.logLineBytes)));
   assert.equal(logs.droppedLines, 6);
 
-  const entries = await logs.tail('a', 100);
+  const entries = await tail(logs, 'a', 100);
   assert.equal(entries.length, fit + 1);
   assert.deepEqual([entries.at(-1)?.ts, entries.at(-1)?.level], [7, 'warn']);
   assert.match(String(entries.at(-1)?.msg), /dropped here: 5\./);
-  assert.match(String((await logs.tail('b', 100))[0]?.msg), /dropped here: 1\./);
+  assert.match(String((await tail(logs, 'b', 100))[0]?.msg), /dropped here: 1\./);
 
   logs.append('a', line(2));
-  assert.deepEqual(times(await logs.tail('a', 2)), [7, 2]);
+  assert.deepEqual(times(await tail(logs, 'a', 2)), [7, 2]);
 });
 
 test('a disk that refuses is survived, and the log says so once it takes lines again', async (t) => {
@@ -114,7 +192,7 @@ test('a disk that refuses is survived, and the log says so once it takes lines a
   assert.equal(logs.droppedLines, 3);
   rmSync(fileOf('a'), { recursive: true });
   logs.append('a', line(4));
-  const entries = await logs.tail('a', 10);
+  const entries = await tail(logs, 'a', 10);
   assert.deepEqual(times(entries), [4, 7]);
   assert.match(String(entries[1]?.msg), /dropped here: 3\./);
 });
@@ -134,7 +212,7 @@ test('an app that was removed is not written again', async (t) => {
 
   mkdirSync(folderOf('a'));
   logs.append('a', line(3));
-  assert.deepEqual(times(await logs.tail('a', 10)), [3]);
+  assert.deepEqual(times(await tail(logs, 'a', 10)), [3]);
 });
 
 test('followers get lines at once, of one app or of all, until they end', async (t) => {

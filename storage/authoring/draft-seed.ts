@@ -1,8 +1,8 @@
 /** What is known of a draft's data, `seed.json` beside it: the data is whole while the file is there. */
 import { join } from 'node:path';
-import type { DraftMigration } from '../protocol/jobs.ts';
-import { readJson, removeDurable, writeFileAtomic } from './atomic-file.ts';
-import type { AppPaths } from './layout.ts';
+import type { DraftMigration } from '../../protocol/wire/jobs.ts';
+import { readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
+import type { AppPaths } from '../layout.ts';
 
 /** `userVersion` is that of the live data when it was copied; `applied` are the draft's own migrations since, in order. */
 export type DraftSeed = {

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { inTime } from '../testing/waiting.ts';
+import { inTime } from '../../testing/waiting.ts';
 import { type FileChange, FolderChanges } from './folder-changes.ts';
 import { WatchBudget } from './folder-watch.ts';
 

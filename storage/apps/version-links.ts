@@ -1,0 +1,41 @@
+/**
+ * Finds the code that the folder of a version links to on the git store (decisions, section 7), and puts it into the folder's place
+ * when an app leaves the store: then the app's own folder has everything.
+ */
+import { readlink, realpath, rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { exists, isMissing, moveDir, namesIn, renameDurable } from '../files/atomic-file.ts';
+import type { AppPaths } from '../layout.ts';
+
+/** Where a version's code really is; null when it is no link, or leads nowhere. */
+export async function linkedTo(path: string): Promise<string | null> {
+  try {
+    return await realpath(resolve(dirname(path), await readlink(path)));
+  } catch (error) {
+    // EINVAL: a folder, as an upload or a restore leaves it.
+    if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return null;
+    throw error;
+  }
+}
+
+const TAKEN = /^\.(.+)\.taken$/;
+
+/**
+ * Moves the code of each version into the place of its link, whole with what was changed in it since it was stored. Nothing uses the
+ * app. What a crash leaves is finished when it is called again.
+ */
+export async function takeLinkedCode({ versionsDir }: AppPaths): Promise<void> {
+  for (const name of await namesIn(versionsDir)) {
+    if (name.startsWith('.')) continue;
+    const code = await linkedTo(join(versionsDir, name));
+    // A folder cannot replace a link at once, so it waits beside it.
+    const taken = join(versionsDir, `.${name}.taken`);
+    if (code !== null && !(await exists(taken))) await moveDir(code, taken);
+  }
+  for (const name of await namesIn(versionsDir)) {
+    const version = TAKEN.exec(name)?.[1];
+    if (version === undefined) continue;
+    await rm(join(versionsDir, version), { recursive: true, force: true });
+    await renameDurable(join(versionsDir, name), join(versionsDir, version));
+  }
+}

@@ -1,0 +1,53 @@
+/** `backups.json`: the schedule that a command set, what became of the last backups on schedule, and the files they left. */
+import { isRecord, readJson, writeFileAtomic } from '../files/atomic-file.ts';
+
+/** `keep` files stay; `dir` is relative to the data directory. */
+export type BackupSchedule = { cron: string; keep: number; dir: string };
+
+/** `at` is when it was done, in milliseconds since the epoch; `ms` how long it took. */
+export type BackupSuccess = { at: number; file: string; bytes: number; ms: number };
+
+/** The message says what to do. */
+export type BackupFailure = { at: number; message: string };
+
+export type BackupRecord = {
+  /** Null where none was set by a command; that of the configuration is not here. */
+  schedule: BackupSchedule | null;
+  /** The last scheduled time that was dealt with, or since when there is a schedule; null before the first one. */
+  doneUntil: number | null;
+  lastSuccess: BackupSuccess | null;
+  lastFailure: BackupFailure | null;
+  /** Absolute paths of the good ones, the oldest first, each noted before it gets its name. */
+  files: string[];
+  /** One whose databases were damaged: only the latest of these stays. */
+  damagedFile: string | null;
+  /** The folder that was used last. Where it is gone, it is not made again: its disk may not be mounted. */
+  folder: string | null;
+};
+
+const NEW: BackupRecord = {
+  schedule: null,
+  doneUntil: null,
+  lastSuccess: null,
+  lastFailure: null,
+  files: [],
+  damagedFile: null,
+  folder: null,
+};
+
+/** That of a new directory where there is no such file, or a damaged one; `damaged` is told of the latter. */
+export async function readBackupRecord(path: string, damaged: () => void): Promise<BackupRecord> {
+  const stored = await readJson(path, null);
+  if (stored === undefined) return { ...NEW };
+  if (isRecord(stored)) {
+    const known = Object.keys(NEW).filter((key) => key in stored);
+    const record = { ...NEW, ...Object.fromEntries(known.map((key) => [key, stored[key]])) } as BackupRecord;
+    if (Array.isArray(record.files)) return record;
+  }
+  damaged();
+  return { ...NEW };
+}
+
+export async function writeBackupRecord(path: string, record: BackupRecord): Promise<void> {
+  await writeFileAtomic(path, `${JSON.stringify(record, null, 2)}\n`);
+}

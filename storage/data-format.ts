@@ -1,0 +1,143 @@
+/**
+ * The format of a data directory: which one wrote it (`format.json`), what moves it to the next, and what undoes a move that was
+ * cut off. All steps of a start together count, or none: the files that they change are copied aside first, `migration.json`
+ * says where to, and writing `format.json` is what decides.
+ */
+import { existsSync, mkdirSync } from 'node:fs';
+import { copyFile, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { DATA_FORMAT, type DataFormat, tooNew } from '../protocol/data-format.ts';
+import { isDiskFull, SvcError } from '../protocol/errors.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import {
+  exists,
+  isRecord,
+  namesIn,
+  readJson,
+  removeDurable,
+  renameDurable,
+  syncTree,
+  writeFileAtomic,
+} from './files/atomic-file.ts';
+import type { Layout } from './layout.ts';
+
+/**
+ * Moves a directory to format `to`. `files` are all that it changes, from the data directory; what ends with `.sqlite` is a
+ * database. `run` may be cut off anywhere: then the files are put back and it runs again.
+ */
+export type FormatStep = { to: number; files: string[]; run(dataDir: string): Promise<void> };
+
+/** In order. Format 0 is what releases wrote that counted none; it is what format 1 is. */
+const STEPS: FormatStep[] = [{ to: 1, files: [], run: async () => {} }];
+
+/** `migration.json`: a move that was begun, with the folder of the copies, a name in `migrations/`. */
+type Journal = { to: number; copy: string; files: string[] };
+
+/** What a directory says of itself; null where no gateway has run. Throws `DATA_FORMAT` for what this release cannot read. */
+export async function checkFormat(layout: Layout): Promise<DataFormat | null> {
+  const stored = await readJson(layout.format, null);
+  if (stored === undefined) {
+    const isUsed = (await exists(layout.profile)) || (await exists(layout.registry));
+    return isUsed ? { format: 0, svcVersion: '0.1.0' } : null;
+  }
+  const { format, svcVersion } = isRecord(stored) ? stored : {};
+  if (!Number.isSafeInteger(format) || (format as number) < 0 || typeof svcVersion !== 'string')
+    throw new SvcError(
+      'DATA_FORMAT',
+      'format.json in the data directory is damaged, so it cannot be told which release wrote it. If it was this one, remove the file; else restore a backup.',
+    );
+  const found = { format: format as number, svcVersion };
+  if (found.format > DATA_FORMAT) throw tooNew(found);
+  return found;
+}
+
+/**
+ * Brings a directory that `checkFormat` took to this release's format, once nobody else writes to it. Throws `DATA_FORMAT` when a
+ * step fails, or Node's error when there is no room for the copies; the directory is then as it was. Where only the note of this
+ * release has no room, `onFull` is told: the next start writes it.
+ */
+export async function moveFormat(
+  layout: Layout,
+  found: DataFormat | null,
+  svcVersion: string,
+  onFull: (error: unknown) => void,
+  steps: FormatStep[] = STEPS,
+): Promise<void> {
+  const format = steps.reduce((last, { to }) => Math.max(last, to), 0);
+  let isMoved = false;
+  await settleMove(layout, found);
+  if (found !== null && found.format < format) {
+    const due = steps.filter(({ to }) => to > found.format);
+    const files = [...new Set(due.flatMap((step) => step.files))].filter((path) =>
+      existsSync(join(layout.dataDir, path)),
+    );
+    const journal = { to: format, copy: `before-format-${format}-${Date.now()}`, files };
+    isMoved = files.length > 0;
+    if (isMoved) await beginMove(layout, found, journal);
+    try {
+      for (const step of due) await step.run(layout.dataDir);
+    } catch (cause) {
+      await settleMove(layout, found);
+      const message = `The data directory could not be moved from format ${found.format} to ${format}, and is as it was: ${(cause as Error).message}. Run svc ${found.svcVersion} on it, and report this.`;
+      throw new SvcError('DATA_FORMAT', message, { cause });
+    }
+  }
+  if (found?.format !== format || found.svcVersion !== svcVersion) {
+    await writeFileAtomic(layout.format, `${JSON.stringify({ format, svcVersion })}\n`).catch((error: unknown) => {
+      if (isMoved || !isDiskFull(error)) throw error;
+      onFull(error);
+    });
+  }
+  if (found?.format !== format) await settleMove(layout, { format, svcVersion });
+}
+
+/** Copies aside what will change, with what says which format it has. */
+async function beginMove(layout: Layout, found: DataFormat, journal: Journal): Promise<void> {
+  const copy = join(layout.migrationsDir, journal.copy);
+  const making = `${copy}.tmp`;
+  await rm(making, { recursive: true, force: true });
+  mkdirSync(making, { recursive: true, mode: 0o700 });
+  try {
+    for (const path of journal.files) await copyOf(join(layout.dataDir, path), join(making, path));
+    await writeFileAtomic(join(making, 'format.json'), `${JSON.stringify(found)}\n`);
+    await syncTree(making);
+    await renameDurable(making, copy);
+    await writeFileAtomic(layout.formatJournal, `${JSON.stringify(journal)}\n`);
+  } catch (error) {
+    await rm(making, { recursive: true, force: true });
+    await rm(copy, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** Ends a move that has come to its format; undoes one that has not. Nothing where there is none. */
+async function settleMove(layout: Layout, found: DataFormat | null): Promise<void> {
+  const journal = (await readJson(layout.formatJournal)) as Journal | undefined;
+  if (journal === undefined) return;
+  if ((found?.format ?? 0) < journal.to) {
+    for (const path of journal.files) {
+      const place = join(layout.dataDir, path);
+      await copyOf(join(layout.migrationsDir, journal.copy, path), `${place}.tmp`);
+      // The log of another database would be taken for its own.
+      for (const end of path.endsWith('.sqlite') ? ['-wal', '-shm'] : []) await rm(`${place}${end}`, { force: true });
+      await renameDurable(`${place}.tmp`, place);
+    }
+  } else await removeOldCopies(layout);
+  await removeDurable(layout.formatJournal);
+}
+
+async function removeOldCopies({ migrationsDir }: Layout): Promise<void> {
+  const age = (name: string): number => Number(name.split('-').at(-1));
+  const copies = (await namesIn(migrationsDir)).sort((one, other) => age(other) - age(one));
+  for (const name of copies.slice(LIMITS.backups))
+    await rm(join(migrationsDir, name), { recursive: true, force: true });
+}
+
+/** A database is copied with what is in its log. Loaded on use: most starts move nothing. */
+async function copyOf(from: string, to: string): Promise<void> {
+  await rm(to, { force: true });
+  mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+  if (!from.endsWith('.sqlite')) return await copyFile(from, to);
+  const { copyDatabase } = await import('./backup/database.ts');
+  await copyDatabase(from, to, () => {});
+}

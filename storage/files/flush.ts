@@ -1,0 +1,23 @@
+/**
+ * Flushes files and folders to the disk: by itself, or through another process. Node's permission model denies every `fsync` from
+ * version 26 on, and that of a bare descriptor in all versions.
+ */
+import type { FileHandle } from 'node:fs/promises';
+
+let elsewhere: ((path: string) => Promise<void>) | null = null;
+
+/** Has `ask` flush what Node does not let this process flush. It rejects with the error that `fsync` gave, with its `code`. */
+export function flushElsewhere(ask: (path: string) => Promise<void>): void {
+  elsewhere = ask;
+}
+
+/** Resolves once all that was written to the file is durable, or the names in the folder. `path` is where it is now. */
+export async function flush(file: FileHandle, path: string): Promise<void> {
+  try {
+    await file.sync();
+  } catch (error) {
+    if (elsewhere === null || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') throw error;
+    // What is flushed belongs to the file, not to a descriptor of it.
+    await elsewhere(path);
+  }
+}
